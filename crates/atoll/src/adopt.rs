@@ -1,47 +1,48 @@
-//! `atoll adopt`: what runs in a cluster already goes on running there, and is Atoll's from then on.
+//! `atoll adopt`: brings objects that already run in a cluster under Atoll's management without restarting
+//! them.
 //!
 //! ```text
-//!   plan: read below ─► what stands in the way? ─► what comes along ─► said
-//!   act:  above: namespace, objects ─► below, as a trial: does anything change? ─► below: marks ─► above: placements
-//!                     ◄──────────────────── undone, should any of this fail ────────────────────┘
+//!   plan: read below ─► check for obstacles ─► add referenced objects ─► print the plan
+//!   act:  above: namespace, objects ─► below, dry run: does anything change? ─► below: marks ─► above: placements
+//!                     ◄──────────────────── undone if any step fails ────────────────────┘
 //! ```
 
-mod act;
+mod executor;
+mod obstacles;
 mod plan;
-mod words;
 
 use std::fmt::Write;
 
-use self::act::Act;
+use self::executor::Executor;
 pub use self::plan::shown;
-use self::plan::{Item, Plan, Why};
+use self::plan::{AdoptionReason, Item, Plan};
 use crate::advice::Failure;
-use crate::cluster::reach::Reached;
+use crate::cluster::connection::ClusterConnection;
 use crate::command::AdoptOptions;
 use crate::{output, process};
 
 pub fn run(options: AdoptOptions) -> Result<(), String> {
-    process::ask(async { adopt(&options).await.map_err(String::from) })
+    process::run_command(async { adopt(&options).await.map_err(String::from) })
 }
 
 async fn adopt(options: &AdoptOptions) -> Result<(), Failure> {
-    let reached = Reached::open(&options.connection, &options.cluster).await?;
-    let plan = Plan::make(&reached, options).await?;
-    output::print(&said(&reached, &plan));
+    let connection = ClusterConnection::open(&options.connection, &options.cluster).await?;
+    let plan = Plan::make(&connection, options).await?;
+    output::print(&summary(&connection, &plan));
     if plan.is_finished() {
         return Ok(());
     }
-    let mut act = Act::new(&reached, &plan)?;
+    let mut executor = Executor::new(&connection, &plan)?;
     if options.dry_run {
-        act.rehearse().await?;
-        output::print("Nothing was done: this was only a trial.\n");
+        executor.dry_run().await?;
+        output::print("Nothing was changed: this was a dry run.\n");
         return Ok(());
     }
-    reached.check_brake().await?;
-    act.perform().await?;
+    connection.check_not_paused().await?;
+    executor.perform().await?;
     let count = plan.items.iter().filter(|item| !item.is_done).count();
     let what = match count {
-        0 => format!("Namespace {} of {} is now usable", plan.namespace_name(), reached.name),
+        0 => format!("Namespace {} of {} can be used now", plan.namespace_name(), connection.name),
         1 => "1 object is adopted".to_string(),
         count => format!("{count} objects are adopted"),
     };
@@ -49,9 +50,9 @@ async fn adopt(options: &AdoptOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What will be done.
-fn said(reached: &Reached, plan: &Plan) -> String {
-    let (cluster, workspace) = (&reached.name, &reached.fleet.session.current);
+/// Describes the planned steps for the user.
+fn summary(connection: &ClusterConnection, plan: &Plan) -> String {
+    let (cluster, workspace) = (&connection.name, &connection.fleet.session.current);
     // Writing to a string cannot fail.
     let mut text = String::new();
     for note in &plan.notes {
@@ -62,37 +63,42 @@ fn said(reached: &Reached, plan: &Plan) -> String {
         return text;
     }
     let _ = writeln!(text, "Adopting from {cluster} into {workspace}:");
-    if let Some(space) = &plan.space {
-        let which = match space.name == space.above {
-            true => "the one".to_string(),
-            false => format!("namespace {}", space.name),
+    if let Some(planned_namespace) = &plan.planned_namespace {
+        let which = match planned_namespace.name == planned_namespace.above {
+            true => "the namespace of that name".to_string(),
+            false => format!("namespace {}", planned_namespace.name),
         };
-        let made = if space.is_here { "" } else { "made here; " };
-        if !(space.is_here && space.is_located) {
-            let _ =
-                writeln!(text, "  Namespace {}: {made}{which} in {cluster} will stand for it", space.above);
+        let made = if planned_namespace.exists_above { "" } else { "created here; " };
+        if !(planned_namespace.exists_above && planned_namespace.has_locator) {
+            let _ = writeln!(
+                text,
+                "  Namespace {}: {made}{which} in {cluster} will be used for it",
+                planned_namespace.above
+            );
         }
     }
     for item in &plan.items {
-        let _ = writeln!(text, "  {}: {}", item.shown(), manner(item, cluster));
+        let _ = writeln!(text, "  {}: {}", item.shown(), item_summary(item, cluster));
     }
     text
 }
 
-fn manner(item: &Item, cluster: &str) -> String {
+fn item_summary(item: &Item, cluster: &str) -> String {
     let because = match &item.why {
-        Why::Asked => String::new(),
-        Why::Needed(by) | Why::Held(by) => format!(", for {by} refers to it"),
+        AdoptionReason::Requested => String::new(),
+        AdoptionReason::Dependent(by) | AdoptionReason::Referenced(by) => {
+            format!(", because {by} refers to it")
+        }
     };
     match (item.is_done, &item.above) {
-        (true, _) => "is already Atoll's".to_string(),
+        (true, _) => "is already managed by Atoll".to_string(),
         (false, None) => {
             let alias = item.alias().map(|alias| format!(" as {alias}")).unwrap_or_default();
             format!("created here{alias}, placed on {cluster}, marked there{because}")
         }
         (false, Some(_)) => {
             let alias = item.alias().map(|alias| format!(" as {alias}")).unwrap_or_default();
-            format!("is here already{alias}; placed on {cluster}, marked there{because}")
+            format!("exists here already{alias}; placed on {cluster}, marked there{because}")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Problems as people are told of them: what went wrong, and what to do next.
+//! Failures of commands as they are shown to the user: a message and a hint.
 
 use std::sync::OnceLock;
 
@@ -6,11 +6,11 @@ use atoll_meta::Status;
 
 use crate::style::Paint;
 
-/// How this program was started, as one would type it.
+/// The program name for recommended commands: `atoll`, or `kubectl atoll` as a kubectl plugin.
 static INVOCATION: OnceLock<&str> = OnceLock::new();
 
-/// As a plugin, commands that we recommend begin with kubectl.
-pub fn invoked_as(program: &'static str) {
+/// Sets the program name for recommended commands. As a kubectl plugin, they begin with kubectl.
+pub fn set_invocation(program: &'static str) {
     let _ = INVOCATION.set(program);
 }
 
@@ -18,21 +18,22 @@ pub fn invocation() -> &'static str {
     INVOCATION.get().copied().unwrap_or("atoll")
 }
 
+/// A failure of a command: a message, and a hint about the next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    pub what: String,
-    /// What one can do.
-    pub next: Option<String>,
+    pub message: String,
+    /// Suggested next step.
+    pub hint: Option<String>,
 }
 
 impl Failure {
-    pub fn new(what: impl Into<String>, next: impl Into<String>) -> Failure {
-        Failure { what: what.into(), next: Some(next.into()) }
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+        Failure { message: message.into(), hint: Some(hint.into()) }
     }
 
-    /// A refusal in the server's words.
+    /// A refusal with the server's message.
     pub fn refused(status: &Status) -> Failure {
-        Failure { what: status.message().to_string(), next: next(status) }
+        Failure { message: status.message().to_string(), hint: hint_for(status) }
     }
 }
 
@@ -43,14 +44,14 @@ impl From<atoll_meta::Status> for Failure {
 }
 
 impl From<String> for Failure {
-    fn from(what: String) -> Failure {
-        Failure { what, next: None }
+    fn from(message: String) -> Failure {
+        Failure { message, hint: None }
     }
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.what)
+        formatter.write_str(&self.message)
     }
 }
 
@@ -60,60 +61,60 @@ const HINT: &str = "\nhint: ";
 
 impl From<Failure> for String {
     fn from(failure: Failure) -> String {
-        match failure.next {
-            Some(next) => format!("{}{HINT}{next}", failure.what),
-            None => failure.what,
+        match failure.hint {
+            Some(hint) => format!("{}{HINT}{hint}", failure.message),
+            None => failure.message,
         }
     }
 }
 
-/// A problem as it is printed.
-pub fn shown(problem: &str, paint: Paint) -> String {
+/// Formats a problem for the terminal.
+pub fn render(problem: &str, paint: Paint) -> String {
     let error = paint.error("error:");
     match problem.split_once(HINT) {
-        Some((what, next)) => format!("{error} {what}\n{} {next}", paint.hint("hint:")),
+        Some((message, hint)) => format!("{error} {message}\n{} {hint}", paint.hint("hint:")),
         None => format!("{error} {problem}"),
     }
 }
 
-/// What helps against a refusal, whatever was asked for.
-fn next(status: &Status) -> Option<String> {
-    let next = match (status.code(), status.reason()) {
+/// A hint for common refusals, independent of the command.
+fn hint_for(status: &Status) -> Option<String> {
+    let hint = match (status.code(), status.reason()) {
         (401, _) => {
-            "the certificate or token of this context is not valid here, or no longer; get a new kubeconfig, or \
+            "the certificate or token of this context is not valid here or has expired; get a new kubeconfig, or \
              choose another context with --context"
         }
         (403, "Forbidden") => {
-            "see what you may do with: kubectl auth can-i --list; whoever administers the workspace above can \
-             give you more"
+            "list your permissions with: kubectl auth can-i --list; an administrator of the parent workspace can \
+             grant more"
         }
         (429 | 503 | 504, _) => "the server is busy or cannot write; try again in a moment",
         _ => return None,
     };
-    Some(next.to_string())
+    Some(hint.to_string())
 }
 
-/// The one of `names` that `wanted` may have been meant to be.
-pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// Returns the name most similar to `wanted`, if one is similar enough.
+pub fn closest_match<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = wanted.to_lowercase();
     let likeness = |name: &str| {
-        // A name that goes on where one has stopped typing is as good as one with a letter wrong.
-        let begun = wanted.len() >= 2 && name.starts_with(&wanted);
+        // A name with the typed prefix is as likely as a name with one wrong letter.
+        let is_prefix = wanted.len() >= 2 && name.starts_with(&wanted);
         let slips = strsim::osa_distance(&wanted, name);
-        let slipped = wanted.len() >= 3 && slips <= (wanted.len() / 3).min(2);
-        strsim::jaro_winkler(&wanted, &name.to_lowercase()) + if begun || slipped { 1.0 } else { 0.0 }
+        let is_typo = wanted.len() >= 3 && slips <= (wanted.len() / 3).min(2);
+        strsim::jaro_winkler(&wanted, &name.to_lowercase()) + if is_prefix || is_typo { 1.0 } else { 0.0 }
     };
     let rated = names.into_iter().map(|name| (likeness(name), name)).filter(|(likeness, _)| *likeness > 0.8);
     rated.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, name)| name)
 }
 
-/// A number and what it counts: `1 namespace`, `2 namespaces`.
-pub fn counted(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+/// Formats a number with a noun: `1 namespace`, `2 namespaces`.
+pub fn pluralize(count: u64, message: &str) -> String {
+    if count == 1 { format!("1 {message}") } else { format!("{count} {message}s") }
 }
 
-/// Names in a sentence; the first few, if there are many.
-pub fn enumerate(names: &[&str]) -> String {
+/// Lists names in a sentence; only the first few if there are many.
+pub fn join_names(names: &[&str]) -> String {
     const MOST: usize = 5;
     match names {
         [] => "none".to_string(),
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_names_are_found_and_others_are_not() {
+    fn only_similar_names_are_suggested() {
         let names = ["east", "west", "production", "staging", "rack-1"];
         for (wanted, expected) in [
             ("eats", Some("east")),
@@ -142,13 +143,13 @@ mod tests {
             ("x", None),
             ("", None),
         ] {
-            assert_eq!(nearest(wanted, names), expected, "{wanted}");
+            assert_eq!(closest_match(wanted, names), expected, "{wanted}");
         }
-        assert_eq!(nearest("east", []), None);
+        assert_eq!(closest_match("east", []), None);
     }
 
     #[test]
-    fn names_are_listed_as_in_a_sentence() {
+    fn names_are_joined_and_truncated() {
         let cases: [(&[&str], &str); 5] = [
             (&[], "none"),
             (&["a"], "a"),
@@ -157,14 +158,14 @@ mod tests {
             (&["a", "b", "c", "d", "e", "f", "g"], "a, b, c, d, e and 2 more"),
         ];
         for (names, expected) in cases {
-            assert_eq!(enumerate(names), expected);
+            assert_eq!(join_names(names), expected);
         }
     }
 
     #[test]
-    fn a_hint_is_a_line_of_its_own() {
+    fn hints_have_a_line_of_their_own() {
         let text = String::from(Failure::new("it is gone", "look elsewhere"));
-        assert_eq!(shown(&text, Paint::PLAIN), "error: it is gone\nhint: look elsewhere");
-        assert_eq!(shown("it is gone", Paint::PLAIN), "error: it is gone");
+        assert_eq!(render(&text, Paint::PLAIN), "error: it is gone\nhint: look elsewhere");
+        assert_eq!(render("it is gone", Paint::PLAIN), "error: it is gone");
     }
 }

@@ -1,5 +1,6 @@
-//! Atoll's own certificates: the one it serves, and the administrator's in the kubeconfig. Both are renewed in good time,
-//! without a restart; the authority that signs them stays.
+//! The control plane's own certificates: the serving certificate, and the administrator's client certificate
+//! in the kubeconfig. Both are renewed before they expire, without a restart; the authority that signs them
+//! stays the same.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use time::OffsetDateTime;
 use crate::kubeconfig::{self, Entry};
 use crate::kubelets;
 
-/// Names that Pods know the API by.
+/// Names by which pods address the API server.
 const NAMES: [&str; 5] = [
     "localhost",
     "kubernetes",
@@ -24,25 +25,26 @@ const NAMES: [&str; 5] = [
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 ];
-/// At least this often the clock is looked at: it may have been set, or the machine asleep.
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// Maximum interval between checks of the clock, which may have been set, or have stopped while the machine
+/// slept.
+const MAX_INTERVAL: Duration = Duration::from_secs(600);
 
-/// What our certificates are made of.
+/// The inputs of the certificates.
 pub struct Certificates {
-    /// What the administrator's context is called.
+    /// Name of the administrator's context.
     pub name: String,
     pub authority: Arc<Authority>,
-    /// Signs client certificates that are good in one workspace only.
+    /// Signs client certificates that are valid in one workspace only.
     pub workspaces: Arc<Authority>,
     pub listening: IpAddr,
     pub advertised: SocketAddr,
-    /// Another address for the administrator alone.
+    /// A second address, for the administrator only.
     pub control: Option<SocketAddr>,
     pub kubeconfig: PathBuf,
-    /// Another kubeconfig that the administrator is in.
+    /// A second kubeconfig that contains the administrator.
     pub other: Option<PathBuf>,
     pub lifetime: Duration,
-    /// Where the certificate is used that nodes are called with, if it is one of ours.
+    /// The kubelet client, if this authority has signed its certificate, which is then renewed too.
     pub kubelets: Option<Arc<Kubelets>>,
 }
 
@@ -67,7 +69,7 @@ impl Certificates {
         Ok((certificate, identity.key_der().map_err(|error| error.to_string())?))
     }
 
-    /// Writes the administrator's kubeconfig, new from top to bottom. Returns who that is.
+    /// Writes the administrator's kubeconfig from scratch. Returns the administrator's identity.
     pub fn write_kubeconfig(&self, now: OffsetDateTime) -> Result<Identity, String> {
         let identity = self.authority.client("atoll-admin", Some(MASTERS), now, self.lifetime);
         let identity = identity.map_err(|error| error.to_string())?;
@@ -78,12 +80,12 @@ impl Certificates {
             authority_pem: &self.authority.certificate_pem,
             identity: &identity,
         };
-        let text = kubeconfig::text(&[entry], &self.name);
+        let text = kubeconfig::render(&[entry], &self.name);
         write_private(&self.kubeconfig, &text).map_err(|error| error.to_string())?;
         Ok(identity)
     }
 
-    /// Both certificates anew. Which server and workspace the kubeconfig points to stays.
+    /// Renews all certificates. The server and workspace in the kubeconfig stay.
     fn renew(&self, tls: &Tls, now: OffsetDateTime) -> Result<(), String> {
         let (certificate, key) = self.serving(now)?;
         tls.replace(certificate, key).map_err(|error| error.to_string())?;
@@ -100,20 +102,20 @@ impl Certificates {
         }
         match kubeconfig::with_identity(&self.kubeconfig, &self.name, &identity) {
             Ok(text) => write_private(&self.kubeconfig, &text).map_err(|error| error.to_string()),
-            // Somebody has moved it away or made something else of it.
+            // The kubeconfig was moved or replaced: write a new one.
             Err(_) => self.write_kubeconfig(now).map(|_| ()),
         }
     }
 
-    /// When what was made at `made` is to be made again.
+    /// Whether certificates made at `made` must be renewed.
     fn is_due(&self, made: OffsetDateTime, now: OffsetDateTime) -> bool {
         let age = now - made;
-        // A clock that went back by much says nothing about ages.
+        // A clock that went back far gives no reliable age.
         age >= self.lifetime * 2 / 3 || age < -time::Duration::minutes(5)
     }
 
-    /// Renews what is due, and returns when what is there now was made.
-    fn look(&self, tls: &Tls, made: OffsetDateTime, now: OffsetDateTime) -> OffsetDateTime {
+    /// Renews the certificates if they are due. Returns when the current ones were made.
+    fn renew_if_due(&self, tls: &Tls, made: OffsetDateTime, now: OffsetDateTime) -> OffsetDateTime {
         if !self.is_due(made, now) {
             return made;
         }
@@ -123,23 +125,26 @@ impl Certificates {
                 now
             }
             Err(error) => {
-                tracing::error!(error, "the certificates cannot be renewed; trying again");
+                tracing::error!(
+                    error,
+                    "cannot renew the certificates of the server and its administrator; will retry"
+                );
                 made
             }
         }
     }
 
-    /// Renews for as long as the server runs.
-    pub async fn keep_fresh(self, tls: Tls, mut made: OffsetDateTime, clock: impl Fn() -> OffsetDateTime) {
-        let pause = (self.lifetime / 30).clamp(Duration::from_millis(100), LONGEST_PAUSE);
+    /// Renews the certificates for as long as the server runs.
+    pub async fn keep_renewed(self, tls: Tls, mut made: OffsetDateTime, clock: impl Fn() -> OffsetDateTime) {
+        let pause = (self.lifetime / 30).clamp(Duration::from_millis(100), MAX_INTERVAL);
         loop {
             tokio::time::sleep(pause).await;
-            made = self.look(&tls, made, clock());
+            made = self.renew_if_due(&tls, made, clock());
         }
     }
 }
 
-/// Where the administrator's kubeconfig is.
+/// The path of the administrator's kubeconfig.
 pub fn kubeconfig_path(directory: &Path) -> PathBuf {
     directory.join("admin.kubeconfig")
 }
@@ -155,7 +160,7 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(86_400);
 
-    /// When the certificate in the kubeconfig expires, in seconds since 1970.
+    /// Expiry of the certificate in the kubeconfig, in seconds since 1970.
     fn expiry(path: &Path) -> i64 {
         let text = std::fs::read_to_string(path).expect("a kubeconfig");
         let config: Value = serde_saphyr::from_str(&text).expect("YAML");
@@ -165,11 +170,11 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_renewed_when_two_thirds_of_their_time_are_over() {
+    fn certificates_are_renewed_after_two_thirds_of_their_lifetime() {
         let directory = tempfile::tempdir().expect("a directory");
         let made = OffsetDateTime::now_utc();
         let year = DAY * 365;
-        // The clock, as days since they were made, and by how much later than at first they then expire.
+        // Days on the clock since the certificates were made, and by how many days their expiry then moves.
         for (days, expected) in [(0, 0), (243, 0), (244, 244), (364, 364), (400, 400), (-1, -1)] {
             let certificates = Certificates {
                 name: "atoll".into(),
@@ -194,9 +199,9 @@ mod tests {
             std::fs::write(&path, moved).expect("it can be written");
             let before = expiry(&path);
             let now = made + time::Duration::days(days);
-            let renewed = certificates.look(&tls, made, now);
+            let renewed = certificates.renew_if_due(&tls, made, now);
             assert_eq!(renewed != made, expected != 0, "after {days} days");
-            assert_eq!(certificates.look(&tls, renewed, now), renewed, "once is enough");
+            assert_eq!(certificates.renew_if_due(&tls, renewed, now), renewed, "once is enough");
             assert_eq!((expiry(&path) - before) / 86_400, expected, "after {days} days");
             let text = std::fs::read_to_string(&path).expect("a kubeconfig");
             assert!(text.contains("/clusters/root:team"), "where it points to stays: {text}");

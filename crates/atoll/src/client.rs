@@ -1,4 +1,4 @@
-//! A small client for the commands: one connection a request.
+//! A small HTTPS client for the commands, with one connection per request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,45 +30,45 @@ const JSON: &str = "application/json";
 pub struct Client {
     /// Scheme, host and port.
     pub origin: String,
-    /// What the server's address has behind the port: the workspace.
+    /// The path in the server's address: the workspace.
     pub base: String,
     token: Option<String>,
     tls: Arc<ClientConfig>,
-    /// How many bytes an answer may have, and how many it may take as values in memory.
-    pub largest: [usize; 2],
-    /// What the address must keep to, if a tenant has named it.
-    pub tenants: Option<Arc<TenantAddresses>>,
+    /// Maximum size of a response in bytes, and of its parsed values in memory.
+    pub max_response: [usize; 2],
+    /// The addresses that are allowed, if a tenant has chosen the server's address.
+    pub tenant_addresses: Option<Arc<TenantAddresses>>,
 }
 
-/// Lists of a control plane are not always asked for in pages.
-const LARGEST: [usize; 2] = [256 << 20, 4 << 30];
+/// Large enough for the lists of a control plane, which are not always paged.
+const MAX_RESPONSE: [usize; 2] = [256 << 20, 4 << 30];
 
-/// What went wrong.
+/// The failure of a request.
 pub enum Problem {
-    /// The server said no.
+    /// The server refused the request.
     Refused(Status),
-    /// It has nothing to do with what was asked for.
-    Elsewhere(Failure),
-    /// It is not there, or its certificate is another one's.
+    /// The server is not an Atoll control plane.
+    NotAtoll(Failure),
+    /// The server cannot be reached, or its certificate is not valid.
     Unreached(Cause, Failure),
     Failed(Failure),
 }
 
 impl Problem {
-    /// Whether the server said no for this reason.
+    /// Whether the server refused the request with this reason.
     pub fn is(&self, reason: &str) -> bool {
         matches!(self, Problem::Refused(status) if status.reason() == reason)
     }
 }
 
-/// How long a server may take to open a connection.
-const CONNECTING: Duration = Duration::from_secs(10);
-/// How long it may take to answer; servers themselves give up after this.
-const ANSWERING: Duration = Duration::from_secs(60);
+/// Timeout for opening a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout for the whole response, equal to the servers' own request timeout.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Client {
     pub fn new(context: &Context) -> Result<Self, String> {
-        // What stands before that may be a password, and addresses are told to people.
+        // User information in a URL may be a password, and the address appears in messages.
         if context.server.contains('@') {
             return Err("the address of the server has a user in it; put credentials under users".into());
         }
@@ -79,17 +79,17 @@ impl Client {
             base: uri.path().trim_end_matches('/').to_string(),
             token: context.token.clone(),
             tls: Arc::new(tls(context)?),
-            largest: LARGEST,
-            tenants: None,
+            max_response: MAX_RESPONSE,
+            tenant_addresses: None,
         })
     }
 
-    /// A request whose answer is read whole, as JSON.
+    /// Sends a request and reads the whole response as JSON.
     pub async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Problem> {
         self.call_as(method, path, JSON, body).await
     }
 
-    /// The same for an answer of another form, such as a table.
+    /// The same for a response of another media type, such as a table.
     pub async fn call_as(
         &self,
         method: Method,
@@ -97,15 +97,15 @@ impl Client {
         accept: &str,
         body: Option<&Value>,
     ) -> Result<Value, Problem> {
-        self.whole(method, path, [accept, JSON], body).await
+        self.request_json(method, path, [accept, JSON], body).await
     }
 
-    /// Changes a part of an object, as patches of a content type say it.
+    /// Patches an object with a patch of the given content type.
     pub async fn patch(&self, path: &str, content_type: &str, patch: &Value) -> Result<Value, Problem> {
-        self.whole(Method::PATCH, path, [JSON, content_type], Some(patch)).await
+        self.request_json(Method::PATCH, path, [JSON, content_type], Some(patch)).await
     }
 
-    async fn whole(
+    async fn request_json(
         &self,
         method: Method,
         path: &str,
@@ -116,17 +116,17 @@ impl Client {
         let exchanged = async {
             let response = self.exchange(method, path, accept, content_type, body).await?;
             let status = response.status();
-            let [bytes, values] = self.largest;
+            let [bytes, values] = self.max_response;
             match memory::read(response.into_body(), bytes, &mut Charge::default()).await {
                 Ok(read) if memory::parsed_size(&read) <= values => Ok((status, read)),
                 Ok(_) | Err(Unread::TooLong(_)) => Err(self.too_large()),
-                Err(Unread::Broken(error)) => Err(self.broken(&error)),
+                Err(Unread::Broken(error)) => Err(self.connection_lost(&error)),
                 Err(Unread::Refused(status)) => Err(Problem::Refused(status)),
             }
         };
-        let (status, bytes) = match tokio::time::timeout(ANSWERING, exchanged).await {
+        let (status, bytes) = match tokio::time::timeout(RESPONSE_TIMEOUT, exchanged).await {
             Ok(exchanged) => exchanged?,
-            Err(_) => return Err(self.silent()),
+            Err(_) => return Err(self.timed_out()),
         };
         let value = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
         match status.is_success() {
@@ -136,26 +136,27 @@ impl Client {
     }
 
     fn too_large(&self) -> Problem {
-        let what = format!("{} sends more in one answer than any object needs", self.origin);
-        let next = "see what is so large there, and whether a proxy answers in its place";
+        let what = format!("the response of {} is too large", self.origin);
+        let next = "check which object is so large, and whether a proxy answers instead of the server";
         Problem::Unreached(Cause::AnswerTooLarge, Failure::new(what, next))
     }
 
-    fn broken(&self, error: &dyn std::fmt::Display) -> Problem {
+    fn connection_lost(&self, error: &dyn std::fmt::Display) -> Problem {
         let problem = unreachable(&self.origin, &format!("the connection broke: {error}"));
         Problem::Unreached(Cause::Unreachable, problem)
     }
 
-    fn silent(&self) -> Problem {
+    fn timed_out(&self) -> Problem {
         Problem::Unreached(Cause::TimedOut, unreachable(&self.origin, "it does not answer"))
     }
 
-    /// What an answer that is no success says.
+    /// The failure that a response without a success code means.
     pub fn refusal(&self, path: &str, status: StatusCode, answer: &Value) -> Problem {
         match Status::from_value(answer) {
             Some(refusal) => Problem::Refused(refusal),
-            // What there is in workspaces is refused with a Status; kube-apiserver lists the paths that it has.
-            None if status == StatusCode::NOT_FOUND => Problem::Elsewhere(Failure::new(
+            // Atoll refuses unknown paths in workspaces with a Status; kube-apiserver answers with a list of
+            // its paths.
+            None if status == StatusCode::NOT_FOUND => Problem::NotAtoll(Failure::new(
                 format!("{} is not an Atoll control plane: it has no {path}", self.origin),
                 "choose a context of one with --context",
             )),
@@ -163,7 +164,7 @@ impl Client {
         }
     }
 
-    /// A request whose answer the caller reads as it comes.
+    /// Sends a request and returns the response for the caller to read as a stream.
     pub async fn send(
         &self,
         method: Method,
@@ -184,9 +185,9 @@ impl Client {
     ) -> Result<Response<Incoming>, Problem> {
         let uri: Uri =
             format!("{}{path}", self.origin).parse().map_err(|error| format!("{path:?}: {error}"))?;
-        let stream = match tokio::time::timeout(CONNECTING, connect(&self.origin, self)).await {
+        let stream = match tokio::time::timeout(CONNECT_TIMEOUT, connect(&self.origin, self)).await {
             Ok(stream) => stream?,
-            Err(_) => return Err(self.silent()),
+            Err(_) => return Err(self.timed_out()),
         };
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
@@ -201,11 +202,11 @@ impl Client {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
-        sender.send_request(request).await.map_err(|error| self.broken(&error))
+        sender.send_request(request).await.map_err(|error| self.connection_lost(&error))
     }
 }
 
-/// A connection to the server at `origin`.
+/// Opens a connection to the server at `origin`.
 async fn connect(origin: &str, client: &Client) -> Result<TlsStream<TcpStream>, Problem> {
     let uri: Uri = origin.parse().map_err(|error| format!("{origin:?}: {error}"))?;
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
@@ -222,14 +223,14 @@ async fn connect(origin: &str, client: &Client) -> Result<TlsStream<TcpStream>, 
         let failure = match is_certificate {
             true => Failure::new(
                 format!("{origin} is not the server of this kubeconfig: {error}"),
-                "if its data directory was made anew, use the admin.kubeconfig in there; else choose another \
+                "if its data directory was recreated, use the admin.kubeconfig in it; otherwise choose another \
                  context with --context",
             ),
             false => unreachable(origin, &error.to_string()),
         };
         Problem::Unreached(cause, failure)
     };
-    let opened = https::open(&host, port, client.tenants.as_deref()).await;
+    let opened = https::open(&host, port, client.tenant_addresses.as_deref()).await;
     let stream = opened.map_err(|(cause, error)| failed(cause, error))?;
     stream.set_nodelay(true).map_err(|error| failed(Cause::Unreachable, error))?;
     let secured = TlsConnector::from(client.tls.clone()).connect(name, stream).await;
@@ -246,7 +247,7 @@ fn unreachable(origin: &str, problem: &str) -> Failure {
     )
 }
 
-/// Who we are, and whom we trust.
+/// The TLS configuration with the context's client certificate and certificate authority.
 fn tls(context: &Context) -> Result<ClientConfig, String> {
     if context.insecure {
         return Err("this context skips TLS verification; give it certificate-authority-data instead".into());
@@ -283,9 +284,7 @@ impl From<Problem> for Failure {
     fn from(problem: Problem) -> Failure {
         match problem {
             Problem::Refused(status) => Failure::refused(&status),
-            Problem::Elsewhere(failure) | Problem::Unreached(_, failure) | Problem::Failed(failure) => {
-                failure
-            }
+            Problem::NotAtoll(failure) | Problem::Unreached(_, failure) | Problem::Failed(failure) => failure,
         }
     }
 }

@@ -1,28 +1,28 @@
-//! `atoll cluster …`: clusters join, are looked after and leave.
+//! `atoll cluster …`: joins, shows, changes and removes clusters.
 //!
 //! ```text
-//!   person ── join ──► cluster: namespace, ServiceAccount, ClusterRole, claim      (rights: what a syncer may do)
+//!   person ── join ──► cluster: namespace, ServiceAccount, ClusterRole, claim      (rights: the syncer's roles)
 //!                └───► control plane: Secret with that account's token, Cluster     (credential)
-//!   person ─ remove ─► placements (placed) ─► syncer lets go ─► Cluster, Secret, and what join made in the cluster
+//!   person ─ remove ─► placements (placed_objects) ─► syncer deletes ─► Cluster, Secret, and the objects that join made
 //! ```
 
 mod api;
-pub mod ask;
 pub mod claim;
+pub mod confirmation;
+pub mod connection;
 pub mod contents;
+pub mod copied_marks;
 pub mod credential;
-pub mod derived;
 mod describe;
 pub mod fleet;
 pub mod join;
-pub mod letting_go;
-pub mod marked;
-pub mod placed;
-pub mod reach;
+pub mod marked_objects;
+pub mod object_release;
+pub mod placed_objects;
 pub mod remove;
 pub mod rights;
-mod running;
-mod steps;
+mod running_workloads;
+mod step_printer;
 
 use atoll_fleet::closed::FENCED;
 use atoll_fleet::marks::REGISTERED_IN;
@@ -32,17 +32,17 @@ use serde_json::{Value, json};
 use self::fleet::{Fleet, KIND};
 use crate::advice::{Failure, invocation};
 use crate::command::{ClusterCommand, ClusterName, Connection};
-use crate::output::complain;
-use crate::output::{self, Format, Shown};
+use crate::output::errln;
+use crate::output::{self, Format, OutputOptions};
 use crate::process;
 use crate::style::Paint;
 use crate::workspace::session::ROOT;
 
 pub use self::api::Api;
-pub use self::fleet::{cluster_names, instead};
+pub use self::fleet::{cluster_names, suggestion};
 
 pub fn run(command: ClusterCommand) -> Result<(), String> {
-    process::ask(async {
+    process::confirmation(async {
         let outcome = match command {
             ClusterCommand::Join(options) => join::run(*options).await,
             ClusterCommand::List { shown, connection } => list(shown, &connection).await,
@@ -60,9 +60,9 @@ pub fn run(command: ClusterCommand) -> Result<(), String> {
                 yes,
             } => {
                 let how = match (keep_workloads, lost) {
-                    (true, _) => remove::How::Keep,
-                    (_, true) => remove::How::Lost,
-                    _ => remove::How::TakeAway,
+                    (true, _) => remove::RemovalMode::Keep,
+                    (_, true) => remove::RemovalMode::Lost,
+                    _ => remove::RemovalMode::DeleteWorkloads,
                 };
                 let admin = cluster_kubeconfig.map(|file| (file, cluster_context));
                 remove::run(&cluster, how, admin, yes).await
@@ -72,11 +72,11 @@ pub fn run(command: ClusterCommand) -> Result<(), String> {
     })
 }
 
-async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
+async fn list(shown: OutputOptions, connection: &Connection) -> Result<(), Failure> {
     let fleet = Fleet::open(connection)?;
     let accept =
         if matches!(shown.output, None | Some(Format::Wide)) { output::TABLE } else { "application/json" };
-    let answer = fleet.in_reach(accept).await?;
+    let answer = fleet.list_serving(accept).await?;
     let items = || answer["items"].as_array().into_iter().flatten();
     let text = match shown.output {
         Some(Format::Json) => output::json(&answer),
@@ -84,7 +84,7 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
         Some(Format::Name) => items().map(|item| format!("{KIND}/{}\n", object::name(item))).collect(),
         None | Some(Format::Wide) => {
             let (mut headers, mut rows) = output::columns(&answer, shown.output.is_some());
-            // Only where others can be inherited it is worth saying where each is from.
+            // Below the root workspace, clusters may be inherited, so show where each is registered.
             if fleet.session.current != ROOT {
                 let all = answer["rows"].as_array().into_iter().flatten();
                 for (row, told) in rows.iter_mut().zip(all) {
@@ -101,7 +101,7 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
     };
     if text.is_empty() || answer["rows"].as_array().is_some_and(Vec::is_empty) {
         let invocation = invocation();
-        complain!(
+        errln!(
             "There are no clusters in {}. Join one with: {invocation} cluster join NAME --kubeconfig FILE",
             fleet.session.current
         );
@@ -111,8 +111,8 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Columns about which the server says nothing of clusters that are registered in a workspace above. Their cells would look
-/// like those of a cluster that was never heard of.
+/// Columns that are empty for clusters registered in a workspace above. Without `-` they would look like
+/// those of a cluster that never sent a heartbeat.
 const HIDDEN: [&str; 6] = ["MODE", "CPU", "MEMORY", "HEARTBEAT", "LATENCY", "ID"];
 
 fn hide(headers: &[String], row: &mut [String]) {
@@ -133,16 +133,16 @@ async fn cordon(cluster: &ClusterName, unschedulable: bool) -> Result<(), Failur
     }
     let already = if was == unschedulable { "already " } else { "" };
     output::print(&match unschedulable {
-        true => format!("Cluster {name} is {already}cordoned: nothing new is placed there.\n"),
-        false => format!("Cluster {name} is {already}open: things are placed there.\n"),
+        true => format!("Cluster {name} is {already}cordoned: no new objects are placed there.\n"),
+        false => format!("Cluster {name} is {already}schedulable: new objects are placed there.\n"),
     });
     if !unschedulable && is_fenced(&found) {
-        complain!("It is still fenced; lift that with: {} cluster fence {name} --lift", invocation());
+        errln!("It is still fenced; lift the fence with: {} cluster fence {name} --lift", invocation());
     }
     Ok(())
 }
 
-/// Only a person knows that it is so: from here a cluster that is cut off looks the same.
+/// Only a person can know that nothing runs there: the control plane cannot tell it from a lost connection.
 async fn fence(cluster: &ClusterName, yes: bool) -> Result<(), Failure> {
     let fleet = Fleet::open(&cluster.connection)?;
     let name = &cluster.name;
@@ -152,10 +152,10 @@ async fn fence(cluster: &ClusterName, yes: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let warning = format!(
-        "Fencing {name} says that nothing runs there any more and that nothing will: it is switched off, or cut off from \
-         networks and disks.\nWhat must run only once then starts elsewhere. If it still runs there, it runs twice."
+        "Fencing {name} declares that nothing runs there any more and that nothing will: it is switched off, or cut off from \
+         networks and disks.\nWorkloads that must run only once are then started on other clusters. If it still runs there, it runs twice."
     );
-    ask::confirm(&warning, "Is it so?", yes)?;
+    confirmation::confirm(&warning, "Is that the case?", yes)?;
     let mut taints = found["spec"]["taints"].as_array().cloned().unwrap_or_default();
     taints.push(json!({ "key": FENCED, "effect": "NoExecute" }));
     fleet.change(name, &guarded(&found, json!({ "unschedulable": true, "taints": taints }))).await?;
@@ -181,7 +181,8 @@ async fn lift(cluster: &ClusterName) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A change of a spec that is refused if somebody else was faster, for it has a whole list in it.
+/// A patch of a spec that is refused if the object has changed since it was read, because it replaces a whole
+/// list.
 fn guarded(found: &Value, spec: Value) -> Value {
     json!({ "metadata": { "resourceVersion": found["metadata"]["resourceVersion"] }, "spec": spec })
 }
@@ -190,7 +191,7 @@ fn is_fenced(cluster: &Value) -> bool {
     cluster["spec"]["taints"].as_array().into_iter().flatten().any(|taint| taint["key"] == FENCED)
 }
 
-/// A path of the control plane, in a workspace.
+/// The path of an API path in a workspace of the control plane.
 pub fn in_workspace(workspace: &str, path: &str) -> String {
     format!("/clusters/{}{path}", crate::workspace::session::encoded(workspace))
 }

@@ -2,7 +2,7 @@
 
 mod cluster;
 mod dialect;
-mod keep;
+mod management;
 mod playground;
 mod settings;
 mod sim;
@@ -17,31 +17,31 @@ use atoll_registry::{PortRange, Prefix};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::completion::Shell;
-use crate::output::Shown;
-use crate::style::When;
+use crate::output::OutputOptions;
+use crate::style::ColorMode;
 
 pub use self::cluster::{
     ClusterCommand, ClusterName, FleetSettings, JoinOptions, Mode, PlaceOptions, SyncerOptions,
 };
 pub use self::dialect::{Dialect, DialectCommand, DialectOptions};
-pub use self::keep::{AdoptOptions, OrphansCommand, PauseOptions, Paused, ReleaseOptions};
+pub use self::management::{AdoptOptions, OrphansCommand, PauseOptions, PauseScope, ReleaseOptions};
 pub use self::playground::PlaygroundOptions;
-pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
+pub use self::sim::{FaultCommand, SimArgs, SimCommand, SimOptions};
 
 /// One Kubernetes API over every cluster you have.
 #[derive(Parser)]
 #[command(name = "atoll", version, disable_help_subcommand = true, after_help = AFTER_HELP)]
-pub struct Line {
+pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
-    /// Colour what is shown: auto does on a terminal, unless NO_COLOR is set
+    /// Colour the output: auto does on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true)]
-    pub color: When,
+    pub color: ColorMode,
 }
 
 const AFTER_HELP: &str = "\
-To begin:
+To get started:
   atoll start
   export KUBECONFIG=$PWD/atoll-data/admin.kubeconfig    (in another terminal)
   atoll workspace create team --use
@@ -51,38 +51,38 @@ With kubectl-atoll on the PATH the same commands are also \"kubectl atoll …\".
 pub enum Command {
     /// Start the control plane
     Start(Box<StartOptions>),
-    /// Start a control plane and a few simulated clusters to play with
+    /// Start a control plane and a few simulated clusters to try Atoll
     Playground(PlaygroundOptions),
-    /// Simulate a physical cluster, only its nodes, or what goes wrong with one
-    Sim(Box<SimLine>),
-    /// Create, enter, show and delete workspaces
+    /// Simulate a cluster or nodes, and inject faults into them
+    Sim(Box<SimArgs>),
+    /// Create, switch to, show and delete workspaces
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
-    /// Join clusters, look after them and take them out again
+    /// Join, show, cordon, fence and remove clusters
     #[command(subcommand)]
     Cluster(ClusterCommand),
-    /// Copy what is placed on a cluster there, and its status back, for a cluster that joined with --mode none
+    /// Sync a cluster that joined with --mode none: apply placed objects there and report their status
     Syncer(SyncerOptions),
-    /// Say on which clusters objects shall be
+    /// Place objects on clusters
     Place(PlaceOptions),
-    /// Bring what runs in a cluster already under Atoll, without restarting it
-    #[command(after_help = keep::ADOPTING)]
+    /// Bring objects that already run in a cluster under Atoll's management, without restarting them
+    #[command(after_help = management::ADOPT_HELP)]
     Adopt(AdoptOptions),
-    /// Let go of objects in clusters: they run on there without a trace of Atoll
-    #[command(after_help = keep::RELEASING)]
+    /// Release objects: they stay in their clusters and are no longer managed by Atoll
+    #[command(after_help = management::RELEASE_HELP)]
     Release(ReleaseOptions),
-    /// Find and delete what clusters still have that is not known here any longer
+    /// Find and delete objects in clusters that no longer exist in the control plane
     #[command(subcommand)]
     Orphans(OrphansCommand),
-    /// Stop placing, moving and deleting, in the whole fleet, a workspace or a cluster
-    #[command(after_help = keep::PAUSING)]
+    /// Pause placing, moving and deleting in the whole fleet, a workspace or a cluster
+    #[command(after_help = management::PAUSE_HELP)]
     Pause(PauseOptions),
-    /// Go on where it was paused
-    Resume(Paused),
-    /// Speak another system's API, such as kcp's, in a workspace
+    /// Resume what was paused
+    Resume(PauseScope),
+    /// Serve another system's API, such as kcp's, in a workspace
     #[command(subcommand)]
     Dialect(DialectCommand),
-    /// Save everything to a file, or put it back
+    /// Save everything to a file, or restore it
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
     /// Show and replace the keys that sign tokens and encrypt the data
@@ -98,7 +98,7 @@ pub enum Command {
         /// Which shell; the first lines of the script say where to put it
         shell: Shell,
     },
-    /// What shells ask while one types
+    /// Completion candidates, requested by the shells' scripts
     #[command(name = "__complete", hide = true, disable_help_flag = true)]
     Complete {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -108,19 +108,19 @@ pub enum Command {
 
 #[derive(Args)]
 pub struct StartOptions {
-    /// Directory for data, certificates and the admin's kubeconfig
+    /// Directory for data, certificates and the administrator's kubeconfig
     #[arg(long, env = "ATOLL_DATA_DIR", default_value = "atoll-data", value_name = "DIR")]
     pub data_dir: PathBuf,
 
-    /// Address and port to listen on; port 0 picks a free one
+    /// Address and port to listen on; port 0 picks a free port
     #[arg(long, env = "ATOLL_LISTEN", default_value = "127.0.0.1:6443", value_name = "ADDRESS:PORT")]
     pub listen: SocketAddr,
 
-    /// Address that clients reach this server by, if it is not the one it listens on
+    /// Address by which clients reach this server, if it is not the one it listens on
     #[arg(long, env = "ATOLL_ADVERTISE_ADDRESS", value_name = "ADDRESS")]
     pub advertise_address: Option<IpAddr>,
 
-    /// Addresses that Services are given, one range or one for each family
+    /// Ranges of cluster IPs of Services, one or one per IP family
     #[arg(
         long,
         env = "ATOLL_SERVICE_CLUSTER_IP_RANGE",
@@ -131,11 +131,11 @@ pub struct StartOptions {
     )]
     pub service_cluster_ip_range: Vec<Prefix>,
 
-    /// Ports that Services are given on nodes
+    /// Range of node ports of Services
     #[arg(long, env = "ATOLL_SERVICE_NODE_PORT_RANGE", default_value = "30000-32767", value_name = "RANGE")]
     pub service_node_port_range: PortRange,
 
-    /// What to serve: all of Kubernetes' own resources, or only what Atoll needs
+    /// Resources to serve: all of Kubernetes' own, or only those that Atoll needs
     #[arg(long, env = "ATOLL_PROFILE", default_value = "full")]
     pub profile: ProfileName,
 
@@ -143,81 +143,81 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_TOKEN_AUTH_FILE", value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
 
-    /// Let workspaces below root have the server connect to loopback, link-local and metadata addresses, and to its own: for
-    /// clusters and nodes on the same machine
+    /// Let workspaces below root make the server connect to loopback, link-local and metadata addresses and
+    /// to its own addresses: for clusters and nodes on the same machine
     #[arg(long, env = "ATOLL_ALLOW_TENANT_ADDRESSES")]
     pub allow_tenant_addresses: bool,
 
-    /// Who is said to sign tokens of ServiceAccounts, and whom they are meant for by default
+    /// Issuer of ServiceAccount tokens, and their default audience
     #[arg(long, env = "ATOLL_SERVICE_ACCOUNT_ISSUER", default_value = atoll_authn::ISSUER, value_parser = issuer,
         value_name = "URL")]
     pub service_account_issuer: String,
 
-    /// Days after which another key signs tokens of ServiceAccounts; 0 leaves that to `atoll keys rotate tokens`
+    /// Days after which a new key signs ServiceAccount tokens; 0 leaves that to `atoll keys rotate tokens`
     #[arg(long, env = "ATOLL_SERVICE_ACCOUNT_KEY_DAYS", default_value_t = 90, value_name = "DAYS")]
     pub service_account_key_days: u32,
 
-    /// What to encrypt on the disk and with which keys, as an EncryptionConfiguration; Secrets with a key of Atoll's own
-    /// if there is none
+    /// EncryptionConfiguration for data at rest; without it Secrets are encrypted with a key of Atoll's own
     #[arg(long, env = "ATOLL_ENCRYPTION_PROVIDER_CONFIG", value_name = "FILE")]
     pub encryption_provider_config: Option<PathBuf>,
 
-    /// Seconds that Atoll's own certificates are good for; they are renewed after two thirds of that
+    /// Lifetime of Atoll's own certificates in seconds; they are renewed after two thirds of it
     #[arg(long, env = "ATOLL_CERTIFICATE_LIFETIME", default_value_t = 365 * 86_400, value_name = "SECONDS",
         value_parser = clap::value_parser!(u32).range(3..))]
     pub certificate_lifetime: u32,
 
-    /// Admission plugins to enable besides those that are on by default
+    /// Admission plugins to enable in addition to the default ones
     #[arg(long, env = "ATOLL_ENABLE_ADMISSION_PLUGINS", value_delimiter = ',', value_name = "NAMES")]
     pub enable_admission_plugins: Vec<String>,
 
-    /// Admission plugins to disable although they are on by default
+    /// Admission plugins to disable that are enabled by default
     #[arg(long, env = "ATOLL_DISABLE_ADMISSION_PLUGINS", value_delimiter = ',', value_name = "NAMES")]
     pub disable_admission_plugins: Vec<String>,
 
-    /// Where pods are made in namespaces without the label atoll.dev/grain, in workspaces that do not say: in clusters, of
-    /// objects that are placed there, or here, one by one
+    /// Default grain of workspaces and namespaces without the label atoll.dev/grain: workloads are placed as
+    /// objects, whose pods the clusters create, or pod by pod
     #[arg(long, env = "ATOLL_GRAIN", default_value = "object")]
     pub grain: Grain,
     #[command(flatten)]
     pub kubelets: KubeletSettings,
 
-    /// Seconds that a request other than a watch may take
+    /// Timeout of requests other than watches, in seconds
     #[arg(long, env = "ATOLL_REQUEST_TIMEOUT", default_value_t = 60, value_name = "SECONDS")]
     pub request_timeout: u64,
 
-    /// Seconds that a client may take to open a connection and to send a request's headers; and to send a body, which after
-    /// that has to arrive at 32 KiB a second
+    /// Seconds for a client to open a connection and to send the headers of a request. A body has the same
+    /// time, plus one second per 32 KiB
     #[arg(long, env = "ATOLL_HEADER_TIMEOUT", default_value_t = 10, value_name = "SECONDS")]
     pub header_timeout: u64,
 
-    /// Reading requests under way at once, beyond which clients are asked to come back. A user has at most a quarter of them.
-    /// So have a workspace and all below it, for its own ServiceAccounts and certificates, of which each has at most half
+    /// Maximum number of non-mutating requests in flight; more are rejected with 429. A user has at most a
+    /// quarter of them. So do a workspace and all workspaces below it, for their own ServiceAccounts and
+    /// certificates, each of which has at most half of that
     #[arg(long, env = "ATOLL_MAX_REQUESTS_INFLIGHT", default_value_t = 400, value_name = "COUNT")]
     pub max_requests_inflight: usize,
 
-    /// Writing requests under way at once, shared in the same way
+    /// Maximum number of mutating requests in flight, shared in the same way
     #[arg(long, env = "ATOLL_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, value_name = "COUNT")]
     pub max_mutating_requests_inflight: usize,
 
-    /// Seconds that requests may take to finish once a shutdown was asked for
+    /// Seconds for requests to finish after a shutdown was requested
     #[arg(long, env = "ATOLL_SHUTDOWN_TIMEOUT", default_value_t = 10, value_name = "SECONDS")]
     pub shutdown_timeout: u64,
 
-    /// Seconds of the past that watches can resume from, and that a list can be continued for
+    /// Seconds of history from which watches can resume and lists can be continued
     #[arg(long, env = "ATOLL_HISTORY", default_value_t = 300, value_name = "SECONDS")]
     pub history: u64,
 
-    /// Most memory that the past may take, in MiB
+    /// Maximum memory of the history in MiB
     #[arg(long, env = "ATOLL_HISTORY_SIZE", default_value_t = 64, value_name = "MIB")]
     pub history_size: usize,
 
-    /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false are all and none
+    /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false mean all and none
     #[arg(long, env = "ATOLL_CONTROLLERS", default_value = "*", value_name = "NAMES")]
     pub controllers: Choice,
 
-    /// Whether the server keeps a Lease that says that it runs: without it nothing is written while nothing is asked for, as
-    /// some tests need it
+    /// Whether the server renews an identity Lease. Some tests disable it, because without it an idle server
+    /// writes nothing
     #[arg(long, hide = true, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     pub identity_lease: bool,
 
@@ -227,23 +227,23 @@ pub struct StartOptions {
     #[command(flatten)]
     pub log: LogOptions,
 
-    /// OpenTelemetry collector to send traces of requests to, as OTLP over HTTP
+    /// URL of an OpenTelemetry collector that receives traces of requests, as OTLP over HTTP
     #[arg(long, env = "ATOLL_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 
-    /// File with any of these flags as `name: value` lines; flags and environment come first
+    /// File with any of these flags as `name: value` lines; flags and environment variables override it
     #[arg(long, env = "ATOLL_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
 
-/// What is told to whoever operates it.
+/// Options of the log.
 #[derive(Args)]
 pub struct LogOptions {
-    /// How to write the log
+    /// Format of the log
     #[arg(long, env = "ATOLL_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
 
-    /// What to log: error, warn, info, debug, or a filter such as atoll_server=debug
+    /// Log level or filter: error, warn, info, debug, or for example atoll_server=debug
     #[arg(long, env = "ATOLL_LOG", default_value = "info", value_name = "FILTER")]
     pub log: String,
 }
@@ -255,7 +255,7 @@ pub enum Grain {
 }
 
 impl Grain {
-    /// As objects say it.
+    /// The value in labels and annotations.
     pub fn name(self) -> &'static str {
         match self {
             Grain::Object => "object",
@@ -276,14 +276,14 @@ pub enum LogFormat {
     Json,
 }
 
-/// Where the control plane is.
+/// The kubeconfig and context of the control plane.
 #[derive(Args, Clone)]
 pub struct Connection {
     /// Kubeconfig to use instead of $KUBECONFIG or ~/.kube/config
     #[arg(long, global = true, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Context in it to use instead of the current one
+    /// Context to use instead of the current one of the kubeconfig
     #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
 }
@@ -294,21 +294,21 @@ pub enum WorkspaceCommand {
     Create {
         /// Name of the new workspace
         name: String,
-        /// Switch to it at once
+        /// Switch to it
         #[arg(long)]
         r#use: bool,
-        /// Where pods are made of what is created in it: in clusters, of objects that are placed there, or right there, one
-        /// by one
+        /// Grain of workloads created in it: placed as objects, whose pods the clusters create, or pod by pod
         #[arg(long)]
         grain: Option<Grain>,
         #[command(flatten)]
-        shown: Shown,
+        shown: OutputOptions,
         #[command(flatten)]
         connection: Connection,
     },
     /// Switch the current context to a workspace
     Use {
-        /// A child's name, an absolute path such as root:org:team, .. for the parent, or - for the one before
+        /// Name of a child, absolute path such as root:org:team, .. for the parent, or - for the previous
+        /// workspace
         #[arg(allow_hyphen_values = true)]
         path: String,
         #[command(flatten)]
@@ -323,14 +323,14 @@ pub enum WorkspaceCommand {
     #[command(visible_alias = "ls")]
     List {
         #[command(flatten)]
-        shown: Shown,
+        shown: OutputOptions,
         #[command(flatten)]
         connection: Connection,
     },
     /// Show all workspaces below the current one, as a tree
     Tree {
         #[command(flatten)]
-        shown: Shown,
+        shown: OutputOptions,
         #[command(flatten)]
         connection: Connection,
     },
@@ -341,7 +341,7 @@ pub enum WorkspaceCommand {
         /// Do not wait until it is gone
         #[arg(long)]
         no_wait: bool,
-        /// Do not ask, whatever is in it
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -351,18 +351,18 @@ pub enum WorkspaceCommand {
 
 #[derive(Subcommand)]
 pub enum SnapshotCommand {
-    /// Write everything that the running server holds to a file
+    /// Write all data of the running server to a file
     Save {
         /// File to write
         file: PathBuf,
         #[command(flatten)]
         connection: Connection,
     },
-    /// Make the running server hold what a file says, and nothing else
+    /// Replace all data of the running server by that of a file
     Restore {
         /// File written by `atoll snapshot save`
         file: PathBuf,
-        /// Do not ask, whatever is lost
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -370,49 +370,49 @@ pub enum SnapshotCommand {
     },
 }
 
-/// Where the keys are.
+/// The directory of the keys.
 #[derive(Args)]
-pub struct KeyPlace {
-    /// Directory of the server's data; it may be running
+pub struct KeyLocation {
+    /// Data directory of the server, which may be running
     #[arg(long, env = "ATOLL_DATA_DIR", default_value = "atoll-data", value_name = "DIR")]
     pub data_dir: PathBuf,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum KeyKind {
-    /// The key that signs tokens of ServiceAccounts
+    /// The key that signs ServiceAccount tokens
     Tokens,
-    /// The key that encrypts what is on the disk
+    /// The key that encrypts data at rest
     Encryption,
 }
 
 #[derive(Subcommand)]
 pub enum KeysCommand {
-    /// Show the keys that tokens are verified with, newest first
+    /// List the keys that verify tokens, newest first
     List {
         #[command(flatten)]
-        shown: Shown,
+        shown: OutputOptions,
         #[command(flatten)]
-        place: KeyPlace,
+        place: KeyLocation,
     },
-    /// Make a new key and use it from now on
+    /// Create a new key and use it from now on
     Rotate {
         kind: KeyKind,
         #[command(flatten)]
-        place: KeyPlace,
+        place: KeyLocation,
     },
-    /// Forget a key: tokens that it has signed are no longer valid
+    /// Delete a key: tokens that it has signed are no longer valid
     Retire {
-        /// As `atoll keys list` shows it
-        // Some of them begin with a hyphen.
+        /// Id of the key, as listed by `atoll keys list`
+        // Some ids begin with a hyphen.
         #[arg(allow_hyphen_values = true)]
         id: String,
         #[command(flatten)]
-        place: KeyPlace,
+        place: KeyLocation,
     },
 }
 
-/// OpenID wants it to be found by its name.
+/// Validates an issuer: OpenID Connect discovery requires an https URL.
 fn issuer(text: &str) -> Result<String, String> {
     match text.strip_prefix("https://") {
         Some(rest) if !rest.is_empty() && !rest.contains(['?', '#', ' ']) => Ok(text.to_string()),
@@ -420,25 +420,25 @@ fn issuer(text: &str) -> Result<String, String> {
     }
 }
 
-/// What one types to get here: kubectl starts its plugins by names that begin with its own.
+/// The command line that starts this program: kubectl runs plugins under names that begin with `kubectl-`.
 pub fn invocation(arguments: &[OsString]) -> &'static str {
     let name = arguments.first().and_then(|program| Path::new(program).file_name());
     if name.is_some_and(|name| name == "kubectl-atoll") { "kubectl atoll" } else { "atoll" }
 }
 
-/// Ends the process with help, or with what is wrong with the arguments.
-pub fn parse(arguments: Vec<OsString>) -> Line {
-    let color = match When::of(&arguments) {
-        When::Auto => clap::ColorChoice::Auto,
-        When::Always => clap::ColorChoice::Always,
-        When::Never => clap::ColorChoice::Never,
+/// Parses the arguments. Exits the process for help and for invalid arguments.
+pub fn parse(arguments: Vec<OsString>) -> Cli {
+    let color = match ColorMode::of(&arguments) {
+        ColorMode::Auto => clap::ColorChoice::Auto,
+        ColorMode::Always => clap::ColorChoice::Always,
+        ColorMode::Never => clap::ColorChoice::Never,
     };
-    let command = Line::command().bin_name(invocation(&arguments)).color(color);
-    Line::from_arg_matches(&command.get_matches_from(arguments)).unwrap_or_else(|error| error.exit())
+    let command = Cli::command().bin_name(invocation(&arguments)).color(color);
+    Cli::from_arg_matches(&command.get_matches_from(arguments)).unwrap_or_else(|error| error.exit())
 }
 
-/// The arguments, with what a config file says put in front of them: what stands later on the line wins,
-/// and a flag that is set by the environment is left to it.
+/// Inserts the settings of a config file before the other arguments, so that flags on the command line
+/// override them. A setting is skipped if its environment variable is set.
 pub fn with_config_file(arguments: Vec<OsString>) -> Result<Vec<OsString>, String> {
     let before =
         arguments.iter().skip(1).take_while(|argument| argument.to_str().is_some_and(is_color)).count();
@@ -467,9 +467,9 @@ pub fn with_config_file(arguments: Vec<OsString>) -> Result<Vec<OsString>, Strin
     Ok(merged)
 }
 
-/// The option that may stand before a command, or its value.
+/// Whether an argument is the global option `--color` or its value.
 fn is_color(argument: &str) -> bool {
-    argument.starts_with("--color") || When::from_str(argument, false).is_ok()
+    argument.starts_with("--color") || ColorMode::from_str(argument, false).is_ok()
 }
 
 fn config_argument(arguments: &[OsString]) -> Option<OsString> {

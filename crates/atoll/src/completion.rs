@@ -1,12 +1,13 @@
-//! Completion: what can stand at the end of a line that is being typed.
+//! Completion of command lines.
 //!
 //! ```text
 //!   shell ── script of `atoll completion SHELL` ──► atoll __complete WORDS… ──┐
 //!   kubectl completion ──► kubectl_complete-atoll WORDS… ─────────────────────┴─► line ─► names (kubeconfig, server, keys)
 //! ```
 //!
-//! The last word is the one that is being typed, and may be empty. The answer is in the form of kubectl's own: a candidate
-//! a line, with a tab before what it means, and at the end a colon and a number that says whether files come into question.
+//! The last word is the one being typed, and may be empty. The output has the format of kubectl's own
+//! completion: one candidate per line with a tab before its description, and at the end a colon and a
+//! directive that says whether to complete file names.
 
 mod line;
 mod names;
@@ -16,7 +17,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, ValueEnum};
 
 use self::line::{Expected, Source};
-use crate::command::Line;
+use crate::command::Cli;
 use crate::output;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -26,14 +27,14 @@ pub enum Shell {
     Fish,
 }
 
-/// A word that fits, and what it means.
+/// A candidate and its description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub value: String,
     pub help: String,
 }
 
-/// As cobra numbers them, which kubectl is made with.
+/// Directives of cobra, the command line library of kubectl.
 const FILES: u8 = 0;
 const NO_FILES: u8 = 4;
 const DIRECTORIES: u8 = 16;
@@ -46,8 +47,8 @@ pub fn script(shell: Shell) {
     });
 }
 
-/// The words that kubectl wants completed, if this is what the program was started for.
-pub fn asked_by_kubectl(arguments: &[OsString]) -> Option<Vec<String>> {
+/// The words to complete, if kubectl has started the program for completion.
+pub fn kubectl_completion_words(arguments: &[OsString]) -> Option<Vec<String>> {
     let name = std::path::Path::new(arguments.first()?).file_name()?;
     (name == "kubectl_complete-atoll").then(|| words(&arguments[1..]))
 }
@@ -56,13 +57,13 @@ pub fn words(arguments: &[OsString]) -> Vec<String> {
     arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect()
 }
 
-pub fn answer(words: &[String]) {
-    let mut command = Line::command();
+pub fn print_candidates(words: &[String]) {
+    let mut command = Cli::command();
     command.build();
-    output::print(&reply(&line::expected(&command, words), names::of));
+    output::print(&render(&line::expected(&command, words), names::candidates));
 }
 
-fn reply(expected: &Expected, names: impl FnOnce(&Expected) -> Vec<Candidate>) -> String {
+fn render(expected: &Expected, names: impl FnOnce(&Expected) -> Vec<Candidate>) -> String {
     let (candidates, directive) = match &expected.source {
         Source::Files => (Vec::new(), FILES),
         Source::Directories => (Vec::new(), DIRECTORIES),
@@ -92,20 +93,20 @@ mod tests {
     use super::*;
 
     fn completed(line: &str) -> String {
-        let mut command = Line::command();
+        let mut command = Cli::command();
         command.build();
         let words: Vec<String> = line.split(' ').map(str::to_string).collect();
         let names = |expected: &Expected| {
             let value = format!("{:?}", expected.source).to_lowercase();
             vec![Candidate { value, help: String::new() }]
         };
-        reply(&line::expected(&command, &words), names)
+        render(&line::expected(&command, &words), names)
     }
 
-    /// The values alone.
+    /// Only the values of the candidates.
     fn values(line: &str) -> String {
-        let reply = completed(line);
-        let values = reply.lines().map(|line| line.split('\t').next().unwrap_or_default());
+        let render = completed(line);
+        let values = render.lines().map(|line| line.split('\t').next().unwrap_or_default());
         values.collect::<Vec<_>>().join(" ")
     }
 
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_stays_so_and_candidates_are_explained() {
+    fn hidden_commands_are_omitted_and_candidates_have_help() {
         let all = completed("");
         assert!(all.starts_with("start\tStart the control plane\n"), "{all}");
         assert!(!all.contains("__complete"), "{all}");
@@ -169,11 +170,11 @@ mod tests {
     }
 
     #[test]
-    fn kubectl_asks_by_a_name() {
+    fn kubectl_requests_completion_by_program_name() {
         let arguments = |name: &str| [name, "workspace", ""].map(OsString::from);
-        let asked = asked_by_kubectl(&arguments("/usr/bin/kubectl_complete-atoll"));
+        let asked = kubectl_completion_words(&arguments("/usr/bin/kubectl_complete-atoll"));
         assert_eq!(asked, Some(vec!["workspace".to_string(), String::new()]));
-        assert_eq!(asked_by_kubectl(&arguments("kubectl-atoll")), None);
-        assert_eq!(asked_by_kubectl(&[]), None);
+        assert_eq!(kubectl_completion_words(&arguments("kubectl-atoll")), None);
+        assert_eq!(kubectl_completion_words(&[]), None);
     }
 }

@@ -1,4 +1,5 @@
-//! `atoll dialect …`: which other systems' APIs a workspace speaks; and what is done for those that it does.
+//! `atoll dialect …`: enables and disables other systems' APIs in workspaces. The submodules implement the
+//! dialects.
 
 pub mod kcp;
 
@@ -19,7 +20,7 @@ use crate::style::Paint;
 use crate::workspace::session::Session;
 
 pub fn run(command: DialectCommand) -> Result<(), String> {
-    process::ask(async {
+    process::run_command(async {
         let outcome = match command {
             DialectCommand::Enable(options) => enable(&options).await,
             DialectCommand::List { workspace, connection } => list(workspace.as_deref(), &connection).await,
@@ -29,7 +30,7 @@ pub fn run(command: DialectCommand) -> Result<(), String> {
     })
 }
 
-/// The control plane, and the path of the workspace that is meant.
+/// The session, and the path of the chosen workspace.
 async fn open(workspace: Option<&str>, connection: &Connection) -> Result<(Session, String), Failure> {
     let session = Session::open(connection)?;
     let path = session.resolve(workspace.unwrap_or(".")).await?;
@@ -40,7 +41,7 @@ fn config_maps() -> String {
     format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps")
 }
 
-/// What a workspace says itself.
+/// The ConfigMap of dialects in a workspace.
 async fn marker(session: &Session, path: &str) -> Result<Option<Value>, Problem> {
     match session.call(Method::GET, path, &format!("{}/{MARKER}", config_maps()), None).await {
         Ok(found) => Ok(Some(found)),
@@ -58,7 +59,8 @@ fn speaks(marker: Option<&Value>, dialect: Dialect) -> bool {
     marker.is_some_and(|marker| marker["data"].get(dialect.name()).is_some())
 }
 
-/// The nearest workspace that says so, of one and all above it. Not everybody may look into those.
+/// The nearest workspace, of this one and its ancestors, that enables a dialect. Ancestors that the user may
+/// not read are skipped.
 async fn source(session: &Session, path: &str, dialect: Dialect) -> Result<Option<String>, Failure> {
     let mut at = path;
     loop {
@@ -106,7 +108,7 @@ async fn enable(options: &DialectOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Creates what is not there yet; whoever is not allowed to make it may still find it made.
+/// Creates an object unless it exists.
 async fn create(session: &Session, path: &str, collection: &str, object: &Value) -> Result<(), Failure> {
     match session.call(Method::POST, path, collection, Some(object)).await {
         Err(problem) if !problem.is("AlreadyExists") => Err(problem.into()),
@@ -162,17 +164,17 @@ async fn disable(options: &DialectOptions) -> Result<(), Failure> {
                 format!("delete them first, in that workspace: kubectl delete {}", found.join(" ")),
             ));
         }
-        open.extend(session.names_below(&at).await?.into_iter().map(|child| format!("{at}:{child}")));
+        open.extend(session.child_names(&at).await?.into_iter().map(|child| format!("{at}:{child}")));
     }
     change(&session, &path, &json!({ "data": { name: null } })).await?;
     output::print(&format!(
-        "{path} no longer speaks {name}. What a label has placed stays where it is; say where it shall be with: {} place\n",
+        "{path} no longer speaks {name}. Objects that a label has placed stay where they are; change that with: {} place\n",
         invocation()
     ));
     Ok(())
 }
 
-/// The clusters that a workspace has in the words of kcp, as kubectl names them.
+/// The clusters of the kcp dialect in a workspace, as kubectl names them.
 async fn clusters(session: &Session, path: &str) -> Result<Vec<String>, Failure> {
     let mut found = Vec::new();
     for (plural, kind) in SPELLINGS {

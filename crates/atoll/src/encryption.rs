@@ -1,4 +1,4 @@
-//! What is encrypted on the disk: Secrets with a key of our own, or whatever a configuration says.
+//! Encryption at rest: Secrets with a key of Atoll's own, or as an EncryptionConfiguration specifies.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,35 +7,34 @@ use atoll_authn::authority::write_private;
 use atoll_encryption::{Rules, Sealed, generate, with_new_key};
 use atoll_sqlite::SqliteStore;
 
-/// Upstream's format, with a key that was made at the first start. Whoever has it can read the Secrets.
+/// An EncryptionConfiguration with a key that is generated at the first start. The key decrypts the Secrets.
 const FILE: &str = "encryption.yaml";
 
-/// The store with everything on the disk as it should be: readable, and under the newest keys.
-pub async fn sealed(
+/// Opens the store with encryption, after encrypting all data with the newest keys.
+pub async fn open_encrypted(
     store: Arc<SqliteStore>,
     directory: &Path,
     configuration: Option<&Path>,
 ) -> Result<Arc<Sealed>, String> {
     let is_new = !directory.join(FILE).exists();
     let rules = rules(directory, configuration)?;
-    let sealed = Sealed::new(store.clone(), rules);
+    let encrypted = Sealed::new(store.clone(), rules);
     let progress = |done: usize, total: usize| {
-        tracing::info!("encrypting what is not under the newest key: {done} of {total} objects");
+        tracing::info!("encrypting objects with the newest key: {done} of {total}");
     };
-    let migrated = sealed.migrate(progress).await.map_err(|error| {
-        // A key that was made for data that has another one helps nobody.
+    let migrated = encrypted.migrate(progress).await.map_err(|error| {
+        // Delete the key that was just generated: the existing data has another one.
         if is_new {
             let _ = std::fs::remove_file(directory.join(FILE));
         }
         error.to_string()
     })?;
     if migrated.rewritten > 0 {
-        store
-            .shred()
-            .await
-            .map_err(|error| format!("what was encrypted anew is still there as it was: {error:?}"))?;
+        store.shred().await.map_err(|error| {
+            format!("cannot erase the old values of objects that were encrypted again: {error:?}")
+        })?;
     }
-    Ok(Arc::new(sealed))
+    Ok(Arc::new(encrypted))
 }
 
 fn rules(directory: &Path, configuration: Option<&Path>) -> Result<Rules, String> {
@@ -46,7 +45,7 @@ fn rules(directory: &Path, configuration: Option<&Path>) -> Result<Rules, String
     }
     let own = if own.exists() { Some(read(&own)?) } else { None };
     match (configuration.map(read).transpose()?, own) {
-        // What was encrypted before there was a configuration can still be read.
+        // Objects that were encrypted before the configuration was given stay readable.
         (Some(rules), Some(own)) => Ok(rules.reading_also(own)),
         (Some(rules), None) | (None, Some(rules)) => Ok(rules),
         (None, None) => Err(format!("{} cannot be read", directory.join(FILE).display())),
@@ -58,7 +57,7 @@ fn read(path: &Path) -> Result<Rules, String> {
     Rules::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Adds a key, which writes from the next start on. Returns its name.
+/// Adds a key, which is used for writing from the next start on. Returns its name.
 pub fn rotate(directory: &Path) -> Result<String, String> {
     let path = directory.join(FILE);
     let shown = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());

@@ -1,13 +1,13 @@
-//! `atoll keys`: the keys that sign tokens of ServiceAccounts, and the key that encrypts what is on the disk.
+//! `atoll keys`: the keys that sign ServiceAccount tokens, and the key that encrypts data at rest.
 
 use atoll_authn::service_account::{list, retire, rotate};
 use serde_json::json;
 
-use crate::advice::{Failure, enumerate, invocation, nearest};
+use crate::advice::{Failure, closest_match, invocation, join_names};
 use crate::command::{KeyKind, KeysCommand};
 use crate::encryption;
-use crate::output::say;
-use crate::output::{self, Format, Shown};
+use crate::output::outln;
+use crate::output::{self, Format, OutputOptions};
 use crate::style::Paint;
 
 pub fn run(command: KeysCommand) -> Result<(), String> {
@@ -20,24 +20,26 @@ pub fn run(command: KeysCommand) -> Result<(), String> {
         KeysCommand::Rotate { kind: KeyKind::Tokens, place } => {
             check(&place.data_dir)?;
             let id = rotate(&place.data_dir).map_err(|error| error.to_string())?;
-            say!("Tokens are signed with {id} from now on. Those that others have signed stay valid.");
+            outln!("Tokens are signed with {id} from now on. Tokens signed with other keys stay valid.");
         }
         KeysCommand::Rotate { kind: KeyKind::Encryption, place } => {
             check(&place.data_dir)?;
             let name = encryption::rotate(&place.data_dir)?;
-            say!("Restart the server: it then encrypts everything with {name}, and the old key can go.");
+            outln!(
+                "Restart the server: it then encrypts everything with {name}, and the old key can be deleted."
+            );
         }
         KeysCommand::Retire { id, place } => {
             check(&place.data_dir)?;
             retire(&place.data_dir, &id).map_err(|error| not_retired(&place.data_dir, &id, &error))?;
-            say!("Tokens that {id} has signed are no longer valid.");
+            outln!("Tokens signed with {id} are no longer valid.");
         }
     }
     Ok(())
 }
 
-/// The newest key comes first, and signs.
-fn listing(keys: &[String], shown: Shown) -> Result<String, String> {
+/// The newest key comes first and signs.
+fn listing(keys: &[String], shown: OutputOptions) -> Result<String, String> {
     let uses = |position: usize| if position == 0 { "signs and verifies" } else { "verifies" };
     let document = || {
         let key =
@@ -66,26 +68,26 @@ fn listing(keys: &[String], shown: Shown) -> Result<String, String> {
 fn not_retired(directory: &std::path::Path, id: &str, error: &dyn std::fmt::Display) -> Failure {
     let keys = list(directory).unwrap_or_default();
     let next = match keys.iter().position(|key| key == id) {
-        Some(0) => format!("make another one sign first: {} keys rotate tokens", invocation()),
+        Some(0) => format!("create a new signing key first: {} keys rotate tokens", invocation()),
         Some(_) => return error.to_string().into(),
         None => {
             let names: Vec<&str> = keys.iter().map(String::as_str).collect();
-            match nearest(id, names.iter().copied()) {
+            match closest_match(id, names.iter().copied()) {
                 Some(name) => format!("did you mean {name}?"),
-                None => format!("the keys are {}", enumerate(&names)),
+                None => format!("the keys are {}", join_names(&names)),
             }
         }
     };
     Failure::new(error.to_string(), next)
 }
 
-/// A typo must not make keys in a new place.
+/// Prevents a mistyped path from creating keys in a new directory.
 fn check(directory: &std::path::Path) -> Result<(), String> {
     match directory.join("service-account.key").exists() {
         true => Ok(()),
         false => {
             let what = format!("{} is not a data directory of Atoll", directory.display());
-            Err(Failure::new(what, "name the one of the server with --data-dir").into())
+            Err(Failure::new(what, "name the server's data directory with --data-dir").into())
         }
     }
 }

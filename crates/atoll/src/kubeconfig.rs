@@ -1,6 +1,6 @@
-//! Kubeconfig files: written for the admin, read and switched for the commands.
+//! Kubeconfig files: written for the administrator, read and changed by the commands.
 
-mod program;
+mod exec;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::advice::{Failure, enumerate, invocation, nearest};
+use crate::advice::{Failure, closest_match, invocation, join_names};
 use crate::command::Connection;
 
-/// A server and its administrator.
+/// A server and its administrator, as entries of a kubeconfig.
 pub struct Entry<'a> {
-    /// What the context is called, and the cluster.
+    /// Name of the context and of the cluster.
     pub name: &'a str,
     pub server: SocketAddr,
     pub control: Option<SocketAddr>,
@@ -39,17 +39,18 @@ impl Entry<'_> {
     }
 }
 
-/// What the administrator of a server is called.
-fn admin(name: &str) -> String {
+/// The name of a server's administrator in the kubeconfig.
+fn admin_user(name: &str) -> String {
     format!("{name}-admin")
 }
 
-/// A kubeconfig with everything inline.
-pub fn text(entries: &[Entry<'_>], current: &str) -> String {
-    let users =
-        entries.iter().map(|entry| json!({ "name": admin(entry.name), "user": credentials(entry.identity) }));
+/// Renders a self-contained kubeconfig.
+pub fn render(entries: &[Entry<'_>], current: &str) -> String {
+    let users = entries
+        .iter()
+        .map(|entry| json!({ "name": admin_user(entry.name), "user": credentials(entry.identity) }));
     let contexts = entries.iter().map(|entry| {
-        json!({ "name": entry.name, "context": { "cluster": entry.name, "user": admin(entry.name) } })
+        json!({ "name": entry.name, "context": { "cluster": entry.name, "user": admin_user(entry.name) } })
     });
     let config = json!({
         "apiVersion": "v1",
@@ -59,11 +60,11 @@ pub fn text(entries: &[Entry<'_>], current: &str) -> String {
         "contexts": contexts.collect::<Vec<_>>(),
         "current-context": current,
     });
-    // JSON is YAML; kubectl reads both.
+    // JSON is valid YAML; kubectl reads both.
     serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
 }
 
-/// A kubeconfig for somebody with a token, with everything inline.
+/// Renders a self-contained kubeconfig with a token.
 pub fn with_token(name: &str, user: &str, server: &str, authority_pem: &[u8], token: &str) -> String {
     let config = json!({
         "apiVersion": "v1",
@@ -78,12 +79,12 @@ pub fn with_token(name: &str, user: &str, server: &str, authority_pem: &[u8], to
     serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
 }
 
-/// The kubeconfig at `path` with another certificate and key for a server's administrator, and all else as it is.
+/// The kubeconfig at `path` with a new certificate and key for a server's administrator, otherwise unchanged.
 pub fn with_identity(path: &Path, name: &str, identity: &Identity) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let changed = Content::parse(&text).and_then(|mut content| {
-        content.set_user(&admin(name), credentials(identity))?;
-        Ok(content.text())
+        content.set_user(&admin_user(name), credentials(identity))?;
+        Ok(content.render())
     });
     changed.map_err(|problem| problem.to_string())
 }
@@ -95,7 +96,7 @@ fn credentials(identity: &Identity) -> Value {
     })
 }
 
-/// Extension of a context that says which workspace it was in before.
+/// Extension of a context: the previous workspace.
 const PREVIOUS: &str = "atoll.dev/previous-workspace";
 
 pub struct Kubeconfig {
@@ -121,12 +122,12 @@ impl Kubeconfig {
         Ok(Kubeconfig { path, content, context })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the context is called that is used.
+    /// The name of the selected context.
     pub fn context_name(&self) -> &str {
         &self.context
     }
@@ -136,19 +137,17 @@ impl Kubeconfig {
         self.content.contexts()
     }
 
-    /// The chosen context is not there.
+    /// The failure for a selected context that does not exist.
     fn no_context(&self) -> Failure {
         let names = self.contexts();
         let what = match self.context.as_str() {
             "" => format!("{} has no current context", self.path.display()),
             name => format!("{} has no context {name:?}", self.path.display()),
         };
-        let next = match nearest(&self.context, names.iter().copied()) {
+        let next = match closest_match(&self.context, names.iter().copied()) {
             Some(name) => format!("did you mean --context {name}?"),
-            None if names.is_empty() => {
-                "it has no contexts at all; name another file with --kubeconfig".to_string()
-            }
-            None => format!("choose one with --context: it has {}", enumerate(&names)),
+            None if names.is_empty() => "it has no contexts; name another file with --kubeconfig".to_string(),
+            None => format!("choose one with --context: it has {}", join_names(&names)),
         };
         Failure::new(what, next)
     }
@@ -158,30 +157,32 @@ impl Kubeconfig {
         self.content.context(&self.context, Some(base)).map_err(|problem| self.failure(&problem))
     }
 
-    /// The same where another program may have to be asked who we are: for clusters of others, which often want that.
-    pub fn asked_context(&mut self) -> Result<Context, Failure> {
-        if let Some(program) = self.content.program(&self.context) {
+    /// The same, running the context's exec credential plugin if it has one. Kubeconfigs of managed clusters
+    /// often need it.
+    pub fn context_with_exec(&mut self) -> Result<Context, Failure> {
+        if let Some(exec) = self.content.exec(&self.context) {
             let base = self.path.parent().unwrap_or(Path::new(".")).to_path_buf();
-            let user = program::credentials(&program, &base)?;
-            // In memory only.
-            self.content.set_user(&program.user, user).map_err(|problem| self.failure(&problem))?;
+            let user = exec::credentials(&exec, &base)?;
+            // Kept in memory only.
+            self.content.set_user(&exec.user, user).map_err(|problem| self.failure(&problem))?;
         }
         self.context()
     }
 
-    /// The workspace that the context was in before the one that it is in now.
+    /// The workspace that the context pointed to before the current one.
     pub fn previous_workspace(&self) -> Option<&str> {
         self.content.extension(&self.context, PREVIOUS)?["workspace"].as_str()
     }
 
-    /// Points the context at another address of the same server; `left` is the workspace that it was in.
+    /// Points the context at another address of the same server, and records the workspace that it pointed
+    /// to.
     pub fn set_server(&mut self, server: &str, left: &str) -> Result<(), Failure> {
         let noted = serde_json::json!({ "workspace": left });
         let changed = self.content.set_extension(&self.context, PREVIOUS, noted);
         changed.map_err(|problem| self.failure(&problem))?;
         let changed = self.content.set_server(&self.context, server);
         changed.map_err(|problem| self.failure(&problem))?;
-        Ok(write_private(&self.path, &self.content.text()).map_err(|error| error.to_string())?)
+        Ok(write_private(&self.path, &self.content.render()).map_err(|error| error.to_string())?)
     }
 
     fn failure(&self, problem: &Problem) -> Failure {
@@ -192,7 +193,7 @@ impl Kubeconfig {
             }
             Problem::Program => Failure::new(
                 format!("context {:?} gets its credentials from another program", self.context),
-                "only certificates and tokens can be used here; choose a context with these",
+                "only certificates and tokens are supported here; choose a context with one of these",
             ),
             Problem::Form(_) | Problem::File(_) | Problem::Content(_) => problem.to_string().into(),
         }
@@ -204,7 +205,7 @@ fn default_path() -> Result<PathBuf, String> {
         let mut paths = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty());
         let first = paths.next();
         let existing = first.iter().cloned().chain(paths).find(|path| path.exists());
-        // As for kubectl: whoever sets it does not mean the one at home.
+        // As in kubectl: if KUBECONFIG is set, ~/.kube/config is not used.
         if let Some(path) = existing.or(first) {
             return Ok(path);
         }

@@ -1,4 +1,4 @@
-//! How the server calls nodes, as the command line says it.
+//! Settings for connections from the server to kubelets.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,14 +10,15 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use time::OffsetDateTime;
 
-/// Who the server is to kubelets, as kubeadm has it. A ClusterRoleBinding that every workspace is born with gives this user
-/// what the API of kubelets takes, and no more.
+/// The server's user name at kubelets, as in kubeadm. A bootstrap ClusterRoleBinding of every workspace
+/// grants this user access to the kubelet API only.
 pub const USER: &str = atoll_registry::bootstrap::KUBELET_CLIENT;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct KubeletSettings {
-    /// Authority that kubelets must have their certificates from; without it they are not verified, as with kube-apiserver.
-    /// Certificates that kubelets get by a CertificateSigningRequest are of kubelet-ca.crt in the data directory
+    /// CA that verifies the serving certificates of kubelets; without it they are not verified, as with
+    /// kube-apiserver. Certificates that kubelets get by a CertificateSigningRequest are signed by
+    /// kubelet-ca.crt in the data directory
     #[arg(
         long = "kubelet-certificate-authority",
         env = "ATOLL_KUBELET_CERTIFICATE_AUTHORITY",
@@ -25,7 +26,7 @@ pub struct KubeletSettings {
     )]
     pub authority: Option<PathBuf>,
 
-    /// Certificate to show to kubelets, instead of one from Atoll's own authority
+    /// Client certificate for kubelets, instead of one signed by Atoll's own CA
     #[arg(
         long = "kubelet-client-certificate",
         env = "ATOLL_KUBELET_CLIENT_CERTIFICATE",
@@ -43,7 +44,7 @@ pub struct KubeletSettings {
     )]
     pub key: Option<PathBuf>,
 
-    /// Kinds of addresses that nodes are called by, the preferred one first
+    /// Address types of nodes to use for connections to kubelets, most preferred first
     #[arg(
         long = "kubelet-preferred-address-types",
         env = "ATOLL_KUBELET_PREFERRED_ADDRESS_TYPES",
@@ -55,8 +56,8 @@ pub struct KubeletSettings {
 }
 
 impl KubeletSettings {
-    /// Whether the server's own authority signs who it is.
-    pub fn is_own(&self) -> bool {
+    /// Whether the server's own CA signs the client certificate.
+    pub fn uses_own_authority(&self) -> bool {
         self.certificate.is_none()
     }
 
@@ -72,13 +73,13 @@ impl KubeletSettings {
             _ => identity(authority, now, lifetime)?,
         };
         let mut trusted = self.authority.as_deref().map(read).transpose()?;
-        // Kubelets used to get certificates of the first authority.
+        // Kubelets used to get certificates of the server's CA.
         if let Some(trusted) = trusted.as_mut().filter(|trusted| contains(trusted, authority)) {
             trusted.push(b'\n');
             trusted.extend_from_slice(kubelet_authority.certificate_pem.as_bytes());
         }
         let mut kubelets = Kubelets::new(Some(identity), trusted.as_deref())
-            .map_err(|error| format!("kubelets cannot be called: {error}"))?;
+            .map_err(|error| format!("cannot configure connections to kubelets: {error}"))?;
         if !self.address_types.is_empty() {
             kubelets.address_types.clone_from(&self.address_types);
         }
@@ -86,14 +87,14 @@ impl KubeletSettings {
     }
 }
 
-/// A certificate of the server's own.
+/// A client certificate signed by the server's own CA.
 pub fn identity(authority: &Authority, now: OffsetDateTime, lifetime: Duration) -> Result<Identity, String> {
     let made = authority.client(USER, None, now, lifetime).map_err(|error| error.to_string())?;
     let certificate = made.certificate_der().map_err(|error| error.to_string())?;
     Ok((vec![certificate], made.key_der().map_err(|error| error.to_string())?))
 }
 
-/// Whether PEM text has an authority's certificate in it.
+/// Whether PEM text contains the certificate of an authority.
 fn contains(pem: &[u8], authority: &Authority) -> bool {
     let own = authority.certificate_der();
     CertificateDer::pem_slice_iter(pem).any(|one| one.is_ok_and(|one| one == own))

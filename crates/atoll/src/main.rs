@@ -1,4 +1,4 @@
-//! `atoll`: one Kubernetes API over every cluster you have.
+//! `atoll`: one Kubernetes API over all of your clusters.
 
 mod adopt;
 mod advice;
@@ -32,22 +32,23 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::command::Command;
-use crate::output::complain;
-use crate::style::{Paint, When};
+use crate::output::errln;
+use crate::style::{ColorMode, Paint};
 
-// Objects come and go in all sizes, from many threads: this allocator gives memory back and stays small. It has a thread
-// of its own for that: what a thread freed that then sleeps, as the store's reader does after loading, would stay.
+// jemalloc returns memory to the system when many threads allocate and free objects of all sizes. Its
+// background thread also returns memory freed by threads that then sleep, such as the store's reader after
+// loading.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    if let Some(words) = completion::asked_by_kubectl(&arguments) {
-        completion::answer(&words);
+    if let Some(words) = completion::kubectl_completion_words(&arguments) {
+        completion::print_candidates(&words);
         return ExitCode::SUCCESS;
     }
-    style::choose(When::of(&arguments));
-    advice::invoked_as(command::invocation(&arguments));
+    style::set_color_mode(ColorMode::of(&arguments));
+    advice::set_invocation(command::invocation(&arguments));
     let line = match command::with_config_file(arguments) {
         Ok(arguments) => command::parse(arguments),
         Err(problem) => return fail(&problem),
@@ -65,7 +66,7 @@ fn main() -> ExitCode {
         Command::Release(options) => release::run(options),
         Command::Orphans(command) => orphans::run(command),
         Command::Pause(options) => pause::run(options),
-        Command::Resume(what) => pause::resume(what),
+        Command::Resume(scope) => pause::resume(scope),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Keys(command) => keys::run(command),
         Command::Version { connection } => version::run(&connection),
@@ -74,7 +75,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Command::Complete { words } => {
-            completion::answer(&completion::words(&words));
+            completion::print_candidates(&completion::words(&words));
             Ok(())
         }
     };
@@ -84,8 +85,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Problems are for the person at the terminal: one sentence, and what to do.
+/// Prints the error and its hint.
 fn fail(problem: &str) -> ExitCode {
-    complain!("{}", advice::shown(problem, Paint::stderr()));
+    errln!("{}", advice::render(problem, Paint::stderr()));
     ExitCode::FAILURE
 }

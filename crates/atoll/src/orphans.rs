@@ -1,7 +1,7 @@
-//! `atoll orphans`: what clusters have that carries our mark, and that nobody here knows any longer.
+//! `atoll orphans`: marked objects in clusters without an object above.
 //!
-//! That something is missing here never deletes anything: after an old backup was restored, say, what was made since runs
-//! on in the clusters. A person sees it here, and decides.
+//! Atoll never deletes orphans by itself: after an old backup was restored, for example, objects created
+//! since then still run in the clusters. This command shows them, and a person decides.
 
 use std::collections::HashSet;
 
@@ -10,20 +10,20 @@ use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
 use crate::advice::{Failure, invocation};
+use crate::cluster::connection::ClusterConnection;
 use crate::cluster::fleet::Fleet;
-use crate::cluster::letting_go;
-use crate::cluster::marked::{self, Marked, is_namespaces};
-use crate::cluster::placed::{self, Paths};
-use crate::cluster::reach::Reached;
-use crate::cluster::{ask, cluster_names};
+use crate::cluster::marked_objects::{self, MarkedObject, is_namespaces};
+use crate::cluster::object_release;
+use crate::cluster::placed_objects::{self, WorkspacePaths};
+use crate::cluster::{cluster_names, confirmation};
 use crate::command::{Connection, OrphansCommand};
-use crate::output::complain;
-use crate::output::{self, Format, Shown};
+use crate::output::errln;
+use crate::output::{self, Format, OutputOptions};
 use crate::process;
 use crate::style::Paint;
 
 pub fn run(command: OrphansCommand) -> Result<(), String> {
-    process::ask(async {
+    process::run_command(async {
         let outcome = match command {
             OrphansCommand::List { cluster, shown, connection } => {
                 list(cluster.as_deref(), shown, &connection).await
@@ -36,32 +36,32 @@ pub fn run(command: OrphansCommand) -> Result<(), String> {
     })
 }
 
-/// Why nobody looks after something.
+/// The reason why an object is an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
-    /// What it was made for is not here any longer.
+enum OrphanReason {
+    /// The object above does not exist.
     Gone,
-    /// It is here, but not placed on that cluster.
+    /// The object above exists, but is not placed on that cluster.
     NotPlaced,
 }
 
-impl Why {
-    fn words(self) -> &'static str {
+impl OrphanReason {
+    fn text(self) -> &'static str {
         match self {
-            Why::Gone => "not known here any longer",
-            Why::NotPlaced => "known here, but not placed there",
+            OrphanReason::Gone => "no longer exists here",
+            OrphanReason::NotPlaced => "exists here, but is not placed there",
         }
     }
 }
 
 struct Orphan {
-    marked: Marked,
-    why: Why,
+    marked: MarkedObject,
+    why: OrphanReason,
 }
 
 impl Orphan {
-    /// What was let go and refers to it, if anything: then it is let go as well.
-    fn keep(&self) -> Option<&str> {
+    /// The released objects that refer to it, if any: then it is released instead of deleted.
+    fn keep_annotation(&self) -> Option<&str> {
         object::annotation(&self.marked.found, marks::KEEP)
     }
 
@@ -69,19 +69,19 @@ impl Orphan {
         definitions::is_definition(&self.marked.resource.group, &self.marked.resource.name)
     }
 
-    /// Why pruning only takes Atoll's marks off it, if that is so.
-    fn stays(&self) -> Option<String> {
+    /// The reason why pruning only removes the marks, if it does.
+    fn keep_reason(&self) -> Option<String> {
         if self.is_definition() {
-            return Some("objects of its type may be those of others".into());
+            return Some("other users may have objects of its type".into());
         }
-        self.keep().map(|keep| format!("{keep} refers to it"))
+        self.keep_annotation().map(|keep| format!("{keep} refers to it"))
     }
 
-    /// Why it is one, and why it would not be deleted, if so.
+    /// The reasons why it is an orphan and why it would not be deleted.
     fn why(&self) -> String {
-        match self.stays() {
-            Some(why) => format!("{}; kept there, for {why}", self.why.words()),
-            None => self.why.words().to_string(),
+        match self.keep_reason() {
+            Some(why) => format!("{}; kept there, because {why}", self.why.text()),
+            None => self.why.text().to_string(),
         }
     }
 
@@ -90,8 +90,11 @@ impl Orphan {
     }
 }
 
-/// The clusters that are looked into.
-async fn names(cluster: Option<&str>, connection: &Connection) -> Result<Vec<String>, Failure> {
+/// The clusters to search.
+async fn cluster_names_to_search(
+    cluster: Option<&str>,
+    connection: &Connection,
+) -> Result<Vec<String>, Failure> {
     let fleet = Fleet::open(connection)?;
     match cluster {
         Some(name) => Ok(vec![name.to_string()]),
@@ -99,39 +102,43 @@ async fn names(cluster: Option<&str>, connection: &Connection) -> Result<Vec<Str
     }
 }
 
-/// What is orphaned in each cluster; one that cannot be looked into is told of, unless it was asked for by name.
-async fn all(cluster: Option<&str>, connection: &Connection) -> Result<Vec<(Reached, Vec<Orphan>)>, Failure> {
+/// Finds the orphans of each cluster. A cluster that cannot be searched is skipped with a warning, unless it
+/// was named.
+async fn find_all(
+    cluster: Option<&str>,
+    connection: &Connection,
+) -> Result<Vec<(ClusterConnection, Vec<Orphan>)>, Failure> {
     let mut all = Vec::new();
-    for name in names(cluster, connection).await? {
+    for name in cluster_names_to_search(cluster, connection).await? {
         let found = async {
-            let reached = Reached::open(connection, &name).await?;
-            let orphans = find(&reached).await?;
-            Ok::<_, Failure>((reached, orphans))
+            let connection = ClusterConnection::open(connection, &name).await?;
+            let orphans = find(&connection).await?;
+            Ok::<_, Failure>((connection, orphans))
         };
         match found.await {
             Ok(found) => all.push(found),
-            Err(failure) if cluster.is_none() => complain!("{name} is left out: {failure}"),
+            Err(failure) if cluster.is_none() => errln!("skipping {name}: {failure}"),
             Err(failure) => return Err(failure),
         }
     }
     Ok(all)
 }
 
-async fn find(reached: &Reached) -> Result<Vec<Orphan>, Failure> {
-    let placed = placed::read(&reached.home, &reached.name).await?;
+async fn find(connection: &ClusterConnection) -> Result<Vec<Orphan>, Failure> {
+    let placed = placed_objects::read(&connection.home, &connection.name).await?;
     let known: HashSet<&str> =
-        placed.there.iter().chain(&placed.leaving).map(|target| target.uid.as_str()).collect();
-    let paths = Paths::read(&reached.home.session, reached.home.workspace_id().await?).await?;
+        placed.assigned.iter().chain(&placed.leaving).map(|target| target.uid.as_str()).collect();
+    let paths = WorkspacePaths::read(&connection.home.session, connection.home.workspace_id().await?).await?;
     let mut orphans = Vec::new();
-    for marked in marked::find(&reached.below, &reached.control_plane, "").await? {
-        // What was expressly let go is nobody's, even if that did not come to its end.
+    for marked in marked_objects::find(&connection.below, &connection.control_plane, "").await? {
+        // A released object is not an orphan, even if the release was interrupted.
         if object::annotation(&marked.found, marks::RELEASED).is_some() {
             continue;
         }
         let why = match is_namespaces(&marked.resource) {
-            true => namespace(reached, &paths, &marked.found).await?,
+            true => namespace_reason(connection, &paths, &marked.found).await?,
             false if known.contains(marked.target().uid.as_str()) => None,
-            false => object(reached, &paths, &marked).await?,
+            false => object_reason(connection, &paths, &marked).await?,
         };
         if let Some(why) = why {
             orphans.push(Orphan { marked, why });
@@ -140,35 +147,44 @@ async fn find(reached: &Reached) -> Result<Vec<Orphan>, Failure> {
     Ok(orphans)
 }
 
-async fn object(reached: &Reached, paths: &Paths, marked: &Marked) -> Result<Option<Why>, Failure> {
+async fn object_reason(
+    connection: &ClusterConnection,
+    paths: &WorkspacePaths,
+    marked: &MarkedObject,
+) -> Result<Option<OrphanReason>, Failure> {
     let target = marked.target();
-    let Some(path) = paths.object(&target) else { return Ok(Some(Why::Gone)) };
-    let found = reached.home.api.find_anywhere(&path).await?;
+    let Some(path) = paths.object(&target) else { return Ok(Some(OrphanReason::Gone)) };
+    let found = connection.home.api.find_anywhere(&path).await?;
     let is_it = |found: &Value| object::uid(found) == target.uid;
-    Ok(Some(if found.as_ref().is_some_and(is_it) { Why::NotPlaced } else { Why::Gone }))
+    Ok(Some(if found.as_ref().is_some_and(is_it) { OrphanReason::NotPlaced } else { OrphanReason::Gone }))
 }
 
-/// A namespace is orphaned when the one that it stands for is not there.
-async fn namespace(reached: &Reached, paths: &Paths, found: &Value) -> Result<Option<Why>, Failure> {
+/// A namespace is an orphan if the namespace in its locator does not exist.
+async fn namespace_reason(
+    connection: &ClusterConnection,
+    paths: &WorkspacePaths,
+    found: &Value,
+) -> Result<Option<OrphanReason>, Failure> {
     let Some(Ok(locator)) = Locator::of(found) else { return Ok(None) };
-    let Some(workspace) = paths.workspace(&locator.workspace) else { return Ok(Some(Why::Gone)) };
+    let Some(workspace) = paths.workspace(&locator.workspace) else { return Ok(Some(OrphanReason::Gone)) };
     let path = crate::cluster::in_workspace(
         workspace,
         &format!("/api/v1/namespaces/{}", crate::workspace::session::encoded(&locator.namespace)),
     );
-    let above = reached.home.api.find_anywhere(&path).await?;
-    Ok(above.is_none().then_some(Why::Gone))
+    let above = connection.home.api.find_anywhere(&path).await?;
+    Ok(above.is_none().then_some(OrphanReason::Gone))
 }
 
-async fn list(cluster: Option<&str>, shown: Shown, connection: &Connection) -> Result<(), Failure> {
-    let all = all(cluster, connection).await?;
-    let rows: Vec<(&Reached, &Orphan)> = all
+async fn list(cluster: Option<&str>, shown: OutputOptions, connection: &Connection) -> Result<(), Failure> {
+    let all = find_all(cluster, connection).await?;
+    let rows: Vec<(&ClusterConnection, &Orphan)> = all
         .iter()
-        .flat_map(|(reached, orphans)| orphans.iter().map(move |orphan| (reached, orphan)))
+        .flat_map(|(connection, orphans)| orphans.iter().map(move |orphan| (connection, orphan)))
         .collect();
     match shown.output {
         Some(Format::Json | Format::Yaml) => {
-            let items: Vec<Value> = rows.iter().map(|(reached, orphan)| document(reached, orphan)).collect();
+            let items: Vec<Value> =
+                rows.iter().map(|(connection, orphan)| document(connection, orphan)).collect();
             let list = json!({ "items": items });
             let text = match shown.output {
                 Some(Format::Yaml) => output::yaml(&list)?,
@@ -177,15 +193,13 @@ async fn list(cluster: Option<&str>, shown: Shown, connection: &Connection) -> R
             output::print(&text);
         }
         Some(Format::Name) => {
-            let name = |(_, orphan): &(&Reached, &Orphan)| {
+            let name = |(_, orphan): &(&ClusterConnection, &Orphan)| {
                 let resource = orphan.marked.resource.qualified();
                 format!("{resource}/{}\n", object::name(&orphan.marked.found))
             };
             output::print(&rows.iter().map(name).collect::<String>());
         }
-        _ if rows.is_empty() => {
-            output::print("No orphans: everything that carries our mark is known here.\n")
-        }
+        _ if rows.is_empty() => output::print("No orphans: all marked objects exist here.\n"),
         wide => {
             let headers = ["CLUSTER", "KIND", "NAMESPACE", "NAME", "AGE", "WHY", "WORKSPACE", "UID"];
             let width = if wide == Some(Format::Wide) { headers.len() } else { 6 };
@@ -193,7 +207,7 @@ async fn list(cluster: Option<&str>, shown: Shown, connection: &Connection) -> R
             let now = now();
             let rows: Vec<Vec<String>> = rows
                 .iter()
-                .map(|(reached, orphan)| cells(&reached.name, orphan, now)[..width].to_vec())
+                .map(|(connection, orphan)| cells(&connection.name, orphan, now)[..width].to_vec())
                 .collect();
             output::print(&output::table(&headers, &rows, Paint::stdout()));
         }
@@ -215,10 +229,10 @@ fn cells(cluster: &str, orphan: &Orphan, now: i64) -> Vec<String> {
     ]
 }
 
-fn document(reached: &Reached, orphan: &Orphan) -> Value {
+fn document(connection: &ClusterConnection, orphan: &Orphan) -> Value {
     let (found, target) = (&orphan.marked.found, orphan.marked.target());
     json!({
-        "cluster": reached.name, "apiVersion": orphan.marked.resource.api_version(),
+        "cluster": connection.name, "apiVersion": orphan.marked.resource.api_version(),
         "kind": orphan.marked.resource.kind, "namespace": object::namespace(found), "name": object::name(found),
         "created": found["metadata"]["creationTimestamp"], "why": orphan.why(),
         "workspace": target.workspace, "uid": target.uid,
@@ -236,23 +250,23 @@ fn age(found: &Value, now: i64) -> String {
 }
 
 async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Result<(), Failure> {
-    let all = all(cluster, connection).await?;
-    let is_gone = |orphan: &&Orphan| orphan.why == Why::Gone;
+    let all = find_all(cluster, connection).await?;
+    let is_gone = |orphan: &&Orphan| orphan.why == OrphanReason::Gone;
     let mut text = String::new();
-    for (reached, orphans) in &all {
+    for (connection, orphans) in &all {
         if orphans.iter().any(|orphan| is_gone(&orphan)) {
-            reached.check_brake().await?;
+            connection.check_brake().await?;
         }
         for orphan in orphans.iter().filter(is_gone) {
             let age = age(&orphan.marked.found, now());
-            let kept = orphan.stays().map(|why| format!("; it is only let go, for {why}"));
+            let kept = orphan.keep_reason().map(|why| format!("; it is only released, because {why}"));
             let kept = kept.unwrap_or_default();
-            text.push_str(&format!("  {}: {} ({age} old){kept}\n", reached.name, orphan.shown()));
+            text.push_str(&format!("  {}: {} ({age} old){kept}\n", connection.name, orphan.shown()));
         }
     }
-    if all.iter().any(|(_, orphans)| orphans.iter().any(|orphan| orphan.why == Why::NotPlaced)) {
-        complain!(
-            "What is known here but not placed there is left: place it there, or let go of it with: {} release",
+    if all.iter().any(|(_, orphans)| orphans.iter().any(|orphan| orphan.why == OrphanReason::NotPlaced)) {
+        errln!(
+            "Objects that exist here but are not placed there are kept: place them there, or release them with: {} release",
             invocation()
         );
     }
@@ -260,66 +274,69 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
         output::print("There is nothing to delete.\n");
         return Ok(());
     }
-    let what = format!("These are deleted in their clusters, with all that they hold:\n{}", text.trim_end());
-    ask::confirm(&what, "Delete them?", yes)?;
+    let what = format!(
+        "These objects are deleted in their clusters, with all of their contents:\n{}",
+        text.trim_end()
+    );
+    confirmation::confirm(&what, "Delete them?", yes)?;
     let (mut deleted, mut released, mut left) = (0, 0, Vec::new());
-    for (reached, orphans) in &all {
-        // Namespaces last: by then they may be empty.
-        let (spaces, objects): (Vec<&Orphan>, Vec<&Orphan>) =
+    for (connection, orphans) in &all {
+        // Delete namespaces last, when they may be empty.
+        let (namespaces, objects): (Vec<&Orphan>, Vec<&Orphan>) =
             orphans.iter().filter(is_gone).partition(|orphan| is_namespaces(&orphan.marked.resource));
-        for orphan in objects.into_iter().chain(spaces) {
-            if orphan.stays().is_some() {
+        for orphan in objects.into_iter().chain(namespaces) {
+            if orphan.keep_reason().is_some() {
                 let path = orphan.marked.path();
-                letting_go::strip(&reached.below, &path, object::uid(&orphan.marked.found)).await?;
+                object_release::remove_marks(&connection.below, &path, object::uid(&orphan.marked.found))
+                    .await?;
                 released += 1;
                 if orphan.is_definition() {
                     let name = object::name(&orphan.marked.found);
-                    complain!("{}", definitions::stays(&reached.name, name));
+                    errln!("{}", definitions::stays(&connection.name, name));
                 }
                 continue;
             }
-            match delete(reached, orphan).await? {
+            match delete(connection, orphan).await? {
                 None => deleted += 1,
-                Some(why) => left.push(format!("{}: {} stays: {why}", reached.name, orphan.shown())),
+                Some(why) => left.push(format!("{}: {} stays: {why}", connection.name, orphan.shown())),
             }
         }
     }
     output::print(&format!("Deleted: {deleted}.\n"));
     if released > 0 {
-        output::print(&format!("Let go: {released}.\n"));
+        output::print(&format!("Released: {released}.\n"));
     }
     match left.is_empty() {
         true => Ok(()),
-        false => Err(Failure::new(
-            left.join("\n"),
-            format!("see what is left with: {} orphans list", invocation()),
-        )),
+        false => {
+            Err(Failure::new(left.join("\n"), format!("list the rest with: {} orphans list", invocation())))
+        }
     }
 }
 
-/// Deletes this very one, as it was seen. Why it stays, if it does.
-async fn delete(reached: &Reached, orphan: &Orphan) -> Result<Option<String>, Failure> {
+/// Deletes an orphan if it is unchanged. Returns the reason if it stays.
+async fn delete(connection: &ClusterConnection, orphan: &Orphan) -> Result<Option<String>, Failure> {
     let found = &orphan.marked.found;
     if orphan.is_definition() {
-        return Ok(Some("Atoll deletes no CustomResourceDefinition in a cluster".into()));
+        return Ok(Some("Atoll never deletes CustomResourceDefinitions in a cluster".into()));
     }
     if is_namespaces(&orphan.marked.resource) {
-        let held = held(reached, object::name(found)).await?;
+        let held = contents(connection, object::name(found)).await?;
         if !held.is_empty() {
-            return Ok(Some(format!("there is something in it: {held}")));
+            return Ok(Some(format!("it is not empty: {held}")));
         }
     }
     let this = json!({ "uid": object::uid(found), "resourceVersion": object::resource_version(found) });
-    match reached.below.delete_this(&orphan.marked.path(), this).await {
+    match connection.below.delete_this(&orphan.marked.path(), this).await {
         Ok(()) => Ok(None),
         Err(problem) if problem.is("Conflict") => Ok(Some("it was changed at the same time".into())),
-        Err(problem) => Ok(Some(Failure::from(problem).what)),
+        Err(problem) => Ok(Some(Failure::from(problem).message)),
     }
 }
 
-/// What is in a namespace of a cluster, for people; what every namespace has of itself does not count.
-async fn held(reached: &Reached, namespace: &str) -> Result<String, Failure> {
-    let contents = crate::cluster::contents::find(&reached.below, namespace).await?;
+/// The objects in a namespace of a cluster, except those that every namespace has.
+async fn contents(connection: &ClusterConnection, namespace: &str) -> Result<String, Failure> {
+    let contents = crate::cluster::contents::find(&connection.below, namespace).await?;
     Ok(contents.join(", "))
 }
 
@@ -328,17 +345,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_say_what_it_is_and_how_old() {
+    fn rows_have_kind_name_age_and_reason() {
         let resource = crate::place::resources::Resource { kind: "ConfigMap".into(), ..Default::default() };
         let found = json!({ "metadata": {
             "name": "a", "namespace": "shop", "creationTimestamp": "2026-11-16T04:00:00Z",
             "annotations": { "atoll.dev/uid": "u", "atoll.dev/workspace": "w", "atoll.dev/source": "shop/a" },
         } });
-        let orphan = Orphan { marked: Marked { resource, found }, why: Why::Gone };
+        let orphan = Orphan { marked: MarkedObject { resource, found }, why: OrphanReason::Gone };
         let now = time::parse("2026-11-16T05:00:00Z").unwrap().seconds;
         assert_eq!(
             cells("east", &orphan, now),
-            ["east", "ConfigMap", "shop", "a", "60m", "not known here any longer", "w", "u"]
+            ["east", "ConfigMap", "shop", "a", "60m", "no longer exists here", "w", "u"]
         );
         assert_eq!(orphan.shown(), "ConfigMap shop/a");
     }

@@ -1,4 +1,4 @@
-//! What commands show: tables for people, JSON, YAML and names for programs.
+//! Output of commands: tables for people; JSON, YAML and names for programs.
 
 use std::io::Write;
 
@@ -17,62 +17,62 @@ pub enum Format {
     Wide,
     Json,
     Yaml,
-    /// Only names, one a line.
+    /// Only names, one per line.
     #[value(help = None)]
     Name,
 }
 
 #[derive(Args, Clone, Copy)]
-pub struct Shown {
-    /// Show it as a wider table, as a document or only by name
+pub struct OutputOptions {
+    /// Output format: a wider table, a document, or names only
     #[arg(short, long = "output", value_name = "FORMAT")]
     pub output: Option<Format>,
 }
 
-/// Prints to standard output. Whoever reads it may stop before the end, which is no mistake of ours. What is printed may be the
-/// words of clusters and tenants: nothing in it but our own colours does anything to the terminal.
+/// Prints to standard output. A closed pipe ends the process without an error. The text may come from
+/// clusters and tenants, so control characters other than Atoll's own colours are escaped.
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
-    if out.write_all(style::harmless(text).as_bytes()).and_then(|()| out.flush()).is_err() {
+    if out.write_all(style::escape_control(text).as_bytes()).and_then(|()| out.flush()).is_err() {
         std::process::exit(0);
     }
 }
 
-/// The same to standard error, which may be closed.
+/// Prints to standard error, which may be closed.
 pub fn warn(text: &str) {
     let mut out = std::io::stderr().lock();
-    let _ = out.write_all(style::harmless(text).as_bytes()).and_then(|()| out.flush());
+    let _ = out.write_all(style::escape_control(text).as_bytes()).and_then(|()| out.flush());
 }
 
 /// Prints a line to standard output; see [`print`].
-macro_rules! say {
+macro_rules! outln {
     ($($arguments:tt)*) => {
         $crate::output::print(&(format!($($arguments)*) + "\n"))
     };
 }
 
 /// Prints a line to standard error; see [`warn`].
-macro_rules! complain {
+macro_rules! errln {
     ($($arguments:tt)*) => {
         $crate::output::warn(&(format!($($arguments)*) + "\n"))
     };
 }
 
-pub(crate) use {complain, say};
+pub(crate) use {errln, outln};
 
-/// As kubectl indents it.
+/// Formats JSON with kubectl's indentation.
 pub fn json(value: &Value) -> String {
     let mut bytes = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
-    // Values with text as keys can always be written.
+    // Values with string keys can always be serialized.
     let _ = value.serialize(&mut serializer);
     bytes.push(b'\n');
     let text = String::from_utf8(bytes).unwrap_or_default();
     if !text.chars().any(|character| character != '\n' && is_control(character)) {
         return text;
     }
-    // Outside of text, JSON has only ends of lines.
+    // Outside of strings, JSON contains no control characters but newlines.
     let mut escaped = String::with_capacity(text.len() + 16);
     for character in text.chars() {
         match character != '\n' && is_control(character) {
@@ -85,17 +85,17 @@ pub fn json(value: &Value) -> String {
 
 pub fn yaml(value: &Value) -> Result<String, String> {
     let mut text = serde_saphyr::to_string(value).map_err(|error| error.to_string())?;
-    // JSON is YAML, and has an escape for everything.
+    // JSON is valid YAML and can escape all control characters.
     if text.chars().any(|character| character != '\n' && is_control(character)) {
         text = json(value);
     }
     Ok(if text.ends_with('\n') { text } else { text + "\n" })
 }
 
-/// A table as the server makes it for kubectl, which knows how to show ages.
+/// The media type of tables that the server renders for kubectl.
 pub const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// Headers and rows of such a table; columns that are only for those who want more are left out unless it is `wide`.
+/// Headers and rows of such a table; columns with a priority are left out unless it is `wide`.
 pub fn columns(answer: &Value, wide: bool) -> (Vec<String>, Vec<Vec<String>>) {
     let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
     let definitions = list(&answer["columnDefinitions"]);
@@ -111,7 +111,7 @@ pub fn columns(answer: &Value, wide: bool) -> (Vec<String>, Vec<Vec<String>>) {
     (chosen(names), rows)
 }
 
-/// Columns as wide as what is in them, three spaces apart, as kubectl has them.
+/// Formats a table with aligned columns, three spaces apart, as kubectl does.
 pub fn table(headers: &[String], rows: &[Vec<String>], paint: Paint) -> String {
     let plain = |row: &Vec<String>| row.iter().map(|cell| escaped(cell).into_owned()).collect();
     let rows: &[Vec<String>] = &rows.iter().map(plain).collect::<Vec<_>>();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_for_those_who_want_more_are_left_out() {
+    fn columns_with_priority_are_only_wide() {
         let answer = json!({
             "columnDefinitions": [
                 { "name": "Name", "priority": 0 }, { "name": "Id", "priority": 1 }, { "name": "Age", "priority": 0 },
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_others_do_nothing_to_a_terminal() {
+    fn control_characters_are_escaped() {
         let hostile = "a\u{1b}[2J\u{9b}31m\u{202e}\nb\u{7f}";
         let text = table(&owned(&["NAME"]), &[owned(&[hostile])], Paint::PLAIN);
         assert_eq!(text, "NAME\na\\u{1b}[2J\\u{9b}31m\\u{202e}\\nb\\u{7f}\n");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_end_with_a_line() {
+    fn documents_end_with_a_newline() {
         let value = json!({ "b": [1], "a": "x" });
         assert_eq!(json(&value), "{\n    \"a\": \"x\",\n    \"b\": [\n        1\n    ]\n}\n");
         let text = yaml(&value).expect("it is plain");

@@ -1,4 +1,4 @@
-//! `atoll pause` and `atoll resume`: a brake for a cluster, or for a workspace and all below it.
+//! `atoll pause` and `atoll resume`: pauses a cluster, or a workspace and all workspaces below it.
 
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_fleet::{Brake, brake};
@@ -9,22 +9,22 @@ use crate::advice::{Failure, invocation};
 use crate::cluster::Api;
 use crate::cluster::fleet::Fleet;
 use crate::cluster::in_workspace;
-use crate::command::{PauseOptions, Paused};
-use crate::output::complain;
+use crate::command::{PauseOptions, PauseScope};
+use crate::output::errln;
 use crate::{output, process};
 
 pub fn run(options: PauseOptions) -> Result<(), String> {
-    process::ask(async { pause(&options).await.map_err(String::from) })
+    process::run_command(async { pause(&options).await.map_err(String::from) })
 }
 
-pub fn resume(what: Paused) -> Result<(), String> {
-    process::ask(async { go_on(&what).await.map_err(String::from) })
+pub fn resume(scope: PauseScope) -> Result<(), String> {
+    process::run_command(async { resume_scope(&scope).await.map_err(String::from) })
 }
 
 async fn pause(options: &PauseOptions) -> Result<(), Failure> {
-    let fleet = Fleet::open(&options.what.connection)?;
-    let wanted = Brake { by: who(&fleet.api).await, reason: options.reason.clone(), since: now() };
-    let (what, how, found) = match &options.what.cluster {
+    let fleet = Fleet::open(&options.scope.connection)?;
+    let wanted = Brake { by: current_user(&fleet.api).await, reason: options.reason.clone(), since: now() };
+    let (scope, how, found) = match &options.scope.cluster {
         Some(name) => {
             let cluster = fleet.get(name).await?;
             let found = Brake::of_cluster(&cluster);
@@ -37,14 +37,14 @@ async fn pause(options: &PauseOptions) -> Result<(), Failure> {
             (format!("cluster {name}"), format!("--cluster {name}"), found)
         }
         None => {
-            let (path, api) = workspace(&fleet, &options.what).await?;
+            let (path, api) = workspace(&fleet, &options.scope).await?;
             let namespace =
                 json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } });
             api.create_if_absent("/api/v1/namespaces", &namespace).await?;
-            let found = match api.create(&collection(), &wanted.config_map()).await {
+            let found = match api.create(&config_maps_path(), &wanted.config_map()).await {
                 Ok(_) => None,
                 Err(problem) if problem.is("AlreadyExists") => {
-                    api.find(&at()).await?.map(|found| Brake::of_config_map(&found))
+                    api.find(&config_map_path()).await?.map(|found| Brake::of_config_map(&found))
                 }
                 Err(problem) => return Err(problem.into()),
             };
@@ -53,18 +53,18 @@ async fn pause(options: &PauseOptions) -> Result<(), Failure> {
     };
     let how = format!("{} resume {how}", invocation());
     output::print(&match found {
-        Some(found) => format!("It was already so: {}.\n", found.why(&what, &how)),
+        Some(found) => format!("Already paused: {}.\n", found.why(&scope, &how)),
         None => format!(
-            "Paused {what}: nothing is placed, moved or deleted there until somebody resumes. What is there goes on, and so \
-             do changes of it.\nResume with: {how}\n"
+            "Paused {scope}: nothing is placed, moved or deleted there until resumed. Workloads keep running, and updates of placed \
+             objects are still applied.\nResume with: {how}\n"
         ),
     });
     Ok(())
 }
 
-async fn go_on(what: &Paused) -> Result<(), Failure> {
-    let fleet = Fleet::open(&what.connection)?;
-    let (what, was_paused) = match &what.cluster {
+async fn resume_scope(scope: &PauseScope) -> Result<(), Failure> {
+    let fleet = Fleet::open(&scope.connection)?;
+    let (scope, was_paused) = match &scope.cluster {
         Some(name) => {
             let was_paused = Brake::of_cluster(&fleet.get(name).await?).is_some();
             if was_paused {
@@ -76,27 +76,27 @@ async fn go_on(what: &Paused) -> Result<(), Failure> {
             (format!("cluster {name}"), was_paused)
         }
         None => {
-            let (path, api) = workspace(&fleet, what).await?;
-            let was_paused = api.find(&at()).await?.is_some();
-            api.delete(&at()).await?;
+            let (path, api) = workspace(&fleet, scope).await?;
+            let was_paused = api.find(&config_map_path()).await?.is_some();
+            api.delete(&config_map_path()).await?;
             (format!("workspace {path}"), was_paused)
         }
     };
     if !was_paused {
-        output::print(&format!("{what} is not paused itself.\n"));
-        complain!(
-            "If something is refused all the same, a workspace above it or a cluster is paused; the refusal says which."
+        output::print(&format!("{scope} is not paused itself.\n"));
+        errln!(
+            "If changes are still refused, a workspace above it or a cluster is paused; the refusal names it."
         );
         return Ok(());
     }
-    output::print(&format!("Resumed {what}. What has waited is done now.\n"));
+    output::print(&format!("Resumed {scope}. Delayed changes are applied now.\n"));
     Ok(())
 }
 
-/// The workspace that is meant, which has to be there.
-async fn workspace(fleet: &Fleet, what: &Paused) -> Result<(String, Api), Failure> {
+/// The path and API of the selected workspace, which must exist.
+async fn workspace(fleet: &Fleet, scope: &PauseScope) -> Result<(String, Api), Failure> {
     let session = &fleet.session;
-    let path = match &what.workspace {
+    let path = match &scope.workspace {
         Some(path) => session.resolve(path).await?,
         None => session.current.clone(),
     };
@@ -107,12 +107,12 @@ async fn workspace(fleet: &Fleet, what: &Paused) -> Result<(String, Api), Failur
     }
 }
 
-fn collection() -> String {
+fn config_maps_path() -> String {
     format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps")
 }
 
-fn at() -> String {
-    format!("{}/{}", collection(), brake::NAME)
+fn config_map_path() -> String {
+    format!("{}/{}", config_maps_path(), brake::NAME)
 }
 
 fn now() -> String {
@@ -120,11 +120,10 @@ fn now() -> String {
     time::format(since.map_or(0, |since| since.as_secs().cast_signed()))
 }
 
-/// As the server knows whoever asks.
-async fn who(api: &Api) -> String {
+/// The name of the current user on the server, for messages.
+async fn current_user(api: &Api) -> String {
     let review = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
     let answer = api.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review).await;
     let name = |answer: Value| answer["status"]["userInfo"]["username"].as_str().map(str::to_string);
-    // It is for people only.
     answer.ok().and_then(name).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! `atoll place`: says by hand on which clusters an object shall be.
+//! `atoll place`: shows and sets the placements of objects.
 
 pub mod resources;
-mod selected;
+mod selection;
 pub mod shares;
 
 use atoll_fleet::placement::Share;
@@ -9,10 +9,10 @@ use http::Method;
 use serde_json::{Value, json};
 
 use self::resources::Resource;
-use self::selected::Selected;
+use self::selection::SelectedObject;
 use crate::advice::{Failure, invocation};
 use crate::client::Problem;
-use crate::cluster::{Api, cluster_names, in_workspace, instead};
+use crate::cluster::{Api, cluster_names, in_workspace, suggestion};
 use crate::command::PlaceOptions;
 use crate::output;
 use crate::process;
@@ -21,7 +21,7 @@ use crate::workspace::session::{Session, encoded};
 pub const DEFAULT_NAMESPACE: &str = "default";
 
 pub fn run(options: PlaceOptions) -> Result<(), String> {
-    process::ask(async { place(&options).await.map_err(String::from) })
+    process::run_command(async { place(&options).await.map_err(String::from) })
 }
 
 async fn place(options: &PlaceOptions) -> Result<(), Failure> {
@@ -31,16 +31,16 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
     let resources = discover(&api).await?;
     let namespace =
         options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
-    // All of them are understood before any is placed.
-    let wanted = selected::find(&api, &resources, options, namespace).await?;
+    // Resolve all arguments before the first placement.
+    let wanted = selection::find(&api, &resources, options, namespace).await?;
     if wanted.is_empty() {
-        eprintln!("Nothing was selected in namespace {namespace}.");
+        eprintln!("No objects match in namespace {namespace}.");
         return Ok(());
     }
     if let Some(on) = &options.on {
-        known(&session, &on.0).await?;
+        check_clusters(&session, &on.0).await?;
     }
-    for Selected { resource, namespace, name } in wanted {
+    for SelectedObject { resource, namespace, name } in wanted {
         let path = format!("{}/{}", resource.collection(&encoded(&namespace)), encoded(&name));
         let answer = match &options.on {
             None => api.get(&format!("{path}/placement")).await,
@@ -56,9 +56,9 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
         };
         let answer = match answer {
             Ok(answer) => answer,
-            Err(problem) => return Err(not_placed(&api, resource, &path, problem).await),
+            Err(problem) => return Err(placement_failure(&api, resource, &path, problem).await),
         };
-        let text = said(resource, &namespace, &name, &answer);
+        let text = placement_summary(resource, &namespace, &name, &answer);
         output::print(&match options.dry_run {
             true => text.replace(".\n", " (dry run).\n"),
             false => text,
@@ -67,15 +67,15 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All that a server has.
+/// Lists all resources that a server serves.
 pub async fn discover(api: &Api) -> Result<Vec<Resource>, Failure> {
     let mut found = Vec::new();
     for path in resources::DOCUMENTS {
         let document = api.call_as(Method::GET, path, resources::ACCEPT, None).await?;
         if document["kind"] != "APIGroupDiscoveryList" {
             return Err(Failure::new(
-                format!("{} does not list what it has in one document", api.client().origin),
-                "it has to be Kubernetes v1.26 or newer for this",
+                format!("{} does not support aggregated discovery", api.client().origin),
+                "Kubernetes v1.26 or newer is required",
             ));
         }
         found.extend(resources::read(&document));
@@ -83,7 +83,7 @@ pub async fn discover(api: &Api) -> Result<Vec<Resource>, Failure> {
     Ok(found)
 }
 
-pub fn understood<'a, 'o>(
+pub fn parse_object_arg<'a, 'o>(
     resources: &'a [Resource],
     object: &'o str,
 ) -> Result<(&'a Resource, &'o str), Failure> {
@@ -91,7 +91,7 @@ pub fn understood<'a, 'o>(
     let Some((word, name)) = parts else {
         return Err(Failure::new(
             format!("{object:?} does not name an object"),
-            format!("say what it is and its name, as in: {} place deployment/web --on east", invocation()),
+            format!("use RESOURCE/NAME, as in: {} place deployment/web --on east", invocation()),
         ));
     };
     let found = resources::resolve(resources, word);
@@ -99,20 +99,20 @@ pub fn understood<'a, 'o>(
         let what = format!("the server has no resource type {word:?}");
         match resources::suggestion(resources, word) {
             Some(near) => Failure::new(what, format!("did you mean {near}/{name}?")),
-            None => Failure::new(what, "see what there is with: kubectl api-resources"),
+            None => Failure::new(what, "list the resource types with: kubectl api-resources"),
         }
     })?;
     Ok((found, name))
 }
 
-/// Clusters serve the workspace that they are registered in and those below it.
-async fn known(session: &Session, shares: &[Share]) -> Result<(), Failure> {
+/// Checks that the clusters are registered in the workspace or above it.
+async fn check_clusters(session: &Session, shares: &[Share]) -> Result<(), Failure> {
     let mut names = Vec::new();
     let mut workspace = Some(session.current.as_str());
     while let Some(path) = workspace {
         match cluster_names(session, path).await {
             Ok(more) => names.extend(more),
-            // Whoever may not look there cannot be told what is wrong either; the server decides.
+            // The user may not list the clusters there; the server decides.
             Err(problem) if problem.is("Forbidden") => return Ok(()),
             Err(problem) => return Err(session.not_found(path, problem).await),
         }
@@ -122,13 +122,13 @@ async fn known(session: &Session, shares: &[Share]) -> Result<(), Failure> {
         None => Ok(()),
         Some(share) => Err(Failure::new(
             format!("there is no cluster {} for {}", share.name, session.current),
-            instead(&share.name, &names, &session.current),
+            suggestion(&share.name, &names, &session.current),
         )),
     }
 }
 
-/// The object may be missing, or be of a kind that stays here.
-async fn not_placed(api: &Api, resource: &Resource, path: &str, problem: Problem) -> Failure {
+/// The failure of a placement: the object may not exist, or its kind cannot be placed.
+async fn placement_failure(api: &Api, resource: &Resource, path: &str, problem: Problem) -> Failure {
     if !problem.is("NotFound") && !problem.is("MethodNotAllowed") {
         return problem.into();
     }
@@ -136,12 +136,12 @@ async fn not_placed(api: &Api, resource: &Resource, path: &str, problem: Problem
         Err(missing) => missing.into(),
         Ok(_) => Failure::new(
             format!("{} cannot be placed on clusters", resource.qualified()),
-            "place what makes them, or what they belong to",
+            "place their owner instead",
         ),
     }
 }
 
-fn said(resource: &Resource, namespace: &str, name: &str, placement: &Value) -> String {
+fn placement_summary(resource: &Resource, namespace: &str, name: &str, placement: &Value) -> String {
     let shares: Vec<Share> =
         serde_json::from_value(placement["spec"]["clusters"].clone()).unwrap_or_default();
     let leaving: Vec<Share> = placement["status"]["leaving"]
@@ -152,9 +152,9 @@ fn said(resource: &Resource, namespace: &str, name: &str, placement: &Value) -> 
         .collect();
     let slash = if namespace.is_empty() { "" } else { "/" };
     let mut text =
-        format!("{} {namespace}{slash}{name} is placed on {}", resource.kind, shares::shown(&shares));
+        format!("{} {namespace}{slash}{name} is placed on {}", resource.kind, shares::format_list(&shares));
     if !leaving.is_empty() {
-        text.push_str(&format!("; it is taken away from {}", shares::shown(&leaving)));
+        text.push_str(&format!("; it is being removed from {}", shares::format_list(&leaving)));
     }
     text + ".\n"
 }
@@ -164,25 +164,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_done_is_said_in_a_sentence() {
+    fn placements_are_summarized_in_a_sentence() {
         let deployments = Resource { kind: "Deployment".into(), ..Resource::default() };
         let placement = json!({
             "spec": { "clusters": [{ "name": "east", "replicas": 3 }, { "name": "west" }], "by": "hand" },
             "status": { "leaving": ["north"] },
         });
         assert_eq!(
-            said(&deployments, "default", "web", &placement),
-            "Deployment default/web is placed on east (3) and west; it is taken away from north.\n"
+            placement_summary(&deployments, "default", "web", &placement),
+            "Deployment default/web is placed on east (3) and west; it is being removed from north.\n"
         );
-        assert_eq!(said(&deployments, "", "web", &json!({})), "Deployment web is placed on no cluster.\n");
+        assert_eq!(
+            placement_summary(&deployments, "", "web", &json!({})),
+            "Deployment web is placed on no cluster.\n"
+        );
     }
 
     #[test]
-    fn objects_are_named_by_what_they_are_and_their_name() {
+    fn arguments_are_resource_and_name() {
         for object in ["web", "deployment/", "a/b/c", "/web"] {
-            assert!(understood(&[], object).is_err(), "{object}");
+            assert!(parse_object_arg(&[], object).is_err(), "{object}");
         }
-        let failure = understood(&[], "thing/web").expect_err("there are no things");
-        assert_eq!(failure.what, "the server has no resource type \"thing\"");
+        let failure = parse_object_arg(&[], "thing/web").expect_err("there are no things");
+        assert_eq!(failure.message, "the server has no resource type \"thing\"");
     }
 }

@@ -1,14 +1,14 @@
-//! A control plane as a value: an API server with its store, its certificates and its controllers. A process may have
-//! several; what does not depend on one of them is in memory once.
+//! A control plane: an API server with its store, certificates and controllers. A process may run several,
+//! which share the data that does not depend on one of them.
 //!
 //! ```text
-//!   Common (catalog, documents) ──┬─► Plane "atoll": disk
-//!                                 └─► Plane "east":  disk or memory, Simulation (clock, weather, faults)
+//!   SharedCatalog (catalog, discovery) ──┬─► ControlPlane "atoll": disk
+//!                                        └─► ControlPlane "east":  disk or memory, Simulation (clock, faults)
 //! ```
 
 mod identity;
 mod identity_lease;
-mod upkeep;
+mod maintenance;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -50,42 +50,42 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::certificates::{self, Certificates};
 use crate::encryption;
 use crate::kubelets::KubeletSettings;
-use crate::sim::{Gated, Meter, Simulation, kubelets};
+use crate::sim::{GatedTransport, Meter, Simulation, kubelets};
 
-/// What planes of one profile have in common.
-pub struct Common {
+/// Data shared by control planes of the same profile.
+pub struct SharedCatalog {
     catalog: Arc<Catalog>,
     shelves: Arc<Shelves>,
 }
 
-impl Common {
+impl SharedCatalog {
     pub fn new(profile: Profile) -> Arc<Self> {
         let catalog = Arc::new(Catalog::new(profile));
-        Arc::new(Common { shelves: Arc::new(Shelves::new(&catalog)), catalog })
+        Arc::new(SharedCatalog { shelves: Arc::new(Shelves::new(&catalog)), catalog })
     }
 }
 
-/// Where the objects are.
+/// Where objects are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backing {
-    /// On the disk before anybody hears of them.
-    Disk,
-    /// On the disk soon: they survive the process, but not a power cut.
-    Loose,
+pub enum StorageMode {
+    /// Written to disk before a request returns.
+    Durable,
+    /// Written to disk asynchronously: objects survive the process, but not a power failure.
+    Relaxed,
     /// In memory only.
     Memory,
 }
 
-/// How a plane is to be.
-pub struct Settings {
-    /// What its context in a kubeconfig is called.
+/// The settings of a control plane.
+pub struct PlaneSettings {
+    /// Name of its context in a kubeconfig.
     pub name: String,
-    /// Where its certificates, keys and data are.
+    /// Directory of its certificates, keys and data.
     pub directory: PathBuf,
-    pub common: Arc<Common>,
-    pub backing: Backing,
+    pub shared: Arc<SharedCatalog>,
+    pub storage: StorageMode,
     pub listen: SocketAddr,
-    /// Whether any port will do if that one is taken.
+    /// Whether to use any free port if that one is in use.
     pub any_port: bool,
     pub advertise: Option<IpAddr>,
     pub network: Network,
@@ -100,33 +100,34 @@ pub struct Settings {
     pub history: Duration,
     pub history_bytes: usize,
     pub controllers: Choice,
-    /// Whether the server keeps a Lease that says that it runs. A simulated one has none, so that nothing happens in it by itself.
+    /// Whether the server renews an identity Lease. A simulated cluster has none, so that it writes nothing
+    /// while idle.
     pub identity_lease: bool,
-    /// How patient they are.
-    pub patience: atoll_controllers::settings::Settings,
-    /// How often clusters are to be heard of; a quarter of the time that they are granted if nobody says so.
+    /// Periods and timeouts of the controllers.
+    pub controller_settings: atoll_controllers::settings::PlaneSettings,
+    /// Interval of the heartbeats of clusters; a quarter of their grace period if it is not set.
     pub cluster_heartbeat: Option<Duration>,
-    /// How nodes are called.
+    /// How the server connects to kubelets.
     pub kubelets: KubeletSettings,
-    /// Another kubeconfig that has its administrator in it and is kept up to date.
+    /// A second kubeconfig that contains the administrator and is kept up to date.
     pub other_kubeconfig: Option<PathBuf>,
-    /// What it suffers, if it is there to suffer.
+    /// The simulation, if this is a simulated cluster.
     pub simulation: Option<Arc<Simulation>>,
-    /// Whether a simulated one says what its nodes and Pods use.
-    pub measures: bool,
-    /// Whether workspaces below root may have the server connect to any address.
+    /// Whether a simulated cluster serves the resource metrics API.
+    pub metrics_api: bool,
+    /// Whether workspaces below root may make the server connect to any address.
     pub allow_tenant_addresses: bool,
 }
 
-impl Settings {
-    /// With what `atoll start` has by default, on any port.
-    pub fn new(name: &str, directory: &Path, common: Arc<Common>) -> Result<Self, String> {
+impl PlaneSettings {
+    /// The defaults of `atoll start`, on any port.
+    pub fn new(name: &str, directory: &Path, shared: Arc<SharedCatalog>) -> Result<Self, String> {
         let network = Network::new(vec!["10.0.0.0/16".parse()?], "30000-32767".parse()?);
-        Ok(Settings {
+        Ok(PlaneSettings {
             name: name.into(),
             directory: directory.into(),
-            common,
-            backing: Backing::Disk,
+            shared,
+            storage: StorageMode::Durable,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             any_port: false,
             advertise: None,
@@ -143,32 +144,32 @@ impl Settings {
             history_bytes: 64 << 20,
             controllers: Choice::default(),
             identity_lease: true,
-            patience: atoll_controllers::settings::Settings::default(),
+            controller_settings: atoll_controllers::settings::PlaneSettings::default(),
             cluster_heartbeat: None,
             kubelets: KubeletSettings::default(),
             other_kubeconfig: None,
             simulation: None,
-            measures: true,
+            metrics_api: true,
             allow_tenant_addresses: false,
         })
     }
 }
 
-/// A running one.
-pub struct Plane {
+/// A running control plane.
+pub struct ControlPlane {
     pub name: String,
     pub server: Arc<Server>,
-    /// Where clients reach it.
+    /// Address for clients.
     pub advertised: SocketAddr,
-    /// Where its administrator does, whatever it suffers.
+    /// Address for the administrator of a simulated cluster, which faults do not affect.
     pub control: Option<SocketAddr>,
-    /// The administrator's.
+    /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
     pub authority_pem: String,
     pub identity: Identity,
-    /// Where the kubelets of its nodes are to listen, until somebody makes them.
-    pub door: Option<Door>,
-    /// What its controllers know, and whoever else wants to know the same.
+    /// The listener for the kubelets of simulated nodes, until the nodes are created.
+    pub kubelet_listener: Option<Door>,
+    /// The informers of the controllers, shared with other components.
     pub informers: Arc<Informers>,
     simulation: Option<Arc<Simulation>>,
     tasks: JoinSet<()>,
@@ -176,25 +177,25 @@ pub struct Plane {
     disk: Option<Arc<SqliteStore>>,
 }
 
-/// What is in its directory besides the data.
-struct Papers {
+/// The certificate authorities and keys in the data directory.
+struct KeyMaterial {
     authority: Arc<Authority>,
     kubelets: Arc<Authority>,
     workspaces: Arc<Authority>,
     keys: KeyRing,
 }
 
-impl Plane {
-    /// Returns when it serves.
-    pub async fn start(settings: Settings) -> Result<Plane, String> {
+impl ControlPlane {
+    /// Starts a control plane. Returns when it serves.
+    pub async fn start(settings: PlaneSettings) -> Result<ControlPlane, String> {
         let (disk, store) = open_store(&settings).await?;
         let listener = bind(settings.listen, settings.any_port).await?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         let advertised =
             SocketAddr::new(settings.advertise.unwrap_or_else(|| reachable(address.ip())), address.port());
         let now = OffsetDateTime::now_utc();
-        let papers = papers(&settings.directory, now).await?;
-        let Papers { authority, kubelets: kubelet_authority, workspaces, keys } = papers;
+        let key_material = key_material(&settings.directory, now).await?;
+        let KeyMaterial { authority, kubelets: kubelet_authority, workspaces, keys } = key_material;
         let control = match &settings.simulation {
             Some(_) => Some(bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false).await?),
             None => None,
@@ -207,10 +208,11 @@ impl Plane {
             true => TenantAddresses::unrestricted(),
             false => TenantAddresses::restricted(vec![address.ip(), advertised.ip()]),
         };
-        let (kubelets, door) = match &settings.simulation {
+        let (kubelets, kubelet_listener) = match &settings.simulation {
             Some(_) => {
-                let (kubelets, door) = kubelets::connected(&authority, &kubelet_authority, now).await?;
-                (Arc::new(kubelets), Some(door))
+                let (kubelets, kubelet_listener) =
+                    kubelets::connect(&authority, &kubelet_authority, now).await?;
+                (Arc::new(kubelets), Some(kubelet_listener))
             }
             None => {
                 let lifetime = settings.certificate_lifetime;
@@ -219,7 +221,7 @@ impl Plane {
                 (Arc::new(own), None)
             }
         };
-        let renews = settings.simulation.is_none() && settings.kubelets.is_own();
+        let renews = settings.simulation.is_none() && settings.kubelets.uses_own_authority();
         let tenants = Arc::new(tenants);
         let certificates = Certificates {
             name: settings.name.clone(),
@@ -244,7 +246,7 @@ impl Plane {
             settings.limits,
             advertised.to_string(),
             metrics,
-            settings.common.shelves.clone(),
+            settings.shared.shelves.clone(),
             kubelets,
         );
         server.authenticator = settings.authenticator;
@@ -255,10 +257,11 @@ impl Plane {
         if let Some(simulation) = &settings.simulation {
             server.pages.push(simulation.clone());
         }
-        if let Some(door) = door.as_ref().filter(|_| settings.measures) {
-            server.usage = Some(Arc::new(Meter::new(door.measurements.clone())));
+        if let Some(kubelet_listener) = kubelet_listener.as_ref().filter(|_| settings.metrics_api) {
+            server.usage = Some(Arc::new(Meter::new(kubelet_listener.measurements.clone())));
         }
-        let heartbeat = settings.cluster_heartbeat.unwrap_or(settings.patience.cluster_grace_period / 4);
+        let heartbeat =
+            settings.cluster_heartbeat.unwrap_or(settings.controller_settings.cluster_grace_period / 4);
         server.heartbeat = Some(heartbeat);
         server.runs_controllers = settings.controllers.any();
         server.runs_workloads = settings.simulation.is_some();
@@ -267,30 +270,30 @@ impl Plane {
         let authority_pem = authority.certificate_pem.clone();
 
         let mut tasks = JoinSet::new();
-        tasks.spawn(certificates.keep_fresh(tls.clone(), now, OffsetDateTime::now_utc));
-        tasks.spawn(upkeep::replace_token_keys(server.clone(), settings.directory, settings.key_days));
-        tasks.spawn(upkeep::forget_the_past(server.clone(), settings.history));
+        tasks.spawn(certificates.keep_renewed(tls.clone(), now, OffsetDateTime::now_utc));
+        tasks.spawn(maintenance::rotate_token_keys(server.clone(), settings.directory, settings.key_days));
+        tasks.spawn(maintenance::compact_history(server.clone(), settings.history));
         if let Some(events) = server.registry.catalog.stored("", "events") {
             tasks.spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
         }
         tasks.spawn(definitions::run(server.registry.clone()));
-        let weather = settings.simulation.as_ref().map(|simulation| simulation.weather());
+        let weather = settings.simulation.as_ref().map(|simulation| simulation.network_faults());
         let entrance = Entrance { tls: tls.clone(), weather, own_clock: true };
         let mut serving = vec![tokio::spawn(listen::serve(server.clone(), listener, entrance))];
         if let Some(control) = control {
             let entrance = Entrance { tls, weather: None, own_clock: false };
             serving.push(tokio::spawn(listen::serve(server.clone(), control, entrance)));
         }
-        // A simulated cluster is one like others, with but one workspace.
+        // A simulated cluster has only one workspace.
         let tree = Arc::new(Tree::default());
         let client = client(&server, settings.simulation.as_ref(), "system:atoll-controllers");
         let (world, acts) = match &settings.simulation {
             Some(_) => (World::one(client.clone()), Acts::Everywhere),
             None => (World::all(client.clone(), tree.clone()), Acts::OnPodGrain),
         };
-        let mut plane = Plane {
+        let mut plane = ControlPlane {
             name: settings.name,
-            door,
+            kubelet_listener,
             informers: Informers::new(world),
             server,
             advertised,
@@ -345,19 +348,19 @@ impl Plane {
                 clock: plane.clock(),
                 acts,
                 choice: settings.controllers,
-                settings: settings.patience,
+                settings: settings.controller_settings,
             };
             plane.tasks.spawn(atoll_controllers::run(setup));
         }
         Ok(plane)
     }
 
-    /// The API in the name of a part of it.
+    /// A client of the API for a component.
     pub fn client(&self, user: &str) -> Client {
         client(&self.server, self.simulation.as_ref(), user)
     }
 
-    /// By which everything in it goes.
+    /// The clock of everything in this control plane.
     pub fn clock(&self) -> Arc<dyn atoll_informer::Clock> {
         match &self.simulation {
             Some(simulation) => simulation.precise_clock(),
@@ -365,15 +368,15 @@ impl Plane {
         }
     }
 
-    /// Runs something for as long as it runs.
+    /// Runs a task until the control plane stops.
     pub fn run(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(task);
     }
 
-    /// Lets what is under way finish, and returns when everything is where it belongs.
+    /// Waits for requests to finish, then stops all tasks and closes the store.
     pub async fn stop(mut self) -> Result<(), String> {
         if let Some(simulation) = &self.simulation {
-            // What a fault holds up could not finish.
+            // Remove all faults: delayed requests could not finish.
             simulation.clear();
         }
         self.server.stop();
@@ -391,7 +394,7 @@ impl Plane {
 fn client(server: &Arc<Server>, simulation: Option<&Arc<Simulation>>, user: &str) -> Client {
     let local = Local::new(server, user);
     match simulation {
-        Some(simulation) => Client::new(Arc::new(Gated::new(local, simulation))),
+        Some(simulation) => Client::new(Arc::new(GatedTransport::new(local, simulation))),
         None => Client::new(Arc::new(local)),
     }
 }
@@ -407,43 +410,47 @@ async fn bind(address: SocketAddr, any_port: bool) -> Result<TcpListener, String
 }
 
 fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
-    format!("cannot listen on {address}: {error}; choose another with --listen, or stop what uses it")
+    format!(
+        "cannot listen on {address}: {error}; choose another address with --listen, or stop the program that uses it"
+    )
 }
 
-/// An address that a client on this machine can use.
+/// The address for clients on this machine.
 fn reachable(listening: IpAddr) -> IpAddr {
     if listening.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listening }
 }
 
-type Opened = (Option<Arc<SqliteStore>>, Arc<dyn Store>);
+type OpenedStore = (Option<Arc<SqliteStore>>, Arc<dyn Store>);
 
-async fn open_store(settings: &Settings) -> Result<Opened, String> {
-    let synchronous = match settings.backing {
-        Backing::Memory => return Ok((None, Arc::new(MemoryStore::new()))),
-        Backing::Disk => atoll_sqlite::Synchronous::Full,
-        Backing::Loose => atoll_sqlite::Synchronous::Off,
+async fn open_store(settings: &PlaneSettings) -> Result<OpenedStore, String> {
+    let synchronous = match settings.storage {
+        StorageMode::Memory => return Ok((None, Arc::new(MemoryStore::new()))),
+        StorageMode::Durable => atoll_sqlite::Synchronous::Full,
+        StorageMode::Relaxed => atoll_sqlite::Synchronous::Off,
     };
     let directory = settings.directory.clone();
     let options = atoll_sqlite::Options { synchronous, ..atoll_sqlite::Options::default() };
     let sqlite = blocking(move || SqliteStore::open(&directory, options)).await?;
     let sqlite = Arc::new(sqlite.map_err(|error| error.to_string())?);
-    let sealed = encryption::sealed(sqlite.clone(), &settings.directory, settings.encryption.as_deref());
-    Ok((Some(sqlite), sealed.await?))
+    let encrypted =
+        encryption::open_encrypted(sqlite.clone(), &settings.directory, settings.encryption.as_deref());
+    Ok((Some(sqlite), encrypted.await?))
 }
 
-/// Reads them, or makes them: keys take their time.
-async fn papers(directory: &Path, now: OffsetDateTime) -> Result<Papers, String> {
+/// Reads the authorities and keys, or creates them. Runs on a blocking thread, because key generation is
+/// slow.
+async fn key_material(directory: &Path, now: OffsetDateTime) -> Result<KeyMaterial, String> {
     let directory = directory.to_path_buf();
-    let papers = blocking(move || -> Result<Papers, atoll_authn::authority::AuthorityError> {
+    let key_material = blocking(move || -> Result<KeyMaterial, atoll_authn::authority::AuthorityError> {
         let authority = |purpose: Purpose| Authority::open_for(purpose, &directory, now).map(Arc::new);
-        Ok(Papers {
+        Ok(KeyMaterial {
             authority: authority(Purpose::Server)?,
             kubelets: authority(Purpose::Kubelets)?,
             workspaces: authority(Purpose::Workspaces)?,
             keys: KeyRing::open(&directory)?,
         })
     });
-    papers.await?.map_err(|error| error.to_string())
+    key_material.await?.map_err(|error| error.to_string())
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
@@ -451,23 +458,23 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 async fn registry(
-    settings: &Settings,
+    settings: &PlaneSettings,
     store: Arc<dyn Store>,
     endpoint: SocketAddr,
     authority: &Authority,
 ) -> Result<(Arc<Registry>, Arc<Policies>), String> {
-    let catalog = settings.common.catalog.clone();
+    let catalog = settings.shared.catalog.clone();
     let decoder = Arc::new(Decoder { catalog: catalog.clone() });
     identity::ensure(store.as_ref()).await?;
     custom_keys::migrate(&store).await.map_err(|error| {
-        format!("the data in {} cannot be brought up to date: {error}", settings.directory.display())
+        format!("the data in {} cannot be migrated: {error}", settings.directory.display())
     })?;
     let birth = Birth {
         created: first_start(&settings.directory)?,
         endpoint,
         network: &settings.network,
         authority: &authority.certificate_pem,
-        belongings: belongings(&settings.controllers),
+        belongings: maintains_default_objects(&settings.controllers),
     };
     let layer = bootstrap::layer(&catalog, &birth);
     let limits = atoll_watch::Limits { bytes: settings.history_bytes };
@@ -487,13 +494,13 @@ async fn registry(
     Ok((Arc::new(registry), policies))
 }
 
-/// Whether workspaces are born with what controllers would otherwise have to give them.
-fn belongings(choice: &Choice) -> bool {
-    let givers = ["serviceaccount", "root-ca-cert-publisher", "clusterrole-aggregation"];
-    givers.iter().all(|alias| choice.includes_alias(alias))
+/// Whether all controllers run that maintain the default objects of the bootstrap layer.
+fn maintains_default_objects(choice: &Choice) -> bool {
+    let controllers = ["serviceaccount", "root-ca-cert-publisher", "clusterrole-aggregation"];
+    controllers.iter().all(|alias| choice.includes_alias(alias))
 }
 
-/// When this data directory was first used: the age of what every workspace is born with.
+/// When this data directory was first used: the creation time of bootstrap objects.
 fn first_start(directory: &Path) -> Result<i64, String> {
     let path = directory.join("ca.crt");
     let made = std::fs::metadata(&path).and_then(|metadata| metadata.modified());

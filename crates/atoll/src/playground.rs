@@ -1,18 +1,17 @@
-//! `atoll playground`: the control plane and a few simulated clusters in one process, for whoever wants to see what it is
-//! like.
+//! `atoll playground`: a control plane and a few simulated clusters in one process, for trying Atoll.
 //!
 //! ```text
-//!   DIR/playground.json   what it consists of, and which ports it had
-//!   DIR/kubeconfig        a context for each
-//!   DIR/control-plane/    as of `atoll start`
-//!   DIR/clusters/NAME/    as of `atoll sim`
+//!   DIR/playground.json   number of clusters and nodes, and the ports
+//!   DIR/kubeconfig        a context for each of them
+//!   DIR/control-plane/    as with `atoll start`
+//!   DIR/clusters/NAME/    as with `atoll sim`
 //! ```
 
+mod directory;
+mod instructions;
 mod layout;
 mod progress;
-mod record;
 mod sample;
-mod words;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -23,15 +22,15 @@ use atoll_registry::Profile;
 use atoll_sim::Furniture;
 use tokio::task::JoinSet;
 
+use self::directory::{PlaygroundDirectory, PlaygroundRecord};
 use self::layout::ClusterShape;
 use self::progress::Progress;
-use self::record::{Place, Record};
 use crate::certificates;
 use crate::cluster;
 use crate::command::{JoinOptions, PlaygroundOptions};
 use crate::kubeconfig::{self, Entry};
-use crate::plane::{Backing, Common, Plane, Settings};
-use crate::process::{self, Stop};
+use crate::plane::{ControlPlane, PlaneSettings, SharedCatalog, StorageMode};
+use crate::process::{self, ShutdownSignal};
 use crate::sim::{Simulation, populate};
 
 /// The context of the control plane.
@@ -42,34 +41,34 @@ pub fn run(options: PlaygroundOptions) -> Result<(), String> {
 }
 
 async fn serve(options: &PlaygroundOptions) -> Result<(), String> {
-    let began = Instant::now();
-    let place = Place::open(&options.data_dir, options.reset)?;
-    let mut record = place.record()?;
+    let start_time = Instant::now();
+    let directory = PlaygroundDirectory::open(&options.data_dir, options.reset)?;
+    let mut record = directory.record()?;
     let is_new = record.is_new();
     record.clusters = options.clusters.map_or(record.clusters, usize::from);
     record.nodes = options.nodes.unwrap_or(record.nodes);
-    // Before anything else is made: what is in there is known for ours from now on.
-    place.write(&record)?;
+    // Write the record first: it identifies the directory as a playground's.
+    directory.write(&record)?;
     let clusters = layout::clusters(record.clusters, record.nodes);
-    let progress = Progress::begin(is_new, clusters.len());
-    let started = start(&place, &record, &clusters, &progress).await;
-    progress.end();
+    let progress = Progress::start(is_new, clusters.len());
+    let started = start(&directory, &record, &clusters, &progress).await;
+    progress.finish();
     let planes = started?;
     for plane in &planes {
         record.ports.insert(plane.name.clone(), plane.advertised.port());
     }
-    write_kubeconfig(&place, &planes)?;
-    join(&place, &clusters).await?;
+    write_kubeconfig(&directory, &planes)?;
+    join(&directory, &clusters).await?;
     if let Some(control_plane) = planes.first().filter(|_| !record.has_sample) {
         let names: Vec<&str> = clusters.iter().map(|cluster| cluster.name.as_str()).collect();
         sample::create(&control_plane.client("system:atoll-playground"), &names).await?;
         record.has_sample = true;
     }
-    place.write(&record)?;
-    let stop = Stop::listen()?;
-    words::ready(&place, &planes, &clusters, began.elapsed());
-    stop.asked().await;
-    println!("Stopping. Everything is kept in {}.", place.directory.display());
+    directory.write(&record)?;
+    let stop = ShutdownSignal::listen()?;
+    instructions::ready(&directory, &planes, &clusters, start_time.elapsed());
+    stop.received().await;
+    println!("Stopping. All data is kept in {}.", directory.directory.display());
     let mut stopping = JoinSet::new();
     for plane in planes {
         stopping.spawn(plane.stop());
@@ -80,9 +79,9 @@ async fn serve(options: &PlaygroundOptions) -> Result<(), String> {
     Ok(())
 }
 
-/// Joins the clusters to the control plane. Those that have joined before may have other addresses now.
-async fn join(place: &Place, clusters: &[ClusterShape]) -> Result<(), String> {
-    let kubeconfig = |name: &str| certificates::kubeconfig_path(&place.of(name));
+/// Joins the clusters to the control plane. This also updates the addresses of those that have joined before.
+async fn join(directory: &PlaygroundDirectory, clusters: &[ClusterShape]) -> Result<(), String> {
+    let kubeconfig = |name: &str| certificates::kubeconfig_path(&directory.of(name));
     let mut joining = JoinSet::new();
     for cluster in clusters {
         let options = JoinOptions {
@@ -91,7 +90,7 @@ async fn join(place: &Place, clusters: &[ClusterShape]) -> Result<(), String> {
             control_plane_kubeconfig: Some(kubeconfig(CONTROL_PLANE)),
             ..JoinOptions::default()
         };
-        joining.spawn(async move { cluster::join::quietly(&options).await });
+        joining.spawn(async move { cluster::join::join_quietly(&options).await });
     }
     while let Some(joined) = joining.join_next().await {
         joined.map_err(|error| error.to_string())?.map_err(String::from)?;
@@ -99,34 +98,34 @@ async fn join(place: &Place, clusters: &[ClusterShape]) -> Result<(), String> {
     Ok(())
 }
 
-/// All of them at once: the control plane first in the list, then the clusters in their order.
+/// Starts all of them concurrently. Returns the control plane first, then the clusters in order.
 async fn start(
-    place: &Place,
-    record: &Record,
+    directory: &PlaygroundDirectory,
+    record: &PlaygroundRecord,
     clusters: &[ClusterShape],
     progress: &Progress,
-) -> Result<Vec<Plane>, String> {
-    let common = Common::new(Profile::Full);
+) -> Result<Vec<ControlPlane>, String> {
+    let shared = SharedCatalog::new(Profile::Full);
     let mut starting = JoinSet::new();
-    let control_plane = settings(place, record, CONTROL_PLANE, &common)?;
-    starting.spawn(async move { (0, Plane::start(control_plane).await) });
+    let control_plane = settings(directory, record, CONTROL_PLANE, &shared)?;
+    starting.spawn(async move { (0, ControlPlane::start(control_plane).await) });
     for (position, cluster) in clusters.iter().enumerate() {
         let simulation = Simulation::new();
-        let settings = Settings {
-            backing: Backing::Loose,
+        let settings = PlaneSettings {
+            storage: StorageMode::Relaxed,
             simulation: Some(simulation.clone()),
-            ..settings(place, record, &cluster.name, &common)?
+            ..settings(directory, record, &cluster.name, &shared)?
         };
         let nodes = cluster.nodes.clone();
         starting.spawn(async move {
-            let mut started = Plane::start(settings).await;
+            let mut started = ControlPlane::start(settings).await;
             if let Ok(plane) = &mut started {
                 populate(plane, &simulation, nodes, Furniture::ALL, true).await;
             }
             (position + 1, started)
         });
     }
-    let mut planes: Vec<Option<Plane>> = Vec::new();
+    let mut planes: Vec<Option<ControlPlane>> = Vec::new();
     planes.resize_with(clusters.len() + 1, || None);
     let mut problem = None;
     while let Some(started) = starting.join_next().await {
@@ -146,19 +145,24 @@ async fn start(
     Err(problem)
 }
 
-fn settings(place: &Place, record: &Record, name: &str, common: &Arc<Common>) -> Result<Settings, String> {
+fn settings(
+    directory: &PlaygroundDirectory,
+    record: &PlaygroundRecord,
+    name: &str,
+    shared: &Arc<SharedCatalog>,
+) -> Result<PlaneSettings, String> {
     let port = record.ports.get(name).copied().unwrap_or(0);
-    Ok(Settings {
+    Ok(PlaneSettings {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         any_port: true,
-        other_kubeconfig: Some(place.kubeconfig()),
-        // Everything is on this machine, and so is everybody.
+        other_kubeconfig: Some(directory.kubeconfig()),
+        // All clusters are on this machine.
         allow_tenant_addresses: true,
-        ..Settings::new(name, &place.of(name), common.clone())?
+        ..PlaneSettings::new(name, &directory.of(name), shared.clone())?
     })
 }
 
-fn write_kubeconfig(place: &Place, planes: &[Plane]) -> Result<(), String> {
+fn write_kubeconfig(directory: &PlaygroundDirectory, planes: &[ControlPlane]) -> Result<(), String> {
     let entries = planes.iter().map(|plane| Entry {
         name: &plane.name,
         server: plane.advertised,
@@ -166,6 +170,6 @@ fn write_kubeconfig(place: &Place, planes: &[Plane]) -> Result<(), String> {
         authority_pem: &plane.authority_pem,
         identity: &plane.identity,
     });
-    let text = kubeconfig::text(&entries.collect::<Vec<_>>(), CONTROL_PLANE);
-    write_private(&place.kubeconfig(), &text).map_err(|error| error.to_string())
+    let text = kubeconfig::render(&entries.collect::<Vec<_>>(), CONTROL_PLANE);
+    write_private(&directory.kubeconfig(), &text).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! What every command that keeps running shares: its log, how it is stopped, and words that a shell understands.
+//! Helpers of all commands: runtime, log, signals and shell quoting.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -17,29 +17,32 @@ pub fn run(log: &LogOptions, serve: impl Future<Output = Result<(), String>>) ->
     runtime.block_on(serve)
 }
 
-/// Runs a command that only asks something.
-pub fn ask(question: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+/// Runs a command that is not a server.
+pub fn run_command(command: impl Future<Output = Result<(), String>>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    runtime.block_on(question)
+    runtime.block_on(command)
 }
 
-/// Hears when the process is asked to end, from the moment on when this is made: before anybody is told that it is ready.
-pub struct Stop {
+/// Listens for SIGTERM and SIGINT from its creation on. Create it before announcing that the server is ready.
+pub struct ShutdownSignal {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Stop {
-    pub fn listen() -> Result<Stop, String> {
+impl ShutdownSignal {
+    pub fn listen() -> Result<ShutdownSignal, String> {
         let signal = |kind| signal(kind).map_err(|error| error.to_string());
-        Ok(Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(ShutdownSignal {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
-    /// Returns when it was asked to.
-    pub async fn asked(mut self) {
+    /// Waits for a signal.
+    pub async fn received(mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -47,7 +50,7 @@ impl Stop {
     }
 }
 
-/// A word for a shell, whatever is in it.
+/// Quotes a word for a shell if necessary.
 pub fn quoted(word: &str) -> String {
     let plain = |character: char| character.is_alphanumeric() || "/._-+=:@%,".contains(character);
     match !word.is_empty() && word.chars().all(plain) {
@@ -56,22 +59,22 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// The same for a path.
+/// Quotes a path for a shell if necessary.
 pub fn quoted_path(path: &Path) -> String {
     quoted(&path.display().to_string())
 }
 
-/// This program as a word for a shell in whatever directory, if `word` is how it was called in this one.
+/// Quotes the name under which this program was called so that it works in any directory.
 pub fn callable(word: &str) -> String {
     match word.contains('/').then(|| std::path::absolute(word)) {
         Some(Ok(path)) => quoted_path(&path),
-        // Shells look for a name on its own along PATH.
+        // Shells look up plain names in PATH.
         _ => quoted(word),
     }
 }
 
 fn log_to_stderr(options: &LogOptions) -> Result<(), String> {
-    // A bare level is about Atoll: what its libraries have to say at that level interests nobody.
+    // A plain level only applies to Atoll; its libraries log warnings.
     let wanted = match options.log.parse::<tracing::Level>() {
         Ok(level) => format!("warn,atoll={level}"),
         Err(_) => options.log.clone(),
@@ -92,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_a_quoted_word_as_it_is() {
+    fn special_characters_are_quoted() {
         for (word, expected) in [
             ("atoll-data/admin.kubeconfig", "atoll-data/admin.kubeconfig"),
             ("my data", "'my data'"),
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_called_the_same_from_everywhere() {
+    fn relative_program_paths_become_absolute() {
         let here = std::env::current_dir().unwrap();
         for (word, expected) in [
             ("atoll", "atoll".to_owned()),

@@ -1,6 +1,6 @@
-//! `atoll release`: what runs in a cluster runs on there, and nothing says that it was ever Atoll's.
+//! `atoll release`: ends Atoll's management of objects and leaves them in their clusters, without marks.
 
-mod followers;
+mod dependents;
 
 use std::collections::HashSet;
 
@@ -9,25 +9,25 @@ use atoll_fleet::{Locator, Placement, marks};
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-use self::followers::Followers;
+use self::dependents::Dependents;
 use crate::adopt::shown;
-use crate::advice::{Failure, enumerate, invocation};
-use crate::cluster::derived;
+use crate::advice::{Failure, invocation, join_names};
+use crate::cluster::connection::ClusterConnection;
+use crate::cluster::copied_marks;
 use crate::cluster::fleet::{Fleet, uid};
-use crate::cluster::letting_go;
-use crate::cluster::marked;
-use crate::cluster::placed;
-use crate::cluster::reach::Reached;
+use crate::cluster::marked_objects;
+use crate::cluster::object_release;
+use crate::cluster::placed_objects;
 use crate::command::ReleaseOptions;
 use crate::place::resources::Resource;
-use crate::place::{DEFAULT_NAMESPACE, discover, understood};
+use crate::place::{DEFAULT_NAMESPACE, discover, parse_object_arg};
 use crate::workspace::session::encoded;
 use crate::{output, process};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 
 pub fn run(options: ReleaseOptions) -> Result<(), String> {
-    process::ask(async { release(&options).await.map_err(String::from) })
+    process::run_command(async { release(&options).await.map_err(String::from) })
 }
 
 async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
@@ -36,10 +36,10 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
     let namespace =
         options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
     let resources = discover(&fleet.api).await?;
-    // All of them are understood before any is let go.
+    // Resolve all arguments before the first release.
     let mut wanted = Vec::new();
     for word in &options.objects {
-        let (resource, name) = understood(&resources, word)?;
+        let (resource, name) = parse_object_arg(&resources, word)?;
         let namespace = if resource.namespaced { namespace } else { "" };
         let mut object = fleet.api.get(&path(resource, namespace, name)).await?;
         object::set_type(&mut object, &resource.api_version(), &resource.kind);
@@ -48,9 +48,9 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
     for (resource, object) in wanted {
         let clusters = clusters(&fleet, options, resource, &object).await?;
         for cluster in &clusters {
-            let reached = Reached::open(&options.connection, cluster).await?;
-            let letting = Letting { reached: &reached, resources: &resources };
-            letting.go(resource, &object).await.map_err(unfinished)?;
+            let connection = ClusterConnection::open(&options.connection, cluster).await?;
+            let release = ObjectRelease { connection: &connection, resources: &resources };
+            release.run(resource, &object).await.map_err(with_continuation)?;
         }
         let shown = shown(&resource.kind, &object);
         let here = &fleet.session.current;
@@ -58,17 +58,17 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
             let this = json!({ "uid": uid(&object) });
             let at = path(resource, object::namespace(&object), object::name(&object));
             fleet.api.delete_this(&at, this).await?;
-            output::print(&format!("{shown} is deleted in {here}.\n"));
+            output::print(&format!("{shown} was deleted in {here}.\n"));
         } else {
             output::print(&format!(
-                "{shown} stays in {here}; delete it there if it is not needed, or place it elsewhere.\n"
+                "{shown} stays in {here}; delete it there if it is not needed, or place it on other clusters.\n"
             ));
         }
     }
     Ok(())
 }
 
-/// Which clusters let go.
+/// The clusters to release the object in.
 async fn clusters(
     fleet: &Fleet,
     options: &ReleaseOptions,
@@ -82,24 +82,25 @@ async fn clusters(
         Some(cluster) => Ok(vec![cluster.clone()]),
         None if names.is_empty() && !options.delete => Err(Failure::new(
             format!("{shown} is placed on no cluster"),
-            still_there(fleet, &placement, resource, object).await,
+            placement_hint(fleet, &placement, resource, object).await,
         )),
         None => Ok(names),
     }
 }
 
-/// How to release what a cluster may still have although it is placed on none: one that it is leaving, or any in reach.
-async fn still_there(fleet: &Fleet, placement: &Placement, resource: &Resource, object: &Value) -> String {
+/// The hint for an object without placement that a cluster may still have: a cluster that it is leaving, or
+/// any other.
+async fn placement_hint(fleet: &Fleet, placement: &Placement, resource: &Resource, object: &Value) -> String {
     let mut names: Vec<String> = placement.leaving.iter().map(|one| one.name.clone()).collect();
     if names.is_empty() {
-        let list = fleet.in_reach("application/json").await.unwrap_or_default();
+        let list = fleet.list_serving("application/json").await.unwrap_or_default();
         let items = list["items"].as_array().into_iter().flatten();
         names = items.map(|cluster| object::name(cluster).to_string()).collect();
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (invocation, kind) = (invocation(), resource.kind.to_lowercase());
     let Some(first) = names.first() else {
-        return format!("see which clusters there are with: {invocation} cluster list");
+        return format!("list the clusters with: {invocation} cluster list");
     };
     let namespace = match object::namespace(object) {
         "" => String::new(),
@@ -107,53 +108,61 @@ async fn still_there(fleet: &Fleet, placement: &Placement, resource: &Resource, 
     };
     let command = format!("{invocation} release {kind}/{}{namespace} --cluster", object::name(object));
     match names.len() {
-        1 => format!("if {first} still has it, name that: {command} {first}"),
-        _ => format!("if one of {} still has it, name that, as in: {command} {first}", enumerate(&names)),
+        1 => format!("if {first} still has it: {command} {first}"),
+        _ => format!(
+            "if one of {} still has it, name that cluster, as in: {command} {first}",
+            join_names(&names)
+        ),
     }
 }
 
-/// What was begun goes on.
-fn unfinished(failure: Failure) -> Failure {
-    let again =
-        "nothing is deleted in the cluster by this; run the same command again, with --cluster, to go on";
-    let next = match failure.next {
+/// Adds to a failure that the release can be continued.
+fn with_continuation(failure: Failure) -> Failure {
+    let again = "nothing was deleted in the cluster; run the same command again with --cluster to continue";
+    let hint = match failure.hint {
         Some(next) => format!("{next}\n      {again}"),
         None => again.to_string(),
     };
-    Failure { what: failure.what, next: Some(next) }
+    Failure { message: failure.message, hint: Some(hint) }
 }
 
 fn path(resource: &Resource, namespace: &str, name: &str) -> String {
     format!("{}/{}", resource.collection(&encoded(namespace)), encoded(name))
 }
 
-/// One object here, and its likeness there.
-struct Pair {
+/// An object above and its copy in the cluster.
+struct ObjectPair {
     above: String,
     target: Target,
-    /// Where it is in the cluster, and its uid there, if it is there and ours.
+    /// Path and uid in the cluster, if it exists there with the mark of this control plane.
     below: Option<(String, String)>,
 }
 
-struct Letting<'a> {
-    reached: &'a Reached,
+struct ObjectRelease<'a> {
+    connection: &'a ClusterConnection,
     resources: &'a [Resource],
 }
 
-impl Letting<'_> {
-    async fn go(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
-        let (reached, name) = (self.reached, &self.reached.name);
-        let space = self.space(object::namespace(object)).await?;
-        let main = self.pair(resource, object, space.as_deref()).await?;
+impl ObjectRelease<'_> {
+    async fn run(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
+        let (connection, name) = (self.connection, &self.connection.name);
+        let namespace_below = self.namespace_below(object::namespace(object)).await?;
+        let main = self.pair(resource, object, namespace_below.as_deref()).await?;
         let shown_main = shown(&resource.kind, object);
         let is_placed = Placement::of(object).names().any(|cluster| cluster == name);
         if !is_placed && main.below.is_none() {
-            // An earlier attempt may not have come to its end.
-            if let Some(space) = &space {
-                derived::strip(&reached.below, space, &HashSet::from([main.target.uid]), &[]).await?;
+            // An earlier attempt may have been interrupted.
+            if let Some(namespace_below) = &namespace_below {
+                copied_marks::remove(
+                    &connection.below,
+                    namespace_below,
+                    &HashSet::from([main.target.uid]),
+                    &[],
+                )
+                .await?;
             }
             return Err(Failure::new(
-                format!("{shown_main} is not on {name}"),
+                format!("{shown_main} does not exist in {name}"),
                 format!(
                     "see where it is with: kubectl get {}/{} -o yaml",
                     resource.qualified(),
@@ -161,107 +170,120 @@ impl Letting<'_> {
                 ),
             ));
         }
-        // Taken out of its placement, it would be deleted wherever else it is.
+        // Removing it from the placement would delete the copy in another namespace.
         if main.below.is_none() {
-            let all = marked::find(&reached.below, &reached.control_plane, "").await?;
+            let all = marked_objects::find(&connection.below, &connection.control_plane, "").await?;
             if let Some(other) = all.iter().find(|other| other.target().uid == main.target.uid) {
                 return Err(Failure::new(
-                    format!("{shown_main} is in {name}, but in another namespace than is said there"),
+                    format!("{shown_main} is in another namespace of {name} than its locator says"),
                     format!(
-                        "look at the annotation atoll.dev/namespace of namespace {} in the cluster",
+                        "check the annotation atoll.dev/namespace of namespace {} in the cluster",
                         object::namespace(&other.found)
                     ),
                 ));
             }
         }
-        letting_go::may_unplace(&reached.fleet.api, name, &main.above).await?;
+        object_release::check_unplace(&connection.fleet.api, name, &main.above).await?;
         let mut pairs = vec![main];
-        let followers = Followers::find(reached, self.resources, resource, object).await?;
-        for (resource, follower) in &followers.go {
+        let dependents = Dependents::find(connection, self.resources, resource, object).await?;
+        for (resource, dependent) in &dependents.released {
             output::print(&format!(
-                "{} is let go as well: only {shown_main} refers to it.\n",
-                shown(&resource.kind, follower)
+                "{} is released as well: only {shown_main} refers to it.\n",
+                shown(&resource.kind, dependent)
             ));
-            pairs.push(self.pair(resource, follower, space.as_deref()).await?);
+            pairs.push(self.pair(resource, dependent, namespace_below.as_deref()).await?);
         }
         let referrer = format!("{}/{}", resource.qualified(), object::name(object));
-        for (kept, follower) in &followers.stay {
-            let pair = self.pair(kept, follower, space.as_deref()).await?;
+        for (kept, dependent) in &dependents.kept {
+            let pair = self.pair(kept, dependent, namespace_below.as_deref()).await?;
             if let Some((path, uid)) = &pair.below {
-                letting_go::hold(&reached.below, path, uid, &referrer).await?;
+                object_release::add_keep_mark(&connection.below, path, uid, &referrer).await?;
             }
             output::print(&format!(
-                "{} stays Atoll's, for it is needed there besides; when it goes, it is let go in {name} and not deleted.\n",
-                shown(&kept.kind, follower)
+                "{} stays managed, because other objects there need it; when it is removed, it is released in {name} instead of being deleted.\n",
+                shown(&kept.kind, dependent)
             ));
         }
         for (path, uid) in pairs.iter().filter_map(|pair| pair.below.as_ref()) {
-            letting_go::disown(&reached.below, path, uid).await?;
+            object_release::mark_released(&connection.below, path, uid).await?;
         }
         for pair in &pairs {
-            letting_go::unplace(&reached.fleet.api, &reached.home, name, &pair.above, &pair.target).await?;
+            object_release::unplace(&connection.fleet.api, &connection.home, name, &pair.above, &pair.target)
+                .await?;
         }
         for (path, uid) in pairs.iter().filter_map(|pair| pair.below.as_ref()) {
-            letting_go::strip(&reached.below, path, uid).await?;
+            object_release::remove_marks(&connection.below, path, uid).await?;
         }
-        if let (Some((path, _)), Some(space)) = (&pairs[0].below, &space) {
+        if let (Some((path, _)), Some(namespace_below)) = (&pairs[0].below, &namespace_below) {
             let uids = pairs.iter().map(|pair| pair.target.uid.clone()).collect();
-            let deployments = derived::is_deployments(resource).then(|| path.clone());
-            derived::strip(&reached.below, space, &uids, deployments.as_slice()).await?;
+            let deployments = copied_marks::is_deployments(resource).then(|| path.clone());
+            copied_marks::remove(&connection.below, namespace_below, &uids, deployments.as_slice()).await?;
         }
         match pairs[0].below.is_some() {
-            true => output::print(&format!("{shown_main} runs on in {name}, and is no longer Atoll's.\n")),
+            true => output::print(&format!(
+                "{shown_main} keeps running in {name} and is no longer managed by Atoll.\n"
+            )),
             false => output::print(&format!("{shown_main} was not in {name}; nothing was changed there.\n")),
         }
-        if let Some(space) = space.filter(|_| resource.namespaced) {
-            self.leave(object::namespace(object), &space).await?;
+        if let Some(namespace_below) = namespace_below.filter(|_| resource.namespaced) {
+            self.release_namespace(object::namespace(object), &namespace_below).await?;
         }
         Ok(())
     }
 
-    /// The namespace in the cluster that stands for one here.
-    async fn space(&self, namespace: &str) -> Result<Option<String>, Failure> {
+    /// The namespace in the cluster that is used for a namespace above.
+    async fn namespace_below(&self, namespace: &str) -> Result<Option<String>, Failure> {
         if namespace.is_empty() {
             return Ok(None);
         }
         let locator = Locator {
-            control_plane: self.reached.control_plane.clone(),
-            workspace: self.reached.workspace.clone(),
+            control_plane: self.connection.control_plane.clone(),
+            workspace: self.connection.workspace.clone(),
             namespace: namespace.to_string(),
         };
-        let all = letting_go::namespaces(&self.reached.below).await?;
-        let stands = |found: &&Value| Locator::of(found).is_some_and(|said| said.as_ref() == Ok(&locator));
+        let all = object_release::list_namespaces(&self.connection.below).await?;
+        let stands = |found: &&Value| Locator::of(found).is_some_and(|found| found.as_ref() == Ok(&locator));
         Ok(all.iter().find(stands).map(|found| object::name(found).to_string()))
     }
 
-    async fn pair(&self, resource: &Resource, object: &Value, space: Option<&str>) -> Result<Pair, Failure> {
+    async fn pair(
+        &self,
+        resource: &Resource,
+        object: &Value,
+        namespace_below: Option<&str>,
+    ) -> Result<ObjectPair, Failure> {
         let (namespace, name) = (object::namespace(object), object::name(object));
-        let target = resource.target(&self.reached.workspace, namespace, name, uid(object));
-        let there = path(resource, space.unwrap_or(namespace), name);
-        let found = self.reached.below.find(&there).await?;
+        let target = resource.target(&self.connection.workspace, namespace, name, uid(object));
+        let there = path(resource, namespace_below.unwrap_or(namespace), name);
+        let found = self.connection.below.find(&there).await?;
         let is_ours = |found: &Value| {
-            object::label(found, marks::CONTROL_PLANE) == Some(&self.reached.control_plane)
+            object::label(found, marks::CONTROL_PLANE) == Some(&self.connection.control_plane)
                 && object::annotation(found, marks::UID) == Some(&target.uid)
         };
         let below = found.filter(is_ours).map(|found| (there, uid(&found).to_string()));
-        Ok(Pair { above: path(resource, namespace, name), target, below })
+        Ok(ObjectPair { above: path(resource, namespace, name), target, below })
     }
 
-    /// A namespace of the cluster that has nothing more of ours no longer says that it stands for one.
-    async fn leave(&self, namespace: &str, space: &str) -> Result<(), Failure> {
-        let reached = self.reached;
-        let placed = placed::read(&reached.home, &reached.name).await?;
+    /// Removes the locator from a namespace of the cluster that has no more objects of this control plane.
+    async fn release_namespace(&self, namespace: &str, namespace_below: &str) -> Result<(), Failure> {
+        let connection = self.connection;
+        let placed = placed_objects::read(&connection.home, &connection.name).await?;
         let is_here =
-            |target: &Target| target.workspace == reached.workspace && target.namespace == namespace;
-        if placed.there.iter().chain(&placed.leaving).any(is_here)
-            || !marked::find(&reached.below, &reached.control_plane, space).await?.is_empty()
+            |target: &Target| target.workspace == connection.workspace && target.namespace == namespace;
+        if placed.assigned.iter().chain(&placed.leaving).any(is_here)
+            || !marked_objects::find(&connection.below, &connection.control_plane, namespace_below)
+                .await?
+                .is_empty()
         {
             return Ok(());
         }
-        let path = format!("{NAMESPACES}/{}", encoded(space));
-        if let Some(found) = reached.below.find(&path).await? {
-            letting_go::strip(&reached.below, &path, uid(&found)).await?;
-            output::print(&format!("Namespace {space} of {} has nothing more of Atoll's.\n", reached.name));
+        let path = format!("{NAMESPACES}/{}", encoded(namespace_below));
+        if let Some(found) = connection.below.find(&path).await? {
+            object_release::remove_marks(&connection.below, &path, uid(&found)).await?;
+            output::print(&format!(
+                "Namespace {namespace_below} of {} has no more objects of Atoll.\n",
+                connection.name
+            ));
         }
         Ok(())
     }
@@ -272,8 +294,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_fails_is_told_how_to_go_on() {
-        let told = unfinished(Failure::new("it broke", "look"));
-        assert!(told.next.is_some_and(|next| next.starts_with("look\n") && next.contains("with --cluster")));
+    fn failures_say_how_to_continue() {
+        let failure = with_continuation(Failure::new("it broke", "look"));
+        assert!(
+            failure.hint.is_some_and(|next| next.starts_with("look\n") && next.contains("with --cluster"))
+        );
     }
 }

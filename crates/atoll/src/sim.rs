@@ -1,4 +1,4 @@
-//! `atoll sim`: a simulated physical cluster, or only its nodes, and what goes wrong with it.
+//! `atoll sim`: simulated clusters and nodes, and their faults.
 
 mod fault;
 pub mod kubelets;
@@ -14,108 +14,108 @@ use atoll_registry::Profile;
 use atoll_sim::Furniture;
 
 pub use self::meter::Meter;
-pub use self::simulation::{Gated, Simulation};
-use crate::command::{SimCommand, SimLine, SimOptions};
-use crate::plane::{Backing, Common, Plane, Settings};
-use crate::process::{self, Stop, quoted_path};
+pub use self::simulation::{GatedTransport, Simulation};
+use crate::command::{SimArgs, SimCommand, SimOptions};
+use crate::plane::{ControlPlane, PlaneSettings, SharedCatalog, StorageMode};
+use crate::process::{self, ShutdownSignal, quoted_path};
 use crate::start::authenticator;
 
-pub fn run(line: SimLine) -> Result<(), String> {
+pub fn run(line: SimArgs) -> Result<(), String> {
     match line.command {
         None => process::run(&line.options.log, serve(&line.options)),
-        Some(SimCommand::Fault(command)) => process::ask(fault::run(command)),
+        Some(SimCommand::Fault(command)) => process::run_command(fault::run(command)),
         Some(SimCommand::Nodes { nodes, name, scheduler, kubelet_client_ca, log, connection }) => {
             let mut settings = nodes.settings(&name);
-            // Servers call a node by its name first, and nobody there would know this one.
+            // Servers connect to a node by its host name first, which must resolve.
             settings.host = Ipv4Addr::LOCALHOST.to_string();
             if !name.is_empty() {
-                // Others may simulate nodes of the same server.
+                // Distinguishes these nodes from those of other simulators at the same server.
                 settings.mark = name;
             }
-            let options = nodes::Options { scheduler, client_authority: kubelet_client_ca };
+            let options = nodes::NodesOptions { scheduler, client_authority: kubelet_client_ca };
             process::run(&log, nodes::run(settings, options, &connection))
         }
     }
 }
 
 async fn serve(options: &SimOptions) -> Result<(), String> {
-    let place = Place::new(options.data_dir.as_deref())?;
-    let backing = if options.data_dir.is_some() { Backing::Loose } else { Backing::Memory };
+    let data_directory = DataDirectory::new(options.data_dir.as_deref())?;
+    let storage = if options.data_dir.is_some() { StorageMode::Relaxed } else { StorageMode::Memory };
     let simulation = Simulation::new();
-    let settings = Settings {
-        backing,
+    let settings = PlaneSettings {
+        storage,
         listen: options.listen,
         authenticator: authenticator(options.token_auth_file.as_deref())?,
         controllers: options.controllers.clone(),
-        patience: atoll_controllers::settings::Settings {
+        controller_settings: atoll_controllers::settings::PlaneSettings {
             node_monitor_grace_period: options.node_monitor_grace_period,
             horizontal_pod_autoscaler_sync_period: options.horizontal_pod_autoscaler_sync_period,
             ..Default::default()
         },
         simulation: Some(simulation.clone()),
-        measures: options.metrics_api,
-        ..Settings::new(&options.name, &place.directory, Common::new(Profile::Full))?
+        metrics_api: options.metrics_api,
+        ..PlaneSettings::new(&options.name, &data_directory.directory, SharedCatalog::new(Profile::Full))?
     };
-    let mut plane = Plane::start(settings).await?;
-    let furniture = Furniture { storage: options.storage, metrics: options.metrics_api };
+    let mut plane = ControlPlane::start(settings).await?;
+    let built_in_objects = Furniture { storage: options.storage, metrics: options.metrics_api };
     let nodes = options.nodes.settings(&options.name);
-    populate(&mut plane, &simulation, nodes, furniture, options.scheduler).await;
-    let stop = Stop::listen()?;
+    populate(&mut plane, &simulation, nodes, built_in_objects, options.scheduler).await;
+    let stop = ShutdownSignal::listen()?;
     println!(
         "Cluster {} is ready at https://{}. Try: kubectl --kubeconfig {} get nodes",
         options.name,
         plane.advertised,
         quoted_path(&plane.kubeconfig)
     );
-    stop.asked().await;
-    tracing::info!("stopping: finishing what is under way");
+    stop.received().await;
+    tracing::info!("stopping: waiting for requests to finish");
     plane.stop().await
 }
 
-/// Gives a plane its nodes, what else there is in a cluster, and somebody who assigns Pods to them.
+/// Adds nodes, built-in objects and a scheduler to a simulated cluster.
 pub async fn populate(
-    plane: &mut Plane,
+    plane: &mut ControlPlane,
     simulation: &Simulation,
-    nodes: atoll_sim::Settings,
-    furniture: Furniture,
+    nodes: atoll_sim::PlaneSettings,
+    built_in_objects: Furniture,
     scheduler: bool,
 ) {
     let client = plane.client("system:node-simulator");
-    let door = plane.door.take();
-    // Whoever finds the cluster ready finds it furnished.
-    atoll_sim::furnish(&client, furniture).await;
-    if furniture.storage {
+    let kubelet_listener = plane.kubelet_listener.take();
+    // Before the cluster is announced as ready.
+    atoll_sim::furnish(&client, built_in_objects).await;
+    if built_in_objects.storage {
         plane.run(atoll_sim::storage::run(plane.informers.clone(), plane.clock()));
     }
-    plane.run(atoll_sim::run(client, nodes, simulation.faults.clone(), plane.clock(), door));
+    plane.run(atoll_sim::run(client, nodes, simulation.faults.clone(), plane.clock(), kubelet_listener));
     if scheduler {
         let options = atoll_podscheduler::Options::default();
         plane.run(atoll_podscheduler::run(plane.informers.clone(), plane.clock(), options));
     }
 }
 
-/// Where a cluster keeps its certificates: the directory it was given, or one that goes when it stops.
-struct Place {
+/// The data directory of a cluster: the given one, or a temporary one.
+struct DataDirectory {
     directory: PathBuf,
     is_temporary: bool,
 }
 
-impl Place {
+impl DataDirectory {
     fn new(given: Option<&Path>) -> Result<Self, String> {
         if let Some(directory) = given {
-            return Ok(Place { directory: directory.into(), is_temporary: false });
+            return Ok(DataDirectory { directory: directory.into(), is_temporary: false });
         }
         let directory = std::env::temp_dir().join(format!("atoll-sim-{}", std::process::id()));
         let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
         made.map_err(|error| format!("{}: {error}; name a directory with --data-dir", directory.display()))?;
-        Ok(Place { directory, is_temporary: true })
+        Ok(DataDirectory { directory, is_temporary: true })
     }
 }
 
-impl Drop for Place {
+impl Drop for DataDirectory {
     fn drop(&mut self) {
         if self.is_temporary {
-            // The system removes what is left, one day.
+            // A failure is harmless: the system cleans up temporary directories.
             let _ = std::fs::remove_dir_all(&self.directory);
         }
     }

@@ -1,4 +1,4 @@
-//! `atoll snapshot save|restore`, on a running server.
+//! `atoll snapshot save|restore`: saves and restores the data of a running server.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,19 +9,19 @@ use http::Method;
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-use crate::advice::{counted, invocation};
+use crate::advice::{invocation, pluralize};
 use crate::client::Client;
-use crate::cluster::ask;
+use crate::cluster::confirmation;
 use crate::command::{Connection, SnapshotCommand};
 use crate::kubeconfig::Kubeconfig;
-use crate::output::say;
+use crate::output::outln;
 use crate::process;
 
 const PATH: &str = "/atoll/snapshot";
 const PREVIEW: &str = "/atoll/snapshot/preview";
 
 pub fn run(command: SnapshotCommand) -> Result<(), String> {
-    process::ask(async {
+    process::run_command(async {
         match command {
             SnapshotCommand::Save { file, connection } => save(&file, &connection).await,
             SnapshotCommand::Restore { file, yes, connection } => restore(&file, yes, &connection).await,
@@ -43,7 +43,7 @@ async fn save(path: &Path, connection: &Connection) -> Result<(), String> {
         let answer = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
         return Err(client.refusal(PATH, status, &answer).into());
     }
-    // Secrets are in it: private from the first byte, and in place only when it is whole.
+    // The file contains Secrets: create it private, and rename it when it is complete.
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let draft = path.with_extension("draft");
     let mut options = std::fs::OpenOptions::new();
@@ -61,11 +61,11 @@ async fn save(path: &Path, connection: &Connection) -> Result<(), String> {
     }
     let last = end.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
     let count = json::parse(last).ok().and_then(|parsed| parsed.value["end"].as_u64());
-    let count = count.ok_or("the server broke off before the end; try again")?;
+    let count = count.ok_or("the snapshot is incomplete: the server closed the connection; try again")?;
     file.sync_all().map_err(failed)?;
     std::fs::rename(&draft, path).map_err(failed)?;
-    say!(
-        "Saved {count} objects ({size} bytes) to {}. Keep encryption.yaml with it: Secrets in it cannot be read without.",
+    outln!(
+        "Saved {count} objects ({size} bytes) to {}. Keep encryption.yaml with it: its Secrets cannot be decrypted without that file.",
         path.display()
     );
     Ok(())
@@ -76,11 +76,11 @@ async fn restore(path: &Path, yes: bool, connection: &Connection) -> Result<(), 
     let content = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let content = Bytes::from(content);
     let lost = post(&client, PREVIEW, content.clone()).await?;
-    ask::confirm(&announcement(&path.display().to_string(), &lost), "Restore it?", yes)?;
+    confirmation::confirm(&announcement(&path.display().to_string(), &lost), "Restore it?", yes)?;
     let answer = post(&client, PATH, content).await?;
     let number = |name: &str| answer[name].as_u64().unwrap_or(0);
-    say!(
-        "Restored {} objects, {} of them changed. Revisions go on from {}.",
+    outln!(
+        "Restored {} objects, {} of them changed. Revisions continue from {}.",
         number("objects"),
         number("changed"),
         answer["revision"].as_str().unwrap_or_default()
@@ -99,16 +99,16 @@ async fn post(client: &Client, path: &str, content: Bytes) -> Result<Value, Stri
     Ok(answer)
 }
 
-/// What restoring destroys, as the server has counted it.
+/// Describes what the restore deletes and changes, as counted by the server.
 fn announcement(file: &str, lost: &Value) -> String {
     let number = |name: &str| lost[name].as_u64().unwrap_or(0);
     let mut text = format!(
-        "The server will hold what is in {file} and nothing else. That deletes {}, {} and {}, changes {} and brings back {}.",
-        counted(number("workspaces"), "workspace"),
-        counted(number("namespaces"), "namespace"),
-        counted(number("deleted"), "other object"),
-        counted(number("changed"), "object"),
-        counted(number("created"), "object"),
+        "All data of the server will be replaced by that of {file}. That deletes {}, {} and {}, changes {} and creates {}.",
+        pluralize(number("workspaces"), "workspace"),
+        pluralize(number("namespaces"), "namespace"),
+        pluralize(number("deleted"), "other object"),
+        pluralize(number("changed"), "object"),
+        pluralize(number("created"), "object"),
     );
     let placed: Vec<String> = lost["placed"]
         .as_object()
@@ -118,7 +118,7 @@ fn announcement(file: &str, lost: &Value) -> String {
         .collect();
     if !placed.is_empty() {
         text.push_str(&format!(
-            "\nOf what is deleted, clusters go on running what was placed there, and nobody here knows of it: {}. See it \
+            "\nDeleted objects that were placed on clusters keep running there as orphans: {}. List them \
              afterwards with: {} orphans list",
             placed.join(", "),
             invocation()
@@ -134,14 +134,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lost_is_said() {
+    fn announcements_count_deleted_objects() {
         let lost = json!({ "workspaces": 1, "namespaces": 2, "deleted": 3, "changed": 1, "created": 0 });
         assert_eq!(
             announcement("a.jsonl", &lost),
-            "The server will hold what is in a.jsonl and nothing else. That deletes 1 workspace, 2 namespaces and 3 other \
-             objects, changes 1 object and brings back 0 objects."
+            "All data of the server will be replaced by that of a.jsonl. That deletes 1 workspace, 2 namespaces and 3 other \
+             objects, changes 1 object and creates 0 objects."
         );
         let lost = json!({ "placed": { "east": 2, "west": 1 } });
-        assert!(announcement("a.jsonl", &lost).contains("knows of it: 2 on east, 1 on west. See"));
+        assert!(announcement("a.jsonl", &lost).contains("as orphans: 2 on east, 1 on west. List"));
     }
 }

@@ -1,37 +1,37 @@
-//! `atoll start`: a control plane of one's own.
+//! `atoll start`: runs a control plane.
 
 use std::path::Path;
 use std::time::Duration;
 
 use atoll_authn::Authenticator;
 use atoll_authn::token_file::TokenFile;
-use atoll_controllers::settings::Settings as Patience;
+use atoll_controllers::settings::PlaneSettings as ControllerSettings;
 use atoll_registry::{Network, Profile};
 use atoll_server::trace::Tracer;
 use atoll_server::{Chain, Limits};
 
 use crate::command::{FleetSettings, Grain, ProfileName, StartOptions};
-use crate::plane::{Backing, Common, Plane, Settings};
-use crate::process::{self, Stop, quoted_path};
+use crate::plane::{ControlPlane, PlaneSettings, SharedCatalog, StorageMode};
+use crate::process::{self, ShutdownSignal, quoted_path};
 
 pub fn run(options: StartOptions) -> Result<(), String> {
     process::run(&options.log, serve(&options))
 }
 
 async fn serve(options: &StartOptions) -> Result<(), String> {
-    let plane = Plane::start(settings(options)?).await?;
-    let stop = Stop::listen()?;
+    let plane = ControlPlane::start(settings(options)?).await?;
+    let stop = ShutdownSignal::listen()?;
     println!(
         "Atoll is ready at https://{}. Try: kubectl --kubeconfig {} get namespaces",
         plane.advertised,
         quoted_path(&plane.kubeconfig)
     );
-    stop.asked().await;
-    tracing::info!("stopping: finishing what is under way");
+    stop.received().await;
+    tracing::info!("stopping: waiting for requests to finish");
     plane.stop().await
 }
 
-fn settings(options: &StartOptions) -> Result<Settings, String> {
+fn settings(options: &StartOptions) -> Result<PlaneSettings, String> {
     let profile = match options.profile {
         ProfileName::Full => Profile::Full,
         ProfileName::Minimal => Profile::Minimal,
@@ -39,11 +39,11 @@ fn settings(options: &StartOptions) -> Result<Settings, String> {
     let ranges = options.service_cluster_ip_range.clone();
     let network = Network::new(ranges, options.service_node_port_range)
         .map_err(|error| format!("--service-cluster-ip-range: {error}"))?;
-    let (patience, cluster_heartbeat) = fleet(&options.fleet)?;
-    Ok(Settings {
-        patience,
+    let (controller_settings, cluster_heartbeat) = fleet(&options.fleet)?;
+    Ok(PlaneSettings {
+        controller_settings,
         cluster_heartbeat,
-        backing: Backing::Disk,
+        storage: StorageMode::Durable,
         listen: options.listen,
         advertise: options.advertise_address,
         network,
@@ -61,26 +61,27 @@ fn settings(options: &StartOptions) -> Result<Settings, String> {
         identity_lease: options.identity_lease,
         kubelets: options.kubelets.clone(),
         allow_tenant_addresses: options.allow_tenant_addresses,
-        ..Settings::new("atoll", &options.data_dir, Common::new(profile))?
+        ..PlaneSettings::new("atoll", &options.data_dir, SharedCatalog::new(profile))?
     })
 }
 
-/// How long clusters may be silent, and how often they are to be heard of.
-fn fleet(options: &FleetSettings) -> Result<(Patience, Option<Duration>), String> {
+/// The controllers' settings and the interval of heartbeats.
+fn fleet(options: &FleetSettings) -> Result<(ControllerSettings, Option<Duration>), String> {
     let grace = options.cluster_grace_period;
     let interval = options.cluster_heartbeat_interval;
     if let Some(interval) = interval.filter(|interval| interval * 2 > grace) {
         return Err(format!(
-            "--cluster-heartbeat-interval {interval}: more than half of --cluster-grace-period ({grace}): one heartbeat that is \
-             late would make a cluster not ready"
+            "--cluster-heartbeat-interval {interval}: more than half of --cluster-grace-period ({grace}): a single late \
+             heartbeat would make a cluster not ready"
         ));
     }
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
-    let patience = Patience { cluster_grace_period: seconds(grace), ..Patience::default() };
-    Ok((patience, interval.map(seconds)))
+    let controller_settings =
+        ControllerSettings { cluster_grace_period: seconds(grace), ..ControllerSettings::default() };
+    Ok((controller_settings, interval.map(seconds)))
 }
 
-/// Whoever is in the file, if there is one.
+/// The authenticator of static tokens, if there is a file of them.
 pub fn authenticator(file: Option<&Path>) -> Result<Authenticator, String> {
     let Some(path) = file else { return Ok(Authenticator::default()) };
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -1,4 +1,4 @@
-//! Colour, for people at a terminal.
+//! Colours for output on a terminal.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use atoll_meta::text::{escaped, escaped_lines, is_control};
 use clap::ValueEnum;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum When {
+pub enum ColorMode {
     /// On a terminal, unless NO_COLOR is set or TERM is dumb.
     #[value(help = None)]
     #[default]
@@ -18,19 +18,18 @@ pub enum When {
     Never,
 }
 
-/// What was asked for on the command line, for the rest of the process.
-static WHEN: OnceLock<When> = OnceLock::new();
+/// The colour mode from the command line.
+static COLOR_MODE: OnceLock<ColorMode> = OnceLock::new();
 
-/// The first call counts.
-pub fn choose(when: When) {
-    let _ = WHEN.set(when);
+/// Sets the colour mode. Only the first call has an effect.
+pub fn set_color_mode(when: ColorMode) {
+    let _ = COLOR_MODE.set(when);
 }
 
-impl When {
-    /// What the arguments ask for. Help and complaints about the arguments are coloured too, so this cannot wait
-    /// until they are understood.
-    pub fn of<T: AsRef<OsStr>>(arguments: &[T]) -> When {
-        let mut found = When::default();
+impl ColorMode {
+    /// Reads the mode from unparsed arguments, because help and argument errors are coloured too.
+    pub fn of<T: AsRef<OsStr>>(arguments: &[T]) -> ColorMode {
+        let mut found = ColorMode::default();
         let mut texts = arguments.iter().filter_map(|argument| argument.as_ref().to_str());
         while let Some(text) = texts.next() {
             let value = match text.strip_prefix("--color=") {
@@ -39,29 +38,29 @@ impl When {
                 None if text == "--" => break,
                 None => None,
             };
-            found = value.and_then(|value| When::from_str(value, false).ok()).unwrap_or(found);
+            found = value.and_then(|value| ColorMode::from_str(value, false).ok()).unwrap_or(found);
         }
         found
     }
 
-    fn paints(self, no_color: Option<&OsStr>, term: Option<&OsStr>, terminal: bool) -> bool {
+    fn is_enabled(self, no_color: Option<&OsStr>, term: Option<&OsStr>, terminal: bool) -> bool {
         match self {
-            When::Always => true,
-            When::Never => false,
-            // https://no-color.org: an empty value is none.
-            When::Auto => {
+            ColorMode::Always => true,
+            ColorMode::Never => false,
+            // https://no-color.org: an empty value has no effect.
+            ColorMode::Auto => {
                 terminal && no_color.is_none_or(OsStr::is_empty) && term.is_none_or(|term| term != "dumb")
             }
         }
     }
 }
 
-/// What [`Paint`] puts around text.
+/// The codes that [`Paint`] uses.
 const CODES: [&str; 7] = ["0", "1", "2", "32", "33", "1;31", "1;36"];
 
-/// Text in which nothing does anything to a terminal but our own colours, if there are any: other control characters are shown as
-/// escapes. Tabs stay: shells read completions that have a tab between each word and what it means.
-pub fn harmless(text: &str) -> Cow<'_, str> {
+/// Escapes all control characters except Atoll's own colours. Tabs stay, because completions have a tab
+/// between a candidate and its description.
+pub fn escape_control(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|character| !matches!(character, '\n' | '\t') && is_control(character)) {
         return Cow::Borrowed(text);
     }
@@ -89,7 +88,7 @@ fn with_tabs(text: &str) -> String {
     text.split('\t').map(escaped_lines).collect::<Vec<_>>().join("\t")
 }
 
-/// Colours text, or leaves it as it is.
+/// Colours text if colours are enabled.
 #[derive(Clone, Copy)]
 pub struct Paint(bool);
 
@@ -106,9 +105,9 @@ impl Paint {
     }
 
     fn on(terminal: bool) -> Paint {
-        let when = WHEN.get().copied().unwrap_or_default();
+        let when = COLOR_MODE.get().copied().unwrap_or_default();
         let variable = std::env::var_os;
-        Paint(when.paints(variable("NO_COLOR").as_deref(), variable("TERM").as_deref(), terminal))
+        Paint(when.is_enabled(variable("NO_COLOR").as_deref(), variable("TERM").as_deref(), terminal))
     }
 
     pub fn heading(self, text: &str) -> String {
@@ -135,7 +134,7 @@ impl Paint {
         self.with("32", text)
     }
 
-    /// A phase that something is in: well, on its way, or anything else.
+    /// Colours a phase: ready in green, in progress in yellow.
     pub fn phase(self, text: &str) -> String {
         match text {
             "Ready" | "Active" | "Running" => self.with("32", text),
@@ -157,40 +156,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flag_comes_before_the_environment_and_that_before_the_terminal() {
+    fn flag_overrides_environment_and_terminal() {
         for (when, no_color, term, terminal, expected) in [
-            (When::Auto, None, Some("xterm"), true, true),
-            (When::Auto, None, None, true, true),
-            (When::Auto, None, Some("xterm"), false, false),
-            (When::Auto, Some("1"), Some("xterm"), true, false),
-            (When::Auto, Some(""), Some("xterm"), true, true),
-            (When::Auto, None, Some("dumb"), true, false),
-            (When::Always, Some("1"), Some("dumb"), false, true),
-            (When::Never, None, Some("xterm"), true, false),
+            (ColorMode::Auto, None, Some("xterm"), true, true),
+            (ColorMode::Auto, None, None, true, true),
+            (ColorMode::Auto, None, Some("xterm"), false, false),
+            (ColorMode::Auto, Some("1"), Some("xterm"), true, false),
+            (ColorMode::Auto, Some(""), Some("xterm"), true, true),
+            (ColorMode::Auto, None, Some("dumb"), true, false),
+            (ColorMode::Always, Some("1"), Some("dumb"), false, true),
+            (ColorMode::Never, None, Some("xterm"), true, false),
         ] {
-            let found = when.paints(no_color.map(OsStr::new), term.map(OsStr::new), terminal);
+            let found = when.is_enabled(no_color.map(OsStr::new), term.map(OsStr::new), terminal);
             assert_eq!(found, expected, "{when:?} {no_color:?} {term:?} {terminal}");
         }
     }
 
     #[test]
-    fn the_flag_is_found_wherever_it_stands() {
-        let cases: [(&[&str], When); 7] = [
-            (&["atoll", "workspace", "tree"], When::Auto),
-            (&["atoll", "--color=always", "workspace", "tree"], When::Always),
-            (&["atoll", "workspace", "tree", "--color", "never"], When::Never),
-            (&["atoll", "--color", "never", "--color=always"], When::Always),
-            (&["atoll", "--color=pink"], When::Auto),
-            (&["atoll", "--color"], When::Auto),
-            (&["atoll", "--", "--color=always"], When::Auto),
+    fn flag_is_found_at_any_position() {
+        let cases: [(&[&str], ColorMode); 7] = [
+            (&["atoll", "workspace", "tree"], ColorMode::Auto),
+            (&["atoll", "--color=always", "workspace", "tree"], ColorMode::Always),
+            (&["atoll", "workspace", "tree", "--color", "never"], ColorMode::Never),
+            (&["atoll", "--color", "never", "--color=always"], ColorMode::Always),
+            (&["atoll", "--color=pink"], ColorMode::Auto),
+            (&["atoll", "--color"], ColorMode::Auto),
+            (&["atoll", "--", "--color=always"], ColorMode::Auto),
         ];
         for (arguments, expected) in cases {
-            assert_eq!(When::of(arguments), expected, "{arguments:?}");
+            assert_eq!(ColorMode::of(arguments), expected, "{arguments:?}");
         }
     }
 
     #[test]
-    fn only_our_own_colours_reach_a_terminal() {
+    fn unknown_escape_sequences_are_escaped() {
         for (text, expected) in [
             ("plain\n", "plain\n"),
             ("east\tin root\n\x07", "east\tin root\n\\u{7}"),
@@ -201,13 +200,13 @@ mod tests {
             ("\x1b", "\\u{1b}"),
             ("a\rb\u{9b}2J", "a\\rb\\u{9b}2J"),
         ] {
-            assert_eq!(harmless(text), expected, "{text:?}");
+            assert_eq!(escape_control(text), expected, "{text:?}");
         }
         assert_eq!(Paint(true).error("\x1b[0m!"), "\x1b[1;31m\\u{1b}[0m!\x1b[0m");
     }
 
     #[test]
-    fn without_colour_text_stays_as_it_is() {
+    fn plain_paint_leaves_text_unchanged() {
         assert_eq!(Paint::PLAIN.error("a") + &Paint::PLAIN.phase("Ready"), "aReady");
         assert_eq!(Paint(true).phase("Ready"), "\x1b[32mReady\x1b[0m");
     }

@@ -1,4 +1,4 @@
-//! `atoll syncer`: one cluster, from two kubeconfigs and a name.
+//! `atoll syncer`: an agent that syncs one cluster.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::command::{Connection, SyncerOptions};
 use crate::kubeconfig::{Context, Kubeconfig};
-use crate::process::{self, Stop};
+use crate::process::{self, ShutdownSignal};
 
 pub fn run(options: SyncerOptions) -> Result<(), String> {
     process::run(&options.log, sync(&options))
@@ -24,45 +24,46 @@ pub fn run(options: SyncerOptions) -> Result<(), String> {
 
 async fn sync(options: &SyncerOptions) -> Result<(), String> {
     let name = &options.name;
-    let (above, below) = (Way::open(&options.from_kubeconfig)?, Way::open(&options.to_kubeconfig)?);
-    let stop = Stop::listen()?;
-    println!("Syncing the cluster {name}.");
+    let (above, below) =
+        (ServerConnection::open(&options.from_kubeconfig)?, ServerConnection::open(&options.to_kubeconfig)?);
+    let stop = ShutdownSignal::listen()?;
+    println!("Syncing cluster {name}.");
     let mut settings = Settings::new(name, &instance()?, random());
     settings.interval = Duration::from_secs(options.heartbeat_interval.into());
-    // Both tokens are renewed for as long as it runs.
+    // Both tokens are renewed while the syncer runs.
     let mut renewals = JoinSet::new();
-    renewals.spawn(above.renewed(Arc::default()));
-    renewals.spawn(below.renewed(settings.expires.clone()));
+    renewals.spawn(above.renew_token(Arc::default()));
+    renewals.spawn(below.renew_token(settings.expires.clone()));
     let cluster = below.client().charged_to(Some(Budget::new(memory::CLUSTER)));
-    atoll_syncer::run(settings, above.client(), cluster, stop.asked()).await;
+    atoll_syncer::run(settings, above.client(), cluster, stop.received()).await;
     Ok(())
 }
 
-/// The way to a server, as a file says it.
-struct Way {
+/// A connection to a server, from a kubeconfig.
+struct ServerConnection {
     path: PathBuf,
     transport: Arc<Https>,
 }
 
-impl Way {
-    fn open(path: &Path) -> Result<Way, String> {
+impl ServerConnection {
+    fn open(path: &Path) -> Result<ServerConnection, String> {
         let endpoint =
             Endpoint::of(context(path)?).map_err(|problem| format!("{}: {problem}", path.display()))?;
         let transport = Https::new(&endpoint).map_err(|problem| format!("{}: {problem}", path.display()))?;
-        Ok(Way { path: path.to_path_buf(), transport: Arc::new(transport) })
+        Ok(ServerConnection { path: path.to_path_buf(), transport: Arc::new(transport) })
     }
 
     fn client(&self) -> Client {
         Client::new(self.transport.clone())
     }
 
-    /// Keeps its token fresh, in memory and in the file.
-    fn renewed(&self, expires: Arc<AtomicI64>) -> impl Future<Output = ()> + Send + use<> {
-        let (keeper, transport) = (Arc::new(File(self.path.clone())), self.transport.clone());
+    /// Renews the token in memory and in the file.
+    fn renew_token(&self, expires: Arc<AtomicI64>) -> impl Future<Output = ()> + Send + use<> {
+        let (keeper, transport) = (Arc::new(KubeconfigFile(self.path.clone())), self.transport.clone());
         let adopt = move |token: &Token| {
             expires.store(token.expires(), Ordering::Relaxed);
             if let Err(problem) = transport.use_token(token.text()) {
-                tracing::warn!("a token cannot be used: {problem}");
+                tracing::warn!("cannot use the renewed token: {problem}");
             }
         };
         renewal::keep(self.client(), keeper, Arc::new(SystemClock), random(), adopt)
@@ -74,38 +75,39 @@ fn context(path: &Path) -> Result<Context, String> {
     Ok(Kubeconfig::load(&connection)?.context()?)
 }
 
-/// A kubeconfig with a token in it.
-struct File(PathBuf);
+/// A kubeconfig file with a token.
+struct KubeconfigFile(PathBuf);
 
-impl Keeper for File {
+impl Keeper for KubeconfigFile {
     fn current(&self) -> Result<Token, String> {
-        let token = context(&self.0)?.token.ok_or("it has no token")?;
-        Token::read(&token)
-            .ok_or_else(|| "its token is not one of a ServiceAccount, or does not expire".into())
+        let token = context(&self.0)?.token.ok_or("the kubeconfig has no token")?;
+        Token::read(&token).ok_or_else(|| {
+            "the token in the kubeconfig is not a ServiceAccount token, or does not expire".into()
+        })
     }
 
     fn replace(&self, old: &Token, new: &Token) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.0.display());
-        // What a link leads to is replaced, not the link.
+        // Replace the target of a symbolic link, not the link.
         let path = self.0.canonicalize().map_err(failed)?;
         let text = std::fs::read_to_string(&path).map_err(failed)?;
         if self.current()?.text() != old.text() {
-            return Err(format!("{}: somebody has changed it meanwhile", self.0.display()));
+            return Err(format!("{}: the file was changed meanwhile", self.0.display()));
         }
         let unusable = |problem: Problem| format!("{}: {problem}", self.0.display());
         let mut content = Content::parse(&text).map_err(unusable)?;
         content.replace_token(old.text(), new.text()).map_err(unusable)?;
-        write_alike(&path, &content.text()).map_err(failed)
+        replace_file(&path, &content.text()).map_err(failed)
     }
 }
 
-/// Replaces a file at once, with the permissions that it has.
-fn write_alike(path: &Path, text: &str) -> std::io::Result<()> {
+/// Replaces a file atomically and keeps its permissions.
+fn replace_file(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
     let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
     let draft = path.with_extension("draft");
-    // One that was left behind may be open to more people.
+    // A leftover file may have wider permissions.
     let _ = std::fs::remove_file(&draft);
     let mut file =
         std::fs::OpenOptions::new().write(true).create_new(true).mode(mode & 0o600).open(&draft)?;
@@ -115,18 +117,18 @@ fn write_alike(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::rename(&draft, path)
 }
 
-/// Who this one is: two that run at once for the same cluster are told apart.
+/// A random name for this syncer, which distinguishes two that run for the same cluster.
 fn instance() -> Result<String, String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
     Ok(format!("syncer-{}", &atoll_meta::id::uuid_v4(bytes)[..8]))
 }
 
-/// From the machine.
+/// A random number generator of the operating system.
 pub fn random() -> Random {
     Arc::new(|| {
         let mut bytes = [0; 8];
-        // Without randomness pauses are merely all alike.
+        // Without random numbers, intervals merely have no jitter.
         let _ = getrandom::fill(&mut bytes);
         u64::from_ne_bytes(bytes)
     })
@@ -148,22 +150,22 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_replaced_in_its_file_and_nothing_else_changes() {
+    fn only_the_token_in_the_file_is_replaced() {
         let place = tempfile::tempdir().unwrap();
         let (path, link) = (place.path().join("kubeconfig"), place.path().join("link"));
         let text = |token: &str| with_token("east", "atoll-syncer", "https://east:6443", b"authority", token);
         std::fs::write(&path, text(&token(1000))).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        let file = File(link.clone());
+        let file = KubeconfigFile(link.clone());
         let (old, new) = (file.current().unwrap(), Token::read(&token(2000)).unwrap());
         file.replace(&old, &new).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text(&token(2000)));
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 2, "nothing is left behind");
-        // Somebody was faster.
-        assert!(file.replace(&old, &new).is_err_and(|problem| problem.contains("somebody has changed it")));
+        // The file has changed since `old` was read.
+        assert!(file.replace(&old, &new).is_err_and(|problem| problem.contains("was changed meanwhile")));
         assert_eq!(file.current().unwrap().expires(), 2000);
     }
 }

@@ -1,6 +1,6 @@
-//! `atoll workspace …`: a tree of workspaces, walked like directories.
+//! `atoll workspace …`: commands for the tree of workspaces.
 
-mod holdings;
+mod contents;
 pub mod session;
 mod tree;
 
@@ -9,19 +9,19 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 
-use self::holdings::Holdings;
+use self::contents::WorkspaceContents;
 use self::session::{ROOT, Session, WORKSPACES, encoded};
 use crate::advice::{Failure, invocation};
 use crate::client::Problem;
-use crate::cluster::ask;
+use crate::cluster::confirmation;
 use crate::command::{Connection, Grain, WorkspaceCommand};
-use crate::output::complain;
-use crate::output::{self, Format, Shown};
+use crate::output::errln;
+use crate::output::{self, Format, OutputOptions};
 use crate::process;
 use crate::style::Paint;
 
 pub fn run(command: WorkspaceCommand) -> Result<(), String> {
-    process::ask(async {
+    process::run_command(async {
         let outcome: Result<(), Failure> = async {
             match command {
                 WorkspaceCommand::Create { name, r#use, grain, shown, connection } => {
@@ -50,7 +50,7 @@ async fn create(
     name: &str,
     grain: Option<Grain>,
     enter: bool,
-    shown: Shown,
+    shown: OutputOptions,
     connection: &Connection,
 ) -> Result<(), Failure> {
     let mut session = Session::open(connection)?;
@@ -82,19 +82,19 @@ async fn create(
 async fn not_created(session: &Session, name: &str, problem: Problem) -> Failure {
     let Problem::Refused(status) = &problem else { return problem.into() };
     let mut failure = Failure::refused(status);
-    failure.next = match status.reason() {
+    failure.hint = match status.reason() {
         "AlreadyExists" => Some(format!("enter it with: {} workspace use {name}", invocation())),
         "Invalid" => {
-            valid(name).map(|name| format!("{name} would do: {} workspace create {name}", invocation()))
+            valid_name(name).map(|name| format!("use a valid name: {} workspace create {name}", invocation()))
         }
         "NotFound" => return session.not_found(&session.current, problem).await,
-        _ => failure.next,
+        _ => failure.hint,
     };
     failure
 }
 
-/// A name that may be, made of one that may not.
-fn valid(name: &str) -> Option<String> {
+/// Derives a valid name from an invalid one.
+fn valid_name(name: &str) -> Option<String> {
     let plain = |character: char| match character.to_ascii_lowercase() {
         character @ ('a'..='z' | '0'..='9') => character,
         _ => '-',
@@ -113,7 +113,7 @@ async fn enter(path: &str, connection: &Connection) -> Result<(), Failure> {
 }
 
 async fn point_to(session: &mut Session, path: &str) -> Result<(), Failure> {
-    // Asking for something that every workspace has tells whether it exists.
+    // Every workspace serves this path, so it shows whether the workspace exists.
     if let Err(problem) = session.call(Method::GET, path, "/api/v1", None).await {
         return Err(session.not_found(path, problem).await);
     }
@@ -121,14 +121,14 @@ async fn point_to(session: &mut Session, path: &str) -> Result<(), Failure> {
         ROOT => session.client.origin.clone(),
         path => format!("{}/clusters/{path}", session.client.origin),
     };
-    let left = session.current.clone();
-    if left == path {
+    let previous = session.current.clone();
+    if previous == path {
         return Ok(());
     }
-    session.config.set_server(&server, &left)
+    session.config.set_server(&server, &previous)
 }
 
-async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
+async fn list(shown: OutputOptions, connection: &Connection) -> Result<(), Failure> {
     let session = Session::open(connection)?;
     let path = format!("/clusters/{}{WORKSPACES}", encoded(&session.current));
     let accept =
@@ -149,14 +149,14 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
         }
     };
     if text.is_empty() || answer["rows"].as_array().is_some_and(Vec::is_empty) {
-        complain!("There are no workspaces in {}.", session.current);
+        errln!("There are no workspaces in {}.", session.current);
         return Ok(());
     }
     output::print(&text);
     Ok(())
 }
 
-/// What the server says; those who want more also get the path, to be used with `use`.
+/// The server's table; a wide one also has the paths, for `use`.
 fn table(answer: &Value, current: &str, wide: bool, paint: Paint) -> String {
     let (mut headers, mut rows) = output::columns(answer, wide);
     if wide {
@@ -171,13 +171,13 @@ fn table(answer: &Value, current: &str, wide: bool, paint: Paint) -> String {
 async fn delete(name: &str, no_wait: bool, yes: bool, connection: &Connection) -> Result<(), Failure> {
     let session = Session::open(connection)?;
     let path = format!("{WORKSPACES}/{}", encoded(name));
-    let whole = format!("{}:{name}", session.current);
+    let full_path = format!("{}:{name}", session.current);
     if let Err(problem) = session.call(Method::GET, &session.current, &path, None).await {
-        return Err(session.not_found(&whole, problem).await);
+        return Err(session.not_found(&full_path, problem).await);
     }
-    let holdings = Holdings::count(&session, &whole).await?;
-    if holdings.needs_consent() {
-        ask::confirm(&holdings.announcement(&whole), &format!("Delete {whole}?"), yes)?;
+    let contents = WorkspaceContents::count(&session, &full_path).await?;
+    if contents.needs_confirmation() {
+        confirmation::confirm(&contents.announcement(&full_path), &format!("Delete {full_path}?"), yes)?;
     }
     if let Err(problem) = session.call(Method::DELETE, &session.current, &path, None).await {
         return Err(session.not_found(&format!("{}:{name}", session.current), problem).await);
@@ -194,14 +194,14 @@ async fn delete(name: &str, no_wait: bool, yes: bool, connection: &Connection) -
             Ok(workspace) => {
                 let remaining = workspace["status"]["message"].as_str().unwrap_or_default();
                 if remaining != shown {
-                    complain!("{remaining}");
+                    errln!("{remaining}");
                     shown = remaining.to_string();
                 }
             }
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    output::print(&format!("Workspace {}:{name} is gone.\n", session.current));
+    output::print(&format!("Workspace {}:{name} was deleted.\n", session.current));
     Ok(())
 }
 
@@ -218,12 +218,12 @@ mod tests {
             ("___", None),
             ("", None),
         ] {
-            assert_eq!(valid(name).as_deref(), expected, "{name}");
+            assert_eq!(valid_name(name).as_deref(), expected, "{name}");
         }
     }
 
     #[test]
-    fn those_who_want_more_get_paths() {
+    fn wide_tables_have_paths() {
         let answer = json!({
             "columnDefinitions": [
                 { "name": "Name", "priority": 0 }, { "name": "Id", "priority": 1 }, { "name": "Age", "priority": 0 },

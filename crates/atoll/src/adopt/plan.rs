@@ -1,4 +1,4 @@
-//! What is to be adopted, and what stands in the way of that.
+//! The plan of an adoption: the objects to adopt, and the obstacles.
 
 use std::collections::BTreeSet;
 
@@ -8,39 +8,39 @@ use atoll_fleet::{Locator, Placement, marks, references};
 use atoll_meta::object;
 use serde_json::Value;
 
-use super::words::{inside, is_kubernetes, refused, there, unknown};
+use super::obstacles::{in_namespace, is_kubernetes, namespace_flag, obstacle_failure, unknown_resource};
 use crate::advice::{Failure, invocation};
-use crate::cluster::letting_go::{REFERRERS, namespaces};
-use crate::cluster::reach::Reached;
+use crate::cluster::connection::ClusterConnection;
+use crate::cluster::object_release::{REFERRERS, list_namespaces};
 use crate::command::AdoptOptions;
 use crate::place::resources::{self, Resource};
-use crate::place::{DEFAULT_NAMESPACE, discover, understood};
+use crate::place::{DEFAULT_NAMESPACE, discover, parse_object_arg};
 use crate::workspace::session::encoded;
 
-/// Most objects that are adopted at once.
-const MOST: usize = 5000;
+/// Maximum number of objects in one adoption.
+const MAX_OBJECTS: usize = 5000;
 
-/// Why something is adopted.
+/// The reason for adopting an object.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Why {
-    Asked,
-    /// Something that is adopted refers to it, and it goes where that goes.
-    Needed(String),
-    /// The same of something that nothing follows by itself.
-    Held(String),
+pub enum AdoptionReason {
+    Requested,
+    /// An adopted workload refers to it, so that it is placed on the same clusters as a dependent.
+    Dependent(String),
+    /// An adopted object refers to it, but objects of that kind have no dependents.
+    Referenced(String),
 }
 
-/// One object.
+/// An object to adopt.
 pub struct Item {
     pub resource: Resource,
-    /// As it is in the cluster.
+    /// The object in the cluster.
     pub found: Value,
-    /// Its namespace in the workspace.
+    /// The object's namespace in the workspace.
     pub namespace: String,
-    /// As it is in the workspace, if it is.
+    /// The object in the workspace, if it exists.
     pub above: Option<Value>,
-    pub why: Why,
-    /// It is ours already, and placed there.
+    pub why: AdoptionReason,
+    /// Whether the object is already managed by Atoll and placed on the cluster.
     pub is_done: bool,
 }
 
@@ -49,22 +49,22 @@ impl Item {
         object::name(&self.found)
     }
 
-    /// In the workspace.
+    /// The path in the workspace.
     pub fn path_above(&self) -> String {
         path(&self.resource, &self.namespace, self.name())
     }
 
-    /// In the cluster.
+    /// The path in the cluster.
     pub fn path_below(&self) -> String {
         path(&self.resource, object::namespace(&self.found), self.name())
     }
 
-    /// For people.
+    /// Kind and name for messages.
     pub fn shown(&self) -> String {
         shown(&self.resource.kind, &self.found)
     }
 
-    /// What it is called in the workspace, if that is something else.
+    /// The object's name in the workspace, if its namespace differs from that in the cluster.
     pub fn alias(&self) -> Option<String> {
         (self.namespace != object::namespace(&self.found))
             .then(|| format!("{}/{}", self.namespace, self.name()))
@@ -78,35 +78,35 @@ pub fn shown(kind: &str, found: &Value) -> String {
     }
 }
 
-/// A namespace that is to be used as it is.
-pub struct Space {
-    /// In the cluster.
+/// A namespace of the cluster that will be used for a namespace of the workspace.
+pub struct PlannedNamespace {
+    /// Name in the cluster.
     pub name: String,
-    /// The one here that it stands for.
+    /// Name of the namespace in the workspace.
     pub above: String,
-    /// Whether there is one here.
-    pub is_here: bool,
-    /// Whether the one in the cluster says already that it stands for it.
-    pub is_located: bool,
+    /// Whether the namespace exists in the workspace.
+    pub exists_above: bool,
+    /// Whether the namespace in the cluster already has this locator.
+    pub has_locator: bool,
     pub found: Value,
     pub locator: Locator,
 }
 
 #[derive(Default)]
 pub struct Plan {
-    pub space: Option<Space>,
-    /// What is referred to comes before what refers to it.
+    pub planned_namespace: Option<PlannedNamespace>,
+    /// Referenced objects come before the objects that refer to them.
     pub items: Vec<Item>,
-    /// What is left out, for people.
+    /// Messages about objects that are left out.
     pub notes: Vec<String>,
 }
 
 impl Plan {
-    pub async fn make(reached: &Reached, options: &AdoptOptions) -> Result<Plan, Failure> {
-        let context = reached.fleet.session.config.context()?;
+    pub async fn make(connection: &ClusterConnection, options: &AdoptOptions) -> Result<Plan, Failure> {
+        let context = connection.fleet.session.config.context()?;
         let namespace =
             options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
-        let (above, below) = (discover(&reached.fleet.api).await?, discover(&reached.below).await?);
+        let (above, below) = (discover(&connection.fleet.api).await?, discover(&connection.below).await?);
         let is_served = |wanted: &Resource| {
             below.iter().any(|it| {
                 (&it.group, &it.version, &it.name) == (&wanted.group, &wanted.version, &wanted.name)
@@ -114,23 +114,26 @@ impl Plan {
         };
         let common: Vec<Resource> = above.iter().filter(|resource| is_served(resource)).cloned().collect();
         let (into, plan, known) = (options.into.as_deref(), Plan::default(), BTreeSet::new());
-        let mut maker = Maker { reached, resources: &common, namespace, into, plan, known };
-        maker.choose(&above, options).await?;
-        maker.plan.order();
-        Ok(maker.plan)
+        let mut planner = Planner { connection, resources: &common, namespace, into, plan, known };
+        planner.select(&above, options).await?;
+        planner.plan.order();
+        Ok(planner.plan)
     }
 
-    /// Whether nothing is left to be done.
+    /// Whether nothing remains to be done.
     pub fn is_finished(&self) -> bool {
-        let is_usable = self.space.as_ref().is_none_or(|space| space.is_here && space.is_located);
+        let is_usable = self
+            .planned_namespace
+            .as_ref()
+            .is_none_or(|planned_namespace| planned_namespace.exists_above && planned_namespace.has_locator);
         is_usable && self.items.iter().all(|item| item.is_done)
     }
 
     pub fn namespace_name(&self) -> &str {
-        self.space.as_ref().map_or("", |space| &space.name)
+        self.planned_namespace.as_ref().map_or("", |planned_namespace| &planned_namespace.name)
     }
 
-    /// What others need comes first.
+    /// Moves referenced objects to the front.
     fn order(&mut self) {
         self.items.sort_by_key(|item| match item.resource.name.as_str() {
             "configmaps" | "secrets" => 0,
@@ -140,21 +143,21 @@ impl Plan {
     }
 }
 
-struct Maker<'a> {
-    reached: &'a Reached,
-    /// What both sides serve.
+struct Planner<'a> {
+    connection: &'a ClusterConnection,
+    /// Resources that both the control plane and the cluster serve.
     resources: &'a [Resource],
-    /// In the cluster.
+    /// The namespace in the cluster.
     namespace: &'a str,
-    /// What it is called here, if that is something else.
+    /// The namespace in the workspace, if it is another one.
     into: Option<&'a str>,
     plan: Plan,
-    /// What is in the plan, or was looked at in vain.
+    /// Paths of the objects that have been examined.
     known: BTreeSet<String>,
 }
 
-impl Maker<'_> {
-    async fn choose(&mut self, above: &[Resource], options: &AdoptOptions) -> Result<(), Failure> {
+impl Planner<'_> {
+    async fn select(&mut self, above: &[Resource], options: &AdoptOptions) -> Result<(), Failure> {
         let is_many = options.all || options.selector.is_some();
         if options.objects.is_empty() {
             let all = self.resources.iter().enumerate().filter(|(position, resource)| {
@@ -165,7 +168,7 @@ impl Maker<'_> {
                     && !self.resources[..*position].iter().any(is_first)
             });
             for resource in all.map(|(_, resource)| resource.clone()).collect::<Vec<_>>() {
-                self.gather(&resource, options.selector.as_deref()).await?;
+                self.add_listed(&resource, options.selector.as_deref()).await?;
             }
             return Ok(());
         }
@@ -174,22 +177,23 @@ impl Maker<'_> {
                 true if is_many => {
                     return Err(Failure::new(
                         format!("{word:?} names one object"),
-                        "leave out --all and --selector, or name only the resource",
+                        "omit --all and --selector, or name only the resource",
                     ));
                 }
                 true => {
-                    let (resource, name) = understood(above, word)?;
-                    self.single(resource, name).await?;
+                    let (resource, name) = parse_object_arg(above, word)?;
+                    self.add_named(resource, name).await?;
                 }
                 false if is_many => {
-                    let resource = resources::resolve(above, word).ok_or_else(|| unknown(word))?.clone();
-                    self.placeable(&resource)?;
-                    self.gather(&resource, options.selector.as_deref()).await?;
+                    let resource =
+                        resources::resolve(above, word).ok_or_else(|| unknown_resource(word))?.clone();
+                    self.check_placeable(&resource)?;
+                    self.add_listed(&resource, options.selector.as_deref()).await?;
                 }
                 false => {
                     return Err(Failure::new(
                         format!("{word:?} does not name an object"),
-                        format!("say {word}/NAME, or add --all or --selector to adopt several"),
+                        format!("use {word}/NAME, or add --all or --selector to adopt several"),
                     ));
                 }
             }
@@ -197,43 +201,53 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// One that was asked for by name.
-    async fn single(&mut self, resource: &Resource, name: &str) -> Result<(), Failure> {
+    /// Adds an object that was named on the command line.
+    async fn add_named(&mut self, resource: &Resource, name: &str) -> Result<(), Failure> {
         if (resource.group.as_str(), resource.name.as_str()) == ("", "namespaces") {
-            return self.use_namespace(name).await;
+            return self.plan_namespace(name).await;
         }
-        self.placeable(resource)?;
+        self.check_placeable(resource)?;
         let namespace = if resource.namespaced { self.namespace } else { "" };
-        let found = self.reached.below.find(&path(resource, namespace, name)).await?;
+        let found = self.connection.below.find(&path(resource, namespace, name)).await?;
         let Some(found) = found else {
             return Err(Failure::new(
-                format!("{} has no {} {name}{}", self.reached.name, resource.kind, inside(namespace)),
-                format!("see what runs there with: kubectl get {}{}", resource.qualified(), there(namespace)),
+                format!(
+                    "{} has no {} {name}{}",
+                    self.connection.name,
+                    resource.kind,
+                    in_namespace(namespace)
+                ),
+                format!(
+                    "list the objects there with: kubectl get {}{}",
+                    resource.qualified(),
+                    namespace_flag(namespace)
+                ),
             ));
         };
-        self.add(resource, found, Why::Asked, true).await
+        self.add(resource, found, AdoptionReason::Requested, true).await
     }
 
-    /// All of a resource that can be adopted.
-    async fn gather(&mut self, resource: &Resource, selector: Option<&str>) -> Result<(), Failure> {
+    /// Adds all adoptable objects of a resource.
+    async fn add_listed(&mut self, resource: &Resource, selector: Option<&str>) -> Result<(), Failure> {
         let namespace = if resource.namespaced { self.namespace } else { "" };
         let selector = selector.map(encoded).unwrap_or_default();
         let mut next = String::new();
         loop {
             let collection = resource.collection(&encoded(namespace));
             let path = format!("{collection}?limit=500&labelSelector={selector}{next}");
-            let list = match self.reached.below.get(&path).await {
+            let list = match self.connection.below.get(&path).await {
                 Ok(list) => list,
                 Err(problem) if problem.is("Forbidden") => {
-                    self.plan
-                        .notes
-                        .push(format!("{} are left out: Atoll may not see them there", resource.qualified()));
+                    self.plan.notes.push(format!(
+                        "{} are left out: Atoll may not list them in the cluster",
+                        resource.qualified()
+                    ));
                     return Ok(());
                 }
                 Err(problem) => return Err(problem.into()),
             };
             for found in list["items"].as_array().into_iter().flatten() {
-                self.add(resource, found.clone(), Why::Asked, false).await?;
+                self.add(resource, found.clone(), AdoptionReason::Requested, false).await?;
             }
             match object::continuation(&list) {
                 Some(token) => next = format!("&continue={}", encoded(token)),
@@ -242,45 +256,46 @@ impl Maker<'_> {
         }
     }
 
-    fn placeable(&self, resource: &Resource) -> Result<(), Failure> {
+    fn check_placeable(&self, resource: &Resource) -> Result<(), Failure> {
         let is_served = self.resources.iter().any(|it| it == resource);
-        let is_home = self.reached.home.session.current == self.reached.fleet.session.current;
+        let is_home = self.connection.home.session.current == self.connection.fleet.session.current;
         match () {
             () if resource.name == "pods" && resource.group.is_empty() => Err(Failure::new(
                 "pods cannot be adopted",
-                "adopt what makes them, such as the Deployment; a Pod that nothing makes stays as it is",
+                "adopt their controller, such as the Deployment; a Pod without a controller stays as it is",
             )),
             () if !resource.placeable => Err(Failure::new(
                 format!("{} cannot be placed on clusters, so they cannot be adopted", resource.qualified()),
-                "adopt what makes them, or what they belong to",
+                "adopt their owner instead",
             )),
             () if !is_served => Err(Failure::new(
                 format!(
                     "{} does not serve {} in version {}",
-                    self.reached.name,
+                    self.connection.name,
                     resource.qualified(),
                     resource.version
                 ),
-                "both sides have to know the kind of what is adopted",
+                "the control plane and the cluster must serve the same version of the resource",
             )),
             () if !resource.namespaced && !is_home => Err(Failure::new(
-                format!("{} is in no namespace", resource.kind),
+                format!("{} is cluster-scoped", resource.kind),
                 format!(
                     "such objects belong to the workspace that the cluster joined: {} workspace use {}",
                     invocation(),
-                    self.reached.home.session.current
+                    self.connection.home.session.current
                 ),
             )),
             () => Ok(()),
         }
     }
 
-    /// Adds an object, unless something stands in the way; `strictly` that is a failure.
+    /// Adds an object and the objects that it refers to. An obstacle is a failure if `strictly`; otherwise
+    /// the object is left out.
     async fn add(
         &mut self,
         resource: &Resource,
         found: Value,
-        why: Why,
+        why: AdoptionReason,
         strictly: bool,
     ) -> Result<(), Failure> {
         let mut open = vec![(resource.clone(), found, why, strictly)];
@@ -289,47 +304,53 @@ impl Maker<'_> {
             if !self.known.insert(path(&resource, object::namespace(&found), object::name(&found))) {
                 continue;
             }
-            if self.known.len() > MOST {
+            if self.known.len() > MAX_OBJECTS {
                 return Err(Failure::new(
-                    format!("there are more than {MOST} objects"),
+                    format!("there are more than {MAX_OBJECTS} objects"),
                     "adopt them in several steps, with --selector",
                 ));
             }
-            let (reached, shown) = (self.reached, shown(&resource.kind, &found));
-            if let Some(obstacle) = obstacle(&found, &reached.control_plane, &reached.workspace) {
+            let (connection, shown) = (self.connection, shown(&resource.kind, &found));
+            if let Some(obstacle) = obstacle(&found, &connection.control_plane, &connection.workspace) {
                 let is_harmless = matches!(obstacle, Obstacle::Generated | Obstacle::Owned { .. });
                 match (strictly, is_harmless) {
-                    (true, _) => return Err(refused(&shown, &obstacle)),
+                    (true, _) => return Err(obstacle_failure(&shown, &obstacle)),
                     (false, true) => {}
                     (false, false) => {
-                        self.plan.notes.push(format!("{}; it is left out.", refused(&shown, &obstacle).what));
+                        self.plan
+                            .notes
+                            .push(format!("{}; left out.", obstacle_failure(&shown, &obstacle).message));
                     }
                 }
                 continue;
             }
             if resource.namespaced {
-                self.use_namespace(object::namespace(&found)).await?;
+                self.plan_namespace(object::namespace(&found)).await?;
             }
             let takes_along = REFERRERS.contains(&(&resource.group, &resource.name));
-            for (resource, needed) in self.needs(&resource, &found).await? {
-                // What cannot come along stays where it is, and goes on to serve.
-                let why = if takes_along { Why::Needed(shown.clone()) } else { Why::Held(shown.clone()) };
+            for (resource, needed) in self.referenced_objects(&resource, &found).await? {
+                // A referenced object that cannot be adopted stays in the cluster unmanaged.
+                let why = if takes_along {
+                    AdoptionReason::Dependent(shown.clone())
+                } else {
+                    AdoptionReason::Referenced(shown.clone())
+                };
                 open.push((resource, needed, why, false));
             }
             let namespace = match resource.namespaced {
                 true => self.into.unwrap_or(object::namespace(&found)).to_string(),
                 false => String::new(),
             };
-            let above = reached.fleet.api.find(&path(&resource, &namespace, object::name(&found))).await?;
+            let above = connection.fleet.api.find(&path(&resource, &namespace, object::name(&found))).await?;
             let is_done = above.as_ref().is_some_and(|above| {
                 object::annotation(&found, marks::UID) == Some(object::uid(above))
                     && object::label(&found, marks::CONTROL_PLANE).is_some()
                     && object::annotation(&found, marks::RELEASED).is_none()
-                    && Placement::of(above).share(&reached.name).is_some()
+                    && Placement::of(above).share(&connection.name).is_some()
             });
             if above.as_ref().is_some_and(object::is_being_deleted) {
                 return Err(Failure::new(
-                    format!("{shown} is being deleted in {}", reached.fleet.session.current),
+                    format!("{shown} is being deleted in {}", connection.fleet.session.current),
                     "wait until it is gone, then try again",
                 ));
             }
@@ -338,8 +359,12 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// What an object refers to, as far as it is there.
-    async fn needs(&self, resource: &Resource, found: &Value) -> Result<Vec<(Resource, Value)>, Failure> {
+    /// Returns the existing objects that an object refers to.
+    async fn referenced_objects(
+        &self,
+        resource: &Resource,
+        found: &Value,
+    ) -> Result<Vec<(Resource, Value)>, Failure> {
         let mut needed = Vec::new();
         if !resource.namespaced {
             return Ok(needed);
@@ -348,70 +373,70 @@ impl Maker<'_> {
             let is_it = |it: &&Resource| it.group.is_empty() && it.name == reference.resource;
             let Some(resource) = self.resources.iter().find(is_it) else { continue };
             let path = path(resource, object::namespace(found), &reference.name);
-            if let Some(found) = self.reached.below.find(&path).await? {
+            if let Some(found) = self.connection.below.find(&path).await? {
                 needed.push((resource.clone(), found));
             }
         }
         Ok(needed)
     }
 
-    /// The namespace in the cluster, which is to stand for the one here.
-    async fn use_namespace(&mut self, name: &str) -> Result<(), Failure> {
-        if self.plan.space.is_some() {
+    /// Plans to use a namespace of the cluster for one of the workspace.
+    async fn plan_namespace(&mut self, name: &str) -> Result<(), Failure> {
+        if self.plan.planned_namespace.is_some() {
             return Ok(());
         }
-        let reached = self.reached;
+        let connection = self.connection;
         let above = self.into.unwrap_or(name);
         let locator = Locator {
-            control_plane: reached.control_plane.clone(),
-            workspace: reached.workspace.clone(),
+            control_plane: connection.control_plane.clone(),
+            workspace: connection.workspace.clone(),
             namespace: above.to_string(),
         };
         if above == marks::SYSTEM_NAMESPACE {
             return Err(Failure::new(
-                format!("namespace {above} is Atoll's own"),
-                "nothing is adopted into it; name another one with --into",
+                format!("namespace {above} is reserved for Atoll"),
+                "choose another namespace with --into",
             ));
         }
         if name.starts_with("kube-") || name == marks::SYSTEM_NAMESPACE {
             return Err(Failure::new(
                 format!("namespace {name} belongs to the cluster itself"),
-                "what is in it cannot be adopted; it goes on as it is",
+                "its objects cannot be adopted",
             ));
         }
-        let all = namespaces(&reached.below).await?;
+        let all = list_namespaces(&connection.below).await?;
         let stands =
             |namespace: &&Value| Locator::of(namespace).is_some_and(|said| said.as_ref() == Ok(&locator));
         if let Some(other) = all.iter().find(stands).map(object::name).filter(|other| *other != name) {
             return Err(Failure::new(
-                format!("in {}, namespace {other} stands for {above} already", reached.name),
-                "what is in one namespace here is in one namespace there: adopt it into another one, with --into NAMESPACE",
+                format!("in {}, namespace {other} is already used for {above}", connection.name),
+                "a namespace here corresponds to one namespace there: adopt into another one with --into NAMESPACE",
             ));
         }
         let Some(found) = all.iter().find(|namespace| object::name(namespace) == name) else {
             return Err(Failure::new(
-                format!("{} has no namespace {name}", reached.name),
+                format!("{} has no namespace {name}", connection.name),
                 "name the namespace with --namespace",
             ));
         };
         if object::is_being_deleted(found) {
             return Err(Failure::new(
-                format!("namespace {name} of {} is being deleted", reached.name),
-                "what is in it cannot be adopted",
+                format!("namespace {name} of {} is being deleted", connection.name),
+                "its objects cannot be adopted",
             ));
         }
-        let is_home = reached.home.session.current == reached.fleet.session.current;
-        let is_located = match Locator::of(found) {
-            None if !is_home && !is_consented(found, &reached.workspace) => {
+        let is_home = connection.home.session.current == connection.fleet.session.current;
+        let has_locator = match Locator::of(found) {
+            None if !is_home && !is_consented(found, &connection.workspace) => {
                 return Err(Failure::new(
                     format!(
-                        "namespace {name} of {} is not for {}: the cluster is registered in {}",
-                        reached.name, reached.fleet.session.current, reached.home.session.current
+                        "namespace {name} of {} may not be used by {}: the cluster is registered in {}",
+                        connection.name, connection.fleet.session.current, connection.home.session.current
                     ),
                     format!(
                         "an administrator of the cluster allows it with: kubectl label namespace {name} {}={}",
                         marks::WORKSPACE,
-                        reached.workspace
+                        connection.workspace
                     ),
                 ));
             }
@@ -421,21 +446,22 @@ impl Maker<'_> {
                 if (&said.control_plane, &said.workspace) == (&locator.control_plane, &locator.workspace) =>
             {
                 return Err(Failure::new(
-                    format!("namespace {name} of {} stands for {} here", reached.name, said.namespace),
-                    format!("adopt what is in it into that one: --into {}", said.namespace),
+                    format!("namespace {name} of {} is already used for {}", connection.name, said.namespace),
+                    format!("adopt its objects into that namespace: --into {}", said.namespace),
                 ));
             }
             Some(_) => {
                 return Err(Failure::new(
-                    format!("namespace {name} of {} stands for another one", reached.name),
-                    "it is in use by another workspace or control plane, and stays theirs",
+                    format!("namespace {name} of {} is already used for another namespace", connection.name),
+                    "another workspace or control plane uses it; release it there first",
                 ));
             }
         };
-        let is_here =
-            reached.fleet.api.find(&format!("/api/v1/namespaces/{}", encoded(above))).await?.is_some();
+        let exists_above =
+            connection.fleet.api.find(&format!("/api/v1/namespaces/{}", encoded(above))).await?.is_some();
         let (name, above, found) = (name.to_string(), above.to_string(), found.clone());
-        self.plan.space = Some(Space { name, above, is_here, is_located, found, locator });
+        self.plan.planned_namespace =
+            Some(PlannedNamespace { name, above, exists_above, has_locator, found, locator });
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
-//! `kubectl atoll …`: kubectl runs this for the word "atoll".
+//! `kubectl atoll …`: the executable that kubectl runs for the subcommand `atoll`.
 
-#[path = "../beside.rs"]
-mod beside;
+#[path = "../exec_atoll.rs"]
+mod exec_atoll;
 
 fn main() -> std::process::ExitCode {
-    beside::become_atoll("kubectl-atoll")
+    exec_atoll::exec_atoll("kubectl-atoll")
 }

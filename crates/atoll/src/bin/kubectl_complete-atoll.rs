@@ -1,8 +1,8 @@
-//! `kubectl atoll … <TAB>`: kubectl runs this to complete what comes after the word "atoll".
+//! `kubectl atoll … <TAB>`: the executable that kubectl runs to complete the arguments of `atoll`.
 
-#[path = "../beside.rs"]
-mod beside;
+#[path = "../exec_atoll.rs"]
+mod exec_atoll;
 
 fn main() -> std::process::ExitCode {
-    beside::become_atoll("kubectl_complete-atoll")
+    exec_atoll::exec_atoll("kubectl_complete-atoll")
 }

@@ -1,4 +1,4 @@
-//! An API that a command talks to: the control plane's, or a cluster's.
+//! The API that a command talks to: the control plane's, or a member cluster's.
 
 use std::sync::Arc;
 
@@ -15,40 +15,41 @@ use crate::kubeconfig::Context;
 const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 
-/// Who says what the commands have made.
+/// Field manager of the objects that the commands apply.
 const MANAGER: &str = "atoll-join";
 
-/// Which one it is; advice depends on it.
+/// The side that the API belongs to; hints depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Side {
     Above,
-    /// With how to see whether it is there.
+    /// A member cluster, with the command that shows whether it can be reached.
     Below(String),
 }
 
 pub struct Api {
     client: Client,
-    /// What all paths begin with.
+    /// The prefix of all paths.
     base: String,
     side: Side,
 }
 
 impl Api {
-    /// The control plane, in the workspace that paths begin with.
+    /// The API of the control plane, in the workspace at `base`.
     pub fn above(context: &Context, base: &str) -> Result<Api, Failure> {
         Ok(Api { client: Client::new(context)?, base: base.to_string(), side: Side::Above })
     }
 
-    /// A cluster, at whatever path of its server.
+    /// The API of a member cluster. `look` is a command that shows whether it can be reached.
     pub fn below(context: &Context, look: String) -> Result<Api, Failure> {
         let mut client = Client::new(context)?;
-        client.largest = [memory::ANSWER, memory::PARSED];
+        client.max_response = [memory::ANSWER, memory::PARSED];
         Ok(Api { base: client.base.clone(), client, side: Side::Below(look) })
     }
 
-    /// The same, connecting only to addresses that tenants may name. With `None` the address is not a tenant's choice.
+    /// Restricts connections to addresses that tenants may choose. `None` means that no tenant has chosen the
+    /// address.
     pub fn restricted(mut self, addresses: &Option<Arc<TenantAddresses>>) -> Api {
-        self.client.tenants.clone_from(addresses);
+        self.client.tenant_addresses.clone_from(addresses);
         self
     }
 
@@ -56,7 +57,7 @@ impl Api {
         &self.client
     }
 
-    /// Where something is on the server.
+    /// The full path on the server.
     pub fn at(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
@@ -71,10 +72,10 @@ impl Api {
         let mut path = self.at(path);
         loop {
             let answer = self.client.call_as(method.clone(), &path, accept, body).await;
-            match (answer, smaller(&path)) {
-                // A page of large objects is asked for again with fewer of them.
+            match (answer, with_smaller_limit(&path)) {
+                // The page has large objects: request it again with a smaller limit.
                 (Err(Problem::Unreached(Cause::AnswerTooLarge, _)), Some(next)) => path = next,
-                (answer, _) => return answer.map_err(|problem| self.explained(problem)),
+                (answer, _) => return answer.map_err(|problem| self.with_cluster_hint(problem)),
             }
         }
     }
@@ -87,21 +88,21 @@ impl Api {
         self.call(Method::GET, path, None).await
     }
 
-    /// What is at `path`, if something is.
+    /// Gets the object at `path`, or `None` if it does not exist.
     pub async fn find(&self, path: &str) -> Result<Option<Value>, Problem> {
         match self.get(path).await {
             Ok(found) => Ok(Some(found)),
-            // A kind that nobody knows is refused in the same words, but for no object.
+            // An unknown resource is also NotFound, but its details have no name.
             Err(Problem::Refused(status)) if is_absent(&status) => Ok(None),
             Err(problem) => Err(problem),
         }
     }
 
-    /// The same wherever on the server that is.
+    /// The same for an absolute path on the server.
     pub async fn find_anywhere(&self, path: &str) -> Result<Option<Value>, Problem> {
         match self.client.call(Method::GET, path, None).await {
             Ok(found) => Ok(Some(found)),
-            // Also if the kind itself is not known any longer.
+            // Also if the resource is no longer served.
             Err(problem) if problem.is("NotFound") => Ok(None),
             Err(problem) => Err(problem),
         }
@@ -115,7 +116,7 @@ impl Api {
         self.call(Method::PUT, path, Some(object)).await
     }
 
-    /// Creates what is not there yet, and leaves alone what is.
+    /// Creates an object, or leaves the existing one unchanged.
     pub async fn create_if_absent(&self, path: &str, object: &Value) -> Result<(), Problem> {
         match self.create(path, object).await {
             Err(problem) if !problem.is("AlreadyExists") => Err(problem),
@@ -123,13 +124,13 @@ impl Api {
         }
     }
 
-    /// Makes an object say what `object` says.
+    /// Applies an object with server-side apply, forcing conflicts.
     pub async fn apply(&self, path: &str, object: &Value) -> Result<Value, Problem> {
         let path = self.at(&format!("{path}?fieldManager={MANAGER}&force=true"));
-        self.client.patch(&path, APPLY, object).await.map_err(|problem| self.explained(problem))
+        self.client.patch(&path, APPLY, object).await.map_err(|problem| self.with_cluster_hint(problem))
     }
 
-    /// Applies a configuration as a manager, unless that would take something from another one.
+    /// Applies an object as a field manager, without forcing conflicts.
     pub async fn apply_as(
         &self,
         path: &str,
@@ -139,10 +140,10 @@ impl Api {
     ) -> Result<Value, Problem> {
         let dry_run = if dry_run { "&dryRun=All" } else { "" };
         let path = self.at(&format!("{path}?fieldManager={manager}&force=false{dry_run}"));
-        self.client.patch(&path, APPLY, object).await.map_err(|problem| self.explained(problem))
+        self.client.patch(&path, APPLY, object).await.map_err(|problem| self.with_cluster_hint(problem))
     }
 
-    /// Deletes this very object, or what is left of it.
+    /// Deletes the object if the preconditions hold; a missing object is no failure.
     pub async fn delete_this(&self, path: &str, preconditions: Value) -> Result<(), Problem> {
         let options = serde_json::json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
@@ -156,10 +157,10 @@ impl Api {
 
     pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Problem> {
         let answer = self.client.patch(&self.at(path), MERGE, patch).await;
-        answer.map_err(|problem| self.explained(problem))
+        answer.map_err(|problem| self.with_cluster_hint(problem))
     }
 
-    /// Deletes what may be there.
+    /// Deletes the object; a missing object is no failure.
     pub async fn delete(&self, path: &str) -> Result<(), Problem> {
         match self.call(Method::DELETE, path, None).await {
             Err(problem) if !problem.is("NotFound") => Err(problem),
@@ -167,68 +168,72 @@ impl Api {
         }
     }
 
-    /// What helps against a problem with a cluster is not what helps against one with the control plane.
-    fn explained(&self, problem: Problem) -> Problem {
+    /// Replaces the hints for the control plane by hints for a member cluster.
+    fn with_cluster_hint(&self, problem: Problem) -> Problem {
         let Side::Below(look) = &self.side else { return problem };
         match problem {
-            Problem::Elsewhere(_) => Problem::Failed(Failure::new(
-                format!("{} does not answer as a Kubernetes cluster does", self.client.origin),
-                format!("see what is there with: {look}"),
+            Problem::NotAtoll(_) => Problem::Failed(Failure::new(
+                format!("{} does not respond like a Kubernetes API server", self.client.origin),
+                format!("check it with: {look}"),
             )),
             Problem::Unreached(cause, failure) => {
-                Problem::Failed(unreached(cause, &self.client.origin, failure.what, look))
+                Problem::Failed(unreachable_hint(cause, &self.client.origin, failure.message, look))
             }
-            Problem::Failed(failure) => Problem::Failed(Failure::new(failure.what, is_it_there(look))),
+            Problem::Failed(failure) => {
+                Problem::Failed(Failure::new(failure.message, reachability_hint(look)))
+            }
             refused @ Problem::Refused(_) => refused,
         }
     }
 }
 
-/// The same path with a smaller limit, if it has one that can be smaller.
-fn smaller(path: &str) -> Option<String> {
+/// The same path with a smaller limit, if it has a limit above one.
+fn with_smaller_limit(path: &str) -> Option<String> {
     let start = path.find("limit=")? + "limit=".len();
     let digits = path[start..].bytes().take_while(u8::is_ascii_digit).count();
     let limit: usize = path[start..start + digits].parse().ok().filter(|limit| *limit > 1)?;
     Some(format!("{}{}{}", &path[..start], limit / 4 + usize::from(limit < 4), &path[start + digits..]))
 }
 
-fn is_it_there(look: &str) -> String {
-    format!("is the cluster running, and can it be reached from here? See with: {look}")
+fn reachability_hint(look: &str) -> String {
+    format!("is the cluster running, and can it be reached from here? Check with: {look}")
 }
 
-/// Why a cluster is not reached, and what to do about that.
-fn unreached(cause: Cause, origin: &str, what: String, look: &str) -> Failure {
+/// The message and hint for an unreachable cluster.
+fn unreachable_hint(cause: Cause, origin: &str, what: String, look: &str) -> Failure {
     match cause {
         Cause::NameNotResolved => Failure::new(
             what,
-            "does DNS know that name here (getent hosts)? If not, correct the server's address in the kubeconfig",
+            "does DNS resolve that name here (getent hosts)? If not, correct the server's address in the kubeconfig",
         ),
         Cause::TimedOut => {
-            Failure::new(what, format!("is a firewall in the way, or is it too busy? See with: {look}"))
+            Failure::new(what, format!("is a firewall in the way, or is it too busy? Check with: {look}"))
         }
         Cause::CertificateExpired => Failure::new(
             format!("the certificate of {origin} has expired"),
-            "renew it there (with kubeadm: kubeadm certs renew apiserver), and see that the clocks are right: date",
+            "renew it there (with kubeadm: kubeadm certs renew apiserver), and check the clocks: date",
         ),
         Cause::CertificateNotYetValid => Failure::new(
             format!("the certificate of {origin} is not valid yet"),
-            "see that the clocks here and there are right: date",
+            "check the clocks here and there: date",
         ),
         Cause::CertificateUntrusted => Failure::new(
-            format!("{origin} has a certificate of another authority than the one in the kubeconfig"),
-            "get the kubeconfig anew from whoever runs the cluster; if its authority is still the same, somebody else \
+            format!("the certificate of {origin} is not signed by the authority in the kubeconfig"),
+            "get a new kubeconfig from the cluster's administrator; if its authority is still the same, another server \
              answers at that address",
         ),
         Cause::CertificateForAnotherName => Failure::new(
-            format!("{origin} has a certificate for another name"),
-            "give the kubeconfig an address that is in the certificate",
+            format!("the certificate of {origin} is for another name"),
+            "use an address in the kubeconfig that the certificate contains",
         ),
         Cause::AnswerTooLarge | Cause::MemoryBudgetExceeded => Failure::new(
             what,
-            format!("see what is so large there, and whether a proxy answers in its place: {look}"),
+            format!(
+                "check which object is so large, and whether a proxy answers instead of the server: {look}"
+            ),
         ),
-        Cause::AddressRefused => Failure::new(what, "join it in the root workspace instead"),
-        Cause::ConnectionRefused | Cause::Unreachable => Failure::new(what, is_it_there(look)),
+        Cause::AddressRefused => Failure::new(what, "join the cluster in the root workspace instead"),
+        Cause::ConnectionRefused | Cause::Unreachable => Failure::new(what, reachability_hint(look)),
     }
 }
 
@@ -241,10 +246,13 @@ mod tests {
     use super::smaller;
 
     #[test]
-    fn pages_become_smaller_until_they_have_one_object() {
-        assert_eq!(smaller("/a?limit=500&continue=x").as_deref(), Some("/a?limit=125&continue=x"));
-        assert_eq!(smaller("/a?x=1&limit=7").as_deref(), Some("/a?x=1&limit=1"));
-        assert_eq!(smaller("/a?limit=2").as_deref(), Some("/a?limit=1"));
-        assert_eq!((smaller("/a?limit=1"), smaller("/a"), smaller("/a?limit=")), (None, None, None));
+    fn limits_shrink_to_one() {
+        assert_eq!(with_smaller_limit("/a?limit=500&continue=x").as_deref(), Some("/a?limit=125&continue=x"));
+        assert_eq!(with_smaller_limit("/a?x=1&limit=7").as_deref(), Some("/a?x=1&limit=1"));
+        assert_eq!(with_smaller_limit("/a?limit=2").as_deref(), Some("/a?limit=1"));
+        assert_eq!(
+            (with_smaller_limit("/a?limit=1"), with_smaller_limit("/a"), with_smaller_limit("/a?limit=")),
+            (None, None, None)
+        );
     }
 }

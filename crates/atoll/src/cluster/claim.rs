@@ -1,11 +1,11 @@
-//! Which control plane a cluster belongs to, as the cluster says it.
+//! The claim: the ConfigMap in a member cluster that says which control plane it has joined.
 
 use atoll_fleet::marks::{CLAIM, CONTROL_PLANE, SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
 
 use crate::advice::{Failure, invocation};
 
-/// Who claims a cluster.
+/// The contents of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// Id of the control plane.
@@ -14,21 +14,22 @@ pub struct Claim {
     pub workspace: String,
     /// Uid of the Cluster.
     pub cluster: String,
-    /// For people: where the control plane was when it claimed it, and what it calls the cluster.
+    /// Address of the control plane when it claimed the cluster, for messages.
     pub address: String,
+    /// Name of the Cluster, for messages.
     pub name: String,
 }
 
-/// What a claim means for somebody who wants to join.
+/// The meaning of a claim for a control plane that wants to join the cluster.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is ours, or nobody's.
+pub enum ClaimState {
+    /// The cluster is unclaimed, or claimed by this control plane and workspace.
     Free,
     OtherControlPlane,
     OtherWorkspace,
 }
 
-/// In a claim that was given up: no control plane is called so.
+/// Value of the control plane in a claim that was released. No control plane has this id.
 pub const RELEASED: &str = "released";
 
 pub fn path() -> String {
@@ -63,33 +64,34 @@ impl Claim {
         object
     }
 
-    /// `control_plane` and `workspace` are who we are, as far as we may know.
-    pub fn verdict(&self, control_plane: Option<&str>, workspace: Option<&str>) -> Verdict {
+    /// The state of the claim for this control plane and workspace, as far as their ids can be read.
+    pub fn state(&self, control_plane: Option<&str>, workspace: Option<&str>) -> ClaimState {
         let is_claimed = !self.control_plane.is_empty() && self.control_plane != RELEASED;
         let same_workspace = workspace == Some(self.workspace.as_str());
-        // Ids of workspaces are never used again, but every control plane has a root.
+        // Workspace ids are unique, except that every control plane has a root.
         let is_known_by_workspace = same_workspace && self.workspace != crate::workspace::session::ROOT;
         match control_plane {
-            _ if !is_claimed => Verdict::Free,
-            Some(id) if id != self.control_plane => Verdict::OtherControlPlane,
-            None if !is_known_by_workspace => Verdict::OtherControlPlane,
-            _ if workspace.is_some() && !same_workspace => Verdict::OtherWorkspace,
-            _ => Verdict::Free,
+            _ if !is_claimed => ClaimState::Free,
+            Some(id) if id != self.control_plane => ClaimState::OtherControlPlane,
+            None if !is_known_by_workspace => ClaimState::OtherControlPlane,
+            _ if workspace.is_some() && !same_workspace => ClaimState::OtherWorkspace,
+            _ => ClaimState::Free,
         }
     }
 
-    /// What to say to somebody who cannot have it. `kubectl` is how one reaches the cluster.
-    pub fn refusal(&self, verdict: &Verdict, kubectl: &str) -> Option<Failure> {
-        let what = match verdict {
-            Verdict::Free => return None,
-            Verdict::OtherControlPlane => {
+    /// The failure for a cluster that another control plane or workspace has claimed. `kubectl` is the
+    /// command line that reaches the cluster.
+    pub fn conflict(&self, state: &ClaimState, kubectl: &str) -> Option<Failure> {
+        let what = match state {
+            ClaimState::Free => return None,
+            ClaimState::OtherControlPlane => {
                 let at = if self.address.is_empty() { "" } else { " at " };
                 format!(
                     "the cluster belongs to another control plane{at}{}, with the id {}",
                     self.address, self.control_plane
                 )
             }
-            Verdict::OtherWorkspace => {
+            ClaimState::OtherWorkspace => {
                 format!("the cluster has joined another workspace of this control plane, with the id {}", {
                     &self.workspace
                 })
@@ -99,7 +101,7 @@ impl Claim {
         Some(Failure::new(
             what,
             format!(
-                "take it out there first: {} cluster remove {name}; if nobody is left there to do so, give the claim up: \
+                "remove it there first: {} cluster remove {name}; if that control plane no longer exists, delete the claim: \
                  {kubectl} --namespace {SYSTEM_NAMESPACE} delete configmap {CLAIM}",
                 invocation()
             ),
@@ -112,31 +114,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_is_ours_nobodys_or_somebody_elses() {
+    fn claims_of_others_are_recognized() {
         let claim = |control_plane: &str, workspace: &str| Claim {
             control_plane: control_plane.into(),
             workspace: workspace.into(),
             ..Claim::default()
         };
         for (found, control_plane, workspace, expected) in [
-            (claim("", ""), Some("me"), Some("w"), Verdict::Free),
-            (claim(RELEASED, "w"), Some("me"), Some("w"), Verdict::Free),
-            (claim("me", "w"), Some("me"), Some("w"), Verdict::Free),
-            (claim("me", "w"), Some("me"), None, Verdict::Free),
-            (claim("me", "v"), Some("me"), Some("w"), Verdict::OtherWorkspace),
-            (claim("you", "w"), Some("me"), Some("w"), Verdict::OtherControlPlane),
-            (claim("you", "root"), Some("me"), Some("root"), Verdict::OtherControlPlane),
-            (claim("you", "root"), None, Some("root"), Verdict::OtherControlPlane),
-            (claim("me", "w"), None, Some("w"), Verdict::Free),
-            (claim("me", "v"), None, Some("w"), Verdict::OtherControlPlane),
-            (claim("me", "v"), None, None, Verdict::OtherControlPlane),
+            (claim("", ""), Some("me"), Some("w"), ClaimState::Free),
+            (claim(RELEASED, "w"), Some("me"), Some("w"), ClaimState::Free),
+            (claim("me", "w"), Some("me"), Some("w"), ClaimState::Free),
+            (claim("me", "w"), Some("me"), None, ClaimState::Free),
+            (claim("me", "v"), Some("me"), Some("w"), ClaimState::OtherWorkspace),
+            (claim("you", "w"), Some("me"), Some("w"), ClaimState::OtherControlPlane),
+            (claim("you", "root"), Some("me"), Some("root"), ClaimState::OtherControlPlane),
+            (claim("you", "root"), None, Some("root"), ClaimState::OtherControlPlane),
+            (claim("me", "w"), None, Some("w"), ClaimState::Free),
+            (claim("me", "v"), None, Some("w"), ClaimState::OtherControlPlane),
+            (claim("me", "v"), None, None, ClaimState::OtherControlPlane),
         ] {
-            assert_eq!(found.verdict(control_plane, workspace), expected, "{found:?}");
+            assert_eq!(found.state(control_plane, workspace), expected, "{found:?}");
         }
     }
 
     #[test]
-    fn a_claim_is_read_as_it_was_written_and_says_whose_it_is() {
+    fn claims_round_trip_and_refusals_name_the_claimant() {
         let claim = Claim {
             control_plane: "id".into(),
             workspace: "w".into(),
@@ -145,9 +147,12 @@ mod tests {
             name: "east".into(),
         };
         assert_eq!(Claim::of(&claim.config_map()), claim);
-        let failure = claim.refusal(&Verdict::OtherControlPlane, "kubectl").expect("it is refused");
-        assert!(failure.what.contains("https://there:6443") && failure.what.contains("id"), "{failure}");
-        assert!(failure.next.expect("a way out").contains("atoll cluster remove east"));
-        assert!(claim.refusal(&Verdict::Free, "kubectl").is_none());
+        let failure = claim.conflict(&ClaimState::OtherControlPlane, "kubectl").expect("it is refused");
+        assert!(
+            failure.message.contains("https://there:6443") && failure.message.contains("id"),
+            "{failure}"
+        );
+        assert!(failure.hint.expect("a hint").contains("atoll cluster remove east"));
+        assert!(claim.conflict(&ClaimState::Free, "kubectl").is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! What is in a namespace of a cluster besides what every namespace has.
+//! Finds objects in a namespace of a cluster, except those that every namespace has.
 
 use atoll_meta::object;
 use http::Method;
@@ -11,26 +11,26 @@ use crate::place::discover;
 use crate::place::resources::Resource;
 use crate::workspace::session::encoded;
 
-/// Most that is named.
-const MOST: usize = 5;
+/// Maximum number of objects that are named.
+const MAX_NAMED: usize = 5;
 
-/// What there is, by name, and what cannot be seen: nobody knows then that there is nothing.
+/// Names the objects, and the resources that may not be listed and so may have objects.
 pub async fn find(below: &Api, namespace: &str) -> Result<Vec<String>, Failure> {
     let mut found = Vec::new();
     let resources = discover(below).await?;
     let mut seen = std::collections::BTreeSet::new();
     for resource in &resources {
         let is_listed = resource.namespaced && resource.verbs.iter().any(|verb| verb == "list");
-        if !is_listed || is_passing(resource) || !seen.insert((&resource.group, &resource.name)) {
+        if !is_listed || is_transient(resource) || !seen.insert((&resource.group, &resource.name)) {
             continue;
         }
         let mut next = String::new();
-        while found.len() <= MOST {
+        while found.len() <= MAX_NAMED {
             let path = format!("{}?limit={PAGE}{next}", resource.collection(&encoded(namespace)));
             match below.call_as(Method::GET, &path, METADATA, None).await {
                 Ok(list) => {
                     let items = list["items"].as_array().into_iter().flatten();
-                    let others = items.filter(|item| !is_everywhere(resource, item));
+                    let others = items.filter(|item| !is_default_object(resource, item));
                     found.extend(
                         others.map(|item| format!("{}/{}", resource.qualified(), object::name(item))),
                     );
@@ -40,7 +40,7 @@ pub async fn find(below: &Api, namespace: &str) -> Result<Vec<String>, Failure> 
                     }
                 }
                 Err(problem) if problem.is("Forbidden") => {
-                    found.push(format!("perhaps {}, which Atoll may not see", resource.qualified()));
+                    found.push(format!("possibly {}, which Atoll may not list", resource.qualified()));
                     break;
                 }
                 Err(problem) if problem.is("NotFound") || problem.is("MethodNotAllowed") => break,
@@ -48,22 +48,22 @@ pub async fn find(below: &Api, namespace: &str) -> Result<Vec<String>, Failure> 
             }
         }
     }
-    if found.len() > MOST {
-        found.truncate(MOST);
+    if found.len() > MAX_NAMED {
+        found.truncate(MAX_NAMED);
         found.push("and more".into());
     }
     Ok(found)
 }
 
-/// What tells of others and goes with them, or by itself.
-fn is_passing(resource: &Resource) -> bool {
+/// Resources that describe other objects and need no cleanup.
+fn is_transient(resource: &Resource) -> bool {
     matches!(
         (resource.group.as_str(), resource.name.as_str()),
         ("" | "events.k8s.io", "events") | ("metrics.k8s.io", _) | ("atoll.dev", "objectstatuses")
     )
 }
 
-fn is_everywhere(resource: &Resource, item: &Value) -> bool {
+fn is_default_object(resource: &Resource, item: &Value) -> bool {
     let name = object::name(item);
     let going = object::is_being_deleted(item);
     going
@@ -80,7 +80,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_every_namespace_has_does_not_count() {
+    fn default_objects_are_ignored() {
         let resource = |name: &str| Resource { name: name.into(), ..Resource::default() };
         for (name, item, expected) in [
             ("serviceaccounts", "default", true),
@@ -89,8 +89,8 @@ mod tests {
             ("configmaps", "default", false),
         ] {
             let item = json!({ "metadata": { "name": item } });
-            assert_eq!(is_everywhere(&resource(name), &item), expected, "{item}");
+            assert_eq!(is_default_object(&resource(name), &item), expected, "{item}");
         }
-        assert!(is_passing(&resource("events")) && !is_passing(&resource("secrets")));
+        assert!(is_transient(&resource("events")) && !is_transient(&resource("secrets")));
     }
 }

@@ -1,4 +1,4 @@
-//! What somebody needs to reach a server as a ServiceAccount: a kubeconfig with everything in it, and the Secret for it.
+//! Credentials of ServiceAccounts: a self-contained kubeconfig with a token, and the Secret that stores it.
 
 use atoll_client::kubeconfig::is_token;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
@@ -12,18 +12,18 @@ use super::api::Api;
 use crate::client::Problem;
 use crate::kubeconfig::{self, Context};
 
-/// A server may give less.
+/// Requested lifetime of tokens. The server may grant less.
 const LIFETIME_SECONDS: u32 = 365 * 86_400;
 
-/// A token that has been asked for.
-pub struct Token {
+/// A token from a TokenRequest.
+pub struct ServiceAccountToken {
     pub token: String,
-    /// As the server says it.
+    /// Expiry in RFC 3339 format, or empty if unknown.
     pub expires: String,
 }
 
-/// Asks a server for a token of a ServiceAccount in Atoll's namespace.
-pub async fn request(api: &Api, account: &str) -> Result<Token, Problem> {
+/// Requests a token for a ServiceAccount in Atoll's namespace.
+pub async fn request_token(api: &Api, account: &str) -> Result<ServiceAccountToken, Problem> {
     let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts/{account}/token");
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1",
@@ -33,14 +33,14 @@ pub async fn request(api: &Api, account: &str) -> Result<Token, Problem> {
     let answer = api.call_as(Method::POST, &path, "application/json", Some(&request)).await?;
     let text = |name: &str| answer["status"][name].as_str().unwrap_or_default().to_string();
     let expires = Some(text("expirationTimestamp")).filter(|text| atoll_meta::time::parse(text).is_ok());
-    let token = Token { token: text("token"), expires: expires.unwrap_or_default() };
+    let token = ServiceAccountToken { token: text("token"), expires: expires.unwrap_or_default() };
     match is_token(&token.token) {
-        false => Err(Problem::from(format!("the server gave no token to ServiceAccount {account}"))),
+        false => Err(Problem::from(format!("the server returned no token for ServiceAccount {account}"))),
         true => Ok(token),
     }
 }
 
-/// The same server, as somebody with a token and nothing else.
+/// The same server with a token as the only credential.
 pub fn context(admin: &Context, server: &str, token: &str) -> Context {
     Context {
         server: server.to_string(),
@@ -50,7 +50,7 @@ pub fn context(admin: &Context, server: &str, token: &str) -> Context {
     }
 }
 
-/// A kubeconfig for a context with a token.
+/// Renders the kubeconfig of a context with a token.
 pub fn kubeconfig(name: &str, user: &str, context: &Context) -> String {
     let authority = context.authority_pem.as_deref().unwrap_or_default();
     kubeconfig::with_token(
@@ -62,7 +62,7 @@ pub fn kubeconfig(name: &str, user: &str, context: &Context) -> String {
     )
 }
 
-/// Where the credential of a cluster is kept.
+/// The name of the Secret with a cluster's credential.
 pub fn secret_name(cluster: &str) -> String {
     format!("cluster-{cluster}")
 }
@@ -85,7 +85,7 @@ pub fn secret(cluster: &str, kubeconfig: &str, expires: &str) -> Value {
 }
 
 /// The kubeconfig in a Secret.
-pub fn opened(secret: &Value) -> Option<String> {
+pub fn kubeconfig_from_secret(secret: &Value) -> Option<String> {
     let data = secret["data"]["kubeconfig"].as_str()?;
     String::from_utf8(STANDARD.decode(data).ok()?).ok()
 }
@@ -96,7 +96,7 @@ mod tests {
     use atoll_client::kubeconfig::Kubeconfig;
 
     #[test]
-    fn only_the_token_is_kept() {
+    fn credentials_contain_only_the_token() {
         let admin = Context {
             server: "https://east:6443".into(),
             authority_pem: Some(b"authority".to_vec()),
@@ -115,10 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_opened_as_it_was_closed() {
+    fn kubeconfigs_round_trip_through_secrets() {
         let secret = secret("east", "kind: Config\n", "2027-11-16T00:00:00Z");
-        assert_eq!(opened(&secret).as_deref(), Some("kind: Config\n"));
+        assert_eq!(kubeconfig_from_secret(&secret).as_deref(), Some("kind: Config\n"));
         assert_eq!(secret["metadata"]["name"], "cluster-east");
-        assert_eq!(opened(&json!({})), None);
+        assert_eq!(kubeconfig_from_secret(&json!({})), None);
     }
 }

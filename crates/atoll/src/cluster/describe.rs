@@ -1,4 +1,4 @@
-//! `atoll cluster describe`: all that is known of a cluster, for people.
+//! `atoll cluster describe`: shows everything that is known about a cluster.
 
 use std::fmt::Write;
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::credential::{self, EXPIRES};
 use super::fleet::Fleet;
-use super::placed;
-use super::running::{self, HEADERS, Running};
+use super::placed_objects;
+use super::running_workloads::{self, HEADERS, RunningWorkloads};
 use crate::advice::Failure;
 use crate::command::ClusterName;
 use crate::output;
@@ -18,26 +18,26 @@ use crate::style::Paint;
 pub async fn run(cluster: &ClusterName) -> Result<(), Failure> {
     let fleet = Fleet::open(&cluster.connection)?;
     let found = fleet.get(&cluster.name).await?;
-    // Not everybody may see these, and the rest is worth showing.
+    // The user may lack the right to read these; show the rest anyway.
     let secret = fleet.api.find(&credential::secret_path(&cluster.name)).await.ok().flatten();
     let expires = secret.as_ref().and_then(|secret| secret["metadata"]["annotations"][EXPIRES].as_str());
-    let placed = placed::read(&fleet, &cluster.name).await.ok();
+    let placed = placed_objects::read(&fleet, &cluster.name).await.ok();
     let mut found = found;
-    // The Lease knows it exactly.
+    // The Lease is more recent than the status.
     if let Some(heartbeat) = fleet.heartbeat(&cluster.name).await {
         found["status"]["syncer"]["lastHeartbeatTime"] = heartbeat.into();
     }
     let paint = Paint::stdout();
     output::print(&text(&found, expires, placed.map(|placed| placed.counts()), paint));
-    // Of one that is managed it is told what is placed there.
+    // For a managed cluster, the placed objects are shown instead.
     if found["spec"]["access"] == "observe" {
-        let running = running::find(&found, secret.as_ref(), crate::orphans::now()).await;
-        output::print(&runs(&running, paint));
+        let running = running_workloads::find(&found, secret.as_ref(), crate::orphans::now()).await;
+        output::print(&running_section(&running, paint));
     }
     Ok(())
 }
 
-/// Width of the names of fields.
+/// Width of the column with the field names.
 const WIDTH: usize = 20;
 
 fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: Paint) -> String {
@@ -50,9 +50,9 @@ fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: P
     };
     line("Name", object::name(cluster));
     line("Labels", &pairs(&cluster["metadata"]["labels"], "="));
-    line("Created", word(&cluster["metadata"]["creationTimestamp"]));
-    line("Mode", word(&spec["mode"]));
-    line("Access", word(&spec["access"]));
+    line("Created", text_of(&cluster["metadata"]["creationTimestamp"]));
+    line("Mode", text_of(&spec["mode"]));
+    line("Access", text_of(&spec["access"]));
     line("Cordoned", if spec["unschedulable"] == true { "yes" } else { "no" });
     line("Paused", &paused(cluster));
     line("Taints", &taints(&spec["taints"]));
@@ -62,18 +62,18 @@ fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: P
         "Credential",
         &match (secret.is_object(), expires) {
             (false, _) => String::new(),
-            (true, None) => format!("Secret {}/{}", word(&secret["namespace"]), word(&secret["name"])),
+            (true, None) => format!("Secret {}/{}", text_of(&secret["namespace"]), text_of(&secret["name"])),
             (true, Some(expires)) => {
                 format!(
-                    "Secret {}/{}, good until {expires}",
-                    word(&secret["namespace"]),
-                    word(&secret["name"])
+                    "Secret {}/{}, valid until {expires}",
+                    text_of(&secret["namespace"]),
+                    text_of(&secret["name"])
                 )
             }
         },
     );
-    line("Identity", word(&status["id"]));
-    line("Kubernetes", word(&status["kubernetesVersion"]));
+    line("Identity", text_of(&status["id"]));
+    line("Kubernetes", text_of(&status["kubernetesVersion"]));
     let nodes = &status["nodes"];
     line(
         "Nodes",
@@ -82,12 +82,12 @@ fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: P
             None => String::new(),
         },
     );
-    line("Region", word(&status["region"]));
-    line("Zones", &words(&status["zones"]));
-    line("Latency", word(&status["latency"]));
+    line("Region", text_of(&status["region"]));
+    line("Zones", &joined(&status["zones"]));
+    line("Latency", text_of(&status["latency"]));
     let syncer = &status["syncer"];
-    line("Syncer", &words(&serde_json::json!([syncer["version"], syncer["instance"]])));
-    line("Last heartbeat", word(&syncer["lastHeartbeatTime"]));
+    line("Syncer", &joined(&serde_json::json!([syncer["version"], syncer["instance"]])));
+    line("Last heartbeat", text_of(&syncer["lastHeartbeatTime"]));
     if let Some(placed) = placed {
         line("Placed there", &placed);
     }
@@ -97,11 +97,11 @@ fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: P
     text
 }
 
-/// What runs there already.
-fn runs(running: &Result<Running, Failure>, paint: Paint) -> String {
+/// Lists the workloads that run in an observed cluster.
+fn running_section(running: &Result<RunningWorkloads, Failure>, paint: Paint) -> String {
     let running = match running {
         Ok(running) => running,
-        Err(failure) => return format!("Running there: cannot be seen: {failure}\n"),
+        Err(failure) => return format!("Running there: unknown: {failure}\n"),
     };
     let mut text = match running.rows.is_empty() {
         true => "Running there: nothing\n".to_string(),
@@ -112,21 +112,21 @@ fn runs(running: &Result<Running, Failure>, paint: Paint) -> String {
         let _ = writeln!(text, "  and {} more", running.more);
     }
     if !running.hidden.is_empty() {
-        let _ = writeln!(text, "  Not all can be seen of: {}", running.hidden.join(", "));
+        let _ = writeln!(text, "  Not all can be listed: {}", running.hidden.join(", "));
     }
     text
 }
 
-/// Why, if it is.
+/// Whether the cluster is paused, and the reason.
 fn paused(cluster: &Value) -> String {
     match (cluster["status"]["paused"].as_str(), Brake::of_cluster(cluster)) {
         (Some(why), _) => format!("yes: {why}"),
-        (None, Some(_)) => "yes, as soon as whoever syncs it has heard of it".to_string(),
+        (None, Some(_)) => "yes, once its syncer has received it".to_string(),
         (None, None) => "no".to_string(),
     }
 }
 
-fn word(value: &Value) -> &str {
+fn text_of(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
@@ -136,7 +136,7 @@ fn shown(value: &Value) -> String {
         .map_or_else(|| if value.is_null() { String::new() } else { value.to_string() }, str::to_string)
 }
 
-fn words(list: &Value) -> String {
+fn joined(list: &Value) -> String {
     let words: Vec<&str> =
         list.as_array().into_iter().flatten().map(word).filter(|it| !it.is_empty()).collect();
     words.join(", ")
@@ -147,11 +147,16 @@ fn pairs(map: &Value, between: &str) -> String {
     pairs.map(|(name, value)| format!("{name}{between}{}", shown(value))).collect::<Vec<_>>().join(", ")
 }
 
-/// As kubectl shows them of nodes.
+/// Formats taints as kubectl does for nodes.
 fn taints(list: &Value) -> String {
     let taint = |taint: &Value| {
-        let equals = if word(&taint["value"]).is_empty() { "" } else { "=" };
-        format!("{}{equals}{}:{}", word(&taint["key"]), word(&taint["value"]), word(&taint["effect"]))
+        let equals = if text_of(&taint["value"]).is_empty() { "" } else { "=" };
+        format!(
+            "{}{equals}{}:{}",
+            text_of(&taint["key"]),
+            text_of(&taint["value"]),
+            text_of(&taint["effect"])
+        )
     };
     list.as_array().into_iter().flatten().map(taint).collect::<Vec<_>>().join(", ")
 }
@@ -201,7 +206,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn everything_is_shown() {
+    fn descriptions_contain_all_fields() {
         let cluster = json!({
             "metadata": { "name": "east", "creationTimestamp": "2026-11-16T01:00:00Z", "labels": { "tier": "gold" } },
             "spec": {
@@ -233,7 +238,7 @@ Cordoned:           no
 Paused:             no
 Taints:             a=b:NoSchedule, c:NoExecute
 Limits:             cpu 100
-Credential:         Secret atoll-system/cluster-east, good until 2027-11-16T01:00:00Z
+Credential:         Secret atoll-system/cluster-east, valid until 2027-11-16T01:00:00Z
 Identity:           5a
 Kubernetes:         v1.36.4
 Nodes:              3, 2 ready
@@ -255,18 +260,21 @@ Conditions:
 ";
         assert_eq!(found, expected);
         let row = ["shop", "Deployment", "web", "2/3", "5d"].map(str::to_string).to_vec();
-        let running = Running { rows: vec![row], more: 7, hidden: vec!["Pod"] };
+        let running = RunningWorkloads { rows: vec![row], more: 7, hidden: vec!["Pod"] };
         let expected = "\
 Running there:
   NAMESPACE   KIND         NAME   READY   AGE
   shop        Deployment   web    2/3     5d
   and 7 more
-  Not all can be seen of: Pod
+  Not all can be listed: Pod
 ";
-        assert_eq!(runs(&Ok(running), Paint::PLAIN), expected);
-        assert_eq!(runs(&Ok(Running::default()), Paint::PLAIN), "Running there: nothing\n");
-        let hidden = runs(&Err(Failure::from("no credential".to_string())), Paint::PLAIN);
-        assert_eq!(hidden, "Running there: cannot be seen: no credential\n");
+        assert_eq!(running_section(&Ok(running), Paint::PLAIN), expected);
+        assert_eq!(
+            running_section(&Ok(RunningWorkloads::default()), Paint::PLAIN),
+            "Running there: nothing\n"
+        );
+        let hidden = running_section(&Err(Failure::from("no credential".to_string())), Paint::PLAIN);
+        assert_eq!(hidden, "Running there: unknown: no credential\n");
         assert!(text(&json!({}), None, None, Paint::PLAIN).contains("Nodes:              <none>\n"));
     }
 }

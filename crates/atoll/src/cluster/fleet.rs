@@ -1,4 +1,4 @@
-//! The control plane as the commands for clusters see it.
+//! The control plane's API for the cluster commands.
 
 use atoll_fleet::marks;
 use atoll_meta::object;
@@ -6,29 +6,29 @@ use http::Method;
 use serde_json::Value;
 
 use super::api::Api;
-use crate::advice::{Failure, enumerate, invocation, nearest};
+use crate::advice::{Failure, closest_match, invocation, join_names};
 use crate::client::Problem;
 use crate::command::Connection;
 use crate::workspace::session::{ROOT, Session, WORKSPACES, encoded};
 
 pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
-/// The clusters that serve a workspace, wherever they are registered.
-pub const IN_REACH: &str = "/services/clusters";
-/// As kubectl prints names.
+/// Lists the clusters that serve a workspace, including those registered in workspaces above.
+pub const SERVING_CLUSTERS: &str = "/services/clusters";
+/// The kind as kubectl prints it in names.
 pub const KIND: &str = "cluster.atoll.dev";
 
 pub struct Fleet {
     pub session: Session,
-    /// The current workspace.
+    /// The API of the current workspace.
     pub api: Api,
 }
 
-/// Where a Cluster is.
+/// The path of a Cluster.
 pub fn path(name: &str) -> String {
     format!("{CLUSTERS}/{}", encoded(name))
 }
 
-/// Where the Lease is that is renewed whenever something is heard of a cluster.
+/// The path of the Lease that is renewed with each heartbeat.
 pub fn heartbeat_path(name: &str) -> String {
     let lease = marks::heartbeat(name);
     format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}", marks::SYSTEM_NAMESPACE, encoded(&lease))
@@ -42,23 +42,24 @@ impl Fleet {
         Ok(Fleet { session, api })
     }
 
-    /// All clusters that are registered in the workspace.
+    /// Lists the clusters that are registered in the workspace.
     pub async fn list(&self) -> Result<Value, Failure> {
         match self.api.get(CLUSTERS).await {
             Ok(list) => Ok(list),
-            Err(problem) => Err(self.no_workspace(problem).await),
+            Err(problem) => Err(self.explain_not_found(problem).await),
         }
     }
 
-    /// All clusters that serve the workspace, those of workspaces above included, in the form that is asked for.
-    pub async fn in_reach(&self, accept: &str) -> Result<Value, Failure> {
-        match self.api.call_as(Method::GET, IN_REACH, accept, None).await {
+    /// Lists the clusters that serve the workspace, including those of workspaces above, in the requested
+    /// media type.
+    pub async fn list_serving(&self, accept: &str) -> Result<Value, Failure> {
+        match self.api.call_as(Method::GET, SERVING_CLUSTERS, accept, None).await {
             Ok(list) => Ok(list),
-            Err(problem) => Err(self.no_workspace(problem).await),
+            Err(problem) => Err(self.explain_not_found(problem).await),
         }
     }
 
-    /// A cluster, or which one may have been meant.
+    /// Gets a cluster. If it does not exist, the hint suggests another name.
     pub async fn get(&self, name: &str) -> Result<Value, Failure> {
         match self.api.get(&path(name)).await {
             Ok(cluster) => Ok(cluster),
@@ -67,37 +68,37 @@ impl Fleet {
         }
     }
 
-    /// When something was last heard of a cluster, if anything was and one may know.
+    /// The time of the last heartbeat, if there was one and the user may read it.
     pub async fn heartbeat(&self, name: &str) -> Option<String> {
         let lease = self.api.find(&heartbeat_path(name)).await.ok().flatten()?;
         lease["spec"]["renewTime"].as_str().map(str::to_string)
     }
 
-    /// A cluster, if it is there.
+    /// Gets a cluster, or `None` if it does not exist.
     pub async fn find(&self, name: &str) -> Result<Option<Value>, Failure> {
         match self.api.find(&path(name)).await {
             Ok(found) => Ok(found),
-            Err(problem) => Err(self.no_workspace(problem).await),
+            Err(problem) => Err(self.explain_not_found(problem).await),
         }
     }
 
-    /// Changes a cluster as a merge patch says.
+    /// Changes a cluster with a merge patch.
     pub async fn change(&self, name: &str, patch: &Value) -> Result<Value, Failure> {
         Ok(self.api.merge(&path(name), patch).await?)
     }
 
     async fn not_found(&self, name: &str, problem: Problem) -> Failure {
         let Ok(names) = cluster_names(&self.session, &self.session.current).await else {
-            return self.no_workspace(problem).await;
+            return self.explain_not_found(problem).await;
         };
         Failure::new(
             format!("there is no cluster {name} in {}", self.session.current),
-            instead(name, &names, &self.session.current),
+            suggestion(name, &names, &self.session.current),
         )
     }
 
-    /// The workspace of the context may be gone.
-    async fn no_workspace(&self, problem: Problem) -> Failure {
+    /// Explains a NotFound: the workspace of the context may not exist.
+    async fn explain_not_found(&self, problem: Problem) -> Failure {
         match &problem {
             Problem::Refused(status) if status.reason() == "NotFound" => {
                 let asked_for = status.details().map(|details| details.kind.as_str());
@@ -105,15 +106,16 @@ impl Fleet {
                     return self.session.not_found(&self.session.current, problem).await;
                 }
                 Failure::new(
-                    format!("{} does not know clusters", self.session.client.origin),
-                    "it may be an older Atoll, or no Atoll at all: choose another context",
+                    format!("{} does not serve clusters", self.session.client.origin),
+                    "it may be an older Atoll, or not Atoll: choose another context",
                 )
             }
             _ => problem.into(),
         }
     }
 
-    /// Who this control plane is: the uid of the root's namespace kube-system. Not everybody may look there.
+    /// The id of the control plane: the uid of namespace kube-system in root. `None` if the user may not read
+    /// it.
     pub async fn control_plane(&self) -> Result<Option<String>, Failure> {
         match self.session.call(Method::GET, ROOT, "/api/v1/namespaces/kube-system", None).await {
             Ok(namespace) => Ok(Some(uid(&namespace).to_string()).filter(|uid| !uid.is_empty())),
@@ -122,7 +124,7 @@ impl Fleet {
         }
     }
 
-    /// The id of the current workspace; not everybody may look into the one above it.
+    /// The id of the current workspace. `None` if the user may not read its parent.
     pub async fn workspace_id(&self) -> Result<Option<String>, Failure> {
         let Some((parent, name)) = self.session.current.rsplit_once(':') else {
             return Ok(Some(ROOT.to_string()));
@@ -136,7 +138,7 @@ impl Fleet {
     }
 }
 
-/// Names of the clusters that are registered in a workspace.
+/// Lists the names of the clusters that are registered in a workspace.
 pub async fn cluster_names(session: &Session, workspace: &str) -> Result<Vec<String>, Problem> {
     let list = session.call(Method::GET, workspace, CLUSTERS, None).await?;
     let items = list["items"].as_array().into_iter().flatten();
@@ -147,15 +149,15 @@ pub fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()
 }
 
-/// What to try where there is no cluster of a name.
-pub fn instead(name: &str, names: &[String], workspace: &str) -> String {
+/// The hint for a cluster name that does not exist.
+pub fn suggestion(name: &str, names: &[String], workspace: &str) -> String {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    match nearest(name, names.iter().copied()) {
+    match closest_match(name, names.iter().copied()) {
         Some(near) => format!("did you mean {near}?"),
         None if names.is_empty() => {
             format!("join one with: {} cluster join {name} --kubeconfig FILE", invocation())
         }
-        None => format!("{workspace} has {}", enumerate(&names)),
+        None => format!("{workspace} has {}", join_names(&names)),
     }
 }
 
@@ -164,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_told_with_what_there_is() {
+    fn hints_suggest_existing_clusters() {
         let cases: [(&[&str], &str); 3] = [
             (&["east", "west"], "did you mean east?"),
             (&["north"], "root has north"),
@@ -172,7 +174,7 @@ mod tests {
         ];
         for (names, expected) in cases {
             let names: Vec<String> = names.iter().map(|name| (*name).to_string()).collect();
-            assert_eq!(instead("eest", &names, "root"), expected);
+            assert_eq!(suggestion("eest", &names, "root"), expected);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! `atoll cluster join`: step by step, each of which can be done again.
+//! `atoll cluster join`: a sequence of steps, each of which can be repeated.
 
-pub mod below;
-pub mod by_hand;
+pub mod agent;
 mod heartbeat;
+pub mod joining_cluster;
 mod version;
 
 use std::time::Duration;
@@ -11,12 +11,12 @@ use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-use self::below::Below;
+use self::joining_cluster::JoiningCluster;
 use super::claim::{self, Claim};
-use super::credential::{self, Token};
+use super::credential::{self, ServiceAccountToken};
 use super::fleet::{self, CLUSTERS, Fleet, uid};
 use super::rights::{self, Access};
-use super::steps::Steps;
+use super::step_printer::StepPrinter;
 use crate::advice::{Failure, invocation};
 use crate::command::{Connection, JoinOptions, Mode};
 use crate::output;
@@ -25,16 +25,16 @@ struct Join<'a> {
     options: &'a JoinOptions,
     access: Access,
     fleet: Fleet,
-    below: Below,
-    /// What has been made so far, as far as it stays if the next step fails.
+    below: JoiningCluster,
+    /// The objects created so far, which remain if a later step fails.
     made: Vec<&'static str>,
 }
 
-/// What there is before anything is done.
-struct Found {
-    /// The cluster's identity.
+/// The state before any change.
+struct JoinState {
+    /// The cluster's identity: the uid of its namespace kube-system.
     id: String,
-    /// It has joined before.
+    /// The Cluster object, if the cluster has joined before.
     cluster: Option<Value>,
     control_plane: Option<String>,
     workspace: Option<String>,
@@ -48,13 +48,13 @@ pub async fn run(options: JoinOptions) -> Result<(), Failure> {
         join.below.api.client().origin,
         join.fleet.session.current
     );
-    let outcome = join.all(&mut Steps::begin(&title)).await;
-    outcome.map_err(|failure| unfinished(failure, &join.made))
+    let outcome = join.run_steps(&mut StepPrinter::start(&title)).await;
+    outcome.map_err(|failure| with_created_objects(failure, &join.made))
 }
 
-/// The same without a word.
-pub async fn quietly(options: &JoinOptions) -> Result<(), Failure> {
-    Join::open(options)?.all(&mut Steps::silent()).await
+/// Joins a cluster without printing progress.
+pub async fn join_quietly(options: &JoinOptions) -> Result<(), Failure> {
+    Join::open(options)?.run_steps(&mut StepPrinter::silent()).await
 }
 
 impl<'a> Join<'a> {
@@ -65,76 +65,78 @@ impl<'a> Join<'a> {
         };
         Ok(Join {
             access: if options.observe { Access::Observe } else { Access::Manage },
-            below: Below::open(&options.kubeconfig, options.context.as_deref())?,
-            fleet: Fleet::open(&control_plane).map_err(for_join)?,
+            below: JoiningCluster::open(&options.kubeconfig, options.context.as_deref())?,
+            fleet: Fleet::open(&control_plane).map_err(with_join_flags)?,
             options,
             made: Vec::new(),
         })
     }
 }
 
-/// The flags for the control plane are called otherwise here.
-fn for_join(failure: Failure) -> Failure {
-    let next = failure.next.map(|next| {
+/// Replaces the names of the flags for the control plane, which differ in this command.
+fn with_join_flags(failure: Failure) -> Failure {
+    let hint = failure.hint.map(|next| {
         let next = next.replace("--kubeconfig", "--control-plane-kubeconfig");
         next.replace("--context", "--control-plane-context")
     });
-    Failure { next, ..failure }
+    Failure { hint, ..failure }
 }
 
-/// The rights that are asked for, before they are given.
-fn show_rights(groups: &[String], steps: &Steps) -> Result<(), Failure> {
-    steps.say(&format!(
-        "    These rights are asked for, in namespace {SYSTEM_NAMESPACE} and in the whole cluster:"
+/// Prints the rights that are about to be granted.
+fn show_rights(groups: &[String], steps: &StepPrinter) -> Result<(), Failure> {
+    steps.print_line(&format!(
+        "    These rights are requested, in namespace {SYSTEM_NAMESPACE} and in the whole cluster:"
     ));
     let mut role = rights::cluster_role(Access::Observe, groups, &Value::Null);
-    // Whose it is has to do with how it goes, not with what it gives.
+    // The owner reference matters for deletion only and grants nothing.
     if let Some(metadata) = role["metadata"].as_object_mut() {
         metadata.remove("ownerReferences");
     }
     for document in [rights::role(Access::Observe), role] {
-        steps.say("    ---");
-        output::yaml(&document)?.lines().for_each(|line| steps.say(&format!("    {line}")));
+        steps.print_line("    ---");
+        output::yaml(&document)?.lines().for_each(|line| steps.print_line(&format!("    {line}")));
     }
     Ok(())
 }
 
-/// What was made stays, and is found again by the next attempt.
-fn unfinished(failure: Failure, made: &[&str]) -> Failure {
+/// Adds to a failure which objects were created: they remain and are found by the next attempt.
+fn with_created_objects(failure: Failure, made: &[&str]) -> Failure {
     if made.is_empty() {
         return failure;
     }
-    let rest = format!("made so far, and kept: {}; run the same command again to go on", made.join(", "));
-    let next = match failure.next {
+    let rest =
+        format!("created so far and kept: {}; run the same command again to continue", made.join(", "));
+    let hint = match failure.hint {
         Some(next) => format!("{next}\n      {rest}"),
         None => rest,
     };
-    Failure { what: failure.what, next: Some(next) }
+    Failure { message: failure.message, hint: Some(hint) }
 }
 
 impl Join<'_> {
-    async fn all(&mut self, steps: &mut Steps) -> Result<(), Failure> {
+    async fn run_steps(&mut self, steps: &mut StepPrinter) -> Result<(), Failure> {
         let name = self.options.name.as_str();
         let version = steps.step("reaching the cluster", self.below.version()).await?;
         if let Some(note) = version::note(&version) {
             steps.note(&note);
         }
-        let found = steps.step("finding out which cluster it is", self.identify()).await?;
-        steps.step("looking for claims of others", self.check_claim(&found)).await?;
+        let found = steps.step("identifying the cluster", self.identify()).await?;
+        steps.step("checking for other claims", self.check_claim(&found)).await?;
 
-        let groups = self.below.groups(&self.options.groups).await?;
+        let groups = self.below.requested_groups(&self.options.groups).await?;
         if self.access == Access::Observe {
             show_rights(&groups, steps)?;
         }
         let namespace =
-            steps.step("making the namespace", self.below.namespace(&found.control_plane)).await?;
+            steps.step("creating the namespace", self.below.ensure_namespace(&found.control_plane)).await?;
         self.made.push("namespace atoll-system in the cluster");
-        steps.step("giving rights", self.below.rights(self.access, &groups, &namespace)).await?;
+        steps.step("granting rights", self.below.grant_rights(self.access, &groups, &namespace)).await?;
         self.made.push("ServiceAccount atoll-syncer with its roles");
-        let token = steps.step("asking for a token", self.below.token()).await?;
-        let kubeconfig = steps.step("trying the token", self.below.tried(name, &token, &found.id)).await?;
+        let token = steps.step("requesting a token", self.below.request_token()).await?;
+        let kubeconfig =
+            steps.step("verifying the token", self.below.verify_token(name, &token, &found.id)).await?;
 
-        steps.step("storing it", self.store(&found, &kubeconfig, &token)).await?;
+        steps.step("storing the credential", self.store(&found, &kubeconfig, &token)).await?;
         self.made.push("Secret in the control plane");
         let cluster = steps.step("registering the cluster", self.register(&found, &version)).await?;
         self.made.push("Cluster in the control plane");
@@ -146,29 +148,32 @@ impl Join<'_> {
                 address: self.fleet.session.client.origin.clone(),
                 name: name.to_string(),
             };
-            steps.step("claiming it", self.below.claim(&claim)).await?;
+            steps.step("claiming the cluster", self.below.write_claim(&claim)).await?;
         }
-        // Others run the syncer of a cluster that is not pushed to.
+        // Clusters that the control plane does not sync itself need an agent.
         if cluster["spec"]["mode"] != Mode::Push.name() {
-            let line = by_hand::prepare(self.options, &self.fleet, &kubeconfig, steps).await?;
-            steps.say(&format!(
-                "Cluster {name} has joined. Nobody syncs it until you run, from wherever you like:\n  {line}"
+            let line = agent::prepare(self.options, &self.fleet, &kubeconfig, steps).await?;
+            steps.print_line(&format!(
+                "Cluster {name} has joined. It is not synced until you run, on any machine:\n  {line}"
             ));
             return Ok(());
         }
-        // One that only gets a new credential was heard of before.
+        // A cluster that only got a new credential has already sent heartbeats.
         let is_heard = found.cluster.as_ref().is_some_and(|cluster| cluster["status"]["syncer"].is_object());
         if self.options.wait > 0 && !is_heard {
             let wait = Duration::from_secs(self.options.wait.into());
             steps.step("waiting for the first heartbeat", heartbeat::first(&self.fleet, name, wait)).await?;
         }
         let again = if found.cluster.is_some() { "has a new credential" } else { "has joined" };
-        steps.say(&format!("Cluster {name} {again}. See how it fares with: {} cluster list", invocation()));
+        steps.print_line(&format!(
+            "Cluster {name} {again}. See its state with: {} cluster list",
+            invocation()
+        ));
         Ok(())
     }
 
-    /// The cluster is known by the uid of one of its namespaces, whatever address it has.
-    async fn identify(&self) -> Result<(String, Found), Failure> {
+    /// Identifies the cluster by the uid of a namespace, independent of its address.
+    async fn identify(&self) -> Result<(String, JoinState), Failure> {
         let name = self.options.name.as_str();
         let id = self.below.identity().await?;
         let list = self.fleet.list().await?;
@@ -184,7 +189,7 @@ impl Join<'_> {
         }
         let pinned = cluster.as_ref().and_then(|cluster| cluster["status"]["id"].as_str());
         if pinned.is_some_and(|pinned| pinned != id) {
-            return Err(another(name, pinned.unwrap_or_default(), &id));
+            return Err(different_cluster(name, pinned.unwrap_or_default(), &id));
         }
         let same =
             clusters().find(|other| other["status"]["id"] == id.as_str() && object::name(other) != name);
@@ -193,37 +198,42 @@ impl Join<'_> {
             return Err(Failure::new(
                 format!("this cluster has already joined as {known}"),
                 format!(
-                    "renew its credential with the name {known}, or take it out first: {} cluster remove {known}",
+                    "renew its credential with the name {known}, or remove it first: {} cluster remove {known}",
                     invocation()
                 ),
             ));
         }
         if cluster.is_none() {
-            // Whether it can have the name is found out before anything is made.
+            // Check that the name is valid and allowed before anything is created.
             let wanted = json!({
                 "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": name },
             });
             self.fleet.api.create(&format!("{CLUSTERS}?dryRun=All"), &wanted).await?;
         }
-        let said = match &cluster {
-            Some(_) => format!("it is the cluster that has joined as {name}: {id}"),
-            None => format!("it is a cluster that is not known yet: {id}"),
+        let message = match &cluster {
+            Some(_) => format!("identified the cluster: {id}, which has joined as {name}"),
+            None => format!("identified the cluster: {id}, which has not joined yet"),
         };
-        Ok((said, Found { id, cluster, control_plane, workspace }))
+        Ok((message, JoinState { id, cluster, control_plane, workspace }))
     }
 
-    async fn check_claim(&self, found: &Found) -> Result<(String, ()), Failure> {
-        let config_map = self.below.api.find(&claim::path()).await.map_err(below::administrator)?;
-        let Some(config_map) = config_map else { return Ok(("nobody claims it".into(), ())) };
+    async fn check_claim(&self, found: &JoinState) -> Result<(String, ()), Failure> {
+        let config_map = self.below.api.find(&claim::path()).await.map_err(joining_cluster::admin_failure)?;
+        let Some(config_map) = config_map else { return Ok(("the cluster is unclaimed".into(), ())) };
         let claim = Claim::of(&config_map);
-        let verdict = claim.verdict(found.control_plane.as_deref(), found.workspace.as_deref());
-        match claim.refusal(&verdict, &self.below.kubectl) {
+        let state = claim.state(found.control_plane.as_deref(), found.workspace.as_deref());
+        match claim.conflict(&state, &self.below.kubectl) {
             Some(refusal) => Err(refusal),
-            None => Ok(("nobody else claims it".into(), ())),
+            None => Ok(("no other control plane claims the cluster".into(), ())),
         }
     }
 
-    async fn store(&self, found: &Found, kubeconfig: &str, token: &Token) -> Result<(String, ()), Failure> {
+    async fn store(
+        &self,
+        found: &JoinState,
+        kubeconfig: &str,
+        token: &ServiceAccountToken,
+    ) -> Result<(String, ()), Failure> {
         let name = self.options.name.as_str();
         let api = &self.fleet.api;
         let namespace =
@@ -231,7 +241,8 @@ impl Join<'_> {
         api.create_if_absent("/api/v1/namespaces", &namespace).await?;
         let (path, secret) =
             (credential::secret_path(name), credential::secret(name, kubeconfig, &token.expires));
-        let said = format!("stored it in Secret {SYSTEM_NAMESPACE}/{}", credential::secret_name(name));
+        let message =
+            format!("stored the credential in Secret {SYSTEM_NAMESPACE}/{}", credential::secret_name(name));
         match api.find(&path).await? {
             None => {
                 let collection = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets");
@@ -242,16 +253,16 @@ impl Join<'_> {
             {
                 let secret = credential::secret_name(name);
                 return Err(Failure::new(
-                    format!("there is a Secret {SYSTEM_NAMESPACE}/{secret} that is not of a cluster"),
-                    "join under another name, or delete the Secret if nobody needs it",
+                    format!("Secret {SYSTEM_NAMESPACE}/{secret} exists and is not a cluster's credential"),
+                    "join under another name, or delete the Secret if it is not needed",
                 ));
             }
             Some(_) => drop(api.merge(&path, &secret).await?),
         }
-        Ok((said, ()))
+        Ok((message, ()))
     }
 
-    async fn register(&self, found: &Found, version: &str) -> Result<(String, Value), Failure> {
+    async fn register(&self, found: &JoinState, version: &str) -> Result<(String, Value), Failure> {
         let name = self.options.name.as_str();
         let api = &self.fleet.api;
         let secret = json!({ "namespace": SYSTEM_NAMESPACE, "name": credential::secret_name(name) });
@@ -278,18 +289,18 @@ impl Join<'_> {
         api.merge(&format!("{}/status", fleet::path(name)), &status).await?;
         let how = match self.access {
             Access::Manage => "",
-            Access::Observe => ", to be looked at only",
+            Access::Observe => ", to be observed only",
         };
         Ok((format!("registered Cluster {name} in {}{how}", self.fleet.session.current), cluster))
     }
 }
 
-fn another(name: &str, pinned: &str, found: &str) -> Failure {
+fn different_cluster(name: &str, pinned: &str, found: &str) -> Failure {
     Failure::new(
         format!("{name} is another cluster: it joined as {pinned}, and this one is {found}"),
         format!(
             "use the kubeconfig of the cluster that has joined; or join this one under another name; or, if this one \
-             replaces it, take the old one out first: {} cluster remove {name} --lost",
+             replaces it, remove the old one first: {} cluster remove {name} --lost",
             invocation()
         ),
     )
@@ -300,26 +311,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_cannot_go_on_is_told_what_there_is() {
+    fn failures_list_the_created_objects() {
         let failure = Failure::new("it broke", "look");
-        assert_eq!(unfinished(failure.clone(), &[]), failure);
-        let told = unfinished(failure, &["a", "b"]);
+        assert_eq!(with_created_objects(failure.clone(), &[]), failure);
+        let failure = with_created_objects(failure, &["a", "b"]);
         assert_eq!(
-            told.next.as_deref(),
-            Some("look\n      made so far, and kept: a, b; run the same command again to go on")
+            failure.hint.as_deref(),
+            Some("look\n      created so far and kept: a, b; run the same command again to continue")
         );
-        let told = unfinished("it broke".to_string().into(), &["a"]);
+        let failure = with_created_objects("it broke".to_string().into(), &["a"]);
         assert_eq!(
             told.next.as_deref(),
-            Some("made so far, and kept: a; run the same command again to go on")
+            Some("created so far and kept: a; run the same command again to continue")
         );
     }
 
     #[test]
-    fn advice_names_the_flags_of_this_command() {
-        let failure = for_join(Failure::new("no", "try --kubeconfig or --context x"));
+    fn hints_name_the_flags_of_join() {
+        let failure = with_join_flags(Failure::new("no", "try --kubeconfig or --context x"));
         assert_eq!(
-            failure.next.as_deref(),
+            failure.hint.as_deref(),
             Some("try --control-plane-kubeconfig or --control-plane-context x")
         );
     }

@@ -1,6 +1,7 @@
-//! `atoll cluster remove`: nothing is placed there any more, then nothing says that there was a cluster.
+//! `atoll cluster remove`: removes the cluster from all placements, then deletes the Cluster and everything
+//! that belongs to it.
 
-pub mod below;
+pub mod cleanup;
 pub mod release;
 
 use std::path::PathBuf;
@@ -9,74 +10,82 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use self::below::{Leftover, Way};
-use super::ask;
+use self::cleanup::{ClusterAccess, Leftover};
+use super::confirmation;
 use super::credential::{self, CLUSTER};
 use super::fleet::{self, Fleet};
 use super::join;
-use super::placed::{self, Paths, Placed, Taken};
-use crate::advice::{Failure, invocation};
+use super::placed_objects::{self, PlacedObjects, RemovalResult, WorkspacePaths};
+use crate::advice::{Failure, invocation, pluralize};
 use crate::command::ClusterName;
-use crate::output::{complain, say};
+use crate::output::{errln, outln};
 
-/// What becomes of what was placed there.
+/// How to treat the objects that are placed on the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    TakeAway,
+pub enum RemovalMode {
+    DeleteWorkloads,
     Keep,
     Lost,
 }
 
 const PAUSE: Duration = Duration::from_millis(300);
-/// How long nothing may change before one is told what may be wrong.
-const STILL: Duration = Duration::from_secs(30);
-/// How often what follows others is looked at before it is taken away as well.
-const ROUNDS_FOR_FOLLOWERS: usize = 10;
+/// Time without progress after which a possible cause is printed.
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Rounds to wait for the removal of dependents before they are removed directly.
+const ROUNDS_FOR_DEPENDENTS: usize = 10;
 
-/// A file of an administrator of the cluster, and a context in it.
+/// A kubeconfig of the cluster's administrator, and a context in it.
 pub type Administrator = Option<(PathBuf, Option<String>)>;
 
-pub async fn run(cluster: &ClusterName, how: How, admin: Administrator, yes: bool) -> Result<(), Failure> {
+pub async fn run(
+    cluster: &ClusterName,
+    how: RemovalMode,
+    admin: Administrator,
+    yes: bool,
+) -> Result<(), Failure> {
     let fleet = Fleet::open(&cluster.connection)?;
     let name = cluster.name.as_str();
     let secret = fleet.api.find(&credential::secret_path(name)).await?;
     let secret = secret.filter(|secret| secret["metadata"]["labels"][CLUSTER] == name);
     let found = match fleet.find(name).await? {
         Some(found) => found,
-        // An earlier attempt did not come to its end.
+        // An earlier attempt was interrupted.
         None if secret.is_some() => {
-            say!("Cluster {name} is no longer registered; what is left of it is taken away.");
-            let way = Way { secret: secret.as_ref(), admin: &admin };
-            return finish(&fleet, name, &Value::Null, way, how).await;
+            outln!("Cluster {name} is no longer registered; removing its remaining objects.");
+            let access = ClusterAccess { secret: secret.as_ref(), admin: &admin };
+            return delete_leftovers(&fleet, name, &Value::Null, access, how).await;
         }
         None => fleet.get(name).await?,
     };
-    let way = Way { secret: secret.as_ref(), admin: &admin };
-    let placed = placed::read(&fleet, name).await?;
-    ask::confirm(&announcement(&found, &placed, how), &format!("Remove {name}?"), yes)?;
-    // Nothing new shall come while it is emptied.
+    let access = ClusterAccess { secret: secret.as_ref(), admin: &admin };
+    let placed = placed_objects::read(&fleet, name).await?;
+    confirmation::confirm(&announcement(&found, &placed, how), &format!("Remove {name}?"), yes)?;
+    // Cordon the cluster, so that no new objects are placed on it meanwhile.
     fleet.change(name, &json!({ "spec": { "unschedulable": true } })).await?;
-    let paths = Paths::read(&fleet.session, fleet.workspace_id().await?).await?;
-    // Nothing was ever written to one that is only observed, or nothing can be any more: nobody there lets go of anything.
+    let paths = WorkspacePaths::read(&fleet.session, fleet.workspace_id().await?).await?;
+    // Atoll never wrote to an observed cluster, so it reports no removals.
     let is_observed = found["spec"]["access"] == "observe";
     match how {
-        How::TakeAway if is_observed => forget(&fleet, name, &paths).await?,
-        How::TakeAway => empty(&fleet, name, &paths).await?,
-        How::Lost => forget(&fleet, name, &paths).await?,
-        How::Keep => {
-            let below = below::open(&found, way).await?;
-            let control_plane = release::stop(&fleet, name, &below).await?;
-            forget(&fleet, name, &paths).await?;
-            let count = release::strip(&below, &control_plane).await?;
-            say!("Let go of objects in the cluster: {count}.");
+        RemovalMode::DeleteWorkloads if is_observed => forget_workloads(&fleet, name, &paths).await?,
+        RemovalMode::DeleteWorkloads => delete_workloads(&fleet, name, &paths).await?,
+        RemovalMode::Lost => forget_workloads(&fleet, name, &paths).await?,
+        RemovalMode::Keep => {
+            let cleanup = cleanup::open(&found, access).await?;
+            let control_plane = release::stop_syncer(&fleet, name, &cleanup).await?;
+            forget_workloads(&fleet, name, &paths).await?;
+            let count = release::remove_marks(&cleanup, &control_plane).await?;
+            outln!(
+                "Released {} in the cluster.",
+                pluralize(u64::try_from(count).unwrap_or(u64::MAX), "object")
+            );
         }
     }
     fleet.api.delete(&fleet::path(name)).await?;
-    finish(&fleet, name, &found, way, how).await
+    delete_leftovers(&fleet, name, &found, access, how).await
 }
 
-/// What will happen.
-fn announcement(cluster: &Value, placed: &Placed, how: How) -> String {
+/// Describes what the command will do.
+fn announcement(cluster: &Value, placed: &PlacedObjects, how: RemovalMode) -> String {
     let name = atoll_meta::object::name(cluster);
     let is_observed = cluster["spec"]["access"] == "observe";
     let what = match placed.is_empty() {
@@ -84,23 +93,25 @@ fn announcement(cluster: &Value, placed: &Placed, how: How) -> String {
         false => format!("Placed on {name}: {}.", placed.counts()),
     };
     let then = match (how, placed.is_empty()) {
-        (How::TakeAway, false) if is_observed => {
+        (RemovalMode::DeleteWorkloads, false) if is_observed => {
             "The cluster is only observed, so nothing is deleted there; it leaves the fleet."
         }
-        (How::TakeAway, true) => "The cluster leaves the fleet, and what Atoll made there is deleted.",
-        (How::TakeAway, false) => {
+        (RemovalMode::DeleteWorkloads, true) => {
+            "The cluster leaves the fleet, and the objects that Atoll created there are deleted."
+        }
+        (RemovalMode::DeleteWorkloads, false) => {
             "All of that is deleted there, then the cluster leaves the fleet. What is placed on other clusters stays there."
         }
-        (How::Keep, _) => {
-            "All of that goes on running there and is no longer Atoll's; the cluster leaves the fleet."
+        (RemovalMode::Keep, _) => {
+            "All of that keeps running there and is no longer managed by Atoll; the cluster leaves the fleet."
         }
-        (How::Lost, _) => {
-            "The cluster is taken for lost: nothing is deleted there, nobody waits for it, and whatever still runs there is no \
-             longer known."
+        (RemovalMode::Lost, _) => {
+            "The cluster is treated as lost: nothing is deleted there, the command does not wait for it, and objects that still run there are no \
+             longer tracked."
         }
     };
     let definitions = placed.definitions();
-    if how != How::TakeAway || definitions.is_empty() {
+    if how != RemovalMode::DeleteWorkloads || definitions.is_empty() {
         return format!("{what}\n{then}");
     }
     let commands: Vec<String> = definitions
@@ -108,45 +119,52 @@ fn announcement(cluster: &Value, placed: &Placed, how: How) -> String {
         .map(|name| format!("  {}", atoll_fleet::definitions::delete_command(name)))
         .collect();
     format!(
-        "{what}\n{then}\nCustomResourceDefinitions stay there and are no longer Atoll's, for objects of their types may be those \
-         of others. To delete them with all of those objects, run with a kubeconfig of {name}:\n{}",
+        "{what}\n{then}\nCustomResourceDefinitions stay there and are no longer managed by Atoll, because other users may have objects of their \
+         types. To delete them with all of those objects, run with a kubeconfig of {name}:\n{}",
         commands.join("\n")
     )
 }
 
-/// Takes everything away and waits until the cluster has let go.
-async fn empty(fleet: &Fleet, name: &str, paths: &Paths) -> Result<(), Failure> {
-    let (mut last, mut rounds, mut since, mut told) = (usize::MAX, 0, Instant::now(), false);
+/// Removes the cluster from all placements and waits until its syncer has deleted the objects.
+async fn delete_workloads(fleet: &Fleet, name: &str, paths: &WorkspacePaths) -> Result<(), Failure> {
+    let (mut last, mut rounds, mut since, mut warned) = (usize::MAX, 0, Instant::now(), false);
     loop {
-        let placed = placed::read(fleet, name).await?;
+        let placed = placed_objects::read(fleet, name).await?;
         if placed.is_empty() {
             return Ok(());
         }
-        let only_followers = take(fleet, name, paths, &placed, rounds >= ROUNDS_FOR_FOLLOWERS).await?;
-        rounds = if only_followers { rounds + 1 } else { 0 };
+        let only_dependents =
+            remove_placements(fleet, name, paths, &placed, rounds >= ROUNDS_FOR_DEPENDENTS).await?;
+        rounds = if only_dependents { rounds + 1 } else { 0 };
         if placed.len() != last {
-            complain!("waiting until {name} has let go of {}", placed.counts());
-            (last, since, told) = (placed.len(), Instant::now(), false);
-        } else if since.elapsed() > STILL && !told {
-            told = true;
-            complain!("{}", standstill(name, &fleet.get(name).await?));
+            errln!("waiting until {name} has removed {}", placed.counts());
+            (last, since, warned) = (placed.len(), Instant::now(), false);
+        } else if since.elapsed() > STALL_TIMEOUT && !warned {
+            warned = true;
+            errln!("{}", stall_reason(name, &fleet.get(name).await?));
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Whether nothing is left to be taken away but what follows others.
-async fn take(fleet: &Fleet, name: &str, paths: &Paths, placed: &Placed, all: bool) -> Result<bool, Failure> {
-    let mut only_followers = !placed.there.is_empty();
-    for target in &placed.there {
-        let taken = placed::take_away(&fleet.session, paths, target, name, all).await?;
-        only_followers &= taken == Taken::Follows;
+/// Removes the cluster from the placements. Returns whether only dependents are left.
+async fn remove_placements(
+    fleet: &Fleet,
+    name: &str,
+    paths: &WorkspacePaths,
+    placed: &PlacedObjects,
+    all: bool,
+) -> Result<bool, Failure> {
+    let mut only_dependents = !placed.assigned.is_empty();
+    for target in &placed.assigned {
+        let taken = placed_objects::remove_placement(&fleet.session, paths, target, name, all).await?;
+        only_dependents &= taken == RemovalResult::Dependent;
     }
-    Ok(only_followers)
+    Ok(only_dependents)
 }
 
-/// Why nothing may be happening.
-fn standstill(name: &str, cluster: &Value) -> String {
+/// Explains why the removal makes no progress.
+fn stall_reason(name: &str, cluster: &Value) -> String {
     let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
     let mut wrong = conditions.filter(|condition| {
         matches!(condition["type"].as_str(), Some("Ready" | "Reachable")) && condition["status"] != "True"
@@ -156,69 +174,75 @@ fn standstill(name: &str, cluster: &Value) -> String {
             let text = |field: &str| condition[field].as_str().unwrap_or_default().to_string();
             format!("{name} is not {}: {} {}", text("type").to_lowercase(), text("reason"), text("message"))
         }
-        None => format!("{name} does not let go; does a finalizer there hold something up?"),
+        None => format!("{name} does not remove its objects; does a finalizer block a deletion there?"),
     };
     format!(
-        "{}\nIf it is gone for good, stop this and say so: {} cluster remove {name} --lost",
+        "{}\nIf it is lost permanently, interrupt this command and run: {} cluster remove {name} --lost",
         why.trim_end(),
         invocation()
     )
 }
 
-/// Takes everything away and says for the cluster that it has let go.
-async fn forget(fleet: &Fleet, name: &str, paths: &Paths) -> Result<(), Failure> {
+/// Removes the cluster from all placements and reports all objects as gone.
+async fn forget_workloads(fleet: &Fleet, name: &str, paths: &WorkspacePaths) -> Result<(), Failure> {
     const ROUNDS: usize = 100;
     for _ in 0..ROUNDS {
-        let placed = placed::read(fleet, name).await?;
+        let placed = placed_objects::read(fleet, name).await?;
         if placed.is_empty() {
             return Ok(());
         }
-        take(fleet, name, paths, &placed, true).await?;
-        let leaving = placed::read(fleet, name).await?.leaving;
-        placed::let_go(fleet, name, &leaving).await?;
+        remove_placements(fleet, name, paths, &placed, true).await?;
+        let leaving = placed_objects::read(fleet, name).await?.leaving;
+        placed_objects::report_gone(fleet, name, &leaving).await?;
     }
     Err(Failure::new(
-        format!("something is placed on {name} again and again"),
-        "does a label or a policy place it there? Change that first",
+        format!("objects keep being placed on {name}"),
+        "does a label or a policy place them there? Change that first",
     ))
 }
 
-/// What is left when nothing is placed there and the Cluster is gone.
-async fn finish(fleet: &Fleet, name: &str, cluster: &Value, way: Way<'_>, how: How) -> Result<(), Failure> {
-    if how != How::Lost {
-        match below::clean(cluster, way).await {
+/// Removes what remains once nothing is placed there and the Cluster is deleted.
+async fn delete_leftovers(
+    fleet: &Fleet,
+    name: &str,
+    cluster: &Value,
+    access: ClusterAccess<'_>,
+    how: RemovalMode,
+) -> Result<(), Failure> {
+    if how != RemovalMode::Lost {
+        match cleanup::clean(cluster, access).await {
             Ok(Leftover::Nothing) => {}
-            Ok(Leftover::Some(text)) => complain!("{text}"),
-            // The credential is kept until it is no longer needed.
+            Ok(Leftover::Some(text)) => errln!("{text}"),
+            // Keep the credential, because the next attempt needs it.
             Err(failure) => {
                 return Err(Failure::new(
-                    format!("what Atoll made in the cluster is still there: {failure}"),
+                    format!("objects that Atoll created in the cluster are still there: {failure}"),
                     format!(
-                        "run the same command again; if the cluster is gone for good, add --lost; or take it away yourself, then \
+                        "run the same command again; if the cluster is lost permanently, add --lost; or delete it yourself, then \
                          add --lost: {}",
-                        below::by_hand()
+                        cleanup::agent()
                     ),
                 ));
             }
         }
     }
     let api = &fleet.api;
-    let role = join::by_hand::role_name(name);
-    let [own_role, own_binding] = join::by_hand::renewal_paths(name);
+    let role = join::agent::role_name(name);
+    let [own_role, own_binding] = join::agent::renewal_paths(name);
     for path in [
         own_binding,
         own_role,
         format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{role}"),
         format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{role}"),
-        join::by_hand::account_path(name),
+        join::agent::account_path(name),
         fleet::heartbeat_path(name),
     ] {
         api.delete(&path).await?;
     }
-    if way.secret.is_some() {
+    if access.secret.is_some() {
         api.delete(&credential::secret_path(name)).await?;
     }
-    say!("Cluster {name} has left the fleet.");
+    outln!("Cluster {name} has left the fleet.");
     Ok(())
 }
 
@@ -228,16 +252,26 @@ mod tests {
     use atoll_fleet::view::{Resource, Target};
 
     #[test]
-    fn one_is_told_what_will_happen() {
+    fn announcements_describe_the_mode() {
         let resource =
             Resource { group: "apps".into(), resource: "deployments".into(), ..Resource::default() };
         let target = Target { resource, ..Target::default() };
-        let placed = Placed { there: vec![target.clone(), target], leaving: Vec::new() };
+        let placed = PlacedObjects { assigned: vec![target.clone(), target], leaving: Vec::new() };
         for (placed, how, what, then) in [
-            (&placed, How::TakeAway, "Placed on east: 2 deployments.apps.", "All of that is deleted there"),
-            (&placed, How::Keep, "Placed on east: 2 deployments.apps.", "goes on running there"),
-            (&placed, How::Lost, "Placed on east: 2 deployments.apps.", "taken for lost"),
-            (&Placed::default(), How::TakeAway, "Nothing is placed on east.", "leaves the fleet"),
+            (
+                &placed,
+                RemovalMode::DeleteWorkloads,
+                "Placed on east: 2 deployments.apps.",
+                "All of that is deleted there",
+            ),
+            (&placed, RemovalMode::Keep, "Placed on east: 2 deployments.apps.", "keeps running there"),
+            (&placed, RemovalMode::Lost, "Placed on east: 2 deployments.apps.", "treated as lost"),
+            (
+                &PlacedObjects::default(),
+                RemovalMode::DeleteWorkloads,
+                "Nothing is placed on east.",
+                "leaves the fleet",
+            ),
         ] {
             let text = announcement(&json!({ "metadata": { "name": "east" } }), placed, how);
             assert!(text.starts_with(what) && text.contains(then), "{text}");
@@ -245,14 +279,14 @@ mod tests {
     }
 
     #[test]
-    fn one_is_told_why_nothing_happens() {
+    fn standstills_name_the_failing_condition() {
         let cluster = json!({ "status": { "conditions": [
             { "type": "Schedulable", "status": "False", "reason": "Cordoned" },
             { "type": "Ready", "status": "False", "reason": "Unreachable", "message": "no answer" },
         ] } });
-        let text = standstill("east", &cluster);
+        let text = stall_reason("east", &cluster);
         assert!(text.starts_with("east is not ready: Unreachable no answer\n"), "{text}");
         assert!(text.ends_with("atoll cluster remove east --lost"), "{text}");
-        assert!(standstill("east", &json!({})).contains("finalizer"));
+        assert!(stall_reason("east", &json!({})).contains("finalizer"));
     }
 }

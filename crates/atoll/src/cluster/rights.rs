@@ -1,8 +1,8 @@
-//! What a syncer may do in a cluster: enough to keep there what is placed there, and nothing that would give it more.
+//! The syncer's rights in a cluster: enough to manage placed objects, and no way to gain more.
 //!
-//! Roles and bindings stay with the cluster, as do webhooks, certificates and whatever else decides who may do what.
-//! The ClusterRole and its binding belong to the namespace that Atoll keeps its own things in: whoever deletes the one
-//! deletes all, so that a syncer can leave no trace without being allowed to write roles.
+//! The syncer may not write roles, bindings, webhooks or certificates. The ClusterRole and its binding are
+//! owned by Atoll's own namespace: deleting the namespace deletes them all, so that a syncer can clean up
+//! without the right to write roles.
 
 use atoll_fleet::marks::{CLAIM, LEASE, SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
@@ -10,18 +10,19 @@ use serde_json::{Value, json};
 /// Name of the ServiceAccount, of its roles and of their bindings.
 pub const ACCOUNT: &str = "atoll-syncer";
 
-/// On the ClusterRole: groups of custom resources that an administrator has added.
+/// Annotation of the ClusterRole: API groups of custom resources that an administrator has added.
 pub const GROUPS: &str = "atoll.dev/groups";
 
-const READ: [&str; 3] = ["get", "list", "watch"];
-const WRITE: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
-/// For definitions, which are never deleted: all objects of their types would go with them, those of others included.
-const DEFINE: [&str; 6] = ["get", "list", "watch", "create", "update", "patch"];
+const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
+const WRITE_VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
+/// For CustomResourceDefinitions, which are never deleted: that would delete all of their objects, including
+/// those of other users.
+const DEFINITION_VERBS: [&str; 6] = ["get", "list", "watch", "create", "update", "patch"];
 
 const DEFINITIONS: (&str, &[&str]) = ("apiextensions.k8s.io", &["customresourcedefinitions"]);
 
-/// What can be placed, by group.
-const PLACED: [(&str, &[&str]); 11] = [
+/// Resources that can be placed, by group.
+const PLACEABLE: [(&str, &[&str]); 11] = [
     (
         "",
         &[
@@ -48,19 +49,20 @@ const PLACED: [(&str, &[&str]); 11] = [
     ("storage.k8s.io", &["storageclasses", "volumeattributesclasses"]),
 ];
 
-/// What is looked at on top of that, for the status of objects and of the cluster.
-const SEEN: [(&str, &[&str]); 7] = [
+/// Resources that are also read, for the status of objects and of the cluster.
+const READABLE: [(&str, &[&str]); 7] = [
     ("", &["endpoints", "events", "nodes", "persistentvolumes", "pods", "podtemplates"]),
     ("apps", &["controllerrevisions"]),
     ("discovery.k8s.io", &["endpointslices"]),
     ("events.k8s.io", &["events"]),
-    // A namespace is deleted only after it was seen that nobody else has anything in it.
+    // Read to verify that a namespace is empty before it is deleted.
     ("coordination.k8s.io", &["leases"]),
     ("rbac.authorization.k8s.io", &["rolebindings", "roles"]),
     ("storage.k8s.io", &["csistoragecapacities"]),
 ];
 
-/// What is looked at where nothing is placed: what runs there, but neither Secrets nor what ConfigMaps say.
+/// Resources that are read in an observed cluster: workloads, but neither Secrets nor the contents of
+/// ConfigMaps.
 const OBSERVED: [(&str, &[&str]); 11] = [
     (
         "",
@@ -91,7 +93,7 @@ const OBSERVED: [(&str, &[&str]); 11] = [
     ("storage.k8s.io", &["storageclasses"]),
 ];
 
-/// What a cluster has joined for.
+/// The access mode that a cluster has joined with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Manage,
@@ -99,7 +101,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// As objects say it.
+    /// The value in `spec.access`.
     pub fn name(self) -> &'static str {
         match self {
             Access::Manage => "manage",
@@ -118,23 +120,26 @@ fn rules(access: Access, groups: &[String]) -> Vec<Value> {
     };
     match access {
         Access::Manage => {
-            let custom = groups.iter().map(|group| rule(group, &["*"], &WRITE));
-            let verbs = |row: &(&str, &[&str])| if *row == DEFINITIONS { &DEFINE[..] } else { &WRITE[..] };
-            let mut rules: Vec<Value> = PLACED.iter().map(|row| rule(row.0, row.1, verbs(row))).collect();
-            rules.extend(table(&SEEN, &READ));
-            // To take our marks off those that controllers copied them to. What is in a revision cannot be changed.
+            let custom = groups.iter().map(|group| rule(group, &["*"], &WRITE_VERBS));
+            let verbs = |row: &(&str, &[&str])| {
+                if *row == DEFINITIONS { &DEFINITION_VERBS[..] } else { &WRITE_VERBS[..] }
+            };
+            let mut rules: Vec<Value> = PLACEABLE.iter().map(|row| rule(row.0, row.1, verbs(row))).collect();
+            rules.extend(table(&READABLE, &READ_VERBS));
+            // To remove marks that controllers have copied. The data of a revision is immutable.
             rules.push(rule("apps", &["controllerrevisions"], &["patch"]));
             rules.extend(custom);
             rules
         }
-        Access::Observe => table(&OBSERVED, &READ),
+        Access::Observe => table(&OBSERVED, &READ_VERBS),
     }
 }
 
-/// The resources whose objects can be placed, as kubectl names them.
-pub fn placed() -> Vec<String> {
-    let all =
-        PLACED.iter().flat_map(|(group, resources)| resources.iter().map(move |resource| (group, resource)));
+/// The resources that can be placed, as kubectl names them.
+pub fn placeable_resources() -> Vec<String> {
+    let all = PLACEABLE
+        .iter()
+        .flat_map(|(group, resources)| resources.iter().map(move |resource| (group, resource)));
     let placed =
         all.filter(|(_, resource)| **resource != "namespaces").map(|(group, resource)| match *group {
             "" => resource.to_string(),
@@ -143,12 +148,12 @@ pub fn placed() -> Vec<String> {
     placed.collect()
 }
 
-/// What counts in the whole cluster. `owner` is the namespace.
+/// The rights in the whole cluster. `owner` is Atoll's namespace.
 pub fn cluster_role(access: Access, groups: &[String], owner: &Value) -> Value {
     let mut role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": { "name": ACCOUNT, "ownerReferences": [owned_by(owner)] },
+        "metadata": { "name": ACCOUNT, "ownerReferences": [owner_reference(owner)] },
         "rules": rules(access, groups),
     });
     if !groups.is_empty() {
@@ -157,8 +162,8 @@ pub fn cluster_role(access: Access, groups: &[String], owner: &Value) -> Value {
     role
 }
 
-/// Lets a syncer list what others have defined in the cluster: a namespace is deleted only after it was seen to be empty.
-pub fn list(role: &mut Value, groups: &[String]) {
+/// Lets a syncer list custom resources, to verify that a namespace is empty before it is deleted.
+pub fn add_list_rules(role: &mut Value, groups: &[String]) {
     if let Some(rules) = role["rules"].as_array_mut() {
         rules.extend(groups.iter().map(|group| rule(group, &["*"], &["list"])));
     }
@@ -170,24 +175,25 @@ pub fn groups_of(role: &Value) -> Vec<String> {
     text.split(',').filter(|group| !group.is_empty()).map(str::to_string).collect()
 }
 
-/// What counts in the namespace that Atoll has there: the claim, a new token of one's own, and for those who sync a sign of life.
+/// The rights in Atoll's namespace: the claim, a new token for the syncer itself, and in managed clusters the
+/// syncer's lease.
 pub fn role(access: Access) -> Value {
     let claim = |verbs: &[&str]| json!({ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CLAIM], "verbs": verbs });
     let leases = |verbs: &[&str]| {
         let group = "coordination.k8s.io";
         json!({ "apiGroups": [group], "resources": ["leases"], "resourceNames": [LEASE], "verbs": verbs })
     };
-    // Who cannot ask for a token of its own has to join again when the first one expires.
+    // Without this right, the cluster would have to join again when the first token expires.
     let renewal = json!({
         "apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": [ACCOUNT],
         "verbs": ["create"],
     });
     let rules = match access {
-        Access::Observe => vec![claim(&READ), leases(&READ), renewal],
+        Access::Observe => vec![claim(&READ_VERBS), leases(&READ_VERBS), renewal],
         Access::Manage => vec![
-            claim(&WRITE),
-            leases(&WRITE),
-            // What does not exist yet has no name to be allowed by.
+            claim(&WRITE_VERBS),
+            leases(&WRITE_VERBS),
+            // Rules with resource names cannot allow the creation of an object.
             json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] }),
             renewal,
         ],
@@ -200,13 +206,13 @@ pub fn role(access: Access) -> Value {
     })
 }
 
-/// Gives the account a role: a ClusterRole if `owner` is there, else the Role of the namespace.
+/// Binds the account to the ClusterRole if `owner` is given, otherwise to the Role of the namespace.
 pub fn binding(owner: Option<&Value>) -> Value {
-    let (kind, of, metadata) = match owner {
+    let (kind, role_kind, metadata) = match owner {
         Some(owner) => (
             "ClusterRoleBinding",
             "ClusterRole",
-            json!({ "name": ACCOUNT, "ownerReferences": [owned_by(owner)] }),
+            json!({ "name": ACCOUNT, "ownerReferences": [owner_reference(owner)] }),
         ),
         None => ("RoleBinding", "Role", json!({ "name": ACCOUNT, "namespace": SYSTEM_NAMESPACE })),
     };
@@ -214,12 +220,12 @@ pub fn binding(owner: Option<&Value>) -> Value {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": kind,
         "metadata": metadata,
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": of, "name": ACCOUNT },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": role_kind, "name": ACCOUNT },
         "subjects": [{ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": SYSTEM_NAMESPACE }],
     })
 }
 
-fn owned_by(namespace: &Value) -> Value {
+fn owner_reference(namespace: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "name": SYSTEM_NAMESPACE,
         "uid": namespace["metadata"]["uid"],
@@ -242,39 +248,39 @@ mod tests {
     }
 
     #[test]
-    fn nothing_gives_more_than_it_says() {
+    fn rules_have_no_wildcards_or_role_writes() {
         for rule in all(Access::Manage).iter().chain(&all(Access::Observe)) {
-            for verb in words(rule, "verbs") {
-                assert!(WRITE.contains(&verb), "{rule}");
+            for verb in strings(rule, "verbs") {
+                assert!(WRITE_VERBS.contains(&verb), "{rule}");
             }
-            for group in words(rule, "apiGroups") {
-                let is_only_read = words(rule, "verbs") == READ;
+            for group in strings(rule, "apiGroups") {
+                let is_only_read = strings(rule, "verbs") == READ_VERBS;
                 assert!(group != "*" && (group != "rbac.authorization.k8s.io" || is_only_read), "{rule}");
-                assert!(group == "example.com" || !words(rule, "resources").contains(&"*"), "{rule}");
+                assert!(group == "example.com" || !strings(rule, "resources").contains(&"*"), "{rule}");
             }
         }
     }
 
     #[test]
-    fn whoever_observes_only_reads_and_no_secrets() {
+    fn observers_only_read_and_no_secrets() {
         for rule in all(Access::Observe) {
-            // But for its own token.
-            if words(&rule, "resources") == ["serviceaccounts/token"] {
+            // Except its own token.
+            if strings(&rule, "resources") == ["serviceaccounts/token"] {
                 assert_eq!(
-                    (words(&rule, "resourceNames"), words(&rule, "verbs")),
+                    (strings(&rule, "resourceNames"), strings(&rule, "verbs")),
                     (vec![ACCOUNT], vec!["create"])
                 );
                 continue;
             }
-            assert_eq!(words(&rule, "verbs"), READ, "{rule}");
-            assert!(!words(&rule, "resources").contains(&"secrets"), "{rule}");
-            let config_maps = words(&rule, "resources").contains(&"configmaps");
-            assert!(!config_maps || words(&rule, "resourceNames") == [CLAIM], "{rule}");
+            assert_eq!(strings(&rule, "verbs"), READ_VERBS, "{rule}");
+            assert!(!strings(&rule, "resources").contains(&"secrets"), "{rule}");
+            let config_maps = strings(&rule, "resources").contains(&"configmaps");
+            assert!(!config_maps || strings(&rule, "resourceNames") == [CLAIM], "{rule}");
         }
     }
 
     #[test]
-    fn groups_are_remembered() {
+    fn added_groups_are_kept_in_an_annotation() {
         let groups = ["a.com".to_string(), "b.com".to_string()];
         let owner = json!({ "metadata": { "uid": "u" } });
         let role = cluster_role(Access::Manage, &groups, &owner);

@@ -6,84 +6,85 @@ use atoll_meta::names;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{Connection, LogOptions};
-use crate::output::Shown;
+use crate::output::OutputOptions;
 use crate::place::shares::{self, Shares};
 
 #[derive(Subcommand)]
 pub enum ClusterCommand {
     /// Join a cluster to the current workspace, or renew its credential
-    #[command(after_help = JOINING)]
+    #[command(after_help = JOIN_HELP)]
     Join(Box<JoinOptions>),
     /// List the clusters of the current workspace
     #[command(visible_alias = "ls")]
     List {
         #[command(flatten)]
-        shown: Shown,
+        shown: OutputOptions,
         #[command(flatten)]
         connection: Connection,
     },
-    /// Show all that is known of a cluster
+    /// Show everything that is known about a cluster
     Describe {
         #[command(flatten)]
         cluster: ClusterName,
     },
-    /// Place nothing new on a cluster; what is there stays
+    /// Place no new objects on a cluster; existing ones stay
     Cordon {
         #[command(flatten)]
         cluster: ClusterName,
     },
-    /// Place things on a cluster again
+    /// Place objects on a cluster again
     Uncordon {
         #[command(flatten)]
         cluster: ClusterName,
     },
-    /// Say that nothing runs on a cluster any more, so that what must run only once can move
+    /// Declare that nothing runs on a cluster any more, so that workloads that must run only once can move
     Fence {
         #[command(flatten)]
         cluster: ClusterName,
-        /// Say that it may run things again
+        /// Lift the fence
         #[arg(long)]
         lift: bool,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
     },
-    /// Take a cluster out of the fleet
-    #[command(after_help = REMOVING)]
+    /// Remove a cluster from the fleet
+    #[command(after_help = REMOVE_HELP)]
     Remove {
         #[command(flatten)]
         cluster: ClusterName,
-        /// Leave running what was placed there, without a trace of Atoll
+        /// Leave placed workloads running in the cluster, without Atoll's marks
         #[arg(long, conflicts_with = "lost")]
         keep_workloads: bool,
-        /// The cluster is gone for good: do not wait for it
+        /// The cluster is lost permanently: do not wait for it
         #[arg(long)]
         lost: bool,
-        /// Kubeconfig of an administrator of the cluster, where Atoll's own credential no longer works or only reads
+        /// Kubeconfig of an administrator of the cluster, if Atoll's own credential no longer works or may
+        /// only read
         #[arg(long, value_name = "FILE", conflicts_with = "lost")]
         cluster_kubeconfig: Option<PathBuf>,
-        /// Context in it to use instead of the current one
+        /// Context to use instead of the current one of that kubeconfig
         #[arg(long, value_name = "NAME", requires = "cluster_kubeconfig")]
         cluster_context: Option<String>,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
     },
 }
 
-const JOINING: &str = "\
---kubeconfig is that of an administrator of the cluster. It is used by this command only and not kept: the cluster gets an \
-account for the syncer, and that account's token is what is stored. The control plane is the one of $KUBECONFIG or \
+const JOIN_HELP: &str = "\
+--kubeconfig names a kubeconfig of an administrator of the cluster. Only this command uses it, and it is not stored: the command creates an \
+account for the syncer in the cluster and stores the token of that account. The control plane is that of $KUBECONFIG or \
 ~/.kube/config, or of --control-plane-kubeconfig.
 
-Running it again with the same name makes a new token; after a failure it goes on where it stopped. Whoever syncs renews the \
+Running it again with the same name creates a new token; after a failure it continues where it stopped. The syncer renews the \
 token before it expires.";
 
-const REMOVING: &str = "\
-Without --keep-workloads and --lost, what was placed there is deleted there, and the command waits until it is gone. What is \
-placed on other clusters stays on those.";
+const REMOVE_HELP: &str = "\
+Without --keep-workloads and --lost, the placed objects are deleted in the cluster, and the command waits until they are gone. Shares on \
+other clusters stay.";
 
-/// One that has joined.
+/// The name of a cluster that has joined.
 #[derive(Args)]
 pub struct ClusterName {
     /// Name of the cluster
@@ -94,27 +95,28 @@ pub struct ClusterName {
 
 #[derive(Args, Default)]
 pub struct JoinOptions {
-    /// What the cluster shall be called
+    /// Name for the cluster
     #[arg(value_parser = cluster_name)]
     pub name: String,
 
-    /// Kubeconfig of the cluster that joins
+    /// Kubeconfig of the joining cluster
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: PathBuf,
 
-    /// Context in it to use instead of the current one
+    /// Context to use instead of the current one of that kubeconfig
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 
-    /// Who syncs: the control plane (push), or whoever runs `atoll syncer` by hand (none); push if it is new
+    /// Where the syncer runs: in the control plane (push), or started by hand with `atoll syncer` (none);
+    /// default for a new cluster: push
     #[arg(long)]
     pub mode: Option<Mode>,
 
-    /// Only look at what runs there: ask for read rights, and show them before they are given
+    /// Only observe the cluster: request read rights only, and show them before they are granted
     #[arg(long)]
     pub observe: bool,
 
-    /// API groups of custom resources that may be placed there, besides what Kubernetes has itself
+    /// API groups of custom resources that may be placed there, in addition to Kubernetes' own
     #[arg(long, value_delimiter = ',', value_name = "GROUPS", value_parser = custom_group, conflicts_with = "observe")]
     pub groups: Vec<String>,
 
@@ -122,7 +124,7 @@ pub struct JoinOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=3600))]
     pub wait: u32,
 
-    /// With --mode none: directory to write the kubeconfigs for `atoll syncer` to
+    /// With --mode none: directory for the kubeconfigs of `atoll syncer`
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub write_to: PathBuf,
 
@@ -130,7 +132,7 @@ pub struct JoinOptions {
     #[arg(long, value_name = "FILE")]
     pub control_plane_kubeconfig: Option<PathBuf>,
 
-    /// Context in it to use instead of the current one
+    /// Context to use instead of the current one of that kubeconfig
     #[arg(long, value_name = "NAME")]
     pub control_plane_context: Option<String>,
 }
@@ -142,7 +144,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// As objects say it.
+    /// The value in `spec.mode`.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Push => "push",
@@ -151,15 +153,16 @@ impl Mode {
     }
 }
 
-/// How clusters that have joined are looked after.
+/// Settings of the control plane for its clusters.
 #[derive(Args)]
 pub struct FleetSettings {
-    /// Seconds after which a cluster is not ready whose API, syncer or credentials have failed
+    /// Seconds after a failure of its API, syncer or credential until a cluster is not ready
     #[arg(long, env = "ATOLL_CLUSTER_GRACE_PERIOD", default_value_t = 40, value_name = "SECONDS",
         value_parser = clap::value_parser!(u32).range(4..=86_400))]
     pub cluster_grace_period: u32,
 
-    /// Seconds between heartbeats of clusters, at most half of --cluster-grace-period; a quarter of it if it is not given
+    /// Seconds between heartbeats of clusters, at most half of --cluster-grace-period; default: a quarter of
+    /// it
     #[arg(long, env = "ATOLL_CLUSTER_HEARTBEAT_INTERVAL", value_name = "SECONDS",
         value_parser = clap::value_parser!(u32).range(1..=43_200))]
     pub cluster_heartbeat_interval: Option<u32>,
@@ -167,10 +170,10 @@ pub struct FleetSettings {
 
 #[derive(Args)]
 pub struct SyncerOptions {
-    /// Name of the cluster, as it joined
+    /// Name of the cluster in the control plane
     pub name: String,
 
-    /// Kubeconfig of the workspace that the cluster joined
+    /// Kubeconfig of the workspace in which the cluster is registered
     #[arg(long, value_name = "FILE")]
     pub from_kubeconfig: PathBuf,
 
@@ -178,7 +181,7 @@ pub struct SyncerOptions {
     #[arg(long, value_name = "FILE")]
     pub to_kubeconfig: PathBuf,
 
-    /// Seconds between heartbeats; the control plane may ask for more frequent ones
+    /// Seconds between heartbeats; the control plane may request a shorter interval
     #[arg(long, env = "ATOLL_HEARTBEAT_INTERVAL", default_value_t = 10, value_name = "SECONDS",
         value_parser = clap::value_parser!(u32).range(1..=43_200))]
     pub heartbeat_interval: u32,
@@ -189,24 +192,25 @@ pub struct SyncerOptions {
 
 #[derive(Args)]
 pub struct PlaceOptions {
-    /// What to place, as RESOURCE/NAME: deployments/web, deploy/web, deployments.apps/web; with -l or --all as RESOURCE
+    /// Objects to place, as RESOURCE/NAME: deployments/web, deploy/web, deployments.apps/web; with -l or
+    /// --all as RESOURCE
     #[arg(required_unless_present = "filename", value_name = "RESOURCE/NAME")]
     pub objects: Vec<String>,
 
-    /// Clusters: a,b for the whole of it on each, a=3,b=2 for so many replicas each, none to take it away everywhere;
-    /// without it the placement is printed
+    /// Clusters: a,b to place the whole object on each, a=3,b=2 to divide its replicas, none to remove it
+    /// from all clusters; without --on the placement is printed
     #[arg(long, value_name = "CLUSTERS", value_parser = shares::parse)]
     pub on: Option<Shares>,
 
-    /// Place a StatefulSet, Job or CronJob on several clusters although each of them then runs all of it
+    /// Place a StatefulSet, Job or CronJob on several clusters, although each of them then runs all of it
     #[arg(long)]
     pub duplicate: bool,
 
-    /// Namespace of the object, if it is not the context's
+    /// Namespace of the objects, if it is not the context's
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
 
-    /// All objects of the named resources that these labels select
+    /// All objects of the named resources that match this label selector
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "all")]
     pub selector: Option<String>,
 
@@ -214,15 +218,15 @@ pub struct PlaceOptions {
     #[arg(long)]
     pub all: bool,
 
-    /// The objects in a file of YAML or JSON; - is standard input
+    /// The objects in a YAML or JSON file; - is standard input
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with_all = ["selector", "all"])]
     pub filename: Vec<PathBuf>,
 
-    /// Say what would be done, and do nothing
+    /// Show what would be done, and change nothing
     #[arg(long, requires = "on")]
     pub dry_run: bool,
 
-    /// Place it also on clusters that are cordoned or not ready
+    /// Also place objects on clusters that are cordoned or not ready
     #[arg(long, requires = "on")]
     pub force: bool,
 
@@ -230,20 +234,25 @@ pub struct PlaceOptions {
     pub connection: Connection,
 }
 
-/// Names of clusters stand in labels and names of Secrets; one of them means nowhere.
+/// Validates the name of a cluster, which becomes part of labels and names of Secrets. `none` is reserved by
+/// `--on`.
 fn cluster_name(text: &str) -> Result<String, String> {
     match names::dns1123_label(text).into_iter().next() {
         Some(problem) => Err(problem),
-        None if text == shares::NOWHERE => Err(format!("`--on {text}` means nowhere; choose another name")),
-        None if text.len() > LONGEST => Err(format!("it must have at most {LONGEST} characters")),
+        None if text == shares::NONE => {
+            Err(format!("`--on {text}` removes an object from all clusters; choose another name"))
+        }
+        None if text.len() > MAX_NAME_LENGTH => {
+            Err(format!("it must have at most {MAX_NAME_LENGTH} characters"))
+        }
         None => Ok(text.to_string()),
     }
 }
 
-/// What is made for a cluster has its name and a word before it.
-const LONGEST: usize = 50;
+/// Maximum length, because objects of a cluster are named after it with a prefix.
+const MAX_NAME_LENGTH: usize = 50;
 
-/// Who may write roles may do everything.
+/// Refuses API groups that would let a syncer gain all rights.
 fn custom_group(text: &str) -> Result<String, String> {
     const POWERFUL: [&str; 5] = [
         "rbac.authorization.k8s.io",
@@ -253,7 +262,9 @@ fn custom_group(text: &str) -> Result<String, String> {
         "authentication.k8s.io",
     ];
     if POWERFUL.contains(&text) {
-        return Err("whoever writes these can do everything there, so syncers do not".into());
+        return Err(
+            "the right to write these resources would give the syncer all rights in the cluster".into()
+        );
     }
     match names::dns1123_subdomain(text).into_iter().next() {
         Some(problem) => Err(problem),
@@ -266,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_groups_that_would_do_harm_are_refused() {
+    fn invalid_names_and_powerful_groups_are_refused() {
         for (name, is_fine) in
             [("east", true), ("a-1", true), ("none", false), ("East", false), ("a.b", false), ("", false)]
         {

@@ -6,28 +6,28 @@ use super::Connection;
 
 #[derive(Subcommand)]
 pub enum DialectCommand {
-    /// Serve another system's API in a workspace and all below it
-    #[command(after_help = KCP)]
+    /// Serve another system's API in a workspace and all workspaces below it
+    #[command(after_help = KCP_HELP)]
     Enable(DialectOptions),
-    /// List the dialects that there are, and where they come from in a workspace
+    /// List the dialects, and whether they are enabled in a workspace
     #[command(visible_alias = "ls")]
     List {
-        /// Look at this workspace instead of the current one
+        /// Workspace to show instead of the current one
         #[arg(long, value_name = "PATH")]
         workspace: Option<String>,
         #[command(flatten)]
         connection: Connection,
     },
-    /// Serve it no longer; refused while there are objects of its kinds
+    /// Stop serving it; refused while there are objects of its kinds
     Disable(DialectOptions),
 }
 
 #[derive(Args)]
 pub struct DialectOptions {
-    /// Which one
+    /// The dialect
     pub dialect: Dialect,
 
-    /// In this workspace instead of the current one: an absolute path such as root:org:team, or one from here
+    /// Workspace to use instead of the current one: an absolute path such as root:org:team, or a relative one
     #[arg(long, value_name = "PATH")]
     pub workspace: Option<String>,
 
@@ -41,14 +41,14 @@ pub enum Dialect {
     Kcp,
 }
 
-const KCP: &str = "\
-With kcp, \"kubectl apply\" takes Clusters and WorkloadClusters of workload.kcp.dev/v1alpha1. Such a cluster joins by itself, as with
-\"atoll cluster join\": its kubeconfig is put into a Secret on the way in, is used once to make an account that may do what syncing
-needs, and is then thrown away; spec.kubeconfig reads as empty. An object with the label workloads.kcp.dev/cluster: NAME is placed on
-that cluster, unless somebody else has placed it: what was placed by hand, by a policy or by a reference stays.";
+const KCP_HELP: &str = "\
+With kcp, \"kubectl apply\" accepts Clusters and WorkloadClusters of workload.kcp.dev/v1alpha1. Such a cluster joins automatically, as with
+\"atoll cluster join\": its kubeconfig is moved to a Secret before it is stored, is used once to create the syncer's
+account, and is then deleted; spec.kubeconfig reads as empty. An object with the label workloads.kcp.dev/cluster: NAME is placed on
+that cluster, unless it was placed by hand, by a policy or by a reference.";
 
 impl Dialect {
-    /// As objects say it.
+    /// The key in the ConfigMap of dialects.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Kcp => "kcp",

@@ -1,10 +1,10 @@
-//! Files that say how to start, instead of flags.
+//! Config files with flags of `atoll start`.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Names and values of flags, in the order of their names.
+/// Parses a config file. Returns names and values of flags, sorted by name.
 pub fn parse(text: &str) -> Result<Vec<(String, String)>, String> {
     let settings: BTreeMap<String, Value> =
         serde_saphyr::from_str(text).map_err(|error| error.to_string())?;

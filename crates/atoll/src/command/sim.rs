@@ -9,11 +9,11 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{Connection, LogOptions};
-use crate::output::Shown;
+use crate::output::OutputOptions;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct SimLine {
+pub struct SimArgs {
     #[command(subcommand)]
     pub command: Option<SimCommand>,
 
@@ -21,21 +21,21 @@ pub struct SimLine {
     pub options: SimOptions,
 }
 
-/// A whole cluster.
+/// Options of a simulated cluster.
 #[derive(Args)]
 pub struct SimOptions {
-    /// Name of the cluster, of its context in the kubeconfig, and what names of nodes begin with
+    /// Name of the cluster and of its context in the kubeconfig, and prefix of node names
     #[arg(long, default_value = "sim", value_parser = name, value_name = "NAME")]
     pub name: String,
 
     #[command(flatten)]
     pub nodes: NodeOptions,
 
-    /// Address and port to listen on; port 0 picks a free one
+    /// Address and port to listen on; port 0 picks a free port
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
     pub listen: SocketAddr,
 
-    /// Directory to keep everything in; without one everything is gone when it stops
+    /// Data directory; without one all data is lost when the process stops
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 
@@ -43,27 +43,28 @@ pub struct SimOptions {
     #[arg(long, value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
 
-    /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false are all and none
+    /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false mean all and none
     #[arg(long, default_value = "*", value_name = "NAMES")]
     pub controllers: Choice,
 
-    /// How long a node may be silent before it is given up
+    /// Time without heartbeats after which a node is not ready
     #[arg(long, default_value = "50s", value_parser = duration, value_name = "DURATION")]
     pub node_monitor_grace_period: Duration,
 
-    /// How often autoscalers look at their metrics
+    /// Interval at which HorizontalPodAutoscalers read metrics
     #[arg(long, default_value = "15s", value_parser = duration, value_name = "DURATION")]
     pub horizontal_pod_autoscaler_sync_period: Duration,
 
-    /// Say what nodes and Pods use, as a metrics server does; false where there shall be none
+    /// Serve the resource metrics API for nodes and Pods
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOLEAN")]
     pub metrics_api: bool,
 
-    /// Make volumes for claims, by the class standard and others of the provisioner sim.atoll.dev; false where nobody shall
+    /// Provision volumes for claims of the class standard and of other classes with the provisioner
+    /// sim.atoll.dev
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOLEAN")]
     pub storage: bool,
 
-    /// Assign Pods to nodes here; false where another scheduler does it
+    /// Run a scheduler; false if another one is used
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOLEAN")]
     pub scheduler: bool,
 
@@ -73,11 +74,11 @@ pub struct SimOptions {
 
 #[derive(Args)]
 pub struct NodeOptions {
-    /// How many nodes there are
+    /// Number of nodes
     #[arg(long, default_value_t = 3, value_name = "COUNT", value_parser = count)]
     pub nodes: usize,
 
-    /// Processors of each node
+    /// CPU of each node
     #[arg(long, default_value = "8", value_parser = quantity, value_name = "QUANTITY")]
     pub node_cpu: String,
 
@@ -85,25 +86,25 @@ pub struct NodeOptions {
     #[arg(long, default_value = "32Gi", value_parser = quantity, value_name = "QUANTITY")]
     pub node_memory: String,
 
-    /// Pods that each node runs at most
+    /// Maximum number of Pods per node
     #[arg(long, default_value_t = 110, value_name = "COUNT")]
     pub node_pods: u32,
 
-    /// Region that nodes are labelled with
+    /// Region label of the nodes
     #[arg(long, default_value = "", value_name = "NAME")]
     pub region: String,
 
-    /// Zones that nodes are labelled with, in turn
+    /// Zone labels of the nodes, assigned in turn
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub zones: Vec<String>,
 
-    /// How long Pods take to start
+    /// Time that Pods take to start
     #[arg(long, default_value = "100ms", value_parser = duration, value_name = "DURATION")]
     pub pod_start_delay: Duration,
 }
 
 impl NodeOptions {
-    /// The same for the simulation; names of nodes begin with `name`.
+    /// The settings for the simulation; names of nodes begin with `name`.
     pub fn settings(&self, name: &str) -> atoll_sim::Settings {
         atoll_sim::Settings {
             name: name.into(),
@@ -123,22 +124,24 @@ impl NodeOptions {
 pub enum SimCommand {
     /// Add simulated nodes to any cluster or workspace
     ///
-    /// What goes wrong with them is said with atoll sim fault at the same cluster: slow, lossy, partition --nodes, crash-loop, full-node,
-    /// dead-node, dead-cluster (all these nodes stop) and clock-skew. The server is another's: it cannot be cut off from its clients
-    /// (partition --clients), nor miss an API (missing-api).
+    /// Faults are injected with atoll sim fault at the same cluster: slow, lossy, partition --nodes,
+    /// crash-loop, full-node, dead-node, dead-cluster (all these nodes stop) and clock-skew. The API server
+    /// is not simulated: it cannot be cut off from its clients (partition --clients), and APIs cannot be
+    /// removed from it (missing-api).
     Nodes {
         #[command(flatten)]
         nodes: NodeOptions,
 
-        /// What names of nodes begin with
+        /// Prefix of node names
         #[arg(long, default_value = "", value_parser = optional_name, value_name = "NAME")]
         name: String,
 
-        /// Also assign Pods to nodes
+        /// Also run a scheduler
         #[arg(long)]
         scheduler: bool,
 
-        /// Authority that has signed what the server shows to kubelets; without it, the one that the kubeconfig names
+        /// CA that signs the client certificate that the server presents to kubelets; default: the CA of the
+        /// kubeconfig
         #[arg(long, value_name = "FILE")]
         kubelet_client_ca: Option<PathBuf>,
 
@@ -148,31 +151,31 @@ pub enum SimCommand {
         #[command(flatten)]
         connection: Connection,
     },
-    /// Let something go wrong with a simulated cluster that runs, or with simulated nodes, or end it
+    /// Add, list and remove faults of a running simulated cluster or of simulated nodes
     #[command(subcommand)]
     Fault(FaultCommand),
 }
 
 #[derive(Subcommand)]
 pub enum FaultCommand {
-    /// Let something go wrong
+    /// Add a fault
     #[command(subcommand)]
     Add(FaultKind),
-    /// Show what goes wrong
+    /// List the active faults
     List {
         #[command(flatten)]
-        shown: Shown,
+        shown: OutputOptions,
         #[command(flatten)]
         connection: Connection,
     },
-    /// End one of the things that go wrong
+    /// Remove a fault
     Remove {
-        /// As `atoll sim fault list` shows it
+        /// Id of the fault, as listed by `atoll sim fault list`
         id: u64,
         #[command(flatten)]
         connection: Connection,
     },
-    /// End everything that goes wrong
+    /// Remove all faults
     Clear {
         #[command(flatten)]
         connection: Connection,
@@ -181,73 +184,73 @@ pub enum FaultCommand {
 
 #[derive(Subcommand)]
 pub enum FaultKind {
-    /// Answers and events of watches are late; where only nodes are simulated, those that nodes get
+    /// Delay responses and watch events; if only nodes are simulated, those for the nodes
     Slow {
-        /// By how much, as in 200ms
+        /// Delay, as in 200ms
         #[arg(long, value_name = "DURATION")]
         latency: String,
-        /// How much later still they may be, by chance
+        /// Maximum additional random delay
         #[arg(long, value_name = "DURATION")]
         jitter: Option<String>,
         #[command(flatten)]
         connection: Connection,
     },
-    /// Connections break; where only nodes are simulated, those of nodes
+    /// Break connections; if only nodes are simulated, those of the nodes
     Lossy {
-        /// Which part of connections, answers and events, from 0 to 1
+        /// Fraction of connections, responses and events that are lost, from 0 to 1
         #[arg(long, value_name = "RATE")]
         rate: f64,
         #[command(flatten)]
         connection: Connection,
     },
-    /// Nothing gets through, and nobody is told
+    /// Drop all traffic silently
     Partition {
         /// Between these nodes and the cluster
         #[arg(long, value_delimiter = ',', value_name = "NAMES", conflicts_with = "clients")]
         nodes: Vec<String>,
-        /// Between the cluster and those outside; this is what happens unless nodes are named. Not where only nodes are simulated: their
-        /// server is another's
+        /// Between the cluster and its clients; the default if no nodes are named. Not available if only
+        /// nodes are simulated
         #[arg(long)]
         clients: bool,
         #[command(flatten)]
         connection: Connection,
     },
-    /// Containers end as soon as they have begun
+    /// Let containers exit as soon as they have started
     CrashLoop {
-        /// Of which images; * stands for anything
+        /// Images of the containers; * matches any text
         #[arg(long, value_name = "PATTERN")]
         image: String,
         #[command(flatten)]
         connection: Connection,
     },
-    /// A node has no room left
+    /// Let a node run out of resources
     FullNode {
         node: String,
         #[command(flatten)]
         connection: Connection,
     },
-    /// A node stops
+    /// Stop a node
     DeadNode {
         node: String,
         #[command(flatten)]
         connection: Connection,
     },
-    /// The cluster stops; where only nodes are simulated, all of these
+    /// Stop the cluster; if only nodes are simulated, all of these
     DeadCluster {
         #[command(flatten)]
         connection: Connection,
     },
-    /// A version of an API is not served. Not where only nodes are simulated: their server is another's
+    /// Stop serving a version of an API. Not available if only nodes are simulated
     MissingApi {
-        /// As in batch/v1
+        /// Group and version, as in batch/v1
         #[arg(value_name = "GROUP/VERSION")]
         api: String,
         #[command(flatten)]
         connection: Connection,
     },
-    /// The cluster's clock is wrong; where only nodes are simulated, theirs
+    /// Change the clock of the cluster; if only nodes are simulated, the clock of the nodes
     ClockSkew {
-        /// By how much, as in +5m or -90s
+        /// Offset, as in +5m or -90s
         #[arg(value_name = "DURATION", allow_hyphen_values = true)]
         skew: String,
         #[command(flatten)]
@@ -256,7 +259,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// As the server is told, and which server that is.
+    /// The request body for the server, and the connection to it.
     pub fn parts(self) -> (Value, Connection) {
         match self {
             FaultKind::Slow { latency, jitter, connection } => {
@@ -293,7 +296,7 @@ impl FaultKind {
     }
 }
 
-/// How many nodes a process can simulate.
+/// Maximum number of nodes in one process.
 const MOST_NODES: usize = 10_000;
 
 pub(super) fn count(text: &str) -> Result<usize, String> {

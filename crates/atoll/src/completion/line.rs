@@ -1,25 +1,25 @@
-//! A line that is being typed, understood as far as it goes.
+//! Parses an incomplete command line.
 
 use clap::builder::PossibleValue;
 use clap::{Arg, ArgAction, Command};
 
 use super::Candidate;
 
-/// Where candidates come from.
+/// The source of candidates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     Files,
     Directories,
     Words(Vec<Candidate>),
-    /// Paths of workspaces, as `use` takes them.
+    /// Paths of workspaces, as arguments of `use`.
     Workspaces,
-    /// Names of workspaces in the current one.
+    /// Names of the children of the current workspace.
     Children,
     Contexts,
-    /// Of the kubeconfig that another option names.
+    /// Contexts of the kubeconfig that another option names.
     ContextsOf(&'static str),
     Clusters,
-    /// The same, with commas between them.
+    /// Comma-separated names of clusters.
     ClusterLists,
     Keys,
 }
@@ -27,9 +27,9 @@ pub enum Source {
 #[derive(Debug)]
 pub struct Expected {
     pub source: Source,
-    /// What has been typed of it.
+    /// The typed part of the word.
     pub partial: String,
-    /// Options before it that take a value, by their id.
+    /// Preceding options with values, by id.
     pub given: Vec<(String, String)>,
 }
 
@@ -39,7 +39,7 @@ impl Expected {
     }
 }
 
-/// What may stand where the last of `words` is. `command` has been built.
+/// Determines what the last of `words` may be. `command` must have been built.
 pub fn expected(command: &Command, words: &[String]) -> Expected {
     let (partial, before) = match words.split_last() {
         Some((last, before)) => (last.as_str(), before),
@@ -47,7 +47,7 @@ pub fn expected(command: &Command, words: &[String]) -> Expected {
     };
     let mut current = command;
     let mut given = Vec::new();
-    // The option whose value comes next, and how many words without a name there were.
+    // The option that expects a value next, and the number of positional arguments so far.
     let (mut pending, mut positions, mut only_positions) = (None::<&Arg>, 0, false);
     for word in before {
         if let Some(option) = pending.take() {

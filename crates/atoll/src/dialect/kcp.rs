@@ -1,19 +1,19 @@
-//! Clusters in the words of kcp: each makes a Cluster of Atoll's own, and shows how that fares.
+//! The kcp dialect: a controller that creates an Atoll Cluster for each kcp cluster and reflects its status.
 //!
 //! ```text
-//!   Cluster, WorkloadCluster (workload.kcp.dev) ─► join: account below, Secret and Cluster above; then no kubeconfig any more
+//!   Cluster, WorkloadCluster (workload.kcp.dev) ─► join: account below, Secret and Cluster above; the kubeconfig is deleted
 //!   Cluster (atoll.dev) ─► status: Ready, capacity ─► back
-//!   evictAfter has come ─► nothing new goes there, and what is there leaves
-//!   deleted ─► wait until nothing is placed there ─► what joining made goes ─► gone
+//!   evictAfter is over ─► the cluster is cordoned and its placements are removed
+//!   deleted ─► wait until nothing is placed there ─► delete what the join created ─► remove the finalizer
 //! ```
 //!
-//! The kcp object says what shall be; the other one is made from it and goes with it.
+//! The kcp object is the desired state; the Atoll Cluster is created from it and deleted with it.
 
 mod evict;
+mod finalize;
 mod join;
-mod leave;
+mod secret_gc;
 mod status;
-mod sweep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,35 +26,35 @@ use atoll_registry::dialect::kcp::{GROUP, NAME, SPELLINGS, VERSION};
 use atoll_registry::dialect::seal;
 use serde_json::{Value, json};
 
-use self::status::Finding;
+use self::status::Readiness;
 use crate::cluster::credential;
 
-/// On a Cluster of Atoll's: which object of which dialect it was made from.
+/// Annotation of an Atoll Cluster: the dialect's object it was created from.
 const MADE_FROM: &str = "atoll.dev/made-from";
-/// Holds a Cluster of kcp until what it made is gone.
+/// Finalizer of kcp clusters, kept until everything created for them is deleted.
 const FINALIZER: &str = "atoll.dev/kcp";
 
-const AT_ONCE: usize = 8;
-/// How soon a cluster is tried again that could not join, or that is still in use.
-const AGAIN: Duration = Duration::from_secs(5);
+const WORKERS: usize = 8;
+/// Retry interval for a cluster that could not join or is still in use.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What is needed for that.
+/// Dependencies of the controller.
 pub struct Setup {
-    /// Of all workspaces.
+    /// Informers of all workspaces.
     pub informers: Arc<Informers>,
     pub clock: Arc<dyn Clock>,
     pub registry: Arc<Registry>,
-    /// Where the control plane is, for people.
+    /// Address of the control plane, for messages.
     pub address: String,
-    /// Where clusters of workspaces below root may be.
+    /// Allowed addresses of clusters of workspaces below root.
     pub tenants: Arc<TenantAddresses>,
 }
 
-struct Dialect {
+struct KcpController {
     setup: Setup,
-    /// Of both spellings.
+    /// Caches of both kinds, Cluster and WorkloadCluster.
     kcp: [Arc<Cache>; 2],
-    own: Arc<Cache>,
+    clusters: Arc<Cache>,
 }
 
 fn spellings() -> [Resource; 2] {
@@ -67,40 +67,40 @@ fn spellings() -> [Resource; 2] {
     })
 }
 
-/// Runs until it is dropped.
+/// Runs the controller until it is dropped.
 pub async fn run(setup: Setup) {
     let queue = Queue::new();
     let kcp = spellings().map(|resource| {
         let cache = setup.informers.of(&resource);
-        let waking = queue.clone();
-        cache.listen(move |change| waking.add(spelt(&resource.plural, &change.key)));
+        let wakeup = queue.clone();
+        cache.listen(move |change| wakeup.add(queue_key(&resource.plural, &change.key)));
         cache
     });
-    let own = setup.informers.of(&resources::CLUSTERS);
-    let waking = queue.clone();
-    own.listen(move |change| {
+    let clusters = setup.informers.of(&resources::CLUSTERS);
+    let wakeup = queue.clone();
+    clusters.listen(move |change| {
         if object::annotation(change.object(), MADE_FROM).is_some() {
-            SPELLINGS.iter().for_each(|(plural, _)| waking.add(spelt(plural, &change.key)));
+            SPELLINGS.iter().for_each(|(plural, _)| wakeup.add(queue_key(plural, &change.key)));
         }
     });
-    for cache in kcp.iter().chain([&own]) {
+    for cache in kcp.iter().chain([&clusters]) {
         cache.synced().await;
     }
-    let dialect = Arc::new(Dialect { setup, kcp, own });
-    let sweeping = sweep::run(dialect.clone());
-    let working = queue.work("clusters of kcp", AT_ONCE, move |key| {
+    let dialect = Arc::new(KcpController { setup, kcp, clusters });
+    let sweeping = secret_gc::run(dialect.clone());
+    let working = queue.work("clusters of kcp", WORKERS, move |key| {
         let dialect = dialect.clone();
         async move { dialect.sync(&key).await }
     });
     tokio::join!(sweeping, working);
 }
 
-/// The key under which one of the two spellings waits: none of them is in a namespace.
-fn spelt(plural: &str, key: &Key) -> Key {
+/// The queue key of a kcp object. Both kinds are cluster-scoped, so the namespace holds the plural.
+fn queue_key(plural: &str, key: &Key) -> Key {
     Key::new(&key.workspace, plural, &key.name)
 }
 
-impl Dialect {
+impl KcpController {
     fn world(&self) -> &World {
         self.setup.informers.world()
     }
@@ -111,17 +111,17 @@ impl Dialect {
         };
         let at = Key::new(&key.workspace, "", &key.name);
         let Some(found) = cache.get(&at) else { return Ok(Next::Done) };
-        // Not spoken any longer: it is kept, and nothing is done about it.
+        // The dialect was disabled: keep the object and do nothing.
         if !self.setup.registry.speaks(&at.workspace, atoll_registry::dialect::kcp::NAME) {
             return Ok(Next::Done);
         }
-        let subject = Subject { resource: &cache.resource, at, object: &found };
+        let subject = KcpCluster { resource: &cache.resource, at, object: &found };
         let outcome = match object::is_being_deleted(&found) {
-            true => self.leave(&subject).await,
-            false => self.keep(&subject).await,
+            true => self.finalize(&subject).await,
+            false => self.reconcile(&subject).await,
         };
         match outcome {
-            // Somebody was faster, and that is told as well.
+            // Another writer was faster; its change is observed as well.
             Err(status) if matches!(status.reason(), "Conflict" | "NotFound" | "AlreadyExists") => {
                 Ok(Next::Again)
             }
@@ -129,8 +129,8 @@ impl Dialect {
         }
     }
 
-    /// Makes it join if there is something to join with, and shows how it fares.
-    async fn keep(&self, subject: &Subject<'_>) -> Result<Next, Status> {
+    /// Joins the cluster if it has a kubeconfig, and updates its status.
+    async fn reconcile(&self, subject: &KcpCluster<'_>) -> Result<Next, Status> {
         if !object::finalizers(subject.object).any(|finalizer| finalizer == FINALIZER) {
             let mut finalizers: Vec<&str> = object::finalizers(subject.object).collect();
             finalizers.push(FINALIZER);
@@ -141,50 +141,50 @@ impl Dialect {
             return Ok(Next::Done);
         }
         let secret = self.secret(subject).await?;
-        let kubeconfig = secret.as_ref().and_then(credential::opened);
-        let mut cluster = self.own_cluster(subject).await?;
-        let mut finding = None;
+        let kubeconfig = secret.as_ref().and_then(credential::kubeconfig_from_secret);
+        let mut cluster = self.atoll_cluster(subject).await?;
+        let mut readiness = None;
         if let Some(kubeconfig) = kubeconfig {
             match self.join(subject, &kubeconfig, cluster.as_ref()).await {
                 Ok(joined) => {
-                    self.spend(subject, secret.as_ref(), &kubeconfig).await?;
+                    self.delete_kubeconfig(subject, secret.as_ref(), &kubeconfig).await?;
                     cluster = Some(joined);
                 }
-                Err(problem) => finding = Some(problem),
+                Err(problem) => readiness = Some(problem),
             }
         }
-        let mut again = finding.is_some().then_some(AGAIN);
-        let made = cluster.filter(|cluster| subject.made(cluster));
+        let mut again = readiness.is_some().then_some(RETRY_INTERVAL);
+        let made = cluster.filter(|cluster| subject.owns(cluster));
         if let Some(cluster) = &made {
-            let left = evict::left(subject.object, self.setup.clock.now().seconds);
-            self.close_or_open(subject, cluster, left.is_some_and(|left| left.is_zero())).await?;
+            let left = evict::time_left(subject.object, self.setup.clock.now().seconds);
+            self.sync_unschedulable(subject, cluster, left.is_some_and(|left| left.is_zero())).await?;
             if let Some(left) = left {
                 let next = self.evict(subject, left).await?;
                 again = Some(again.map_or(next, |again| again.min(next)));
             }
         }
-        let finding = finding.unwrap_or_else(|| Finding::of(made.as_ref()));
-        self.show(subject, made.as_ref(), &finding).await?;
+        let readiness = readiness.unwrap_or_else(|| Readiness::of(made.as_ref()));
+        self.update_status(subject, made.as_ref(), &readiness).await?;
         Ok(again.map_or(Next::Done, Next::After))
     }
 
-    /// The Cluster of that name, as it is now.
-    async fn own_cluster(&self, subject: &Subject<'_>) -> Result<Option<Value>, Status> {
-        absent(self.world().get(&self.own.resource, &subject.at).await)
+    /// The Atoll Cluster of the same name, read from the server.
+    async fn atoll_cluster(&self, subject: &KcpCluster<'_>) -> Result<Option<Value>, Status> {
+        ignore_not_found(self.world().get(&self.clusters.resource, &subject.at).await)
     }
 
-    /// The Secret with the kubeconfig, or what is left of it.
-    async fn secret(&self, subject: &Subject<'_>) -> Result<Option<Value>, Status> {
+    /// The Secret with the kubeconfig, which may already be deleted from it.
+    async fn secret(&self, subject: &KcpCluster<'_>) -> Result<Option<Value>, Status> {
         let Some(name) = seal::secret(subject.object) else { return Ok(None) };
-        let found = absent(self.world().get(&resources::SECRETS, &subject.system(name)).await)?;
-        // Whatever else somebody may have named is not touched.
+        let found = ignore_not_found(self.world().get(&resources::SECRETS, &subject.system_key(name)).await)?;
+        // Ignore any other Secret that the object may name.
         Ok(found.filter(|secret| secret["metadata"]["labels"][seal::LABEL] == NAME))
     }
 
-    /// Forgets a kubeconfig that has been used, but for what it takes to recognize it.
-    async fn spend(
+    /// Deletes a used kubeconfig from the Secret, and keeps only a digest to recognize it.
+    async fn delete_kubeconfig(
         &self,
-        subject: &Subject<'_>,
+        subject: &KcpCluster<'_>,
         secret: Option<&Value>,
         kubeconfig: &str,
     ) -> Result<(), Status> {
@@ -195,31 +195,31 @@ impl Dialect {
             "metadata": { "resourceVersion": object::resource_version(secret) }, "data": data,
         });
         self.world()
-            .patch(&resources::SECRETS, &subject.system(object::name(secret)), "", &patch)
+            .patch(&resources::SECRETS, &subject.system_key(object::name(secret)), "", &patch)
             .await
             .map(|_| ())
     }
 
-    /// What gets nothing new in the words of kcp gets nothing new.
-    async fn close_or_open(
+    /// Applies the kcp object's `unschedulable` and its expired `evictAfter` to the Atoll Cluster.
+    async fn sync_unschedulable(
         &self,
-        subject: &Subject<'_>,
+        subject: &KcpCluster<'_>,
         cluster: &Value,
         is_over: bool,
     ) -> Result<(), Status> {
         let wanted = is_over || subject.object["spec"]["unschedulable"] == true;
         let Some(followed) = status::follow_unschedulable(cluster, wanted) else { return Ok(()) };
-        self.world().patch(&self.own.resource, &subject.at, "", &followed).await.map(|_| ())
+        self.world().patch(&self.clusters.resource, &subject.at, "", &followed).await.map(|_| ())
     }
 
-    async fn show(
+    async fn update_status(
         &self,
-        subject: &Subject<'_>,
+        subject: &KcpCluster<'_>,
         cluster: Option<&Value>,
-        finding: &Finding,
+        readiness: &Readiness,
     ) -> Result<(), Status> {
         let now = self.setup.clock.now().to_time();
-        let Some(status) = status::shown(&subject.object["status"], cluster, finding, &now) else {
+        let Some(status) = status::new_status(&subject.object["status"], cluster, readiness, &now) else {
             return Ok(());
         };
         let mut changed = subject.object.clone();
@@ -228,32 +228,32 @@ impl Dialect {
     }
 }
 
-/// What is being looked at.
-struct Subject<'a> {
+/// The kcp object that is reconciled.
+struct KcpCluster<'a> {
     resource: &'a Resource,
     at: Key,
     object: &'a Value,
 }
 
-impl Subject<'_> {
-    /// As a Cluster names what it was made from.
+impl KcpCluster<'_> {
+    /// The value of the annotation `atoll.dev/made-from`.
     fn origin(&self) -> String {
         format!("{GROUP}/{}/{}", self.resource.plural, object::uid(self.object))
     }
 
-    /// Whether a Cluster was made from this.
-    fn made(&self, cluster: &Value) -> bool {
+    /// Whether an Atoll Cluster was created from this object.
+    fn owns(&self, cluster: &Value) -> bool {
         object::annotation(cluster, MADE_FROM) == Some(&self.origin())
     }
 
-    /// Something in Atoll's own namespace.
-    fn system(&self, name: &str) -> Key {
+    /// The key of an object in Atoll's own namespace.
+    fn system_key(&self, name: &str) -> Key {
         Key::new(&self.at.workspace, atoll_fleet::marks::SYSTEM_NAMESPACE, name)
     }
 }
 
-/// What is not there is no failure.
-fn absent(found: Result<Value, Status>) -> Result<Option<Value>, Status> {
+/// Maps NotFound to `None`.
+fn ignore_not_found(found: Result<Value, Status>) -> Result<Option<Value>, Status> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(status) if status.reason() == "NotFound" => Ok(None),

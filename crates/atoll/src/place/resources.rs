@@ -1,23 +1,23 @@
-//! What a server has, and what people call it: by plural, singular, kind or short name, as kubectl takes them.
+//! Resources of a server, and their names: plural, singular, kind or short name, as in kubectl.
 
 use atoll_fleet::placement::stays;
 use atoll_fleet::view::{self, Target};
 use serde_json::Value;
 
-use crate::advice::nearest;
+use crate::advice::closest_match;
 
-/// Everything that a server has in one document; servers before 1.30 know an older spelling.
+/// Media types of aggregated discovery; servers before 1.30 only support the second.
 pub const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
 application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 
-/// Where such documents are, in the order in which names are looked up.
+/// Paths of the discovery documents, in the order of lookup.
 pub const DOCUMENTS: [&str; 2] = ["/api", "/apis"];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
     pub group: String,
     pub version: String,
-    /// In the plural.
+    /// The plural name.
     pub name: String,
     pub singular: String,
     pub kind: String,
@@ -29,7 +29,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// What whoever syncs calls an object of it.
+    /// The target of an object, as used in the sync view.
     pub fn target(&self, workspace: &str, namespace: &str, name: &str, uid: &str) -> Target {
         let resource = view::Resource {
             group: self.group.clone(),
@@ -68,7 +68,7 @@ pub fn read(document: &Value) -> Vec<Resource> {
     found
 }
 
-/// The resource that `word` means: `deploy`, `Deployment`, `deployments.apps`, `deployments.v1.apps`.
+/// Resolves a resource argument: `deploy`, `Deployment`, `deployments.apps`, `deployments.v1.apps`.
 pub fn resolve<'a>(resources: &'a [Resource], word: &str) -> Option<&'a Resource> {
     let word = word.to_lowercase();
     let (name, rest) = word.split_once('.').unwrap_or((&word, ""));
@@ -88,13 +88,13 @@ pub fn resolve<'a>(resources: &'a [Resource], word: &str) -> Option<&'a Resource
     resources.iter().find(by_name).or_else(|| resources.iter().find(by_short_name))
 }
 
-/// What may have been meant.
+/// The most similar resource name.
 pub fn suggestion<'a>(resources: &'a [Resource], word: &str) -> Option<&'a str> {
-    nearest(word, resources.iter().map(|resource| resource.name.as_str()))
+    closest_match(word, resources.iter().map(|resource| resource.name.as_str()))
 }
 
 impl Resource {
-    /// With its group, as kubectl prints it.
+    /// The name with its group, as kubectl prints it.
     pub fn qualified(&self) -> String {
         match self.group.as_str() {
             "" => self.name.clone(),
@@ -102,7 +102,7 @@ impl Resource {
         }
     }
 
-    /// Written as objects write it.
+    /// Group and version, as in `apiVersion`.
     pub fn api_version(&self) -> String {
         match self.group.as_str() {
             "" => self.version.clone(),
@@ -110,13 +110,13 @@ impl Resource {
         }
     }
 
-    /// Where those of a namespace are, or all if there is none.
+    /// The path of the collection in a namespace, or in all if it is empty.
     pub fn collection(&self, namespace: &str) -> String {
         collection(&self.group, &self.version, namespace, &self.name)
     }
 }
 
-/// Where objects of a resource are.
+/// The path of a collection.
 pub fn collection(group: &str, version: &str, namespace: &str, resource: &str) -> String {
     let base = match group {
         "" => format!("/api/{version}"),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_are_found_by_all_their_names() {
+    fn resources_are_resolved_by_all_their_names() {
         let resources = some();
         for (word, expected) in [
             ("deployments", "/apis/apps/v1/namespaces/n/deployments"),

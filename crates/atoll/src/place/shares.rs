@@ -1,20 +1,20 @@
-//! Clusters as they are named on the line, with what each gets.
+//! Parses the clusters of `--on`.
 
 use atoll_fleet::placement::Share;
 use atoll_meta::names;
 
-/// No cluster at all.
-pub const NOWHERE: &str = "none";
+/// The value of `--on` for no cluster.
+pub const NONE: &str = "none";
 
-/// Most clusters that are named at once.
-const MOST: usize = 1000;
+/// Maximum number of clusters.
+const MAX_CLUSTERS: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shares(pub Vec<Share>);
 
-/// `a,b`, `a=3,b=2`, or `none`.
+/// Parses `a,b`, `a=3,b=2`, or `none`.
 pub fn parse(text: &str) -> Result<Shares, String> {
-    if text == NOWHERE {
+    if text == NONE {
         return Ok(Shares(Vec::new()));
     }
     let mut shares: Vec<Share> = Vec::new();
@@ -24,16 +24,16 @@ pub fn parse(text: &str) -> Result<Shares, String> {
             None => (word, None),
         };
         if name.is_empty() {
-            return Err("it must be names of clusters with commas between them, or none".into());
+            return Err("it must be a comma-separated list of clusters, or none".into());
         }
         if let Some(problem) = names::dns1123_subdomain(name).into_iter().next() {
-            return Err(format!("{name:?} is no name of a cluster: {problem}"));
+            return Err(format!("{name:?} is not a valid name of a cluster: {problem}"));
         }
         if shares.iter().any(|share| share.name == name) {
             return Err(format!("{name} is named twice"));
         }
-        if shares.len() == MOST {
-            return Err(format!("no more than {MOST} clusters can be named"));
+        if shares.len() == MAX_CLUSTERS {
+            return Err(format!("at most {MAX_CLUSTERS} clusters can be named"));
         }
         shares.push(Share { name: name.to_string(), replicas, ..Share::default() });
     }
@@ -43,12 +43,12 @@ pub fn parse(text: &str) -> Result<Shares, String> {
 fn replicas(name: &str, count: &str) -> Result<i64, String> {
     match count.parse::<i32>() {
         Ok(count) if count >= 0 => Ok(i64::from(count)),
-        _ => Err(format!("{name} shall have {count:?} replicas; it must be a number that is not negative")),
+        _ => Err(format!("invalid number of replicas {count:?} for {name}: it must not be negative")),
     }
 }
 
-/// In a sentence.
-pub fn shown(shares: &[Share]) -> String {
+/// Lists the shares in a sentence.
+pub fn format_list(shares: &[Share]) -> String {
     let words = shares.iter().map(|share| match share.replicas {
         Some(count) => format!("{} ({count})", share.name),
         None => share.name.clone(),
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clusters_are_read_and_shown() {
+    fn shares_are_parsed_and_formatted() {
         for (text, expected) in [
             ("a", "a"),
             ("a,b", "a and b"),
@@ -74,12 +74,12 @@ mod tests {
             ("a=3,b,c=0", "a (3), b and c (0)"),
             ("none", "no cluster"),
         ] {
-            assert_eq!(parse(text).map(|shares| shown(&shares.0)), Ok(expected.to_string()), "{text}");
+            assert_eq!(parse(text).map(|shares| format_list(&shares.0)), Ok(expected.to_string()), "{text}");
         }
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn invalid_shares_are_refused() {
         for text in ["", ",", "a,", "a,a", "a=", "a=x", "a=-1", "a=1.5", "=3", "A", "a=9999999999", "a b"] {
             assert!(parse(text).is_err(), "{text}");
         }

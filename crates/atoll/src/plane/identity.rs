@@ -1,4 +1,4 @@
-//! What sets a control plane apart from all others: something random that is written before anything else.
+//! The random identity of a control plane, which is written before anything else.
 
 use std::ops::Bound;
 
@@ -7,7 +7,7 @@ use atoll_watch::layer;
 use bytes::Bytes;
 use serde_json::json;
 
-/// Gives new data an identity. Such as is older than identities does without.
+/// Writes an identity to new data. Data of older versions has none.
 pub async fn ensure(store: &dyn Store) -> Result<(), String> {
     if store.revision().await.map_err(|error| format!("{error:?}"))? > 0 {
         return Ok(());
@@ -21,7 +21,7 @@ pub async fn ensure(store: &dyn Store) -> Result<(), String> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(|error| format!("no random numbers: {error}"))?;
     let identity = json!({ "metadata": { "name": "self", "uid": atoll_meta::id::uuid_v4(random) } });
-    // The first revision is that of what lies under all workspaces.
+    // The first revision belongs to the bootstrap layer.
     store.raise(layer::REVISION).await.map_err(|error| format!("{error:?}"))?;
     let value = Some(Bytes::from(atoll_meta::json::encode_object(&identity)));
     let write = Write { key, expect: Condition::Absent, value, guards: Vec::new(), memo: None };

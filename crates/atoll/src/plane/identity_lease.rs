@@ -1,5 +1,5 @@
-//! The Lease in `kube-system` by which an API server says that it runs, as kube-apiserver has one: with upstream's name, which
-//! follows from the name of the host, and labels.
+//! The Lease in `kube-system` by which an API server announces itself, with the name and labels of
+//! kube-apiserver's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 const GROUP: &str = "coordination.k8s.io";
 const RESOURCE: &str = "leases";
 const NAMESPACE: &str = "kube-system";
-/// The owner of its fields.
+/// Field manager of the Lease.
 const MANAGER: &str = "kube-apiserver";
 const LABEL: &str = "apiserver.kubernetes.io/identity";
 const LABEL_VALUE: &str = "kube-apiserver";
 const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 const DURATION_SECONDS: i64 = 3_600;
 const RENEWED_EVERY: Duration = Duration::from_secs(10);
-/// How many renewals pass between two looks for Leases of servers that are gone.
+/// Number of renewals between two deletions of expired Leases.
 const RENEWALS_PER_CLEANING: u32 = 360;
 
 /// Renews the Lease for as long as the server runs.
@@ -31,7 +31,7 @@ pub async fn run(registry: Arc<Registry>) {
     let name = name(&host);
     let mut random = [0; 16];
     if let Err(error) = getrandom::fill(&mut random) {
-        tracing::warn!(%error, "no random numbers: the Lease of this server is not kept");
+        tracing::warn!(%error, "cannot read random numbers; this server gets no identity Lease");
         return;
     }
     let holder = format!("{name}_{}", id::uuid_v4(random));
@@ -40,7 +40,7 @@ pub async fn run(registry: Arc<Registry>) {
     for renewals in (0_u32..).cycle() {
         interval.tick().await;
         if let Err(status) = renew(&registry, &row, &name, &host, &holder).await {
-            tracing::warn!(%status, "the Lease of this server could not be renewed; it is tried again in ten seconds");
+            tracing::warn!(%status, "cannot renew this server's identity Lease; will retry in ten seconds");
         }
         if renewals % RENEWALS_PER_CLEANING == 0 {
             clean(&registry, &row).await;
@@ -48,7 +48,7 @@ pub async fn run(registry: Arc<Registry>) {
     }
 }
 
-/// As upstream names it: the same for as long as the host has its name.
+/// The name of the Lease, which only depends on the host name, as in kube-apiserver.
 fn name(host: &str) -> String {
     let mut hashed = Vec::new();
     for part in [host, LABEL_VALUE] {
@@ -59,7 +59,7 @@ fn name(host: &str) -> String {
     format!("apiserver-{}", base32(&digest(&SHA256, &hashed).as_ref()[..16]))
 }
 
-/// In lowercase and without padding.
+/// Encodes as base32, in lower case and without padding.
 fn base32(bytes: &[u8]) -> String {
     let bit = |index: usize| bytes.get(index / 8).map_or(0, |byte| byte >> (7 - index % 8) & 1);
     let digit = |start: usize| (start..start + 5).fold(0, |digit, index| digit << 1 | bit(index));
@@ -67,7 +67,7 @@ fn base32(bytes: &[u8]) -> String {
     (0..bytes.len() * 8).step_by(5).map(|start| letter(digit(start))).collect()
 }
 
-/// Names of hosts may be what a label cannot be; the Lease is kept without the label then.
+/// Whether a host name is a valid label value; otherwise the Lease has no host name label.
 fn is_label_value(text: &str) -> bool {
     let is_edge = |byte: &u8| byte.is_ascii_alphanumeric();
     text.len() <= 63
@@ -108,7 +108,7 @@ async fn renew(registry: &Registry, row: &Row, name: &str, host: &str, holder: &
     registry.update(row, &place, &update).await.map(|_| ())
 }
 
-/// Deletes Leases of servers that have not renewed theirs for as long as it lasts: a restored snapshot may bring some.
+/// Deletes Leases of servers that have not renewed them in time, for example from a restored snapshot.
 async fn clean(registry: &Registry, row: &Row) {
     let now = registry.clock.now();
     let snapshot = registry.snapshot();
@@ -126,7 +126,7 @@ async fn clean(registry: &Registry, row: &Row) {
         if let Err(status) = registry.delete(row, &place, &options, &Unasked).await
             && !matches!(status.reason(), "NotFound" | "Conflict")
         {
-            tracing::warn!(%status, name = lease.name(), "the Lease of a server that is gone could not be deleted");
+            tracing::warn!(%status, name = lease.name(), "cannot delete the expired identity Lease of another server");
         }
     }
 }
@@ -136,7 +136,7 @@ fn is_expired(lease: &Value, now: i64) -> bool {
     let renewed = lease["spec"]["renewTime"].as_str().and_then(|text| time::parse(text).ok());
     match (lasts, renewed) {
         (Some(lasts), Some(renewed)) => renewed.seconds.saturating_add(lasts) < now,
-        // One that never says when is not renewed either.
+        // A Lease without these fields is never renewed.
         _ => true,
     }
 }
@@ -146,14 +146,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_is_upstreams() {
-        // What kube-apiserver 1.36 has on a host of this name.
+    fn lease_names_match_upstream() {
+        // The name that kube-apiserver 1.36 uses on a host of this name.
         assert_eq!(name("vm"), "apiserver-wlv32tlttr4jl3gtroqexyxapa");
         assert!(is_label_value("a-host.example.com") && !is_label_value("-host") && !is_label_value(""));
     }
 
     #[test]
-    fn leases_end_when_they_were_not_renewed_in_time() {
+    fn leases_expire_without_renewal() {
         let lease = |renewed: &str| json!({ "spec": { "leaseDurationSeconds": 3600, "renewTime": renewed } });
         let renewed = time::parse("2026-01-01T00:00:00.000000Z").unwrap().seconds;
         assert!(!is_expired(&lease("2026-01-01T00:00:00.000000Z"), renewed + 3_600));

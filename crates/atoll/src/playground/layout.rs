@@ -1,16 +1,16 @@
-//! Which clusters there are, where they are said to be, and how large.
+//! The names, regions and sizes of the simulated clusters.
 
 use atoll_sim::Settings;
 
-/// A cluster to be simulated.
+/// The layout of a simulated cluster.
 pub struct ClusterShape {
     pub name: String,
     pub nodes: Settings,
 }
 
-/// What the first ones are called.
+/// Names of the first clusters.
 const NAMES: [&str; 6] = ["east", "west", "north", "south", "central", "coast"];
-/// What a node has: processors and memory. Clusters are of different sizes, in turn.
+/// CPU and memory of the nodes, assigned to clusters in turn.
 const SIZES: [(&str, &str); 3] = [("8", "32Gi"), ("4", "16Gi"), ("16", "64Gi")];
 const ZONES: [&str; 3] = ["a", "b", "c"];
 
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clusters_have_names_of_their_own_and_different_sizes() {
+    fn clusters_have_unique_names_and_different_sizes() {
         let clusters = clusters(20, 5);
         let mut names: Vec<&str> = clusters.iter().map(|cluster| cluster.name.as_str()).collect();
         assert_eq!(names[..3], ["east", "west", "north"]);

@@ -1,4 +1,4 @@
-//! What is told while a playground starts: a line for each part that is ready, and on a terminal a sign of life.
+//! Progress of a starting playground: a line for each server that is ready, and on a terminal a spinner.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 use super::CONTROL_PLANE;
-use crate::plane::Plane;
+use crate::plane::ControlPlane;
 
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const PAUSE: Duration = Duration::from_millis(80);
-/// Back to the beginning of the line, and nothing in it.
+/// Escape sequence that clears the current line.
 const CLEAR: &str = "\r\x1b[K";
 
 pub struct Progress {
@@ -18,7 +18,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn begin(is_new: bool, clusters: usize) -> Self {
+    pub fn start(is_new: bool, clusters: usize) -> Self {
         let verb = if is_new { "Starting" } else { "Resuming" };
         let clusters = match clusters {
             1 => "1 simulated cluster".to_string(),
@@ -29,7 +29,7 @@ impl Progress {
         Progress { spinner }
     }
 
-    pub fn ready(&self, plane: &Plane) {
+    pub fn ready(&self, plane: &ControlPlane) {
         if self.spinner.is_some() {
             eprint!("{CLEAR}");
         }
@@ -37,7 +37,7 @@ impl Progress {
         println!("  {what} {} is ready at https://{}", plane.name, plane.advertised);
     }
 
-    pub fn end(self) {
+    pub fn finish(self) {
         if let Some(spinner) = self.spinner {
             spinner.abort();
             eprint!("{CLEAR}");
@@ -48,7 +48,7 @@ impl Progress {
 async fn spin() {
     for frame in FRAMES.iter().cycle() {
         eprint!("\r{frame} starting");
-        // Nothing depends on it.
+        // A failed flush does not matter.
         let _ = std::io::stderr().flush();
         tokio::time::sleep(PAUSE).await;
     }

@@ -1,18 +1,18 @@
-//! The application that a new playground has.
+//! The sample application of a new playground.
 
 use atoll_client::{Client, PatchType};
 use serde_json::{Value, json};
 
-/// How many of it each cluster gets.
+/// Replicas per cluster.
 const EACH: usize = 3;
 
-/// Puts it into the control plane, and a share of it on each cluster.
+/// Creates the application in the control plane and places it on all clusters.
 pub async fn create(client: &Client, clusters: &[&str]) -> Result<(), String> {
     for (path, object) in objects(clusters.len()) {
         let applying = format!("{path}?fieldManager=atoll-playground&force=true");
         let applied = client.patch(&applying, PatchType::Apply, &object).await;
         applied.map_err(|status| format!("the sample application: {}", status.message()))?;
-        // What they refer to follows.
+        // Dependents are placed automatically.
         let shares: Vec<Value> = match object["kind"].as_str() {
             Some("Deployment") => {
                 clusters.iter().map(|name| json!({ "name": name, "replicas": EACH })).collect()

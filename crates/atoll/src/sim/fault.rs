@@ -1,20 +1,20 @@
-//! `atoll sim fault …`, at a cluster that runs.
+//! `atoll sim fault …`: changes the faults of a running simulated cluster or of simulated nodes.
 
 use atoll_meta::Status;
 use atoll_sim::Fault;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::nodes::ledger;
-use super::simulation::{PATH, shown};
+use super::nodes::fault_store;
+use super::simulation::{PATH, fault_json};
 use crate::advice::Failure;
 use crate::client::{Client, Problem};
 use crate::command::{Connection, FaultCommand};
 use crate::kubeconfig::Kubeconfig;
-use crate::output::say;
+use crate::output::outln;
 use crate::output::{self, Format};
 
-/// How often something is written that others are faster than.
+/// Attempts at an update that conflicts with other writers.
 const ATTEMPTS: usize = 5;
 
 pub async fn run(command: FaultCommand) -> Result<(), String> {
@@ -22,7 +22,7 @@ pub async fn run(command: FaultCommand) -> Result<(), String> {
         FaultCommand::Add(kind) => {
             let (fault, connection) = kind.parts();
             let added = call(&connection, Method::POST, PATH, Some(&fault)).await?;
-            say!("Fault {}: {}.", added["id"], text(&added));
+            outln!("Fault {}: {}.", added["id"], text(&added));
         }
         FaultCommand::List { shown, connection } => {
             let list = call(&connection, Method::GET, PATH, None).await?;
@@ -31,7 +31,7 @@ pub async fn run(command: FaultCommand) -> Result<(), String> {
                 Some(Format::Json) => output::json(&list),
                 Some(Format::Yaml) => output::yaml(&list)?,
                 Some(Format::Name) => faults.iter().map(|fault| format!("{}\n", fault["id"])).collect(),
-                None | Some(Format::Wide) if faults.is_empty() => "Nothing goes wrong.\n".to_string(),
+                None | Some(Format::Wide) if faults.is_empty() => "There are no faults.\n".to_string(),
                 None | Some(Format::Wide) => {
                     faults.iter().map(|fault| format!("{}  {}\n", fault["id"], text(fault))).collect()
                 }
@@ -39,11 +39,11 @@ pub async fn run(command: FaultCommand) -> Result<(), String> {
         }
         FaultCommand::Remove { id, connection } => {
             call(&connection, Method::DELETE, &format!("{PATH}/{id}"), None).await?;
-            say!("Fault {id} is over.");
+            outln!("Fault {id} was removed.");
         }
         FaultCommand::Clear { connection } => {
             let cleared = call(&connection, Method::DELETE, PATH, None).await?;
-            say!("Nothing goes wrong any more; faults ended: {}.", cleared["removed"]);
+            outln!("All faults were removed: {}.", cleared["removed"]);
         }
     }
     Ok(())
@@ -53,7 +53,7 @@ fn text(fault: &Value) -> &str {
     fault["description"].as_str().unwrap_or_default()
 }
 
-/// Goes by the way that is open whatever happens, where the kubeconfig knows of one.
+/// Calls the administrator's address if the kubeconfig has one, because faults do not affect it.
 async fn call(
     connection: &Connection,
     method: Method,
@@ -66,45 +66,45 @@ async fn call(
     }
     let client = Client::new(&context)?;
     match client.call(method.clone(), path, body).await {
-        Err(Problem::Elsewhere(_)) => {
+        Err(Problem::NotAtoll(_)) => {
             let number = path.strip_prefix(PATH).unwrap_or_default().trim_matches('/');
-            at_nodes(&client, &method, number, body).await
+            call_at_nodes(&client, &method, number, body).await
         }
         answer => answer.map_err(Into::into),
     }
 }
 
-/// The same where only nodes are simulated: their server keeps what goes wrong for them.
-async fn at_nodes(
+/// Changes the faults of simulated nodes, which their server stores in a ConfigMap.
+async fn call_at_nodes(
     client: &Client,
     method: &Method,
     number: &str,
     body: Option<&Value>,
 ) -> Result<Value, String> {
-    let collection = format!("{}{}", client.base, ledger::COLLECTION);
-    let place = format!("{collection}/{}", ledger::NAME);
+    let collection = format!("{}{}", client.base, fault_store::COLLECTION);
+    let path = format!("{collection}/{}", fault_store::NAME);
     for _ in 0..ATTEMPTS {
-        let mut kept = match client.call(Method::GET, &place, None).await {
+        let mut kept = match client.call(Method::GET, &path, None).await {
             Err(Problem::Refused(status)) if status.reason() == "NotFound" => {
-                let what = format!("{} is no simulated cluster and has no simulated nodes", client.origin);
+                let what = format!("{} is not a simulated cluster and has no simulated nodes", client.origin);
                 return Err(Failure::new(what, "choose one with --context").into());
             }
             answer => answer.map_err(String::from)?,
         };
-        let mut faults = ledger::read(&kept);
+        let mut faults = fault_store::read(&kept);
         let answer = match (method, body) {
             (&Method::GET, _) => {
-                let all = faults.iter().map(|(number, fault)| shown(*number, fault));
+                let all = faults.iter().map(|(number, fault)| fault_json(*number, fault));
                 return Ok(json!({ "faults": all.collect::<Vec<_>>() }));
             }
             (_, Some(body)) => {
                 let fault = Fault::from_json(body)?;
-                if let Some(objection) = ledger::objection(&fault) {
-                    return Err(objection);
+                if let Some(unsupported) = fault_store::unsupported(&fault) {
+                    return Err(unsupported);
                 }
                 let next = faults.last().map_or(1, |(last, _)| last + 1);
                 faults.push((next, fault.clone()));
-                shown(next, &fault)
+                fault_json(next, &fault)
             }
             (_, None) => {
                 let before = faults.len();
@@ -115,13 +115,13 @@ async fn at_nodes(
                 json!({ "removed": before - faults.len() })
             }
         };
-        ledger::write(&mut kept, &faults);
-        match client.call(Method::PUT, &place, Some(&kept)).await {
+        fault_store::write(&mut kept, &faults);
+        match client.call(Method::PUT, &path, Some(&kept)).await {
             Ok(_) => return Ok(answer),
-            // Somebody was faster.
+            // Another writer was faster: retry.
             Err(Problem::Refused(status)) if status.reason() == "Conflict" => {}
             Err(problem) => return Err(problem.into()),
         }
     }
-    Err("others change what goes wrong all the time; try again".into())
+    Err("the faults keep being changed by other writers; try again".into())
 }

@@ -1,4 +1,4 @@
-//! The way from a simulated cluster's API server to its kubelets: both are here, and nobody else gets in between.
+//! Connections from a simulated cluster's API server to its kubelets, which run in the same process.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,70 +24,71 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::kubelets::USER;
 
-/// Nobody renews these certificates; they are new with every start.
+/// The certificates are created at every start and never renewed.
 const LIFETIME: Duration = Duration::from_secs(3650 * 86_400);
 
-/// How the server reaches the kubelets, and where these listen.
-pub async fn connected(
+/// Returns the server's client for the kubelets, and the listener of the kubelets.
+pub async fn connect(
     authority: &Authority,
     kubelet_authority: &Authority,
     now: OffsetDateTime,
 ) -> Result<(Kubelets, Door), String> {
-    let words = |error: &dyn fmt::Display| error.to_string();
-    let client = authority.client(USER, None, now, LIFETIME).map_err(|error| words(&error))?;
-    let certificate = client.certificate_der().map_err(|error| words(&error))?;
-    let key = client.key_der().map_err(|error| words(&error))?;
+    let text = |error: &dyn fmt::Display| error.to_string();
+    let client = authority.client(USER, None, now, LIFETIME).map_err(|error| text(&error))?;
+    let certificate = client.certificate_der().map_err(|error| text(&error))?;
+    let key = client.key_der().map_err(|error| text(&error))?;
     let identity = (vec![certificate.clone()], key);
     let trusted = kubelet_authority.certificate_pem.as_bytes();
-    let mut kubelets = Kubelets::new(Some(identity), Some(trusted)).map_err(|error| words(&error))?;
+    let mut kubelets = Kubelets::new(Some(identity), Some(trusted)).map_err(|error| text(&error))?;
     kubelets.address_types = vec!["InternalIP".into()];
     let ports = Arc::<Ports>::default();
-    let home = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let listener = TcpListener::bind(SocketAddr::new(home, 0)).await.map_err(|error| words(&error))?;
-    let kubelet = listener.local_addr().map_err(|error| words(&error))?;
-    kubelets.dialer = Box::new(Here { kubelet, pods: ports.clone() });
-    let serving = kubelet_authority.serving(&[], &[home], now, LIFETIME).map_err(|error| words(&error))?;
+    let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let listener = TcpListener::bind(SocketAddr::new(localhost, 0)).await.map_err(|error| text(&error))?;
+    let kubelet = listener.local_addr().map_err(|error| text(&error))?;
+    kubelets.dialer = Box::new(LocalDialer { kubelet, pods: ports.clone() });
+    let serving =
+        kubelet_authority.serving(&[], &[localhost], now, LIFETIME).map_err(|error| text(&error))?;
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let only = OnlyServer { certificate, provider: provider.clone() };
+    let verifier = SingleCertVerifier { certificate, provider: provider.clone() };
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| words(&error))?
-        .with_client_cert_verifier(Arc::new(only))
+        .map_err(|error| text(&error))?
+        .with_client_cert_verifier(Arc::new(verifier))
         .with_single_cert(
-            vec![serving.certificate_der().map_err(|error| words(&error))?],
-            serving.key_der().map_err(|error| words(&error))?,
+            vec![serving.certificate_der().map_err(|error| text(&error))?],
+            serving.key_der().map_err(|error| text(&error))?,
         )
-        .map_err(|error| words(&error))?;
+        .map_err(|error| text(&error))?;
     let (tls, measurements) = (TlsAcceptor::from(Arc::new(config)), Arc::default());
     Ok((kubelets, Door { listener, tls, admits: None, ports, measurements }))
 }
 
-/// Nodes and Pods are on this machine, and nothing else is meant.
-struct Here {
+/// Connects only to simulated nodes and pods, which are on this machine.
+struct LocalDialer {
     kubelet: SocketAddr,
     pods: Arc<Ports>,
 }
 
-impl Here {
-    fn place(&self, host: &str, port: u16) -> Option<SocketAddr> {
+impl LocalDialer {
+    fn address_of(&self, host: &str, port: u16) -> Option<SocketAddr> {
         match host.parse().ok()? {
-            // Whatever else listens on this machine is no part of the cluster.
+            // Other ports of this machine do not belong to the cluster.
             Ipv4Addr::LOCALHOST => Some(self.kubelet).filter(|kubelet| kubelet.port() == port),
             pod => self.pods.find(pod, port),
         }
     }
 }
 
-impl Dialer for Here {
+impl Dialer for LocalDialer {
     fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, Unreachable>> {
         Box::pin(async move {
             let refused = || Unreachable(format!("dial tcp {host}:{port}: connect: connection refused"));
-            let place = self.place(host, port).ok_or_else(refused)?;
-            Network.dial(&place.ip().to_string(), place.port()).await
+            let address = self.address_of(host, port).ok_or_else(refused)?;
+            Network.dial(&address.ip().to_string(), address.port()).await
         })
     }
 
-    /// It reaches nothing but its own nodes and Pods, whoever names them.
+    /// No restriction is necessary: it only connects to its own nodes and pods.
     fn for_tenant<'a>(
         &'a self,
         _: &'a str,
@@ -97,7 +98,7 @@ impl Dialer for Here {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Pods have addresses of a network of their own, and nodes have this machine's.
+    /// Pods have addresses of the simulated network, and nodes have the loopback address.
     fn is_allowed<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let host = host.parse::<Ipv4Addr>();
@@ -107,14 +108,14 @@ impl Dialer for Here {
     }
 }
 
-/// Lets in whoever has this one certificate.
+/// Accepts one certificate only.
 #[derive(Debug)]
-struct OnlyServer {
+struct SingleCertVerifier {
     certificate: CertificateDer<'static>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ClientCertVerifier for OnlyServer {
+impl ClientCertVerifier for SingleCertVerifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -1,4 +1,4 @@
-//! What the nodes and Pods of a simulated cluster use, for its API server.
+//! Resource usage of simulated nodes and pods, for the metrics API.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use atoll_server::usage::{Measured, Part, Usage};
 use atoll_sim::Measurements;
 
-/// What is simulated is the same for longer than this, but nobody shall have to wait for it.
+/// Usage changes less often, but a short window makes it available immediately.
 const WINDOW: Duration = Duration::from_secs(1);
 
 pub struct Meter {

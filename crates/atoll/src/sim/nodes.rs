@@ -1,14 +1,14 @@
 //! `atoll sim nodes`: simulated nodes for any cluster or workspace.
 //!
 //! ```text
-//!   API server ─┬─ watch: what goes wrong (ledger) ──► Faults ──► nodes, and the way to the server (trouble)
-//!               └─ logs, exec, port-forward ──► Door: who is it (certificate), may it (SubjectAccessReview)
+//!   API server ─┬─ watch: ConfigMap of faults (fault_store) ──► Faults ──► nodes, and their transport (faulty_transport)
+//!               └─ logs, exec, port-forward ──► kubelet_listener: client certificate, SubjectAccessReview
 //! ```
 
-mod door;
-pub mod ledger;
-mod trouble;
-mod vouching;
+pub mod fault_store;
+mod faulty_transport;
+mod kubelet_listener;
+mod kubelet_registration;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use atoll_client::https::{Endpoint, Https};
 use atoll_informer::{Clock, Informers, World};
 use atoll_sim::Faults;
 
-use self::trouble::{Troubled, TroubledClock};
-use super::Place;
+use self::faulty_transport::{FaultyClock, FaultyTransport};
+use super::DataDirectory;
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
-use crate::process::{Stop, quoted_path};
+use crate::process::{ShutdownSignal, quoted_path};
 
-/// What is asked for besides the nodes.
-pub struct Options {
-    /// Whether Pods are assigned to them here.
+/// Options of `atoll sim nodes` except those of the nodes.
+pub struct NodesOptions {
+    /// Whether to run a scheduler.
     pub scheduler: bool,
-    /// Who must have signed what API servers show to kubelets, if it is not who the kubeconfig names.
+    /// CA of the client certificates that API servers present to kubelets, if it is not the kubeconfig's.
     pub client_authority: Option<PathBuf>,
 }
 
 pub async fn run(
     nodes: atoll_sim::Settings,
-    options: Options,
+    options: NodesOptions,
     connection: &Connection,
 ) -> Result<(), String> {
     let config = Kubeconfig::load(connection)?;
@@ -49,21 +49,25 @@ pub async fn run(
     let client = Client::new(Arc::new(Https::new(&endpoint)?));
     client.get("/version").await.map_err(|status| status.message().to_string())?;
     let faults = Arc::<Faults>::default();
-    let place = Place::new(None)?;
+    let data_directory = DataDirectory::new(None)?;
     let trusted = match &options.client_authority {
         Some(path) => std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?,
         None => endpoint.authority_pem.clone(),
     };
-    // Who the server is to kubelets counts in root.
-    let root = vouching::root(&endpoint)?;
-    let (door, authority) =
-        door::open(&place.directory, &trusted, root.clone().unwrap_or_else(|| client.clone())).await?;
-    let port = door.listener.local_addr().map_err(|error| error.to_string())?.port();
-    let vouched = match root {
-        Some(root) => vouching::begin(root, &context.server, &nodes, port, &authority).await,
+    // The server's kubelet client is authorized in root.
+    let root = kubelet_registration::root_client(&endpoint)?;
+    let (kubelet_listener, authority) = kubelet_listener::open(
+        &data_directory.directory,
+        &trusted,
+        root.clone().unwrap_or_else(|| client.clone()),
+    )
+    .await?;
+    let port = kubelet_listener.listener.local_addr().map_err(|error| error.to_string())?.port();
+    let registration = match root {
+        Some(root) => kubelet_registration::create(root, &context.server, &nodes, port, &authority).await,
         None => None,
     };
-    let stop = Stop::listen()?;
+    let stop = ShutdownSignal::listen()?;
     println!(
         "Simulating {} nodes at {}. Try: kubectl --kubeconfig {} --context {} get nodes",
         nodes.nodes,
@@ -71,28 +75,33 @@ pub async fn run(
         quoted_path(config.path()),
         config.context_name()
     );
-    // Only what nodes do suffers; who tells them what goes wrong does not.
-    let suffering = Client::new(Arc::new(Troubled::new(Https::new(&endpoint)?, faults.clone())));
-    let clock: Arc<dyn Clock> = Arc::new(TroubledClock { faults: faults.clone() });
+    // Faults only affect the nodes, not the watch for faults.
+    let faulty_client = Client::new(Arc::new(FaultyTransport::new(Https::new(&endpoint)?, faults.clone())));
+    let clock: Arc<dyn Clock> = Arc::new(FaultyClock { faults: faults.clone() });
     let scheduling = async {
         match options.scheduler {
             true => {
                 let informers = Informers::new(World::one(client.clone()));
-                atoll_podscheduler::run(informers, clock.clone(), atoll_podscheduler::Options::default())
-                    .await;
+                atoll_podscheduler::run(
+                    informers,
+                    clock.clone(),
+                    atoll_podscheduler::NodesOptions::default(),
+                )
+                .await;
             }
             false => std::future::pending().await,
         }
     };
-    let simulated = atoll_sim::run(suffering, nodes, faults.clone(), clock.clone(), Some(door));
+    let simulated =
+        atoll_sim::run(faulty_client, nodes, faults.clone(), clock.clone(), Some(kubelet_listener));
     let outcome = tokio::select! {
-        () = simulated => Err("the server is gone".into()),
-        () = scheduling => Err("the server is gone".into()),
-        () = ledger::follow(&client, &faults) => Err("the server is gone".into()),
-        () = stop.asked() => Ok(()),
+        () = simulated => Err("the connection to the server ended".into()),
+        () = scheduling => Err("the connection to the server ended".into()),
+        () = fault_store::follow(&client, &faults) => Err("the connection to the server ended".into()),
+        () = stop.received() => Ok(()),
     };
-    if let Some(vouched) = vouched {
-        vouched.end().await;
+    if let Some(registration) = registration {
+        registration.delete().await;
     }
     outcome
 }

@@ -1,5 +1,4 @@
-//! What a simulated cluster suffers, put into effect: the weather of its network, its clock, and whether anything in it
-//! runs at all.
+//! Applies the faults of a simulated cluster: network faults, clock skew and downtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,7 +18,7 @@ use http::{Method, Request, Response};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// Where the faults of a cluster are.
+/// Path of the API for faults.
 pub const PATH: &str = "/atoll/sim/faults";
 
 pub struct Simulation {
@@ -29,7 +28,7 @@ pub struct Simulation {
     seed: u64,
 }
 
-/// The machine's clock, and by how much this one is ahead of it.
+/// The system clock with an offset in seconds.
 #[derive(Default)]
 struct SkewedClock {
     seconds: AtomicI64,
@@ -53,7 +52,7 @@ impl atoll_informer::Clock for SkewedClock {
 }
 
 impl Simulation {
-    /// In good order. What gets lost when things get lost is a matter of chance.
+    /// A simulation without faults. The seed for random losses is the current time.
     pub fn new() -> Arc<Self> {
         let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let simulation = Simulation {
@@ -62,7 +61,7 @@ impl Simulation {
             conditions: watch::channel(Arc::default()).0,
             seed: seed.as_nanos() as u64,
         };
-        simulation.take_effect();
+        simulation.apply();
         Arc::new(simulation)
     }
 
@@ -70,28 +69,28 @@ impl Simulation {
         self.clock.clone()
     }
 
-    /// The same, with fractions of seconds.
+    /// The same clock with nanoseconds.
     pub fn precise_clock(&self) -> Arc<dyn atoll_informer::Clock> {
         self.clock.clone()
     }
 
-    pub fn weather(&self) -> Weather {
+    pub fn network_faults(&self) -> Weather {
         Weather::new(self.conditions.subscribe(), self.seed)
     }
 
-    /// Ends all faults; says how many there were.
+    /// Removes all faults. Returns their number.
     pub fn clear(&self) -> usize {
         let count = self.faults.clear();
-        self.take_effect();
+        self.apply();
         count
     }
 
-    /// Before a change is answered it counts.
-    fn take_effect(&self) {
+    /// Applies the faults, before the change is acknowledged.
+    fn apply(&self) {
         let faults = self.faults.now();
         self.clock.seconds.store(faults.skew(), Ordering::Relaxed);
         let mut hidden = faults.missing();
-        // To those outside it is a cluster like any other.
+        // Clients must see an ordinary cluster, without Atoll's own API.
         hidden.push((ATOLL.into(), "v1alpha1".into()));
         self.conditions.send_replace(Arc::new(Conditions {
             latency: faults.latency(),
@@ -106,8 +105,8 @@ impl Simulation {
 
     fn list(&self) -> Value {
         let faults = self.faults.now();
-        let shown = faults.list().iter().map(|(id, fault)| shown(*id, fault));
-        json!({ "faults": shown.collect::<Vec<_>>() })
+        let fault_json = faults.list().iter().map(|(id, fault)| fault_json(*id, fault));
+        json!({ "faults": fault_json.collect::<Vec<_>>() })
     }
 
     fn add(&self, body: &[u8]) -> Result<Value, Status> {
@@ -115,8 +114,8 @@ impl Simulation {
         let fault = Fault::from_json(&parsed.value).map_err(Status::bad_request)?;
         let id = self.faults.add(fault.clone());
         let id = id.map_err(|_| Status::bad_request("there are too many faults already; remove some"))?;
-        self.take_effect();
-        Ok(shown(id, &fault))
+        self.apply();
+        Ok(fault_json(id, &fault))
     }
 
     fn remove(&self, id: &str) -> Result<Value, Status> {
@@ -124,20 +123,20 @@ impl Simulation {
         if !removed {
             return Err(Status::not_found("", "faults", id));
         }
-        self.take_effect();
+        self.apply();
         Ok(json!({ "removed": 1 }))
     }
 }
 
-/// A fault as it is answered.
-pub fn shown(id: u64, fault: &Fault) -> Value {
-    let mut shown = fault.to_json();
-    shown["id"] = id.into();
-    shown["description"] = fault.to_string().into();
-    shown
+/// A fault as JSON, with its id and description.
+pub fn fault_json(id: u64, fault: &Fault) -> Value {
+    let mut fault_json = fault.to_json();
+    fault_json["id"] = id.into();
+    fault_json["description"] = fault.to_string().into();
+    fault_json
 }
 
-/// `GET` lists, `POST` adds, `DELETE` ends one or, without a number, all of them.
+/// `GET` lists the faults, `POST` adds one, `DELETE` removes one or, without an id, all.
 impl Page for Simulation {
     fn path(&self) -> &'static str {
         PATH
@@ -154,23 +153,23 @@ impl Page for Simulation {
     }
 }
 
-/// Those inside a cluster, who do nothing while it is dead.
-pub struct Gated {
+/// The transport of components inside a cluster, which stops while the cluster is down.
+pub struct GatedTransport {
     local: Local,
-    weather: Weather,
+    network_faults: Weather,
 }
 
-impl Gated {
+impl GatedTransport {
     pub fn new(local: Local, simulation: &Simulation) -> Self {
-        Gated { local, weather: simulation.weather() }
+        GatedTransport { local, network_faults: simulation.network_faults() }
     }
 }
 
-impl Transport for Gated {
+impl Transport for GatedTransport {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         Box::pin(async move {
-            if self.weather.now().is_down {
-                self.weather.until(|conditions| !conditions.is_down).await;
+            if self.network_faults.now().is_down {
+                self.network_faults.until(|conditions| !conditions.is_down).await;
             }
             self.local.send(request).await
         })

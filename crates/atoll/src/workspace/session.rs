@@ -1,16 +1,16 @@
-//! The control plane, and the workspace that the context is in.
+//! A connection to the control plane, and the current workspace of its context.
 
 use atoll_meta::object;
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::advice::{Failure, enumerate, invocation, nearest};
+use crate::advice::{Failure, closest_match, invocation, join_names};
 use crate::client::{Client, Problem};
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
 
-/// What names, and paths of them, are made of.
+/// Characters of names and paths that need no encoding.
 const NAMES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b':');
 
 pub const ROOT: &str = "root";
@@ -49,31 +49,31 @@ impl Session {
         self.client.call(method, &format!("/clusters/{}{path}", encoded(workspace)), body).await
     }
 
-    /// The workspaces right below one, as the server lists them.
-    pub async fn below(&self, workspace: &str) -> Result<Value, Problem> {
+    /// Lists the children of a workspace.
+    pub async fn children(&self, workspace: &str) -> Result<Value, Problem> {
         self.call(Method::GET, workspace, WORKSPACES, None).await
     }
 
-    /// Their names.
-    pub async fn names_below(&self, workspace: &str) -> Result<Vec<String>, Problem> {
-        let list = self.below(workspace).await?;
+    /// The names of the children of a workspace.
+    pub async fn child_names(&self, workspace: &str) -> Result<Vec<String>, Problem> {
+        let list = self.children(workspace).await?;
         let items = list["items"].as_array().into_iter().flatten();
         Ok(items.map(|item| object::name(item).to_string()).collect())
     }
 
-    /// What somebody types is a path from the root, a path from here, or a step up.
+    /// Resolves a path argument: absolute, relative to the current workspace, `..`, `.` or `-`.
     pub async fn resolve(&self, path: &str) -> Result<String, Failure> {
         match path {
             ".." => match self.current.rsplit_once(':') {
                 Some((parent, _)) => Ok(parent.to_string()),
                 None => {
-                    let next = format!("see what is below it with: {} workspace tree", invocation());
+                    let next = format!("list the workspaces with: {} workspace tree", invocation());
                     Err(Failure::new("root has no parent", next))
                 }
             },
             "-" => match self.config.previous_workspace() {
                 Some(previous) => Ok(previous.to_string()),
-                None => Err(Failure::new("there is no previous workspace", self.another().await)),
+                None => Err(Failure::new("there is no previous workspace", self.workspace_hint().await)),
             },
             "." => Ok(self.current.clone()),
             path if path == ROOT || path.starts_with("root:") => Ok(path.to_string()),
@@ -81,22 +81,22 @@ impl Session {
         }
     }
 
-    /// How to enter a workspace next to the current one.
-    async fn another(&self) -> String {
-        let below = self.names_below(&self.current).await.unwrap_or_default();
+    /// The hint for entering a workspace near the current one.
+    async fn workspace_hint(&self) -> String {
+        let below = self.child_names(&self.current).await.unwrap_or_default();
         let child = below.first().map(|name| format!("{}:{name}", self.current));
         let parent = || self.current.rsplit_once(':').map(|(parent, _)| parent.to_string());
         match child.or_else(parent) {
             Some(path) => format!("enter one by its path, as in: {} workspace use {path}", invocation()),
             None => format!(
-                "{} is the only workspace; see how to create one with: {} workspace create --help",
+                "{} is the only workspace; for creating one, see: {} workspace create --help",
                 self.current,
                 invocation()
             ),
         }
     }
 
-    /// Explains that there is no workspace at `path`: which one may have been meant, or which there are.
+    /// The failure for a missing workspace; the hint suggests an existing one.
     pub async fn not_found(&self, path: &str, problem: Problem) -> Failure {
         let Problem::Refused(status) = &problem else { return problem.into() };
         if status.reason() != "NotFound" {
@@ -106,27 +106,27 @@ impl Session {
         let mut names = path.split(':');
         let mut known = names.next().unwrap_or(ROOT).to_string();
         for name in names {
-            let Ok(siblings) = self.names_below(&known).await else { break };
+            let Ok(siblings) = self.child_names(&known).await else { break };
             if siblings.iter().any(|sibling| sibling == name) {
                 known = format!("{known}:{name}");
                 continue;
             }
-            failure.next = Some(instead(&known, name, &siblings));
+            failure.hint = Some(suggestion(&known, name, &siblings));
             break;
         }
         failure
     }
 }
 
-/// What somebody has typed, so that none of it is anything but a name in a path.
+/// Percent-encodes a path segment.
 pub fn encoded(name: &str) -> String {
     utf8_percent_encode(name, NAMES).to_string()
 }
 
-/// What to try where `known` has no `name`.
-fn instead(known: &str, name: &str, siblings: &[String]) -> String {
+/// The hint for a missing workspace `name` below `known`.
+fn suggestion(known: &str, name: &str, siblings: &[String]) -> String {
     let siblings: Vec<&str> = siblings.iter().map(String::as_str).collect();
-    match nearest(name, siblings.iter().copied()) {
+    match closest_match(name, siblings.iter().copied()) {
         Some(near) => format!("did you mean {known}:{near}?"),
         None if siblings.is_empty() => {
             format!(
@@ -134,7 +134,7 @@ fn instead(known: &str, name: &str, siblings: &[String]) -> String {
                 invocation()
             )
         }
-        None => format!("{known} has {}", enumerate(&siblings)),
+        None => format!("{known} has {}", join_names(&siblings)),
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_told_with_what_there_is() {
+    fn hints_suggest_existing_workspaces() {
         let cases: [(&[&str], &str); 3] = [
             (&["east", "west"], "did you mean root:data:east?"),
             (&["north"], "root:data has north"),
@@ -151,7 +151,7 @@ mod tests {
         ];
         for (siblings, expected) in cases {
             let siblings: Vec<String> = siblings.iter().map(|name| (*name).to_string()).collect();
-            assert_eq!(instead("root:data", "eest", &siblings), expected);
+            assert_eq!(suggestion("root:data", "eest", &siblings), expected);
         }
     }
 }

@@ -1,14 +1,14 @@
-//! `atoll workspace tree`: all workspaces below the current one.
+//! `atoll workspace tree`: shows all workspaces below the current one.
 
 use atoll_meta::object;
 use serde_json::{Value, json};
 
 use super::session::Session;
 use crate::advice::Failure;
-use crate::output::{self, Format, Shown};
+use crate::output::{self, Format, OutputOptions};
 use crate::style::Paint;
 
-/// A workspace and those below it.
+/// A workspace and its children.
 struct Node {
     name: String,
     path: String,
@@ -17,13 +17,13 @@ struct Node {
     children: Vec<Node>,
 }
 
-pub async fn show(session: &Session, shown: Shown) -> Result<(), Failure> {
+pub async fn show(session: &Session, shown: OutputOptions) -> Result<(), Failure> {
     let root = Node {
         name: session.current.clone(),
         path: session.current.clone(),
         phase: "Ready".to_string(),
         id: String::new(),
-        children: below(session, &session.current).await?,
+        children: children(session, &session.current).await?,
     };
     let paint = Paint::stdout();
     let text = match shown.output {
@@ -37,9 +37,9 @@ pub async fn show(session: &Session, shown: Shown) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Depth is the number of names in a path, which people type: recursion is safe.
-async fn below(session: &Session, path: &str) -> Result<Vec<Node>, Failure> {
-    let list = match session.below(path).await {
+/// The recursion is as deep as a path has names, which is limited by its length.
+async fn children(session: &Session, path: &str) -> Result<Vec<Node>, Failure> {
+    let list = match session.children(path).await {
         Ok(list) => list,
         Err(problem) => return Err(session.not_found(path, problem).await),
     };
@@ -48,13 +48,13 @@ async fn below(session: &Session, path: &str) -> Result<Vec<Node>, Failure> {
         let status = |field: &str| workspace["status"][field].as_str().unwrap_or_default().to_string();
         let name = object::name(workspace).to_string();
         let path = format!("{path}:{name}");
-        let children = Box::pin(below(session, &path)).await?;
+        let children = Box::pin(children(session, &path)).await?;
         nodes.push(Node { name, path, phase: status("phase"), id: status("id"), children });
     }
     Ok(nodes)
 }
 
-/// Calls `line` for each node, with what is drawn before its name.
+/// Calls `line` for each node with the branches to draw before its name.
 fn walk(node: &Node, indent: &str, line: &mut impl FnMut(&str, &Node)) {
     for (position, child) in node.children.iter().enumerate() {
         let last = position + 1 == node.children.len();
@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_drawn() {
+    fn trees_are_drawn() {
         let expected = "root\n├── data\n│   ├── east\n│   │   └── rack (deleting)\n│   └── west\n└── web\n";
         assert_eq!(drawing(&sample(), Paint::PLAIN), expected);
     }
 
     #[test]
-    fn programs_get_paths_and_documents() {
+    fn name_and_json_formats_have_paths() {
         let expected = "root\nroot:data\nroot:data:east\nroot:data:east:rack\nroot:data:west\nroot:web\n";
         assert_eq!(paths(&sample()), expected);
         let document = document(&sample());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_tree_is_a_table() {
+    fn wide_trees_are_tables() {
         let text = table(&sample(), Paint::PLAIN);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "NAME               PHASE      PATH                  ID");

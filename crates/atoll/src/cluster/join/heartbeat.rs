@@ -1,4 +1,4 @@
-//! Waits until a cluster that has joined is heard of.
+//! Waits for the first heartbeat of a cluster that has joined.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::advice::{Failure, invocation};
 
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Returns when the cluster is ready; what is wrong if it is not in time.
+/// Waits until the cluster is ready; fails with the reason after `wait`.
 pub async fn first(fleet: &Fleet, name: &str, wait: Duration) -> Result<(String, ()), Failure> {
     let deadline = Instant::now() + wait;
     loop {
         let cluster = fleet.api.get(&fleet::path(name)).await?;
         match ready(&cluster) {
-            Ok(()) => return Ok(("heard of it for the first time: it is ready".into(), ())),
+            Ok(()) => return Ok(("received the first heartbeat: the cluster is ready".into(), ())),
             Err(why) if Instant::now() >= deadline => {
                 return Err(Failure::new(
                     format!(
                         "cluster {name} is registered, but after {} seconds it is not ready: {why}",
                         wait.as_secs()
                     ),
-                    format!("see what is wrong with: {} cluster describe {name}", invocation()),
+                    format!("see the reason with: {} cluster describe {name}", invocation()),
                 ));
             }
             Err(_) => tokio::time::sleep(PAUSE).await,
@@ -31,14 +31,14 @@ pub async fn first(fleet: &Fleet, name: &str, wait: Duration) -> Result<(String,
     }
 }
 
-/// Why a cluster is not ready.
+/// Checks the condition Ready; the error is its message.
 fn ready(cluster: &Value) -> Result<(), String> {
     let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
     let ready = conditions.into_iter().find(|one| one["type"] == "Ready");
     let text = |field: &str| ready.map_or("", |ready| ready[field].as_str().unwrap_or_default());
     match (text("status"), text("message")) {
         ("True", _) => Ok(()),
-        ("", _) => Err("nobody says how it is; does the control plane run its controllers?".to_string()),
+        ("", _) => Err("it has no condition Ready; does the control plane run its controllers?".to_string()),
         (_, message) => Err(message.to_string()),
     }
 }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_says_itself_why_it_is_not_ready() {
+    fn reasons_come_from_the_ready_condition() {
         let cluster = |status: &str| json!({ "status": { "conditions": [{ "type": "Ready", "status": status, "message": "m" }] } });
         assert_eq!(ready(&cluster("True")), Ok(()));
         assert_eq!(ready(&cluster("Unknown")), Err("m".to_string()));

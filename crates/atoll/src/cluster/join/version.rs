@@ -1,13 +1,13 @@
-//! Versions of Kubernetes that can be worked with.
+//! Supported versions of Kubernetes.
 
 use crate::advice::Failure;
 
-/// The oldest minor version whose clusters understand all that a syncer says.
+/// The oldest minor version that supports everything a syncer uses.
 const OLDEST: u32 = 22;
-/// The newest one that is known.
+/// The newest minor version that Atoll was built for.
 const NEWEST: u32 = 36;
 
-/// What follows the 1 in `v1.36.4-something`.
+/// The minor version: 36 in `v1.36.4-something`.
 fn minor(version: &str) -> Option<u32> {
     let rest = version.strip_prefix("v1.")?;
     let end = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
@@ -19,19 +19,19 @@ pub fn check(version: &str) -> Result<(), Failure> {
         Some(minor) if minor >= OLDEST => Ok(()),
         Some(_) => Err(Failure::new(
             format!("the cluster runs Kubernetes {version}, which is too old"),
-            format!("bring it to v1.{OLDEST} or newer first"),
+            format!("upgrade it to v1.{OLDEST} or newer first"),
         )),
         None => Err(Failure::new(
-            format!("what is there says that it is version {version:?}, which no Kubernetes is"),
+            format!("the server reports version {version:?}, which is not a version of Kubernetes"),
             "name the kubeconfig of a cluster with --kubeconfig",
         )),
     }
 }
 
-/// What is worth knowing of a version that can be worked with.
+/// A note about a supported version that is newer than Atoll.
 pub fn note(version: &str) -> Option<String> {
     let is_newer = minor(version).is_some_and(|minor| minor > NEWEST);
-    is_newer.then(|| format!("{version} is newer than v1.{NEWEST}: what is new in it cannot be placed"))
+    is_newer.then(|| format!("{version} is newer than v1.{NEWEST}: its new resources cannot be placed"))
 }
 
 #[cfg(test)]
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_clusters_and_other_things_are_refused() {
+    fn old_and_unknown_versions_are_refused() {
         for (version, is_fine, is_noted) in [
             ("v1.36.4", true, false),
             ("v1.37.0-alpha.1", true, true),

@@ -1,7 +1,8 @@
-//! Letting go of what runs in a cluster, so that it stays there and nothing says that it was ever Atoll's.
+//! Releases all objects in a cluster, so that they stay there without any mark.
 //!
-//! Whoever syncs must have stopped before: it would take away what is no longer placed there, and put marks back. It stops
-//! when it finds that the cluster is no longer claimed by its control plane, and says so in a condition of the Cluster.
+//! The syncer must have stopped before: it would delete objects that are no longer placed, and restore their
+//! marks. It stops when it finds that its control plane no longer claims the cluster, and reports that in a
+//! condition of the Cluster.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,65 +15,66 @@ use tokio::time::Instant;
 
 use super::super::api::Api;
 use super::super::claim::{self, Claim, RELEASED};
-use super::super::derived;
+use super::super::copied_marks;
 use super::super::fleet::Fleet;
-use super::super::letting_go;
+use super::super::object_release;
 use crate::advice::Failure;
-use crate::output::complain;
+use crate::output::errln;
 use crate::place::discover;
 use crate::place::resources::Resource;
 
-/// Reason of a condition by which a syncer says that it has stopped.
-const STOPPED: &str = "ClaimedByAnother";
-/// How long a syncer may take to notice.
-const PATIENCE: Duration = Duration::from_secs(180);
-/// A syncer that says nothing for so long is not running; when it starts it looks at the claim first.
-const SILENCE: Duration = Duration::from_secs(90);
+/// Reason of the condition by which a syncer reports that it has stopped.
+const STOPPED_REASON: &str = "ClaimedByAnother";
+/// Timeout for the syncer to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(180);
+/// A syncer without heartbeats for this long is not running. When it starts, it reads the claim first.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-/// Objects in one answer.
+/// Objects per page.
 pub const PAGE: usize = 500;
 
-/// Gives the claim up and waits until whoever syncs has stopped. The id of the control plane whose marks are there.
-pub async fn stop(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Failure> {
+/// Releases the claim and waits until the syncer has stopped. Returns the id of the control plane in the
+/// marks.
+pub async fn stop_syncer(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Failure> {
     let found = below.get(&claim::path()).await?;
     let claim = Claim::of(&found);
     let control_plane = match claim.control_plane.as_str() {
-        // An earlier attempt has given it up.
+        // An earlier attempt has released the claim.
         RELEASED => found["metadata"]["labels"][CONTROL_PLANE].as_str().unwrap_or_default().to_string(),
         id => id.to_string(),
     };
     if control_plane.is_empty() {
         return Err(Failure::new(
-            format!("{name} does not say which control plane it belongs to"),
-            "join it again first: what is Atoll's there is known by that",
+            format!("{name} has no claim of a control plane"),
+            "join it again first: the claim identifies Atoll's objects",
         ));
     }
-    // The label still says whose marks are to be taken off, should this not come to its end.
+    // The label keeps the id of the control plane for the next attempt, if this one is interrupted.
     let given_up = json!({
         "metadata": { "labels": { CONTROL_PLANE: control_plane } }, "data": { "controlPlane": RELEASED },
     });
     below.merge(&claim::path(), &given_up).await?;
-    complain!("waiting until whoever syncs {name} has stopped");
-    let (begin, mut since, mut heartbeat) = (Instant::now(), Instant::now(), None);
+    errln!("waiting until the syncer of {name} has stopped");
+    let (start, mut since, mut heartbeat) = (Instant::now(), Instant::now(), None);
     loop {
         let cluster = fleet.get(name).await?;
         let syncer = &cluster["status"]["syncer"];
-        // Not everybody may see the Lease.
-        let beat = fleet.heartbeat(name).await;
-        let beat = beat.or_else(|| syncer["lastHeartbeatTime"].as_str().map(str::to_string));
-        if has_stopped(&cluster) || syncer.is_null() || since.elapsed() > SILENCE {
+        // The user may not be allowed to read the Lease.
+        let latest = fleet.heartbeat(name).await;
+        let latest = latest.or_else(|| syncer["lastHeartbeatTime"].as_str().map(str::to_string));
+        if has_stopped(&cluster) || syncer.is_null() || since.elapsed() > HEARTBEAT_TIMEOUT {
             return Ok(control_plane);
         }
-        if beat != heartbeat {
-            (heartbeat, since) = (beat, Instant::now());
+        if latest != heartbeat {
+            (heartbeat, since) = (latest, Instant::now());
         }
-        if begin.elapsed() > PATIENCE {
-            // As it was before.
+        if start.elapsed() > STOP_TIMEOUT {
+            // Restore the claim.
             below.merge(&claim::path(), &json!({ "data": { "controlPlane": control_plane } })).await?;
             return Err(Failure::new(
-                format!("whoever syncs {name} has not stopped; nothing was changed"),
+                format!("the syncer of {name} has not stopped; nothing was changed"),
                 "stop the syncer if you run it by hand, then try again",
             ));
         }
@@ -80,36 +82,37 @@ pub async fn stop(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Fail
     }
 }
 
-/// What a syncer says itself is in a field of its own; the condition follows from that.
+/// The syncer writes the reason to a field of its own, from which the condition is derived.
 fn has_stopped(cluster: &Value) -> bool {
     let status = &cluster["status"];
     let mut conditions = status["conditions"].as_array().into_iter().flatten();
-    status["problem"]["reason"] == STOPPED || conditions.any(|condition| condition["reason"] == STOPPED)
+    status["problem"]["reason"] == STOPPED_REASON
+        || conditions.any(|condition| condition["reason"] == STOPPED_REASON)
 }
 
-/// What has lost its marks.
+/// The objects that have lost their marks.
 #[derive(Default)]
-struct Stripped {
+struct MarkRemoval {
     count: usize,
-    /// Of the objects above.
+    /// Uids of the objects above.
     uids: HashSet<String>,
-    /// Where the Deployments are.
+    /// Paths of the Deployments.
     deployments: Vec<String>,
 }
 
-/// Takes the marks off everything that has them. How many objects there were.
-pub async fn strip(below: &Api, control_plane: &str) -> Result<usize, Failure> {
-    let mut stripped = Stripped::default();
+/// Removes the marks from all objects that have them. Returns the number of objects.
+pub async fn remove_marks(below: &Api, control_plane: &str) -> Result<usize, Failure> {
+    let mut removal = MarkRemoval::default();
     let resources = discover(below).await?;
     for resource in preferred(&resources) {
-        strip_all(below, resource, control_plane, &mut stripped).await?;
+        remove_marks_of(below, resource, control_plane, &mut removal).await?;
     }
-    letting_go::unlocate(below, control_plane).await?;
-    derived::strip(below, "", &stripped.uids, &stripped.deployments).await?;
-    Ok(stripped.count)
+    object_release::remove_locators(below, control_plane).await?;
+    copied_marks::remove_marks(below, "", &removal.uids, &removal.deployments).await?;
+    Ok(removal.count)
 }
 
-/// One version of each resource whose objects can be found and changed.
+/// One version of each resource that can be listed and patched.
 pub fn preferred(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
     let is_first = |position: usize, resource: &Resource| {
         !resources[..position].iter().any(|it| (&it.group, &it.name) == (&resource.group, &resource.name))
@@ -120,11 +123,11 @@ pub fn preferred(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
     })
 }
 
-async fn strip_all(
+async fn remove_marks_of(
     below: &Api,
     resource: &Resource,
     control_plane: &str,
-    stripped: &mut Stripped,
+    removal: &mut MarkRemoval,
 ) -> Result<(), Failure> {
     let selector = format!("labelSelector={CONTROL_PLANE}%3D{control_plane}&limit={PAGE}");
     let mut next = String::new();
@@ -132,28 +135,28 @@ async fn strip_all(
         let path = format!("{}?{selector}{next}", resource.collection(""));
         let list = match below.call_as(Method::GET, &path, METADATA, None).await {
             Ok(list) => list,
-            // What a syncer may not see it has not made.
+            // A syncer cannot have created objects of a resource that it may not list.
             Err(problem) if problem.is("Forbidden") || problem.is("NotFound") => return Ok(()),
             Err(problem) => return Err(problem.into()),
         };
         for item in list["items"].as_array().into_iter().flatten() {
             let (namespace, name) = (object::namespace(item), object::name(item));
-            // That goes as a whole.
+            // Atoll's own namespace is deleted as a whole.
             if namespace == SYSTEM_NAMESPACE || (resource.name == "namespaces" && name == SYSTEM_NAMESPACE) {
                 continue;
             }
             match object::annotation(item, UID) {
-                Some(uid) => drop(stripped.uids.insert(uid.to_string())),
+                Some(uid) => drop(removal.uids.insert(uid.to_string())),
                 None if resource.name == "namespaces" => {}
-                // A controller's copy of something with our label, such as the endpoints of a Service.
+                // A copy by a controller of an object with the label, such as the endpoints of a Service.
                 None => continue,
             }
             let path = format!("{}/{name}", resource.collection(namespace));
-            if derived::is_deployments(resource) {
-                stripped.deployments.push(path.clone());
+            if copied_marks::is_deployments(resource) {
+                removal.deployments.push(path.clone());
             }
             match below.merge(&path, &atoll_fleet::release(item)).await {
-                Ok(_) => stripped.count += 1,
+                Ok(_) => removal.count += 1,
                 Err(problem) if problem.is("NotFound") => {}
                 Err(problem) => return Err(problem.into()),
             }
@@ -170,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_syncer_says_that_it_has_stopped() {
+    fn stopped_syncers_are_recognized() {
         let cluster =
             |reason: &str| json!({ "status": { "conditions": [{ "type": "Ready", "reason": reason }] } });
         assert!(has_stopped(&cluster("ClaimedByAnother")));

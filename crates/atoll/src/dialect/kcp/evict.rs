@@ -1,31 +1,31 @@
-//! From a time on that a Cluster of kcp names, nothing is placed there, and what was leaves it.
+//! `evictAfter` of kcp clusters: from that time on, the cluster is cordoned and its placements are removed.
 
 use std::time::Duration;
 
 use atoll_meta::{Status, time};
 use serde_json::Value;
 
-use super::{AGAIN, Dialect, Subject};
+use super::{KcpCluster, KcpController, RETRY_INTERVAL};
 
-/// So often it is looked whether the time has come, for clocks may be set, and whether something new is there afterwards.
-const LOOK: Duration = Duration::from_secs(30);
+/// Interval between checks, because the clock may be set and new objects may have been placed since.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long that is from now on, if there is such a time.
-pub fn left(object: &Value, now: i64) -> Option<Duration> {
+/// Time left until the eviction, if the object has an `evictAfter`.
+pub fn time_left(object: &Value, now: i64) -> Option<Duration> {
     let at = time::parse(object["spec"]["evictAfter"].as_str()?).ok()?;
     Some(Duration::from_secs(at.seconds.saturating_sub(now).max(0).unsigned_abs()))
 }
 
-impl Dialect {
-    /// Lets all leave if it is time. When to look again.
-    pub(super) async fn evict(&self, subject: &Subject<'_>, left: Duration) -> Result<Duration, Status> {
+impl KcpController {
+    /// Removes all placements if it is time. Returns when to check again.
+    pub(super) async fn evict(&self, subject: &KcpCluster<'_>, left: Duration) -> Result<Duration, Status> {
         if !left.is_zero() {
-            return Ok(left.min(LOOK));
+            return Ok(left.min(CHECK_INTERVAL));
         }
         let (registry, at) = (&self.setup.registry, &subject.at);
         registry.vacate(&at.workspace, &at.name).await?;
-        // Some of it may be paused, or may have come in between.
-        Ok(if registry.count_placed(&at.workspace, &at.name) > 0 { AGAIN } else { LOOK })
+        // Some placements may be paused, or new.
+        Ok(if registry.count_placed(&at.workspace, &at.name) > 0 { RETRY_INTERVAL } else { CHECK_INTERVAL })
     }
 }
 
@@ -35,7 +35,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn times_come() {
+    fn time_left_is_computed_from_evict_after() {
         let at = |text: Value| json!({ "spec": { "evictAfter": text } });
         let noon = time::parse("2022-05-01T12:00:00Z").unwrap().seconds;
         for (object, now, expected) in [
@@ -47,7 +47,7 @@ mod tests {
             (at("2022-05-01T12:00:00Z".into()), noon, Some(0)),
             (at("2022-05-01T12:00:00Z".into()), noon + 100, Some(0)),
         ] {
-            assert_eq!(left(&object, now).map(|left| left.as_secs()), expected, "{object}");
+            assert_eq!(time_left(&object, now).map(|left| left.as_secs()), expected, "{object}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A cluster joins with the kubeconfig that it came with, as it would by `atoll cluster join`.
+//! Joins a kcp cluster with its kubeconfig, as `atoll cluster join` does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,85 +10,85 @@ use atoll_informer::{Key, resources};
 use atoll_meta::{Status, names, object};
 use serde_json::{Value, json};
 
-use super::status::Finding;
-use super::{Dialect, MADE_FROM, Subject, absent};
+use super::status::Readiness;
+use super::{KcpCluster, KcpController, MADE_FROM, ignore_not_found};
 use crate::advice::Failure;
 use crate::cluster::claim::{self, Claim};
 use crate::cluster::credential;
-use crate::cluster::join::below::Below;
+use crate::cluster::join::joining_cluster::JoiningCluster;
 use crate::cluster::rights::Access;
 use crate::workspace::session::ROOT;
 
-/// How long all of it may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of the whole join.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What there is before anything is done below.
-struct Found {
+/// State of the cluster before any change.
+struct ClusterFacts {
     id: String,
     version: String,
     control_plane: String,
 }
 
-impl Dialect {
-    /// The Cluster that it then is, or what is to be said.
+impl KcpController {
+    /// Joins the cluster. Returns the Atoll Cluster, or the readiness to report.
     pub(super) async fn join(
         &self,
-        subject: &Subject<'_>,
+        subject: &KcpCluster<'_>,
         kubeconfig: &str,
         cluster: Option<&Value>,
-    ) -> Result<Value, Finding> {
+    ) -> Result<Value, Readiness> {
         let name = &*subject.at.name;
         if !names::name_is_dns_label(name, false).is_empty() {
-            let message = "its name is not one that a cluster can have: lower case letters, digits and -, at most 63 of them";
-            return Err(Finding::not_ready("InvalidName", message));
+            let message = "the name is not valid for a cluster: it must have at most 63 characters, which are lower case letters, digits and -";
+            return Err(Readiness::not_ready("InvalidName", message));
         }
-        if cluster.is_some_and(|cluster| !subject.made(cluster)) {
+        if cluster.is_some_and(|cluster| !subject.owns(cluster)) {
             let message = format!(
-                "there is a cluster {name} already that was not made from this; remove that first, or choose another name"
+                "cluster {name} already exists and was not created from this object; remove it first, or choose another name"
             );
-            return Err(Finding::not_ready("NameTaken", message));
+            return Err(Readiness::not_ready("NameTaken", message));
         }
-        let context =
-            readable(kubeconfig).map_err(|problem| Finding::not_ready("InvalidKubeConfig", problem))?;
-        let below = Below::of(context, self.tenants(subject))
-            .map_err(|failure| Finding::not_ready("ErrorCreatingClient", failure.what))?;
-        let joining = self.join_with(subject, &below, kubeconfig, cluster);
-        let problem = match tokio::time::timeout(PATIENCE, joining).await {
+        let context = parse_kubeconfig(kubeconfig)
+            .map_err(|problem| Readiness::not_ready("InvalidKubeConfig", problem))?;
+        let below = JoiningCluster::of(context, self.tenant_addresses(subject))
+            .map_err(|failure| Readiness::not_ready("ErrorCreatingClient", failure.message))?;
+        let joining = self.join_cluster(subject, &below, kubeconfig, cluster);
+        let problem = match tokio::time::timeout(TIMEOUT, joining).await {
             Ok(Ok(joined)) => return Ok(joined),
-            Ok(Err(failure)) => failure.what,
-            Err(_) => "the cluster takes too long to answer".to_string(),
+            Ok(Err(failure)) => failure.message,
+            Err(_) => "the cluster does not respond in time".to_string(),
         };
-        tracing::warn!(cluster = name, "a cluster in the words of kcp could not join: {problem}");
-        Err(Finding::not_ready("ErrorStartingSyncer", format!("{problem}; it is tried again")))
+        tracing::warn!(cluster = name, "kcp cluster cannot join: {problem}");
+        Err(Readiness::not_ready("ErrorStartingSyncer", format!("{problem}; will retry")))
     }
 
-    /// What addresses must keep to that whoever wrote this object has named.
-    pub(super) fn tenants(&self, subject: &Subject<'_>) -> Option<Arc<TenantAddresses>> {
+    /// The allowed addresses, unless the object is in root, where no tenant can write it.
+    pub(super) fn tenant_addresses(&self, subject: &KcpCluster<'_>) -> Option<Arc<TenantAddresses>> {
         (*subject.at.workspace != *ROOT).then(|| self.setup.tenants.clone())
     }
 
-    async fn join_with(
+    async fn join_cluster(
         &self,
-        subject: &Subject<'_>,
-        below: &Below,
+        subject: &KcpCluster<'_>,
+        below: &JoiningCluster,
         kubeconfig: &str,
         cluster: Option<&Value>,
     ) -> Result<Value, Failure> {
         let (_, version) = below.version().await?;
         let id = below.identity().await?;
         let system = self.world().get(&resources::NAMESPACES, &Key::new(ROOT, "", "kube-system")).await?;
-        let found = Found { id, version, control_plane: object::uid(&system).to_string() };
+        let found = ClusterFacts { id, version, control_plane: object::uid(&system).to_string() };
         self.check(subject, below, &found, cluster).await?;
-        let (text, expires) = match below.may_give_rights().await? {
+        let (text, expires) = match below.can_grant_rights().await? {
             true => {
-                let (_, namespace) = below.namespace(&Some(found.control_plane.clone())).await?;
-                let groups = below.groups(&[]).await?;
-                below.rights(Access::Manage, &groups, &namespace).await?;
-                let (_, token) = below.token().await?;
-                let (_, text) = below.tried(&subject.at.name, &token, &found.id).await?;
+                let (_, namespace) = below.ensure_namespace(&Some(found.control_plane.clone())).await?;
+                let groups = below.requested_groups(&[]).await?;
+                below.grant_rights(Access::Manage, &groups, &namespace).await?;
+                let (_, token) = below.request_token().await?;
+                let (_, text) = below.verify_token(&subject.at.name, &token, &found.id).await?;
                 (text, token.expires)
             }
-            // Whoever may not give rights to others is no administrator: then it is used as it is.
+            // A user who may not grant rights is not an administrator: use the kubeconfig as it is.
             false => (kubeconfig.to_string(), String::new()),
         };
         self.store(subject, &text, &expires).await?;
@@ -101,29 +101,33 @@ impl Dialect {
             name: subject.at.name.to_string(),
         };
         if !expires.is_empty() {
-            below.claim(&claim).await?;
+            below.write_claim(&claim).await?;
         }
         Ok(cluster)
     }
 
-    /// Whether it is the cluster that it was, and nobody else's.
+    /// Checks that the cluster is the same as before, and that no other control plane or workspace has
+    /// claimed it.
     async fn check(
         &self,
-        subject: &Subject<'_>,
-        below: &Below,
-        found: &Found,
+        subject: &KcpCluster<'_>,
+        below: &JoiningCluster,
+        found: &ClusterFacts,
         cluster: Option<&Value>,
     ) -> Result<(), Failure> {
-        let refuse = |what: String| Failure { what, next: None };
+        let refuse = |message: String| Failure { message, hint: None };
         if found.control_plane == found.id {
             return Err(refuse("this is the control plane itself: it cannot join itself".into()));
         }
         let pinned = cluster.and_then(|cluster| cluster["status"]["id"].as_str()).filter(|id| !id.is_empty());
         if let Some(pinned) = pinned.filter(|pinned| *pinned != found.id) {
-            return Err(refuse(format!("it joined as {pinned}, and behind this kubeconfig is {}", found.id)));
+            return Err(refuse(format!(
+                "the cluster joined with the identity {pinned}, and this kubeconfig leads to {}",
+                found.id
+            )));
         }
         let same = self
-            .own
+            .clusters
             .list(&subject.at.workspace, "")
             .into_iter()
             .find(|other| other["status"]["id"] == *found.id && object::name(other) != &*subject.at.name);
@@ -131,26 +135,26 @@ impl Dialect {
             return Err(refuse(format!("this cluster has already joined as {}", object::name(&same))));
         }
         if cluster.is_none() {
-            // Whether it can have the name is found out before anything is made.
-            let collection = self.world().collection(&self.own.resource, &subject.at.workspace, "")?;
+            // Check that the name is valid and allowed before anything is created.
+            let collection = self.world().collection(&self.clusters.resource, &subject.at.workspace, "")?;
             self.world()
                 .client()
-                .create(&format!("{collection}?dryRun=All"), &self.cluster_of(subject))
+                .create(&format!("{collection}?dryRun=All"), &self.atoll_cluster_spec(subject))
                 .await?;
         }
         let claim = below.api.find(&claim::path()).await?.map(|found| Claim::of(&found));
         let refusal = claim.and_then(|claim| {
-            let verdict = claim.verdict(Some(&found.control_plane), Some(&subject.at.workspace));
-            claim.refusal(&verdict, "kubectl")
+            let state = claim.state(Some(&found.control_plane), Some(&subject.at.workspace));
+            claim.refusal(&state, "kubectl")
         });
         refusal.map_or(Ok(()), Err)
     }
 
-    async fn store(&self, subject: &Subject<'_>, kubeconfig: &str, expires: &str) -> Result<(), Failure> {
+    async fn store(&self, subject: &KcpCluster<'_>, kubeconfig: &str, expires: &str) -> Result<(), Failure> {
         let name = &*subject.at.name;
         let secret = credential::secret(name, kubeconfig, expires);
-        let at = subject.system(&credential::secret_name(name));
-        match absent(self.world().get(&resources::SECRETS, &at).await)? {
+        let at = subject.system_key(&credential::secret_name(name));
+        match ignore_not_found(self.world().get(&resources::SECRETS, &at).await)? {
             None => {
                 let created = self.world().create(
                     &resources::SECRETS,
@@ -161,18 +165,18 @@ impl Dialect {
                 created.await?;
             }
             Some(other) if other["metadata"]["labels"][credential::CLUSTER] != *name => {
-                let what =
-                    format!("there is a Secret {SYSTEM_NAMESPACE}/{} that is not of a cluster", at.name);
-                return Err(Failure { what, next: None });
+                let message =
+                    format!("Secret {SYSTEM_NAMESPACE}/{} exists and is not a cluster's credential", at.name);
+                return Err(Failure { message, hint: None });
             }
             Some(_) => drop(self.world().patch(&resources::SECRETS, &at, "", &secret).await?),
         }
         Ok(())
     }
 
-    /// The Cluster that is made from one of kcp's.
-    fn cluster_of(&self, subject: &Subject<'_>) -> Value {
-        let (resource, name) = (&self.own.resource, &*subject.at.name);
+    /// The Atoll Cluster that is created from a kcp object.
+    fn atoll_cluster_spec(&self, subject: &KcpCluster<'_>) -> Value {
+        let (resource, name) = (&self.clusters.resource, &*subject.at.name);
         let secret = json!({ "namespace": SYSTEM_NAMESPACE, "name": credential::secret_name(name) });
         let labels = subject.object["metadata"].get("labels").cloned().unwrap_or_default();
         json!({
@@ -184,15 +188,15 @@ impl Dialect {
 
     async fn register(
         &self,
-        subject: &Subject<'_>,
-        found: &Found,
+        subject: &KcpCluster<'_>,
+        found: &ClusterFacts,
         cluster: Option<&Value>,
     ) -> Result<Value, Status> {
-        let resource = &self.own.resource;
+        let resource = &self.clusters.resource;
         let registered = match cluster {
             Some(cluster) => cluster.clone(),
             None => {
-                let cluster = self.cluster_of(subject);
+                let cluster = self.atoll_cluster_spec(subject);
                 self.world().create(resource, &subject.at.workspace, "", &cluster).await?
             }
         };
@@ -202,11 +206,11 @@ impl Dialect {
     }
 }
 
-/// Where a kubeconfig leads. Files and programs of this machine are nothing for those who send one.
-fn readable(kubeconfig: &str) -> Result<Context, String> {
+/// Parses a kubeconfig from a client, which must not use files or programs of this machine.
+fn parse_kubeconfig(kubeconfig: &str) -> Result<Context, String> {
     let config = Kubeconfig::parse(kubeconfig).map_err(|problem| problem.to_string())?;
     let context = config.context(config.current(), None).map_err(|problem| problem.to_string())?;
-    // An address with a password in it would be told to all who ask what is wrong.
+    // A password in the address would appear in messages.
     if context.server.contains('@') {
         return Err("the address of the server has a user in it; put credentials under users".into());
     }
@@ -221,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_this_machine_is_used() {
+    fn kubeconfigs_with_files_or_programs_are_refused() {
         let with = |server: &str, cluster: &str, user: &str| {
             format!(
                 "current-context: a\nclusters: [{{ name: a, cluster: {{ server: '{server}'{cluster} }} }}]\n\
@@ -229,7 +233,10 @@ mod tests {
             )
         };
         let at = "https://a:6443";
-        assert_eq!(readable(&with(at, "", "token: t")).expect("it is good").token.as_deref(), Some("t"));
+        assert_eq!(
+            parse_kubeconfig(&with(at, "", "token: t")).expect("it is good").token.as_deref(),
+            Some("t")
+        );
         for (text, expected) in [
             ("[]".to_string(), "it is not a kubeconfig"),
             ("users: s3cr3t".to_string(), "no such context"),
@@ -245,7 +252,7 @@ mod tests {
                 "the address of the server has a user in it; put credentials under users",
             ),
         ] {
-            assert_eq!(readable(&text).err().as_deref(), Some(expected));
+            assert_eq!(parse_kubeconfig(&text).err().as_deref(), Some(expected));
         }
     }
 }

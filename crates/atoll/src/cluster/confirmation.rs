@@ -1,25 +1,28 @@
-//! Questions to whoever sits at the terminal.
+//! Confirmation prompts.
 
 use std::io::{BufRead, IsTerminal, Write};
 
 use crate::advice::Failure;
-use crate::output::say;
+use crate::output::outln;
 
-/// Says what will happen and returns if that is wanted; `yes` is an answer given beforehand.
+/// Prints what will happen and asks for confirmation, unless `yes` was given on the command line.
 pub fn confirm(what: &str, question: &str, yes: bool) -> Result<(), Failure> {
-    say!("{what}");
+    outln!("{what}");
     if yes {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::new("there is nobody to ask", "if that is what you want, add --yes"));
+        return Err(Failure::new(
+            "standard input is not a terminal, so the command cannot ask for confirmation",
+            "to confirm, add --yes",
+        ));
     }
     print!("{question} [y/N] ");
     let mut answer = String::new();
     let read = std::io::stdout().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
     match read {
         Ok(_) if means_yes(&answer) => Ok(()),
-        _ => Err(Failure::new("nothing was done", "answer y to go on")),
+        _ => Err(Failure::new("nothing was changed", "answer y to continue")),
     }
 }
 
@@ -32,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_yes_is_one() {
+    fn only_y_and_yes_confirm() {
         for (answer, expected) in
             [("y\n", true), ("Yes\n", true), (" y ", true), ("\n", false), ("", false), ("no\n", false)]
         {

@@ -1,4 +1,4 @@
-//! What runs in a cluster that is only looked at: workloads that nobody else there has made.
+//! The workloads of an observed cluster that have no controller.
 
 use atoll_client::kubeconfig::Kubeconfig;
 use atoll_meta::{object, time};
@@ -10,13 +10,13 @@ use super::fleet::uid;
 use crate::advice::Failure;
 use crate::workspace::session::encoded;
 
-/// Most rows that are shown.
-const MOST: usize = 200;
-/// Objects in one answer, and how many answers are read of each kind.
+/// Maximum number of rows.
+const MAX_ROWS: usize = 200;
+/// Objects per page, and maximum number of pages per kind.
 const PAGE: usize = 500;
 const PAGES: usize = 20;
 
-/// Path and kind of everything that runs, or lets something run.
+/// Path and kind of all workloads.
 const WORKLOADS: [(&str, &str); 8] = [
     ("/apis/batch/v1/cronjobs", "CronJob"),
     ("/apis/apps/v1/daemonsets", "DaemonSet"),
@@ -30,17 +30,17 @@ const WORKLOADS: [(&str, &str); 8] = [
 
 pub const HEADERS: [&str; 5] = ["NAMESPACE", "KIND", "NAME", "READY", "AGE"];
 
-/// What was found, a row each, and what more there is.
+/// The rows to show, and the number of rows left out.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningWorkloads {
     pub rows: Vec<Vec<String>>,
     pub more: usize,
-    /// Kinds that could not be seen, or not all of.
+    /// Kinds that could not be listed completely.
     pub hidden: Vec<&'static str>,
 }
 
-/// Looks with the credential that the cluster joined with.
-pub async fn find(cluster: &Value, secret: Option<&Value>, now: i64) -> Result<Running, Failure> {
+/// Lists the workloads with the credential from the join.
+pub async fn find(cluster: &Value, secret: Option<&Value>, now: i64) -> Result<RunningWorkloads, Failure> {
     let api = open(cluster, secret).await?;
     let (mut found, mut hidden) = (Vec::new(), Vec::new());
     for (path, kind) in WORKLOADS {
@@ -59,27 +59,28 @@ pub async fn find(cluster: &Value, secret: Option<&Value>, now: i64) -> Result<R
                 Err(problem) => return Err(problem.into()),
             };
             let items = list["items"].as_array().into_iter().flatten();
-            found.extend(items.filter(|item| is_its_own(item)).map(|item| row(kind, item, now)));
+            found.extend(items.filter(|item| has_no_controller(item)).map(|item| row(kind, item, now)));
             match object::continuation(&list) {
                 Some(token) => next = format!("&continue={}", encoded(token)),
                 None => break,
             }
         }
     }
-    Ok(shown(found, hidden))
+    Ok(truncate(found, hidden))
 }
 
-fn shown(mut rows: Vec<Vec<String>>, hidden: Vec<&'static str>) -> Running {
+fn truncate(mut rows: Vec<Vec<String>>, hidden: Vec<&'static str>) -> RunningWorkloads {
     rows.sort_unstable();
-    let more = rows.len().saturating_sub(MOST);
-    rows.truncate(MOST);
-    Running { rows, more, hidden }
+    let more = rows.len().saturating_sub(MAX_ROWS);
+    rows.truncate(MAX_ROWS);
+    RunningWorkloads { rows, more, hidden }
 }
 
-/// The cluster, if it is still the one that has joined.
+/// Connects to the cluster and checks that its identity has not changed since it joined.
 async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
-    let kubeconfig =
-        secret.and_then(credential::opened).ok_or("its credential cannot be seen".to_string())?;
+    let kubeconfig = secret
+        .and_then(credential::kubeconfig_from_secret)
+        .ok_or("its credential cannot be read".to_string())?;
     let unreadable = |problem| format!("its credential cannot be read: {problem}");
     let config = Kubeconfig::parse(&kubeconfig).map_err(unreadable)?;
     let context = config.context(config.current(), None).map_err(unreadable)?;
@@ -87,14 +88,14 @@ async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
     let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();
     match cluster["status"]["id"].as_str() {
         Some(pinned) if pinned != id => {
-            Err(format!("behind its address is now another cluster: {id}, not {pinned}").into())
+            Err(format!("its address now leads to another cluster: {id}, not {pinned}").into())
         }
         _ => Ok(api),
     }
 }
 
-/// Whether no controller has made it.
-fn is_its_own(item: &Value) -> bool {
+/// Whether the object has no controller.
+fn has_no_controller(item: &Value) -> bool {
     object::controller_of(item).is_none()
 }
 
@@ -105,7 +106,7 @@ fn row(kind: &str, item: &Value, now: i64) -> Vec<String> {
     vec![namespace, kind.to_string(), name, readiness(kind, item), age]
 }
 
-/// How much of it is as it should be.
+/// The READY column: ready and desired replicas, or the phase.
 fn readiness(kind: &str, item: &Value) -> String {
     let (spec, status) = (&item["spec"], &item["status"]);
     let number = |value: &Value, otherwise: i64| value.as_i64().unwrap_or(otherwise);
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_say_how_much_is_ready() {
+    fn readiness_depends_on_the_kind() {
         for (kind, item, expected) in [
             ("Deployment", json!({ "spec": { "replicas": 3 }, "status": { "readyReplicas": 2 } }), "2/3"),
             ("StatefulSet", json!({ "spec": {} }), "0/1"),
@@ -140,13 +141,13 @@ mod tests {
             assert_eq!(readiness(kind, &item), expected, "{kind}");
         }
         let pod = json!({ "metadata": { "ownerReferences": [{ "controller": true, "kind": "ReplicaSet", "name": "a", "uid": "u" }] } });
-        assert!(!is_its_own(&pod) && is_its_own(&json!({ "metadata": {} })));
+        assert!(!has_no_controller(&pod) && has_no_controller(&json!({ "metadata": {} })));
     }
 
     #[test]
-    fn not_more_is_shown_than_one_can_read() {
-        let rows = (0..MOST + 3).map(|number| vec![format!("{number:04}")]).rev().collect();
-        let shown = shown(rows, vec!["Pod"]);
-        assert_eq!((shown.rows.len(), shown.more, shown.rows[0][0].as_str()), (MOST, 3, "0000"));
+    fn rows_are_limited() {
+        let rows = (0..MAX_ROWS + 3).map(|number| vec![format!("{number:04}")]).rev().collect();
+        let shown = truncate(rows, vec!["Pod"]);
+        assert_eq!((shown.rows.len(), shown.more, shown.rows[0][0].as_str()), (MAX_ROWS, 3, "0000"));
     }
 }

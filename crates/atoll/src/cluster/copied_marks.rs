@@ -1,7 +1,8 @@
-//! Marks that controllers of a cluster have copied from our objects to theirs.
+//! Removes marks that controllers of a cluster have copied from placed objects to other objects.
 //!
-//! A Deployment's annotations are copied to its ReplicaSets, those of StatefulSets and DaemonSets to their revisions, and nobody
-//! takes them off again. (Labels of a Service are copied to its endpoints as well, but follow it when it changes.)
+//! The Deployment controller copies annotations to ReplicaSets, those of StatefulSets and DaemonSets to
+//! ControllerRevisions, and they never remove them. (Labels of a Service are copied to its endpoints as well,
+//! but are updated with it.)
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -21,21 +22,22 @@ use crate::workspace::session::encoded;
 const APPS: &str = "/apis/apps/v1";
 const COPIES: [&str; 2] = ["replicasets", "controllerrevisions"];
 
-/// Whoever looks after Deployments is given this long to see that they carry no marks.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Time for the Deployment controller to observe that the marks are gone.
+const OBSERVE_TIMEOUT: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes them off what belongs to objects that were made for these uids, in one namespace or, without a name, in all. Of these
-/// `deployments` (paths) are looked after by somebody who would copy what they have carried until now.
-pub async fn strip(
+/// Removes the marks from the copies of objects that were made for these uids, in one namespace or, if it is
+/// empty, in all. Waits first until the controller has observed the `deployments` (paths), because it would
+/// copy the old marks again.
+pub async fn remove(
     below: &Api,
     namespace: &str,
     uids: &HashSet<String>,
     deployments: &[String],
 ) -> Result<(), Failure> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + OBSERVE_TIMEOUT;
     for path in deployments {
-        while !is_seen(below.find(path).await?.as_ref()) && Instant::now() < deadline {
+        while !is_observed(below.find(path).await?.as_ref()) && Instant::now() < deadline {
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -56,7 +58,7 @@ pub async fn strip(
             {
                 let (namespace, name) = (encoded(object::namespace(item)), encoded(object::name(item)));
                 let path = format!("{APPS}/namespaces/{namespace}/{resource}/{name}");
-                match below.merge(&path, &stripping(item)).await {
+                match below.merge(&path, &removal_patch(item)).await {
                     Err(problem) if !(problem.is("Forbidden") || problem.is("NotFound")) => {
                         return Err(problem.into());
                     }
@@ -76,19 +78,20 @@ pub fn is_deployments(resource: &Resource) -> bool {
     (resource.group.as_str(), resource.name.as_str()) == ("apps", "deployments")
 }
 
-/// Whether a Deployment's controller has seen it as it is; changes of annotations count. Where there is none, nobody copies.
-fn is_seen(deployment: Option<&Value>) -> bool {
+/// Whether the Deployment controller has observed the current annotations, which count in the generation. A
+/// Deployment that was never observed or does not exist is not copied.
+fn is_observed(deployment: Option<&Value>) -> bool {
     let Some(deployment) = deployment else { return true };
     let observed = deployment["status"]["observedGeneration"].as_i64();
     observed.is_none_or(|observed| observed >= object::generation(deployment))
 }
 
-/// A merge patch without our annotations.
-fn stripping(item: &Value) -> Value {
+/// A merge patch that removes Atoll's annotations.
+fn removal_patch(item: &Value) -> Value {
     let names = item["metadata"]["annotations"].as_object().into_iter().flatten().map(|(name, _)| name);
-    let ours: Map<String, Value> =
+    let marks: Map<String, Value> =
         names.filter(|name| name.starts_with(PREFIX)).map(|name| (name.clone(), Value::Null)).collect();
-    json!({ "metadata": { "annotations": ours } })
+    json!({ "metadata": { "annotations": marks } })
 }
 
 #[cfg(test)]
@@ -96,13 +99,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_lose_our_annotations_only() {
+    fn only_atolls_annotations_are_removed() {
         let copy = json!({ "metadata": { "annotations": { "atoll.dev/uid": "u", "note": "mine" } } });
-        assert_eq!(stripping(&copy), json!({ "metadata": { "annotations": { "atoll.dev/uid": null } } }));
+        assert_eq!(removal_patch(&copy), json!({ "metadata": { "annotations": { "atoll.dev/uid": null } } }));
     }
 
     #[test]
-    fn whoever_copies_has_to_see_it_first() {
+    fn deployments_must_be_observed_first() {
         let deployment = |observed: Value| json!({ "metadata": { "generation": 3 }, "status": { "observedGeneration": observed } });
         for (found, expected) in [
             (Some(deployment(json!(2))), false),
@@ -110,7 +113,7 @@ mod tests {
             (Some(deployment(Value::Null)), true),
             (None, true),
         ] {
-            assert_eq!(is_seen(found.as_ref()), expected, "{found:?}");
+            assert_eq!(is_observed(found.as_ref()), expected, "{found:?}");
         }
     }
 }

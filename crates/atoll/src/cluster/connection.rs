@@ -1,4 +1,4 @@
-//! A cluster that serves the current workspace, reached with the credential that it joined with.
+//! A connection to a cluster that serves the current workspace, with the credential from its join.
 
 use atoll_client::kubeconfig::Kubeconfig;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
@@ -9,14 +9,14 @@ use super::api::Api;
 use super::claim::{self, Claim};
 use super::credential;
 use super::fleet::{Fleet, uid};
-use super::{cluster_names, in_workspace, instead};
+use super::{cluster_names, in_workspace, suggestion};
 use crate::advice::{Failure, invocation};
 use crate::command::Connection;
 
-pub struct Reached {
-    /// The current workspace.
+pub struct ClusterConnection {
+    /// The API of the current workspace.
     pub fleet: Fleet,
-    /// The workspace that the cluster is registered in.
+    /// The API of the workspace in which the cluster is registered.
     pub home: Fleet,
     pub name: String,
     pub cluster: Value,
@@ -27,8 +27,8 @@ pub struct Reached {
     pub workspace: String,
 }
 
-impl Reached {
-    pub async fn open(connection: &Connection, name: &str) -> Result<Reached, Failure> {
+impl ClusterConnection {
+    pub async fn open(connection: &Connection, name: &str) -> Result<ClusterConnection, Failure> {
         let fleet = Fleet::open(connection)?;
         let (home, cluster) = find(&fleet, connection, name).await?;
         let secret = home.api.find(&credential::secret_path(name)).await?;
@@ -37,7 +37,7 @@ impl Reached {
         if claim.cluster != uid(&cluster) {
             return Err(Failure::new(
                 format!("{name} is not claimed by this control plane"),
-                format!("see what is wrong with: {} cluster describe {name}", invocation()),
+                format!("see its state with: {} cluster describe {name}", invocation()),
             ));
         }
         let is_home = home.session.current == fleet.session.current;
@@ -46,17 +46,25 @@ impl Reached {
             None if is_home => claim.workspace,
             None => {
                 return Err(Failure::new(
-                    format!("the id of {} cannot be seen", fleet.session.current),
-                    "ask somebody who may read the workspace above it",
+                    format!("you may not read the id of {}", fleet.session.current),
+                    "ask a user who may read its parent workspace",
                 ));
             }
         };
         let control_plane = claim.control_plane;
-        Ok(Reached { fleet, home, name: name.to_string(), cluster, below, control_plane, workspace })
+        Ok(ClusterConnection {
+            fleet,
+            home,
+            name: name.to_string(),
+            cluster,
+            below,
+            control_plane,
+            workspace,
+        })
     }
 
-    /// Refuses to go on where somebody has paused that.
-    pub async fn check_brake(&self) -> Result<(), Failure> {
+    /// Fails if the cluster, the workspace or one of its ancestors is paused.
+    pub async fn check_not_paused(&self) -> Result<(), Failure> {
         let name = &self.name;
         let resume = |what: &str| format!("{} resume {what}", invocation());
         if let Some(brake) = Brake::of_cluster(&self.cluster) {
@@ -81,7 +89,7 @@ impl Reached {
             }
             workspace = path.rsplit_once(':').map(|(parent, _)| parent);
         }
-        // What the syncer has said last may be over by now; it counts where nobody here may look.
+        // The syncer's last report may be outdated; use it only if a pause above cannot be read.
         let told = self.cluster["status"]["paused"].as_str();
         if let Some(why) = told.filter(|why| !may_look && !why.starts_with("cluster ")) {
             return Err(paused(why));
@@ -92,10 +100,10 @@ impl Reached {
 
 fn paused(why: &str) -> Failure {
     let (what, how) = why.split_once("; ").unwrap_or((why, "resume first"));
-    Failure::new(format!("nothing was done: {what}"), how)
+    Failure::new(format!("nothing was changed: {what}"), how)
 }
 
-/// The cluster of that name that is registered in the current workspace, or else in the nearest one above it.
+/// Finds the cluster in the current workspace, or else in its nearest ancestor.
 async fn find(fleet: &Fleet, connection: &Connection, name: &str) -> Result<(Fleet, Value), Failure> {
     let mut names = Vec::new();
     let mut workspace = Some(fleet.session.current.as_str());
@@ -111,14 +119,14 @@ async fn find(fleet: &Fleet, connection: &Connection, name: &str) -> Result<(Fle
     }
     Err(Failure::new(
         format!("there is no cluster {name} for {}", fleet.session.current),
-        instead(name, &names, &fleet.session.current),
+        suggestion(name, &names, &fleet.session.current),
     ))
 }
 
-/// The cluster itself, if it is still the one that has joined.
+/// Connects to the cluster, and checks that its identity has not changed since it joined.
 async fn open(name: &str, cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
     let again = format!("join it again: {} cluster join {name} --kubeconfig FILE", invocation());
-    let kubeconfig = secret.and_then(credential::opened);
+    let kubeconfig = secret.and_then(credential::kubeconfig_from_secret);
     let kubeconfig =
         kubeconfig.ok_or_else(|| Failure::new(format!("there is no credential for {name}"), &again))?;
     let unreadable =
@@ -130,13 +138,13 @@ async fn open(name: &str, cluster: &Value, secret: Option<&Value>) -> Result<Api
     let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();
     match cluster["status"]["id"].as_str() {
         Some(pinned) if pinned != id => Err(Failure::new(
-            format!("behind the address of {name} is now another cluster: {id}, not {pinned}"),
+            format!("the address of {name} now leads to another cluster: {id}, not {pinned}"),
             "correct the credential, or remove the cluster and join it again; nothing was changed",
         )),
         _ if cluster["spec"]["access"] == "observe" => Err(Failure::new(
-            format!("{name} joined to be looked at only"),
+            format!("{name} has joined to be observed only"),
             format!(
-                "to have objects managed there, join it again without --observe: {} cluster join {name} --kubeconfig FILE",
+                "to manage objects there, join it again without --observe: {} cluster join {name} --kubeconfig FILE",
                 invocation()
             ),
         )),

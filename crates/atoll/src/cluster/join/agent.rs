@@ -1,4 +1,4 @@
-//! What somebody needs who runs the syncer: two kubeconfigs and a name.
+//! The account, kubeconfigs and command line of an agent: a syncer that runs outside the control plane.
 
 use std::path::Path;
 
@@ -8,22 +8,22 @@ use serde_json::json;
 
 use super::super::credential;
 use super::super::fleet::Fleet;
-use super::super::steps::Steps;
+use super::super::step_printer::StepPrinter;
 use crate::advice::{Failure, invocation};
 use crate::command::JoinOptions;
 use crate::process::{quoted, quoted_path};
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// Writes both kubeconfigs and gives the line that uses them.
+/// Writes both kubeconfigs and returns the command line that uses them.
 pub async fn prepare(
     options: &JoinOptions,
     fleet: &Fleet,
     cluster: &str,
-    steps: &mut Steps,
+    steps: &mut StepPrinter,
 ) -> Result<String, Failure> {
     let name = options.name.as_str();
-    let control_plane = steps.step("making an account for the syncer", account(name, fleet)).await?;
+    let control_plane = steps.step("creating an account for the syncer", account(name, fleet)).await?;
     let directory = std::path::absolute(&options.write_to).map_err(|error| error.to_string())?;
     let from = directory.join(format!("{name}.control-plane.kubeconfig"));
     let to = directory.join(format!("{name}.cluster.kubeconfig"));
@@ -31,8 +31,8 @@ pub async fn prepare(
         .step("writing kubeconfigs", async {
             write(&from, &control_plane)?;
             write(&to, cluster)?;
-            let said = format!("wrote {} and {}", quoted_path(&from), quoted_path(&to));
-            Ok((said, ()))
+            let message = format!("wrote {} and {}", quoted_path(&from), quoted_path(&to));
+            Ok((message, ()))
         })
         .await?;
     Ok(line(name, &from, &to))
@@ -48,11 +48,10 @@ fn line(name: &str, from: &Path, to: &Path) -> String {
     )
 }
 
-/// They hold tokens: for their owner only.
+/// Writes a kubeconfig readable by its owner only, because it contains a token.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    write_private(path, text).map_err(|error| {
-        Failure::new(error.to_string(), "name a directory that can be written with --write-to")
-    })
+    write_private(path, text)
+        .map_err(|error| Failure::new(error.to_string(), "choose a writable directory with --write-to"))
 }
 
 fn account_name(cluster: &str) -> String {
@@ -67,14 +66,14 @@ pub fn role_name(cluster: &str) -> String {
     format!("atoll:syncer:{cluster}")
 }
 
-/// Where the role is by which a syncer may renew its own token, and the binding of it.
+/// Paths of the Role that lets a syncer renew its own token, and of its RoleBinding.
 pub fn renewal_paths(cluster: &str) -> [String; 2] {
     let role = role_name(cluster);
     ["roles", "rolebindings"]
         .map(|resource| format!("{ROLES}/namespaces/{SYSTEM_NAMESPACE}/{resource}/{role}"))
 }
 
-/// An account above that may sync this cluster and nothing else; a kubeconfig for it.
+/// Creates an account above that may only sync this cluster. Returns a kubeconfig for it.
 async fn account(name: &str, fleet: &Fleet) -> Result<(String, String), Failure> {
     let (account, role) = (account_name(name), role_name(name));
     let api = &fleet.api;
@@ -103,7 +102,7 @@ async fn account(name: &str, fleet: &Fleet) -> Result<(String, String), Failure>
         "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": SYSTEM_NAMESPACE }],
     });
     api.apply(&format!("{ROLES}/clusterrolebindings/{role}"), &object).await?;
-    // Its own tokens, and nobody else's.
+    // Allow only tokens of the account itself.
     let own = json!([{
         "apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": [account], "verbs": ["create"],
     }]);
@@ -120,14 +119,14 @@ async fn account(name: &str, fleet: &Fleet) -> Result<(String, String), Failure>
         "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": SYSTEM_NAMESPACE }],
     });
     api.apply(&binding_at, &object).await?;
-    let token = credential::request(api, &account).await?;
+    let token = credential::request_token(api, &account).await?;
     let admin = fleet.session.config.context()?;
     let context = credential::context(&admin, &admin.server, &token.token);
-    let said = format!(
-        "made ServiceAccount {SYSTEM_NAMESPACE}/{account}; it may sync {name} and nothing else, until {}",
+    let message = format!(
+        "created ServiceAccount {SYSTEM_NAMESPACE}/{account}; it may only sync {name}, until {}",
         token.expires
     );
-    Ok((said, credential::kubeconfig("atoll", &account, &context)))
+    Ok((message, credential::kubeconfig("atoll", &account, &context)))
 }
 
 #[cfg(test)]
@@ -135,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_two_kubeconfigs_and_a_name() {
+    fn command_lines_have_two_kubeconfigs_and_a_name() {
         assert_eq!(
             line("east", Path::new("/a b/x"), Path::new("/c/y")),
             "atoll syncer --from-kubeconfig '/a b/x' --to-kubeconfig /c/y east"

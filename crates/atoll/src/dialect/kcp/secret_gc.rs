@@ -1,4 +1,5 @@
-//! Secrets of kubeconfigs that no Cluster names: whoever made them came to no end.
+//! Deletes Secrets of kubeconfigs that no kcp cluster refers to: the request that created them did not
+//! complete.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,42 +9,42 @@ use atoll_meta::{Status, object, time};
 use atoll_registry::dialect::{kcp, seal};
 use serde_json::Value;
 
-use super::Dialect;
+use super::KcpController;
 
-/// How often they are looked for.
+/// Interval between collections.
 const PAUSE: Duration = Duration::from_secs(300);
-/// How old they must be: until then somebody may be about to name them.
+/// Minimum age of a deleted Secret: the kcp cluster that refers to it may not be stored yet.
 const AGE_SECONDS: i64 = 300;
 
-pub(super) async fn run(dialect: Arc<Dialect>) {
+pub(super) async fn run(dialect: Arc<KcpController>) {
     loop {
         let now = dialect.setup.clock.now().seconds;
-        if let Err(status) = sweep(dialect.world(), now, |secret| dialect.is_named(secret)).await {
-            tracing::warn!(%status, "Secrets of kubeconfigs that nobody needs could not be taken away; they go later");
+        if let Err(status) = collect(dialect.world(), now, |secret| dialect.is_referenced(secret)).await {
+            tracing::warn!(%status, "cannot delete unreferenced Secrets of kubeconfigs; will retry");
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Takes away those that are old and that nobody names. One that cannot be taken away keeps no other one there.
-async fn sweep(world: &World, now: i64, is_named: impl Fn(&Value) -> bool) -> Result<(), Status> {
+/// Deletes old Secrets without a reference. A failed deletion does not stop the others.
+async fn collect(world: &World, now: i64, is_referenced: impl Fn(&Value) -> bool) -> Result<(), Status> {
     let everywhere = world.everywhere(&resources::SECRETS);
     let path = format!("{everywhere}?labelSelector={}%3D{}", seal::LABEL.replace('/', "%2F"), kcp::NAME);
     let found = world.client().list_metadata(&path).await?;
     let mut outcome = Ok(());
     for secret in found["items"].as_array().into_iter().flatten() {
-        if !is_old(secret, now) || is_named(secret) {
+        if !is_old(secret, now) || is_referenced(secret) {
             continue;
         }
         let options = DeleteOptions { uid: Some(object::uid(secret)), ..DeleteOptions::default() };
         let gone = world.delete(&resources::SECRETS, &Key::of(secret), options).await;
-        outcome = outcome.and(super::absent(gone).map(|_| ()));
+        outcome = outcome.and(super::ignore_not_found(gone).map(|_| ()));
     }
     outcome
 }
 
-impl Dialect {
-    fn is_named(&self, secret: &Value) -> bool {
+impl KcpController {
+    fn is_referenced(&self, secret: &Value) -> bool {
         let at = Key::of(secret);
         self.kcp
             .iter()
@@ -72,13 +73,13 @@ mod tests {
     const MADE: &str = "2026-11-16T00:00:00Z";
 
     #[test]
-    fn somebody_may_be_about_to_name_what_is_new() {
+    fn new_secrets_are_not_old() {
         let secret = json!({ "metadata": { "creationTimestamp": MADE } });
         let made = time::parse(MADE).unwrap().seconds;
         assert!(!is_old(&secret, made + 10) && is_old(&secret, made + 301) && !is_old(&json!({}), made));
     }
 
-    /// A server with Secrets, which refuses the first deletions.
+    /// A server with Secrets that refuses the first deletions.
     struct Refusing {
         secrets: Mutex<Vec<&'static str>>,
         refusals: Mutex<u32>,
@@ -109,20 +110,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_could_not_be_taken_away_is_taken_away_later() {
+    async fn failed_deletions_are_retried() {
         let refusing = Arc::new(Refusing {
             secrets: Mutex::new(vec!["left", "named", "other"]),
             refusals: Mutex::new(1),
         });
         let world = World::one(Client::new(refusing.clone()));
-        let there = || refusing.secrets.lock().unwrap().join(" ");
+        let remaining = || refusing.secrets.lock().unwrap().join(" ");
         let made = time::parse(MADE).unwrap().seconds;
-        let is_named = |secret: &Value| object::name(secret) == "named";
-        sweep(&world, made + 10, is_named).await.expect("there is nothing to do yet");
-        assert_eq!(there(), "left named other");
-        sweep(&world, made + 301, is_named).await.expect_err("one is refused");
-        assert_eq!(there(), "left named", "and keeps no other there");
-        sweep(&world, made + 302, is_named).await.expect("nothing is refused any more");
-        assert_eq!(there(), "named");
+        let is_referenced = |secret: &Value| object::name(secret) == "named";
+        collect(&world, made + 10, is_referenced).await.expect("there is nothing to do yet");
+        assert_eq!(remaining(), "left named other");
+        collect(&world, made + 301, is_referenced).await.expect_err("one is refused");
+        assert_eq!(remaining(), "left named", "the refused deletion does not stop the others");
+        collect(&world, made + 302, is_referenced).await.expect("nothing is refused any more");
+        assert_eq!(remaining(), "named");
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be placed: objects by name, by label, all of a resource, or those in files.
+//! Selects the objects to place: by name, by label, all of a resource, or those in files.
 
 use std::io::Read;
 use std::path::Path;
@@ -6,21 +6,21 @@ use std::path::Path;
 use atoll_meta::object;
 use serde_json::Value;
 
+use super::parse_object_arg;
 use super::resources::{Resource, resolve};
-use super::understood;
 use crate::advice::{Failure, invocation};
 use crate::cluster::Api;
 use crate::command::PlaceOptions;
 use crate::workspace::session::encoded;
 
-/// Most objects of a page of a list.
+/// Page size of lists.
 const PAGE: usize = 500;
 
-/// One object.
+/// An object to place.
 #[derive(Debug, PartialEq)]
-pub struct Selected<'a> {
+pub struct SelectedObject<'a> {
     pub resource: &'a Resource,
-    /// Empty for what is in none.
+    /// Empty for cluster-scoped objects.
     pub namespace: String,
     pub name: String,
 }
@@ -30,43 +30,43 @@ pub async fn find<'a>(
     resources: &'a [Resource],
     options: &PlaceOptions,
     namespace: &str,
-) -> Result<Vec<Selected<'a>>, Failure> {
+) -> Result<Vec<SelectedObject<'a>>, Failure> {
     let mut found = Vec::new();
-    let within =
+    let namespace_for =
         |resource: &Resource| if resource.namespaced { namespace.to_string() } else { String::new() };
     if options.all || options.selector.is_some() {
         for word in options.objects.iter().flat_map(|words| words.split(',')) {
-            let resource = of_all(resources, word)?;
-            let namespace = within(resource);
+            let resource = resource_for_all(resources, word)?;
+            let namespace = namespace_for(resource);
             for name in names(api, resource, &namespace, options.selector.as_deref()).await? {
-                found.push(Selected { resource, namespace: namespace.clone(), name });
+                found.push(SelectedObject { resource, namespace: namespace.clone(), name });
             }
         }
         return Ok(found);
     }
     for object in &options.objects {
-        let (resource, name) = understood(resources, object)?;
-        found.push(Selected { resource, namespace: within(resource), name: name.to_string() });
+        let (resource, name) = parse_object_arg(resources, object)?;
+        found.push(SelectedObject { resource, namespace: namespace_for(resource), name: name.to_string() });
     }
     for file in &options.filename {
         for document in documents(&text(file)?).map_err(|problem| format!("{}: {problem}", file.display()))? {
-            found.extend(of_document(resources, &document, namespace)?);
+            found.extend(object_in_document(resources, &document, namespace)?);
         }
     }
     Ok(found)
 }
 
-/// A resource of which all objects are meant.
-fn of_all<'a>(resources: &'a [Resource], word: &str) -> Result<&'a Resource, Failure> {
+/// Resolves a resource for `--all` and `-l`.
+fn resource_for_all<'a>(resources: &'a [Resource], word: &str) -> Result<&'a Resource, Failure> {
     if word.contains('/') {
         return Err(Failure::new(
-            format!("{word:?} names one object, and -l and --all select several"),
+            format!("{word:?} names one object, but -l and --all select several"),
             format!("name a resource, as in: {} place deployments --all --on east", invocation()),
         ));
     }
     match resolve(resources, word) {
         Some(resource) => Ok(resource),
-        None => understood(resources, &format!("{word}/x")).map(|(resource, _)| resource),
+        None => parse_object_arg(resources, &format!("{word}/x")).map(|(resource, _)| resource),
     }
 }
 
@@ -101,7 +101,7 @@ fn text(file: &Path) -> Result<String, Failure> {
     Ok(read.map_err(|error| format!("{}: {error}", file.display()))?)
 }
 
-/// The documents of a file of YAML or JSON; those of a List are taken out of it.
+/// Parses the documents of a YAML or JSON file; items of a List become separate documents.
 fn documents(text: &str) -> Result<Vec<Value>, String> {
     let mut parts = vec![String::new()];
     for line in text.lines() {
@@ -126,25 +126,25 @@ fn documents(text: &str) -> Result<Vec<Value>, String> {
     Ok(found)
 }
 
-/// What a document describes, unless it stays in the control plane anyway, as a Namespace does.
-fn of_document<'a>(
+/// The object in a document, or `None` if its kind cannot be placed, such as a Namespace.
+fn object_in_document<'a>(
     resources: &'a [Resource],
     document: &Value,
     namespace: &str,
-) -> Result<Option<Selected<'a>>, Failure> {
+) -> Result<Option<SelectedObject<'a>>, Failure> {
     let (kind, version, name) =
         (object::kind(document), object::api_version(document), object::name(document));
     if kind.is_empty() || name.is_empty() {
         return Err(Failure::new(
-            "the file has something in it that is no object with a kind and a name",
-            "name a file that kubectl apply would take",
+            "the file contains a document without a kind or a name",
+            "use a file that kubectl apply accepts",
         ));
     }
     let found = resources.iter().find(|resource| resource.kind == kind && resource.api_version() == version);
     let resource = found.ok_or_else(|| {
         Failure::new(
             format!("the server has no resource of kind {kind} in {version}"),
-            "see what there is with: kubectl api-resources",
+            "list the resource types with: kubectl api-resources",
         )
     })?;
     let namespace = match (resource.namespaced, object::namespace(document)) {
@@ -152,8 +152,8 @@ fn of_document<'a>(
         (true, "") => namespace,
         (true, own) => own,
     };
-    let selected = Selected { resource, namespace: namespace.to_string(), name: name.to_string() };
-    Ok(resource.placeable.then_some(selected))
+    let selection = SelectedObject { resource, namespace: namespace.to_string(), name: name.to_string() };
+    Ok(resource.placeable.then_some(selection))
 }
 
 #[cfg(test)]
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_name_objects() {
+    fn objects_are_read_from_files() {
         let deployments = Resource {
             group: "apps".into(),
             version: "v1".into(),
@@ -192,11 +192,13 @@ items:
         let documents = documents(text).unwrap();
         let found: Vec<String> = documents
             .iter()
-            .filter_map(|document| of_document(&resources, document, "default").unwrap())
-            .map(|selected| format!("{}/{}", selected.namespace, selected.name))
+            .filter_map(|document| object_in_document(&resources, document, "default").unwrap())
+            .map(|selection| format!("{}/{}", selection.namespace, selection.name))
             .collect();
         assert_eq!(found, ["shop/web", "default/api"]);
-        assert!(of_document(&resources, &serde_json::json!({ "kind": "Deployment" }), "default").is_err());
-        assert!(of_all(&resources, "deployments/web").is_err());
+        assert!(
+            object_in_document(&resources, &serde_json::json!({ "kind": "Deployment" }), "default").is_err()
+        );
+        assert!(resource_for_all(&resources, "deployments/web").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What deleting a workspace destroys: all workspaces below it, and everything in them.
+//! Counts what deleting a workspace destroys: all workspaces below it, and all of their objects.
 
 use std::collections::BTreeMap;
 
@@ -8,54 +8,54 @@ use http::Method;
 use serde_json::Value;
 
 use super::session::{Session, encoded};
-use crate::advice::{Failure, counted};
+use crate::advice::{Failure, pluralize};
 use crate::client::Problem;
 use crate::cluster::remove::release::{METADATA, PAGE, preferred};
 use crate::cluster::{Api, in_workspace};
 use crate::place::discover;
 use crate::place::resources::Resource;
 
-/// What every workspace is born with has this resource version until somebody changes it.
-const LAYERED: &str = "1";
+/// Resource version of bootstrap objects that were never changed.
+const BOOTSTRAP_VERSION: &str = "1";
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Holdings {
-    /// Workspaces below it, at any depth.
+pub struct WorkspaceContents {
+    /// Number of workspaces below it, at any depth.
     workspaces: usize,
     namespaces: usize,
     objects: usize,
-    /// How many of the objects each cluster has.
+    /// Number of placed objects by cluster.
     placed: BTreeMap<String, usize>,
-    /// Whether something could not be seen by whoever asks.
+    /// Whether the user may not read everything.
     is_partial: bool,
 }
 
-impl Holdings {
-    pub async fn count(session: &Session, path: &str) -> Result<Holdings, Failure> {
-        let mut holdings = Holdings::default();
+impl WorkspaceContents {
+    pub async fn count(session: &Session, path: &str) -> Result<WorkspaceContents, Failure> {
+        let mut contents = WorkspaceContents::default();
         let mut paths = vec![path.to_string()];
         while let Some(path) = paths.pop() {
-            match session.names_below(&path).await {
+            match session.child_names(&path).await {
                 Ok(names) => {
-                    holdings.workspaces += names.len();
+                    contents.workspaces += names.len();
                     paths.extend(names.into_iter().map(|name| format!("{path}:{name}")));
                 }
-                Err(problem) if is_hidden(&problem) => holdings.is_partial = true,
+                Err(problem) if is_forbidden(&problem) => contents.is_partial = true,
                 Err(problem) => return Err(problem.into()),
             }
             let api = Api::above(&session.config.context()?, &in_workspace(&path, ""))?;
             let resources = match discover(&api).await {
                 Ok(resources) => resources,
                 Err(_) => {
-                    holdings.is_partial = true;
+                    contents.is_partial = true;
                     continue;
                 }
             };
             for resource in preferred(&resources).filter(|resource| is_counted(resource)) {
-                holdings.add_all(&api, resource).await?;
+                contents.add_all(&api, resource).await?;
             }
         }
-        Ok(holdings)
+        Ok(contents)
     }
 
     async fn add_all(&mut self, api: &Api, resource: &Resource) -> Result<(), Failure> {
@@ -64,7 +64,7 @@ impl Holdings {
             let path = format!("{}?limit={PAGE}{next}", resource.collection(""));
             let list = match api.call_as(Method::GET, &path, METADATA, None).await {
                 Ok(list) => list,
-                Err(problem) if is_hidden(&problem) => {
+                Err(problem) if is_forbidden(&problem) => {
                     self.is_partial = true;
                     return Ok(());
                 }
@@ -80,7 +80,7 @@ impl Holdings {
     }
 
     fn add(&mut self, resource: &Resource, item: &Value) {
-        if object::resource_version(item) == LAYERED {
+        if object::resource_version(item) == BOOTSTRAP_VERSION {
             return;
         }
         if resource.group.is_empty() && resource.name == "namespaces" {
@@ -93,13 +93,13 @@ impl Holdings {
         }
     }
 
-    /// Whether more goes than somebody may have in mind who names one workspace.
-    pub fn needs_consent(&self) -> bool {
+    /// Whether the deletion has effects beyond the workspace itself, which the user must confirm.
+    pub fn needs_confirmation(&self) -> bool {
         self.workspaces > 0 || !self.placed.is_empty() || self.is_partial
     }
 
     pub fn announcement(&self, path: &str) -> String {
-        let number = |count: usize, what: &str| counted(u64::try_from(count).unwrap_or(u64::MAX), what);
+        let number = |count: usize, what: &str| pluralize(u64::try_from(count).unwrap_or(u64::MAX), what);
         let below = match self.workspaces {
             0 => String::new(),
             count => format!(" and {} below it", number(count, "workspace")),
@@ -119,11 +119,11 @@ impl Holdings {
     }
 }
 
-fn is_hidden(problem: &Problem) -> bool {
+fn is_forbidden(problem: &Problem) -> bool {
     problem.is("Forbidden") || problem.is("Unauthorized")
 }
 
-/// What is told of objects is not one of them, and workspaces are counted by themselves.
+/// Whether objects of a resource are counted: not events and reports, and workspaces are counted separately.
 fn is_counted(resource: &Resource) -> bool {
     !matches!(
         (resource.group.as_str(), resource.name.as_str()),
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_is_counted_and_said() {
+    fn contents_are_counted_and_announced() {
         let resource = |group: &str, name: &str| Resource {
             group: group.into(),
             name: name.into(),
@@ -147,21 +147,21 @@ mod tests {
         let placed = json!({ "metadata": { "resourceVersion": "7", "annotations": {
             "atoll.dev/placement": r#"{"clusters":[{"name":"east"}],"leaving":["west"]}"#,
         } } });
-        let mut holdings = Holdings { workspaces: 2, ..Holdings::default() };
-        holdings.add(&resource("", "namespaces"), &json!({ "metadata": { "resourceVersion": "1" } }));
-        holdings.add(&resource("", "namespaces"), &placed);
-        holdings.add(&resource("apps", "deployments"), &placed);
-        holdings.add(&resource("", "configmaps"), &json!({ "metadata": { "resourceVersion": "8" } }));
+        let mut contents = WorkspaceContents { workspaces: 2, ..WorkspaceContents::default() };
+        contents.add(&resource("", "namespaces"), &json!({ "metadata": { "resourceVersion": "1" } }));
+        contents.add(&resource("", "namespaces"), &placed);
+        contents.add(&resource("apps", "deployments"), &placed);
+        contents.add(&resource("", "configmaps"), &json!({ "metadata": { "resourceVersion": "8" } }));
         assert_eq!(
-            holdings.announcement("root:team"),
+            contents.announcement("root:team"),
             "Deleting root:team deletes it and 2 workspaces below it, with 1 namespace and 2 objects.\n\
              Placed on clusters, and deleted there: 1 on east, 1 on west."
         );
-        assert!(holdings.needs_consent());
-        let plain = Holdings { objects: 3, ..Holdings::default() };
-        assert!(!plain.needs_consent());
-        let plain = Holdings { is_partial: true, ..plain };
-        assert!(plain.needs_consent(), "workspaces below it may be hidden");
+        assert!(contents.needs_confirmation());
+        let plain = WorkspaceContents { objects: 3, ..WorkspaceContents::default() };
+        assert!(!plain.needs_confirmation());
+        let plain = WorkspaceContents { is_partial: true, ..plain };
+        assert!(plain.needs_confirmation(), "workspaces below it may be hidden");
         assert_eq!(
             plain.announcement("root:a"),
             "Deleting root:a deletes it, with at least 0 namespaces and 3 objects."

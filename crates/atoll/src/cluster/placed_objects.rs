@@ -1,4 +1,4 @@
-//! What is placed on a cluster, as the view for its syncer says it; and ways to take it away.
+//! The objects that are placed on a cluster, read from the sync view, and their removal.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -17,32 +17,32 @@ use crate::client::Problem;
 use crate::place::resources::collection;
 use crate::workspace::session::{Session, encoded};
 
-/// How long the server may take to say all that there is.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Longest line that is read: an object, and what stands around it.
+/// Timeout for reading the initial state of the sync view.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum length of a line: an object with its envelope.
 const LONGEST_LINE: usize = 16 << 20;
-/// Records in one message.
+/// Records per report.
 const BATCH: usize = 500;
 
 #[derive(Debug, Default, PartialEq)]
-pub struct Placed {
-    /// What shall be there.
-    pub there: Vec<Target>,
-    /// What the cluster has still to let go of.
+pub struct PlacedObjects {
+    /// Objects that are placed on the cluster.
+    pub assigned: Vec<Target>,
+    /// Objects that the cluster still has to remove.
     pub leaving: Vec<Target>,
 }
 
-impl Placed {
+impl PlacedObjects {
     pub fn is_empty(&self) -> bool {
-        self.there.is_empty() && self.leaving.is_empty()
+        self.assigned.is_empty() && self.leaving.is_empty()
     }
 
     pub fn len(&self) -> usize {
-        self.there.len() + self.leaving.len()
+        self.assigned.len() + self.leaving.len()
     }
 
     fn all(&self) -> impl Iterator<Item = &Target> {
-        self.there.iter().chain(&self.leaving)
+        self.assigned.iter().chain(&self.leaving)
     }
 
     /// Names of the CustomResourceDefinitions among them.
@@ -53,7 +53,7 @@ impl Placed {
         self.all().filter(is_definition).map(|target| target.name.as_str()).collect()
     }
 
-    /// How many of each kind.
+    /// Number of objects by resource.
     pub fn counts(&self) -> String {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for target in self.all() {
@@ -68,10 +68,10 @@ impl Placed {
         counts.join(", ")
     }
 
-    /// Whether that was the last line of the beginning.
-    fn take(&mut self, line: &[u8]) -> bool {
+    /// Adds a line of the sync view. Returns whether the initial state is complete.
+    fn add_line(&mut self, line: &[u8]) -> bool {
         match Line::parse(line) {
-            Some(Line::Object { target, .. }) => self.there.push(target),
+            Some(Line::Object { target, .. }) => self.assigned.push(target),
             Some(Line::Remove { target, .. }) => self.leaving.push(target),
             Some(Line::Synced { .. }) => return true,
             Some(Line::Ending { workspace, namespace, uid, .. }) if !uid.is_empty() => {
@@ -81,7 +81,7 @@ impl Placed {
                 Line::Forget { .. }
                 | Line::Namespace { .. }
                 | Line::Ending { .. }
-                | Line::Paused { .. }
+                | Line::PauseScope { .. }
                 | Line::Alive,
             )
             | None => {}
@@ -90,24 +90,24 @@ impl Placed {
     }
 }
 
-fn view(cluster: &str) -> String {
+fn sync_view_path(cluster: &str) -> String {
     format!("/services/sync/{}", encoded(cluster))
 }
 
-/// Everything that is placed there now.
-pub async fn read(fleet: &Fleet, cluster: &str) -> Result<Placed, Failure> {
-    match tokio::time::timeout(PATIENCE, read_all(fleet, cluster)).await {
+/// Reads everything that is placed on the cluster now.
+pub async fn read(fleet: &Fleet, cluster: &str) -> Result<PlacedObjects, Failure> {
+    match tokio::time::timeout(READ_TIMEOUT, read_all(fleet, cluster)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(Failure::new(
-            format!("the server does not say what is placed on {cluster}"),
+            format!("the server did not send the placements of {cluster} in time"),
             "it may be busy; try again in a moment",
         )),
     }
 }
 
-async fn read_all(fleet: &Fleet, cluster: &str) -> Result<Placed, Failure> {
+async fn read_all(fleet: &Fleet, cluster: &str) -> Result<PlacedObjects, Failure> {
     let client = fleet.api.client();
-    let path = fleet.api.at(&view(cluster));
+    let path = fleet.api.at(&sync_view_path(cluster));
     let response = client.send(Method::GET, &path, "application/json", Bytes::new()).await?;
     let status = response.status();
     let mut body = response.into_body();
@@ -116,34 +116,35 @@ async fn read_all(fleet: &Fleet, cluster: &str) -> Result<Placed, Failure> {
         let answer = atoll_meta::json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
         return Err(client.refusal(&path, status, &answer).into());
     }
-    let (mut placed, mut rest) = (Placed::default(), Vec::new());
+    let (mut placed, mut rest) = (PlacedObjects::default(), Vec::new());
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| format!("the connection broke: {error}"))?;
         let Ok(data) = frame.into_data() else { continue };
         rest.extend_from_slice(&data);
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            if placed.take(&rest[..end]) {
+            if placed.add_line(&rest[..end]) {
                 return Ok(placed);
             }
             rest.drain(..=end);
         }
         if rest.len() > LONGEST_LINE {
-            return Err("the server says something that has no end".to_string().into());
+            return Err("the server sent a line that is too long".to_string().into());
         }
     }
-    Err(Failure::new("the server broke off before it had said what is placed there", "try again"))
+    Err(Failure::new("the connection closed before all placements were received", "try again"))
 }
 
-/// Paths of workspaces by their ids.
-pub struct Paths {
+/// Paths of workspaces by workspace id.
+pub struct WorkspacePaths {
     known: HashMap<String, String>,
-    /// The current workspace, if its id may not be known: then it is the one that is not below itself.
+    /// The current workspace, if its id cannot be read: any unknown id is taken to be that of the current
+    /// workspace.
     current: Option<String>,
 }
 
-impl Paths {
-    /// Of the current workspace and all below it.
-    pub async fn read(session: &Session, id: Option<String>) -> Result<Paths, Failure> {
+impl WorkspacePaths {
+    /// Reads the paths of the current workspace and of all workspaces below it.
+    pub async fn read(session: &Session, id: Option<String>) -> Result<WorkspacePaths, Failure> {
         let mut known = HashMap::new();
         let current = match id {
             Some(id) => {
@@ -154,7 +155,7 @@ impl Paths {
         };
         let mut open = vec![session.current.clone()];
         while let Some(parent) = open.pop() {
-            let list = session.below(&parent).await?;
+            let list = session.children(&parent).await?;
             for workspace in list["items"].as_array().into_iter().flatten() {
                 let path = format!("{parent}:{}", object::name(workspace));
                 if let Some(id) = workspace["status"]["id"].as_str() {
@@ -163,19 +164,19 @@ impl Paths {
                 open.push(path);
             }
         }
-        Ok(Paths { known, current })
+        Ok(WorkspacePaths { known, current })
     }
 
-    /// The path of a workspace, if it is there.
+    /// The path of a workspace, if it exists.
     pub fn workspace(&self, id: &str) -> Option<&str> {
         self.known.get(id).or(self.current.as_ref()).map(String::as_str)
     }
 
-    fn of(&self, target: &Target) -> Option<String> {
+    fn placement_path(&self, target: &Target) -> Option<String> {
         self.object(target).map(|path| format!("{path}/placement"))
     }
 
-    /// Where an object is.
+    /// The path of an object.
     pub fn object(&self, target: &Target) -> Option<String> {
         let workspace = self.workspace(&target.workspace)?;
         let resource = &target.resource;
@@ -185,51 +186,55 @@ impl Paths {
     }
 }
 
-/// What was found where something is placed by hand, or by a policy, or because something else needs it.
+/// The result of removing a cluster from the placement of an object.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Taken {
-    Away,
-    /// It goes when those go that need it.
-    Follows,
-    /// It is no longer what it was.
+pub enum RemovalResult {
+    Removed,
+    /// The object is a dependent: it is removed together with the objects that need it.
+    Dependent,
+    /// The object no longer exists.
     Gone,
 }
 
-/// Takes an object away from a cluster. What only follows others is left to whoever placed it, unless `all`.
-pub async fn take_away(
+/// Removes a cluster from the placement of an object. Dependents are left to the controller that places them,
+/// unless `all`.
+pub async fn remove_placement(
     session: &Session,
-    paths: &Paths,
+    paths: &WorkspacePaths,
     target: &Target,
     cluster: &str,
     all: bool,
-) -> Result<Taken, Failure> {
+) -> Result<RemovalResult, Failure> {
     const ATTEMPTS: usize = 5;
-    let Some(path) = paths.of(target) else { return Ok(Taken::Gone) };
+    let Some(path) = paths.placement_path(target) else { return Ok(RemovalResult::Gone) };
     for _ in 0..ATTEMPTS {
         let placement = match session.client.call(Method::GET, &path, None).await {
             Ok(placement) => placement,
-            Err(problem) if problem.is("NotFound") => return Ok(Taken::Gone),
+            Err(problem) if problem.is("NotFound") => return Ok(RemovalResult::Gone),
             Err(problem) => return Err(problem.into()),
         };
         if uid(&placement) != target.uid {
-            return Ok(Taken::Gone);
+            return Ok(RemovalResult::Gone);
         }
         if placement["spec"]["by"] == "reference" && !all {
-            return Ok(Taken::Follows);
+            return Ok(RemovalResult::Dependent);
         }
-        let Some(next) = without(&placement, cluster) else { return Ok(Taken::Away) };
+        let Some(next) = without(&placement, cluster) else { return Ok(RemovalResult::Removed) };
         match session.client.call(Method::PUT, &path, Some(&next)).await {
-            Ok(_) => return Ok(Taken::Away),
-            Err(problem) if problem.is("NotFound") => return Ok(Taken::Gone),
-            // Somebody was faster.
+            Ok(_) => return Ok(RemovalResult::Removed),
+            Err(problem) if problem.is("NotFound") => return Ok(RemovalResult::Gone),
+            // Another writer was faster: retry.
             Err(problem) if problem.is("Conflict") => {}
             Err(problem) => return Err(problem.into()),
         }
     }
-    Err(Failure::new(format!("others change where {} shall be all the time", target.name), "try again"))
+    Err(Failure::new(
+        format!("the placement of {} keeps being changed by other writers", target.name),
+        "try again",
+    ))
 }
 
-/// A placement without a cluster, if that is in it.
+/// A placement without the cluster, or `None` if the cluster is not in it.
 pub fn without(placement: &Value, cluster: &str) -> Option<Value> {
     let shares = placement["spec"]["clusters"].as_array()?;
     let rest: Vec<&Value> = shares.iter().filter(|share| share["name"] != cluster).collect();
@@ -241,8 +246,8 @@ pub fn without(placement: &Value, cluster: &str) -> Option<Value> {
     Some(next)
 }
 
-/// Says for a cluster that it has let go, which it cannot say itself.
-pub async fn let_go(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Result<(), Problem> {
+/// Reports for a cluster that objects are gone, in place of its syncer.
+pub async fn report_gone(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Result<(), Problem> {
     for batch in targets.chunks(BATCH) {
         let records = batch.iter().map(|target| Record {
             target: target.clone(),
@@ -251,7 +256,7 @@ pub async fn let_go(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Result<
         });
         let report = Report { records: records.collect(), ..Report::default() };
         let body = serde_json::to_value(&report).map_err(|error| error.to_string())?;
-        fleet.api.create(&view(cluster), &body).await?;
+        fleet.api.create(&sync_view_path(cluster), &body).await?;
     }
     Ok(())
 }
@@ -272,8 +277,8 @@ mod tests {
     }
 
     #[test]
-    fn a_view_is_counted_until_everything_was_said() {
-        let mut placed = Placed::default();
+    fn views_are_read_until_synced() {
+        let mut placed = PlacedObjects::default();
         for line in [
             Line::Object {
                 target: target("apps", "deployments", "a"),
@@ -290,9 +295,9 @@ mod tests {
             Line::Alive,
             Line::Remove { target: target("", "configmaps", "c"), since: 0 },
         ] {
-            assert!(!placed.take(line.bytes().trim_ascii_end()));
+            assert!(!placed.add_line(line.bytes().trim_ascii_end()));
         }
-        assert!(!placed.take(b"nonsense"));
+        assert!(!placed.add_line(b"nonsense"));
         let end = Line::Synced {
             control_plane: "p".into(),
             uid: "u".into(),
@@ -301,26 +306,31 @@ mod tests {
             id: String::new(),
             observe: false,
         };
-        assert!(placed.take(end.bytes().trim_ascii_end()));
+        assert!(placed.add_line(end.bytes().trim_ascii_end()));
         assert_eq!((placed.len(), placed.counts().as_str()), (3, "1 configmaps, 2 deployments.apps"));
     }
 
     #[test]
-    fn placements_are_at_the_objects() {
+    fn placements_are_subresources_of_objects() {
         let known = HashMap::from([("w".to_string(), "root:a".to_string())]);
-        let paths = Paths { known, current: None };
+        let paths = WorkspacePaths { known, current: None };
         assert_eq!(
-            paths.of(&target("apps", "deployments", "web")).as_deref(),
+            paths.placement_path(&target("apps", "deployments", "web")).as_deref(),
             Some("/clusters/root:a/apis/apps/v1/namespaces/n/deployments/web/placement")
         );
         let elsewhere = Target { workspace: "v".into(), ..target("", "configmaps", "a") };
-        assert_eq!(paths.of(&elsewhere), None);
-        let paths = Paths { current: Some("root:b".into()), ..paths };
-        assert!(paths.of(&elsewhere).expect("it can only be there").starts_with("/clusters/root:b/api/v1/"));
+        assert_eq!(paths.placement_path(&elsewhere), None);
+        let paths = WorkspacePaths { current: Some("root:b".into()), ..paths };
+        assert!(
+            paths
+                .placement_path(&elsewhere)
+                .expect("it can only be there")
+                .starts_with("/clusters/root:b/api/v1/")
+        );
     }
 
     #[test]
-    fn a_cluster_is_taken_out_and_others_stay() {
+    fn other_clusters_stay_in_the_placement() {
         let placement = json!({
             "metadata": { "resourceVersion": "7" },
             "spec": { "clusters": [{ "name": "east", "replicas": 3 }, { "name": "west", "replicas": 2 }], "by": "hand" },

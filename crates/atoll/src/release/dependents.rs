@@ -1,4 +1,5 @@
-//! What an object that is let go refers to: what only it needs goes with it, and what others need as well stays.
+//! Dependents of a released object: those that only it needs are released too; those that other objects need
+//! stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,36 +8,36 @@ use atoll_meta::object;
 use serde_json::Value;
 
 use crate::advice::Failure;
-use crate::cluster::letting_go::REFERRERS;
-use crate::cluster::reach::Reached;
+use crate::cluster::connection::ClusterConnection;
+use crate::cluster::object_release::REFERRERS;
 use crate::place::resources::Resource;
 use crate::workspace::session::encoded;
 
 use super::path;
 
-/// Who decided that something follows others.
+/// Value of `by` in placements of dependents.
 const BY_REFERENCE: &str = "reference";
 
-/// Everything on the cluster that an object refers to, itself or through others.
+/// Everything on the cluster that an object refers to, directly or indirectly.
 #[derive(Default)]
-pub struct Followers {
-    /// Nothing else needs these.
-    pub go: Vec<(Resource, Value)>,
-    /// These stay: others that are placed there refer to them, or somebody has placed them by themselves.
-    pub stay: Vec<(Resource, Value)>,
+pub struct Dependents {
+    /// Dependents that no other object needs.
+    pub released: Vec<(Resource, Value)>,
+    /// Dependents that stay: other placed objects refer to them, or they have a placement of their own.
+    pub kept: Vec<(Resource, Value)>,
 }
 
 /// Resource and name.
 type Name = (String, String);
 
-impl Followers {
+impl Dependents {
     pub async fn find(
-        reached: &Reached,
+        connection: &ClusterConnection,
         resources: &[Resource],
         resource: &Resource,
         object: &Value,
-    ) -> Result<Followers, Failure> {
-        let (namespace, cluster) = (object::namespace(object), &reached.name);
+    ) -> Result<Dependents, Failure> {
+        let (namespace, cluster) = (object::namespace(object), &connection.name);
         let mut closure: BTreeMap<Name, (Resource, Value)> = BTreeMap::new();
         let mut open = vec![object.clone()];
         while let Some(object) = open.pop() {
@@ -48,7 +49,7 @@ impl Followers {
                     continue;
                 }
                 let at = path(resource, namespace, &reference.name);
-                let Some(mut found) = reached.fleet.api.find(&at).await? else { continue };
+                let Some(mut found) = connection.fleet.api.find(&at).await? else { continue };
                 if Placement::of(&found).share(cluster).is_some() {
                     object::set_type(&mut found, &resource.api_version(), &resource.kind);
                     open.push(found.clone());
@@ -57,46 +58,46 @@ impl Followers {
             }
         }
         if closure.is_empty() {
-            return Ok(Followers::default());
+            return Ok(Dependents::default());
         }
-        let others = referrers(reached, resources, namespace).await?;
+        let others = referrers(connection, resources, namespace).await?;
         let root = (resource.name.clone(), object::name(object).to_string());
-        let going = going(&root, &closure, &others);
-        let (go, stay) = closure.into_iter().partition::<Vec<_>, _>(|(name, _)| going.contains(name));
+        let releasable = releasable(&root, &closure, &others);
+        let (go, stay) = closure.into_iter().partition::<Vec<_>, _>(|(name, _)| releasable.contains(name));
         let plain = |all: Vec<(Name, (Resource, Value))>| all.into_iter().map(|(_, found)| found).collect();
-        Ok(Followers { go: plain(go), stay: plain(stay) })
+        Ok(Dependents { released: plain(go), kept: plain(stay) })
     }
 }
 
-/// What goes with the root: all that follows others, but for what something that stays refers to.
-fn going(
+/// The dependents to release: all placed by reference, except those that a remaining object refers to.
+fn releasable(
     root: &Name,
     closure: &BTreeMap<Name, (Resource, Value)>,
     others: &[(String, Value)],
 ) -> BTreeSet<Name> {
     let follows = |found: &Value| Placement::of(found).by == BY_REFERENCE;
-    let mut going: BTreeSet<Name> =
+    let mut releasable: BTreeSet<Name> =
         closure.iter().filter(|(_, (_, found))| follows(found)).map(|(name, _)| name.clone()).collect();
     loop {
         let stays = |(resource, other): &&(String, Value)| {
             let name = (resource.clone(), object::name(other).to_string());
-            name != *root && !going.contains(&name)
+            name != *root && !releasable.contains(&name)
         };
         let needed: BTreeSet<Reference> =
             others.iter().filter(stays).flat_map(|(_, other)| references(other)).collect();
-        let before = going.len();
+        let before = releasable.len();
         let is_needed =
             |(resource, name): &Name| needed.iter().any(|it| it.resource == resource && it.name == *name);
-        going.retain(|name| !is_needed(name));
-        if going.len() == before {
-            return going;
+        releasable.retain(|name| !is_needed(name));
+        if releasable.len() == before {
+            return releasable;
         }
     }
 }
 
-/// Everything in a namespace that is on the cluster and refers to others.
+/// Lists the objects of a namespace on the cluster that refer to other objects.
 async fn referrers(
-    reached: &Reached,
+    connection: &ClusterConnection,
     resources: &[Resource],
     namespace: &str,
 ) -> Result<Vec<(String, Value)>, Failure> {
@@ -104,10 +105,10 @@ async fn referrers(
     for (group, plural) in REFERRERS.iter().filter(|_| !namespace.is_empty()) {
         let is_it = |it: &&Resource| it.group == *group && it.name == *plural;
         let Some(resource) = resources.iter().find(is_it) else { continue };
-        let list = reached.fleet.api.get(&resource.collection(&encoded(namespace))).await?;
+        let list = connection.fleet.api.get(&resource.collection(&encoded(namespace))).await?;
         for item in list["items"].as_array().into_iter().flatten() {
-            // One that is going needs nothing any more: so sees it whoever places what is referred to.
-            let is_there = Placement::of(item).share(&reached.name).is_some();
+            // An object that is being deleted needs nothing, as in the controller that places dependents.
+            let is_there = Placement::of(item).share(&connection.name).is_some();
             if is_there && !object::is_being_deleted(item) {
                 let mut item = item.clone();
                 object::set_type(&mut item, &resource.api_version(), &resource.kind);
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_need_stays_with_all_that_it_needs() {
+    fn dependents_of_other_objects_stay() {
         let pods = |account: &str, secret: &str| {
             let pull = json!([{ "name": secret }]);
             json!({ "spec": { "template": { "spec": { "serviceAccountName": account, "imagePullSecrets": pull } } } })
@@ -161,7 +162,7 @@ mod tests {
             accounts.map(|((resource, _), (_, found))| (resource.clone(), found.clone())).collect()
         };
         for (own, others, expected) in [
-            // Whichever way it is reached.
+            // Reached directly and through the account.
             (
                 vec![account("own", "reference", "pull"), secret("pull")],
                 vec![web("own", "pull")],
@@ -181,8 +182,8 @@ mod tests {
             let closure: BTreeMap<_, _> = own.into_iter().collect();
             let mut others = others;
             others.extend(accounts(&closure));
-            let going = going(&name("deployments", "web"), &closure, &others);
-            let mut names: Vec<&str> = going.iter().map(|(_, name)| name.as_str()).collect();
+            let releasable = releasable(&name("deployments", "web"), &closure, &others);
+            let mut names: Vec<&str> = releasable.iter().map(|(_, name)| name.as_str()).collect();
             names.sort_unstable();
             assert_eq!(names, expected);
         }

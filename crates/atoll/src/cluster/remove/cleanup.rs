@@ -1,4 +1,4 @@
-//! The cluster that leaves, as its syncer sees it: what `join` made there goes.
+//! Deletes the objects that `join` created in the cluster.
 
 use atoll_client::kubeconfig::Kubeconfig;
 use atoll_fleet::marks::{CLAIM, CONTROL_PLANE, LEASE, SYSTEM_NAMESPACE};
@@ -9,22 +9,22 @@ use super::super::api::Api;
 use super::super::claim::{self, Claim};
 use super::super::credential;
 use super::super::fleet::uid;
-use super::super::join::below::Below;
-use super::super::letting_go;
+use super::super::join::joining_cluster::Below;
+use super::super::object_release;
 use super::super::rights::ACCOUNT;
 use super::Administrator;
-use crate::advice::{Failure, enumerate};
+use crate::advice::{Failure, join_names};
 use crate::client::Problem;
-use crate::output::complain;
+use crate::output::errln;
 
-/// What could not be taken away.
+/// The result of the cleanup.
 pub enum Leftover {
     Nothing,
     Some(String),
 }
 
-/// What an administrator of the cluster can do.
-pub fn by_hand() -> String {
+/// The manual cleanup by an administrator of the cluster.
+pub fn manual_cleanup() -> String {
     format!(
         "An administrator of the cluster can do it: kubectl delete namespace {SYSTEM_NAMESPACE} && kubectl delete \
          clusterrole,clusterrolebinding {ACCOUNT}"
@@ -33,19 +33,19 @@ pub fn by_hand() -> String {
 
 const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
 
-/// How the cluster is reached: with what was stored when it joined, or as somebody who may do more.
+/// Credentials for the cluster: the one stored by the join, or a kubeconfig of its administrator.
 #[derive(Clone, Copy)]
-pub struct Way<'a> {
+pub struct ClusterAccess<'a> {
     pub secret: Option<&'a Value>,
     pub admin: &'a Administrator,
 }
 
-/// The cluster, whichever that is by now.
-fn reach(way: Way<'_>) -> Result<Api, Failure> {
-    match way.admin {
+/// Connects to the cluster without checking its identity.
+fn connect(access: ClusterAccess<'_>) -> Result<Api, Failure> {
+    match access.admin {
         Some((file, context)) => Ok(Below::open(file, context.as_deref())?.api),
         None => {
-            let kubeconfig = way.secret.and_then(credential::opened);
+            let kubeconfig = access.secret.and_then(credential::kubeconfig_from_secret);
             let kubeconfig = kubeconfig.ok_or("there is no credential for it".to_string())?;
             let unreadable = |problem| format!("its credential cannot be read: {problem}");
             let config = Kubeconfig::parse(&kubeconfig).map_err(unreadable)?;
@@ -55,57 +55,57 @@ fn reach(way: Way<'_>) -> Result<Api, Failure> {
     }
 }
 
-/// The cluster, if it is still the one that has joined.
-pub async fn open(cluster: &Value, way: Way<'_>) -> Result<Api, Failure> {
-    let api = reach(way)?;
+/// Connects to the cluster and checks that its identity has not changed since it joined.
+pub async fn open(cluster: &Value, access: ClusterAccess<'_>) -> Result<Api, Failure> {
+    let api = connect(access)?;
     let id = uid(&api.get(KUBE_SYSTEM).await?).to_string();
     match cluster["status"]["id"].as_str() {
         Some(pinned) if pinned != id => Err(Failure::new(
-            format!("behind its address is now another cluster: {id}, not {pinned}"),
-            "if the one that has joined is gone for good, add --lost",
+            format!("its address now leads to another cluster: {id}, not {pinned}"),
+            "if the cluster that has joined is lost permanently, add --lost",
         )),
         _ => Ok(api),
     }
 }
 
-/// Deletes what was made there when it joined. What belongs to somebody else stays, and so does what the credential cannot
-/// take away: trying again would not help.
-pub async fn clean(cluster: &Value, way: Way<'_>) -> Result<Leftover, Failure> {
-    let api = reach(way)?;
+/// Deletes the objects that the join created. Objects of other control planes stay, and so do those that the
+/// credential may not delete: a retry would not help.
+pub async fn clean(cluster: &Value, access: ClusterAccess<'_>) -> Result<Leftover, Failure> {
+    let api = connect(access)?;
     let left = match api.get(KUBE_SYSTEM).await {
-        // It went with the namespace, if an earlier attempt broke off after that; or it has expired.
+        // The credential was deleted with the namespace by an interrupted attempt, or it has expired.
         Err(problem) if problem.is("Unauthorized") => {
-            "The cluster no longer takes the credential, so nobody looked whether what Atoll made there is gone."
+            "The cluster no longer accepts the credential, so it is unknown whether the objects that Atoll created there are gone."
         }
-        _ => match take_away(&open(cluster, way).await?, cluster).await {
+        _ => match delete_join_objects(&open(cluster, access).await?, cluster).await {
             Err(problem) if problem.is("Forbidden") => {
-                "What Atoll made in the cluster stays there: the credential does not allow more than it did."
+                "Some objects that Atoll created in the cluster stay there: the credential may not delete them."
             }
             Err(problem) => return Err(problem.into()),
             Ok(leftover) => return Ok(leftover),
         },
     };
-    Ok(Leftover::Some(format!("{left} {}", by_hand())))
+    Ok(Leftover::Some(format!("{left} {}", manual_cleanup())))
 }
 
-async fn take_away(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
+async fn delete_join_objects(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
     let Some(config_map) = api.find(&claim::path()).await? else { return Ok(Leftover::Nothing) };
     let claim = Claim::of(&config_map);
     let is_ours =
         claim.control_plane == claim::RELEASED || claim.cluster == uid(cluster) || cluster.is_null();
     if !is_ours {
         return Ok(Leftover::Some(
-            "The cluster belongs to another control plane by now; nothing was touched there.".into(),
+            "The cluster now belongs to another control plane; nothing was changed there.".into(),
         ));
     }
-    if let Err(failure) = letting_go::unlocate(api, &claim.control_plane).await {
-        complain!("some namespaces of the cluster still say which ones they stood for: {failure}");
+    if let Err(failure) = object_release::remove_locators(api, &claim.control_plane).await {
+        errln!("cannot remove the annotations of some namespaces of the cluster: {failure}");
     }
     let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
     let namespace = api.get(&path).await?;
     if let Some(mark) = namespace["metadata"]["labels"][CONTROL_PLANE].as_str() {
-        let kept = namespaces(api, mark).await;
-        // Its ClusterRole and the binding belong to it, and go with it.
+        let kept = remaining_namespaces(api, mark).await;
+        // The ClusterRole and its binding are owned by the namespace and are deleted with it.
         api.delete(&path).await?;
         return Ok(kept.map_or(Leftover::Nothing, Leftover::Some));
     }
@@ -117,22 +117,22 @@ async fn take_away(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
         api.delete(&path).await?;
     }
     Ok(Leftover::Some(format!(
-        "Namespace {SYSTEM_NAMESPACE} of the cluster was there before; it stays, with ClusterRole, ClusterRoleBinding, Role and \
+        "Namespace {SYSTEM_NAMESPACE} of the cluster existed before the join; it stays, with ClusterRole, ClusterRoleBinding, Role and \
          RoleBinding {ACCOUNT}. {}",
-        by_hand()
+        manual_cleanup()
     )))
 }
 
-/// Namespaces that were made for objects: others may have put something into them.
-async fn namespaces(api: &Api, control_plane: &str) -> Option<String> {
+/// Names the namespaces that Atoll created for objects. They stay, because they may contain other objects.
+async fn remaining_namespaces(api: &Api, control_plane: &str) -> Option<String> {
     let list =
         api.get(&format!("/api/v1/namespaces?labelSelector={CONTROL_PLANE}%3D{control_plane}")).await.ok()?;
     let items = list["items"].as_array().into_iter().flatten();
     let names: Vec<&str> = items.map(object::name).filter(|name| *name != SYSTEM_NAMESPACE).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "Namespaces stay in the cluster, for others may use them: {}. Delete them if nobody does.",
-            enumerate(&names)
+            "Namespaces stay in the cluster, because they may contain other objects: {}. Delete them if they are not needed.",
+            join_names(&names)
         )
     })
 }

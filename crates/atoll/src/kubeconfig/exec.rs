@@ -1,4 +1,4 @@
-//! Credentials that another program prints, as those of cloud providers do for kubectl.
+//! Runs exec credential plugins, such as those of cloud providers, as kubectl does.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,15 +10,16 @@ use serde_json::{Value, json};
 
 use crate::advice::Failure;
 
-/// Runs the program and gives what it says as a user of a kubeconfig has it. `base` is where the kubeconfig is.
+/// Runs the plugin and returns its credentials as the user entry of a kubeconfig. `base` is the directory of
+/// the kubeconfig.
 pub fn credentials(program: &Program, base: &Path) -> Result<Value, Failure> {
     let failed = |what: String| {
         Failure::new(
-            format!("{} gives no credentials: {what}", program.command),
-            "see what it says by itself; kubectl uses it in the same way",
+            format!("{} returned no credentials: {what}", program.command),
+            "run it directly to see its output; kubectl uses it in the same way",
         )
     };
-    // A name is looked for along PATH; a path is meant from where the kubeconfig is.
+    // A plain name is looked up in PATH; a path is relative to the kubeconfig.
     let command = match program.command.contains('/') {
         true => base.join(&program.command),
         false => program.command.clone().into(),
@@ -29,18 +30,18 @@ pub fn credentials(program: &Program, base: &Path) -> Result<Value, Failure> {
         .envs(program.environment.iter().map(|(name, value)| (name, value)))
         .env("KUBERNETES_EXEC_INFO", request.to_string())
         .stdin(Stdio::null())
-        // What it complains of is for whoever sits here.
+        // Its error messages are for the user.
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| failed(error.to_string()))?;
     if !output.status.success() {
-        return Err(failed(format!("it ended with {}", output.status)));
+        return Err(failed(format!("it exited with {}", output.status)));
     }
-    let said = atoll_meta::json::parse(&output.stdout).map(|parsed| parsed.value).unwrap_or_default();
-    user(&said).ok_or_else(|| failed("it printed none".into()))
+    let credential = atoll_meta::json::parse(&output.stdout).map(|parsed| parsed.value).unwrap_or_default();
+    user(&credential).ok_or_else(|| failed("it printed no ExecCredential with a token or certificate".into()))
 }
 
-/// What an ExecCredential says.
+/// The user entry for an ExecCredential.
 fn user(credential: &Value) -> Option<Value> {
     let status = &credential["status"];
     let pem = |name: &str| status[name].as_str().map(|text| STANDARD.encode(text));
@@ -70,25 +71,25 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_asked_as_kubectl_asks_it() {
+    fn plugins_get_exec_info() {
         let script = r#"case $KUBERNETES_EXEC_INFO in *ExecCredential*) echo "{\"status\": {\"token\": \"$TOKEN\"}}" ;; esac"#;
         let found = credentials(&program(script), Path::new("/")).expect("a token");
         assert_eq!(found, json!({ "token": "secret" }));
     }
 
     #[test]
-    fn what_goes_wrong_is_told_without_what_was_said() {
+    fn failures_do_not_contain_the_output() {
         for script in ["exit 3", "echo secret", "true"] {
             let failure = credentials(&program(script), Path::new("/")).expect_err("there are none");
-            assert!(failure.what.starts_with("/bin/sh gives no credentials: "), "{failure}");
-            assert!(!failure.what.contains("secret"), "{failure}");
+            assert!(failure.message.starts_with("/bin/sh returned no credentials: "), "{failure}");
+            assert!(!failure.message.contains("secret"), "{failure}");
         }
         let missing = Program { command: "no-such-program".into(), ..program("") };
         assert!(credentials(&missing, Path::new("/")).is_err());
     }
 
     #[test]
-    fn certificates_are_taken_with_their_keys_only() {
+    fn certificates_without_a_key_are_ignored() {
         let status = json!({ "clientCertificateData": "c", "clientKeyData": "k" });
         let found = user(&json!({ "status": status })).expect("an identity");
         assert_eq!(found, json!({ "client-certificate-data": "Yw==", "client-key-data": "aw==" }));

@@ -1,4 +1,4 @@
-//! The cluster that joins, as its administrator sees it.
+//! The joining cluster, accessed as its administrator.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::super::api::Api;
 use super::super::claim::{self, Claim};
-use super::super::credential::{self, Token};
+use super::super::credential::{self, ServiceAccountToken};
 use super::super::fleet::uid;
 use super::super::rights::{self, ACCOUNT, Access};
 use super::version;
@@ -24,58 +24,58 @@ use crate::process::{quoted, quoted_path};
 const IDENTITY: &str = "/api/v1/namespaces/kube-system";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// How long a cluster may take until a token that it has made counts everywhere.
-const SETTLING: Duration = Duration::from_secs(30);
+/// Time for the cluster's API servers to accept a new token.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(250);
 
-pub struct Below {
+pub struct JoiningCluster {
     pub api: Api,
     context: Context,
-    /// How one reaches it by hand.
+    /// The kubectl command line that reaches the cluster.
     pub kubectl: String,
-    /// The addresses that a tenant may name, if a tenant has named this one.
+    /// The allowed addresses, if a tenant has chosen the cluster's address.
     tenants: Option<Arc<TenantAddresses>>,
 }
 
-impl Below {
-    pub fn open(kubeconfig: &Path, context: Option<&str>) -> Result<Below, Failure> {
+impl JoiningCluster {
+    pub fn open(kubeconfig: &Path, context: Option<&str>) -> Result<JoiningCluster, Failure> {
         let connection =
             Connection { kubeconfig: Some(kubeconfig.into()), context: context.map(str::to_string) };
         let mut config = Kubeconfig::load(&connection).map_err(|failure| match kubeconfig.exists() {
             true => failure,
-            false => Failure::new(failure.what, "name the kubeconfig of the cluster"),
+            false => Failure::new(failure.message, "name the kubeconfig of the cluster"),
         })?;
         let mut kubectl = format!("kubectl --kubeconfig {}", quoted_path(kubeconfig));
         if let Some(context) = context {
             kubectl.push_str(&format!(" --context {}", quoted(context)));
         }
-        let context = config.asked_context()?;
+        let context = config.context_with_exec()?;
         let api = Api::below(&context, format!("{kubectl} get nodes"))?;
-        Ok(Below { api, context, kubectl, tenants: None })
+        Ok(JoiningCluster { api, context, kubectl, tenants: None })
     }
 
-    /// The same from a kubeconfig that was read already, and that may be a tenant's.
-    pub fn of(context: Context, tenants: Option<Arc<TenantAddresses>>) -> Result<Below, Failure> {
+    /// Accesses a cluster with a kubeconfig context that may come from a tenant.
+    pub fn of(context: Context, tenants: Option<Arc<TenantAddresses>>) -> Result<JoiningCluster, Failure> {
         let api = Api::below(&context, "kubectl get nodes".into())?.restricted(&tenants);
-        Ok(Below { api, context, kubectl: "kubectl".into(), tenants })
+        Ok(JoiningCluster { api, context, kubectl: "kubectl".into(), tenants })
     }
 
     pub async fn version(&self) -> Result<(String, String), Failure> {
-        let answer = self.api.get("/version").await.map_err(administrator)?;
+        let answer = self.api.get("/version").await.map_err(admin_failure)?;
         let found = answer["gitVersion"].as_str().unwrap_or_default().to_string();
         version::check(&found)?;
         Ok((format!("reached the cluster: Kubernetes {found}"), found))
     }
 
     pub async fn identity(&self) -> Result<String, Failure> {
-        let namespace = self.api.get(IDENTITY).await.map_err(administrator)?;
+        let namespace = self.api.get(IDENTITY).await.map_err(admin_failure)?;
         match uid(&namespace) {
             "" => Err("the cluster's namespace kube-system has no uid".to_string().into()),
             id => Ok(id.to_string()),
         }
     }
 
-    /// Atoll's own namespace there. One that others have made is used, but not marked.
+    /// Creates Atoll's namespace in the cluster. An existing one is used, but not marked.
     pub async fn namespace(&self, control_plane: &Option<String>) -> Result<(String, Value), Failure> {
         let mut namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } });
@@ -83,10 +83,10 @@ impl Below {
             namespace["metadata"]["labels"] = json!({ CONTROL_PLANE: id });
         }
         match self.api.create("/api/v1/namespaces", &namespace).await {
-            Ok(created) => Ok((format!("made namespace {SYSTEM_NAMESPACE} there"), created)),
+            Ok(created) => Ok((format!("created namespace {SYSTEM_NAMESPACE} there"), created)),
             Err(problem) if problem.is("AlreadyExists") => {
                 let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
-                let found = self.api.get(&path).await.map_err(administrator)?;
+                let found = self.api.get(&path).await.map_err(admin_failure)?;
                 if found["metadata"]["deletionTimestamp"].is_string() {
                     return Err(Failure::new(
                         format!("namespace {SYSTEM_NAMESPACE} of the cluster is being deleted"),
@@ -95,29 +95,29 @@ impl Below {
                 }
                 Ok((format!("found namespace {SYSTEM_NAMESPACE} there"), found))
             }
-            Err(problem) => Err(administrator(problem)),
+            Err(problem) => Err(admin_failure(problem)),
         }
     }
 
-    /// The groups that are asked for now, or else those that were asked for before.
+    /// The API groups that were requested now, or else those that an earlier join requested.
     pub async fn groups(&self, wanted: &[String]) -> Result<Vec<String>, Failure> {
         if !wanted.is_empty() {
             return Ok(wanted.to_vec());
         }
-        let role = self.api.find(&format!("{ROLES}/clusterroles/{ACCOUNT}")).await.map_err(administrator)?;
+        let role = self.api.find(&format!("{ROLES}/clusterroles/{ACCOUNT}")).await.map_err(admin_failure)?;
         Ok(role.map(|role| rights::groups_of(&role)).unwrap_or_default())
     }
 
-    /// The groups of the cluster's API that Kubernetes itself does not have.
+    /// The cluster's API groups that are not built into Kubernetes.
     async fn defined_groups(&self) -> Result<Vec<String>, Failure> {
-        let found = self.api.get("/apis").await.map_err(administrator)?;
+        let found = self.api.get("/apis").await.map_err(admin_failure)?;
         let names =
             found["groups"].as_array().into_iter().flatten().filter_map(|group| group["name"].as_str());
         Ok(names.filter(|name| !atoll_syncer::is_built_in(name)).map(str::to_string).collect())
     }
 
-    /// Whether whoever this is can give rights to others.
-    pub async fn may_give_rights(&self) -> Result<bool, Failure> {
+    /// Whether the user may create ClusterRoleBindings in the cluster.
+    pub async fn can_grant_rights(&self) -> Result<bool, Failure> {
         let attributes = json!({
             "verb": "create", "group": "rbac.authorization.k8s.io", "resource": "clusterrolebindings",
         });
@@ -140,11 +140,11 @@ impl Below {
             "metadata": { "name": ACCOUNT, "namespace": SYSTEM_NAMESPACE },
         });
         let accounts = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts");
-        self.api.create_if_absent(&accounts, &account).await.map_err(administrator)?;
+        self.api.create_if_absent(&accounts, &account).await.map_err(admin_failure)?;
         let namespaced = format!("{ROLES}/namespaces/{SYSTEM_NAMESPACE}");
         let mut role = rights::cluster_role(access, groups, namespace);
         if access == Access::Manage {
-            rights::list(&mut role, &self.defined_groups().await?);
+            rights::add_list_rules(&mut role, &self.defined_groups().await?);
         }
         for (path, object) in [
             (format!("{ROLES}/clusterroles/{ACCOUNT}"), role),
@@ -152,32 +152,37 @@ impl Below {
             (format!("{namespaced}/roles/{ACCOUNT}"), rights::role(access)),
             (format!("{namespaced}/rolebindings/{ACCOUNT}"), rights::binding(None)),
         ] {
-            self.api.apply(&path, &object).await.map_err(administrator)?;
+            self.api.apply(&path, &object).await.map_err(admin_failure)?;
         }
         let what = match access {
-            Access::Manage => "do what a syncer needs, and no more",
-            Access::Observe => "read, and nothing else",
+            Access::Manage => "do only what a syncer needs",
+            Access::Observe => "only read",
         };
-        Ok((format!("made ServiceAccount {SYSTEM_NAMESPACE}/{ACCOUNT}; it may {what}"), ()))
+        Ok((format!("created ServiceAccount {SYSTEM_NAMESPACE}/{ACCOUNT}; it may {what}"), ()))
     }
 
-    pub async fn token(&self) -> Result<(String, Token), Failure> {
-        let token = credential::request(&self.api, ACCOUNT).await.map_err(administrator)?;
-        Ok((format!("got a token for it, good until {}", token.expires), token))
+    pub async fn token(&self) -> Result<(String, ServiceAccountToken), Failure> {
+        let token = credential::request_token(&self.api, ACCOUNT).await.map_err(admin_failure)?;
+        Ok((format!("received a token for it, valid until {}", token.expires), token))
     }
 
-    /// A kubeconfig with the token, once the cluster takes it.
-    pub async fn tried(&self, name: &str, token: &Token, id: &str) -> Result<(String, String), Failure> {
+    /// Waits until the cluster accepts the token. Returns a kubeconfig with it.
+    pub async fn verify_token(
+        &self,
+        name: &str,
+        token: &ServiceAccountToken,
+        id: &str,
+    ) -> Result<(String, String), Failure> {
         let context = credential::context(&self.context, &self.context.server, &token.token);
         let api = Api::below(&context, format!("{} get nodes", self.kubectl))?.restricted(&self.tenants);
-        let deadline = Instant::now() + SETTLING;
+        let deadline = Instant::now() + TOKEN_TIMEOUT;
         let namespace = loop {
             match api.get(IDENTITY).await {
                 Ok(namespace) => break namespace,
-                // Its servers hear of accounts and roles one after the other.
+                // API servers learn of new accounts and roles at different times.
                 Err(problem) if problem.is("Unauthorized") || problem.is("Forbidden") => {
                     if Instant::now() >= deadline {
-                        return Err(not_taken(problem));
+                        return Err(token_rejected(problem));
                     }
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -186,38 +191,38 @@ impl Below {
         };
         if uid(&namespace) != id {
             return Err(Failure::new(
-                "behind the address of this cluster is now another one",
-                "is there a proxy that leads to several? Name the address of one cluster in the kubeconfig",
+                "the address of this cluster now leads to another cluster",
+                "does a proxy serve several clusters there? Use the address of a single cluster in the kubeconfig",
             ));
         }
-        Ok(("tried the token: it works".into(), credential::kubeconfig(name, ACCOUNT, &context)))
+        Ok(("verified the token".into(), credential::kubeconfig(name, ACCOUNT, &context)))
     }
 
     pub async fn claim(&self, claim: &Claim) -> Result<(String, ()), Failure> {
-        self.api.apply(&claim::path(), &claim.config_map()).await.map_err(administrator)?;
-        Ok(("claimed it for this control plane".into(), ()))
+        self.api.apply(&claim::path(), &claim.config_map()).await.map_err(admin_failure)?;
+        Ok(("claimed the cluster for this control plane".into(), ()))
     }
 }
 
-/// Whoever makes others join has to be allowed to.
-pub fn administrator(problem: Problem) -> Failure {
+/// Explains that joining requires an administrator of the cluster.
+pub fn admin_failure(problem: Problem) -> Failure {
     match &problem {
         Problem::Refused(status) if status.reason() == "Forbidden" => Failure::new(
-            format!("the cluster says: {}", status.message()),
-            "joining needs an administrator of the cluster: one who may make namespaces, ClusterRoles and what these allow",
+            format!("the cluster refused: {}", status.message()),
+            "joining needs an administrator of the cluster, who may create namespaces and ClusterRoles and has all rights that these grant",
         ),
         Problem::Refused(status) if status.code() == 401 => Failure::new(
-            "the cluster does not know who is asking",
-            "the certificate or token in the file of --kubeconfig is not valid there, or no longer; get a new one",
+            "the cluster rejects the credential",
+            "the certificate or token in the file of --kubeconfig is not valid there or has expired; get a new one",
         ),
         _ => problem.into(),
     }
 }
 
-fn not_taken(problem: Problem) -> Failure {
+fn token_rejected(problem: Problem) -> Failure {
     let failure = Failure::from(problem);
     Failure::new(
-        format!("the cluster does not take the token that it has made: {}", failure.what),
-        "do all API servers of the cluster have the same keys for ServiceAccounts, and RBAC?",
+        format!("the cluster rejects the token that it has issued: {}", failure.message),
+        "do all API servers of the cluster have the same ServiceAccount keys, and RBAC enabled?",
     )
 }

@@ -1,11 +1,11 @@
-//! Letting go of single objects in a cluster: they stay as they are, and nobody takes them for Atoll's any more.
+//! Releases single objects in a cluster: they stay as they are and are no longer managed by Atoll.
 //!
 //! ```text
-//!   object below: released ─► placement above: taken out, and let go ─► object below: no mark left
+//!   object below: released ─► placement above: cluster removed ─► object below: marks removed
 //! ```
 //!
-//! In this order whoever syncs can be at work all the time: what says that it is released it neither changes nor deletes,
-//! whatever else it says; and what is no longer placed there it does not look for.
+//! This order is safe while the syncer runs: it neither changes nor deletes an object with the released
+//! annotation, and it ignores an object that is no longer placed on its cluster.
 
 use atoll_fleet::marks::{ADOPTER, CONTROL_PLANE, KEEP, RELEASED};
 use atoll_fleet::view::Target;
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 
 use super::api::Api;
 use super::fleet::{Fleet, uid};
-use super::placed::{self, without};
+use super::placed_objects::{self, without};
 use crate::advice::Failure;
 use crate::workspace::session::encoded;
 
-/// How often something is tried that others change at the same time.
+/// Attempts at an update that conflicts with other writers.
 const ATTEMPTS: usize = 10;
 
-/// Kinds of which objects take along what they refer to, wherever they are placed: group and resource.
+/// Group and resource of the kinds that have dependents: objects that they refer to are placed with them.
 pub const REFERRERS: [(&str, &str); 8] = [
     ("batch", "cronjobs"),
     ("apps", "daemonsets"),
@@ -34,8 +34,8 @@ pub const REFERRERS: [(&str, &str); 8] = [
     ("networking.k8s.io", "ingresses"),
 ];
 
-/// Says of an object in a cluster that it is nobody's. Whether it is there.
-pub async fn disown(below: &Api, path: &str, uid: &str) -> Result<bool, Failure> {
+/// Writes the released annotation to an object in a cluster. Returns whether the object exists.
+pub async fn mark_released(below: &Api, path: &str, uid: &str) -> Result<bool, Failure> {
     let patch = json!({ "metadata": { "uid": uid, "annotations": { RELEASED: "true" } } });
     match below.merge(&format!("{path}?fieldManager={ADOPTER}"), &patch).await {
         Ok(_) => Ok(true),
@@ -44,13 +44,14 @@ pub async fn disown(below: &Api, path: &str, uid: &str) -> Result<bool, Failure>
     }
 }
 
-/// Says of an object in a cluster that stays ours what is let go and refers to it: it is never to be deleted.
-pub async fn hold(below: &Api, path: &str, of: &str, referrer: &str) -> Result<(), Failure> {
+/// Adds a released object to the keep annotation of an object that it refers to, so that Atoll never deletes
+/// that object.
+pub async fn add_keep_mark(below: &Api, path: &str, of: &str, referrer: &str) -> Result<(), Failure> {
     change_keep(below, path, of, |kept| Some(keep::with(kept, referrer))).await
 }
 
-/// Those that are ours again need it no more than others do.
-pub async fn unhold(
+/// Removes the objects that are managed again from the keep annotation.
+pub async fn remove_keep_marks(
     below: &Api,
     path: &str,
     of: &str,
@@ -78,16 +79,16 @@ async fn change_keep(
         match below.merge(&format!("{path}?fieldManager={ADOPTER}"), &patch).await {
             Ok(_) => return Ok(()),
             Err(problem) if problem.is("NotFound") => return Ok(()),
-            // Somebody was faster.
+            // Another writer was faster: retry.
             Err(problem) if problem.is("Conflict") => {}
             Err(problem) => return Err(problem.into()),
         }
     }
-    Err(Failure::new(format!("{path} is changed by others all the time"), "try again"))
+    Err(Failure::new(format!("{path} keeps being changed by other writers"), "try again"))
 }
 
-/// Takes everything off an object in a cluster that is ours, and nothing else.
-pub async fn strip(below: &Api, path: &str, of: &str) -> Result<(), Failure> {
+/// Removes Atoll's marks from an object in a cluster, and nothing else.
+pub async fn remove_marks(below: &Api, path: &str, of: &str) -> Result<(), Failure> {
     for _ in 0..ATTEMPTS {
         let Some(found) = below.find(path).await?.filter(|found| uid(found) == of) else { return Ok(()) };
         let mut patch = release(&found);
@@ -95,15 +96,15 @@ pub async fn strip(below: &Api, path: &str, of: &str) -> Result<(), Failure> {
         match below.merge(path, &patch).await {
             Ok(_) => return Ok(()),
             Err(problem) if problem.is("NotFound") => return Ok(()),
-            // Somebody was faster.
+            // Another writer was faster: retry.
             Err(problem) if problem.is("Conflict") => {}
             Err(problem) => return Err(problem.into()),
         }
     }
-    Err(Failure::new(format!("{path} is changed by others all the time"), "try again"))
+    Err(Failure::new(format!("{path} keeps being changed by other writers"), "try again"))
 }
 
-/// Takes a cluster out of the placement of an object that has been disowned there, without anybody deleting anything.
+/// Removes a cluster from the placement of an object that was released there, without deleting the object.
 /// `path` is that of the object above.
 pub async fn unplace(
     above: &Api,
@@ -121,19 +122,22 @@ pub async fn unplace(
             match above.put(&path, &next).await {
                 Ok(_) => {}
                 Err(problem) if problem.is("NotFound") => return Ok(()),
-                // Somebody was faster.
+                // Another writer was faster: retry.
                 Err(problem) if problem.is("Conflict") => continue,
                 Err(problem) => return Err(problem.into()),
             }
         }
-        placed::let_go(home, cluster, std::slice::from_ref(target)).await?;
+        placed_objects::report_gone(home, cluster, std::slice::from_ref(target)).await?;
         return Ok(());
     }
-    Err(Failure::new(format!("others change where {} shall be all the time", target.name), "try again"))
+    Err(Failure::new(
+        format!("the placement of {} keeps being changed by other writers", target.name),
+        "try again",
+    ))
 }
 
-/// Whether a cluster could be taken out of the placement of an object; why not, if so.
-pub async fn may_unplace(above: &Api, cluster: &str, path: &str) -> Result<(), Failure> {
+/// Checks with a dry run that the cluster can be removed from the placement of an object.
+pub async fn check_unplace(above: &Api, cluster: &str, path: &str) -> Result<(), Failure> {
     let placement = above.get(&format!("{path}/placement")).await?;
     if let Some(next) = without(&placement, cluster) {
         match above.put(&format!("{path}/placement?dryRun=All"), &next).await {
@@ -144,13 +148,22 @@ pub async fn may_unplace(above: &Api, cluster: &str, path: &str) -> Result<(), F
     Ok(())
 }
 
-/// Adds a cluster to a placement, whoever else has it. Whether it was not in it.
-pub async fn place(above: &Api, cluster: &str, path: &str, of: &str, by: &str) -> Result<bool, Failure> {
+/// Adds a cluster to a placement. Returns whether it was missing.
+pub async fn add_to_placement(
+    above: &Api,
+    cluster: &str,
+    path: &str,
+    of: &str,
+    by: &str,
+) -> Result<bool, Failure> {
     let path = format!("{path}/placement");
     for _ in 0..ATTEMPTS {
         let mut placement = above.get(&path).await?;
         if uid(&placement) != of {
-            return Err(Failure::new(format!("{path} is another one by now"), "try again"));
+            return Err(Failure::new(
+                format!("{path} belongs to a new object of the same name"),
+                "try again",
+            ));
         }
         let Some(clusters) = placement["spec"]["clusters"].as_array_mut() else {
             return Err(Failure::from(format!("{path} has no list of clusters")));
@@ -163,7 +176,7 @@ pub async fn place(above: &Api, cluster: &str, path: &str, of: &str, by: &str) -
         if is_first {
             placement["spec"]["by"] = by.into();
         }
-        // It is there already: a cordon is no reason against it.
+        // The object already runs there, so a cordon does not matter.
         placement["spec"]["force"] = true.into();
         match above.put(&path, &placement).await {
             Ok(_) => return Ok(true),
@@ -171,24 +184,24 @@ pub async fn place(above: &Api, cluster: &str, path: &str, of: &str, by: &str) -
             Err(problem) => return Err(problem.into()),
         }
     }
-    Err(Failure::new(format!("others change {path} all the time"), "try again"))
+    Err(Failure::new(format!("{path} keeps being changed by other writers"), "try again"))
 }
 
-/// Namespaces that were there before no longer say what they stood for. Those that Atoll made are another matter.
-pub async fn unlocate(below: &Api, control_plane: &str) -> Result<(), Failure> {
-    for found in namespaces(below).await? {
+/// Removes the locators from namespaces that Atoll did not create.
+pub async fn remove_locators(below: &Api, control_plane: &str) -> Result<(), Failure> {
+    for found in list_namespaces(below).await? {
         let is_ours = Locator::of(&found)
             .is_some_and(|said| said.is_ok_and(|locator| locator.control_plane == control_plane));
         if is_ours && object::label(&found, CONTROL_PLANE).is_none() {
             let path = format!("/api/v1/namespaces/{}", encoded(object::name(&found)));
-            strip(below, &path, uid(&found)).await?;
+            remove_marks(below, &path, uid(&found)).await?;
         }
     }
     Ok(())
 }
 
-/// The namespaces of a cluster, with all that their annotations say.
-pub async fn namespaces(below: &Api) -> Result<Vec<Value>, Failure> {
+/// Lists the namespaces of a cluster.
+pub async fn list_namespaces(below: &Api) -> Result<Vec<Value>, Failure> {
     let list = below.get("/api/v1/namespaces").await?;
     Ok(list["items"].as_array().cloned().unwrap_or_default())
 }

@@ -1,16 +1,21 @@
-//! What is told when a playground is ready: where everything is, and what to try.
+//! Instructions that are printed when a playground is ready.
 
 use std::time::Duration;
 
+use super::directory::PlaygroundDirectory;
 use super::layout::ClusterShape;
-use super::record::Place;
-use crate::plane::Plane;
+use crate::plane::ControlPlane;
 use crate::process::{callable, quoted_path};
 
-pub fn ready(place: &Place, planes: &[Plane], clusters: &[ClusterShape], took: Duration) {
+pub fn ready(
+    directory: &PlaygroundDirectory,
+    planes: &[ControlPlane],
+    clusters: &[ClusterShape],
+    took: Duration,
+) {
     let atoll = std::env::args().next().unwrap_or_else(|| "atoll".into());
     let names: Vec<&str> = clusters.iter().map(|cluster| cluster.name.as_str()).collect();
-    let lines = lines(&quoted_path(&place.kubeconfig()), &callable(&atoll), &names);
+    let lines = lines(&quoted_path(&directory.kubeconfig()), &callable(&atoll), &names);
     println!("The playground is ready, after {:.1} s. Try, in another terminal:", took.as_secs_f64());
     println!();
     for (remark, commands) in lines {
@@ -21,13 +26,13 @@ pub fn ready(place: &Place, planes: &[Plane], clusters: &[ClusterShape], took: D
         println!();
     }
     println!(
-        "The kubeconfig has a context for each of {}; set KUBECONFIG to it and leave out --kubeconfig.",
+        "The kubeconfig has a context for each of {}; set KUBECONFIG to it to omit --kubeconfig.",
         planes.iter().map(|plane| plane.name.as_str()).collect::<Vec<_>>().join(", ")
     );
-    println!("ctrl-c stops it; the same command resumes it, and with --reset it begins anew.");
+    println!("ctrl-c stops it; the same command resumes it; --reset deletes its data and starts anew.");
 }
 
-/// What to try: a remark, and commands that work as they stand there.
+/// The instructions: a remark, and commands that work as they are.
 fn lines(kubeconfig: &str, atoll: &str, clusters: &[&str]) -> Vec<(String, Vec<String>)> {
     let kubectl = format!("kubectl --kubeconfig {kubeconfig}");
     let mut lines = vec![(
@@ -37,7 +42,7 @@ fn lines(kubeconfig: &str, atoll: &str, clusters: &[&str]) -> Vec<(String, Vec<S
     let (Some(first), Some(last)) = (clusters.first(), clusters.last()) else { return lines };
     let at = format!("--kubeconfig {kubeconfig} --context {first}");
     lines.push((
-        "the sample application, as one".into(),
+        "the sample application as one object".into(),
         vec![format!("{kubectl} get deployments,services,configmaps -l app=hello")],
     ));
     lines.push((
@@ -48,14 +53,14 @@ fn lines(kubeconfig: &str, atoll: &str, clusters: &[&str]) -> Vec<(String, Vec<S
         ],
     ));
     lines.push((
-        format!("all of it in {last}, from now on"),
+        format!("move all of it to {last}"),
         vec![
             format!("{atoll} place deployment/hello --on {last}=9 --kubeconfig {kubeconfig}"),
             format!("{kubectl} --context {last} get pods -o wide"),
         ],
     ));
     lines.push((
-        format!("let {first} be slow, see what that is like, and end it"),
+        format!("make {first} slow, see the effect, and undo it"),
         vec![
             format!("{atoll} sim fault add slow --latency 500ms {at}"),
             format!("{kubectl} --context {first} get pods"),

@@ -1,4 +1,4 @@
-//! What in a cluster carries our mark.
+//! Finds the objects in a cluster that carry a mark.
 
 use atoll_fleet::marks::{CONTROL_PLANE, SOURCE, SYSTEM_NAMESPACE, UID, WORKSPACE};
 use atoll_fleet::view::{self, Target};
@@ -13,21 +13,21 @@ use crate::place::discover;
 use crate::place::resources::Resource;
 use crate::workspace::session::encoded;
 
-/// One object there.
+/// An object in a cluster with a mark.
 #[derive(Clone, Debug)]
-pub struct Marked {
+pub struct MarkedObject {
     pub resource: Resource,
-    /// Its metadata.
+    /// The object's metadata.
     pub found: Value,
 }
 
-impl Marked {
+impl MarkedObject {
     pub fn path(&self) -> String {
         let namespace = encoded(object::namespace(&self.found));
         format!("{}/{}", self.resource.collection(&namespace), encoded(object::name(&self.found)))
     }
 
-    /// The object above that it was made for, as it says itself.
+    /// The object above that it was created for, according to its annotations.
     pub fn target(&self) -> Target {
         let text = |key: &str| object::annotation(&self.found, key).unwrap_or_default().to_string();
         let source = text(SOURCE);
@@ -56,13 +56,13 @@ pub fn is_namespaces(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.name == "namespaces"
 }
 
-/// Everything that a control plane has in a cluster, or in a namespace of it; what is in the namespace that Atoll keeps for
-/// itself is not meant, and neither is what others have made with our labels on it.
-pub async fn find(below: &Api, control_plane: &str, namespace: &str) -> Result<Vec<Marked>, Failure> {
+/// Finds all objects of a control plane in a cluster, or in one of its namespaces. Skips Atoll's own
+/// namespace, and objects that carry the label without the uid annotation: other controllers have copied it.
+pub async fn find(below: &Api, control_plane: &str, namespace: &str) -> Result<Vec<MarkedObject>, Failure> {
     let mut all = Vec::new();
     let resources = discover(below).await?;
     for resource in preferred(&resources).filter(|resource| namespace.is_empty() || resource.namespaced) {
-        gather(below, resource, control_plane, namespace, &mut all).await?;
+        list_marked(below, resource, control_plane, namespace, &mut all).await?;
     }
     all.retain(|marked| {
         let (namespace, name) = (object::namespace(&marked.found), object::name(&marked.found));
@@ -73,15 +73,15 @@ pub async fn find(below: &Api, control_plane: &str, namespace: &str) -> Result<V
     Ok(all)
 }
 
-/// More objects than this are placed on no cluster.
-const MOST: usize = 200_000;
+/// Limit on the number of marked objects, above any plausible number of placed objects.
+const MAX_OBJECTS: usize = 200_000;
 
-async fn gather(
+async fn list_marked(
     below: &Api,
     resource: &Resource,
     control_plane: &str,
     namespace: &str,
-    all: &mut Vec<Marked>,
+    all: &mut Vec<MarkedObject>,
 ) -> Result<(), Failure> {
     let mut next = String::new();
     loop {
@@ -89,16 +89,16 @@ async fn gather(
         let path = format!("{collection}?labelSelector={CONTROL_PLANE}%3D{control_plane}&limit=500{next}");
         let list = match below.call_as(Method::GET, &path, METADATA, None).await {
             Ok(list) => list,
-            // What a syncer may not see it has not made.
+            // A syncer cannot have created objects of a resource that it may not list.
             Err(problem) if problem.is("Forbidden") || problem.is("NotFound") => return Ok(()),
             Err(problem) => return Err(problem.into()),
         };
         let items = list["items"].as_array().into_iter().flatten();
-        all.extend(items.map(|found| Marked { resource: resource.clone(), found: found.clone() }));
-        if all.len() > MOST {
+        all.extend(items.map(|found| MarkedObject { resource: resource.clone(), found: found.clone() }));
+        if all.len() > MAX_OBJECTS {
             return Err(Failure::new(
-                format!("the cluster says that more than {MOST} of its objects are this control plane's"),
-                "see whether that is so: kubectl get all --all-namespaces --selector atoll.dev/control-plane",
+                format!("more than {MAX_OBJECTS} objects of the cluster are marked as this control plane's"),
+                "list them with: kubectl get all --all-namespaces --selector atoll.dev/control-plane",
             ));
         }
         match object::continuation(&list) {

@@ -1,5 +1,5 @@
-//! Root is asked to vouch for the kubelets of nodes that are simulated in another workspace: without that the server does not call
-//! kubelets on its own machine that a workspace names.
+//! Registers the kubelets of simulated nodes in root. Otherwise the server refuses connections to kubelets on
+//! its own machine for nodes of other workspaces.
 
 use std::sync::Arc;
 
@@ -14,34 +14,34 @@ use crate::workspace::session::{WORKSPACES, encoded};
 const CLUSTERS: &str = "/clusters/";
 const MANAGER: &str = "atoll-sim";
 
-/// What is taken back when the nodes end.
-pub struct Vouched {
+/// The registration, which is deleted when the simulation ends.
+pub struct Registration {
     client: Client,
     path: String,
 }
 
-/// The root of the server, if the endpoint is another workspace of one.
-pub fn root(endpoint: &Endpoint) -> Result<Option<Client>, String> {
+/// A client for root, if the endpoint is another workspace of the server.
+pub fn root_client(endpoint: &Endpoint) -> Result<Option<Client>, String> {
     let Some((origin, _)) = endpoint.server.split_once(CLUSTERS) else { return Ok(None) };
     let endpoint = Endpoint { server: origin.to_string(), ..endpoint.clone() };
     Ok(Some(Client::new(Arc::new(Https::new(&endpoint)?))))
 }
 
-/// Writes that root vouches for the kubelets at this port. Who may not is told what does not work.
-pub async fn begin(
+/// Registers the kubelets at this port. If the user may not, prints what will not work.
+pub async fn create(
     client: Client,
     server: &str,
     nodes: &atoll_sim::Settings,
     port: u16,
     authority: &str,
-) -> Option<Vouched> {
+) -> Option<Registration> {
     let workspace = server.split_once(CLUSTERS)?.1.trim_end_matches('/');
     match write(&client, workspace, nodes, port, authority).await {
-        Ok(path) => Some(Vouched { client, path }),
+        Ok(path) => Some(Registration { client, path }),
         Err(status) => {
             eprintln!(
-                "kubectl logs, exec and port-forward will not work on these nodes: root does not vouch for their kubelets ({}); \
-                 run this as somebody who may write ConfigMaps in namespace {SYSTEM_NAMESPACE} of root",
+                "kubectl logs, exec and port-forward will not work on these nodes: their kubelets cannot be registered in root ({}); \
+                 run this as a user who may write ConfigMaps in namespace {SYSTEM_NAMESPACE} of root",
                 status.message()
             );
             None
@@ -66,7 +66,7 @@ async fn write(
         Err(status) if !matches!(status.reason(), "AlreadyExists" | "Forbidden") => return Err(status),
         _ => {}
     }
-    // One for each group of nodes, however often it is started.
+    // One ConfigMap per group of nodes, replaced at every start.
     let name = match nodes.name.as_str() {
         "" => format!("kubelets-{id}"),
         group => format!("kubelets-{id}-{group}"),
@@ -82,10 +82,10 @@ async fn write(
     Ok(path)
 }
 
-impl Vouched {
-    pub async fn end(self) {
+impl Registration {
+    pub async fn delete(self) {
         if let Err(status) = self.client.delete(&self.path).await {
-            tracing::debug!(%status, "what vouches for these kubelets could not be taken back");
+            tracing::debug!(%status, "cannot delete the registration of the simulated kubelets");
         }
     }
 }

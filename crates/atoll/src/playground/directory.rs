@@ -1,4 +1,4 @@
-//! The directory of a playground: what it remembers, and what is its to delete.
+//! The directory of a playground and its record.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -16,40 +16,40 @@ const LOCK: &str = "playground.lock";
 const KUBECONFIG: &str = "kubeconfig";
 const DATA: [&str; 2] = ["control-plane", "clusters"];
 
-/// A directory that this process has to itself.
-pub struct Place {
+/// A playground's directory, locked by this process.
+pub struct PlaygroundDirectory {
     pub directory: PathBuf,
-    /// Held for as long as the playground runs.
+    /// Held while the playground runs.
     lock: File,
 }
 
-impl Drop for Place {
-    /// Closing the file would not do: a program that is just being started has it open for a moment, too.
+impl Drop for PlaygroundDirectory {
+    /// Unlocks explicitly, because a child process that is just being started may still have the file open.
     fn drop(&mut self) {
-        // If that fails, whoever comes next is told that it still runs.
+        // If that fails, the next playground reports that this one still runs.
         let _ = self.lock.unlock();
     }
 }
 
-/// What a playground remembers of itself.
+/// The persistent record of a playground.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct PlaygroundRecord {
     pub clusters: usize,
     pub nodes: usize,
-    /// Where each of its servers was.
+    /// Ports of its servers, by name.
     pub ports: BTreeMap<String, u16>,
-    /// Whether the sample application was put in: whoever removes it does not get it again.
+    /// Whether the sample application was created, so that it is not created again after it was deleted.
     pub has_sample: bool,
 }
 
-impl Default for Record {
+impl Default for PlaygroundRecord {
     fn default() -> Self {
-        Record { clusters: 3, nodes: 5, ports: BTreeMap::new(), has_sample: false }
+        PlaygroundRecord { clusters: 3, nodes: 5, ports: BTreeMap::new(), has_sample: false }
     }
 }
 
-impl Record {
-    /// Whether it has never run.
+impl PlaygroundRecord {
+    /// Whether the playground has never run.
     pub fn is_new(&self) -> bool {
         self.ports.is_empty()
     }
@@ -65,8 +65,8 @@ impl Record {
         })
     }
 
-    /// `None` if this is no playground's.
-    fn from_json(value: &Value) -> Option<Record> {
+    /// Returns `None` if the value is not a playground's record.
+    fn from_json(value: &Value) -> Option<PlaygroundRecord> {
         if value["atoll"] != "playground" || value["format"] != 1 {
             return None;
         }
@@ -74,7 +74,7 @@ impl Record {
         let ports = value["ports"].as_object()?.iter();
         let port =
             |(name, port): (&String, &Value)| Some((name.clone(), u16::try_from(port.as_u64()?).ok()?));
-        Some(Record {
+        Some(PlaygroundRecord {
             clusters: number("clusters")?,
             nodes: number("nodes")?,
             ports: ports.filter_map(port).collect(),
@@ -83,43 +83,45 @@ impl Record {
     }
 }
 
-impl Place {
-    /// Takes the directory, which must be empty or a playground's, and with `reset` empties it.
+impl PlaygroundDirectory {
+    /// Locks the directory, which must be empty or a playground's, and empties it if `reset`.
     pub fn open(directory: &Path, reset: bool) -> Result<Self, String> {
         let failed = |error: io::Error| format!("{}: {error}", directory.display());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-        let is_ours = read(&directory.join(RECORD)).is_some_and(|value| Record::from_json(&value).is_some());
+        let is_ours =
+            read(&directory.join(RECORD)).is_some_and(|value| PlaygroundRecord::from_json(&value).is_some());
         let is_empty = || -> io::Result<bool> {
             let mut entries = fs::read_dir(directory)?;
             entries.try_fold(true, |empty, entry| Ok(empty && entry?.file_name() == LOCK))
         };
         if !is_ours && !is_empty().map_err(failed)? {
             return Err(format!(
-                "{} is not empty and no playground's: nothing was touched; choose another with --data-dir",
+                "{} is not empty and not a playground; nothing was changed; choose another directory with --data-dir",
                 directory.display()
             ));
         }
-        // Whatever else it is called, it is absolute: what is printed is good in any directory.
+        // Absolute, because the printed commands must work in any directory.
         let directory = fs::canonicalize(directory).map_err(failed)?;
         let lock = File::create(directory.join(LOCK)).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(format!(
-                    "a playground already runs in {}; stop it, or choose another with --data-dir",
+                    "a playground already runs in {}; stop it, or choose another directory with --data-dir",
                     directory.display()
                 ));
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        let place = Place { directory, lock };
+        let directory = PlaygroundDirectory { directory, lock };
         if reset {
-            place.empty().map_err(failed)?;
+            directory.empty().map_err(failed)?;
         }
-        Ok(place)
+        Ok(directory)
     }
 
-    /// Deletes what playgrounds make, and nothing else; the record last, so that it can be tried again.
+    /// Deletes only the playground's own files; the record last, so that an interrupted reset can be
+    /// repeated.
     fn empty(&self) -> io::Result<()> {
         let gone = |outcome: io::Result<()>| match outcome {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -136,7 +138,7 @@ impl Place {
         self.directory.join(KUBECONFIG)
     }
 
-    /// Where one of the planes keeps what it has.
+    /// The data directory of the control plane or of a cluster.
     pub fn of(&self, name: &str) -> PathBuf {
         match name {
             CONTROL_PLANE => self.directory.join(DATA[0]),
@@ -144,17 +146,17 @@ impl Place {
         }
     }
 
-    /// What is remembered, or what a new one is like.
-    pub fn record(&self) -> Result<Record, String> {
+    /// Reads the record, or returns the default for a new playground.
+    pub fn record(&self) -> Result<PlaygroundRecord, String> {
         let path = self.directory.join(RECORD);
         match read(&path) {
-            None => Ok(Record::default()),
-            Some(value) => Record::from_json(&value)
-                .ok_or_else(|| format!("{} cannot be read; start afresh with --reset", path.display())),
+            None => Ok(PlaygroundRecord::default()),
+            Some(value) => PlaygroundRecord::from_json(&value)
+                .ok_or_else(|| format!("{} cannot be read; delete its data with --reset", path.display())),
         }
     }
 
-    pub fn write(&self, record: &Record) -> Result<(), String> {
+    pub fn write(&self, record: &PlaygroundRecord) -> Result<(), String> {
         let text = format!("{:#}\n", record.to_json());
         write_private(&self.directory.join(RECORD), &text).map_err(|error| error.to_string())
     }
@@ -169,30 +171,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_playground_takes_only_what_is_its_own() {
+    fn only_playground_directories_are_used() {
         let parent = tempfile::tempdir().expect("a directory");
         let directory = parent.path().join("new");
-        let place = Place::open(&directory, false).expect("a new one");
-        assert_eq!(place.record(), Ok(Record::default()));
-        assert!(Place::open(&directory, true).is_err_and(|problem| problem.contains("already runs")));
-        let mut record = Record { clusters: 2, has_sample: true, ..Record::default() };
+        let directory = PlaygroundDirectory::open(&directory, false).expect("a new one");
+        assert_eq!(directory.record(), Ok(PlaygroundRecord::default()));
+        assert!(
+            PlaygroundDirectory::open(&directory, true)
+                .is_err_and(|problem| problem.contains("already runs"))
+        );
+        let mut record = PlaygroundRecord { clusters: 2, has_sample: true, ..PlaygroundRecord::default() };
         record.ports.insert("east".into(), 4242);
-        place.write(&record).expect("it can be written");
-        fs::create_dir_all(place.of("east")).expect("it can be made");
-        fs::write(place.directory.join("notes.txt"), "mine").expect("it can be written");
-        drop(place);
+        directory.write(&record).expect("it can be written");
+        fs::create_dir_all(directory.of("east")).expect("it can be made");
+        fs::write(directory.directory.join("notes.txt"), "mine").expect("it can be written");
+        drop(directory);
 
-        let place = Place::open(&directory, false).expect("the same again");
-        assert_eq!(place.record(), Ok(record));
-        drop(place);
-        let place = Place::open(&directory, true).expect("afresh");
-        assert_eq!(place.record(), Ok(Record::default()));
-        assert!(!place.of("east").exists() && place.directory.join("notes.txt").exists());
-        drop(place);
-        // With the record gone the notes are somebody else's, and so is the directory.
+        let directory = PlaygroundDirectory::open(&directory, false).expect("the same again");
+        assert_eq!(directory.record(), Ok(record));
+        drop(directory);
+        let directory = PlaygroundDirectory::open(&directory, true).expect("afresh");
+        assert_eq!(directory.record(), Ok(PlaygroundRecord::default()));
+        assert!(!directory.of("east").exists() && directory.directory.join("notes.txt").exists());
+        drop(directory);
+        // Without the record, the directory is no longer recognized as a playground's.
         for reset in [false, true] {
-            let refused = Place::open(&directory, reset).err().unwrap_or_default();
-            assert!(refused.contains("nothing was touched"), "{refused}");
+            let refused = PlaygroundDirectory::open(&directory, reset).err().unwrap_or_default();
+            assert!(refused.contains("nothing was changed"), "{refused}");
         }
         assert!(directory.join("notes.txt").exists());
     }

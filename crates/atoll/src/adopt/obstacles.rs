@@ -1,33 +1,33 @@
-//! Words for what cannot be adopted.
+//! Messages about objects that cannot be adopted.
 
 use atoll_fleet::adoption::Obstacle;
 
 use crate::advice::{Failure, invocation};
 
-/// Groups that Kubernetes has itself.
+/// Whether an API group is one of Kubernetes' own.
 pub fn is_kubernetes(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
 }
 
-pub fn unknown(word: &str) -> Failure {
+pub fn unknown_resource(word: &str) -> Failure {
     Failure::new(
         format!("the server has no resource type {word:?}"),
-        "see what there is with: kubectl api-resources",
+        "list the resource types with: kubectl api-resources",
     )
 }
 
-pub fn inside(namespace: &str) -> String {
+pub fn in_namespace(namespace: &str) -> String {
     if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") }
 }
 
-pub fn there(namespace: &str) -> String {
+pub fn namespace_flag(namespace: &str) -> String {
     if namespace.is_empty() { String::new() } else { format!(" --namespace {namespace}") }
 }
 
-pub fn refused(shown: &str, obstacle: &Obstacle) -> Failure {
+pub fn obstacle_failure(shown: &str, obstacle: &Obstacle) -> Failure {
     match obstacle {
         Obstacle::Owned { kind, name } => Failure::new(
-            format!("{shown} was made by {kind} {name}"),
+            format!("{shown} is owned by {kind} {name}"),
             format!("adopt that instead: {} adopt {}/{name}", invocation(), kind.to_lowercase()),
         ),
         Obstacle::Going => {
@@ -35,15 +35,15 @@ pub fn refused(shown: &str, obstacle: &Obstacle) -> Failure {
         }
         Obstacle::OtherControlPlane(id) => Failure::new(
             format!("{shown} belongs to another control plane, {id}"),
-            format!("let go of it there first: {} release", invocation()),
+            format!("release it there first: {} release", invocation()),
         ),
         Obstacle::OtherWorkspace(id) => Failure::new(
             format!("{shown} belongs to another workspace of this control plane, {id}"),
-            format!("let go of it there first: {} release", invocation()),
+            format!("release it there first: {} release", invocation()),
         ),
         Obstacle::Generated => Failure::new(
-            format!("{shown} is one that every cluster makes for itself"),
-            "it stays where it is; nothing has to be done",
+            format!("{shown} is created by every cluster for itself"),
+            "it stays as it is; no action is needed",
         ),
     }
 }
@@ -53,23 +53,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_say_what_to_do() {
+    fn failures_have_hints() {
         let owned = Obstacle::Owned { kind: "Deployment".into(), name: "web".into() };
-        let failure = refused("ReplicaSet shop/web-1", &owned);
-        assert_eq!(failure.what, "ReplicaSet shop/web-1 was made by Deployment web");
-        assert_eq!(failure.next.as_deref(), Some("adopt that instead: atoll adopt deployment/web"));
+        let failure = obstacle_failure("ReplicaSet shop/web-1", &owned);
+        assert_eq!(failure.message, "ReplicaSet shop/web-1 is owned by Deployment web");
+        assert_eq!(failure.hint.as_deref(), Some("adopt that instead: atoll adopt deployment/web"));
         for obstacle in [
             Obstacle::Going,
             Obstacle::Generated,
             Obstacle::OtherControlPlane("x".into()),
             Obstacle::OtherWorkspace("x".into()),
         ] {
-            assert!(refused("ConfigMap a", &obstacle).next.is_some(), "{obstacle:?}");
+            assert!(obstacle_failure("ConfigMap a", &obstacle).hint.is_some(), "{obstacle:?}");
         }
     }
 
     #[test]
-    fn only_kubernetes_own_groups_are_meant_by_all() {
+    fn only_groups_of_kubernetes_are_built_in() {
         for (group, expected) in
             [("", true), ("apps", true), ("networking.k8s.io", true), ("example.com", false)]
         {

@@ -1,0 +1,403 @@
+//! Executes an adoption plan step by step. If a step fails, the completed steps are undone.
+
+use atoll_fleet::adoption::{differences, portable};
+use atoll_fleet::marks::{ADOPTER, KEEP, MANAGER, NAMESPACE, RELEASED, STANDS_FOR};
+use atoll_fleet::placement::Placement;
+use atoll_fleet::view::Target;
+use atoll_fleet::{Overrides, shape};
+use atoll_meta::object;
+use atoll_syncer::adoption;
+use serde_json::{Value, json};
+
+use super::plan::{AdoptionReason, Item, Plan, PlannedNamespace};
+use crate::advice::Failure;
+use crate::client::Problem;
+use crate::cluster::connection::ClusterConnection;
+use crate::cluster::fleet::uid;
+use crate::cluster::object_release;
+use crate::output::errln;
+use crate::workspace::session::encoded;
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+/// Value of `by` in placements that a person has made.
+const BY_HAND: &str = "hand";
+/// Annotation that says whether a workload is placed as one object or pod by pod.
+const GRAIN: &str = "atoll.dev/grain";
+
+pub struct Executor<'a> {
+    connection: &'a ClusterConnection,
+    plan: &'a Plan,
+    overrides: Overrides,
+    done: CompletedSteps,
+}
+
+/// The completed steps, which are undone if a later step fails.
+#[derive(Default)]
+struct CompletedSteps {
+    /// Paths and uids of the objects that were created above.
+    made: Vec<(String, String)>,
+    namespace: Option<(String, String)>,
+    /// Whether the locator was written to the namespace in the cluster.
+    located: bool,
+    marked: Vec<PreparedObject>,
+    placed: Vec<Target>,
+}
+
+/// An object that has passed the dry run of its adoption.
+#[derive(Clone)]
+struct PreparedObject {
+    /// Path in the workspace.
+    above: String,
+    /// Path in the cluster.
+    path: String,
+    uid: String,
+    target: Target,
+    /// The configuration that is applied in the cluster.
+    configuration: Value,
+    /// Whether the object is a dependent. The dependents controller places it once the object that needs it
+    /// is placed; before that, the controller would remove the placement again.
+    is_dependent: bool,
+}
+
+impl<'a> Executor<'a> {
+    pub fn new(connection: &'a ClusterConnection, plan: &'a Plan) -> Result<Executor<'a>, Failure> {
+        let overrides = Overrides::of(&connection.cluster).map_err(|problem| {
+            Failure::new(
+                format!("the overrides of {} cannot be read: {problem}", connection.name),
+                "correct them first",
+            )
+        })?;
+        Ok(Executor { connection, plan, overrides, done: CompletedSteps::default() })
+    }
+
+    fn pending(&self) -> impl Iterator<Item = &'a Item> + use<'a> {
+        self.plan.items.iter().filter(|item| !item.is_done)
+    }
+
+    /// Performs a dry run of all steps.
+    pub async fn dry_run(&self) -> Result<(), Failure> {
+        let exists_above = self
+            .plan
+            .planned_namespace
+            .as_ref()
+            .is_none_or(|planned_namespace| planned_namespace.exists_above);
+        for item in self.pending() {
+            let above = match &item.above {
+                Some(above) => above.clone(),
+                None if exists_above => self.create(item, true).await?,
+                // Objects cannot be created in a namespace that does not exist, not even as a dry run.
+                None => portable(&item.found),
+            };
+            self.prepare(item, &above).await?;
+        }
+        Ok(())
+    }
+
+    pub async fn perform(&mut self) -> Result<(), Failure> {
+        match self.perform_all().await {
+            Ok(()) => {
+                self.remove_keep_marks().await;
+                Ok(())
+            }
+            Err(failure) => Err(self.undo(failure).await),
+        }
+    }
+
+    async fn perform_all(&mut self) -> Result<(), Failure> {
+        if let Some(planned_namespace) =
+            self.plan.planned_namespace.as_ref().filter(|planned_namespace| !planned_namespace.exists_above)
+        {
+            let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": planned_namespace.above } });
+            let made = self.connection.fleet.api.create(NAMESPACES, &namespace).await?;
+            self.done.namespace =
+                Some((format!("{NAMESPACES}/{}", planned_namespace.above), uid(&made).to_string()));
+        }
+        let mut ready = Vec::new();
+        for item in self.pending() {
+            let above = match &item.above {
+                Some(above) => above.clone(),
+                None => {
+                    let made = self.create(item, false).await?;
+                    self.done.made.push((item.path_above(), uid(&made).to_string()));
+                    made
+                }
+            };
+            ready.push(self.prepare(item, &above).await?);
+        }
+        if let Some(planned_namespace) =
+            self.plan.planned_namespace.as_ref().filter(|planned_namespace| !planned_namespace.has_locator)
+        {
+            self.set_locator(planned_namespace).await?;
+            self.done.located = true;
+        }
+        for prepared in &ready {
+            let applied =
+                self.connection.below.apply_as(&prepared.path, MANAGER, &prepared.configuration, false).await;
+            let applied = applied.map_err(|problem| marking_failure(&prepared.target, problem))?;
+            self.done.marked.push(prepared.clone());
+            // An earlier release may have been interrupted: remove its annotation.
+            let released = object::annotation(&applied, RELEASED).is_some();
+            if released {
+                let unsaid = json!({ "metadata": { "annotations": { RELEASED: null } } });
+                self.connection.below.merge(&prepared.path, &unsaid).await?;
+            }
+        }
+        for prepared in ready.iter().filter(|prepared| !prepared.is_dependent) {
+            let above = &self.connection.fleet.api;
+            if object_release::add_to_placement(
+                above,
+                &self.connection.name,
+                &prepared.above,
+                &prepared.target.uid,
+                BY_HAND,
+            )
+            .await?
+            {
+                self.done.placed.push(prepared.target.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the readopted objects from the keep annotations of the objects that they refer to. A failure
+    /// is harmless: the annotation only prevents a deletion.
+    async fn remove_keep_marks(&self) {
+        let names: Vec<String> = self
+            .plan
+            .items
+            .iter()
+            .map(|item| format!("{}/{}", item.resource.qualified(), item.name()))
+            .collect();
+        let is_back = |name: &str| names.iter().any(|back| back == name);
+        let held = |item: &&Item| object::annotation(&item.found, KEEP).is_some();
+        for item in self.plan.items.iter().filter(held) {
+            let outcome = object_release::remove_keep_marks(
+                &self.connection.below,
+                &item.path_below(),
+                uid(&item.found),
+                is_back,
+            )
+            .await;
+            if let Err(failure) = outcome {
+                errln!("the annotation {KEEP} of {} cannot be updated: {failure}", item.shown());
+            }
+        }
+    }
+
+    /// Creates an object of the cluster in the workspace.
+    async fn create(&self, item: &Item, dry_run: bool) -> Result<Value, Failure> {
+        let mut wanted = portable(&item.found);
+        if item.resource.namespaced {
+            object::set_namespace(&mut wanted, &item.namespace);
+        }
+        let made = self.connection.fleet.api.apply_as(&item.path_above(), ADOPTER, &wanted, dry_run).await;
+        let made = made.map_err(|problem| {
+            let failure = Failure::from(problem);
+            Failure {
+                message: format!("{} cannot be created here: {}", item.shown(), failure.message),
+                hint: failure.hint,
+            }
+        })?;
+        let managers = made["metadata"]["managedFields"].as_array().into_iter().flatten();
+        if managers.into_iter().any(|entry| entry["manager"] != ADOPTER) {
+            return Err(Failure::new(
+                format!("another client has created {} at the same time", item.shown()),
+                "try again",
+            ));
+        }
+        if object::annotation(&made, GRAIN) == Some("pod") {
+            // The workload must not remain above, because its pods would be created above.
+            if !dry_run {
+                let this = json!({ "uid": uid(&made) });
+                self.connection.fleet.api.delete_this(&item.path_above(), this).await?;
+            }
+            return Err(Failure::new(
+                format!("{} would also run above: this namespace has the grain pod", item.shown()),
+                "adopt it into a workspace or a namespace with the grain object",
+            ));
+        }
+        Ok(made)
+    }
+
+    /// Checks with a dry run that the adoption changes nothing in the cluster.
+    async fn prepare(&self, item: &Item, above: &Value) -> Result<PreparedObject, Failure> {
+        let (connection, resource) = (self.connection, &item.resource);
+        let target = resource.target(&connection.workspace, &item.namespace, item.name(), uid(above));
+        let mut above = above.clone();
+        object::set_type(&mut above, &resource.api_version(), &resource.kind);
+        let share = Placement::of(&above).share(&connection.name).and_then(|share| share.replicas);
+        let mut shaped = shape(&above, &connection.name, share);
+        self.overrides.apply(&mut shaped).map_err(|problem| {
+            Failure::new(
+                format!("the overrides of {} do not fit {}: {problem}", connection.name, item.shown()),
+                "change them first",
+            )
+        })?;
+        let generation = object::generation(&above);
+        let configuration = adoption(&shaped, &item.found, &target, &connection.control_plane, generation);
+        let tried = connection.below.apply_as(&item.path_below(), MANAGER, &configuration, true).await;
+        let tried = match tried {
+            Ok(tried) => tried,
+            Err(Problem::Refused(status)) if status.has_cause("FieldManagerConflict") => {
+                let causes = status.details().map(|details| details.causes.clone()).unwrap_or_default();
+                let fields: Vec<String> = causes.into_iter().map(|cause| cause.field).collect();
+                return Err(self.difference_failure(item, &fields));
+            }
+            Err(problem) => return Err(marking_failure(&target, problem)),
+        };
+        let mut fields = differences(&item.found, &tried);
+        // Deployments also increment their generation for changes of annotations, which do not affect the
+        // pods.
+        let counts_marks = (resource.group.as_str(), resource.name.as_str()) == ("apps", "deployments");
+        let is_counted = object::generation(&tried) != object::generation(&item.found);
+        if fields.is_empty() && is_counted && !counts_marks {
+            fields.push("metadata.generation".into());
+        }
+        if !fields.is_empty() {
+            return Err(self.difference_failure(item, &fields));
+        }
+        let is_dependent = matches!(item.why, AdoptionReason::Dependent(_));
+        let (path, uid) = (item.path_below(), object::uid(&item.found).to_string());
+        Ok(PreparedObject { above: item.path_above(), path, uid, target, configuration, is_dependent })
+    }
+
+    fn difference_failure(&self, item: &Item, fields: &[String]) -> Failure {
+        const MAX_OBJECTS: usize = 5;
+        let mut shown = fields.iter().take(MAX_OBJECTS).cloned().collect::<Vec<_>>().join(", ");
+        if fields.len() > MAX_OBJECTS {
+            shown.push_str(&format!(" and {} more", fields.len() - MAX_OBJECTS));
+        }
+        let (what, next) = match (&item.above, self.overrides.is_empty()) {
+            (Some(_), true) => (
+                format!("{} already exists here with other contents", item.shown()),
+                "make both the same, or delete or rename one of them",
+            ),
+            (_, false) => (
+                format!(
+                    "{} would be changed in {}, perhaps by the overrides of the Cluster",
+                    item.shown(),
+                    self.connection.name
+                ),
+                "change the overrides, or the object in the cluster, first",
+            ),
+            (None, true) => (
+                format!("{} would be changed in {}", item.shown(), self.connection.name),
+                "this control plane and the cluster default or validate it differently; nothing was changed",
+            ),
+        };
+        Failure::new(format!("{what}: {shown}"), next)
+    }
+
+    /// Writes the locator to the namespace in the cluster.
+    async fn set_locator(&self, planned_namespace: &PlannedNamespace) -> Result<(), Failure> {
+        let mut patch = json!({ "metadata": {
+            "uid": uid(&planned_namespace.found), "resourceVersion": object::resource_version(&planned_namespace.found),
+            "annotations": { NAMESPACE: planned_namespace.locator.text() },
+        } });
+        if planned_namespace.name != planned_namespace.above {
+            patch["metadata"]["labels"] = json!({ STANDS_FOR: planned_namespace.locator.below(false) });
+        }
+        let path = format!("{NAMESPACES}/{}?fieldManager={ADOPTER}", encoded(&planned_namespace.name));
+        self.connection.below.merge(&path, &patch).await?;
+        Ok(())
+    }
+
+    /// Undoes the completed steps and adds to the failure what could not be undone.
+    async fn undo(&mut self, failure: Failure) -> Failure {
+        let done = std::mem::take(&mut self.done);
+        let mut left = Vec::new();
+        let mut note = |what: String, outcome: Result<(), Failure>| {
+            if let Err(failure) = outcome {
+                left.push(format!("{what} ({failure})"));
+            }
+        };
+        let (above, below) = (&self.connection.fleet.api, &self.connection.below);
+        let mut is_disowned = true;
+        for prepared in done.marked.iter().filter(|_| !done.placed.is_empty()) {
+            let disowned =
+                object_release::mark_released(below, &prepared.path, &prepared.uid).await.map(drop);
+            is_disowned &= disowned.is_ok();
+            note(format!("the marks of {} in {}", prepared.path, self.connection.name), disowned);
+        }
+        // Objects that still have marks would be deleted in the cluster once they are no longer placed.
+        for prepared in
+            done.marked.iter().filter(|prepared| is_disowned && done.placed.contains(&prepared.target))
+        {
+            let name = &self.connection.name;
+            let gone = object_release::unplace(
+                above,
+                &self.connection.home,
+                name,
+                &prepared.above,
+                &prepared.target,
+            )
+            .await;
+            note(format!("the placement of {}", prepared.above), gone);
+        }
+        for prepared in done.marked.iter().filter(|_| is_disowned) {
+            let stripped = object_release::remove_marks(below, &prepared.path, &prepared.uid).await;
+            note(format!("the marks of {} in {}", prepared.path, self.connection.name), stripped);
+        }
+        for (path, uid) in done.made.iter().filter(|_| is_disowned).rev() {
+            let gone = above.delete_this(path, json!({ "uid": uid })).await.map_err(Failure::from);
+            note(format!("{path} in {}", self.connection.fleet.session.current), gone);
+        }
+        if let Some(planned_namespace) = self.plan.planned_namespace.as_ref().filter(|_| done.located) {
+            let path = format!("{NAMESPACES}/{}", encoded(&planned_namespace.name));
+            let gone = object_release::remove_marks(below, &path, uid(&planned_namespace.found)).await;
+            note(
+                format!("the annotation of namespace {} in {}", planned_namespace.name, self.connection.name),
+                gone,
+            );
+        }
+        if let Some((path, uid)) = done.namespace.as_ref().filter(|_| is_disowned) {
+            let gone = above.delete_this(path, json!({ "uid": uid })).await.map_err(Failure::from);
+            note(format!("{path} in {}", self.connection.fleet.session.current), gone);
+        }
+        with_rollback_state(failure, &left)
+    }
+}
+
+/// Adds to a failure which objects remain.
+fn with_rollback_state(failure: Failure, left: &[String]) -> Failure {
+    let state = match left {
+        [] => "nothing was adopted, and nothing was changed".to_string(),
+        left => format!(
+            "not everything could be undone; still there: {}. Run the same command again to continue",
+            left.join("; ")
+        ),
+    };
+    let hint = match failure.hint {
+        Some(next) => format!("{next}\n      {state}"),
+        None => state,
+    };
+    Failure { message: failure.message, hint: Some(hint) }
+}
+
+/// The failure for an object that cannot be marked in the cluster.
+fn marking_failure(target: &Target, problem: Problem) -> Failure {
+    let what = format!("{} {}", target.resource.kind, target.name);
+    if problem.is("Conflict") {
+        return Failure::new(format!("{what} was changed in the cluster at the same time"), "try again");
+    }
+    let failure = Failure::from(problem);
+    Failure {
+        message: format!("the cluster refuses to mark {what}: {}", failure.message),
+        hint: failure.hint,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_list_the_objects_that_remain() {
+        let failure = with_rollback_state(Failure::new("it broke", "look"), &[]);
+        assert_eq!(failure.hint.as_deref(), Some("look\n      nothing was adopted, and nothing was changed"));
+        let failure = with_rollback_state("it broke".to_string().into(), &["a".into(), "b".into()]);
+        assert!(
+            failure.hint.is_some_and(|next| next.contains("still there: a; b. Run the same command again"))
+        );
+    }
+}
