@@ -1,4 +1,4 @@
-//! A definition comes, is served at once, and takes its objects with it when it goes.
+//! A definition is served immediately, and its objects are deleted with it.
 
 use serde_json::{Value, json};
 
@@ -19,20 +19,20 @@ fn condition(definition: &Value, kind: &str) -> Value {
     conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
 }
 
-async fn is_gone(access: &Access, name: &str) {
+async fn wait_until_deleted(access: &Access, name: &str) {
     let path = format!("{DEFINITIONS}/{name}");
     eventually("the definition is gone", async || access.get(&path).await.status == 404).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_defined_is_served_at_once() {
-    // Controllers are not needed for it.
+async fn definitions_are_served_immediately() {
+    // Controllers are not needed.
     let mut atoll = Setup::new().flag("--controllers", false).start();
     let admin = atoll.admin();
     admin.get(HATS).await.expect_status_code(404);
     let created = admin.post(DEFINITIONS, hats()).await.expect(201);
     assert_eq!(created["spec"]["names"]["listKind"], "HatList", "{created}");
-    // No waiting: whoever was told that it exists can use it.
+    // Without waiting: the resource is served once the create request was answered.
     let list = admin.get(HATS).await.expect(200);
     assert_eq!(list["kind"], "HatList");
     let settled = admin.get(&format!("{DEFINITIONS}/hats.example.com")).await.expect(200);
@@ -62,7 +62,7 @@ async fn what_is_defined_is_served_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_go_before_their_definition() {
+async fn objects_are_deleted_before_their_definition() {
     let atoll = Atoll::start();
     let admin = atoll.admin();
     admin.post(DEFINITIONS, hats()).await.expect(201);
@@ -74,7 +74,10 @@ async fn objects_go_before_their_definition() {
     let own = format!("{DEFINITIONS}/hats.example.com");
     let marked = admin.delete(&own).await.expect(200);
     assert_eq!(condition(&marked, "Terminating")["reason"], "InstanceDeletionPending", "{marked}");
-    eventually("the free one is gone", async || names(&admin.get(HATS).await.expect(200)) == ["held"]).await;
+    eventually("the object without a finalizer is deleted", async || {
+        names(&admin.get(HATS).await.expect(200)) == ["held"]
+    })
+    .await;
     let refused = admin.post(HATS, object("v1", "Hat", "late", json!({}))).await;
     let message = refused.expect_status(403, "Forbidden");
     assert!(
@@ -83,16 +86,16 @@ async fn objects_go_before_their_definition() {
     );
     admin.get(&own).await.expect(200);
     admin.merge(&format!("{HATS}/held"), json!({ "metadata": { "finalizers": null } })).await.expect(200);
-    is_gone(&admin, "hats.example.com").await;
+    wait_until_deleted(&admin, "hats.example.com").await;
     admin.get(HATS).await.expect_status_code(404);
     admin.get("/apis/example.com").await.expect_status_code(404);
-    // Nothing of it is left for another of that name.
+    // No object is left for a later definition of the same name.
     admin.post(DEFINITIONS, hats()).await.expect(201);
     assert!(names(&admin.get(HATS).await.expect(200)).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_is_one_definitions_until_it_goes() {
+async fn conflicting_names_are_accepted_when_the_other_definition_is_deleted() {
     let atoll = Atoll::start();
     let admin = atoll.admin();
     admin.post(DEFINITIONS, hats()).await.expect(201);
@@ -107,15 +110,15 @@ async fn a_name_is_one_definitions_until_it_goes() {
     assert_eq!(condition(&refused, "Established")["status"], "False");
     admin.get("/apis/example.com/v1/caps").await.expect_status_code(404);
     admin.delete(&format!("{DEFINITIONS}/hats.example.com")).await.expect(200);
-    is_gone(&admin, "hats.example.com").await;
-    eventually("the other one is served", async || {
+    wait_until_deleted(&admin, "hats.example.com").await;
+    eventually("the other definition is served", async || {
         admin.get("/apis/example.com/v1/caps").await.status == 200
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn namespaces_take_their_custom_objects_with_them() {
+async fn custom_objects_are_deleted_with_their_namespace() {
     let atoll = Atoll::start();
     let admin = atoll.admin();
     admin.post(DEFINITIONS, hats()).await.expect(201);

@@ -1,6 +1,6 @@
 //! Custom resources: kinds that clients define.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod lifecycle;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// A definition of `plural` in the group `example.com` with these versions.
+/// Returns a definition of `plural` in the group `example.com` with these versions.
 fn definition(plural: &str, kind: &str, scope: &str, versions: Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -30,7 +30,7 @@ fn definition(plural: &str, kind: &str, scope: &str, versions: Value) -> Value {
     })
 }
 
-/// A version whose objects may have anything.
+/// Returns a version whose objects may have any field.
 fn free(name: &str, storage: bool) -> Value {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     json!({ "name": name, "served": true, "storage": storage, "schema": { "openAPIV3Schema": schema } })

@@ -1,4 +1,4 @@
-//! The same definition in many workspaces is held once.
+//! The same definition in many workspaces is stored in memory once.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,8 @@ use crate::{DEFINITIONS, definition};
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 const COUNT: usize = 150;
 
-/// A definition of about half a megabyte, and again half of that in an annotation, as `kubectl apply` leaves it.
+/// Returns a definition of about half a megabyte, half of which is repeated in an annotation, as `kubectl
+/// apply` leaves it.
 fn hats() -> Value {
     let field = |number: usize| {
         let description = "what it is for, ".repeat(100);
@@ -28,7 +29,7 @@ fn hats() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_in_many_workspaces_is_held_once() {
+async fn equal_definitions_of_many_workspaces_share_memory() {
     let mut atoll = Atoll::start_bare();
     let admin = atoll.admin();
     admin.get(DEFINITIONS).await.expect(200);
@@ -42,18 +43,17 @@ async fn a_definition_in_many_workspaces_is_held_once() {
         inside.get("/apis/example.com/v1/hats").await.expect(200);
     }
     let size = hats.to_string().len();
-    // Copies of each would take twice as much, and those of their annotations alone as much again as is held; history
-    // has every state that each was in.
+    // Copies would take twice this limit, and copies of the annotations alone the whole limit. The history
+    // has every state of each definition.
     let limit = empty + (COUNT * size) as u64 / 2;
     let what =
         format!("{COUNT} copies of {size} bytes are held in less than {limit} bytes, {empty} of them before");
-    // The server is left alone: what it does not need it gives back by itself, bit by bit.
+    // No request is sent while waiting: the server returns unused memory gradually by itself.
     eventually(&what, async || atoll.resident() < limit).await;
-    for again in ["once", "twice"] {
+    for again in ["the first", "the second"] {
         atoll.kill();
         atoll.restart();
-        eventually(&format!("after being started again {again}, {what}"), async || atoll.resident() < limit)
-            .await;
+        eventually(&format!("after {again} restart, {what}"), async || atoll.resident() < limit).await;
     }
     let shown = admin.workspace("root:w7").get(&format!("{DEFINITIONS}/hats.example.com")).await.expect(200);
     assert_eq!(shown["metadata"]["annotations"], hats["metadata"]["annotations"]);

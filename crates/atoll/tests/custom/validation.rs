@@ -1,4 +1,4 @@
-//! What is checked of definitions and of their objects, in workspaces as in the root.
+//! Validation of definitions and of their objects, in workspaces as in root.
 
 use serde_json::{Value, json};
 
@@ -6,16 +6,16 @@ use crate::support::access::Access;
 use crate::support::process::Atoll;
 use crate::{DEFINITIONS, definition, free, object};
 
-/// A workspace below root.
+/// Creates a workspace below root.
 async fn team(atoll: &Atoll) -> Access {
     let workspace = json!({ "metadata": { "name": "team" } });
     atoll.admin().post("/apis/atoll.dev/v1alpha1/workspaces", workspace).await.expect(201);
     atoll.admin().workspace("root:team")
 }
 
-/// The rule of upstream for groups of Kubernetes holds in workspaces, too.
+/// Upstream's rule for groups of Kubernetes holds in workspaces, too.
 #[tokio::test(flavor = "multi_thread")]
-async fn groups_of_kubernetes_need_an_approval() {
+async fn kubernetes_groups_need_the_approval_annotation() {
     let atoll = Atoll::start_bare();
     let team = team(&atoll).await;
     let mut widgets = definition("widgets", "Widget", "Cluster", json!([free("v1", true)]));
@@ -28,9 +28,9 @@ async fn groups_of_kubernetes_need_an_approval() {
     team.post(DEFINITIONS, widgets).await.expect(201);
 }
 
-/// A pattern that is large to compile, but not too large.
+/// A pattern that is large to compile, but within the limit.
 #[tokio::test(flavor = "multi_thread")]
-async fn large_patterns_within_the_limit_count() {
+async fn large_patterns_within_the_limit_are_enforced() {
     let atoll = Atoll::start_bare();
     let team = team(&atoll).await;
     let schema = json!({ "type": "object", "properties": { "spec": { "type": "object", "properties": {

@@ -1,4 +1,4 @@
-//! One object in several versions.
+//! Objects in several versions of a definition.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ fn version(name: &str, storage: bool, properties: serde_json::Value) -> serde_js
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn versions_show_what_their_schemas_know() {
+async fn versions_show_the_fields_of_their_schemas() {
     let mut atoll = Atoll::start();
     let admin = atoll.admin();
     let wide = json!({ "color": { "type": "string" }, "size": { "type": "string", "default": "M" } });
@@ -33,12 +33,12 @@ async fn versions_show_what_their_schemas_know() {
     );
     assert_eq!(watch.event().await.object["spec"], json!({ "color": "red" }));
     assert_eq!(admin.get(old).await.expect(200)["items"][0]["apiVersion"], "example.com/v1beta1");
-    // A change by a version that knows less loses what it does not know, as upstream.
+    // A write through a version with fewer fields drops the other fields, as upstream.
     admin.merge(&format!("{old}/one"), json!({ "spec": { "color": "blue" } })).await.expect(200);
     let shown = admin.get(&format!("{new}/one")).await.expect(200);
     assert_eq!(shown["spec"], json!({ "color": "blue", "size": "M" }));
 
-    // What is said later about objects holds for those that were there before.
+    // A changed schema applies to existing objects.
     let patch = json!({ "spec": { "versions": [
         version("v1", true, json!({ "color": { "type": "string" }, "shape": { "type": "string", "default": "round" } })),
         version("v1beta1", false, narrow),
@@ -56,7 +56,7 @@ async fn versions_show_what_their_schemas_know() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_are_found_by_their_fields() {
+async fn objects_are_selected_by_fields() {
     let mut atoll = Atoll::start();
     let admin = atoll.admin();
     let mut own =

@@ -1,4 +1,4 @@
-//! A definition in one workspace is nothing to another.
+//! A definition is visible in its own workspace only.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 const HATS: &str = "/apis/example.com/v1/hats";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workspaces_have_definitions_of_their_own() {
+async fn definitions_are_visible_in_their_workspace_only() {
     let atoll = Atoll::start();
     let admin = atoll.admin();
     for name in ["one", "two"] {
@@ -29,14 +29,14 @@ async fn workspaces_have_definitions_of_their_own() {
         let documents = stranger.get("/openapi/v3").await.text();
         assert!(!documents.contains("example.com"), "{documents}");
     }
-    // The same name, another kind of thing.
+    // The same name with a different kind.
     two.post(DEFINITIONS, definition("hats", "Hat", "Namespaced", json!([free("v2", true)])))
         .await
         .expect(201);
     two.get(HATS).await.expect_status_code(404);
     assert!(names(&two.get("/apis/example.com/v2/hats").await.expect(200)).is_empty());
     assert_eq!(names(&one.get(HATS).await.expect(200)), ["mine"]);
-    // A workspace goes with all that is in it.
+    // A workspace is deleted with all its contents.
     admin.delete(&format!("{WORKSPACES}/one")).await.expect(200);
     eventually("the workspace is gone", async || admin.get(&format!("{WORKSPACES}/one")).await.status == 404)
         .await;

@@ -1,4 +1,4 @@
-//! A cluster leaves: with what was placed there, without it, or because it is gone.
+//! A cluster leaves: with its placed objects deleted, with them kept, or because it is lost.
 
 use serde_json::{Value, json};
 
@@ -6,11 +6,11 @@ use crate::support::access::Access;
 use crate::support::process::Atoll;
 use crate::support::programs::succeed;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually, without_uids};
-use crate::world::{CLUSTERS, World, cluster, let_go, secret};
+use crate::world::{CLUSTERS, World, cluster, report_gone, secret_path};
 
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 
-/// What whoever syncs calls an object.
+/// Returns the reference that a syncer uses for an object in its report.
 fn target(object: &Value) -> Value {
     json!({
         "resource": { "group": "", "version": "v1", "resource": "configmaps" }, "workspace": "root",
@@ -26,7 +26,7 @@ fn placement(object: &Value) -> Value {
     }
 }
 
-/// Whether nothing says any more that a cluster has joined.
+/// Returns whether no trace of joining is left in a cluster.
 pub async fn is_clean(below: &Access) -> bool {
     let roles = "/apis/rbac.authorization.k8s.io/v1";
     let mut found = Vec::new();
@@ -41,46 +41,55 @@ pub async fn is_clean(below: &Access) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_there_is_taken_away_before_it_leaves() {
+async fn placed_objects_are_deleted_before_the_cluster_leaves() {
     let (world, east) = (World::start(), cluster());
     let admin = world.admin();
     world.join("east", &east, "");
     let created = admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
     world.says("place configmap/a --on east");
 
-    // Whoever cannot be asked has to have said so.
+    // Without a terminal for the question, `--yes` is required.
     let output = world.output("cluster remove east");
-    let (said, errors) =
+    let (printed, errors) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert!(!output.status.success() && said.contains("Placed on east: 1 configmaps."), "{said}");
+    assert!(!output.status.success() && printed.contains("Placed on east: 1 configmaps."), "{printed}");
     assert!(errors.contains("add --yes"), "{errors}");
     assert_eq!(placement(&admin.get(&config_map("a")).await.expect(200))["clusters"][0]["name"], "east");
 
     let mut removing = world.command("cluster remove east --yes");
     let removing = std::thread::spawn(move || succeed(&mut removing));
-    eventually("it is leaving", async || {
+    eventually("the placement says that east is leaving", async || {
         placement(&admin.get(&config_map("a")).await.expect(200))["leaving"] == json!(["east"])
     })
     .await;
-    assert_eq!(admin.get(&format!("{CLUSTERS}/east")).await.status, 200, "it waits");
-    let_go(&admin, "east", target(&created)).await;
-    let said = tokio::task::spawn_blocking(|| removing.join().unwrap()).await.unwrap();
-    assert!(said.contains("Cluster east has left the fleet."), "{said}");
+    assert_eq!(
+        admin.get(&format!("{CLUSTERS}/east")).await.status,
+        200,
+        "the Cluster must exist until the object is gone"
+    );
+    report_gone(&admin, "east", target(&created)).await;
+    let printed = tokio::task::spawn_blocking(|| removing.join().unwrap()).await.unwrap();
+    assert!(printed.contains("Cluster east has left the fleet."), "{printed}");
     assert_eq!(admin.get(&format!("{CLUSTERS}/east")).await.status, 404);
-    assert_eq!(admin.get(&secret("east")).await.status, 404);
+    assert_eq!(admin.get(&secret_path("east")).await.status, 404);
     let stays = admin.get(&config_map("a")).await.expect(200);
-    assert_eq!(stays["metadata"]["annotations"], Value::Null, "above it stays");
-    eventually("the cluster is as it was", async || is_clean(&east.admin()).await).await;
+    assert_eq!(
+        stays["metadata"]["annotations"],
+        Value::Null,
+        "the object above must be kept without a placement"
+    );
+    eventually("all traces of joining are removed from the cluster", async || is_clean(&east.admin()).await)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_shall_stay_stays_and_is_nobodys() {
+async fn kept_workloads_lose_their_marks() {
     let (world, east) = (World::start(), cluster());
     let (admin, below) = (world.admin(), east.admin());
     world.join("east", &east, "");
     let created = admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
     world.says("place cm/a --on east");
-    // As a syncer leaves it there.
+    // The copy below, as a syncer writes it.
     let control_plane = admin.get("/api/v1/namespaces/kube-system").await.expect(200);
     let mut copy = config_map_with("a", "1");
     copy["metadata"] = json!({
@@ -89,7 +98,8 @@ async fn what_shall_stay_stays_and_is_nobodys() {
         "annotations": { "atoll.dev/uid": created["metadata"]["uid"], "note": "mine" },
     });
     let below_uid = below.post(CONFIG_MAPS, copy).await.expect(201)["metadata"]["uid"].clone();
-    // What controllers make of ours: some copy labels, which follow, and some annotations, which nobody takes off again.
+    // Objects that controllers derive from placed objects: copied labels are left to their controllers,
+    // copied annotations are removed.
     let mut labelled = config_map_with("labelled", "1");
     let control_plane = json!({ "atoll.dev/control-plane": control_plane["metadata"]["uid"] });
     labelled["metadata"]["labels"] = control_plane.clone();
@@ -103,23 +113,23 @@ async fn what_shall_stay_stays_and_is_nobodys() {
         "spec": { "replicas": 0, "selector": { "matchLabels": selected }, "template": template },
     });
     below.post(REPLICA_SETS, set).await.expect(201);
-    let said = world.says("cluster remove east --keep-workloads --yes");
-    assert!(said.contains("Let go of objects in the cluster: 1."), "{said}");
+    let printed = world.says("cluster remove east --keep-workloads --yes");
+    assert!(printed.contains("Let go of objects in the cluster: 1."), "{printed}");
     let labelled = below.get(&config_map("labelled")).await.expect(200);
     assert_eq!(labelled["metadata"]["labels"], control_plane);
     let set = below.get(&format!("{REPLICA_SETS}/web")).await.expect(200);
     assert_eq!(set["metadata"]["annotations"], json!({ "note": "mine" }));
     let left = below.get(&config_map("a")).await.expect(200);
-    assert_eq!(left["metadata"]["uid"], below_uid, "it was never away");
+    assert_eq!(left["metadata"]["uid"], below_uid, "the object must not be recreated");
     assert_eq!(left["metadata"]["labels"], json!({ "app": "web" }));
     assert_eq!(left["metadata"]["annotations"], json!({ "note": "mine" }));
     assert_eq!(admin.get(&format!("{CLUSTERS}/east")).await.status, 404);
     assert_eq!(placement(&admin.get(&config_map("a")).await.expect(200)), json!({}));
-    eventually("the cluster is as it was", async || is_clean(&below).await).await;
+    eventually("all traces of joining are removed from the cluster", async || is_clean(&below).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_for_what_is_lost() {
+async fn lost_cluster_is_removed_without_waiting() {
     let (world, east, west) = (World::start(), cluster(), cluster());
     let admin = world.admin();
     world.join("east", &east, "");
@@ -127,8 +137,8 @@ async fn nobody_waits_for_what_is_lost() {
     admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
     world.says("place configmaps/a --on east,west");
     drop(east);
-    let said = world.says("cluster remove east --lost --yes");
-    assert!(said.contains("taken for lost") && said.contains("has left the fleet"), "{said}");
+    let printed = world.says("cluster remove east --lost --yes");
+    assert!(printed.contains("taken for lost") && printed.contains("has left the fleet"), "{printed}");
     let left = placement(&admin.get(&config_map("a")).await.expect(200));
     assert_eq!(left, json!({ "clusters": [{ "name": "west" }], "by": "hand" }));
     assert_eq!(world.says("cluster list -o name"), "cluster.atoll.dev/west\n");
@@ -137,7 +147,7 @@ async fn nobody_waits_for_what_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_one_may_only_look_an_administrator_cleans_up() {
+async fn observed_cluster_is_cleaned_up_with_an_administrators_kubeconfig() {
     let (world, east) = (World::start(), cluster());
     world.join("east", &east, " --observe");
     let output = world.output("cluster remove east --yes");
@@ -146,12 +156,13 @@ async fn where_one_may_only_look_an_administrator_cleans_up() {
     assert!(!is_clean(&east.admin()).await);
     world.join("east", &east, " --observe");
     world.says(&format!("cluster remove east --yes --cluster-kubeconfig {}", east.kubeconfig().display()));
-    eventually("the cluster is as it was", async || is_clean(&east.admin()).await).await;
+    eventually("all traces of joining are removed from the cluster", async || is_clean(&east.admin()).await)
+        .await;
 }
 
-/// With whoever syncs at work: it must have stopped before anything is let go of, or it would take that away.
+/// With a running syncer: it must have stopped before objects are released, or it would delete them.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_syncs_takes_away_what_goes_and_nothing_that_stays() {
+async fn running_syncer_deletes_placed_objects_unless_workloads_are_kept() {
     let world = World { above: Atoll::start() };
     let east = cluster();
     let (admin, below) = (world.admin(), east.admin());
@@ -159,7 +170,8 @@ async fn whoever_syncs_takes_away_what_goes_and_nothing_that_stays() {
         world.join("east", &east, "");
         admin.post(CONFIG_MAPS, config_map_with(name, "1")).await.expect(201);
         world.says(&format!("place cm/{name} --on east"));
-        eventually("it has arrived", async || below.get(&config_map(name)).await.status == 200).await;
+        eventually("the ConfigMap exists below", async || below.get(&config_map(name)).await.status == 200)
+            .await;
         world.says(&format!("cluster remove east --yes{how}"));
         let left = below.get(&config_map(name)).await;
         assert_eq!(left.status, if stays { 200 } else { 404 }, "{name}: {}", left.text());
@@ -169,7 +181,8 @@ async fn whoever_syncs_takes_away_what_goes_and_nothing_that_stays() {
             let managers = metadata["managedFields"].to_string();
             assert!(!managers.contains("\"atoll\""), "{managers}");
         }
-        assert_eq!(admin.get(&config_map(name)).await.status, 200, "above it is untouched");
-        eventually("the cluster is as it was", async || is_clean(&below).await).await;
+        assert_eq!(admin.get(&config_map(name)).await.status, 200, "the object above must be kept");
+        eventually("all traces of joining are removed from the cluster", async || is_clean(&below).await)
+            .await;
     }
 }

@@ -1,6 +1,6 @@
-//! Clusters join, are looked after, get objects and leave, by the commands that people type.
+//! Clusters join, get objects and leave through CLI commands.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod interrupted;

@@ -1,4 +1,4 @@
-//! Clusters are listed and looked after, and objects placed on them by hand.
+//! Clusters are listed, cordoned and fenced, and objects are placed on them by hand.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::support::access::Access;
 use crate::support::{CONFIG_MAPS, config_map_with, eventually};
 use crate::world::{CLUSTERS, World};
 
-/// Clusters that exist in name only.
+/// Registers clusters that exist only as objects.
 async fn register(admin: &Access, names: &[&str]) {
     for name in names {
         let cluster =
@@ -16,7 +16,7 @@ async fn register(admin: &Access, names: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clusters_are_listed_described_cordoned_and_fenced() {
+async fn clusters_can_be_listed_described_cordoned_and_fenced() {
     let world = World::start();
     let output = world.output("cluster list");
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -45,8 +45,8 @@ async fn clusters_are_listed_described_cordoned_and_fenced() {
     }
     let errors = world.refuses("cluster fence east");
     assert!(errors.contains("add --yes"), "{errors}");
-    let said = world.says("cluster fence east --yes");
-    assert!(said.ends_with("Cluster east is fenced.\n"), "{said}");
+    let printed = world.says("cluster fence east --yes");
+    assert!(printed.ends_with("Cluster east is fenced.\n"), "{printed}");
     let fenced = world.admin().get(&format!("{CLUSTERS}/east")).await.expect(200);
     let taints = json!([{ "key": "atoll.dev/fenced", "effect": "NoExecute" }]);
     assert_eq!((&fenced["spec"]["taints"], &fenced["spec"]["unschedulable"]), (&taints, &true.into()));
@@ -63,7 +63,7 @@ async fn clusters_are_listed_described_cordoned_and_fenced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_are_placed_by_whatever_name_they_have() {
+async fn objects_can_be_placed_by_every_form_of_their_resource_name() {
     let world = World::start();
     let admin = world.admin();
     register(&admin, &["east", "west"]).await;
@@ -117,7 +117,7 @@ async fn objects_are_placed_by_whatever_name_they_have() {
         let errors = world.refuses(&format!("place {line}"));
         assert!(errors.starts_with(expected), "{line}: {errors}");
     }
-    // What runs once is on one cluster, unless one says otherwise.
+    // A Job is placed on one cluster, unless `--duplicate` is given.
     let once = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "once" },
         "spec": { "template": { "spec": {
@@ -131,7 +131,7 @@ async fn objects_are_placed_by_whatever_name_they_have() {
         world.says("place job/once --on east,west --duplicate"),
         "Job default/once is placed on east and west.\n"
     );
-    // A cluster serves the workspaces below the one that it is registered in.
+    // A cluster serves the workspaces below its registering workspace.
     let below =
         json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });
     admin.post("/apis/atoll.dev/v1alpha1/workspaces", below).await.expect(201);
@@ -142,7 +142,7 @@ async fn objects_are_placed_by_whatever_name_they_have() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clusters_that_are_closed_take_nothing_new() {
+async fn cordoned_and_fenced_clusters_get_nothing_new() {
     let world = World::start();
     let admin = world.admin();
     register(&admin, &["east", "west", "north"]).await;
@@ -151,14 +151,14 @@ async fn clusters_that_are_closed_take_nothing_new() {
     }
     world.says("place cm/a --on east");
     world.says("cluster cordon east");
-    // What is there stays, and can be placed elsewhere besides.
+    // Existing objects stay, and can be placed on other clusters as well.
     world.says("place cm/a --on east,west");
     let errors = world.refuses("place cm/b --on east");
     assert!(
         errors.contains("cluster east is cordoned") && errors.contains("atoll cluster uncordon east"),
         "{errors}"
     );
-    // What something there needs follows it.
+    // A dependent of an object on a cordoned cluster is still placed there.
     let path = format!("{CONFIG_MAPS}/b/placement");
     let follows = json!({ "spec": { "clusters": [{ "name": "east" }], "by": "reference" } });
     admin.merge(&format!("{path}?dryRun=All"), follows.clone()).await.expect(200);
@@ -181,7 +181,7 @@ async fn clusters_that_are_closed_take_nothing_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_objects_are_placed_at_once() {
+async fn several_objects_can_be_placed_with_one_command() {
     let world = World::start();
     let admin = world.admin();
     register(&admin, &["east"]).await;
@@ -209,7 +209,7 @@ async fn several_objects_are_placed_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_are_warned_of_what_is_ignored_or_paused() {
+async fn ignored_annotations_and_pauses_cause_warnings() {
     let world = World::start();
     let admin = world.admin();
     register(&admin, &["east"]).await;
@@ -221,7 +221,7 @@ async fn people_are_warned_of_what_is_ignored_or_paused() {
     assert!(warning.contains("is ignored") && warning.contains("atoll place configmap/a"), "{warning}");
     assert_eq!(answer.expect(200)["metadata"].get("annotations"), None);
     world.says("place cm/a --on east");
-    // Who writes what was read is not warned.
+    // A client that writes the annotation back unchanged is not warned.
     let found = admin.get(&path).await.expect(200);
     let answer = admin.put(&path, found).await;
     assert_eq!((answer.status, answer.header("warning")), (200, None));
@@ -233,7 +233,7 @@ async fn people_are_warned_of_what_is_ignored_or_paused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workspace_sees_the_clusters_above_it() {
+async fn clusters_of_parent_workspaces_are_visible() {
     let world = World::start();
     let admin = world.admin();
     register(&admin, &["east"]).await;
@@ -260,13 +260,13 @@ async fn a_workspace_sees_the_clusters_above_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_show_when_a_cluster_was_last_heard_of() {
+async fn cluster_table_shows_the_last_heartbeat() {
     let world = World::start();
     let admin = world.admin();
     register(&admin, &["east"]).await;
     let lease = "/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/cluster-east";
     let mut before = String::new();
-    // The status is not written each time, for nothing else changes.
+    // The status is not written each time, because nothing else changes.
     for _ in 0..2 {
         eventually("it is heard of again", async || {
             let beat = json!({ "heartbeat": { "syncer": { "instance": "one", "version": "1" } } });

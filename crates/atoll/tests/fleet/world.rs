@@ -1,4 +1,4 @@
-//! A control plane, and clusters beside it.
+//! A control plane, and helpers for clusters that join it.
 
 use std::path::Path;
 use std::process::Output;
@@ -17,7 +17,7 @@ pub struct World {
 }
 
 impl World {
-    /// Nobody but the test itself syncs, and nobody judges clusters.
+    /// Starts a control plane without controllers: only the test reports about clusters.
     pub fn start() -> World {
         World { above: Atoll::start_bare() }
     }
@@ -32,13 +32,13 @@ impl World {
         command
     }
 
-    /// What a command prints that must succeed.
+    /// Runs a command that must succeed and returns its standard output.
     #[track_caller]
     pub fn says(&self, line: &str) -> String {
         succeed(&mut self.command(line))
     }
 
-    /// What a command complains of that must fail.
+    /// Runs a command that must fail and returns its standard error.
     #[track_caller]
     pub fn refuses(&self, line: &str) -> String {
         fail(&mut self.command(line))
@@ -48,30 +48,30 @@ impl World {
         self.command(line).output().unwrap()
     }
 
-    /// Joins a cluster; `more` are further flags.
+    /// Joins a cluster with the additional flags `more`.
     #[track_caller]
     pub fn join(&self, name: &str, cluster: &Cluster, more: &str) -> String {
-        self.says(&joining(name, &cluster.kubeconfig(), more))
+        self.says(&join_command(name, &cluster.kubeconfig(), more))
     }
 }
 
-/// A line that joins a cluster, without waiting for a heartbeat: nobody syncs here.
-pub fn joining(name: &str, kubeconfig: &Path, more: &str) -> String {
+/// Returns a command line that joins a cluster without waiting for a heartbeat, because no syncer runs.
+pub fn join_command(name: &str, kubeconfig: &Path, more: &str) -> String {
     format!("cluster join {name} --wait 0 --kubeconfig {}{more}", kubeconfig.display())
 }
 
-/// A cluster without nodes: what matters is its API.
+/// Starts a cluster without nodes: the tests use only its API.
 pub fn cluster() -> Cluster {
     Cluster::start(&["--nodes", "0"])
 }
 
-/// Where the credential of a cluster is.
-pub fn secret(name: &str) -> String {
+/// Returns the path of the Secret with a cluster's credential.
+pub fn secret_path(name: &str) -> String {
     format!("/api/v1/namespaces/atoll-system/secrets/cluster-{name}")
 }
 
-/// Says what whoever syncs would say: that these are gone from the cluster.
-pub async fn let_go(admin: &Access, cluster: &str, target: Value) {
+/// Reports, as a syncer would, that an object is gone from a cluster.
+pub async fn report_gone(admin: &Access, cluster: &str, target: Value) {
     let mut record = target;
     record["state"] = "Gone".into();
     let report = json!({ "records": [record] });

@@ -1,6 +1,6 @@
 //! What runs in clusters is kept, whoever comes and goes: adopted and let go, paused and resumed, found again and pruned.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod adopting;

@@ -1,6 +1,6 @@
 //! What a server does with more than it can take, with nonsense, and with too little time.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod bodies;

@@ -1,6 +1,6 @@
 //! A server as its operator meets it: settings, identities, workspaces, snapshots and the commands for them.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod commands;

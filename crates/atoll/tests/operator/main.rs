@@ -6,7 +6,7 @@
 //!   Prometheus, ServiceMonitor ─► the operator ─► StatefulSet, Secret with the configuration, Service, status
 //! ```
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod operator;

@@ -1,6 +1,6 @@
 //! Where objects shall be, and what whoever syncs a cluster sees of that and says about it.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod duplicates;

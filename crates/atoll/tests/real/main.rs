@@ -5,7 +5,7 @@
 //! It is all one test, for a cluster takes a while to start. What happens to the applications is in `sync/application.rs`, and
 //! the same as on simulated clusters.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../sync/application.rs"]

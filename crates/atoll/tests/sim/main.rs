@@ -1,6 +1,6 @@
 //! Simulated clusters and the playground, as people start them.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod elsewhere;

@@ -1,6 +1,6 @@
 //! exec, attach, logs, port-forward and proxies, from kubectl through a real server to a kubelet that this test is.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod commands;

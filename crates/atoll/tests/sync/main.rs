@@ -1,7 +1,7 @@
 //! Objects that are placed on clusters, from the control plane down to running pods and back, with the programs as people
 //! run them: `atoll start`, `atoll sim`, `atoll cluster join`, `atoll place`, `atoll syncer`.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code, reason = "attacks use the rest")]

@@ -6,7 +6,7 @@
 //!   Cluster (kube-apiserver) ┘ scenarios ─► └─ error lines of both programs, reduced to kinds ─ compared
 //! ```
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod api;

@@ -9,7 +9,7 @@
 //!                                        └── watches from before the first write ─► history ─► rules, event by event
 //! ```
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod autoscaler;

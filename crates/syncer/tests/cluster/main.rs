@@ -1,6 +1,6 @@
 //! A syncer between a control plane that is only a list of lines and a server that is real.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod above;

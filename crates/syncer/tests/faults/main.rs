@@ -11,7 +11,7 @@
 //! Time is tokio's and stands still while anybody has something to do. `ATOLL_SEED=7` repeats one seed, `ATOLL_SEEDS=500` runs so
 //! many.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod agreement;

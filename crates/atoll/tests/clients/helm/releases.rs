@@ -1,4 +1,4 @@
-//! A release from its installation to its end, in every way that Helm has to write objects.
+//! A release from its installation to its removal, with every way in which Helm writes objects.
 
 use serde_json::{Value, json};
 
@@ -6,82 +6,86 @@ use super::hooks::Completer;
 use super::site::{HELM_3, HELM_4, NAME, RELEASE, Site, Sites};
 use super::state::{State, assert_same, releases, state};
 
-/// How a release is brought in.
-struct Way {
+/// A variant of the test.
+struct Variant {
     namespace: &'static str,
     program: &'static str,
-    /// Of `helm install`; Helm goes on as it began.
+    /// Flags of `helm install`. Later commands of Helm use the same method.
     flags: &'static str,
     hooks: bool,
-    /// Of the entry in managedFields that it leaves.
+    /// The operation in the managedFields entry that Helm writes.
     operation: &'static str,
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn helm_3_merges_without_hooks() {
-    let way = Way { namespace: "three", program: HELM_3, flags: "", hooks: false, operation: "Update" };
-    live_and_compare(way).await;
+    let variant =
+        Variant { namespace: "three", program: HELM_3, flags: "", hooks: false, operation: "Update" };
+    run_and_compare(variant).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn helm_3_waits_for_its_hooks() {
-    let way = Way { namespace: "three-hooks", program: HELM_3, flags: "", hooks: true, operation: "Update" };
-    live_and_compare(way).await;
+    let variant =
+        Variant { namespace: "three-hooks", program: HELM_3, flags: "", hooks: true, operation: "Update" };
+    run_and_compare(variant).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn helm_4_applies_without_hooks() {
-    let way = Way { namespace: "four", program: HELM_4, flags: "", hooks: false, operation: "Apply" };
-    live_and_compare(way).await;
+    let variant = Variant { namespace: "four", program: HELM_4, flags: "", hooks: false, operation: "Apply" };
+    run_and_compare(variant).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn helm_4_waits_for_its_hooks() {
-    let way = Way { namespace: "four-hooks", program: HELM_4, flags: "", hooks: true, operation: "Apply" };
-    live_and_compare(way).await;
+    let variant =
+        Variant { namespace: "four-hooks", program: HELM_4, flags: "", hooks: true, operation: "Apply" };
+    run_and_compare(variant).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn helm_4_merges_as_helm_3_does() {
-    let way = Way {
+    let variant = Variant {
         namespace: "four-merging",
         program: HELM_4,
         flags: " --server-side=false",
         hooks: true,
         operation: "Update",
     };
-    live_and_compare(way).await;
+    run_and_compare(variant).await;
 }
 
-async fn live_and_compare(way: Way) {
-    let Some(sites) = Sites::start(way.namespace) else { return };
-    let (ours, theirs) = tokio::join!(live(&sites.ours, &way), live(&sites.theirs, &way));
-    for ((step, ours), (_, theirs)) in ours.iter().zip(&theirs) {
-        assert_same(step, ours, theirs);
+async fn run_and_compare(variant: Variant) {
+    let Some(sites) = Sites::start(variant.namespace) else { return };
+    let (on_atoll, on_upstream) =
+        tokio::join!(run_steps(&sites.on_atoll, &variant), run_steps(&sites.on_upstream, &variant));
+    for ((step, on_atoll), (_, on_upstream)) in on_atoll.iter().zip(&on_upstream) {
+        assert_same(step, on_atoll, on_upstream);
     }
 }
 
-/// Goes through all of it and gives back what was there after each step.
-async fn live(site: &Site, way: &Way) -> Vec<(&'static str, State)> {
-    let helm = site.helm(way.program);
+/// Runs all steps and returns the state after each step.
+async fn run_steps(site: &Site, variant: &Variant) -> Vec<(&'static str, State)> {
+    let helm = site.helm(variant.program);
     let completer = Completer::start(site);
     let completed = |expected: &[&str]| {
         let expected: Vec<String> = expected.iter().map(|name| name.replace("NAME", NAME)).collect();
-        assert_eq!(completer.completed(), if way.hooks { expected } else { Vec::new() });
+        assert_eq!(completer.completed(), if variant.hooks { expected } else { Vec::new() });
     };
-    let hooks = if way.hooks { "" } else { " --no-hooks" };
+    let hooks = if variant.hooks { "" } else { " --no-hooks" };
     let mut steps = Vec::new();
 
-    let install = format!("install {RELEASE} CHART --create-namespace{hooks}{}", way.flags);
-    let said = helm.run(&install).await;
+    let install = format!("install {RELEASE} CHART --create-namespace{hooks}{}", variant.flags);
+    let printed = helm.run(&install).await;
     assert!(
-        said.contains("shop revision 1 with 2 replicas of registry.example.com/shop/front:1.0.0."),
-        "{said}"
+        printed.contains("shop revision 1 with 2 replicas of registry.example.com/shop/front:1.0.0."),
+        "{printed}"
     );
     completed(&["job/NAME-prepare"]);
     let installed = state(site).await;
-    check_first(&installed);
-    check_owner(&installed, way.operation);
+    check_default_values(&installed);
+    check_owner(&installed, variant.operation);
     let listed = helm.json("list").await;
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
     assert_eq!(
@@ -95,44 +99,44 @@ async fn live(site: &Site, way: &Way) -> Vec<(&'static str, State)> {
     steps.push(("install", installed));
 
     let values = "--values CHART/upgraded.yaml";
-    let rehearsed = helm.run(&format!("upgrade {RELEASE} CHART --dry-run=server {values}{hooks}")).await;
-    assert!(rehearsed.contains("registry.example.com/shop/front:2.0.0"), "{rehearsed}");
-    let said = helm.run(&format!("upgrade {RELEASE} CHART {values}{hooks}")).await;
+    let dry_run = helm.run(&format!("upgrade {RELEASE} CHART --dry-run=server {values}{hooks}")).await;
+    assert!(dry_run.contains("registry.example.com/shop/front:2.0.0"), "{dry_run}");
+    let printed = helm.run(&format!("upgrade {RELEASE} CHART {values}{hooks}")).await;
     assert!(
-        said.contains("shop revision 2 with 5 replicas of registry.example.com/shop/front:2.0.0."),
-        "{said}"
+        printed.contains("shop revision 2 with 5 replicas of registry.example.com/shop/front:2.0.0."),
+        "{printed}"
     );
     completed(&["job/NAME-migrate"]);
     let upgraded = state(site).await;
-    check_second(&upgraded, way.hooks);
-    check_owner(&upgraded, way.operation);
+    check_upgraded_values(&upgraded, variant.hooks);
+    check_owner(&upgraded, variant.operation);
     assert_eq!(releases(site, RELEASE).await, revisions(&["superseded", "deployed"]));
-    let given = helm.json(&format!("get values {RELEASE}")).await;
-    assert_eq!(given["replicas"], 5, "{given}");
+    let values_set = helm.json(&format!("get values {RELEASE}")).await;
+    assert_eq!(values_set["replicas"], 5, "{values_set}");
     steps.push(("upgrade", upgraded));
 
     helm.run(&format!("rollback {RELEASE} 1{hooks}")).await;
     completed(&["job/NAME-migrate"]);
     let mut back = state(site).await;
     steps.push(("rollback", back.clone()));
-    // The hook has run again and stays; besides, all is as it was.
+    // The hook has run again and its Job stays. All other objects are as before.
     back.remove(&format!("jobs/{NAME}-migrate"));
-    check_first(&back);
+    check_default_values(&back);
     assert_eq!(releases(site, RELEASE).await, revisions(&["superseded", "superseded", "deployed"]));
     let history = helm.json(&format!("history {RELEASE}")).await;
     let descriptions: Vec<&Value> =
         history.as_array().unwrap().iter().map(|entry| &entry["description"]).collect();
     assert_eq!(descriptions, ["Install complete", "Upgrade complete", "Rollback to 1"]);
 
-    if way.hooks {
-        site.provide_account().await;
-        let said = helm.run(&format!("test {RELEASE}")).await;
-        assert!(said.contains("Phase:") && said.contains("Succeeded"), "{said}");
+    if variant.hooks {
+        site.create_default_account().await;
+        let printed = helm.run(&format!("test {RELEASE}")).await;
+        assert!(printed.contains("Phase:") && printed.contains("Succeeded"), "{printed}");
         completed(&["pod/NAME-visit"]);
         steps.push(("test", state(site).await));
     }
 
-    // What the server refuses fails the release and not the one before it.
+    // A rejected upgrade fails the new revision and keeps the previous one deployed.
     let refused = helm.try_run(&format!("upgrade {RELEASE} CHART --set service.port=70000{hooks}")).await;
     let expected = "spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive";
     assert!(!refused.success && refused.errors.contains(expected), "{refused:?}");
@@ -143,8 +147,8 @@ async fn live(site: &Site, way: &Way) -> Vec<(&'static str, State)> {
 
     helm.run(&format!("uninstall {RELEASE} --wait{hooks}")).await;
     let left = state(site).await;
-    // Hooks are not part of a release; the Job that migrated is nobody's to delete.
-    let remaining: &[String] = if way.hooks { &[format!("jobs/{NAME}-migrate")] } else { &[] };
+    // Hooks are not part of a release, so Helm does not delete the migration Job.
+    let remaining: &[String] = if variant.hooks { &[format!("jobs/{NAME}-migrate")] } else { &[] };
     assert!(left.keys().eq(remaining), "{:?}", left.keys());
     assert_eq!(releases(site, RELEASE).await, []);
     assert_eq!(helm.json("list").await, json!([]));
@@ -152,13 +156,13 @@ async fn live(site: &Site, way: &Way) -> Vec<(&'static str, State)> {
     steps
 }
 
-/// Numbered from 1.
+/// Returns revisions numbered from 1 with these statuses.
 pub fn revisions(statuses: &[&str]) -> Vec<(u64, String)> {
     (1..).zip(statuses.iter().map(ToString::to_string)).collect()
 }
 
-/// What the chart makes of its own values.
-fn check_first(state: &State) {
+/// Checks the objects that the chart renders from its default values.
+fn check_default_values(state: &State) {
     let names: Vec<&str> = state.keys().map(String::as_str).collect();
     let expected = [
         "configmaps/NAME",
@@ -203,8 +207,8 @@ fn check_first(state: &State) {
     );
 }
 
-/// What it makes of `upgraded.yaml`.
-fn check_second(state: &State, hooks: bool) {
+/// Checks the objects that the chart renders from `upgraded.yaml`.
+fn check_upgraded_values(state: &State, hooks: bool) {
     let has = |name: &str| state.contains_key(&name.replace("NAME", NAME));
     assert!(!has("networkpolicies/NAME-records") && has("services/NAME-metrics"), "{:?}", state.keys());
     assert_eq!(has("jobs/NAME-migrate"), hooks);
@@ -244,7 +248,7 @@ fn check_fields(state: &State, expected: &[(&str, &str, Value)]) {
     }
 }
 
-/// Whose the fields are: one manager's, of one kind.
+/// Checks that a single manager with this operation owns the fields.
 fn check_owner(state: &State, operation: &str) {
     let managers = &state[&format!("deployments/{NAME}")]["metadata"]["managedFields"];
     assert_eq!(managers.as_array().unwrap().len(), 1, "{managers}");

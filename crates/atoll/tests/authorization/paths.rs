@@ -1,17 +1,17 @@
-//! Paths that try to be somewhere else than they look.
+//! Request paths that try to leave their workspace.
 
 use http::Method;
 
-use crate::people::{People, grant, rule, workspace};
 use crate::support::access::Access;
 use crate::support::raw::Raw;
 use crate::support::{CONFIG_MAPS, config_map_with};
+use crate::users::{TestServer, create_workspace, grant, rule};
 use serde_json::json;
 
 const LIST: &str = "/api/v1/namespaces/default/configmaps";
 
-/// The status of a request whose path is sent as it stands.
-async fn raw(access: &Access, path: &str, token: &str) -> (u16, String) {
+/// Sends a request with an unmodified path. Returns the status and the body.
+async fn send_raw(access: &Access, path: &str, token: &str) -> (u16, String) {
     let mut raw = Raw::open(access).await;
     let lines = format!("Authorization: Bearer {token}\r\nConnection: close\r\n");
     let head = raw.head("GET", path, &lines);
@@ -22,18 +22,18 @@ async fn raw(access: &Access, path: &str, token: &str) -> (u16, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn paths_cannot_lead_out_of_a_workspace() {
-    let people = People::meet();
-    let admin = people.admin();
-    workspace(&admin, "root", "mine").await;
-    workspace(&admin, "root", "yours").await;
+    let server = TestServer::start();
+    let admin = server.admin();
+    create_workspace(&admin, "root", "mine").await;
+    create_workspace(&admin, "root", "yours").await;
     let (mine, yours) = (admin.workspace("root:mine"), admin.workspace("root:yours"));
     yours.post(CONFIG_MAPS, config_map_with("treasure", "gold")).await.expect(201);
     admin.post(CONFIG_MAPS, config_map_with("treasure", "gold")).await.expect(201);
     let everything = json!([rule("*", &["*"], &["*"]), { "nonResourceURLs": ["*"], "verbs": ["*"] }]);
     grant(&mine, "owns", "eve", everything).await;
-    let eve = people.person("eve");
+    let eve = server.user("eve");
     eve.workspace("root:mine").get(CONFIG_MAPS).await.expect(200);
-    let tricks = [
+    let paths = [
         "/clusters/root:yours{}",
         "/clusters/root:mine/../root:yours{}",
         "/clusters/root:mine/%2e%2e/root:yours{}",
@@ -74,13 +74,13 @@ async fn paths_cannot_lead_out_of_a_workspace() {
         "/api/../clusters/root:yours{}",
         "/api/v1/../../clusters/root:yours{}",
     ];
-    for trick in tricks {
-        let path = trick.replace("{}", LIST);
-        let (status, text) = raw(&admin.anonymous(), &path, "eve").await;
+    for path_template in paths {
+        let path = path_template.replace("{}", LIST);
+        let (status, text) = send_raw(&admin.anonymous(), &path, "eve").await;
         assert!(matches!(status, 400 | 401 | 403 | 404), "{path}: {status} {text}");
         assert!(!text.contains("treasure"), "{path}: {text}");
     }
-    // Inside, too, a path means what it says or nothing.
+    // The same holds for paths inside the workspace.
     let inside = [
         "/clusters/root:mine/api/v1/namespaces/default/../../namespaces/kube-system/secrets",
         "/clusters/root:mine/api/v1/namespaces/default%2f..%2fkube-system/secrets",
@@ -90,25 +90,25 @@ async fn paths_cannot_lead_out_of_a_workspace() {
         "/clusters/root:mine/atoll%2fsnapshot",
     ];
     for path in inside {
-        let (status, text) = raw(&admin.anonymous(), path, "eve").await;
+        let (status, text) = send_raw(&admin.anonymous(), path, "eve").await;
         assert!(matches!(status, 400 | 403 | 404), "{path}: {status} {text}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_about_the_whole_server_is_the_roots() {
-    let people = People::meet();
-    let admin = people.admin();
-    workspace(&admin, "root", "mine").await;
+async fn server_wide_endpoints_are_served_in_root_only() {
+    let server = TestServer::start();
+    let admin = server.admin();
+    create_workspace(&admin, "root", "mine").await;
     let everything = json!([rule("*", &["*"], &["*"]), { "nonResourceURLs": ["*"], "verbs": ["*"] }]);
     grant(&admin.workspace("root:mine"), "owns", "eve", everything).await;
-    let eve = people.person("eve");
+    let eve = server.user("eve");
     for path in ["/metrics", "/atoll/snapshot"] {
         assert_eq!(eve.workspace("root:mine").get(path).await.status, 404, "{path}");
         eve.get(path).await.expect_status(403, "Forbidden");
         assert_eq!(admin.get(path).await.status, 200, "{path}");
     }
-    // Not even as one of those who may do everything, which she may be in her own.
+    // Not even as a member of system:masters, which eve may impersonate in her own workspace.
     let master = eve.workspace("root:mine").acting_as("root", &["system:masters"]);
     master.get(CONFIG_MAPS).await.expect(200);
     assert_eq!(master.get("/atoll/snapshot").await.status, 404);
@@ -120,13 +120,13 @@ async fn what_is_about_the_whole_server_is_the_roots() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workspace_cannot_be_made_into_another() {
-    let people = People::meet();
-    let admin = people.admin();
-    workspace(&admin, "root", "mine").await;
+async fn workspace_id_in_the_status_cannot_be_changed() {
+    let server = TestServer::start();
+    let admin = server.admin();
+    create_workspace(&admin, "root", "mine").await;
     let everything = json!([rule("*", &["*"], &["*"]), { "nonResourceURLs": ["*"], "verbs": ["*"] }]);
     grant(&admin.workspace("root:mine"), "owns", "eve", everything).await;
-    let eve = people.person("eve").workspace("root:mine");
+    let eve = server.user("eve").workspace("root:mine");
     let child =
         json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "child" } });
     let mut child = eve.post("/apis/atoll.dev/v1alpha1/workspaces", child).await.expect(201);

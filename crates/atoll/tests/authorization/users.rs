@@ -1,4 +1,4 @@
-//! A server that knows a few people, and short ways to give them something.
+//! A server with a few users, and helpers that grant rights to them.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -10,36 +10,37 @@ pub const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 pub const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Everybody has a token of their name: ann and bob are in the group `dev`, eve is in none.
-pub struct People {
+/// A server with users. The token of each user is the user's name: ann and bob are in the group `dev`, eve is
+/// in none.
+pub struct TestServer {
     pub atoll: Atoll,
     _tokens: TempDir,
 }
 
-impl People {
-    pub fn meet() -> People {
+impl TestServer {
+    pub fn start() -> TestServer {
         let tokens = tempfile::tempdir().unwrap();
         let file = tokens.path().join("tokens.csv");
         std::fs::write(&file, "ann,ann,1,dev\nbob,bob,2,dev\neve,eve,3\n").unwrap();
         let atoll = Setup::new().flag("--token-auth-file", file.display()).start();
-        People { atoll, _tokens: tokens }
+        TestServer { atoll, _tokens: tokens }
     }
 
     pub fn admin(&self) -> Access {
         self.atoll.admin()
     }
 
-    pub fn person(&self, name: &str) -> Access {
+    pub fn user(&self, name: &str) -> Access {
         self.admin().token(name)
     }
 }
 
 /// Creates a workspace below `parent`.
-pub async fn workspace(admin: &Access, parent: &str, name: &str) {
+pub async fn create_workspace(admin: &Access, parent: &str, name: &str) {
     admin.workspace(parent).post(WORKSPACES, json!({ "metadata": { "name": name } })).await.expect(201);
 }
 
-/// Writes a ClusterRole with these rules and binds it to a user, both of one name.
+/// Creates a ClusterRole with these rules and binds it to a user. Both objects have the same name.
 pub async fn grant(admin: &Access, name: &str, user: &str, rules: Value) {
     let role = json!({ "metadata": { "name": name }, "rules": rules });
     admin.post(&format!("{RBAC}/clusterroles"), role).await.expect(201);
@@ -56,7 +57,7 @@ pub async fn bind(admin: &Access, name: &str, user: &str, role: &str) {
     admin.post(&format!("{RBAC}/clusterrolebindings"), binding).await.expect(201);
 }
 
-/// Takes a binding away.
+/// Deletes a binding.
 pub async fn unbind(admin: &Access, name: &str) {
     admin.delete(&format!("{RBAC}/clusterrolebindings/{name}")).await.expect(200);
 }
@@ -65,8 +66,8 @@ pub fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
 }
 
-/// A token for the ServiceAccount `robot`, which is created in the namespace `default`.
-pub async fn robot(admin: &Access) -> String {
+/// Creates the ServiceAccount `robot` in the namespace `default` and returns a token of it.
+pub async fn create_robot_token(admin: &Access) -> String {
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     admin.post(accounts, json!({ "metadata": { "name": "robot" } })).await.expect(201);
     let issued = admin.post(&format!("{accounts}/robot/token"), json!({ "spec": {} })).await.expect(201);
