@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::certificates::{approve, certificate, certificate_request, signing_request};
-use crate::support::access::{Access, Answer};
+use crate::support::access::{Access, ApiResponse};
 use crate::support::process::{Atoll, Setup};
 
 pub const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
@@ -102,7 +102,7 @@ async fn can_read_secrets(access: &Access, mut spec: Value) -> bool {
 }
 
 #[track_caller]
-fn assert_forbidden(answer: &Answer, what: &str) {
+fn assert_forbidden(answer: &ApiResponse, what: &str) {
     assert_eq!(answer.status, 403, "{what}: {}", answer.text());
 }
 

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::fake_cluster::{Answer, FakeCluster, condition};
+use crate::fake_cluster::{FakeCluster, FakeResponse, condition};
 use crate::support::access::Access;
 use crate::support::eventually;
 use crate::support::process::{Atoll, Setup};
@@ -61,7 +61,7 @@ async fn endless_answers_of_a_cluster_are_cut_off() {
     wait_until_ready(&above, "good").await;
 
     // An endless object, an endless page and an endless watch line.
-    let text = move || Some(Answer::Endless(Bytes::from_static(b"{\"a\":\""), chunk()));
+    let text = move || Some(FakeResponse::Endless(Bytes::from_static(b"{\"a\":\""), chunk()));
     let object = FakeCluster::with("object", move |_, target| {
         (target == "/api/v1/namespaces/kube-system").then(text).flatten()
     });
@@ -84,7 +84,7 @@ async fn endless_answers_of_a_cluster_are_cut_off() {
     let count = std::sync::atomic::AtomicUsize::new(0);
     let pages = FakeCluster::with("pages", move |_, target| {
         let count = || count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        is_pod_list(target).then(|| Answer::Json(200, pod_page(count())))
+        is_pod_list(target).then(|| FakeResponse::Json(200, pod_page(count())))
     });
     let pages = pages.await;
     pages.register(&above, "pages").await;
@@ -102,7 +102,7 @@ async fn endless_answers_of_a_cluster_are_cut_off() {
     let dense = format!("{{\"items\":[{}0]}}", "{\"a\":0},".repeat(12 << 17));
     let dense: Value = serde_json::from_str(&dense).unwrap();
     let values = FakeCluster::with("values", move |_, target| {
-        is_pod_list(target).then(|| Answer::Json(200, dense.clone()))
+        is_pod_list(target).then(|| FakeResponse::Json(200, dense.clone()))
     });
     let values = values.await;
     values.register(&above, "values").await;

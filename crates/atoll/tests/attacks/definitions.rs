@@ -250,13 +250,14 @@ async fn definitions_stored_before_the_limit_do_not_stop_the_server() {
     atoll.restart();
     let admin = atoll.admin();
     let path = format!("{DEFINITIONS}/bombs.example.com");
-    let said = async || {
+    let printed = async || {
         let found = admin.get(&path).await.expect(200);
         let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.into_iter().find(|own| own["type"] == "SchemaTooLarge").unwrap_or_default()
     };
-    eventually("the definition says that it is too large", async || said().await["status"] == "True").await;
-    let message = said().await["message"].to_string();
+    eventually("the definition says that it is too large", async || printed().await["status"] == "True")
+        .await;
+    let message = printed().await["message"].to_string();
     assert!(message.contains("properties[f00001].pattern"), "{message}");
     let object = |name: &str, spec: Value| json!({ "apiVersion": "example.com/v1", "kind": "Kbombs", "metadata": { "name": name }, "spec": spec });
     let objects = "/apis/example.com/v1/namespaces/default/bombs";
@@ -267,7 +268,7 @@ async fn definitions_stored_before_the_limit_do_not_stop_the_server() {
     let mut smaller = admin.get(&path).await.expect(200);
     smaller["spec"]["versions"][0]["schema"] = json!({ "openAPIV3Schema": { "type": "object" } });
     admin.put(&path, smaller).await.expect(200);
-    eventually("the condition says so", async || said().await["status"] == "False").await;
+    eventually("the condition says so", async || printed().await["status"] == "False").await;
 }
 
 /// Returns a user of the same workspace with `rules` as its only rights.

@@ -30,14 +30,14 @@ use tokio_rustls::TlsAcceptor;
 use crate::support::access::Access;
 
 /// A response that replaces the default response.
-pub enum Answer {
+pub enum FakeResponse {
     Json(u16, Value),
     /// The first bytes, and then the second bytes repeatedly. It stops after [`MAX_SENT`] bytes, so that a
     /// program without limits does not use up all memory.
     Endless(Bytes, Bytes),
 }
 
-type Behaviour = dyn Fn(&Method, &str) -> Option<Answer> + Send + Sync;
+type Behaviour = dyn Fn(&Method, &str) -> Option<FakeResponse> + Send + Sync;
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The largest number of bytes sent in one response.
@@ -60,7 +60,7 @@ impl FakeCluster {
     /// query, where it returns one.
     pub async fn with(
         name: &str,
-        behaviour: impl Fn(&Method, &str) -> Option<Answer> + Send + Sync + 'static,
+        behaviour: impl Fn(&Method, &str) -> Option<FakeResponse> + Send + Sync + 'static,
     ) -> FakeCluster {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -142,8 +142,8 @@ impl FakeState {
         let target = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
         if let Some(answer) = (self.behaviour)(&parts.method, &target) {
             return match answer {
-                Answer::Json(code, value) => json_response(code, &value),
-                Answer::Endless(first, rest) => {
+                FakeResponse::Json(code, value) => json_response(code, &value),
+                FakeResponse::Endless(first, rest) => {
                     let body = Endless { next: first, rest, sent: 0 };
                     Response::builder()
                         .header("content-type", "application/json")

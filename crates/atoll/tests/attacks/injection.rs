@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use crate::fake_cluster::{Answer, FakeCluster};
+use crate::fake_cluster::{FakeCluster, FakeResponse};
 use crate::support::eventually;
 use crate::support::process::{Setup, atoll};
 use crate::support::programs::fail;
@@ -48,7 +48,7 @@ async fn invalid_tokens_of_a_cluster_are_not_written_to_a_kubeconfig() {
             target.ends_with("/token").then(|| {
                 counted.fetch_add(1, Ordering::Relaxed);
                 let expires = i64::from(u32::MAX);
-                Answer::Json(201, json!({ "status": { "token": token(expires, &answered) } }))
+                FakeResponse::Json(201, json!({ "status": { "token": token(expires, &answered) } }))
             })
         });
         let east = east.await;
@@ -88,12 +88,12 @@ async fn control_characters_of_a_cluster_do_not_reach_a_terminal() {
     let control_plane = Setup::new().flag("--cluster-grace-period", 12).start();
     let above = control_plane.admin();
     let east = FakeCluster::with("east", |_, target| match target {
-        "/version" => Some(Answer::Json(200, json!({ "gitVersion": HOSTILE }))),
+        "/version" => Some(FakeResponse::Json(200, json!({ "gitVersion": HOSTILE }))),
         target if target.starts_with("/api/v1/nodes?") && !target.contains("watch=true") => {
             let labels =
                 json!({ "topology.kubernetes.io/region": HOSTILE, "topology.kubernetes.io/zone": HOSTILE });
             let node = json!({ "metadata": { "name": "n", "uid": "n", "labels": labels } });
-            Some(Answer::Json(200, json!({ "metadata": { "resourceVersion": "1" }, "items": [node] })))
+            Some(FakeResponse::Json(200, json!({ "metadata": { "resourceVersion": "1" }, "items": [node] })))
         }
         _ => None,
     });
@@ -128,7 +128,7 @@ async fn control_characters_of_a_cluster_do_not_reach_a_terminal() {
     }
     // Messages of rejected requests come from the cluster as well.
     let refusing = FakeCluster::with("refusing", |_, _| {
-        Some(Answer::Json(
+        Some(FakeResponse::Json(
             403,
             json!({
                 "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": HOSTILE,

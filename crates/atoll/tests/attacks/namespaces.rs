@@ -1,12 +1,12 @@
 //! A tenant cannot use anything that belongs to the owner of a member cluster.
 
 #[allow(dead_code, reason = "other suites use the rest")]
-#[path = "../sim/running.rs"]
-mod running;
+#[path = "../sim/running_command.rs"]
+mod running_command;
 
 use serde_json::{Value, json};
 
-use self::running::Cluster;
+use self::running_command::SimulatedCluster;
 use crate::support::access::Access;
 use crate::support::process::{Atoll, atoll};
 use crate::support::programs::succeed;
@@ -38,7 +38,7 @@ async fn workspace_id(admin: &Access, name: &str) -> String {
     workspace["status"]["id"].as_str().unwrap().to_string()
 }
 
-fn join(above: &Atoll, name: &str, cluster: &Cluster) {
+fn join(above: &Atoll, name: &str, cluster: &SimulatedCluster) {
     let mut command = atoll(&["cluster", "join", name]);
     command.arg("--kubeconfig").arg(cluster.kubeconfig());
     succeed(command.arg("--control-plane-kubeconfig").arg(above.admin_kubeconfig()));
@@ -78,9 +78,9 @@ fn placement_on(cluster: &str) -> Value {
 async fn namespaces(below: &Access, workspace: &str, namespace: &str) -> Vec<Value> {
     let list = below.get("/api/v1/namespaces").await.expect(200);
     let stands = |found: &&Value| {
-        let said = found["metadata"]["annotations"]["atoll.dev/namespace"].as_str().unwrap_or("{}");
-        let said: Value = serde_json::from_str(said).unwrap();
-        said["workspace"] == workspace && said["namespace"] == namespace
+        let printed = found["metadata"]["annotations"]["atoll.dev/namespace"].as_str().unwrap_or("{}");
+        let printed: Value = serde_json::from_str(printed).unwrap();
+        printed["workspace"] == workspace && printed["namespace"] == namespace
     };
     list["items"].as_array().unwrap().iter().filter(stands).cloned().collect()
 }
@@ -110,7 +110,7 @@ async fn wait_for_mapped_namespace(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_of_a_tenant_do_not_run_in_namespaces_of_the_cluster_owner() {
-    let (above, east) = (Atoll::start(), Cluster::start(&["--nodes", "2"]));
+    let (above, east) = (Atoll::start(), SimulatedCluster::start(&["--nodes", "2"]));
     let (admin, below) = (above.admin(), east.admin());
     below
         .post("/api/v1/namespaces/default/serviceaccounts", json!({ "metadata": { "name": "owner" } }))
@@ -212,7 +212,7 @@ async fn assert_pod_security_labels_are_copied(admin: &Access, team: &Access, be
 /// A mapping from before names were mapped is kept, and a condition tells the administrator about it.
 #[tokio::test(flavor = "multi_thread")]
 async fn mappings_of_older_versions_are_kept_and_reported() {
-    let (above, east) = (Atoll::start(), Cluster::start(&["--nodes", "0"]));
+    let (above, east) = (Atoll::start(), SimulatedCluster::start(&["--nodes", "0"]));
     let (admin, below) = (above.admin(), east.admin());
     let team = tenant(&admin, "root", "team").await;
     let team_id = workspace_id(&admin, "team").await;
@@ -241,15 +241,15 @@ async fn mappings_of_older_versions_are_kept_and_reported() {
         let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.into_iter().find(|condition| condition["type"] == "NamespacesMapped")
     };
-    let mut said = None;
+    let mut printed = None;
     eventually("the mapping is listed", async || {
-        said = condition().await;
-        said.is_some()
+        printed = condition().await;
+        printed.is_some()
     })
     .await;
-    let said = said.unwrap();
-    let message = said["message"].as_str().unwrap();
-    assert_eq!(said["status"], "False");
+    let printed = printed.unwrap();
+    let message = printed["message"].as_str().unwrap();
+    assert_eq!(printed["status"], "False");
     assert!(message.contains("old by root:team"), "{message}");
     assert!(message.contains(&format!("label namespace old atoll.dev/workspace={team_id}")), "{message}");
     // The owner allows it.

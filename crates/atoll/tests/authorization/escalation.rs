@@ -10,7 +10,7 @@ use crate::users::{RBAC, TestServer, grant, rule};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-async fn apply(access: &Access, path: &str, object: Value) -> crate::support::access::Answer {
+async fn apply(access: &Access, path: &str, object: Value) -> crate::support::access::ApiResponse {
     let body = Body::Raw("application/apply-patch+yaml", Bytes::from(object.to_string()));
     access.request(Method::PATCH, &format!("{path}?fieldManager=eve&force=true"), body).await
 }

@@ -50,7 +50,7 @@ async fn inaccessible_and_missing_workspaces_give_the_same_answer() {
     let admin = server.admin();
     create_workspace(&admin, "root", "secret").await;
     create_workspace(&admin, "root:secret", "below").await;
-    let same = |answer: crate::support::access::Answer, path: &str| {
+    let same = |answer: crate::support::access::ApiResponse, path: &str| {
         let mut headers: Vec<String> = answer.headers.keys().map(ToString::to_string).collect();
         headers.sort();
         (answer.status, answer.text().replace(path, "PATH"), headers)

@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::PATIENCE;
+use crate::support::WAIT_TIMEOUT;
 use crate::support::process::{Atoll, Setup, atoll};
 use crate::support::programs::{self, fail, succeed};
 
@@ -163,9 +163,10 @@ fn get_with_watch_prints_events() {
     let atoll = Atoll::start();
     let Some(kubectl) = Kubectl::of(&atoll) else { return };
     kubectl.run("create configmap first");
-    let lines = OutputLines::of(
-        kubectl.command(&format!("get configmaps -w --output-watch-events -o json -l app!=other {OWN}")),
-    );
+    let lines =
+        OutputLines::of(kubectl.command(&format!(
+            "get configmaps -w --output-watch-events -o json -l app!=other {EXCEPT_ROOT_CA}"
+        )));
     assert_eq!(lines.event(), "ADDED first");
     kubectl.run("create configmap second");
     assert_eq!(lines.event(), "ADDED second");
@@ -202,7 +203,7 @@ impl OutputLines {
     }
 
     fn line(&self) -> String {
-        self.receiver.recv_timeout(PATIENCE).expect("kubectl must print another line")
+        self.receiver.recv_timeout(WAIT_TIMEOUT).expect("kubectl must print another line")
     }
 
     /// The next watch event.
@@ -297,14 +298,14 @@ fn kubectl_uses_the_current_workspace() {
     };
     kubectl.run("create configmap in-root");
     succeed(atoll(&["workspace", "create", "team", "--use"]).env("KUBECONFIG", &kubectl.kubeconfig));
-    assert_eq!(kubectl.run(&format!("get configmaps -o name {OWN}")), "");
+    assert_eq!(kubectl.run(&format!("get configmaps -o name {EXCEPT_ROOT_CA}")), "");
     let namespaces = kubectl.run("get namespaces -o name");
     assert_eq!(namespaces.lines().count(), 4, "{namespaces}");
     kubectl.run("create configmap in-team");
-    assert_eq!(kubectl.run(&format!("get configmaps -o name {OWN}")), "configmap/in-team\n");
+    assert_eq!(kubectl.run(&format!("get configmaps -o name {EXCEPT_ROOT_CA}")), "configmap/in-team\n");
     enter("..");
-    assert_eq!(kubectl.run(&format!("get configmaps -o name {OWN}")), "configmap/in-root\n");
+    assert_eq!(kubectl.run(&format!("get configmaps -o name {EXCEPT_ROOT_CA}")), "configmap/in-root\n");
     assert_eq!(kubectl.run("get workspaces -o name"), "workspace.atoll.dev/team\n");
     enter("root:team");
-    assert_eq!(kubectl.run(&format!("get configmaps -o name {OWN}")), "configmap/in-team\n");
+    assert_eq!(kubectl.run(&format!("get configmaps -o name {EXCEPT_ROOT_CA}")), "configmap/in-team\n");
 }

@@ -2,12 +2,12 @@
 
 use std::io::Read;
 
-use atoll_testkit::{Answer, Atoll, Client, request};
+use atoll_testkit::{ApiResponse, Atoll, Client, request};
 use flate2::read::GzDecoder;
 use http::{HeaderName, HeaderValue, header};
 use serde_json::{Value, json};
 
-async fn get(client: &Client, path: &str, headers: &[(HeaderName, &str)]) -> Answer {
+async fn get(client: &Client, path: &str, headers: &[(HeaderName, &str)]) -> ApiResponse {
     let mut request = request("GET", path, &Value::Null);
     for (name, value) in headers {
         request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::running::Cluster;
+use crate::running_command::SimulatedCluster;
 use crate::support::access::{Access, names};
 use crate::support::process::{Atoll, Setup};
 use crate::support::{config_map, config_map_with, eventually};
 use crate::{CLUSTERS, KCP, OWN, SECRETS, atoll_stdout, cluster, found, kubeconfig};
 
-pub fn simulated() -> (Cluster, String) {
-    let cluster = Cluster::start(&["--nodes", "1"]);
+pub fn simulated() -> (SimulatedCluster, String) {
+    let cluster = SimulatedCluster::start(&["--nodes", "1"]);
     let kubeconfig = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
     (cluster, kubeconfig)
 }

@@ -10,8 +10,8 @@ mod kubectl;
 mod labels;
 mod planted;
 #[allow(dead_code, reason = "other suites use the rest")]
-#[path = "../sim/running.rs"]
-mod running;
+#[path = "../sim/running_command.rs"]
+mod running_command;
 mod sealing;
 #[path = "../support/support.rs"]
 mod support;

@@ -35,7 +35,7 @@ async fn patch(
     path: &str,
     kind: &'static str,
     patch: Value,
-) -> crate::support::access::Answer {
+) -> crate::support::access::ApiResponse {
     admin.request(Method::PATCH, path, Body::Raw(kind, Bytes::from(patch.to_string()))).await
 }
 

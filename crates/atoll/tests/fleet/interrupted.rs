@@ -12,10 +12,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use crate::harness::{CLUSTERS, TestFleet, cluster, join_command, secret_path};
 use crate::leaving::is_clean;
 use crate::support::process::{Atoll, atoll};
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
-use crate::world::{CLUSTERS, World, cluster, join_command, secret_path};
 
 /// The number of repetitions that a command may need: an interruption may also hit the syncer.
 const ATTEMPTS: usize = 5;
@@ -123,12 +123,12 @@ async fn proxied_kubeconfig(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn interrupted_join_and_remove_continue_when_repeated() {
-    let (world, east) = (World { above: Atoll::start() }, cluster());
-    let (admin, below) = (world.admin(), east.admin());
+    let (fleet, east) = (TestFleet { above: Atoll::start() }, cluster());
+    let (admin, below) = (fleet.admin(), east.admin());
     let directory = tempfile::tempdir().unwrap();
     let proxies = Proxies::new();
     let above =
-        proxied_kubeconfig(&proxies, &world.above.admin_kubeconfig(), directory.path(), "above").await;
+        proxied_kubeconfig(&proxies, &fleet.above.admin_kubeconfig(), directory.path(), "above").await;
     let kubeconfig = proxied_kubeconfig(&proxies, &east.kubeconfig(), directory.path(), "east").await;
     let run = async |line: String| {
         let mut command = atoll(&line.split(' ').collect::<Vec<_>>());

@@ -4,9 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::harness::{CLUSTERS, TestFleet, cluster, join_command, secret_path};
 use crate::support::access::Access;
 use crate::support::process::Atoll;
-use crate::world::{CLUSTERS, World, cluster, join_command, secret_path};
 
 const CLAIM: &str = "/api/v1/namespaces/atoll-system/configmaps/atoll-claim";
 
@@ -50,10 +50,10 @@ async fn is_allowed(access: &Access, verb: &str, group: &str, resource: &str) ->
 
 #[tokio::test(flavor = "multi_thread")]
 async fn joining_again_keeps_the_cluster_and_renews_its_token() {
-    let (world, east, other) = (World::start(), cluster(), cluster());
-    let (above, below) = (world.admin(), east.admin());
+    let (fleet, east, other) = (TestFleet::start(), cluster(), cluster());
+    let (above, below) = (fleet.admin(), east.admin());
 
-    let printed = world.join("east", &east, "");
+    let printed = fleet.join("east", &east, "");
     let steps = printed.lines().filter(|line| line.starts_with("  ✓ ")).count();
     assert!(steps == 10 && printed.contains("Cluster east has joined."), "{printed}");
     let (token, config) = credential(&above, "east").await;
@@ -101,12 +101,12 @@ async fn joining_again_keeps_the_cluster_and_renews_its_token() {
 
     // Joining again: another token, the same cluster, and changes to the Cluster are kept.
     above.merge(&format!("{CLUSTERS}/east"), json!({ "spec": { "unschedulable": true } })).await.expect(200);
-    let printed = world.join("east", &east, " --groups example.com");
+    let printed = fleet.join("east", &east, " --groups example.com");
     assert!(printed.contains("Cluster east has a new credential."), "{printed}");
     let (renewed, _) = credential(&above, "east").await;
     assert_ne!(renewed, token);
     assert!(is_allowed(&below.token(&renewed), "create", "example.com", "things").await);
-    world.join("east", &east, "");
+    fleet.join("east", &east, "");
     assert!(
         is_allowed(&below.token(&renewed), "create", "example.com", "things").await,
         "rights on API groups must be kept"
@@ -123,14 +123,14 @@ async fn joining_again_keeps_the_cluster_and_renews_its_token() {
         with_exec_plugin(&std::fs::read_to_string(east.kubeconfig()).unwrap(), directory.path()),
     )
     .unwrap();
-    world.says(&join_command("east", &path, ""));
+    fleet.run(&join_command("east", &path, ""));
 
     // A different cluster is not accepted under this name, and a cluster cannot join twice.
-    let errors = world.refuses(&join_command("east", &other.kubeconfig(), ""));
+    let errors = fleet.run_failing(&join_command("east", &other.kubeconfig(), ""));
     assert!(errors.contains("east is another cluster") && errors.contains("hint: "), "{errors}");
-    let errors = world.refuses(&join_command("west", &east.kubeconfig(), ""));
+    let errors = fleet.run_failing(&join_command("west", &east.kubeconfig(), ""));
     assert!(errors.contains("this cluster has already joined as east"), "{errors}");
-    let errors = world.refuses(&join_command("self", &world.above.admin_kubeconfig(), ""));
+    let errors = fleet.run_failing(&join_command("self", &fleet.above.admin_kubeconfig(), ""));
     assert!(errors.contains("it cannot join itself"), "{errors}");
     assert_eq!(
         other.admin().get("/api/v1/namespaces/atoll-system").await.status,
@@ -141,15 +141,15 @@ async fn joining_again_keeps_the_cluster_and_renews_its_token() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_of_another_control_plane_is_rejected() {
-    let (world, east) = (World::start(), cluster());
-    world.join("east", &east, "");
+    let (fleet, east) = (TestFleet::start(), cluster());
+    fleet.join("east", &east, "");
     let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/atoll-syncer";
     let before = east.admin().get(role).await.expect(200);
-    let other = World { above: Atoll::start_bare() };
+    let other = TestFleet { above: Atoll::start_bare() };
     for more in ["", " --observe"] {
-        let errors = other.refuses(&join_command("mine", &east.kubeconfig(), more));
+        let errors = other.run_failing(&join_command("mine", &east.kubeconfig(), more));
         assert!(errors.contains("the cluster belongs to another control plane"), "{errors}");
-        assert!(errors.contains(&format!("https://{}", world.above.address)), "{errors}");
+        assert!(errors.contains(&format!("https://{}", fleet.above.address)), "{errors}");
         assert!(
             errors.contains("atoll cluster remove east") && errors.contains("delete configmap"),
             "{errors}"
@@ -164,11 +164,11 @@ async fn cluster_of_another_control_plane_is_rejected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn observed_cluster_grants_read_rights_only() {
-    let (world, east) = (World::start(), cluster());
-    let printed = world.join("east", &east, " --observe");
+    let (fleet, east) = (TestFleet::start(), cluster());
+    let printed = fleet.join("east", &east, " --observe");
     let shown = printed.find("kind: ClusterRole").expect("the ClusterRole must be printed");
     assert!(shown < printed.find("made namespace").expect("objects must be created after that"), "{printed}");
-    let (token, _) = credential(&world.admin(), "east").await;
+    let (token, _) = credential(&fleet.admin(), "east").await;
     let syncer = east.admin().token(&token);
     for (verb, group, resource, expected) in [
         ("list", "apps", "deployments", true),
@@ -182,16 +182,16 @@ async fn observed_cluster_grants_read_rights_only() {
         assert_eq!(is_allowed(&syncer, verb, group, resource).await, expected, "{verb} {group}/{resource}");
     }
     assert_eq!(syncer.get(CLAIM).await.status, 200);
-    let registered = world.admin().get(&format!("{CLUSTERS}/east")).await.expect(200);
+    let registered = fleet.admin().get(&format!("{CLUSTERS}/east")).await.expect(200);
     assert_eq!(registered["spec"]["access"], "observe");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mode_none_writes_two_kubeconfigs() {
-    let (world, east) = (World::start(), cluster());
+    let (fleet, east) = (TestFleet::start(), cluster());
     let directory = tempfile::tempdir().unwrap();
     let printed =
-        world.join("east", &east, &format!(" --mode none --write-to {}", directory.path().display()));
+        fleet.join("east", &east, &format!(" --mode none --write-to {}", directory.path().display()));
     let line = printed.lines().last().unwrap().trim();
     let (from, to) = (
         directory.path().join("east.control-plane.kubeconfig"),
@@ -201,10 +201,10 @@ async fn mode_none_writes_two_kubeconfigs() {
         format!("atoll syncer --from-kubeconfig {} --to-kubeconfig {} east", from.display(), to.display());
     assert_eq!(line, expected);
     for (file, access, path, expected) in [
-        (&from, world.admin(), "/apis/atoll.dev/v1alpha1/clusters/east", 200),
-        (&from, world.admin(), "/apis/atoll.dev/v1alpha1/clusters", 403),
-        (&from, world.admin(), "/api/v1/namespaces/atoll-system/secrets/cluster-east", 403),
-        (&from, world.admin(), "/services/sync/other", 403),
+        (&from, fleet.admin(), "/apis/atoll.dev/v1alpha1/clusters/east", 200),
+        (&from, fleet.admin(), "/apis/atoll.dev/v1alpha1/clusters", 403),
+        (&from, fleet.admin(), "/api/v1/namespaces/atoll-system/secrets/cluster-east", 403),
+        (&from, fleet.admin(), "/services/sync/other", 403),
         (&to, east.admin(), "/api/v1/namespaces/kube-system", 200),
         (&to, east.admin(), "/apis/rbac.authorization.k8s.io/v1/clusterroles", 403),
     ] {
@@ -215,29 +215,29 @@ async fn mode_none_writes_two_kubeconfigs() {
         let token = config["users"][0]["user"]["token"].as_str().unwrap();
         assert_eq!(access.token(token).get(path).await.status, expected, "{path}");
     }
-    let registered = world.admin().get(&format!("{CLUSTERS}/east")).await.expect(200);
+    let registered = fleet.admin().get(&format!("{CLUSTERS}/east")).await.expect(200);
     assert_eq!(registered["spec"]["mode"], "none");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_join_reports_the_problem_and_can_be_repeated() {
-    let (world, east) = (World::start(), cluster());
-    let errors = world.refuses("cluster join east --kubeconfig no-such-file");
+    let (fleet, east) = (TestFleet::start(), cluster());
+    let errors = fleet.run_failing("cluster join east --kubeconfig no-such-file");
     assert!(errors.contains("no-such-file") && errors.contains("hint: "), "{errors}");
     // A Secret of another owner has the required name: objects created so far are kept for the next attempt.
     let namespace =
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "atoll-system" } });
-    world.admin().post("/api/v1/namespaces", namespace).await.expect(201);
+    fleet.admin().post("/api/v1/namespaces", namespace).await.expect(201);
     let foreign =
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "cluster-east" }, "data": {} });
     let secrets = "/api/v1/namespaces/atoll-system/secrets";
-    world.admin().post(secrets, foreign).await.expect(201);
-    let errors = world.refuses(&join_command("east", &east.kubeconfig(), ""));
+    fleet.admin().post(secrets, foreign).await.expect(201);
+    let errors = fleet.run_failing(&join_command("east", &east.kubeconfig(), ""));
     assert!(errors.contains("is not of a cluster") && errors.contains("made so far, and kept: "), "{errors}");
     assert!(errors.contains("run the same command again"), "{errors}");
-    assert_eq!(world.admin().get(&format!("{CLUSTERS}/east")).await.status, 404);
-    world.admin().delete(&secret_path("east")).await.expect(200);
-    let printed = world.join("east", &east, "");
+    assert_eq!(fleet.admin().get(&format!("{CLUSTERS}/east")).await.status, 404);
+    fleet.admin().delete(&secret_path("east")).await.expect(200);
+    let printed = fleet.join("east", &east, "");
     assert!(printed.contains("found namespace atoll-system there"), "{printed}");
     // A cluster that is not reachable.
     let kubeconfig = east.kubeconfig();
@@ -246,7 +246,7 @@ async fn failed_join_reports_the_problem_and_can_be_repeated() {
     let directory = tempfile::tempdir().unwrap();
     let copy = directory.path().join("kubeconfig");
     std::fs::write(&copy, text).unwrap();
-    let errors = world.refuses(&join_command("east", &copy, ""));
+    let errors = fleet.run_failing(&join_command("east", &copy, ""));
     assert!(
         errors.contains("cannot reach https://") && errors.contains("is the cluster running"),
         "{errors}"

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
+use crate::harness::{CLUSTERS, TestFleet, cluster, report_gone, secret_path};
 use crate::support::access::Access;
 use crate::support::process::Atoll;
 use crate::support::programs::succeed;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually, without_uids};
-use crate::world::{CLUSTERS, World, cluster, report_gone, secret_path};
 
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 
@@ -42,21 +42,21 @@ pub async fn is_clean(below: &Access) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn placed_objects_are_deleted_before_the_cluster_leaves() {
-    let (world, east) = (World::start(), cluster());
-    let admin = world.admin();
-    world.join("east", &east, "");
+    let (fleet, east) = (TestFleet::start(), cluster());
+    let admin = fleet.admin();
+    fleet.join("east", &east, "");
     let created = admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
-    world.says("place configmap/a --on east");
+    fleet.run("place configmap/a --on east");
 
     // Without a terminal for the question, `--yes` is required.
-    let output = world.output("cluster remove east");
+    let output = fleet.output("cluster remove east");
     let (printed, errors) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(!output.status.success() && printed.contains("Placed on east: 1 configmaps."), "{printed}");
     assert!(errors.contains("add --yes"), "{errors}");
     assert_eq!(placement(&admin.get(&config_map("a")).await.expect(200))["clusters"][0]["name"], "east");
 
-    let mut removing = world.command("cluster remove east --yes");
+    let mut removing = fleet.command("cluster remove east --yes");
     let removing = std::thread::spawn(move || succeed(&mut removing));
     eventually("the placement says that east is leaving", async || {
         placement(&admin.get(&config_map("a")).await.expect(200))["leaving"] == json!(["east"])
@@ -84,11 +84,11 @@ async fn placed_objects_are_deleted_before_the_cluster_leaves() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kept_workloads_lose_their_marks() {
-    let (world, east) = (World::start(), cluster());
-    let (admin, below) = (world.admin(), east.admin());
-    world.join("east", &east, "");
+    let (fleet, east) = (TestFleet::start(), cluster());
+    let (admin, below) = (fleet.admin(), east.admin());
+    fleet.join("east", &east, "");
     let created = admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
-    world.says("place cm/a --on east");
+    fleet.run("place cm/a --on east");
     // The copy below, as a syncer writes it.
     let control_plane = admin.get("/api/v1/namespaces/kube-system").await.expect(200);
     let mut copy = config_map_with("a", "1");
@@ -113,7 +113,7 @@ async fn kept_workloads_lose_their_marks() {
         "spec": { "replicas": 0, "selector": { "matchLabels": selected }, "template": template },
     });
     below.post(REPLICA_SETS, set).await.expect(201);
-    let printed = world.says("cluster remove east --keep-workloads --yes");
+    let printed = fleet.run("cluster remove east --keep-workloads --yes");
     assert!(printed.contains("Let go of objects in the cluster: 1."), "{printed}");
     let labelled = below.get(&config_map("labelled")).await.expect(200);
     assert_eq!(labelled["metadata"]["labels"], control_plane);
@@ -130,32 +130,32 @@ async fn kept_workloads_lose_their_marks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_cluster_is_removed_without_waiting() {
-    let (world, east, west) = (World::start(), cluster(), cluster());
-    let admin = world.admin();
-    world.join("east", &east, "");
-    world.join("west", &west, "");
+    let (fleet, east, west) = (TestFleet::start(), cluster(), cluster());
+    let admin = fleet.admin();
+    fleet.join("east", &east, "");
+    fleet.join("west", &west, "");
     admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
-    world.says("place configmaps/a --on east,west");
+    fleet.run("place configmaps/a --on east,west");
     drop(east);
-    let printed = world.says("cluster remove east --lost --yes");
+    let printed = fleet.run("cluster remove east --lost --yes");
     assert!(printed.contains("taken for lost") && printed.contains("has left the fleet"), "{printed}");
     let left = placement(&admin.get(&config_map("a")).await.expect(200));
     assert_eq!(left, json!({ "clusters": [{ "name": "west" }], "by": "hand" }));
-    assert_eq!(world.says("cluster list -o name"), "cluster.atoll.dev/west\n");
-    let errors = world.refuses("cluster remove est --yes");
+    assert_eq!(fleet.run("cluster list -o name"), "cluster.atoll.dev/west\n");
+    let errors = fleet.run_failing("cluster remove est --yes");
     assert!(errors.contains("there is no cluster est in root\nhint: did you mean west?"), "{errors}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn observed_cluster_is_cleaned_up_with_an_administrators_kubeconfig() {
-    let (world, east) = (World::start(), cluster());
-    world.join("east", &east, " --observe");
-    let output = world.output("cluster remove east --yes");
+    let (fleet, east) = (TestFleet::start(), cluster());
+    fleet.join("east", &east, " --observe");
+    let output = fleet.output("cluster remove east --yes");
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && errors.contains("kubectl delete namespace atoll-system"), "{errors}");
     assert!(!is_clean(&east.admin()).await);
-    world.join("east", &east, " --observe");
-    world.says(&format!("cluster remove east --yes --cluster-kubeconfig {}", east.kubeconfig().display()));
+    fleet.join("east", &east, " --observe");
+    fleet.run(&format!("cluster remove east --yes --cluster-kubeconfig {}", east.kubeconfig().display()));
     eventually("all traces of joining are removed from the cluster", async || is_clean(&east.admin()).await)
         .await;
 }
@@ -163,16 +163,16 @@ async fn observed_cluster_is_cleaned_up_with_an_administrators_kubeconfig() {
 /// With a running syncer: it must have stopped before objects are released, or it would delete them.
 #[tokio::test(flavor = "multi_thread")]
 async fn running_syncer_deletes_placed_objects_unless_workloads_are_kept() {
-    let world = World { above: Atoll::start() };
+    let fleet = TestFleet { above: Atoll::start() };
     let east = cluster();
-    let (admin, below) = (world.admin(), east.admin());
+    let (admin, below) = (fleet.admin(), east.admin());
     for (name, how, stays) in [("keep", " --keep-workloads", true), ("take", "", false)] {
-        world.join("east", &east, "");
+        fleet.join("east", &east, "");
         admin.post(CONFIG_MAPS, config_map_with(name, "1")).await.expect(201);
-        world.says(&format!("place cm/{name} --on east"));
+        fleet.run(&format!("place cm/{name} --on east"));
         eventually("the ConfigMap exists below", async || below.get(&config_map(name)).await.status == 200)
             .await;
-        world.says(&format!("cluster remove east --yes{how}"));
+        fleet.run(&format!("cluster remove east --yes{how}"));
         let left = below.get(&config_map(name)).await;
         assert_eq!(left.status, if stays { 200 } else { 404 }, "{name}: {}", left.text());
         if stays {

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::harness::{CLUSTERS, TestFleet};
 use crate::support::access::Access;
 use crate::support::process::atoll;
 use crate::support::programs::{fail, succeed};
 use crate::support::{CONFIG_MAPS, config_map_with};
-use crate::world::{CLUSTERS, World};
 
 const REGISTERED_IN: &str = "atoll.dev/registered-in";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -18,8 +18,8 @@ const SECRET: &str = "s3cr3t";
 
 /// Creates a ServiceAccount with these rules in a workspace and no rights elsewhere. Returns a kubeconfig for
 /// it.
-async fn tenant(world: &World, workspace: &str, name: &str, rules: Value) -> PathBuf {
-    let access = world.admin().workspace(workspace);
+async fn tenant(fleet: &TestFleet, workspace: &str, name: &str, rules: Value) -> PathBuf {
+    let access = fleet.admin().workspace(workspace);
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     access.post(accounts, json!({ "metadata": { "name": name } })).await.expect(201);
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
@@ -32,13 +32,13 @@ async fn tenant(world: &World, workspace: &str, name: &str, rules: Value) -> Pat
     });
     access.post(&format!("{rbac}/clusterrolebindings"), binding).await.expect(201);
     let token = access.post(&format!("{accounts}/{name}/token"), json!({ "spec": {} })).await.expect(201);
-    let text = std::fs::read_to_string(world.above.admin_kubeconfig()).unwrap();
+    let text = std::fs::read_to_string(fleet.above.admin_kubeconfig()).unwrap();
     let mut config: Value = serde_saphyr::from_str(&text).unwrap();
     let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
     let server = format!("{}/clusters/{workspace}", server.split("/clusters/").next().unwrap());
     config["clusters"][0]["cluster"]["server"] = server.into();
     config["users"][0]["user"] = json!({ "token": token["status"]["token"] });
-    let file = world.above.directory.join(format!("{name}.kubeconfig"));
+    let file = fleet.above.directory.join(format!("{name}.kubeconfig"));
     std::fs::write(&file, config.to_string()).unwrap();
     file
 }
@@ -59,10 +59,10 @@ async fn register(access: &Access, name: &str, spec: Value) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tenants_list_the_clusters_that_serve_them() {
-    let world = World::start();
-    let admin = world.admin();
-    world.says("workspace create team");
-    world.says("workspace create other");
+    let fleet = TestFleet::start();
+    let admin = fleet.admin();
+    fleet.run("workspace create team");
+    fleet.run("workspace create other");
     let secret = json!({ "secret": { "namespace": "atoll-system", "name": SECRET } });
     let taints = json!([{ "key": "dedicated", "effect": "NoSchedule" }]);
     register(&admin, "east", json!({ "credentials": secret, "taints": taints, "podSecurity": "baseline" }))
@@ -79,7 +79,7 @@ async fn tenants_list_the_clusters_that_serve_them() {
     admin.merge(&format!("{CLUSTERS}/east/status"), json!({ "status": status })).await.expect(200);
     let uid = admin.get(&format!("{CLUSTERS}/east")).await.expect(200)["metadata"]["uid"].clone();
 
-    let kubeconfig = tenant(&world, "root:team", "ann", rule_for("list")).await;
+    let kubeconfig = tenant(&fleet, "root:team", "ann", rule_for("list")).await;
     let says = |line: &str| succeed(&mut command(&kubeconfig, line));
     assert_eq!(says("cluster list -o name"), "cluster.atoll.dev/own\ncluster.atoll.dev/east\n");
     let text = says("cluster list -o json");
@@ -127,7 +127,7 @@ async fn tenants_list_the_clusters_that_serve_them() {
 
     // The right to list clusters in this workspace is required.
     let path = "/services/clusters";
-    let kubeconfig = tenant(&world, "root:team", "bob", rule_for("get")).await;
+    let kubeconfig = tenant(&fleet, "root:team", "bob", rule_for("get")).await;
     let errors = fail(&mut command(&kubeconfig, "cluster list"));
     assert!(errors.contains("cannot list resource \"clusters\" in API group \"atoll.dev\""), "{errors}");
     let nobody = admin.acting_as("nobody", &[]);
@@ -161,9 +161,9 @@ async fn create_and_get_warning(access: &Access, object: Value) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_clusters_that_accept_the_object_are_suggested() {
-    let world = World::start();
-    let admin = world.admin();
-    world.says("workspace create team");
+    let fleet = TestFleet::start();
+    let admin = fleet.admin();
+    fleet.run("workspace create team");
     let team = admin.workspace("root:team");
     for name in ["east", "north", "west"] {
         register(&admin, name, json!({ "mode": "none" })).await;
@@ -173,10 +173,10 @@ async fn only_clusters_that_accept_the_object_are_suggested() {
         format!("place it with: atoll place deployment/web --namespace default --on {cluster}")
     };
     assert!(create_and_get_warning(&team, plain()).await.contains(&place("east")));
-    world.says("cluster cordon east");
+    fleet.run("cluster cordon east");
     assert!(create_and_get_warning(&team, plain()).await.contains(&place("north")));
-    world.says("cluster fence north --yes");
-    world.says("cluster uncordon north");
+    fleet.run("cluster fence north --yes");
+    fleet.run("cluster uncordon north");
     assert!(create_and_get_warning(&team, plain()).await.contains(&place("west")), "it is still fenced");
     // Clusters that do not serve a workspace are never suggested.
     let serving = |names: Value| json!({ "spec": { "workspaces": names } });
@@ -191,7 +191,7 @@ async fn only_clusters_that_accept_the_object_are_suggested() {
         "{warning}"
     );
     // Clusters whose Pod Security level the pods violate are not suggested.
-    world.says("cluster uncordon east");
+    fleet.run("cluster uncordon east");
     let host = || deployment("web", json!({ "hostNetwork": true }));
     let warning = create_and_get_warning(&team, host()).await;
     assert!(warning.contains("no cluster takes it: violates PodSecurity"), "{warning}");
@@ -208,8 +208,8 @@ async fn only_clusters_that_accept_the_object_are_suggested() {
     assert!(warning.contains(&command), "{warning}");
 
     // Rejections contain the command to type.
-    world.says("cluster cordon east");
-    let errors = world.refuses(&format!("place configmap/{name} --on east,west"));
+    fleet.run("cluster cordon east");
+    let errors = fleet.run_failing(&format!("place configmap/{name} --on east,west"));
     let forced = format!("atoll place configmap/{name} --namespace default --on east,west --force");
     assert!(errors.contains(&forced), "{errors}");
 }

@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use crate::support::access::{Access, Body, Http};
 use crate::support::process::{Atoll, Setup};
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
-use crate::{SELF, account, token, user_name};
+use crate::{SELF, create_account, request_token, user_name};
 
 /// Parameters of a client certificate signed by the server's authority.
 struct CertificateSpec {
@@ -102,8 +102,8 @@ async fn certificates_name_the_user_and_all_groups() {
         ),
         ("an empty uid", CertificateSpec::of(empty_uid)),
     ];
-    account(&atoll.admin(), "a").await;
-    let own = token(&atoll.admin(), "a", json!({})).await;
+    create_account(&atoll.admin(), "a").await;
+    let own = request_token(&atoll.admin(), "a", json!({})).await;
     for (what, spec) in refused {
         let access = with(&spec);
         assert_eq!(user_name(&access).await, Err(401), "{what}");

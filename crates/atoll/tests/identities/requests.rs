@@ -9,7 +9,7 @@ use crate::support::access::Access;
 use crate::support::eventually;
 use crate::support::process::{Atoll, Setup};
 use crate::support::programs::{kubectl, succeed};
-use crate::workspaces::workspace;
+use crate::workspaces::create_workspace;
 use crate::{create_account, request_token, user_name};
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
@@ -199,8 +199,8 @@ async fn authorized_kubelet_requests_are_approved_automatically() {
 async fn certificates_of_a_workspace_are_valid_there_only() {
     let atoll = Atoll::start();
     let admin = atoll.admin();
-    let (first, _) = workspace(&admin, "first").await;
-    let (second, _) = workspace(&admin, "second").await;
+    let (first, _) = create_workspace(&admin, "first").await;
+    let (second, _) = create_workspace(&admin, "second").await;
     let request = request(&[(DnType::CommonName, "ann")], Vec::new());
     first
         .post(REQUESTS, object("ann", "kube-apiserver-client", &["client auth"], &request))

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::disk::everything;
+use crate::disk::walk;
 use crate::support::access::Body;
 use crate::support::process::{Atoll, Setup, atoll};
 use crate::support::programs::{fail, succeed};
@@ -27,8 +27,8 @@ fn files_containing(directory: &Path, text: &str) -> Vec<String> {
     let forms = [text.as_bytes(), encoded.as_bytes()];
     let has =
         |content: &[u8]| forms.iter().any(|form| content.windows(form.len()).any(|window| window == *form));
-    let files = everything(directory).into_iter().filter(|path| path.is_file());
-    let with = files.filter(|path| std::fs::read_value(path).is_ok_and(|content| has(&content)));
+    let files = walk(directory).into_iter().filter(|path| path.is_file());
+    let with = files.filter(|path| std::fs::read(path).is_ok_and(|content| has(&content)));
     with.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
 }
 
@@ -106,9 +106,9 @@ const IDENTITY: &str = "  - identity: {}\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_data_is_encrypted_at_the_next_start() {
-    let directory = tempfile::tempdir().unwrap();
-    let off = configuration(directory.path(), "secrets", IDENTITY);
-    let directory = directory.path().join("data");
+    let temporary = tempfile::tempdir().unwrap();
+    let off = configuration(temporary.path(), "secrets", IDENTITY);
+    let directory = temporary.path().join("data");
     let path = format!("{SECRETS}/s1");
     let mut before =
         Setup::new().directory(&directory).flag("--encryption-provider-config", off.display()).start();
@@ -132,10 +132,10 @@ async fn plain_data_is_encrypted_at_the_next_start() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn configured_keys_can_be_rotated_and_missing_keys_are_reported() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path().join("data");
+    let temporary = tempfile::tempdir().unwrap();
+    let directory = temporary.path().join("data");
     let start = |resources: &str, providers: &str| {
-        let file = configuration(directory.path(), resources, providers);
+        let file = configuration(temporary.path(), resources, providers);
         Setup::new().directory(&directory).flag("--encryption-provider-config", file.display()).try_start()
     };
     let (one, two) = (key("aesgcm", "one", 1), key("secretbox", "two", 2));

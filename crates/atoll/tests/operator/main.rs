@@ -1,9 +1,9 @@
-//! An operator in wide use, built as it is from its Go module, runs on Atoll: the Prometheus operator, installed from its own
-//! bundle, with the account and the roles that this gives it.
+//! A widely used operator, built unmodified from its Go module, runs on Atoll: the Prometheus operator,
+//! installed from its own bundle, with the account and the roles in it.
 //!
 //! ```text
-//!   bundle.yaml ─ kubectl apply ─► definitions, roles, account ─ kubectl create token ─► the operator
-//!   Prometheus, ServiceMonitor ─► the operator ─► StatefulSet, Secret with the configuration, Service, status
+//!  bundle.yaml ─ kubectl apply ─► definitions, roles, account ─ kubectl create token ─► the operator
+//!  Prometheus, ServiceMonitor ─► the operator ─► StatefulSet, Secret with the configuration, Service, status
 //! ```
 
 // Clippy treats only functions marked as tests as test code.
@@ -26,7 +26,7 @@ use crate::support::eventually;
 const MONITORING: &str = "/apis/monitoring.coreos.com/v1/namespaces/default";
 const STATEFUL_SET: &str = "/apis/apps/v1/namespaces/default/statefulsets/prometheus-main";
 
-/// Nothing, where it is not there.
+/// Returns an object, or null if it does not exist.
 async fn get(client: &Client, path: &str) -> Value {
     let answer = client.get(path).await.unwrap();
     if answer.status == 200 { answer.json() } else { Value::Null }
@@ -40,7 +40,7 @@ async fn create(client: &Client, resource: &str, kind: &str, spec: Value) {
     assert_eq!(answer.status, 201, "{}", answer.text());
 }
 
-/// The configuration that the operator has written for Prometheus.
+/// Returns the configuration that the operator has written for Prometheus.
 async fn configuration(client: &Client) -> String {
     let secret = get(client, "/api/v1/namespaces/default/secrets/prometheus-main").await;
     let Some(zipped) = secret["data"]["prometheus.yaml.gz"].as_str() else { return String::new() };
@@ -61,7 +61,7 @@ async fn is_reconciled(client: &Client, generation: u64) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_prometheus_operator_reconciles() {
+async fn prometheus_operator_reconciles() {
     let Some(directory) = support::programs::upstream(&["kubectl", "prometheus-operator"]) else { return };
     let atoll = Atoll::start();
     let client = atoll.client();
@@ -86,7 +86,7 @@ async fn the_prometheus_operator_reconciles() {
     let service = get(&client, "/api/v1/namespaces/default/services/prometheus-operated").await;
     assert_eq!(service["metadata"]["ownerReferences"][0]["kind"], "Prometheus", "{service}");
 
-    // Its scale is the number of shards.
+    // Its scale subresource is the number of shards.
     for (subresource, spec) in [("/scale", json!({ "replicas": 2 })), ("", json!({ "replicas": 3 }))] {
         let path = format!("{MONITORING}/prometheuses/main{subresource}");
         let changed = client.patch(&path, "merge", &json!({ "spec": spec })).await.unwrap();

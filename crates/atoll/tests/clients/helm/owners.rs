@@ -1,6 +1,6 @@
 //! Releases whose fields another manager or another version of Helm has set.
 
-use atoll_testkit::{Answer, request};
+use atoll_testkit::{ApiResponse, request};
 use http::{HeaderValue, header};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn compare(on_atoll: &Steps, on_upstream: &Steps) {
 }
 
 /// Applies to the chart's Deployment as another manager, with force.
-async fn apply(site: &Site, manager: &str, spec: Value) -> Answer {
+async fn apply(site: &Site, manager: &str, spec: Value) -> ApiResponse {
     let path = format!(
         "/apis/apps/v1/namespaces/{}/deployments/{NAME}?fieldManager={manager}&force=true",
         site.namespace
