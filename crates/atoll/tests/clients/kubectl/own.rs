@@ -53,7 +53,7 @@ fn atoll_kinds_are_explained_and_unknown_fields_rejected() {
     assert!(errors.contains("taintz: field not declared in schema"), "{errors}");
     // Without strict validation unknown fields are dropped, as for any other kind.
     let lenient = cluster(json!({ "mode": "none", "taintz": [], "limits": { "cpu": 10, "memory": "1Ti" } }));
-    kubectl.give("apply --validate=false", &lenient);
+    kubectl.run_with_file("apply --validate=false", &lenient);
     let kept = kubectl.json("get clusters.atoll.dev east");
     assert_eq!(kept["spec"]["limits"], json!({ "cpu": 10, "memory": "1Ti" }));
     assert_eq!((&kept["spec"]["taintz"], &kept["spec"]["mode"]), (&Value::Null, &json!("none")));
