@@ -117,7 +117,8 @@ async fn workloads_are_adopted_without_a_restart() {
         status["state"] == "Applied" && status["observed"] == true
     })
     .await;
-    wait_for("its status is seen above", &above, WEB, |web| web["status"]["availableReplicas"] == 2).await;
+    wait_for("the status is reported above", &above, WEB, |web| web["status"]["availableReplicas"] == 2)
+        .await;
     for (path, by) in [
         ("deployments/web", "hand"),
         ("configmaps/settings", "reference"),
@@ -130,7 +131,7 @@ async fn workloads_are_adopted_without_a_restart() {
     ] {
         let base = if path.contains("sets/") || path.starts_with("deploy") { APPS } else { CORE };
         let placement = format!("{base}/{path}/placement");
-        wait_for("it is placed", &above, &placement, |placement| {
+        wait_for("the object is placed", &above, &placement, |placement| {
             placement["spec"]["by"] == by && shares(placement) == json!([{ "name": "east" }])
         })
         .await;
@@ -154,7 +155,7 @@ async fn workloads_are_adopted_without_a_restart() {
 
     // From now on it is changed from above, and existing objects stay adopted.
     above.merge(WEB, json!({ "spec": { "replicas": 3 } })).await.expect(200);
-    let web = wait_for("it follows", &below, WEB, |web| web["spec"]["replicas"] == 3).await;
+    let web = wait_for("the change is applied below", &below, WEB, |web| web["spec"]["replicas"] == 3).await;
     assert_eq!(web["metadata"]["annotations"]["atoll.dev/adopted"], "true");
     assert_eq!(
         identities(&below, &format!("{APPS}/replicasets")).await.len(),
@@ -178,7 +179,8 @@ async fn namespace_is_adopted_without_objects_of_controllers() {
     for path in ["services/web", "configmaps/settings", "serviceaccounts/runner"] {
         above.get(&format!("{CORE}/{path}")).await.expect(200);
     }
-    wait_for("its status is seen above", &above, WEB, |web| web["status"]["availableReplicas"] == 2).await;
+    wait_for("the status is reported above", &above, WEB, |web| web["status"]["availableReplicas"] == 2)
+        .await;
     assert_eq!(invariant_state(&below).await, before);
 }
 
@@ -188,11 +190,11 @@ async fn rejected_adoption_changes_nothing() {
     let (above, below) = (fleet.admin(), fleet.east.admin());
     create_shop(&below).await;
     let set = identities(&below, &format!("{APPS}/replicasets")).await.remove(0).0;
-    let theirs = json!({
+    let marked_by_another = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": "theirs", "labels": { "atoll.dev/control-plane": "another" } },
     });
-    create(&below, &format!("{CORE}/configmaps"), theirs).await;
+    create(&below, &format!("{CORE}/configmaps"), marked_by_another).await;
     for (what, words) in [
         (
             format!("rs/{set}"),
@@ -243,7 +245,8 @@ async fn rejected_adoption_changes_nothing() {
         printed.contains("ConfigMap shop/settings: is here already; placed on east, marked there"),
         "{printed}"
     );
-    wait_for("its status is seen above", &above, WEB, |web| web["status"]["availableReplicas"] == 2).await;
+    wait_for("the status is reported above", &above, WEB, |web| web["status"]["availableReplicas"] == 2)
+        .await;
     assert_eq!(invariant_state(&below).await, rest);
 }
 
@@ -295,16 +298,18 @@ async fn namespace_can_be_adopted_under_another_name() {
     assert_eq!(above.get("/api/v1/namespaces/shop").await.status, 404);
     let printed = fleet.run(line);
     assert!(printed.ends_with("2 objects are adopted. Nothing was restarted.\n"), "{printed}");
-    wait_for("its status is seen above", &above, WEB, running).await;
+    wait_for("the status is reported above", &above, WEB, running).await;
     assert_eq!(above.get("/api/v1/namespaces/legacy").await.status, 404);
     let placement = format!("{CORE}/configmaps/settings/placement");
-    wait_for("what it needs follows", &above, &placement, |placement| placement["spec"]["by"] == "reference")
-        .await;
+    wait_for("the dependent is placed", &above, &placement, |placement| {
+        placement["spec"]["by"] == "reference"
+    })
+    .await;
 
     // Changes above are applied below, and so are new objects.
     above.merge(&format!("{CORE}/configmaps/settings"), json!({ "data": { "a": "2" } })).await.expect(200);
     let settings = legacy(&format!("{CORE}/configmaps/settings"));
-    wait_for("it follows", &below, &settings, |map| map["data"]["a"] == "2").await;
+    wait_for("the change is applied below", &below, &settings, |map| map["data"]["a"] == "2").await;
     create(&above, &format!("{CORE}/configmaps"), object("v1", "ConfigMap", "new", json!({}))).await;
     fleet.run("place cm/new -n shop --on east");
     wait_for("the object exists below", &below, &legacy(&format!("{CORE}/configmaps/new")), |_| true).await;

@@ -44,7 +44,7 @@ fn has_control_plane_label(object: &Value) -> bool {
 
 /// Asserts that the definition and another user's Widget exist and have no trace of Atoll.
 async fn assert_kept_without_traces(below: &Access) {
-    let found = wait_for("it is unmarked", below, &at(NAME), |found| !is_marked(found)).await;
+    let found = wait_for("the definition has no marks", below, &at(NAME), |found| !is_marked(found)).await;
     assert_eq!(found["metadata"]["deletionTimestamp"], Value::Null);
     let managers = found["metadata"]["managedFields"].as_array().unwrap();
     assert!(managers.iter().all(|entry| entry["manager"] != "atoll"), "{managers:?}");
@@ -86,7 +86,7 @@ async fn definitions_and_objects_of_other_users_are_never_deleted() {
     fleet.run(&format!("place crd/{NAME} --on none"));
     assert_kept_without_traces(&below).await;
     wait_for_kept_event(&above, &first).await;
-    wait_for("nobody has it", &above, &at(NAME), |found| {
+    wait_for("the definition is placed nowhere", &above, &at(NAME), |found| {
         found["metadata"]["annotations"]["atoll.dev/placement"].is_null()
     })
     .await;
@@ -94,7 +94,7 @@ async fn definitions_and_objects_of_other_users_are_never_deleted() {
     // Adopted, and then deleted above: placed objects of its kind are deleted, others are kept.
     let adopt = format!("adopt crd/{NAME} --cluster east");
     fleet.run(&adopt);
-    wait_for("it is ours", &below, &at(NAME), has_control_plane_label).await;
+    wait_for("the definition has marks", &below, &at(NAME), has_control_plane_label).await;
     create(&above, WIDGETS, widget("own")).await;
     fleet.run("place widgets.example.com/own --on east");
     wait_for("the object exists below", &below, &format!("{WIDGETS}/own"), has_control_plane_label).await;
@@ -108,7 +108,7 @@ async fn definitions_and_objects_of_other_users_are_never_deleted() {
     let backup = fleet.above.directory.join("backup");
     fleet.run(&format!("snapshot save {}", backup.display()));
     fleet.run(&adopt);
-    wait_for("it is ours", &below, &at(NAME), has_control_plane_label).await;
+    wait_for("the definition has marks", &below, &at(NAME), has_control_plane_label).await;
     fleet.run(&format!("snapshot restore {} --yes", backup.display()));
     let listed = fleet.run("orphans list");
     assert!(listed.contains("kept there, for objects of its type may be those of others"), "{listed}");
@@ -118,7 +118,7 @@ async fn definitions_and_objects_of_other_users_are_never_deleted() {
 
     // Together with its cluster.
     fleet.run(&adopt);
-    wait_for("it is ours", &below, &at(NAME), has_control_plane_label).await;
+    wait_for("the definition has marks", &below, &at(NAME), has_control_plane_label).await;
     let printed = fleet.run("cluster remove east --yes");
     assert!(
         printed.contains("\n  kubectl delete customresourcedefinition widgets.example.com\n"),

@@ -109,7 +109,7 @@ async fn namespaces_below_are_deleted_with_their_workspace() {
         })
         .await;
     }
-    eventually("both arrive", async || created_namespaces(&below).await.len() == 2).await;
+    eventually("both namespaces exist below", async || created_namespaces(&below).await.len() == 2).await;
     // The command prints what would be deleted and asks. Standard input is not a terminal, so it fails.
     let errors = fleet.run_failing("workspace delete team");
     assert!(errors.contains("there is nobody to ask") && errors.contains("add --yes"), "{errors}");
@@ -138,7 +138,7 @@ async fn workspace_with_its_own_cluster_removes_objects_from_it_first() {
     let maps = format!("{NAMESPACES}/shop/configmaps");
     create(&team, &maps, config_map_with("a", "1")).await;
     fleet.run("place cm/a -n shop --on east");
-    eventually("it arrives", async || created_namespaces(&below).await.len() == 1).await;
+    eventually("the namespace exists below", async || created_namespaces(&below).await.len() == 1).await;
     fleet.run("workspace use root");
     let printed = fleet.run("workspace delete team --yes");
     assert!(printed.contains("Placed on clusters, and deleted there: 1 on east."), "{printed}");
@@ -174,7 +174,7 @@ async fn namespace_waits_while_its_contents_cannot_be_listed() {
     wait_for("the object exists below", &below, &format!("{maps}/a"), |_| true).await;
     above.delete(&format!("{NAMESPACES}/shop")).await.expect(200);
     let mut printed = String::new();
-    eventually("it is told why the namespace stays", async || {
+    eventually("the event reports why the namespace is kept", async || {
         let events = above.get(&format!("{NAMESPACES}/default/events")).await.expect(200);
         let is_it = |event: &&Value| event["reason"] == "WaitingForCluster";
         let found = events["items"].as_array().unwrap().iter().find(is_it);
@@ -204,7 +204,7 @@ async fn workspace_with_its_own_agent_removes_objects_from_its_cluster_first() {
     let maps = format!("{NAMESPACES}/shop/configmaps");
     create(&team, &maps, config_map_with("a", "1")).await;
     fleet.run("place cm/a -n shop --on east");
-    eventually("it arrives", async || created_namespaces(&below).await.len() == 1).await;
+    eventually("the namespace exists below", async || created_namespaces(&below).await.len() == 1).await;
     fleet.run("workspace use root");
     let printed = fleet.run("workspace delete team --yes");
     assert!(printed.ends_with("Workspace root:team is gone.\n"), "{printed}");

@@ -26,7 +26,7 @@ async fn workloads_are_listed_and_the_token_is_renewed() {
         let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     };
-    wait_for("it is ready", &above, EAST, ready).await;
+    wait_for("the cluster is ready", &above, EAST, ready).await;
     let described = fleet.run("cluster describe east");
     let runs = described.split("Running there:\n").nth(1).unwrap_or_default();
     let row: Vec<&str> =
@@ -37,7 +37,7 @@ async fn workloads_are_listed_and_the_token_is_renewed() {
     let before = above.get(SECRET).await.expect(200)["data"]["kubeconfig"].clone();
     let past = json!({ "metadata": { "annotations": { "atoll.dev/expires": "2020-01-01T00:00:00Z" } } });
     above.merge(SECRET, past).await.expect(200);
-    eventually("there is another token", async || {
+    eventually("the token is renewed", async || {
         above.get(SECRET).await.expect(200)["data"]["kubeconfig"] != before
     })
     .await;

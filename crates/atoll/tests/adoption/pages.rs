@@ -30,7 +30,7 @@ async fn all_pages_are_listed_adopted_and_released() {
     let fleet = TestFleet::start();
     let (above, below) = (fleet.admin(), fleet.east.admin());
     let plane = above.get("/api/v1/namespaces/kube-system").await.expect(200)["metadata"]["uid"].clone();
-    let ours = json!({ "atoll.dev/control-plane": plane });
+    let control_plane_label = json!({ "atoll.dev/control-plane": plane });
     let marks = |name: &str| {
         json!({
             "atoll.dev/uid": format!("uid-{name}"), "atoll.dev/workspace": "root", "atoll.dev/source": format!("lost/{name}"),
@@ -39,17 +39,17 @@ async fn all_pages_are_listed_adopted_and_released() {
     // A namespace that Atoll created for one that no longer exists, with orphans and a released object.
     let mut space = object("v1", "Namespace", "lost", json!({}));
     let locator = json!({ "controlPlane": plane, "workspace": "root", "namespace": "lost" }).to_string();
-    space["metadata"]["labels"] = ours.clone();
+    space["metadata"]["labels"] = control_plane_label.clone();
     space["metadata"]["annotations"] = json!({ "atoll.dev/namespace": locator });
     create(&below, "/api/v1/namespaces", space).await;
     fill(&below, "lost", |name, map| {
-        map["metadata"]["labels"] = ours.clone();
+        map["metadata"]["labels"] = control_plane_label.clone();
         map["metadata"]["annotations"] = marks(name);
         map["metadata"]["finalizers"] = json!([HOLD]);
     })
     .await;
     let mut released = object("v1", "ConfigMap", "zz-released", json!({ "data": { "a": "1" } }));
-    released["metadata"]["labels"] = ours.clone();
+    released["metadata"]["labels"] = control_plane_label.clone();
     released["metadata"]["annotations"] = marks("zz-released");
     released["metadata"]["annotations"]["atoll.dev/released"] = "true".into();
     let released = create(&below, &maps("lost"), released).await;

@@ -128,8 +128,10 @@ async fn paused_workspace_does_not_affect_others() {
             .filter(|item| item["metadata"]["annotations"]["atoll.dev/source"] == format!("{workspace}/a"))
             .count()
     };
-    wait_for("both arrive", &below, list, |list| count(list, "ours") == 1 && count(list, "theirs") == 1)
-        .await;
+    wait_for("both objects exist below", &below, list, |list| {
+        count(list, "ours") == 1 && count(list, "theirs") == 1
+    })
+    .await;
     let printed = fleet.run("pause --workspace team --reason storm");
     assert!(printed.contains("Paused workspace root:team"), "{printed}");
     let refused = team
@@ -159,12 +161,17 @@ async fn paused_workspace_does_not_affect_others() {
     let deleted = other.delete("/api/v1/namespaces/ours/configmaps?fieldSelector=metadata.name%3Da").await;
     deleted.expect(200);
     assert_eq!(deleted.header("warning"), None);
-    wait_for("the other goes", &below, list, |list| count(list, "ours") == 0).await;
+    wait_for("the object of the other workspace is deleted", &below, list, |list| count(list, "ours") == 0)
+        .await;
     wait_for_record(&team, "theirs", &map, |status| {
         status["message"].as_str().is_some_and(|message| message.contains("it is not deleted yet: "))
     })
     .await;
-    wait_for("it stays", &below, list, |list| count(list, "theirs") == 1).await;
+    wait_for("the object of the paused workspace is kept", &below, list, |list| count(list, "theirs") == 1)
+        .await;
     fleet.run("resume --workspace team");
-    wait_for("it goes", &below, list, |list| count(list, "theirs") == 0).await;
+    wait_for("the object of the paused workspace is deleted", &below, list, |list| {
+        count(list, "theirs") == 0
+    })
+    .await;
 }

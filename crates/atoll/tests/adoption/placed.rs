@@ -42,8 +42,8 @@ async fn unplaced_workload_reports_it() {
     created.expect(201);
     let warning = created.header("warning").unwrap_or_default();
     assert!(warning.contains(COMMAND), "{warning}");
-    wait_for("it is nowhere", &above, WEB, is_reported_unplaced).await;
-    eventually("there is an event", async || {
+    wait_for("the Deployment is reported as unplaced", &above, WEB, is_reported_unplaced).await;
+    eventually("an event is written", async || {
         let events = above.get(EVENTS).await.expect(200);
         let all = events["items"].as_array().unwrap();
         all.iter().any(|event| event["reason"] == "NotPlaced" && event["involvedObject"]["name"] == "web")
@@ -56,9 +56,9 @@ async fn unplaced_workload_reports_it() {
         let why = "; no cluster takes it: east is cordoned (atoll cluster uncordon east)";
         reason == "NotPlaced" && message.ends_with(why)
     };
-    wait_for("no cluster takes it", &above, WEB, is_refused).await;
+    wait_for("the condition says that no cluster accepts it", &above, WEB, is_refused).await;
     fleet.run("cluster uncordon east");
-    wait_for("it can be placed", &above, WEB, is_reported_unplaced).await;
+    wait_for("the condition suggests a cluster", &above, WEB, is_reported_unplaced).await;
     assert_eq!(fleet.run("place deployment/web"), "Deployment default/web is placed on no cluster.\n");
     fleet.run("place deployment/web --on east");
     wait_for("the workload is available", &above, WEB, is_running).await;
@@ -122,7 +122,7 @@ async fn replicas_of_a_lost_cluster_are_not_available() {
             && web["status"].get("availableReplicas").is_none()
             && web["status"]["unavailableReplicas"] == 2
     };
-    wait_for("nothing is known to be available", &above, WEB, lost).await;
+    wait_for("no replica is reported as available", &above, WEB, lost).await;
     // Nothing new is placed there without `--force`.
     let settings = object("v1", "ConfigMap", "settings", json!({}));
     create(&above, "/api/v1/namespaces/default/configmaps", settings).await;
@@ -145,8 +145,8 @@ async fn rejection_by_a_cluster_is_reported() {
             && message.starts_with("east: ")
             && condition(web, "Progressing").1 == "ProgressDeadlineExceeded"
     };
-    wait_for("it conflicts", &above, WEB, conflicts).await;
-    eventually("there is an event", async || {
+    wait_for("the conflict is reported", &above, WEB, conflicts).await;
+    eventually("an event is written", async || {
         let events = above.get(EVENTS).await.expect(200);
         let all = events["items"].as_array().unwrap();
         all.iter().any(|event| event["reason"] == "Conflict" && event["type"] == "Warning")
@@ -179,7 +179,7 @@ async fn observed_cluster_gets_no_objects_and_can_be_removed() {
     assert!(printed.ends_with("Cluster east has left the fleet.\n"), "{printed}");
     let nowhere =
         |web: &Value| condition(web, "Placed").1 == "NotPlaced" && web["status"].get("replicas").is_none();
-    wait_for("it is nowhere", &above, WEB, nowhere).await;
+    wait_for("the Deployment is reported as unplaced", &above, WEB, nowhere).await;
 }
 
 /// Without any joined cluster, no condition is set.
@@ -205,13 +205,13 @@ async fn label_with_an_unknown_cluster_is_reported() {
     assert_eq!((created.status, created.header("warning")), (201, None));
     wait_for("the workload is available", &above, WEB, is_running).await;
     above.merge(WEB, labelled("absent")).await.expect(200);
-    let is_told = |web: &Value| {
+    let is_reported = |web: &Value| {
         let (status, reason, message) = condition(web, "Placed");
         (status.as_str(), reason.as_str()) == ("False", "NotPlaced")
             && message.contains("names the cluster \"absent\", which is not there")
             && web["status"].get("availableReplicas").is_none()
     };
-    wait_for("it is nowhere", &above, WEB, is_told).await;
+    wait_for("the Deployment is reported as unplaced", &above, WEB, is_reported).await;
 }
 
 /// A cluster with the name of a deleted one does not count for objects that were placed on the first.

@@ -79,7 +79,7 @@ fn workloads_of_a_real_cluster_are_adopted_and_released_without_a_restart() {
             "spec": { "replicas": 3, "selector": { "matchLabels": { "app": "web" } }, "template": template },
         });
         create(&below, "/apis/apps/v1/namespaces/shop/deployments", web).await;
-        eventually("it runs", async || {
+        eventually("the workload is available", async || {
             let web = get(&below, WEB).await;
             web["status"]["availableReplicas"] == 3
                 && web["status"]["observedGeneration"] == web["metadata"]["generation"]
@@ -91,13 +91,13 @@ fn workloads_of_a_real_cluster_are_adopted_and_released_without_a_restart() {
         assert_eq!(invariant_state(&below).await, before);
         run("adopt deploy/web -n shop --cluster east");
         let admin = above.admin();
-        eventually("its status is seen above", async || {
+        eventually("the status is reported above", async || {
             admin.get(WEB).await.json()["status"]["availableReplicas"] == 3
         })
         .await;
         assert_eq!(get(&below, WEB).await["metadata"]["annotations"]["atoll.dev/adopted"], "true");
         assert_eq!(invariant_state(&below).await, before);
-        eventually("its ReplicaSet has copied that", async || {
+        eventually("the ReplicaSet has copied the annotation", async || {
             get(&below, SETS).await.to_string().contains("atoll.dev/uid")
         })
         .await;
@@ -111,7 +111,7 @@ fn workloads_of_a_real_cluster_are_adopted_and_released_without_a_restart() {
         // The same into a namespace of another name.
         run("adopt deploy/web -n shop --into market --cluster east");
         let moved = WEB.replace("/shop/", "/market/");
-        eventually("its status is seen above", async || {
+        eventually("the status is reported above", async || {
             admin.get(&moved).await.json()["status"]["availableReplicas"] == 3
         })
         .await;

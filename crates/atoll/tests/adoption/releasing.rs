@@ -166,7 +166,10 @@ async fn released_workload_keeps_running_without_a_trace() {
     // Changes above are no longer applied to the released object. Other objects still follow.
     above.merge(&web, json!({ "spec": { "replicas": 4 } })).await.expect(200);
     above.merge(&store, json!({ "spec": { "replicas": 2 } })).await.expect(200);
-    wait_for("the other follows", &below, &store, |store| store["spec"]["replicas"] == 2).await;
+    wait_for("the change of the other Deployment is applied below", &below, &store, |store| {
+        store["spec"]["replicas"] == 2
+    })
+    .await;
     assert_eq!(below.get(&web).await.expect(200)["spec"], before["spec"]);
 
     // Releasing the last object also removes the marks of the namespace. With `--delete` the object above is

@@ -117,5 +117,5 @@ async fn cluster_is_ready_after_its_first_heartbeat() {
     assert!(printed.contains("heard of it for the first time: it is ready"), "{printed}");
     let east = above.get(&format!("{clusters}/east")).await.expect(200);
     assert_eq!(ready(&east), "True", "join must have waited until the cluster is ready: {east}");
-    eventually("the table says so as well", async || fleet.run("cluster list").contains("quiet")).await;
+    eventually("the table lists the cluster", async || fleet.run("cluster list").contains("quiet")).await;
 }

@@ -47,11 +47,11 @@ async fn cluster_name_of_a_tenant_stays_available_above() {
     let id = workspace["status"]["id"].as_str().unwrap().to_string();
     let team = admin.workspace("root:team");
     // The tenant is first to use a name that other workspaces will use.
-    let theirs = team.post(CLUSTERS, cluster()).await.expect(201);
+    let tenant_cluster = team.post(CLUSTERS, cluster()).await.expect(201);
     team.post(CONFIG_MAPS, config_map_with("a", "theirs")).await.expect(201);
     let placed_there = team.merge(&placement(), on_prod()).await.expect(200);
     let own = admin.post(CLUSTERS, cluster()).await.expect(201);
-    assert_eq!(placed_there["spec"]["clusters"][0]["uid"], theirs["metadata"]["uid"]);
+    assert_eq!(placed_there["spec"]["clusters"][0]["uid"], tenant_cluster["metadata"]["uid"]);
     admin.post(CONFIG_MAPS, config_map_with("a", "own")).await.expect(201);
     admin.merge(&placement(), on_prod()).await.expect(200);
 
@@ -80,7 +80,7 @@ async fn cluster_name_of_a_tenant_stays_available_above() {
         .await;
     assert_eq!(objects_in_view(&admin).await, of("root"));
     let kept = team.get(&placement()).await.expect(200);
-    assert_eq!(kept["spec"]["clusters"][0]["uid"], theirs["metadata"]["uid"]);
+    assert_eq!(kept["spec"]["clusters"][0]["uid"], tenant_cluster["metadata"]["uid"]);
     // Placing the object again places it on the Cluster above.
     let moved = team.merge(&placement(), on_prod()).await.expect(200);
     assert_eq!(moved["spec"]["clusters"][0]["uid"], own["metadata"]["uid"]);
@@ -91,7 +91,8 @@ async fn cluster_name_of_a_tenant_stays_available_above() {
     expected.sort();
     assert_eq!(both, expected);
     // A uid that no Cluster has is rejected.
-    let other = json!({ "spec": { "clusters": [{ "name": "prod", "uid": theirs["metadata"]["uid"] }] } });
+    let other =
+        json!({ "spec": { "clusters": [{ "name": "prod", "uid": tenant_cluster["metadata"]["uid"] }] } });
     let mut fresh = config_map_with("b", "1");
     fresh["metadata"]["name"] = "b".into();
     team.post(CONFIG_MAPS, fresh).await.expect(201);

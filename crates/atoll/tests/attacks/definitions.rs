@@ -255,7 +255,7 @@ async fn definitions_stored_before_the_limit_do_not_stop_the_server() {
         let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.into_iter().find(|own| own["type"] == "SchemaTooLarge").unwrap_or_default()
     };
-    eventually("the definition says that it is too large", async || printed().await["status"] == "True")
+    eventually("the definition reports that it is too large", async || printed().await["status"] == "True")
         .await;
     let message = printed().await["message"].to_string();
     assert!(message.contains("properties[f00001].pattern"), "{message}");
@@ -268,7 +268,7 @@ async fn definitions_stored_before_the_limit_do_not_stop_the_server() {
     let mut smaller = admin.get(&path).await.expect(200);
     smaller["spec"]["versions"][0]["schema"] = json!({ "openAPIV3Schema": { "type": "object" } });
     admin.put(&path, smaller).await.expect(200);
-    eventually("the condition says so", async || printed().await["status"] == "False").await;
+    eventually("the condition is false", async || printed().await["status"] == "False").await;
 }
 
 /// Returns a user of the same workspace with `rules` as its only rights.

@@ -45,7 +45,7 @@ async fn clusters_of_tenants_do_not_reach_local_addresses() {
     let team = workspace(&control_plane).await;
     let hidden = FakeCluster::start("hidden").await;
     hidden.register(&team, "hidden").await;
-    eventually("it is refused", async || {
+    eventually("the address is rejected", async || {
         let [status, reason, message] = condition(&team, "hidden", "Ready").await;
         let is_refused = status == "False" && reason == "AddressRefused";
         if is_refused {
@@ -60,7 +60,7 @@ async fn clusters_of_tenants_do_not_reach_local_addresses() {
     assert_eq!(hidden.connections.load(Ordering::Relaxed), 0);
     // Administrators of root may use such addresses.
     hidden.register(&control_plane.admin(), "seen").await;
-    eventually("root reaches it", async || {
+    eventually("root reaches the cluster", async || {
         condition(&control_plane.admin(), "seen", "Ready").await[0] == "True"
     })
     .await;
@@ -74,7 +74,7 @@ async fn clusters_of_tenants_reach_allowed_addresses() {
     let team = workspace(&control_plane).await;
     let near = FakeCluster::start("near").await;
     near.register(&team, "near").await;
-    eventually("it is ready", async || condition(&team, "near", "Ready").await[0] == "True").await;
+    eventually("the cluster is ready", async || condition(&team, "near", "Ready").await[0] == "True").await;
 }
 
 fn node(name: &str, kind: &str, address: &str) -> Value {

@@ -158,5 +158,6 @@ async fn unread_answers_use_up_the_share_of_one_user_only() {
     assert!(whole.expect(200)["items"].as_array().is_some_and(|items| items.len() >= 20));
     ann.get(&format!("{CONFIG_MAPS}/large-1")).await.expect_status_code(200);
     drop(unread);
-    eventually("what is gone is not counted", async || ann.get(&path).await.status == 200).await;
+    eventually("the share of closed connections is free again", async || ann.get(&path).await.status == 200)
+        .await;
 }

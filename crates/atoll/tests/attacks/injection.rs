@@ -62,7 +62,7 @@ async fn invalid_tokens_of_a_cluster_are_not_written_to_a_kubeconfig() {
         let mut syncer = atoll(&["syncer", "--from-kubeconfig"]);
         syncer.arg(control_plane.admin_kubeconfig()).arg("--to-kubeconfig").arg(&file).arg("east");
         let mut syncer = syncer.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        eventually("another token was asked for", async || given.load(Ordering::Relaxed) > 0).await;
+        eventually("another token was requested", async || given.load(Ordering::Relaxed) > 0).await;
         // The syncer logs either result.
         let logged = {
             use std::io::BufRead;
@@ -99,7 +99,7 @@ async fn control_characters_of_a_cluster_do_not_reach_a_terminal() {
     });
     let east = east.await;
     east.register(&above, "east").await;
-    eventually("it says what it is", async || {
+    eventually("the version is reported", async || {
         let found = above.get(EAST).await.expect(200);
         found["status"]["kubernetesVersion"].is_string() && found["status"]["region"].is_string()
     })

@@ -145,8 +145,8 @@ async fn pods_of_a_tenant_do_not_run_in_namespaces_of_the_cluster_owner() {
     for gone in ["serviceaccounts/owner", "secrets/owner"] {
         below.get(&format!("/api/v1/namespaces/{name}/{gone}")).await.expect_status(404, "NotFound");
     }
-    let theirs = below.get(DEPLOYMENTS).await.expect(200);
-    assert_eq!(theirs["items"], json!([]), "nothing of the tenant is in the owner's namespace");
+    let in_owner_namespace = below.get(DEPLOYMENTS).await.expect(200);
+    assert_eq!(in_owner_namespace["items"], json!([]), "nothing of the tenant is in the owner's namespace");
     // Later changes are checked as well.
     let later = json!({ "spec": { "template": { "spec": { "hostPID": true } } } });
     team.merge(&format!("{DEPLOYMENTS}/quiet"), later).await.expect_status(403, "Forbidden");
@@ -255,7 +255,7 @@ async fn mappings_of_older_versions_are_kept_and_reported() {
     // The owner allows it.
     let patch = json!({ "metadata": { "labels": { "atoll.dev/workspace": team_id } } });
     below.merge("/api/v1/namespaces/old", patch).await.expect(200);
-    eventually("it is allowed", async || condition().await.is_none()).await;
+    eventually("the condition is removed", async || condition().await.is_none()).await;
 
     // The owner takes the namespace back: nothing more is written to it.
     let patch = json!({ "metadata": {
@@ -265,7 +265,7 @@ async fn mappings_of_older_versions_are_kept_and_reported() {
     team.post(maps, config_map_with("b", "1")).await.expect(201);
     team.merge(&format!("{maps}/b/placement"), placement_on("east")).await.expect(200);
     let found = async || namespaces(&below, &team_id, "old").await;
-    eventually("it goes elsewhere", async || {
+    eventually("the object is in a mapped namespace", async || {
         let found = found().await;
         let name = found.first().and_then(|found| found["metadata"]["name"].as_str()).unwrap_or_default();
         below.get(&format!("/api/v1/namespaces/{name}/configmaps/b")).await.status == 200
@@ -322,10 +322,10 @@ async fn cluster_serves_the_workspaces_of_its_spec() {
         let map = access.get(&format!("{maps}/labelled")).await.expect(200);
         map["metadata"]["annotations"]["atoll.dev/placement"].is_string()
     };
-    eventually("the label of the one is followed", async || placed(&other).await).await;
+    eventually("the label takes effect in the served workspace", async || placed(&other).await).await;
     assert!(!placed(&team).await, "not placed after a later object was handled");
     admin.merge(&format!("{CLUSTERS}/east"), spec(Value::Null)).await.expect(200);
-    eventually("without a list, all may", async || placed(&team).await).await;
+    eventually("without a list, all workspaces are served", async || placed(&team).await).await;
     team.merge(&placement("b"), placement_on("east")).await.expect(200);
     let wrong = spec(json!(["root:"]));
     admin.merge(&format!("{CLUSTERS}/east"), wrong).await.expect_status(422, "Invalid");
@@ -423,7 +423,7 @@ async fn fields_that_are_not_sent_are_ignored_by_the_pod_security_check() {
     team.put(&format!("{DEPLOYMENTS}/sly"), sly).await.expect(200);
     team.merge(&format!("{DEPLOYMENTS}/sly/placement"), placement_on("east")).await.expect(200);
     let _view = Watch::open(&admin, "/services/sync/east").await;
-    eventually("it is refused", async || {
+    eventually("the Deployment is rejected", async || {
         let list = team.get("/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses").await.expect(200);
         let first = &list["items"][0]["status"];
         let message = first["message"].as_str().unwrap_or_default();

@@ -59,7 +59,7 @@ async fn owner_references_to_another_workspace_do_not_block_deletion() {
             let kept = admin.get(&config_map(&format!("{name}-own"))).await.expect(200);
             assert!(kept["metadata"].get("ownerReferences").is_none(), "{kept}");
         } else {
-            eventually("what belonged to it is gone", async || {
+            eventually("the owned object is deleted", async || {
                 admin.get(&config_map(&format!("{name}-own"))).await.status == 404
             })
             .await;
@@ -104,7 +104,7 @@ async fn pods_of_another_workspace_do_not_count_as_replicas() {
         uids.sort();
         uids
     };
-    eventually("root has its pods", async || live().await.len() == 2).await;
+    eventually("the ReplicaSet has its pods", async || live().await.len() == 2).await;
     let before = live().await;
     for number in 0..4 {
         let pod = json!({
@@ -118,7 +118,7 @@ async fn pods_of_another_workspace_do_not_count_as_replicas() {
     }
     // However often the ReplicaSet is reconciled, only root's pods count.
     admin.merge(&format!("{SETS}/web"), json!({ "spec": { "replicas": 3 } })).await.expect(200);
-    eventually("the set has seen its new size", async || {
+    eventually("the ReplicaSet has observed its new size", async || {
         let set = admin.get(&format!("{SETS}/web")).await.expect(200);
         set["status"]["observedGeneration"] == set["metadata"]["generation"] && set["status"]["replicas"] == 3
     })

@@ -50,6 +50,7 @@ async fn roles_aggregate_labelled_roles_of_their_workspace() {
     );
     a.delete(&format!("{RBAC}/clusterroles/crontabs")).await.expect(200);
     for role in ["view", "edit", "admin"] {
-        eventually("the role has let go", async || !rules(&a, role).await.contains(&crontabs)).await;
+        eventually("the rule is removed from the role", async || !rules(&a, role).await.contains(&crontabs))
+            .await;
     }
 }

@@ -201,13 +201,13 @@ async fn workspace_deletion_starts_with_children_and_waits_for_finalizers() {
         let workspace = json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "late" } });
         access.post(WORKSPACES, workspace).await.expect_status(403, "Forbidden");
     }
-    eventually("everything but what is held has gone from the child", async || {
+    eventually("all objects without finalizers are deleted in the child", async || {
         names(&child.get(CONFIG_MAPS).await.expect(200)) == ["held"]
     })
     .await;
     // The parent's contents are kept until the child is deleted, and a condition says what it waits for.
     assert_eq!(names(&parent.get(CONFIG_MAPS).await.expect(200)), ["plain"]);
-    eventually("the parent says what it waits for", async || {
+    eventually("the parent reports what it waits for", async || {
         let message = admin.get(&own).await.expect(200)["status"]["message"].as_str().map(str::to_string);
         message.is_some_and(|message| message.contains("child"))
     })

@@ -102,7 +102,7 @@ async fn watch_across_restart(config: Config) {
             }
         }
     });
-    let mut next = async || match within("the watcher says something", receiver.recv()).await {
+    let mut next = async || match within("the watcher has an event", receiver.recv()).await {
         Some(Event::Init) => "init".to_string(),
         Some(Event::InitApply(object)) => format!("initially {}", object.name_any()),
         Some(Event::InitDone) => "that was all".to_string(),
@@ -171,7 +171,7 @@ async fn reflector_has_the_objects_of_the_server_after_restarts() {
                 }
             }
         }
-        eventually("the reflector shows what was written", async || {
+        eventually("the reflector has the written object", async || {
             let shown = store.state();
             let shown: BTreeMap<_, _> =
                 shown.iter().map(|object| (object.name_any(), value(object).to_string())).collect();
@@ -231,7 +231,8 @@ async fn pages_of_a_list_are_consistent_under_concurrent_writes() {
             written
         }
     });
-    eventually("others have written", async || api.get_opt("object-0501").await.unwrap().is_none()).await;
+    eventually("other clients have written", async || api.get_opt("object-0501").await.unwrap().is_none())
+        .await;
 
     let mut seen = first.items;
     let mut token = first.metadata.continue_;

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::fleet::{becomes, ready, simulated};
+use crate::fleet::{ready, simulated, wait_for};
 use crate::support::process::Atoll;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
 use crate::{CLUSTERS, OWN, atoll_stdout, cluster};
@@ -30,14 +30,14 @@ async fn objects_leave_a_cluster_after_its_eviction_time() {
     registered["spec"]["evictAfter"] = "2100-01-01T00:00:00Z".into();
     admin.post(CLUSTERS, registered).await.expect(201);
     let (at, own) = (format!("{CLUSTERS}/east"), format!("{OWN}/east"));
-    becomes("it is ready", &admin, &at, |object| ready(object)["status"] == "True").await;
+    wait_for("the cluster is ready", &admin, &at, |object| ready(object)["status"] == "True").await;
 
     // Before that time, placing works.
     admin.post(CONFIG_MAPS, labelled("labelled")).await.expect(201);
     admin.post(CONFIG_MAPS, config_map_with("placed", "1")).await.expect(201);
     atoll_stdout(&server, "place configmap/placed --on east");
     for name in ["labelled", "placed"] {
-        becomes("it is there", &below, &config_map(name), |_| true).await;
+        wait_for("the object exists below", &below, &config_map(name), |_| true).await;
     }
     assert_ne!(admin.get(&own).await.expect(200)["spec"]["unschedulable"], true);
 
@@ -47,9 +47,10 @@ async fn objects_leave_a_cluster_after_its_eviction_time() {
     let evict = |time: Value| json!({ "spec": { "evictAfter": time } });
     admin.merge(&at, evict(soon.into())).await.expect(200);
     for name in ["labelled", "placed"] {
-        eventually("it has left", async || below.get(&config_map(name)).await.status == 404).await;
+        eventually("the object is deleted below", async || below.get(&config_map(name)).await.status == 404)
+            .await;
         let stays = |object: &Value| placement(object).is_null() && object["data"]["value"] == "1";
-        becomes("nobody has it any more", &admin, &config_map(name), stays).await;
+        wait_for("the object is placed nowhere", &admin, &config_map(name), stays).await;
     }
     assert_eq!(
         admin.get(&own).await.expect(200)["spec"]["unschedulable"],
@@ -63,7 +64,7 @@ async fn objects_leave_a_cluster_after_its_eviction_time() {
     admin.post(CONFIG_MAPS, labelled("meanwhile")).await.expect(201);
     admin.merge(&at, evict(Value::Null)).await.expect(200);
     for name in ["labelled", "meanwhile"] {
-        becomes("it is there", &below, &config_map(name), |_| true).await;
+        wait_for("the object exists below", &below, &config_map(name), |_| true).await;
     }
     assert_eq!(placement(&admin.get(&config_map("placed")).await.expect(200)), &Value::Null);
 
@@ -71,10 +72,11 @@ async fn objects_leave_a_cluster_after_its_eviction_time() {
     let past = json!({ "spec": { "evictAfter": "2022-05-01T00:00:00Z", "unschedulable": true } });
     admin.merge(&at, past).await.expect(200);
     for name in ["labelled", "meanwhile"] {
-        eventually("it has left", async || below.get(&config_map(name)).await.status == 404).await;
+        eventually("the object is deleted below", async || below.get(&config_map(name)).await.status == 404)
+            .await;
     }
     admin.merge(&at, evict(Value::Null)).await.expect(200);
     admin.post(CONFIG_MAPS, labelled("last")).await.expect(201);
     admin.merge(&at, json!({ "spec": { "unschedulable": false } })).await.expect(200);
-    becomes("it is there", &below, &config_map("last"), |_| true).await;
+    wait_for("the object exists below", &below, &config_map("last"), |_| true).await;
 }

@@ -47,11 +47,11 @@ async fn cluster_joins_gets_labelled_objects_and_leaves() {
         .expect(201);
     let (at_east, at_west) = (format!("{CLUSTERS}/east"), format!("{KCP}/workloadclusters/west"));
     for path in [&at_east, &at_west] {
-        wait_for("it is ready", &admin, path, |object| ready(object)["status"] == "True").await;
+        wait_for("the cluster is ready", &admin, path, |object| ready(object)["status"] == "True").await;
     }
     let shown = admin.get(&at_east).await.expect(200);
     assert!(shown["status"]["syncedResources"].as_array().unwrap().contains(&json!("deployments.apps")));
-    wait_for("its capacity is known", &admin, &at_east, |object| {
+    wait_for("the cluster's capacity is reported", &admin, &at_east, |object| {
         object["status"]["capacity"]["cpu"].is_string()
     })
     .await;
@@ -79,23 +79,34 @@ async fn cluster_joins_gets_labelled_objects_and_leaves() {
     let mut map = config_map_with("a", "1");
     map["metadata"]["labels"] = json!({ "workloads.kcp.dev/cluster": "east" });
     admin.post("/api/v1/namespaces/default/configmaps", map).await.expect(201);
-    wait_for("it is there", &east.admin(), &config_map("a"), |object| object["data"]["value"] == "1").await;
+    wait_for("the object exists in east", &east.admin(), &config_map("a"), |object| {
+        object["data"]["value"] == "1"
+    })
+    .await;
     let move_to =
         |name: Option<&str>| json!({ "metadata": { "labels": { "workloads.kcp.dev/cluster": name } } });
     admin.merge(&config_map("a"), move_to(Some("west"))).await.expect(200);
-    wait_for("it has moved", &west.admin(), &config_map("a"), |object| object["data"]["value"] == "1").await;
-    eventually("it has left", async || east.admin().get(&config_map("a")).await.status == 404).await;
+    wait_for("the object exists in west", &west.admin(), &config_map("a"), |object| {
+        object["data"]["value"] == "1"
+    })
+    .await;
+    eventually("the object is deleted in east", async || {
+        east.admin().get(&config_map("a")).await.status == 404
+    })
+    .await;
 
     // A cluster that is still in use is kept.
     admin.delete(&at_west).await.expect(200);
-    wait_for("it says why it stays", &admin, &at_west, |object| ready(object)["reason"] == "StillInUse")
-        .await;
+    wait_for("the Cluster reports that it is in use", &admin, &at_west, |object| {
+        ready(object)["reason"] == "StillInUse"
+    })
+    .await;
     assert_eq!(west.admin().get(&config_map("a")).await.status, 200);
     admin.merge(&config_map("a"), move_to(None)).await.expect(200);
     eventually("the Cluster is deleted", async || admin.get(&at_west).await.status == 404).await;
     admin.get(&format!("{OWN}/west")).await.expect_status(404, "NotFound");
     assert_eq!(west.admin().get(&config_map("a")).await.status, 404, "removed because the label changed");
-    eventually("nothing is left there", async || {
+    eventually("all traces are removed from the cluster", async || {
         west.admin().get("/api/v1/namespaces/atoll-system").await.status == 404
     })
     .await;
@@ -137,7 +148,7 @@ async fn failed_join_is_reported_and_retried() {
     // With a valid kubeconfig it joins.
     let at = format!("{CLUSTERS}/nowhere");
     admin.merge(&at, json!({ "spec": { "kubeconfig": admin_east } })).await.expect(200);
-    wait_for("it is ready", &admin, &at, |object| ready(object)["status"] == "True").await;
+    wait_for("the cluster is ready", &admin, &at, |object| ready(object)["status"] == "True").await;
     // Another user's Cluster was not changed, and is kept when the rejected one is deleted.
     let taken = admin.get(&format!("{OWN}/taken")).await.expect(200);
     assert_eq!(taken["spec"], json!({ "mode": "none", "access": "manage" }));

@@ -134,7 +134,7 @@ struct Watcher {
 impl Watcher {
     async fn watch(self: Arc<Self>, access: Access, protocol: Protocol, revisions: Arc<RevisionLog>) {
         loop {
-            let waiting = Waiting::until("the server takes a connection");
+            let waiting = Waiting::until("the server accepts a connection");
             let mut http = loop {
                 let connection = match protocol {
                     Protocol::One => access.http1().await,
@@ -216,7 +216,7 @@ async fn acknowledged_writes_survive_and_watchers_see_no_gap() {
             writer.check(&mut stored, &revisions);
         }
         assert!(stored.is_empty(), "objects that no writer wrote: {stored:?}");
-        eventually("all followers have caught up", async || {
+        eventually("all watchers have caught up", async || {
             if let Some(outcome) = following.try_join_next() {
                 outcome.unwrap();
             }

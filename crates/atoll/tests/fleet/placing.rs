@@ -267,7 +267,7 @@ async fn cluster_table_shows_the_last_heartbeat() {
     let mut before = String::new();
     // The status is not written each time, because nothing else changes.
     for _ in 0..2 {
-        eventually("it is heard of again", async || {
+        eventually("the heartbeat is newer", async || {
             let beat = json!({ "heartbeat": { "syncer": { "instance": "one", "version": "1" } } });
             admin.post("/services/sync/east", beat).await.expect(200);
             let renewed =

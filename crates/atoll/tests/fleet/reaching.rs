@@ -85,7 +85,7 @@ async fn tenants_list_the_clusters_that_serve_them() {
     let text = says("cluster list -o json");
     let list: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("ClusterList"), &json!("atoll.dev/v1alpha1")));
-    let told = |kind: &str| json!({ "type": kind, "status": "True", "reason": "Synced" });
+    let true_condition = |kind: &str| json!({ "type": kind, "status": "True", "reason": "Synced" });
     let mut east = list["items"][1].clone();
     assert!(east["metadata"]["creationTimestamp"].take().is_string(), "{east}");
     assert_eq!(
@@ -95,7 +95,7 @@ async fn tenants_list_the_clusters_that_serve_them() {
             "metadata": { "name": "east", "creationTimestamp": null, "annotations": { REGISTERED_IN: "root" } },
             "spec": { "access": "manage", "taints": taints, "podSecurity": "baseline" },
             "status": {
-                "conditions": [told("Ready"), told("Schedulable")], "kubernetesVersion": "v1.36.4",
+                "conditions": [true_condition("Ready"), true_condition("Schedulable")], "kubernetesVersion": "v1.36.4",
                 "region": "lab", "zones": ["a"], "nodes": { "total": 3, "ready": 2 },
             },
         })
@@ -130,8 +130,8 @@ async fn tenants_list_the_clusters_that_serve_them() {
     let kubeconfig = tenant(&fleet, "root:team", "bob", rule_for("get")).await;
     let errors = fail(&mut command(&kubeconfig, "cluster list"));
     assert!(errors.contains("cannot list resource \"clusters\" in API group \"atoll.dev\""), "{errors}");
-    let nobody = admin.acting_as("nobody", &[]);
-    nobody.get(path).await.expect_status(403, "Forbidden");
+    let without_rights = admin.acting_as("nobody", &[]);
+    without_rights.get(path).await.expect_status(403, "Forbidden");
     let ann = admin.workspace("root:other").acting_as("ann", &[]);
     ann.get(path).await.expect_status(403, "Forbidden");
     admin.post(path, json!({})).await.expect_status_code(405);

@@ -52,7 +52,7 @@ async fn decide(access: &Access, name: &str, verdict: &str) {
 /// Returns the issued certificate, or the reason why the request was denied or failed.
 async fn issued_or_denied(access: &Access, name: &str) -> Result<String, String> {
     let mut issued_or_denied = None;
-    eventually("the request is dealt with", async || {
+    eventually("the request is decided", async || {
         let request = access.get(&format!("{REQUESTS}/{name}")).await.expect(200);
         let failed = request["status"]["conditions"].as_array().into_iter().flatten();
         let failed = failed.into_iter().find(|condition| condition["type"] == "Failed");
@@ -234,7 +234,7 @@ async fn token_secrets_get_a_token() {
     admin.post(secrets, secret("s", "a")).await.expect(201);
     admin.post(secrets, secret("orphan", "nobody")).await.expect(201);
     let mut data = Value::Null;
-    eventually("it is filled", async || {
+    eventually("the Secret has a token", async || {
         data = admin.get(&format!("{secrets}/s")).await.expect(200)["data"].clone();
         data["token"].is_string()
     })
@@ -245,7 +245,7 @@ async fn token_secrets_get_a_token() {
     assert_eq!(text("ca.crt"), std::fs::read_to_string(atoll.directory.join("ca.crt")).unwrap());
     let own = text("token");
     assert_eq!(user_name(&admin.token(&own)).await.as_deref(), Ok("system:serviceaccount:default:a"));
-    eventually("what nobody can have is gone", async || {
+    eventually("the Secret without an account is deleted", async || {
         admin.get(&format!("{secrets}/orphan")).await.status == 404
     })
     .await;
@@ -257,7 +257,7 @@ async fn token_secrets_get_a_token() {
     // The Secret is deleted with the account.
     admin.post(secrets, secret("again", "a")).await.expect(201);
     admin.delete("/api/v1/namespaces/default/serviceaccounts/a").await.expect(200);
-    eventually("it goes with its account", async || {
+    eventually("the Secret is deleted with its account", async || {
         admin.get(&format!("{secrets}/again")).await.status == 404
     })
     .await;

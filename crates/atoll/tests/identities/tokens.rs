@@ -266,6 +266,9 @@ async fn signing_keys_are_rotated_while_the_server_runs() {
     let published = http.get_accepting("/openid/v1/jwks", "*/*").await.unwrap().json();
     assert_eq!(published["keys"].as_array().unwrap().len(), 2);
     keys(&["retire", &first]);
-    eventually("the old key is gone", async || user_name(&admin.token(&old)).await == Err(401)).await;
+    eventually("tokens of the old key are rejected", async || {
+        user_name(&admin.token(&old)).await == Err(401)
+    })
+    .await;
     assert!(user_name(&admin.token(&new)).await.is_ok());
 }

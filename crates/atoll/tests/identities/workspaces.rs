@@ -54,5 +54,8 @@ async fn tokens_are_valid_in_their_workspace_only() {
     // A workspace that is created again with the same name is a different workspace.
     let own = request_token(&first, "a", json!({})).await;
     admin.delete(&format!("{WORKSPACES}/first")).await.expect(200);
-    eventually("it is gone", async || user_name(&first.token(&own)).await == Err(401)).await;
+    eventually("the token of the deleted workspace is rejected", async || {
+        user_name(&first.token(&own)).await == Err(401)
+    })
+    .await;
 }

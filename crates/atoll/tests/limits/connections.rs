@@ -75,7 +75,7 @@ async fn slow_clients_are_disconnected() {
             }
         });
     }
-    within("all of them are cut off", trickling.join_all()).await;
+    within("all slow clients are disconnected", trickling.join_all()).await;
     health_check.after().await;
 }
 

@@ -47,7 +47,7 @@ async fn shutdown_finishes_requests_and_ends_watches() {
     atoll.terminate();
     assert!(matches!(first.next().await, Next::End));
     assert!(matches!(second.next().await, Next::End));
-    eventually("it takes no new requests", async || !is_ready(&admin).await).await;
+    eventually("the server is no longer ready", async || !is_ready(&admin).await).await;
     creation.send(&body[10..]).await.unwrap();
     assert_eq!(creation.answer().await.unwrap().status, 201);
     drop(creation);

@@ -35,7 +35,7 @@ async fn hold_permit(atoll: &Atoll, method: &str, path: &str, body: &str) -> Raw
         "Impersonate-User: {USER}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
          Expect: 100-continue\r\n"
     );
-    let waiting = Waiting::until("there is a place");
+    let waiting = Waiting::until("a permit is free");
     loop {
         let mut raw = Raw::open(&atoll.admin()).await;
         let head = raw.head(method, path, &lines);
@@ -60,7 +60,7 @@ async fn reads_beyond_the_limit_get_429() {
         }
     });
     let mut refused = None;
-    eventually("the only place is taken", async || {
+    eventually("the only permit is taken", async || {
         let answer = user.get(CONFIG_MAPS).await;
         let is_refused = answer.status == 429;
         refused = Some(answer);
@@ -83,7 +83,7 @@ async fn reads_beyond_the_limit_get_429() {
     }
 
     holding.abort();
-    eventually("the place is free again", async || user.get(CONFIG_MAPS).await.status == 200).await;
+    eventually("the permit is free again", async || user.get(CONFIG_MAPS).await.status == 200).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,5 +102,5 @@ async fn writes_beyond_the_limit_get_429() {
     held.send(&body).await.unwrap();
     assert_eq!(held.answer().await.unwrap().status, 201);
     drop(hold_permit(&atoll, "POST", CONFIG_MAPS, &body).await);
-    eventually("the place is free again", async || attempt().await.status == 201).await;
+    eventually("the permit is free again", async || attempt().await.status == 201).await;
 }

@@ -83,7 +83,7 @@ async fn concurrent_creates_fill_a_quota_exactly() {
         namespace.admin.delete(&namespace.at(&format!("configmaps/{name}"))).await.expect(200);
     }
     let mut number = 0;
-    eventually("all room is used again", async || {
+    eventually("the quota is used up again", async || {
         number += 1;
         namespace.create("configmaps", map(&format!("again{number}"))).await;
         namespace.items("configmaps").await.len() == 51
@@ -92,7 +92,7 @@ async fn concurrent_creates_fill_a_quota_exactly() {
     // A larger quota is effective once it is counted.
     let spec = json!({ "spec": { "hard": { "configmaps": "52" } } });
     namespace.admin.merge(&namespace.at("resourcequotas/q"), spec).await.expect(200);
-    eventually("there is room for one more", async || {
+    eventually("the quota allows one more object", async || {
         namespace.create("configmaps", map("one-more")).await.status == 201
     })
     .await;
@@ -159,7 +159,7 @@ async fn sums_stay_within_two_quotas() {
     // Finished pods use no quota.
     let done = json!({ "status": { "phase": "Succeeded" } });
     namespace.admin.merge(&namespace.at("pods/rest/status"), done).await.expect(200);
-    eventually("what has finished is free", async || {
+    eventually("finished pods use no quota", async || {
         namespace.create("pods", pod("next", rest)).await.status == 201
     })
     .await;
@@ -213,7 +213,7 @@ async fn concurrent_creates_and_deletes_never_exceed_a_quota() {
     }));
     let created: usize = busy.await.iter().sum();
     assert!(created >= HARD - 1, "only {created} were admitted");
-    eventually("all room is free again", async || {
+    eventually("the quota is unused again", async || {
         namespace.quota("q").await["used"]["count/configmaps"] == "1"
     })
     .await;

@@ -90,7 +90,8 @@ async fn watchers_get_all_events_in_order_and_idle_ones_use_little_memory() {
         }
     }
     drop(connections);
-    eventually("the server has forgotten those who left", async || open_watches(&admin).await < SHARED).await;
+    eventually("the server has closed the abandoned watches", async || open_watches(&admin).await < SHARED)
+        .await;
 }
 
 /// Returns the number of open watches in the server's metrics.

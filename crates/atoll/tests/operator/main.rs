@@ -79,8 +79,10 @@ async fn prometheus_operator_reconciles() {
         json!({ "replicas": 1, "serviceMonitorSelector": selector }),
     )
     .await;
-    eventually("a StatefulSet is made", async || get(&client, STATEFUL_SET).await["spec"]["replicas"] == 1)
-        .await;
+    eventually("the StatefulSet is created", async || {
+        get(&client, STATEFUL_SET).await["spec"]["replicas"] == 1
+    })
+    .await;
     eventually("the monitor is configured", async || configuration(&client).await.contains(MONITOR)).await;
     eventually("the Prometheus is reconciled", async || is_reconciled(&client, 1).await).await;
     let service = get(&client, "/api/v1/namespaces/default/services/prometheus-operated").await;
@@ -93,14 +95,16 @@ async fn prometheus_operator_reconciles() {
         assert_eq!(changed.status, 200, "{}", changed.text());
     }
     for path in [STATEFUL_SET.to_owned(), format!("{STATEFUL_SET}-shard-1")] {
-        eventually("the StatefulSets follow", async || get(&client, &path).await["spec"]["replicas"] == 3)
-            .await;
+        eventually("the StatefulSets are scaled", async || {
+            get(&client, &path).await["spec"]["replicas"] == 3
+        })
+        .await;
     }
     eventually("the changes are reconciled", async || is_reconciled(&client, 3).await).await;
 
     let first = get(&client, STATEFUL_SET).await["metadata"]["uid"].clone();
     assert_eq!(client.delete(STATEFUL_SET).await.unwrap().status, 200);
-    eventually("the StatefulSet is made anew", async || {
+    eventually("the StatefulSet is recreated", async || {
         let uid = get(&client, STATEFUL_SET).await["metadata"]["uid"].clone();
         uid.is_string() && uid != first
     })
@@ -108,7 +112,7 @@ async fn prometheus_operator_reconciles() {
 
     let monitor = format!("{MONITORING}/servicemonitors/main");
     assert_eq!(client.delete(&monitor).await.unwrap().status, 200);
-    eventually("the monitor is forgotten", async || {
+    eventually("the monitor is removed from the configuration", async || {
         let text = configuration(&client).await;
         !text.is_empty() && !text.contains(MONITOR)
     })

@@ -158,7 +158,7 @@ async fn status_of_custom_objects_is_copied() {
     let mut applied = record(&next_line(&mut view).await, "Applied");
     applied["status"] = json!({ "turns": 3 });
     admin.post(VIEW, report(applied)).await.expect(200);
-    eventually("its status is shown", async || {
+    eventually("the status is copied", async || {
         admin.get(&format!("{WIDGETS}/gear")).await.expect(200)["status"]["turns"] == 3
     })
     .await;
@@ -246,7 +246,7 @@ async fn view_applies_the_overrides_of_the_cluster() {
     admin.merge(&east, overrides(json!([mirror, broken]))).await.expect(200);
     let uid = whole["metadata"]["uid"].as_str().unwrap();
     let record = format!("/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses/{uid}.east");
-    eventually("it is noted", || async { admin.get(&record).await.status == 200 }).await;
+    eventually("the failure is recorded", || async { admin.get(&record).await.status == 200 }).await;
     let status = admin.get(&record).await.expect(200)["status"].clone();
     assert_eq!(status["state"], "Refused");
     let message = status["message"].as_str().unwrap();
@@ -330,7 +330,7 @@ async fn moved_jobs_are_removed_before_they_are_created_elsewhere() {
     let line = next_line(&mut east).await;
     assert_eq!(line["type"], "Remove");
     let statuses = "/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses";
-    eventually("the record of west says what it waits for", async || {
+    eventually("the ObjectStatus of west names the cluster it waits for", async || {
         let found = admin.get(statuses).await.expect(200);
         found["items"].as_array().unwrap().iter().any(|one| {
             let message = one["status"]["message"].as_str().unwrap_or_default();
@@ -384,7 +384,7 @@ async fn invalid_status_of_one_cluster_does_not_hide_others() {
         applied["observed"] = true.into();
         admin.post(&view, report(applied)).await.expect(200);
     }
-    eventually("what east reports is shown", async || {
+    eventually("the status of east is shown", async || {
         let service = admin.get(&format!("{SERVICES}/web")).await.expect(200);
         service["status"]["loadBalancer"]["ingress"].to_string().contains("192.0.2.1")
     })

@@ -42,7 +42,7 @@ async fn deploy_workloads(site: &Site<'_>) {
 
 async fn wait_until_empty(site: &Site<'_>) {
     let is_empty = |pods: &Value| pods["items"].as_array().unwrap().is_empty();
-    wait_for("its Pods are gone", &site.below, &site.collection("pods"), is_empty).await;
+    wait_for("the application's Pods are gone", &site.below, &site.collection("pods"), is_empty).await;
 }
 
 /// Returns the path of a collection, also of resources that are not part of the application.
@@ -122,7 +122,7 @@ pub async fn join_observed(site: &Site<'_>, real: &RealCluster) {
     assert!(printed.contains("kind: ClusterRole"), "{printed}");
     wait_for("the cluster is ready", &site.above, &cluster(site.cluster), is_ready).await;
     let nodes = |cluster: &Value| cluster["status"]["nodes"] == json!({ "total": 1, "ready": 1 });
-    wait_for("its node is seen", &site.above, &cluster(site.cluster), nodes).await;
+    wait_for("the cluster's node is reported", &site.above, &cluster(site.cluster), nodes).await;
     let described = command(&site.control_plane, &format!("cluster describe {}", site.cluster));
     assert!(described.contains("v1.36."), "{described}");
     let runs = described.split("Running there:\n").nth(1).unwrap_or_default();

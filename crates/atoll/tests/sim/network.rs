@@ -112,7 +112,7 @@ async fn dead_cluster_refuses_connections_and_recovers_its_objects() {
     .await;
     assert_eq!(cluster.fault("list"), "1  dead-cluster\n");
     cluster.fault("clear");
-    eventually("it is there again", async || admin.http1().await.is_ok()).await;
+    eventually("the cluster is reachable again", async || admin.http1().await.is_ok()).await;
     admin.get(&config_map("c")).await.expect(200);
 }
 

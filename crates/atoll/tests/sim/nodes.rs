@@ -36,9 +36,9 @@ async fn condition(admin: &Access, node: &str, kind: &str) -> String {
 /// Waits until a node is ready and schedulable.
 async fn wait_until_ready(admin: &Access, node: &str) {
     let path = format!("/api/v1/nodes/{node}");
-    eventually("it is there", async || admin.get(&path).await.status == 200).await;
-    eventually("it is ready", async || condition(admin, node, "Ready").await == "True").await;
-    eventually("it has no taint", async || {
+    eventually("the node exists", async || admin.get(&path).await.status == 200).await;
+    eventually("the node is ready", async || condition(admin, node, "Ready").await == "True").await;
+    eventually("the node has no taint", async || {
         admin.get(&path).await.expect(200)["spec"].get("taints").is_none()
     })
     .await;
@@ -72,14 +72,14 @@ async fn crashing_image_runs_after_the_fault_ends() {
     cluster.fault("add crash-loop --image bad:*");
     admin.post(DEPLOYMENTS, deployment("bad", "bad:1", 1)).await.expect(201);
     admin.post(DEPLOYMENTS, deployment("good", "good:1", 1)).await.expect(201);
-    eventually("others run", async || available(&admin, "good").await == 1).await;
-    eventually("it is started again", async || {
+    eventually("the other Deployment is available", async || available(&admin, "good").await == 1).await;
+    eventually("the container is restarted", async || {
         let pods = admin.get(&format!("{PODS}?labelSelector=app%3Dbad")).await.expect(200);
         pods["items"][0]["status"]["containerStatuses"][0]["restartCount"].as_u64() > Some(0)
     })
     .await;
     cluster.fault("clear");
-    eventually("it runs", async || available(&admin, "bad").await == 1).await;
+    eventually("the Deployment is available", async || available(&admin, "bad").await == 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,10 +88,15 @@ async fn full_node_reports_disk_pressure_until_the_fault_ends() {
     let admin = cluster.admin();
     wait_until_ready(&admin, "sim-node-1").await;
     cluster.fault("add full-node sim-node-1");
-    eventually("it is full", async || condition(&admin, "sim-node-1", "DiskPressure").await == "True").await;
+    eventually("the node reports disk pressure", async || {
+        condition(&admin, "sim-node-1", "DiskPressure").await == "True"
+    })
+    .await;
     cluster.fault("clear");
-    eventually("there is room", async || condition(&admin, "sim-node-1", "DiskPressure").await == "False")
-        .await;
+    eventually("the node reports no disk pressure", async || {
+        condition(&admin, "sim-node-1", "DiskPressure").await == "False"
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,17 +111,20 @@ async fn dead_and_partitioned_nodes_are_evicted_and_recover() {
     cluster.fault("add dead-node sim-node-1");
     cluster.fault("add partition --nodes sim-node-2");
     for node in &all[..2] {
-        eventually("it is given up", async || condition(&admin, node, "Ready").await == "Unknown").await;
-        eventually("it is tainted", async || {
+        eventually("the node's readiness is unknown", async || {
+            condition(&admin, node, "Ready").await == "Unknown"
+        })
+        .await;
+        eventually("the node is tainted", async || {
             let found = admin.get(&format!("/api/v1/nodes/{node}")).await.expect(200);
             found["spec"]["taints"].to_string().contains("node.kubernetes.io/unreachable")
         })
         .await;
     }
-    eventually("the third is well", async || condition(&admin, all[2], "Ready").await == "True").await;
+    eventually("the third node is ready", async || condition(&admin, all[2], "Ready").await == "True").await;
     cluster.fault("clear");
     for node in &all[..2] {
-        eventually("it is back", async || {
+        eventually("the node is ready and untainted", async || {
             let found = admin.get(&format!("/api/v1/nodes/{node}")).await.expect(200);
             condition(&admin, node, "Ready").await == "True" && found["spec"].get("taints").is_none()
         })

@@ -47,24 +47,22 @@ async fn playground_keeps_its_objects_until_it_is_reset() {
     let hello = "/apis/apps/v1/namespaces/default/deployments/hello";
     for cluster in CLUSTERS {
         let admin = playground.admin(cluster);
-        eventually("the sample runs", async || {
+        eventually("the sample application is available", async || {
             let there = admin.get(hello).await;
             there.status == 200 && there.json()["status"]["availableReplicas"] == 3
         })
         .await;
-        eventually("what it refers to is there", async || {
-            admin.get(&config_map("hello")).await.status == 200
-        })
-        .await;
+        eventually("its dependents exist", async || admin.get(&config_map("hello")).await.status == 200)
+            .await;
         admin.post(CONFIG_MAPS, config_map_with(cluster, "mine")).await.expect(201);
     }
-    eventually("all of it is seen", async || {
+    eventually("the aggregated status is complete", async || {
         above.get(hello).await.expect(200)["status"]["availableReplicas"] == 9
     })
     .await;
     let service = "/api/v1/namespaces/default/services/hello";
     above.delete(service).await.expect(200);
-    eventually("it is gone above", async || above.get(service).await.status == 404).await;
+    eventually("the Service above is deleted", async || above.get(service).await.status == 404).await;
     for cluster in CLUSTERS {
         assert_eq!(
             playground.admin(cluster).get(service).await.status,
@@ -105,7 +103,10 @@ async fn playground_keeps_its_objects_until_it_is_reset() {
     assert!(!directory.join("clusters/north").exists());
     assert_eq!(playground.admin("east").get(&config_map("east")).await.status, 404);
     let west = playground.admin("west");
-    eventually("the sample is there", async || west.get(&config_map("hello")).await.status == 200).await;
+    eventually("the sample application exists again", async || {
+        west.get(&config_map("hello")).await.status == 200
+    })
+    .await;
     // As ctrl-c does.
     let mut running = playground.running;
     running.signal("INT");

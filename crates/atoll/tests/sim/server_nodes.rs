@@ -37,7 +37,7 @@ async fn kubelets_respond_and_have_faults_at_any_server() {
     })
     .await;
     let log = format!("{PODS}/one/log");
-    eventually("it has said something", async || admin.get(&log).await.text() == "hello\n").await;
+    eventually("the log is served", async || admin.get(&log).await.text() == "hello\n").await;
     if let Some(programs) = kubectl() {
         let mut command = Command::new(programs.join("kubectl"));
         command.arg("--kubeconfig").arg(&kubeconfig).args(["exec", "one", "--", "echo", "from within"]);
@@ -54,14 +54,14 @@ async fn kubelets_respond_and_have_faults_at_any_server() {
     })
     .await;
     assert_eq!(fault(&kubeconfig, "add full-node lab-node-1"), "Fault 1: full-node lab-node-1.\n");
-    eventually("it is full", async || condition("DiskPressure").await).await;
+    eventually("the node reports disk pressure", async || condition("DiskPressure").await).await;
     fault(&kubeconfig, "add dead-node lab-node-1");
     assert_eq!(fault(&kubeconfig, "list"), "1  full-node lab-node-1\n2  dead-node lab-node-1\n");
-    eventually("nobody answers", async || admin.get(&log).await.status != 200).await;
+    eventually("the kubelet does not respond", async || admin.get(&log).await.status != 200).await;
     assert_eq!(fault(&kubeconfig, "remove 2"), "Fault 2 is over.\n");
-    eventually("somebody answers again", async || admin.get(&log).await.status == 200).await;
+    eventually("the kubelet responds again", async || admin.get(&log).await.status == 200).await;
     assert_eq!(fault(&kubeconfig, "clear"), "Nothing goes wrong any more; faults ended: 1.\n");
-    eventually("there is room", async || !condition("DiskPressure").await).await;
+    eventually("the node reports no disk pressure", async || !condition("DiskPressure").await).await;
     let mut line = atoll(&["sim", "fault", "add", "missing-api", "batch/v1"]);
     let refused = fail(line.env("KUBECONFIG", &kubeconfig));
     assert!(refused.contains("only a whole simulated cluster can suffer that"), "{refused}");
@@ -131,12 +131,15 @@ async fn dead_and_partitioned_nodes_become_unready() {
     server.fault("add dead-node lab-node-1");
     server.fault("add partition --nodes lab-node-2");
     for node in [1, 2] {
-        eventually("it is given up", async || server.condition(node, "Ready").await == "Unknown").await;
+        eventually("the node's readiness is unknown", async || {
+            server.condition(node, "Ready").await == "Unknown"
+        })
+        .await;
     }
-    eventually("the third is well", async || server.condition(3, "Ready").await == "True").await;
+    eventually("the third node is ready", async || server.condition(3, "Ready").await == "True").await;
     server.fault("clear");
     for node in [1, 2] {
-        eventually("it is back", async || server.condition(node, "Ready").await == "True").await;
+        eventually("the node is ready again", async || server.condition(node, "Ready").await == "True").await;
     }
 }
 
@@ -144,15 +147,16 @@ async fn dead_and_partitioned_nodes_become_unready() {
 async fn nodes_with_heavy_loss_become_unready() {
     let server = ServerWithNodes::start(1).await;
     server.fault("add lossy --rate 1");
-    eventually("it is given up", async || server.condition(1, "Ready").await == "Unknown").await;
+    eventually("the node's readiness is unknown", async || server.condition(1, "Ready").await == "Unknown")
+        .await;
     server.create_pod("patient", "web:1").await;
     server.fault("clear");
-    eventually("it is back", async || server.condition(1, "Ready").await == "True").await;
-    eventually("its pod runs", async || server.status("patient").await["phase"] == "Running").await;
+    eventually("the node is ready again", async || server.condition(1, "Ready").await == "True").await;
+    eventually("the first pod runs", async || server.status("patient").await["phase"] == "Running").await;
     // A low rate of loss does not make nodes unready.
     server.fault("add lossy --rate 0.3");
     server.create_pod("unlucky", "web:1").await;
-    eventually("that pod runs as well", async || server.status("unlucky").await["phase"] == "Running").await;
+    eventually("the second pod runs", async || server.status("unlucky").await["phase"] == "Running").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,23 +166,30 @@ async fn nodes_have_latency_crashes_and_clock_skew() {
     server.fault("add slow --latency 3s");
     // When this fault is visible, the earlier one is effective as well.
     server.fault("add full-node lab-node-2");
-    eventually("it is full", async || server.condition(2, "DiskPressure").await == "True").await;
+    eventually("the node reports disk pressure", async || {
+        server.condition(2, "DiskPressure").await == "True"
+    })
+    .await;
     let start = Instant::now();
     server.create_pod("late", "web:1").await;
-    eventually("it runs", async || server.status("late").await["phase"] == "Running").await;
+    eventually("the pod runs", async || server.status("late").await["phase"] == "Running").await;
     // The node observes the Pod late, and its status is late as well.
     assert!(start.elapsed() >= 2 * latency, "{:?}", start.elapsed());
     server.fault("clear");
-    eventually("there is room", async || server.condition(2, "DiskPressure").await == "False").await;
+    eventually("the node reports no disk pressure", async || {
+        server.condition(2, "DiskPressure").await == "False"
+    })
+    .await;
 
     server.fault("add crash-loop --image bad:*");
     server.create_pod("bad", "bad:1").await;
-    eventually("it is started again", async || {
+    eventually("the container is restarted", async || {
         server.status("bad").await["containerStatuses"][0]["restartCount"].as_u64() > Some(0)
     })
     .await;
     server.fault("clear");
-    eventually("it runs", async || server.status("bad").await["containerStatuses"][0]["ready"] == true).await;
+    eventually("the pod runs", async || server.status("bad").await["containerStatuses"][0]["ready"] == true)
+        .await;
 
     let admin = server.admin();
     let is_ahead = async || {
@@ -189,16 +200,16 @@ async fn nodes_have_latency_crashes_and_clock_skew() {
         renewed > now.cast_signed() + 1800
     };
     server.fault("add clock-skew +1h");
-    eventually("its clock is ahead", is_ahead).await;
+    eventually("the node's clock is ahead", is_ahead).await;
     server.fault("clear");
-    eventually("its clock is right", async || !is_ahead().await).await;
+    eventually("the node's clock is correct", async || !is_ahead().await).await;
 
     let log = format!("{PODS}/late/log");
     assert_eq!(admin.get(&log).await.text(), "hello\n");
     server.fault("add dead-cluster");
-    eventually("nobody answers", async || admin.get(&log).await.status != 200).await;
+    eventually("the kubelet does not respond", async || admin.get(&log).await.status != 200).await;
     server.fault("clear");
-    eventually("somebody answers again", async || admin.get(&log).await.status == 200).await;
+    eventually("the kubelet responds again", async || admin.get(&log).await.status == 200).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -220,7 +231,7 @@ async fn kubelets_of_a_workspace_serve_logs() {
     };
     team.post(PODS, pod("one")).await.expect(201);
     let log = format!("{PODS}/one/log");
-    eventually("it has said something", async || team.get(&log).await.text() == "hello\n").await;
+    eventually("the log is served", async || team.get(&log).await.text() == "hello\n").await;
 
     // The server trusts this kubelet only, whatever other addresses the workspace has in its nodes.
     let node = team.get("/api/v1/nodes/lab-node-1").await.expect(200);

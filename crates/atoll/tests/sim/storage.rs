@@ -49,7 +49,7 @@ async fn stateful_set_gets_volumes_that_are_deleted_with_their_claims() {
         },
     });
     admin.post(SETS, set).await.expect(201);
-    eventually("both are ready", async || {
+    eventually("both replicas are ready", async || {
         admin.get(&format!("{SETS}/db")).await.expect(200)["status"]["readyReplicas"] == 2
     })
     .await;
@@ -94,8 +94,8 @@ async fn storage_classes_set_binding_mode_and_reclaim_policy() {
     .await;
     admin.post(CLAIMS, claim("later", Some("standard"))).await.expect(201);
     admin.post(CLAIMS, claim("now", Some("soon"))).await.expect(201);
-    eventually("one is bound", async || phase(&admin, "now").await == "Bound").await;
-    eventually("the other waits", async || phase(&admin, "later").await == "Pending").await;
+    eventually("the first claim is bound", async || phase(&admin, "now").await == "Bound").await;
+    eventually("the second claim is pending", async || phase(&admin, "later").await == "Pending").await;
     let pod = json!({
         "metadata": { "name": "first" },
         "spec": {
@@ -104,10 +104,11 @@ async fn storage_classes_set_binding_mode_and_reclaim_policy() {
         },
     });
     admin.post("/api/v1/namespaces/default/pods", pod).await.expect(201);
-    eventually("somebody needs it", async || phase(&admin, "later").await == "Bound").await;
+    eventually("the second claim is bound for its pod", async || phase(&admin, "later").await == "Bound")
+        .await;
     let volume = admin.get(&format!("{CLAIMS}/now")).await.expect(200)["spec"]["volumeName"].clone();
     admin.delete(&format!("{CLAIMS}/now")).await.expect(200);
-    eventually("it is kept", async || {
+    eventually("the volume is retained", async || {
         let volume = admin.get(&format!("{VOLUMES}/{}", volume.as_str().unwrap())).await.expect(200);
         volume["status"]["phase"] == "Released"
     })

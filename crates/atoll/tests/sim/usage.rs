@@ -34,11 +34,11 @@ async fn pod_usage(admin: &Access, name: &str) -> Option<Value> {
 async fn pods_and_nodes_have_the_configured_usage() {
     let cluster = SimulatedCluster::start(&["--nodes=1"]);
     let admin = cluster.admin();
-    let told = json!({ "sim.atoll.dev/usage": "cpu=300m,memory=100Mi" });
-    for pod in [pod("told", told), pod("plain", json!({}))] {
+    let usage = json!({ "sim.atoll.dev/usage": "cpu=300m,memory=100Mi" });
+    for pod in [pod("told", usage), pod("plain", json!({}))] {
         admin.post(PODS, pod).await.expect(201);
     }
-    eventually("both run", async || {
+    eventually("both pods have metrics", async || {
         pod_usage(&admin, "told").await.is_some() && pod_usage(&admin, "plain").await.is_some()
     })
     .await;
@@ -68,7 +68,7 @@ async fn pods_and_nodes_have_the_configured_usage() {
 
     let changed = json!({ "metadata": { "annotations": { "sim.atoll.dev/usage": "cpu=50%" } } });
     admin.merge(&format!("{PODS}/told"), changed).await.expect(200);
-    eventually("it uses less", async || {
+    eventually("the usage has changed", async || {
         pod_usage(&admin, "told").await == Some(json!({ "cpu": "100m", "memory": "32Mi" }))
     })
     .await;
@@ -86,7 +86,7 @@ async fn pods_and_nodes_have_the_configured_usage() {
     assert!(figures.contains(line), "{figures}");
 
     cluster.fault("add dead-node sim-node-1");
-    eventually("nobody knows", async || pod_usage(&admin, "told").await.is_none()).await;
+    eventually("the metrics are gone", async || pod_usage(&admin, "told").await.is_none()).await;
     let message = admin.get(&format!("{USED_BY_PODS}/told")).await.expect_status(404, "NotFound");
     assert_eq!(message, "podmetrics.metrics.k8s.io \"default/told\" not found");
     assert_eq!(admin.get(USED_BY_NODES).await.expect(200)["items"], json!([]));
@@ -133,9 +133,9 @@ async fn kubectl_top_shows_usage() {
     let Some(programs) = kubectl() else { return };
     let cluster = SimulatedCluster::start(&["--nodes=1", "--node-cpu=2", "--node-memory=1Gi"]);
     let admin = cluster.admin();
-    let told = json!({ "sim.atoll.dev/usage": "cpu=500m,memory=256Mi" });
-    admin.post(PODS, pod("web", told)).await.expect(201);
-    eventually("it runs", async || pod_usage(&admin, "web").await.is_some()).await;
+    let usage = json!({ "sim.atoll.dev/usage": "cpu=500m,memory=256Mi" });
+    admin.post(PODS, pod("web", usage)).await.expect(201);
+    eventually("the pod has metrics", async || pod_usage(&admin, "web").await.is_some()).await;
     let kubectl = |words: &str| {
         let mut command = Command::new(programs.join("kubectl"));
         let shown = succeed(command.arg("--kubeconfig").arg(cluster.kubeconfig()).args(words.split(' ')));
@@ -162,7 +162,7 @@ async fn kubectl_top_shows_usage() {
     assert!(kubectl("explain nodemetrics.usage").iter().any(|line| line.starts_with("FIELD: usage <map")));
     let groups = kubectl("api-resources --api-group=metrics.k8s.io -o name");
     assert_eq!(groups, ["nodes.metrics.k8s.io", "pods.metrics.k8s.io"]);
-    eventually("it is announced", async || {
+    eventually("the API is in discovery", async || {
         let announced = admin.get("/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io").await;
         announced.status == 200 && announced.json()["status"]["conditions"][0]["status"] == "True"
     })
@@ -200,7 +200,7 @@ async fn load_scales_a_deployment_up_and_down() {
         let found = admin.get(&format!("{AUTOSCALERS}/web")).await.expect(200);
         found["status"]["currentMetrics"][0]["resource"]["current"]["averageUtilization"].as_i64()
     };
-    eventually("it is seen that half is used", async || seen().await == Some(50)).await;
+    eventually("a utilization of 50 % is reported", async || seen().await == Some(50)).await;
     let replicas =
         async || admin.get(&format!("{DEPLOYMENTS}/web")).await.expect(200)["status"]["replicas"].clone();
     assert_eq!(replicas().await, 2, "the replicas that the load needs");
@@ -214,8 +214,8 @@ async fn load_scales_a_deployment_up_and_down() {
         }
     };
     load("cpu=400%").await;
-    eventually("it has grown", async || replicas().await == 5).await;
-    eventually("nobody works any more", async || {
+    eventually("the Deployment is scaled up", async || replicas().await == 5).await;
+    eventually("the load has ended", async || {
         load("cpu=1%").await;
         replicas().await == 1
     })

@@ -46,5 +46,5 @@ async fn logs_are_followed_until_the_client_disconnects() {
     assert_eq!(*followed.borrow_and_update(), 1);
     child.kill().unwrap();
     child.wait().unwrap();
-    within("nobody follows", followed.wait_for(|followed| *followed == 0)).await.unwrap();
+    within("the kubelet's log stream has ended", followed.wait_for(|followed| *followed == 0)).await.unwrap();
 }

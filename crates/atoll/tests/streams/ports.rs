@@ -63,7 +63,7 @@ async fn connections_are_forwarded_in_parallel() {
                 std::thread::spawn(move || lines.count());
                 first
             });
-            let first = within("it forwards", first).await.unwrap();
+            let first = within("kubectl forwards the port", first).await.unwrap();
             let port = first.strip_prefix("Forwarding from 127.0.0.1:").unwrap().split(' ').next().unwrap();
             let port: u16 = port.parse().unwrap();
             let asked = (0..20).map(|number| {
@@ -73,11 +73,11 @@ async fn connections_are_forwarded_in_parallel() {
                 })
             });
             for asked in asked.collect::<Vec<_>>() {
-                within("it is answered", asked).await.unwrap();
+                within("the request is answered", asked).await.unwrap();
             }
             child.kill().unwrap();
             child.wait().unwrap();
-            within("nothing is left", running.wait_for(|running| *running == 0)).await.unwrap();
+            within("all forwards have ended", running.wait_for(|running| *running == 0)).await.unwrap();
         }
     }
 }

@@ -39,7 +39,7 @@ async fn terminal_size_reaches_the_command() {
         let mut reader = Reader::new(reader, Role::Client);
         let mut channels = [const { Vec::new() }; 4];
         loop {
-            match within("an answer comes", reader.next()).await.unwrap() {
+            match within("a message arrives", reader.next()).await.unwrap() {
                 Event::Data { bytes, .. } => channels[usize::from(bytes[0])].extend_from_slice(&bytes[1..]),
                 Event::Close(code) => {
                     assert_eq!(code, Some(1000));

@@ -183,7 +183,7 @@ impl Access {
 
     /// Sends a request on a new connection. It must get a response.
     pub async fn request(&self, method: Method, path: &str, body: Body) -> ApiResponse {
-        let mut http = within("the server takes a connection", self.http1()).await.unwrap();
+        let mut http = within("the server accepts a connection", self.http1()).await.unwrap();
         let sending = http.request(method.clone(), path, body);
         match within(&format!("{method} {path} is answered"), sending).await {
             Ok(answer) => answer,

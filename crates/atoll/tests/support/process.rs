@@ -173,7 +173,7 @@ impl Atoll {
     /// Waits for the first complete line of the log for which `wanted` holds. Another thread reads the log.
     pub fn logged(&self, wanted: impl Fn(&str) -> bool) -> String {
         let mut found = None;
-        eventually_blocking("something is logged", || {
+        eventually_blocking("the expected line is logged", || {
             let log = self.log();
             let (whole, _) = log.rsplit_once('\n').unwrap_or_default();
             found = whole.lines().find(|line| wanted(line)).map(str::to_string);

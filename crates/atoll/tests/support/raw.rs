@@ -28,7 +28,7 @@ impl Raw {
     }
 
     pub async fn open_with_protocol(access: &Access, protocol: &str) -> Raw {
-        let stream = within("the server takes a connection", access.stream(&[protocol])).await.unwrap();
+        let stream = within("the server accepts a connection", access.stream(&[protocol])).await.unwrap();
         Raw { stream, host: access.authority().to_string(), received: Vec::new() }
     }
 

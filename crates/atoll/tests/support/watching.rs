@@ -50,7 +50,7 @@ impl Event {
 impl Watch {
     /// Opens a watch on a new connection. The server must accept it.
     pub async fn open(access: &Access, path: &str) -> Watch {
-        let mut http = within("the server takes a connection", access.http1()).await.unwrap();
+        let mut http = within("the server accepts a connection", access.http1()).await.unwrap();
         let mut watch = Watch::on(&mut http, path).await.unwrap();
         watch._connection = Some(http);
         watch
@@ -69,7 +69,7 @@ impl Watch {
     }
 
     pub async fn next(&mut self) -> Next {
-        within("a watch says something", self.read()).await
+        within("the watch has an event", self.read()).await
     }
 
     /// Returns the next event. Panics if the watch ends.
@@ -92,7 +92,7 @@ impl Watch {
 
     /// Returns the next line of the stream.
     pub async fn line(&mut self) -> Value {
-        match within("a stream says something", self.read_line()).await {
+        match within("the stream has a line", self.read_line()).await {
             Ok(line) => line,
             Err(over) => panic!("a line was expected, not {over:?}"),
         }

@@ -37,12 +37,12 @@ fn is_ready(cluster: &Value, reasons: &[&str]) -> bool {
 async fn token_is_renewed_in_its_secret_while_it_is_used() {
     let fleet = Fleet::start(Mode::Push, &["east"]);
     let (above, east) = (fleet.admin(), fleet.clusters[0].admin());
-    wait_for("it is ready", &above, EAST, |cluster| is_ready(cluster, &["Synced"])).await;
+    wait_for("the cluster is ready", &above, EAST, |cluster| is_ready(cluster, &["Synced"])).await;
     let (old, _) = stored_credentials(&above).await;
     let past = json!({ "metadata": { "annotations": { "atoll.dev/expires": "2020-01-01T00:00:00Z" } } });
     above.merge(SECRET, past).await.expect(200);
     let mut renewed = (String::new(), String::new());
-    eventually("there is another token", async || {
+    eventually("the token is renewed", async || {
         renewed = stored_credentials(&above).await;
         renewed.0 != old
     })
@@ -66,9 +66,12 @@ async fn objects_are_kept_on_a_cluster_that_rejects_the_token_as_expired() {
     let before = east.get(&format!("{CONFIG_MAPS}/stays")).await.expect(200);
     // More than a year later, by the cluster's clock.
     fault(&fleet.clusters[0].kubeconfig(), "add clock-skew 10000h");
-    wait_for("that is told", &above, EAST, |cluster| is_ready(cluster, &["CredentialsRefused"])).await;
+    wait_for("the rejected token is reported", &above, EAST, |cluster| {
+        is_ready(cluster, &["CredentialsRefused"])
+    })
+    .await;
     fault(&fleet.clusters[0].kubeconfig(), "clear");
-    wait_for("it is ready again", &above, EAST, |cluster| is_ready(cluster, &["Synced"])).await;
+    wait_for("the cluster is ready again", &above, EAST, |cluster| is_ready(cluster, &["Synced"])).await;
     let after = east.get(&format!("{CONFIG_MAPS}/stays")).await.expect(200);
     assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
 

@@ -80,9 +80,9 @@ impl<'c> Api<'c> {
         resource: &str,
         condition: impl Fn(&Value) -> bool,
     ) -> Result<Value, String> {
-        let (deadline, mut looks) = (Instant::now() + TIMEOUT, tokio::time::interval(POLL_INTERVAL));
+        let (deadline, mut ticks) = (Instant::now() + TIMEOUT, tokio::time::interval(POLL_INTERVAL));
         loop {
-            looks.tick().await;
+            ticks.tick().await;
             let seen = self.get(resource).await;
             match &seen {
                 Ok(object) if condition(object) => return seen,
@@ -110,9 +110,9 @@ impl<'c> Api<'c> {
     /// Polls until the object is gone.
     pub async fn until_gone(&self, resource: &str) -> ScenarioResult {
         let path = self.path(resource);
-        let (deadline, mut looks) = (Instant::now() + TIMEOUT, tokio::time::interval(POLL_INTERVAL));
+        let (deadline, mut ticks) = (Instant::now() + TIMEOUT, tokio::time::interval(POLL_INTERVAL));
         loop {
-            looks.tick().await;
+            ticks.tick().await;
             match self.client.get(&path).await {
                 Ok(answer) if answer.status == 404 => return Ok(()),
                 _ if Instant::now() < deadline => {}
@@ -149,12 +149,12 @@ fn checked(what: &str, answer: Result<ApiResponse, atoll_testkit::ClientError>) 
 
 /// Returns the parts of an object that are useful in an error message.
 fn summary(object: &Value) -> String {
-    let told = match object["items"].as_array() {
+    let text = match object["items"].as_array() {
         Some(items) => format!("{} items, the first: {}", items.len(), items.first().unwrap_or(&Value::Null)),
         None => format!("spec {} status {}", object["spec"], object["status"]),
     };
-    match told.char_indices().nth(1500) {
-        Some((cut, _)) => format!("{}…", &told[..cut]),
-        None => told,
+    match text.char_indices().nth(1500) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text,
     }
 }

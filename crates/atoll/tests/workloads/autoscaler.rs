@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::deployment::{Rolling, rolling_rules};
+use crate::deployment::{RollingLimits, rolling_rules};
 use crate::history::History;
 use crate::player::{PlayResult, Player};
 use crate::pods::is_true;
@@ -35,6 +35,6 @@ pub async fn play(player: &Player) -> PlayResult {
 
 /// The scaled Deployment follows the rules of every Deployment.
 pub fn rules(history: &History<'_>, is_real: bool) -> Vec<String> {
-    let each = ["few", "many", "off"].map(|name| Rolling { name, surge: 1, unavailable: 1 });
+    let each = ["few", "many", "off"].map(|name| RollingLimits { name, surge: 1, unavailable: 1 });
     each.iter().flat_map(|rule| rolling_rules(history, rule, is_real)).collect()
 }

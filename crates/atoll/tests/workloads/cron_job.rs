@@ -47,9 +47,9 @@ pub async fn play(player: &Player) -> PlayResult {
         player.until("the end of its Job", TICK, is_recorded).await?;
     }
     player.create_job("manual", "tick").await?;
-    player.until("a Job by hand", "batch/v1 jobs/manual", |job| is_true(job, "Complete")).await?;
+    player.until("the manual Job", "batch/v1 jobs/manual", |job| is_true(job, "Complete")).await?;
     let left = |list: &Value| items(list).count() == 2;
-    player.until("the last Job and that by hand", "batch/v1 jobs", left).await.map(drop)
+    player.until("the last Job and the manual one", "batch/v1 jobs", left).await.map(drop)
 }
 
 /// `concurrencyPolicy: Forbid` allows one active Job.

@@ -13,9 +13,9 @@ const AGENT: &str = "apps/v1 daemonsets/agent";
 
 pub async fn play(player: &Player) -> PlayResult {
     player.apply("daemon-set.yaml").await?;
-    player.until("one on each node", AGENT, |agent| is_complete(agent, 2)).await?;
+    player.until("a pod on each node", AGENT, |agent| is_complete(agent, 2)).await?;
     player.apply("daemon-set-node.yaml").await?;
-    player.until("one on the new node", AGENT, |agent| is_complete(agent, 3)).await?;
+    player.until("a pod on the new node", AGENT, |agent| is_complete(agent, 3)).await?;
     player.set_image("DaemonSet", "agent", "example.com/main:2").await?;
     player.rollout_status("DaemonSet", "agent").await?;
     player.until("a new version", AGENT, |agent| is_complete(agent, 3)).await?;

@@ -15,7 +15,7 @@ pub async fn play(player: &Player) -> PlayResult {
     player.apply("deployment.yaml").await?;
     player.rollout_status("Deployment", "rolling").await?;
     player.until("the first version", ROLLING, |rolling| is_complete(rolling, 4)).await?;
-    player.until("the first version, anew", ANEW, |anew| is_complete(anew, 2)).await?;
+    player.until("the first version of the other Deployment", ANEW, |anew| is_complete(anew, 2)).await?;
     player.set_image("Deployment", "anew", "example.com/main:2").await?;
     player.set_image("Deployment", "rolling", "example.com/main:2").await?;
     player.rollout_status("Deployment", "rolling").await?;
@@ -34,10 +34,10 @@ pub async fn play(player: &Player) -> PlayResult {
     player.rollout_status("Deployment", "rolling").await?;
     player.until("the second version again", ROLLING, |rolling| is_complete(rolling, 4)).await?;
     player.scale("Deployment", "rolling", 7).await?;
-    player.until("seven of it", ROLLING, |rolling| is_complete(rolling, 7)).await?;
+    player.until("seven replicas", ROLLING, |rolling| is_complete(rolling, 7)).await?;
     player.scale("Deployment", "rolling", 3).await?;
-    player.until("three of it", ROLLING, |rolling| is_complete(rolling, 3)).await?;
-    player.until("the second version, anew", ANEW, |anew| is_complete(anew, 2)).await?;
+    player.until("three replicas", ROLLING, |rolling| is_complete(rolling, 3)).await?;
+    player.until("the second version, recreated", ANEW, |anew| is_complete(anew, 2)).await?;
     player.until_pods("pods in all", 5, |_| true).await
 }
 

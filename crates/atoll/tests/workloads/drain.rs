@@ -19,12 +19,12 @@ pub async fn play(player: &Player) -> PlayResult {
             && status["currentHealthy"] == 3
             && status["disruptionsAllowed"] == 1
     };
-    player.until("room for one disruption", KEPT, is_healthy).await?;
+    player.until("one allowed disruption", KEPT, is_healthy).await?;
     player.apply("drain-node.yaml").await?;
     player.until("another node", "/api/v1/nodes/drain-2", |node| is_true(node, "Ready")).await?;
     player.drain("drain-1").await?;
     player.until_pods("pods on the other node", 3, |pod| is_on(pod, "drain-2")).await?;
-    player.until("room for one disruption again", KEPT, is_healthy).await.map(drop)
+    player.until("one allowed disruption again", KEPT, is_healthy).await.map(drop)
 }
 
 fn is_on(pod: &Value, node: &str) -> bool {

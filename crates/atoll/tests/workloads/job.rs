@@ -24,7 +24,7 @@ const FINAL_CONDITIONS: &[(&str, &str)] = &[
 
 pub async fn play(player: &Player) -> PlayResult {
     player.apply("job.yaml").await?;
-    player.until("one that waits", "batch/v1 jobs/later", |later| is_true(later, "Suspended")).await?;
+    player.until("the suspended Job", "batch/v1 jobs/later", |later| is_true(later, "Suspended")).await?;
     player.merge("batch/v1 jobs/later", json!({"spec": {"parallelism": 2, "suspend": false}})).await?;
     for (name, end) in FINAL_CONDITIONS {
         player

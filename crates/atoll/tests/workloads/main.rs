@@ -93,7 +93,7 @@ fn manifests_lead_to_the_same_objects_on_all_clusters() {
             let broken = (scenario.rules)(&history.of_namespace(scenario.name), cluster.is_real());
             problems.extend(broken.iter().map(|what| format!("{}: {}: {what}", cluster.name, scenario.name)));
         }
-        problems.extend(recorder.troubles().iter().map(|trouble| format!("{}: {trouble}", cluster.name)));
+        problems.extend(recorder.errors().iter().map(|error| format!("{}: {error}", cluster.name)));
     }
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }

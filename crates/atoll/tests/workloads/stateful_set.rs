@@ -25,7 +25,7 @@ pub async fn play(player: &Player) -> PlayResult {
     player.merge(DB, partition(0)).await?;
     player.until("all in the new version", DB, |db| is_complete(db, 3) && is_updated(db)).await?;
     player.scale("StatefulSet", "db", 1).await?;
-    player.until("one of it", DB, |db| is_complete(db, 1)).await?;
+    player.until("one replica", DB, |db| is_complete(db, 1)).await?;
     player.until_pods("pods", 1, |_| true).await?;
     // Claims are deleted with their pods.
     let count = |list: &Value| list["items"].as_array().map(Vec::len);

@@ -53,7 +53,7 @@ pub async fn writes_after_outage(mode: ReturnMode) -> Vec<WriteRecord> {
     let below = BelowState::read(&run.below, &run.expectations.control_plane)
         .await
         .path(&deployment)
-        .expect("it is there");
+        .expect("the Deployment exists below");
     for hour in 0..24 {
         change_cluster(&run.below, &below, hour).await;
         time::pass(HOUR).await;
@@ -71,7 +71,8 @@ pub async fn writes_after_outage(mode: ReturnMode) -> Vec<WriteRecord> {
     time::pass(HOUR).await;
 
     let uid =
-        object::uid(&run.above.client.get(&deployment.path()).await.expect("it is still there")).to_string();
+        object::uid(&run.above.client.get(&deployment.path()).await.expect("the Deployment exists above"))
+            .to_string();
     let record = format!("/apis/atoll.dev/v1alpha1/namespaces/shop/objectstatuses/{uid}.{CLUSTER}");
     let record = run.above.client.get(&record).await.expect("a record");
     assert_eq!(

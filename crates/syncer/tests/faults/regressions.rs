@@ -40,7 +40,7 @@ fn cluster_that_is_replaced_suddenly_is_not_written() {
 fn delayed_writes_are_reverted() {
     simulated(async {
         let (mut run, path) = settled_run().await;
-        let first = run.below.client.get(&path).await.expect("it is there");
+        let first = run.below.client.get(&path).await.expect("the object exists below");
         let change = json!({ "data": { "key": "2" } });
         run.above.client.patch(&path, PatchType::Merge, &change).await.expect("a change");
         run.settle().await.expect("above and below agree");
@@ -50,8 +50,8 @@ fn delayed_writes_are_reverted() {
             "metadata": { "name": "a", "namespace": "shop", "labels": labels, "annotations": annotations },
         });
         let applied = format!("{path}?fieldManager=atoll&force=true");
-        run.below.client.patch(&applied, PatchType::Apply, &late).await.expect("it arrives");
-        run.settle().await.expect("it is as it was");
+        run.below.client.patch(&applied, PatchType::Apply, &late).await.expect("the delayed write succeeds");
+        run.settle().await.expect("the delayed write is reverted");
     });
 }
 
@@ -61,7 +61,7 @@ fn delayed_writes_are_reverted() {
 fn removed_cluster_is_not_claimed_again() {
     simulated(async {
         let (mut run, _) = settled_run().await;
-        run.leave_and_join().await.expect("it leaves and joins");
+        run.leave_and_join().await.expect("the cluster leaves and joins");
     });
 }
 

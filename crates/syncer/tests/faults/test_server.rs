@@ -108,7 +108,7 @@ impl TestServer {
     pub async fn new(name: &'static str, clock: Clock) -> Arc<TestServer> {
         let store = Arc::new(MemoryStore::new());
         let identity = json!({ "metadata": { "name": "self", "uid": format!("identity-of-{name}") } });
-        store.raise(layer::REVISION).await.expect("an empty store");
+        store.raise(layer::REVISION).await.expect("the store is empty");
         write(&store, layer::identity_key(), identity.to_string().into()).await;
         for workspace in &WORKSPACES[1..] {
             // As if it had been created, except that the id is fixed.
@@ -132,7 +132,7 @@ impl TestServer {
         replaced_revision: Revision,
     ) -> Arc<TestServer> {
         let store = Arc::new(MemoryStore::new());
-        store.raise(layer::REVISION).await.expect("an empty store");
+        store.raise(layer::REVISION).await.expect("the store is empty");
         for entry in &copy.entries {
             write(&store, entry.key.clone(), entry.value.clone()).await;
         }
@@ -142,7 +142,8 @@ impl TestServer {
 
     pub async fn copy(&self) -> Backup {
         let range = Range { start: Bound::Unbounded, end: Bound::Unbounded };
-        let page = self.server.registry.store.range(range, None, 0).await.expect("memory");
+        let page =
+            self.server.registry.store.range(range, None, 0).await.expect("a store in memory does not fail");
         Backup { entries: page.entries, revision: page.revision }
     }
 
@@ -162,12 +163,14 @@ impl TestServer {
         let observers: Vec<Arc<dyn Observer>> = vec![policies.clone(), placements.clone()];
         let decoder = Arc::new(Decoder { catalog: catalog.clone() });
         let limits = atoll_watch::Limits { bytes: 8 << 20 };
-        let cache = Cache::open(store.as_ref(), decoder, layer, limits, observers).await.expect("memory");
+        let cache = Cache::open(store.as_ref(), decoder, layer, limits, observers)
+            .await
+            .expect("a store in memory does not fail");
         let (naming, usage) = (tokio::sync::Mutex::default(), Arc::default());
         let catalog = catalog.clone();
         let registry =
             Registry { store, cache, catalog, clock: Arc::new(clock), network, naming, placements, usage };
-        let kubelets = Arc::new(Kubelets::new(None, None).expect("nobody's certificates"));
+        let kubelets = Arc::new(Kubelets::new(None, None).expect("no certificates are needed"));
         let (metrics, advertised) = (Metrics::new(), endpoint.to_string());
         let server = Server::new(
             Arc::new(registry),
@@ -194,7 +197,7 @@ impl TestServer {
             signers: Signers::default(),
             clock,
             acts: Acts::OnPodGrain,
-            choice: ABOVE.parse().expect("controllers"),
+            choice: ABOVE.parse().expect("the names of controllers are valid"),
             settings: Settings::default(),
         };
         self.tasks().spawn(atoll_controllers::run(setup));
@@ -204,7 +207,7 @@ impl TestServer {
     pub fn run_cluster_controllers(&self) {
         let world = World::one(Client::new(Arc::new(self.transport("system:controllers"))));
         let context = Context::new(world, Arc::new(self.clock), Acts::Everywhere);
-        let choice: Choice = BELOW.parse().expect("controllers");
+        let choice: Choice = BELOW.parse().expect("the names of controllers are valid");
         self.tasks().spawn(async move { atoll_controllers::run_chosen(context, &choice).await });
     }
 
@@ -220,5 +223,5 @@ impl TestServer {
 
 async fn write(store: &MemoryStore, key: Key, value: Bytes) {
     let write = Write { key, expect: Condition::Absent, value: Some(value), guards: Vec::new(), memo: None };
-    store.write(write).await.expect("memory");
+    store.write(write).await.expect("a store in memory does not fail");
 }

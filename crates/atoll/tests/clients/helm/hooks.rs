@@ -58,7 +58,7 @@ async fn complete(site: Site, completed: Arc<Mutex<BTreeSet<String>>>) {
                 assert!([200, 404].contains(&answer.status), "{kind} {name}: {}", answer.text());
             }
         }
-        Waiting::until("there is more to complete").again().await;
+        Waiting::until("there are more objects to complete").again().await;
     }
 }
 

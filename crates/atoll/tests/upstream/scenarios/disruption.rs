@@ -35,7 +35,7 @@ pub async fn eviction(api: &Api<'_>) -> ScenarioResult {
         return Err(format!("an eviction that the budget forbids: {} {}", refused.status, refused.text()));
     }
     api.merge(place, json!({"spec": {"minAvailable": 2}})).await?;
-    api.until("room for one", place, |object| object["status"]["disruptionsAllowed"] == 1).await?;
+    api.until("one allowed disruption", place, |object| object["status"]["disruptionsAllowed"] == 1).await?;
     let allowed = evict().await?;
     if allowed.status != 201 {
         return Err(format!("an eviction that the budget allows: {} {}", allowed.status, allowed.text()));

@@ -49,9 +49,9 @@ pub async fn daemon_set(api: &Api<'_>) -> ScenarioResult {
         "spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template},
     });
     api.create("apps/v1 daemonsets", object).await?;
-    api.until("one on each node", place, |object| object["status"]["numberReady"] == NODES).await?;
+    api.until("a pod on each node", place, |object| object["status"]["numberReady"] == NODES).await?;
     api.create("/api/v1/nodes", node("late")).await?;
-    api.until("one on the new node", place, |object| object["status"]["numberReady"] == NODES + 1)
+    api.until("a pod on the new node", place, |object| object["status"]["numberReady"] == NODES + 1)
         .await
         .map(drop)
 }
