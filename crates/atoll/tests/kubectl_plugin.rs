@@ -6,13 +6,13 @@ fn run(program: &str, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).output().expect("the program runs")
 }
 
-/// What a program printed, with the plugin's name for itself replaced by the program's.
-fn text(bytes: &[u8]) -> String {
+/// Returns a program's output, with the plugin's command name replaced by the program's.
+fn normalized(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace("kubectl atoll", "atoll")
 }
 
 #[test]
-fn the_plugin_does_what_the_program_does() {
+fn plugin_behaves_like_atoll() {
     let (program, plugin) = (env!("CARGO_BIN_EXE_atoll"), env!("CARGO_BIN_EXE_kubectl-atoll"));
     let cases: [&[&str]; 4] = [
         &["--version"],
@@ -23,8 +23,8 @@ fn the_plugin_does_what_the_program_does() {
     for arguments in cases {
         let (direct, through) = (run(program, arguments), run(plugin, arguments));
         assert_eq!(through.status.code(), direct.status.code(), "{arguments:?}");
-        assert_eq!(text(&through.stdout), text(&direct.stdout), "{arguments:?}");
-        assert_eq!(text(&through.stderr), text(&direct.stderr), "{arguments:?}");
+        assert_eq!(normalized(&through.stdout), normalized(&direct.stdout), "{arguments:?}");
+        assert_eq!(normalized(&through.stderr), normalized(&direct.stderr), "{arguments:?}");
     }
     assert!(run(plugin, &["--version"]).stdout.starts_with(b"atoll "));
     assert_eq!(run(plugin, &["no such command"]).status.code(), Some(2));
@@ -33,7 +33,7 @@ fn the_plugin_does_what_the_program_does() {
 }
 
 #[test]
-fn the_program_is_the_plugin_where_it_has_its_name() {
+fn atoll_behaves_like_the_plugin_under_its_name() {
     let directory = tempfile::tempdir().expect("a directory");
     let link = |name: &str| {
         let path = directory.path().join(name);
@@ -50,19 +50,19 @@ fn the_program_is_the_plugin_where_it_has_its_name() {
 }
 
 #[test]
-fn alone_it_says_what_is_missing() {
+fn plugin_without_atoll_reports_the_missing_program() {
     let directory = tempfile::tempdir().expect("a directory");
     for (name, program) in [
         ("kubectl-atoll", env!("CARGO_BIN_EXE_kubectl-atoll")),
         ("kubectl_complete-atoll", env!("CARGO_BIN_EXE_kubectl_complete-atoll")),
     ] {
         let copy = directory.path().join(name);
-        // By another process: what this one has open for writing, a child that is just being started has open as well,
-        // and then it cannot be run.
+        // Copied by another process: a file that this process has open for writing is also open in children
+        // that are being started, and cannot be executed then.
         assert!(Command::new("cp").arg(program).arg(&copy).status().expect("cp runs").success());
         let output = Command::new(&copy).arg("--version").env("PATH", "").output().expect("the program runs");
         assert_eq!(output.status.code(), Some(1));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains(&format!("put atoll and {name} into one directory")), "{said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(printed.contains(&format!("put atoll and {name} into one directory")), "{printed}");
     }
 }

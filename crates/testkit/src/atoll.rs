@@ -1,4 +1,4 @@
-//! Atoll as a user starts it.
+//! A running `atoll` process.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,13 @@ use crate::client::Client;
 use crate::process::{NotReady, Process};
 use crate::wait::eventually_blocking;
 
-/// A token of user `admin` in `system:masters`, the same that `upstream/serve` accepts.
+/// A token of the user `admin` in `system:masters`, the same that `upstream/serve` accepts.
 pub const TOKEN: &str = "admin-token";
 
-/// A running `atoll start` or `atoll sim`. Dropping it stops it and removes its data.
+/// A running `atoll start` or `atoll sim`. Dropping it stops the process and removes its data.
 pub struct Atoll {
-    // Before the directory: dropped first, so nothing writes there any more when it is removed.
+    // Declared before the directory: it is dropped first, so that nothing writes there when the directory is
+    // removed.
     process: Process,
     directory: TempDir,
     command: &'static str,
@@ -26,17 +27,17 @@ pub struct Atoll {
 }
 
 impl Atoll {
-    /// With default settings.
+    /// Starts a server with default settings.
     pub fn start() -> Atoll {
         Atoll::start_with::<&str>(&[])
     }
 
-    /// With more arguments of `atoll start`.
+    /// Starts a server with additional arguments of `atoll start`.
     pub fn start_with<A: Into<OsString> + Clone>(arguments: &[A]) -> Atoll {
         Atoll::run("start", arguments)
     }
 
-    /// A simulated cluster, with more arguments of `atoll sim`.
+    /// Starts a simulated cluster with additional arguments of `atoll sim`.
     pub fn simulate<A: Into<OsString> + Clone>(arguments: &[A]) -> Atoll {
         Atoll::run("sim", arguments)
     }
@@ -47,21 +48,21 @@ impl Atoll {
         let line = format!("{TOKEN},admin,admin,system:masters\n");
         std::fs::write(&tokens, line).unwrap_or_else(|error| panic!("{}: {error}", tokens.display()));
         let arguments: Vec<OsString> = arguments.iter().cloned().map(Into::into).collect();
-        let (process, url) = started(launch(command, directory.path(), "127.0.0.1:0", &arguments));
+        let (process, url) = expect_started(launch(command, directory.path(), "127.0.0.1:0", &arguments));
         Atoll { process, directory, command, arguments, url }
     }
 
-    /// `https://127.0.0.1:PORT`. Stays the same when the server is restarted.
+    /// Returns `https://127.0.0.1:PORT`, which stays the same when the server is restarted.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The certificate authority, in PEM.
+    /// Returns the path of the certificate authority in PEM.
     pub fn authority(&self) -> PathBuf {
         self.data_dir().join("ca.crt")
     }
 
-    /// An administrator's, with a client certificate.
+    /// Returns the path of an administrator's kubeconfig with a client certificate.
     pub fn kubeconfig(&self) -> PathBuf {
         self.data_dir().join("admin.kubeconfig")
     }
@@ -74,33 +75,33 @@ impl Atoll {
         self.process.id()
     }
 
-    /// A client that authenticates with [`TOKEN`].
+    /// Returns a client that authenticates with [`TOKEN`].
     pub fn client(&self) -> Client {
         Client::new(&self.url, &self.authority(), Some(TOKEN))
     }
 
-    /// Asks it to stop (SIGTERM) and waits until it has.
+    /// Sends SIGTERM and waits until the process exits.
     pub fn stop(&mut self) -> ExitStatus {
         self.process.signal(Signal::TERM);
         self.process.wait()
     }
 
-    /// Ends it as a power cut would.
+    /// Kills the process with SIGKILL, as in a power cut.
     pub fn kill9(&mut self) {
         self.process.signal(Signal::KILL);
         self.process.wait();
     }
 
-    /// Starts it again on the same data and port, after stopping it if it still runs.
+    /// Starts the server again with the same data and port, after stopping it if it is running.
     pub fn restart(&mut self) {
         self.stop();
         let address = self.url.trim_start_matches("https://").to_string();
         let mut again = None;
         eventually_blocking("the port is free again", || {
             again = match launch(self.command, self.directory.path(), &address, &self.arguments) {
-                // Another program's connection may have been given our port as its own end; it will pass.
-                Err(end) if end.complaint.contains("cannot listen") => None,
-                other => Some(started(other)),
+                // Another process's connection may temporarily use the port as its local end.
+                Err(failure) if failure.stderr.contains("cannot listen") => None,
+                other => Some(expect_started(other)),
             };
             again.is_some()
         });
@@ -110,7 +111,7 @@ impl Atoll {
     }
 }
 
-/// Runs the binary in `directory` until it says that it is ready.
+/// Runs the binary in `directory` until it prints that it is ready.
 fn launch(
     name: &str,
     directory: &Path,
@@ -123,33 +124,33 @@ fn launch(
     command.args(["--listen", listen]).args(arguments);
     let (process, line) = Process::start(&mut command)?;
     let url = line.split("ready at ").nth(1).and_then(|rest| rest.split(". ").next());
-    let url = url.unwrap_or_else(|| panic!("no address in what atoll says: {line}")).to_string();
+    let url = url.unwrap_or_else(|| panic!("no address in the output of atoll: {line}")).to_string();
     Ok((process, url))
 }
 
-fn started(outcome: Result<(Process, String), NotReady>) -> (Process, String) {
-    outcome.unwrap_or_else(|end| panic!("atoll did not start ({}): {}", end.status, end.complaint))
+fn expect_started(result: Result<(Process, String), NotReady>) -> (Process, String) {
+    result.unwrap_or_else(|failure| panic!("atoll did not start ({}): {}", failure.status, failure.stderr))
 }
 
-/// A running `atoll sim nodes`: simulated nodes at a server or in a workspace. Dropping it stops it.
+/// A running `atoll sim nodes`: simulated nodes of a server or a workspace. Dropping it stops the process.
 pub struct SimulatedNodes {
     _process: Process,
 }
 
 impl SimulatedNodes {
-    /// Where the current context of a kubeconfig says, with more arguments.
+    /// Starts nodes at the server of a kubeconfig's current context, with additional arguments.
     pub fn start(kubeconfig: &Path, arguments: &[&str]) -> SimulatedNodes {
         let mut command = Command::new(binary());
         command.args(["sim", "nodes", "--kubeconfig"]).arg(kubeconfig).args(arguments);
         match Process::start(&mut command) {
             Ok((process, _)) => SimulatedNodes { _process: process },
-            Err(end) => panic!("atoll sim nodes did not start ({}): {}", end.status, end.complaint),
+            Err(failure) => panic!("atoll sim nodes did not start ({}): {}", failure.status, failure.stderr),
         }
     }
 }
 
-/// The binary under test: `ATOLL_BIN`, or else this workspace's, which cargo brings up to date first so that no test
-/// ever passes because of an old one.
+/// Returns the binary under test: `ATOLL_BIN`, or the workspace's binary, which cargo rebuilds first so that
+/// no test uses an old one.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| match std::env::var_os("ATOLL_BIN") {
@@ -159,11 +160,12 @@ pub fn binary() -> &'static Path {
 }
 
 fn build() -> PathBuf {
-    let test = std::env::current_exe().unwrap_or_else(|error| panic!("where is this test? {error}"));
-    // TARGET/PROFILE/deps/test-hash; an example or a binary has no `deps`.
-    let beside = test.parent().expect("a program is in a directory");
-    let profile = if beside.ends_with("deps") { beside.parent().unwrap_or(beside) } else { beside };
-    let target = profile.parent().expect("a profile's directory is in the target directory");
+    let test = std::env::current_exe().unwrap_or_else(|error| panic!("cannot find the test binary: {error}"));
+    // TARGET/PROFILE/deps/test-hash. An example or a binary has no `deps`.
+    let directory = test.parent().expect("a binary has a parent directory");
+    let profile =
+        if directory.ends_with("deps") { directory.parent().unwrap_or(directory) } else { directory };
+    let target = profile.parent().expect("a profile directory has a parent directory");
     let name = profile.file_name().unwrap_or_default();
     let name = if name == "debug" { "dev".into() } else { name.to_os_string() };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -172,7 +174,7 @@ fn build() -> PathBuf {
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .args(["build", "--quiet", "-p", "atoll"]);
     command.arg("--profile").arg(name).arg("--target-dir").arg(target);
-    let status = command.status().unwrap_or_else(|error| panic!("cargo does not start: {error}"));
-    assert!(status.success(), "atoll does not build");
+    let status = command.status().unwrap_or_else(|error| panic!("cannot run cargo: {error}"));
+    assert!(status.success(), "building atoll failed");
     profile.join("atoll")
 }

@@ -1,4 +1,4 @@
-//! A small HTTPS client that shows an answer as it came: no redirects, no retries, nothing decoded.
+//! A small HTTPS client that returns responses unchanged: no redirects, no retries, no decoding.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,48 +17,48 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
-/// What stood between a request and its whole answer.
+/// An error because of which there is no complete response.
 #[derive(Debug)]
-pub enum Error {
-    /// Nobody listens there, or TLS failed.
+pub enum ClientError {
+    /// The connection failed, or the TLS handshake.
     Unreachable(std::io::Error),
-    /// The connection ended, or what came was no HTTP.
+    /// The connection ended, or the response was not HTTP.
     Interrupted(hyper::Error),
-    /// A line of a watch was no JSON.
+    /// A line of a watch was not JSON.
     NotJson(String),
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for ClientError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Error::Unreachable(error) => write!(formatter, "cannot reach the server: {error}"),
-            Error::Interrupted(error) => write!(formatter, "the connection ended early: {error}"),
-            Error::NotJson(text) => write!(formatter, "not JSON: {text}"),
+            ClientError::Unreachable(error) => write!(formatter, "cannot reach the server: {error}"),
+            ClientError::Interrupted(error) => write!(formatter, "the connection ended early: {error}"),
+            ClientError::NotJson(text) => write!(formatter, "not JSON: {text}"),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for ClientError {}
 
-/// Keeps one connection for ordinary requests; a watch opens one of its own.
+/// A client that keeps one connection for ordinary requests. Each watch opens its own.
 pub struct Client {
     host: String,
     port: u16,
     token: Option<String>,
     tls: Arc<ClientConfig>,
-    kept: Mutex<Option<SendRequest<Full<Bytes>>>>,
+    idle: Mutex<Option<SendRequest<Full<Bytes>>>>,
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct ApiResponse {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl Answer {
-    /// The body as JSON; null if it is none.
+impl ApiResponse {
+    /// Returns the body as JSON, or null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -67,7 +67,7 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// A header's value, values of several headers of that name joined by a comma.
+    /// Returns the value of a header. Several headers of that name are joined with commas.
     pub fn header(&self, name: &str) -> Option<String> {
         let values: Vec<_> = self
             .headers
@@ -79,7 +79,7 @@ impl Answer {
     }
 }
 
-/// A request with a JSON body, or with none if it is null.
+/// Returns a request with a JSON body, or without a body if `body` is null.
 pub fn request(method: &str, path: &str, body: &Value) -> Request<Bytes> {
     let bytes = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
     let mut request = Request::builder().method(method).uri(path);
@@ -90,7 +90,7 @@ pub fn request(method: &str, path: &str, body: &Value) -> Request<Bytes> {
 }
 
 impl Client {
-    /// `url` is `https://host:port`; `authority` a PEM file.
+    /// Returns a client for `url`, which is `https://host:port`. `authority` is a PEM file.
     pub fn new(url: &str, authority: &Path, token: Option<&str>) -> Client {
         let address = url.trim_start_matches("https://");
         let (host, port) = address.rsplit_once(':').unwrap_or((address, "443"));
@@ -111,28 +111,28 @@ impl Client {
             port: port.parse().unwrap_or_else(|error| panic!("{url}: {error}")),
             token: token.map(str::to_string),
             tls: Arc::new(tls),
-            kept: Mutex::new(None),
+            idle: Mutex::new(None),
         }
     }
 
-    pub async fn get(&self, path: &str) -> Result<Answer, Error> {
+    pub async fn get(&self, path: &str) -> Result<ApiResponse, ClientError> {
         self.send(request("GET", path, &Value::Null)).await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Result<Answer, Error> {
+    pub async fn post(&self, path: &str, body: &Value) -> Result<ApiResponse, ClientError> {
         self.send(request("POST", path, body)).await
     }
 
-    pub async fn put(&self, path: &str, body: &Value) -> Result<Answer, Error> {
+    pub async fn put(&self, path: &str, body: &Value) -> Result<ApiResponse, ClientError> {
         self.send(request("PUT", path, body)).await
     }
 
-    pub async fn delete(&self, path: &str) -> Result<Answer, Error> {
+    pub async fn delete(&self, path: &str) -> Result<ApiResponse, ClientError> {
         self.send(request("DELETE", path, &Value::Null)).await
     }
 
-    /// `kind` is `json` or `merge`.
-    pub async fn patch(&self, path: &str, kind: &str, body: &Value) -> Result<Answer, Error> {
+    /// Sends a patch. `kind` is `json` or `merge`.
+    pub async fn patch(&self, path: &str, kind: &str, body: &Value) -> Result<ApiResponse, ClientError> {
         let mut request = request("PATCH", path, body);
         let media = format!("application/{kind}-patch+json");
         let media = HeaderValue::from_str(&media).unwrap_or_else(|error| panic!("{media}: {error}"));
@@ -140,49 +140,54 @@ impl Client {
         self.send(request).await
     }
 
-    /// Sends any request; the token is added unless it has an Authorization header (an empty one sends none).
-    pub async fn send(&self, request: Request<Bytes>) -> Result<Answer, Error> {
-        let mut kept = self.kept.lock().await;
-        let mut sender = match kept.take() {
+    /// Sends a request. The token is added unless the request has an Authorization header. An empty header
+    /// sends none.
+    pub async fn send(&self, request: Request<Bytes>) -> Result<ApiResponse, ClientError> {
+        let mut idle = self.idle.lock().await;
+        let mut sender = match idle.take() {
             Some(sender) if sender.is_ready() => sender,
             _ => self.connect().await?,
         };
-        let response = sender.send_request(self.complete(request)).await.map_err(Error::Interrupted)?;
+        let response =
+            sender.send_request(self.with_headers(request)).await.map_err(ClientError::Interrupted)?;
         let (parts, body) = response.into_parts();
-        let body = body.collect().await.map_err(Error::Interrupted)?.to_bytes();
+        let body = body.collect().await.map_err(ClientError::Interrupted)?.to_bytes();
         if sender.ready().await.is_ok() {
-            *kept = Some(sender);
+            *idle = Some(sender);
         }
-        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
+        Ok(ApiResponse { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 
-    /// A watch, event by event.
-    pub async fn watch(&self, path: &str) -> Result<Watch, Error> {
+    /// Opens a watch.
+    pub async fn watch(&self, path: &str) -> Result<Watch, ClientError> {
         let mut sender = self.connect().await?;
-        let request = self.complete(request("GET", path, &Value::Null));
-        let response = sender.send_request(request).await.map_err(Error::Interrupted)?;
+        let request = self.with_headers(request("GET", path, &Value::Null));
+        let response = sender.send_request(request).await.map_err(ClientError::Interrupted)?;
         Ok(Watch { response, buffer: BytesMut::new(), _connection: sender })
     }
 
-    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Error> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(Error::Unreachable)?;
-        let name = ServerName::try_from(self.host.clone()).map_err(std::io::Error::other);
-        let name = name.map_err(Error::Unreachable)?;
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, ClientError> {
         let stream =
-            TlsConnector::from(self.tls.clone()).connect(name, stream).await.map_err(Error::Unreachable)?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(Error::Interrupted)?;
+            TcpStream::connect((self.host.as_str(), self.port)).await.map_err(ClientError::Unreachable)?;
+        let name = ServerName::try_from(self.host.clone()).map_err(std::io::Error::other);
+        let name = name.map_err(ClientError::Unreachable)?;
+        let stream = TlsConnector::from(self.tls.clone())
+            .connect(name, stream)
+            .await
+            .map_err(ClientError::Unreachable)?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(ClientError::Interrupted)?;
         tokio::spawn(connection);
         Ok(sender)
     }
 
-    fn complete(&self, request: Request<Bytes>) -> Request<Full<Bytes>> {
+    fn with_headers(&self, request: Request<Bytes>) -> Request<Full<Bytes>> {
         let mut request = request.map(Full::new);
         let headers = request.headers_mut();
         let host = format!("{}:{}", self.host, self.port);
         if let Ok(host) = HeaderValue::from_str(&host) {
             headers.insert(header::HOST, host);
         }
-        // An empty one asks for none at all.
+        // An empty header means that none is sent.
         let given = headers.get(header::AUTHORIZATION).map(HeaderValue::is_empty);
         let bearer =
             self.token.as_ref().and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok());
@@ -195,7 +200,7 @@ impl Client {
     }
 }
 
-/// The answer to a watch, as far as it has come.
+/// The response to a watch.
 pub struct Watch {
     response: Response<Incoming>,
     buffer: BytesMut,
@@ -211,8 +216,8 @@ impl Watch {
         self.response.headers()
     }
 
-    /// The next line; `None` when the server has ended the watch.
-    pub async fn next(&mut self) -> Result<Option<Value>, Error> {
+    /// Returns the next line, or `None` when the server has ended the watch.
+    pub async fn next(&mut self) -> Result<Option<Value>, ClientError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line = self.buffer.split_to(end + 1);
@@ -222,16 +227,16 @@ impl Watch {
                 let event = serde_json::from_slice(&line);
                 return event
                     .map(Some)
-                    .map_err(|_| Error::NotJson(String::from_utf8_lossy(&line).into_owned()));
+                    .map_err(|_| ClientError::NotJson(String::from_utf8_lossy(&line).into_owned()));
             }
             match self.response.body_mut().frame().await {
                 Some(frame) => {
-                    if let Ok(data) = frame.map_err(Error::Interrupted)?.into_data() {
+                    if let Ok(data) = frame.map_err(ClientError::Interrupted)?.into_data() {
                         self.buffer.extend_from_slice(&data);
                     }
                 }
                 None if self.buffer.trim_ascii().is_empty() => return Ok(None),
-                None => return Err(Error::NotJson(String::from_utf8_lossy(&self.buffer).into_owned())),
+                None => return Err(ClientError::NotJson(String::from_utf8_lossy(&self.buffer).into_owned())),
             }
         }
     }

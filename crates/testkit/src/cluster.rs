@@ -8,10 +8,10 @@ use tempfile::TempDir;
 
 use crate::process::Process;
 
-/// Set where real clusters are known to start: one that does not is a failure then.
+/// Set where real clusters are expected to start: a cluster that does not start is a failure then.
 const REQUIRED: &str = "ATOLL_REQUIRE_CLUSTERS";
 
-/// A running `upstream/cluster`. Dropping it ends everything that ran in it, and removes its data.
+/// A running `upstream/cluster`. Dropping it stops everything in it and removes its data.
 pub struct RealCluster {
     process: Process,
     directory: TempDir,
@@ -19,7 +19,8 @@ pub struct RealCluster {
 }
 
 impl RealCluster {
-    /// Several, started at the same time. `None`, with a line that says what is missing, where there can be none.
+    /// Starts several clusters at the same time. Returns `None`, with a printed reason, where clusters cannot
+    /// run.
     pub fn start<const COUNT: usize>() -> Option<[RealCluster; COUNT]> {
         let starting = [(); COUNT].map(|()| std::thread::spawn(RealCluster::start_one));
         let started = starting.map(|thread| match thread.join() {
@@ -35,7 +36,7 @@ impl RealCluster {
         Some(started.map(|one| one.unwrap_or_else(|reason| panic!("{reason}"))))
     }
 
-    /// Why there is none, otherwise.
+    /// Starts one cluster, or returns the reason why it cannot run.
     fn start_one() -> Result<RealCluster, String> {
         let directory = tempfile::tempdir().unwrap_or_else(|error| panic!("temporary directory: {error}"));
         let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../upstream/cluster"));
@@ -43,24 +44,26 @@ impl RealCluster {
         match Process::start(&mut command) {
             Ok((process, line)) => {
                 let url = line.trim().strip_prefix("ready: ");
-                let url = url.unwrap_or_else(|| panic!("upstream/cluster says {line}")).to_string();
+                let url = url
+                    .unwrap_or_else(|| panic!("unexpected output of upstream/cluster: {line}"))
+                    .to_string();
                 Ok(RealCluster { process, directory, url })
             }
-            Err(end) => Err(end.complaint.trim().to_string()),
+            Err(failure) => Err(failure.stderr.trim().to_string()),
         }
     }
 
-    /// Where its API server is. Ports of the node are at the same address.
+    /// Returns the address of the API server. Ports of the node are at the same address.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// An administrator's.
+    /// Returns the path of an administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("kubeconfig")
     }
 
-    /// Where its logs are.
+    /// Returns the directory with its logs.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }

@@ -1,4 +1,4 @@
-//! A child process that says one line when it is ready.
+//! A child process that prints one line when it is ready.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,11 +10,11 @@ pub struct Process {
     ended: Option<ExitStatus>,
 }
 
-/// How a start ended that did not succeed.
+/// A process that exited before it was ready.
 pub struct NotReady {
     pub status: ExitStatus,
-    /// What it wrote to standard error.
-    pub complaint: String,
+    /// Its standard error.
+    pub stderr: String,
 }
 
 impl Process {
@@ -22,23 +22,23 @@ impl Process {
     pub fn start(command: &mut Command) -> Result<(Process, String), NotReady> {
         let shown = format!("{command:?}");
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = child.unwrap_or_else(|error| panic!("{shown} does not start: {error}"));
+        let mut child = child.unwrap_or_else(|error| panic!("{shown} cannot be started: {error}"));
         let mut lines = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
-        let mut complaints = child.stderr.take().expect("standard error is a pipe");
-        // Read to the end on a thread of its own: a full pipe would stop the program.
-        let complaints = std::thread::spawn(move || {
+        let mut stderr = child.stderr.take().expect("standard error is a pipe");
+        // Read in another thread, because a full pipe would block the process.
+        let stderr = std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            // What was read until then is what there is to tell.
-            let _ = complaints.read_to_end(&mut bytes);
+            // On an error, the text read so far is used.
+            let _ = stderr.read_to_end(&mut bytes);
             String::from_utf8_lossy(&bytes).into_owned()
         });
         let mut line = String::new();
         let read = lines.read_line(&mut line);
-        read.unwrap_or_else(|error| panic!("{shown}: cannot read what it says: {error}"));
+        read.unwrap_or_else(|error| panic!("{shown}: cannot read its output: {error}"));
         if line.is_empty() {
             let status = child.wait().unwrap_or_else(|error| panic!("{shown}: {error}"));
-            let complaint = complaints.join().unwrap_or_default();
-            return Err(NotReady { status, complaint });
+            let stderr = stderr.join().unwrap_or_default();
+            return Err(NotReady { status, stderr });
         }
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         Ok((Process { child, ended: None }, line))
@@ -48,12 +48,12 @@ impl Process {
         self.child.id()
     }
 
-    /// Sends a signal; a process that has ended already gets none.
+    /// Sends a signal, unless the process has exited.
     pub fn signal(&mut self, signal: Signal) {
         if self.ended.is_some() {
             return;
         }
-        // Not collected yet, so the id is still this process's own.
+        // The process was not waited for yet, so its id is still valid.
         let id = Pid::from_child(&self.child);
         kill_process(id, signal).unwrap_or_else(|error| panic!("signal to process {id:?}: {error}"));
     }
@@ -71,7 +71,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if self.ended.is_none() {
-            // A test may be panicking already: what cannot be killed is left.
+            // The test may be panicking, so errors are ignored.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

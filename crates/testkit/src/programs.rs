@@ -1,35 +1,35 @@
-//! Kubernetes' own programs, and others to compare with or to be driven by, through `upstream/build`.
+//! Kubernetes' own programs and other programs for comparisons, through `upstream/build`.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// What `upstream/build` and `upstream/serve` end with where Go is absent.
+/// The exit code of `upstream/build` and `upstream/serve` where Go is absent.
 pub(crate) const NO_GO: i32 = 3;
 
-/// Where programs are.
+/// A directory of programs.
 pub struct Programs {
     directory: PathBuf,
 }
 
 impl Programs {
-    /// Has them built, unless they were. `None`, with a line that says so, where Go is absent; with `ATOLL_REQUIRE_UPSTREAM` set
-    /// that is a failure instead.
+    /// Builds the programs if necessary. Returns `None`, with a printed reason, where Go is absent. With
+    /// `ATOLL_REQUIRE_UPSTREAM` set that is a failure instead.
     pub fn build(names: &[&str]) -> Option<Programs> {
         let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../upstream/build"));
         let output = command.args(names).output();
-        let output = output.unwrap_or_else(|error| panic!("upstream/build does not run: {error}"));
-        let complaint = String::from_utf8_lossy(&output.stderr);
+        let output = output.unwrap_or_else(|error| panic!("cannot run upstream/build: {error}"));
+        let stderr = String::from_utf8_lossy(&output.stderr);
         if output.status.code() == Some(NO_GO) {
             let required = std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_some();
-            assert!(!required, "{names:?} are required here: {complaint}");
-            eprintln!("skipped: {}", complaint.trim());
+            assert!(!required, "{names:?} are required here: {stderr}");
+            eprintln!("skipped: {}", stderr.trim());
             return None;
         }
-        assert!(output.status.success(), "{complaint}");
+        assert!(output.status.success(), "{stderr}");
         let text = String::from_utf8_lossy(&output.stdout);
         let directory =
-            text.lines().last().unwrap_or_else(|| panic!("upstream/build says no directory")).into();
+            text.lines().last().unwrap_or_else(|| panic!("upstream/build printed no directory")).into();
         Some(Programs { directory })
     }
 
@@ -41,8 +41,8 @@ impl Programs {
         Command::new(self.directory.join(name))
     }
 
-    /// Starts a program that runs until it is dropped, and no longer than the thread that starts it, where there is
-    /// setpriv (not on every system): a test that is killed leaves nothing behind.
+    /// Starts a program that runs until it is dropped. Where setpriv exists, it also ends with the thread
+    /// that starts it, so that a killed test leaves no process behind.
     pub fn start(&self, name: &'static str, arguments: &[String], log: &Path) -> Program {
         let output = File::create(log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
         let program = self.directory.join(name);
@@ -55,7 +55,7 @@ impl Programs {
             Err(_) => Command::new(program),
         };
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
-        let child = command.spawn().unwrap_or_else(|error| panic!("{name} does not start: {error}"));
+        let child = command.spawn().unwrap_or_else(|error| panic!("{name} cannot be started: {error}"));
         Program { child, name }
     }
 }
@@ -67,7 +67,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Its name, if it has ended although nobody asked it to.
+    /// Returns its name if it has exited unexpectedly.
     pub fn ended(&mut self) -> Option<&'static str> {
         let ended = self.child.try_wait().unwrap_or_else(|error| panic!("{}: {error}", self.name));
         ended.map(|_| self.name)
@@ -76,7 +76,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

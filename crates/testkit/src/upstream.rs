@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::process::Process;
 use crate::programs::NO_GO;
 
-/// A running `upstream/serve`. Dropping it stops it and removes its data.
+/// A running `upstream/serve`. Dropping it stops the process and removes its data.
 pub struct Upstream {
     process: Process,
     directory: TempDir,
@@ -19,8 +19,9 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// `None`, with a line that says so, where the programs cannot be built because Go is absent. With
-    /// `ATOLL_REQUIRE_UPSTREAM` set that is a failure instead. `arguments` are those of `upstream/serve`.
+    /// Starts a server with the given arguments of `upstream/serve`. Returns `None`, with a printed reason,
+    /// where the programs cannot be built because Go is absent. With `ATOLL_REQUIRE_UPSTREAM` set that is a
+    /// failure instead.
     pub fn start(arguments: &[&str]) -> Option<Upstream> {
         let directory = tempfile::tempdir().unwrap_or_else(|error| panic!("temporary directory: {error}"));
         let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../upstream/serve"));
@@ -28,20 +29,21 @@ impl Upstream {
         match Process::start(&mut command) {
             Ok((process, line)) => {
                 let url = line.trim().strip_prefix("ready: ");
-                let url = url.unwrap_or_else(|| panic!("upstream/serve says {line}")).to_string();
+                let url =
+                    url.unwrap_or_else(|| panic!("unexpected output of upstream/serve: {line}")).to_string();
                 Some(Upstream { process, directory, url })
             }
-            Err(end) if end.status.code() == Some(NO_GO) => {
+            Err(failure) if failure.status.code() == Some(NO_GO) => {
                 let required = std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_some();
-                assert!(!required, "kube-apiserver is required here: {}", end.complaint);
-                eprintln!("SKIPPED: no kube-apiserver to compare with: {}", end.complaint.trim());
+                assert!(!required, "kube-apiserver is required here: {}", failure.stderr);
+                eprintln!("SKIPPED: no kube-apiserver to compare with: {}", failure.stderr.trim());
                 None
             }
-            Err(end) => panic!("kube-apiserver did not start ({}): {}", end.status, end.complaint),
+            Err(failure) => panic!("kube-apiserver did not start ({}): {}", failure.status, failure.stderr),
         }
     }
 
-    /// One without controllers that all tests of this process share. It ends with the process.
+    /// Returns a server without controllers that all tests of this process share. It ends with the process.
     pub fn shared() -> Option<&'static Upstream> {
         static SHARED: OnceLock<Option<Upstream>> = OnceLock::new();
         SHARED.get_or_init(|| Upstream::start(&[])).as_ref()
@@ -51,22 +53,22 @@ impl Upstream {
         &self.url
     }
 
-    /// The certificate authority, in PEM.
+    /// Returns the path of the certificate authority in PEM.
     pub fn authority(&self) -> PathBuf {
         self.directory.path().join("keys/ca.crt")
     }
 
-    /// An administrator's.
+    /// Returns the path of an administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("kubeconfig")
     }
 
-    /// Where it keeps its data and its logs.
+    /// Returns the directory with its data and logs.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// A client that authenticates as an administrator.
+    /// Returns a client that authenticates as an administrator.
     pub fn client(&self) -> Client {
         Client::new(&self.url, &self.authority(), Some(crate::TOKEN))
     }

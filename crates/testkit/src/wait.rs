@@ -1,37 +1,41 @@
-//! Waiting for what a test needs: until it is so, and never for longer than is reasonable.
+//! Waiting for conditions, with a generous timeout.
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up. Generous: machines that test are busy.
-pub const PATIENCE: Duration = Duration::from_secs(180);
+/// The timeout of all waiting. It is generous, because test machines are busy.
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Between two looks.
-const PAUSE: Duration = Duration::from_millis(10);
+/// The polling interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Someone who looks again and again, up to a point. For loops that [`eventually`] does not fit.
+/// A polling loop with a timeout, for cases that [`eventually`] does not fit.
 pub struct Waiting<'a> {
     what: &'a str,
     deadline: Instant,
 }
 
 impl<'a> Waiting<'a> {
-    /// `what` completes the sentence "waited in vain until …".
+    /// Starts the timeout. `what` completes the sentence "timed out waiting until …".
     pub fn until(what: &'a str) -> Self {
-        Waiting { what, deadline: Instant::now() + PATIENCE }
+        Waiting { what, deadline: Instant::now() + WAIT_TIMEOUT }
     }
 
-    /// Returns when it is time to look again. Panics, saying what was awaited, if there was enough of that.
+    /// Returns when it is time to poll again. Panics after the timeout.
     pub async fn again(&self) {
         self.check();
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 
     fn check(&self) {
-        assert!(Instant::now() < self.deadline, "waited {PATIENCE:?} in vain until {}", self.what);
+        assert!(
+            Instant::now() < self.deadline,
+            "timed out after {WAIT_TIMEOUT:?} waiting until {}",
+            self.what
+        );
     }
 }
 
-/// Looks again and again until `condition` holds. Panics, saying what was awaited, if it never does.
+/// Polls until `condition` holds. Panics after the timeout.
 pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let waiting = Waiting::until(what);
     while !condition().await {
@@ -39,19 +43,19 @@ pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// As [`eventually`], where nothing is asynchronous.
+/// Like [`eventually`] without async.
 pub fn eventually_blocking(what: &str, mut condition: impl FnMut() -> bool) {
     let waiting = Waiting::until(what);
     while !condition() {
         waiting.check();
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// What `future` yields. Panics, saying what was awaited, if it takes too long.
+/// Returns the result of `future`. Panics after the timeout.
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
+    match tokio::time::timeout(WAIT_TIMEOUT, future).await {
         Ok(value) => value,
-        Err(_) => panic!("waited {PATIENCE:?} in vain until {what}"),
+        Err(_) => panic!("timed out after {WAIT_TIMEOUT:?} waiting until {what}"),
     }
 }

@@ -1,10 +1,10 @@
-//! The servers that other tests rely on start, answer, and come back with what they held.
+//! The servers that other tests rely on start, respond, and keep their data across restarts.
 
 use atoll_testkit::{Atoll, Error, Upstream};
 use serde_json::json;
 
 #[tokio::test]
-async fn atoll_keeps_its_data_and_its_address() {
+async fn atoll_keeps_its_data_and_address_across_restarts() {
     let mut atoll = Atoll::start();
     let path = "/api/v1/namespaces/default/configmaps";
     let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "kept" } });
@@ -25,7 +25,7 @@ async fn atoll_keeps_its_data_and_its_address() {
 }
 
 #[tokio::test]
-async fn upstream_answers_the_same_client() {
+async fn upstream_serves_the_same_client() {
     let Some(upstream) = Upstream::shared() else { return };
     let version = upstream.client().get("/version").await.unwrap().json();
     assert_eq!(version["gitVersion"], "v1.36.4");

@@ -1,5 +1,5 @@
-//! A name means somebody in one workspace only: bindings of a parent never apply to ServiceAccounts, certificates or
-//! impersonated users of a child, whatever these are called.
+//! Identities belong to one workspace: bindings of a parent never apply to ServiceAccounts, certificates or
+//! impersonated users of a child, even when their names are equal.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use rcgen::DnType;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::certificates::{approve, certificate, requested, signing_request};
-use crate::support::access::{Access, Answer};
+use crate::certificates::{approve, certificate, certificate_request, signing_request};
+use crate::support::access::{Access, ApiResponse};
 use crate::support::process::{Atoll, Setup};
 
 pub const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
@@ -17,45 +17,45 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
 const ACCOUNT: &str = "system:serviceaccount:flux-system:kustomize-controller";
 
-/// A server with people, each of whom has a token of their own name.
-pub struct Tenancy {
+/// A server with users. The token of each user is the user's name.
+pub struct TenantServer {
     pub atoll: Atoll,
     _tokens: TempDir,
 }
 
-impl Tenancy {
-    /// `flags` go to the server.
-    pub fn start(people: &[&str], flags: &[(&str, &str)]) -> Tenancy {
-        Tenancy::set_up(Setup::new(), people, flags)
+impl TenantServer {
+    /// Starts a server with additional command line `flags`.
+    pub fn start(users: &[&str], flags: &[(&str, &str)]) -> TenantServer {
+        TenantServer::start_with_setup(Setup::new(), users, flags)
     }
 
-    /// With its data in this directory.
-    pub fn start_in(directory: &Path, people: &[&str], flags: &[(&str, &str)]) -> Tenancy {
-        Tenancy::set_up(Setup::new().directory(directory), people, flags)
+    /// Starts a server whose data is in `directory`.
+    pub fn start_in(directory: &Path, users: &[&str], flags: &[(&str, &str)]) -> TenantServer {
+        TenantServer::start_with_setup(Setup::new().directory(directory), users, flags)
     }
 
-    fn set_up(setup: Setup, people: &[&str], flags: &[(&str, &str)]) -> Tenancy {
+    fn start_with_setup(setup: Setup, users: &[&str], flags: &[(&str, &str)]) -> TenantServer {
         let tokens = tempfile::tempdir().unwrap();
         let file = tokens.path().join("tokens.csv");
-        let lines: Vec<String> = people.iter().map(|name| format!("{name},{name},{name}-uid\n")).collect();
+        let lines: Vec<String> = users.iter().map(|name| format!("{name},{name},{name}-uid\n")).collect();
         std::fs::write(&file, lines.concat()).unwrap();
         let setup = setup.flag("--token-auth-file", file.display());
         let setup = flags.iter().fold(setup, |setup, (name, value)| setup.flag(name, value));
-        Tenancy { atoll: setup.start(), _tokens: tokens }
+        TenantServer { atoll: setup.start(), _tokens: tokens }
     }
 
     pub fn admin(&self) -> Access {
         self.atoll.admin()
     }
 
-    /// A person in a workspace.
-    pub fn person(&self, name: &str, workspace: &str) -> Access {
+    /// Returns the access of a user in a workspace.
+    pub fn user(&self, name: &str, workspace: &str) -> Access {
         self.admin().token(name).workspace(workspace)
     }
 }
 
-/// Creates a workspace below `parent`, with somebody who has cluster-admin in it and nothing else.
-pub async fn workspace(admin: &Access, parent: &str, name: &str, tenant: &str) -> Access {
+/// Creates a workspace below `parent` with a tenant who has cluster-admin in it and no other rights.
+pub async fn create_tenant_workspace(admin: &Access, parent: &str, name: &str, tenant: &str) -> Access {
     admin.workspace(parent).post(WORKSPACES, json!({ "metadata": { "name": name } })).await.expect(201);
     let inside = admin.workspace(&format!("{parent}:{name}"));
     bind(&inside, "tenant", "cluster-admin", json!({ "kind": "User", "name": tenant })).await;
@@ -77,41 +77,41 @@ pub async fn bind(access: &Access, name: &str, role: &str, subject: Value) {
 }
 
 /// Creates a ClusterRole with these rules.
-async fn role(access: &Access, name: &str, rules: Value) {
+async fn create_cluster_role(access: &Access, name: &str, rules: Value) {
     let role = json!({ "metadata": { "name": name }, "rules": rules });
     access.post(&format!("{RBAC}/clusterroles"), role).await.expect(201);
 }
 
 /// Creates a ServiceAccount and returns a token for it.
-pub async fn account(access: &Access, namespace: &str, name: &str) -> String {
+pub async fn create_account(access: &Access, namespace: &str, name: &str) -> String {
     let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
     access.post(&accounts, json!({ "metadata": { "name": name } })).await.expect(201);
     let issued = access.post(&format!("{accounts}/{name}/token"), json!({ "spec": {} })).await.expect(201);
     issued["status"]["token"].as_str().unwrap().to_string()
 }
 
-pub async fn namespace(access: &Access, name: &str) {
+pub async fn create_namespace(access: &Access, name: &str) {
     access.post("/api/v1/namespaces", json!({ "metadata": { "name": name } })).await.expect(201);
 }
 
-/// Whether a SubjectAccessReview says that somebody may read Secrets.
-async fn may_read_secrets(access: &Access, mut spec: Value) -> bool {
+/// Returns whether a SubjectAccessReview allows the subject to read Secrets.
+async fn can_read_secrets(access: &Access, mut spec: Value) -> bool {
     spec["resourceAttributes"] = json!({ "namespace": "kube-system", "verb": "list", "resource": "secrets" });
     let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
     access.post(reviews, json!({ "spec": spec })).await.expect(201)["status"]["allowed"] == true
 }
 
 #[track_caller]
-fn refused(answer: &Answer, what: &str) {
+fn assert_forbidden(answer: &ApiResponse, what: &str) {
     assert_eq!(answer.status, 403, "{what}: {}", answer.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn accounts_of_a_child_do_not_match_bindings_of_its_parents() {
-    let tenancy = Tenancy::start(&["owner", "editor"], &[]);
-    let admin = tenancy.admin();
-    workspace(&admin, "root", "org", "owner").await;
-    let team = workspace(&admin, "root:org", "team", "owner").await;
+    let server = TenantServer::start(&["owner", "editor"], &[]);
+    let admin = server.admin();
+    create_tenant_workspace(&admin, "root", "org", "owner").await;
+    let team = create_tenant_workspace(&admin, "root:org", "team", "owner").await;
     let subjects = [
         json!({ "kind": "ServiceAccount", "namespace": "flux-system", "name": "kustomize-controller" }),
         json!({ "kind": "User", "name": ACCOUNT }),
@@ -120,36 +120,38 @@ async fn accounts_of_a_child_do_not_match_bindings_of_its_parents() {
         json!({ "kind": "Group", "name": "system:authenticated" }),
     ];
     let content = |name: &str| json!([{ "apiGroups": ["atoll.dev"], "resources": ["workspaces/content"], "verbs": ["admin"], "resourceNames": [name] }]);
-    // Somebody who may edit the team's workspace makes an account of the parents' administrators' name.
-    namespace(&team, "flux-system").await;
+    // A user who may edit the team's workspace creates an account with the name of the parents'
+    // administrator.
+    create_namespace(&team, "flux-system").await;
     bind(&team, "editor", "edit", json!({ "kind": "User", "name": "editor" })).await;
-    role(&team, "enters", json!([{ "nonResourceURLs": ["/"], "verbs": ["access"] }])).await;
+    create_cluster_role(&team, "enters", json!([{ "nonResourceURLs": ["/"], "verbs": ["access"] }])).await;
     bind(&team, "enters", "enters", json!({ "kind": "User", "name": "editor" })).await;
-    let editor = tenancy.person("editor", "root:org:team");
-    let robot = editor.token(&account(&editor, "flux-system", "kustomize-controller").await);
+    let editor = server.user("editor", "root:org:team");
+    let robot = editor.token(&create_account(&editor, "flux-system", "kustomize-controller").await);
     let impersonated = editor.acting_as(ACCOUNT, &[]);
     for (parent, child) in [("root", "org"), ("root:org", "team")] {
         let parent = admin.workspace(parent);
-        role(&parent, "owns-child", content(child)).await;
+        create_cluster_role(&parent, "owns-child", content(child)).await;
         for (number, subject) in subjects.iter().enumerate() {
             for (kind, role) in [("chief", "cluster-admin"), ("door", "owns-child")] {
-                // Everybody who is authenticated is meant when that group is: keep the people of this test out of it.
+                // The users of this test are in that group as well: binding cluster-admin to it would allow
+                // everything.
                 if subject["name"] == "system:authenticated" && role == "cluster-admin" {
                     continue;
                 }
                 let name = format!("{kind}-{number}");
                 bind(&parent, &name, role, subject.clone()).await;
                 let what = format!("{} {subject} {role}", parent.base());
-                refused(&robot.get(SECRETS).await, &what);
-                refused(&robot.post(&format!("{RBAC}/clusterroles"), json!({ "metadata": { "name": "x" }, "rules": [{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }] })).await, &what);
+                assert_forbidden(&robot.get(SECRETS).await, &what);
+                assert_forbidden(&robot.post(&format!("{RBAC}/clusterroles"), json!({ "metadata": { "name": "x" }, "rules": [{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }] })).await, &what);
                 if subject["name"] != "system:authenticated" {
-                    refused(&impersonated.get(SECRETS).await, &what);
+                    assert_forbidden(&impersonated.get(SECRETS).await, &what);
                 }
                 for groups in
                     [json!([]), json!(["system:serviceaccounts", "system:serviceaccounts:flux-system"])]
                 {
                     let spec = json!({ "user": ACCOUNT, "groups": groups });
-                    assert!(!may_read_secrets(&team, spec).await, "{what}");
+                    assert!(!can_read_secrets(&team, spec).await, "{what}");
                 }
                 let rules = json!({ "spec": { "namespace": "kube-system" } });
                 let rules = robot.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", rules).await;
@@ -160,69 +162,74 @@ async fn accounts_of_a_child_do_not_match_bindings_of_its_parents() {
             }
         }
     }
-    // The parent's own account is administrator where its binding is, and the child's by a binding of the child.
-    namespace(&admin, "flux-system").await;
-    let chief = admin.token(&account(&admin, "flux-system", "kustomize-controller").await);
+    // The parent's account is an administrator where its binding is. The child's account needs a binding in
+    // the child.
+    create_namespace(&admin, "flux-system").await;
+    let chief = admin.token(&create_account(&admin, "flux-system", "kustomize-controller").await);
     bind(&admin, "chief", "cluster-admin", subjects[0].clone()).await;
     chief.get(SECRETS).await.expect(200);
-    refused(&robot.get(SECRETS).await, "root's account");
+    assert_forbidden(&robot.get(SECRETS).await, "root's account");
     bind(&team, "chief", "cluster-admin", subjects[0].clone()).await;
     robot.get(SECRETS).await.expect(200);
-    assert!(may_read_secrets(&team, json!({ "user": ACCOUNT })).await);
+    assert!(can_read_secrets(&team, json!({ "user": ACCOUNT })).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_of_a_child_do_not_match_bindings_of_its_parents() {
-    let tenancy = Tenancy::start(&["owner", "chief"], &[]);
-    let admin = tenancy.admin();
-    let team = workspace(&admin, "root", "team", "owner").await;
+    let server = TenantServer::start(&["owner", "chief"], &[]);
+    let admin = server.admin();
+    let team = create_tenant_workspace(&admin, "root", "team", "owner").await;
     bind(&admin, "chief", "cluster-admin", json!({ "kind": "User", "name": "chief" })).await;
     bind(&admin, "ops", "cluster-admin", json!({ "kind": "Group", "name": "ops" })).await;
-    tenancy.person("chief", "root:team").get(SECRETS).await.expect(200);
-    // Whoever may approve requests in the workspace gets a certificate in any name.
-    let owner = tenancy.person("owner", "root:team");
+    server.user("chief", "root:team").get(SECRETS).await.expect(200);
+    // A user who may approve requests in the workspace can get a certificate for any name.
+    let owner = server.user("owner", "root:team");
     let (pem, key) =
-        requested(&[(DnType::CommonName, "chief"), (DnType::OrganizationName, "ops")], Vec::new());
+        certificate_request(&[(DnType::CommonName, "chief"), (DnType::OrganizationName, "ops")], Vec::new());
     signing_request(&owner, "chief", "kube-apiserver-client", &["client auth"], &pem).await;
     approve(&owner, "chief").await;
     let certificate = certificate(&owner, "chief").await;
     let forged = team.with_identity(&certificate, &key);
     let me = forged.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await.expect(201);
     assert_eq!(me["status"]["userInfo"]["username"], "chief", "{me}");
-    refused(&forged.get(SECRETS).await, "the certificate of a workspace");
-    // What a review is told of that identity is enough to judge it.
+    assert_forbidden(&forged.get(SECRETS).await, "the certificate of a workspace");
+    // A review with the user info of that identity gives the same result.
     let info = &me["status"]["userInfo"];
     let spec = json!({ "user": info["username"], "groups": info["groups"], "extra": info["extra"] });
-    assert!(!may_read_secrets(&team, spec).await, "{info}");
+    assert!(!can_read_secrets(&team, spec).await, "{info}");
     bind(&team, "chief", "cluster-admin", json!({ "kind": "User", "name": "chief" })).await;
     forged.get(SECRETS).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn users_that_a_tenant_acts_as_do_not_bring_their_rights_from_above() {
-    let tenancy = Tenancy::start(&["owner", "helper", "chief"], &[]);
-    let admin = tenancy.admin();
-    let team = workspace(&admin, "root", "team", "owner").await;
+async fn impersonated_users_do_not_keep_their_rights_of_parent_workspaces() {
+    let server = TenantServer::start(&["owner", "helper", "chief"], &[]);
+    let admin = server.admin();
+    let team = create_tenant_workspace(&admin, "root", "team", "owner").await;
     bind(&admin, "chief", "cluster-admin", json!({ "kind": "User", "name": "chief" })).await;
-    // In the workspace somebody may act as others, and no more.
+    // In the workspace, the helper may impersonate users and has no other rights.
     let rules = json!([
         { "apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"] },
         { "nonResourceURLs": ["/"], "verbs": ["access"] },
     ]);
-    role(&team, "acts", rules).await;
+    create_cluster_role(&team, "acts", rules).await;
     bind(&team, "acts", "acts", json!({ "kind": "User", "name": "helper" })).await;
-    let helper = tenancy.person("helper", "root:team");
-    refused(&helper.acting_as("chief", &[]).get(SECRETS).await, "acting as the root's administrator");
-    // Administrators from above see what the user would see.
-    for from_above in [team.clone(), tenancy.person("chief", "root:team")] {
+    let helper = server.user("helper", "root:team");
+    assert_forbidden(
+        &helper.acting_as("chief", &[]).get(SECRETS).await,
+        "acting as the root's administrator",
+    );
+    // Administrators of a parent workspace see what the impersonated user would see.
+    for from_above in [team.clone(), server.user("chief", "root:team")] {
         from_above.acting_as("chief", &[]).get(SECRETS).await.expect(200);
-        refused(&from_above.acting_as("nobody", &[]).get(SECRETS).await, "acting as nobody");
+        assert_forbidden(&from_above.acting_as("nobody", &[]).get(SECRETS).await, "acting as nobody");
     }
-    // Being one of `system:masters` by the rules of a workspace counts in that workspace.
-    let owner = tenancy.person("owner", "root:team");
+    // The group `system:masters`, obtained through impersonation in a workspace, counts in that workspace
+    // only.
+    let owner = server.user("owner", "root:team");
     owner.acting_as("x", &["system:masters"]).get(SECRETS).await.expect(200);
     for elsewhere in ["root", "*", "root:none"] {
-        refused(
+        assert_forbidden(
             &owner.workspace(elsewhere).acting_as("x", &["system:masters"]).get(SECRETS).await,
             elsewhere,
         );

@@ -1,27 +1,29 @@
-//! A cluster may send as much as it likes: the control plane reads no more than it needs, says so, and goes on with others.
+//! A cluster may send answers of any size: the control plane limits how much it reads, reports the cause and
+//! keeps serving other clusters.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::fake_cluster::{Answer, FakeCluster, condition};
+use crate::fake_cluster::{FakeCluster, FakeResponse, condition};
 use crate::support::access::Access;
 use crate::support::eventually;
 use crate::support::process::{Atoll, Setup};
 
-/// In MiB. A server of these tests has less than a hundred, and each cluster may cost 256.
-const MOST: u64 = 900;
+/// The memory limit in MiB. A server in these tests uses less than a hundred, and the budget of each cluster
+/// is 256.
+const MAX_MEMORY: u64 = 900;
 
-/// The most memory that a process has had, in MiB.
-fn peak(atoll: &Atoll) -> u64 {
+/// Returns the peak resident memory of the server process in MiB.
+fn peak_memory(atoll: &Atoll) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", atoll.process())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
 }
 
-/// Waits until a cluster is not ready for a reason; the control plane stays small meanwhile.
-async fn is_not_ready(control_plane: &Atoll, above: &Access, cluster: &str, reason: &str) {
+/// Waits until a cluster is not ready for `reason`, while the control plane stays below the memory limit.
+async fn wait_until_not_ready(control_plane: &Atoll, above: &Access, cluster: &str, reason: &str) {
     eventually(&format!("{cluster} is not ready because of {reason}"), async || {
-        assert!(peak(control_plane) < MOST, "{cluster}: {} MiB", peak(control_plane));
+        assert!(peak_memory(control_plane) < MAX_MEMORY, "{cluster}: {} MiB", peak_memory(control_plane));
         let [status, why, message] = condition(above, cluster, "Ready").await;
         let is_told = status == "False" && why == reason;
         if is_told {
@@ -32,61 +34,61 @@ async fn is_not_ready(control_plane: &Atoll, above: &Access, cluster: &str, reas
     .await;
 }
 
-async fn is_ready(above: &Access, cluster: &str) {
+async fn wait_until_ready(above: &Access, cluster: &str) {
     eventually(&format!("{cluster} is ready"), async || {
         condition(above, cluster, "Ready").await[0] == "True"
     })
     .await;
 }
 
-fn pods(target: &str) -> bool {
+fn is_pod_list(target: &str) -> bool {
     target.starts_with("/api/v1/pods?") && !target.contains("watch=true")
 }
 
-/// Pods with long uids, and more of them each time.
-fn page(count: usize) -> Value {
+/// Returns a page of pods with long uids. The page grows with `count`.
+fn pod_page(count: usize) -> Value {
     let item = |at: usize| json!({ "metadata": { "name": "p", "uid": format!("{count}-{at}-{}", "x".repeat(20_000)) } });
     json!({ "metadata": { "continue": count.to_string() }, "items": (0..400).map(item).collect::<Vec<_>>() })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_cluster_sends_without_end_is_not_read_without_end() {
+async fn endless_answers_of_a_cluster_are_cut_off() {
     let control_plane = Setup::new().flag("--cluster-grace-period", 12).start();
     let above = control_plane.admin();
     let chunk = || Bytes::from("x".repeat(1 << 16));
     let good = FakeCluster::start("good").await;
     good.register(&above, "good").await;
-    is_ready(&above, "good").await;
+    wait_until_ready(&above, "good").await;
 
-    // One object, one page and one line without an end.
-    let text = move || Some(Answer::Endless(Bytes::from_static(b"{\"a\":\""), chunk()));
+    // An endless object, an endless page and an endless watch line.
+    let text = move || Some(FakeResponse::Endless(Bytes::from_static(b"{\"a\":\""), chunk()));
     let object = FakeCluster::with("object", move |_, target| {
         (target == "/api/v1/namespaces/kube-system").then(text).flatten()
     });
-    let page_without_end = FakeCluster::with("page", move |_, target| pods(target).then(text).flatten());
+    let endless_page = FakeCluster::with("page", move |_, target| is_pod_list(target).then(text).flatten());
     let line = FakeCluster::with("line", move |_, target| {
         let is_watch = target.starts_with("/api/v1/nodes?") && target.contains("watch=true");
         is_watch.then(text).flatten()
     });
     for (name, cluster, reason) in [
         ("object", object.await, "AnswerTooLarge"),
-        ("page", page_without_end.await, "AnswerTooLarge"),
+        ("page", endless_page.await, "AnswerTooLarge"),
         ("line", line.await, "AnswerTooLarge"),
     ] {
         cluster.register(&above, name).await;
-        is_not_ready(&control_plane, &above, name, reason).await;
+        wait_until_not_ready(&control_plane, &above, name, reason).await;
         above.delete(&format!("/apis/atoll.dev/v1alpha1/clusters/{name}")).await;
     }
 
-    // Pages that are small enough, one after the other.
+    // Pages that are each small enough, without an end.
     let count = std::sync::atomic::AtomicUsize::new(0);
     let pages = FakeCluster::with("pages", move |_, target| {
         let count = || count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        pods(target).then(|| Answer::Json(200, page(count())))
+        is_pod_list(target).then(|| FakeResponse::Json(200, pod_page(count())))
     });
     let pages = pages.await;
     pages.register(&above, "pages").await;
-    is_not_ready(&control_plane, &above, "pages", "MemoryBudgetExceeded").await;
+    wait_until_not_ready(&control_plane, &above, "pages", "MemoryBudgetExceeded").await;
     let metrics = String::from_utf8(above.get("/metrics").await.body.to_vec()).unwrap();
     let is_counted = |line: &str| {
         line.starts_with("atoll_cluster_oversized_answers{workspace=\"root\",cluster=\"pages\"} ")
@@ -96,13 +98,14 @@ async fn what_a_cluster_sends_without_end_is_not_read_without_end() {
     assert!(metrics.contains("atoll_cluster_memory_bytes{workspace=\"root\",cluster=\"good\"}"), "{metrics}");
     above.delete("/apis/atoll.dev/v1alpha1/clusters/pages").await;
 
-    // Few bytes that take much memory once they are read.
+    // Few bytes on the wire that need much memory once they are decoded.
     let dense = format!("{{\"items\":[{}0]}}", "{\"a\":0},".repeat(12 << 17));
     let dense: Value = serde_json::from_str(&dense).unwrap();
-    let values =
-        FakeCluster::with("values", move |_, target| pods(target).then(|| Answer::Json(200, dense.clone())));
+    let values = FakeCluster::with("values", move |_, target| {
+        is_pod_list(target).then(|| FakeResponse::Json(200, dense.clone()))
+    });
     let values = values.await;
     values.register(&above, "values").await;
-    is_not_ready(&control_plane, &above, "values", "AnswerTooLarge").await;
-    is_ready(&above, "good").await;
+    wait_until_not_ready(&control_plane, &above, "values", "AnswerTooLarge").await;
+    wait_until_ready(&above, "good").await;
 }

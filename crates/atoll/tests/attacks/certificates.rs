@@ -1,4 +1,5 @@
-//! What certificates of a workspace are good for: its API, and nothing that trusts the control plane's authority.
+//! Certificates of a workspace are accepted by its API and by no program that trusts the control plane's
+//! authority.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -20,7 +21,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use crate::bindings::{Tenancy, WORKSPACES, workspace};
+use crate::bindings::{TenantServer, WORKSPACES, create_tenant_workspace};
 use crate::support::access::Access;
 use crate::support::eventually;
 use crate::support::process::Atoll;
@@ -45,7 +46,7 @@ pub async fn approve(access: &Access, name: &str) {
     access.put(&format!("{path}/approval"), request).await.expect(200);
 }
 
-/// The certificate that an approved request becomes, as PEM.
+/// Waits until an approved request is signed and returns the certificate as PEM.
 pub async fn certificate(access: &Access, name: &str) -> String {
     let mut certificate = String::new();
     eventually("the certificate is signed", async || {
@@ -58,8 +59,8 @@ pub async fn certificate(access: &Access, name: &str) -> String {
     certificate
 }
 
-/// A request in PEM, and the key that it is about.
-pub fn requested(subject: &[(DnType, &str)], names: Vec<SanType>) -> (String, String) {
+/// Returns a certificate signing request and its private key, both as PEM.
+pub fn certificate_request(subject: &[(DnType, &str)], names: Vec<SanType>) -> (String, String) {
     let mut parameters = CertificateParams::default();
     parameters.distinguished_name = DistinguishedName::new();
     for (kind, value) in subject {
@@ -80,8 +81,9 @@ fn roots(path: &Path) -> Arc<RootCertStore> {
     Arc::new(roots)
 }
 
-/// Whether a client with this access's kubeconfig takes a server with this certificate for the API server.
-async fn is_believed(access: &Access, certificate: &str, key: &str, name: &str) -> bool {
+/// Returns whether a client with the kubeconfig of `access` accepts a server with this certificate as the API
+/// server.
+async fn is_accepted_as_server(access: &Access, certificate: &str, key: &str, name: &str) -> bool {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -93,7 +95,7 @@ async fn is_believed(access: &Access, certificate: &str, key: &str, name: &str) 
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
-        // The client may hang up before it is over.
+        // The client may close the connection during the handshake.
         let _ = TlsAcceptor::from(Arc::new(config)).accept(stream).await;
     });
     let stream = TcpStream::connect(address).await.unwrap();
@@ -104,28 +106,32 @@ async fn is_believed(access: &Access, certificate: &str, key: &str, name: &str) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_kubeconfig_believes_the_serving_certificate_of_a_kubelet() {
-    let tenancy = Tenancy::start(&["owner"], &[]);
-    let admin = tenancy.admin();
-    workspace(&admin, "root", "team", "owner").await;
+async fn no_kubeconfig_accepts_the_serving_certificate_of_a_kubelet() {
+    let server = TenantServer::start(&["owner"], &[]);
+    let admin = server.admin();
+    create_tenant_workspace(&admin, "root", "team", "owner").await;
     let names = || {
         let dns = ["localhost", "kubernetes", "kubernetes.default.svc"];
         let dns = dns.map(|name| SanType::DnsName(name.try_into().unwrap()));
         [SanType::IpAddress([127, 0, 0, 1].into())].into_iter().chain(dns).collect()
     };
     let node = [(DnType::CommonName, "system:node:m"), (DnType::OrganizationName, "system:nodes")];
-    for access in [tenancy.person("owner", "root:team"), admin.clone()] {
-        let (pem, key) = requested(&node, names());
+    for access in [server.user("owner", "root:team"), admin.clone()] {
+        let (pem, key) = certificate_request(&node, names());
         let usages = ["digital signature", "key encipherment", "server auth"];
         signing_request(&access, "m", "kubelet-serving", &usages, &pem).await;
         approve(&access, "m").await;
         let certificate = certificate(&access, "m").await;
         for name in ["127.0.0.1", "localhost", "kubernetes.default.svc"] {
-            assert!(!is_believed(&admin, &certificate, &key, name).await, "{} as {name}", access.base());
+            assert!(
+                !is_accepted_as_server(&admin, &certificate, &key, name).await,
+                "{} as {name}",
+                access.base()
+            );
         }
-        // Whoever wants to verify kubelets can.
+        // Clients that want to verify kubelets can do so.
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let trusted = roots(&tenancy.atoll.directory.join("kubelet-ca.crt"));
+        let trusted = roots(&server.atoll.directory.join("kubelet-ca.crt"));
         let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(trusted, provider);
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let verifier: Arc<dyn rustls::client::danger::ServerCertVerifier> = verifier.build().unwrap();
@@ -134,13 +140,14 @@ async fn no_kubeconfig_believes_the_serving_certificate_of_a_kubelet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn client_certificates_of_a_workspace_open_nothing_but_its_api() {
-    let tenancy = Tenancy::start(&["owner"], &[]);
-    let admin = tenancy.admin();
-    workspace(&admin, "root", "team", "owner").await;
-    let owner = tenancy.person("owner", "root:team");
-    // In the name of whom kubelets and aggregated API servers would let do everything.
-    let (pem, key) = requested(&[(DnType::CommonName, "kube-apiserver-kubelet-client")], Vec::new());
+async fn client_certificates_of_a_workspace_are_accepted_by_its_api_only() {
+    let server = TenantServer::start(&["owner"], &[]);
+    let admin = server.admin();
+    create_tenant_workspace(&admin, "root", "team", "owner").await;
+    let owner = server.user("owner", "root:team");
+    // With the name that kubelets and aggregated API servers grant all rights to.
+    let (pem, key) =
+        certificate_request(&[(DnType::CommonName, "kube-apiserver-kubelet-client")], Vec::new());
     signing_request(&owner, "chief", "kube-apiserver-client", &["client auth"], &pem).await;
     approve(&owner, "chief").await;
     let certificate = certificate(&owner, "chief").await;
@@ -150,28 +157,29 @@ async fn client_certificates_of_a_workspace_open_nothing_but_its_api() {
     for elsewhere in ["root", "*"] {
         chief.workspace(elsewhere).get("/api").await.expect(401);
     }
-    // Programs that know nothing of workspaces trust `ca.crt`, as `extension-apiserver-authentication` tells them to.
+    // Programs without support for workspaces trust `ca.crt`, as `extension-apiserver-authentication` tells
+    // them.
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let trusted = roots(&tenancy.atoll.directory.join("ca.crt"));
+    let trusted = roots(&server.atoll.directory.join("ca.crt"));
     let verifier = WebPkiClientVerifier::builder_with_provider(trusted, provider).build().unwrap();
     let verified = verifier.verify_client_cert(&der(&certificate), &[], UnixTime::now());
-    assert!(verified.is_err(), "a program that trusts ca.crt takes it for the server's own");
+    assert!(verified.is_err(), "a program that trusts ca.crt accepts it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_works_with_a_certificate_of_a_workspace() {
     let Some(programs) = kubectl() else { return };
-    let tenancy = Tenancy::start(&["owner"], &[]);
-    let admin = tenancy.admin();
-    let team = workspace(&admin, "root", "team", "owner").await;
-    let owner = tenancy.person("owner", "root:team");
-    let (pem, key) = requested(&[(DnType::CommonName, "owner")], Vec::new());
+    let server = TenantServer::start(&["owner"], &[]);
+    let admin = server.admin();
+    let team = create_tenant_workspace(&admin, "root", "team", "owner").await;
+    let owner = server.user("owner", "root:team");
+    let (pem, key) = certificate_request(&[(DnType::CommonName, "owner")], Vec::new());
     signing_request(&owner, "mine", "kube-apiserver-client", &["client auth"], &pem).await;
     approve(&owner, "mine").await;
     let certificate = certificate(&owner, "mine").await;
     let place = tempfile::tempdir().unwrap();
     let kubeconfig = place.path().join("kubeconfig");
-    let authority = std::fs::read(tenancy.atoll.directory.join("ca.crt")).unwrap();
+    let authority = std::fs::read(server.atoll.directory.join("ca.crt")).unwrap();
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "team",
         "clusters": [{ "name": "team", "cluster": {
@@ -194,7 +202,8 @@ async fn kubectl_works_with_a_certificate_of_a_workspace() {
     assert!(run(&["get", "configmaps", "-o", "name"]).contains("configmap/made-by-kubectl"));
 }
 
-/// Serves as the kubelet of a node in root with this certificate, and returns what the log of a Pod there is answered with.
+/// Serves as the kubelet of a node in root with this certificate. Returns the response to a request for the
+/// log of a Pod on that node.
 async fn log_from_kubelet(admin: &Access, node: &str, certificate: &str, key: &str) -> (u16, String) {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
@@ -207,7 +216,7 @@ async fn log_from_kubelet(admin: &Access, node: &str, certificate: &str, key: &s
     let port = listener.local_addr().unwrap().port();
     let serving = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
-        // The server may hang up before it is over.
+        // The server may close the connection during the handshake.
         let Ok(mut stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await else { return };
         let _ = stream.read(&mut [0; 4096]).await;
         let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
@@ -220,7 +229,7 @@ async fn log_from_kubelet(admin: &Access, node: &str, certificate: &str, key: &s
     (answer.status, answer.text())
 }
 
-/// Creates a node in root whose kubelet listens on a port of this machine, and a Pod of the same name on it.
+/// Creates a node in root whose kubelet listens on a local port, and a Pod of the same name on it.
 async fn run_pod(admin: &Access, node: &str, port: u16) {
     admin.post("/api/v1/nodes", json!({ "metadata": { "name": node } })).await.expect(201);
     let status = json!({ "status": {
@@ -235,34 +244,35 @@ async fn run_pod(admin: &Access, node: &str, port: u16) {
     admin.post("/api/v1/namespaces/default/pods", pod).await.expect(201);
 }
 
-/// A tenant asks for the certificate of a kubelet at the address of a node in root.
+/// A tenant requests a kubelet serving certificate for the address of a node in root.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_kubelet_of_a_tenant_stands_for_one_of_root() {
+async fn kubelet_certificate_of_a_tenant_is_not_accepted_for_a_node_of_root() {
     let data = tempfile::tempdir().unwrap();
-    // The authority is there once the server is: it is named before, and read after.
+    // The server creates the authority when it starts, so the flag names a file that is written afterwards.
     let trusted = data.path().join("kubelet-ca.crt");
-    let tenancy = Tenancy::start_in(
+    let server = TenantServer::start_in(
         data.path(),
         &["owner"],
         &[("--kubelet-certificate-authority", trusted.to_str().unwrap())],
     );
-    let admin = tenancy.admin();
-    workspace(&admin, "root", "team", "owner").await;
+    let admin = server.admin();
+    create_tenant_workspace(&admin, "root", "team", "owner").await;
     let node = [(DnType::CommonName, "system:node:m"), (DnType::OrganizationName, "system:nodes")];
-    for (access, name, is_believed) in
-        [(admin.clone(), "of-root", true), (tenancy.person("owner", "root:team"), "of-team", false)]
+    for (access, name, is_accepted_as_server) in
+        [(admin.clone(), "of-root", true), (server.user("owner", "root:team"), "of-team", false)]
     {
-        let (pem, key) = requested(&node, vec![SanType::IpAddress([127, 0, 0, 1].into())]);
+        let (pem, key) = certificate_request(&node, vec![SanType::IpAddress([127, 0, 0, 1].into())]);
         let usages = ["digital signature", "key encipherment", "server auth"];
         signing_request(&access, "m", "kubelet-serving", &usages, &pem).await;
         approve(&access, "m").await;
         let certificate = certificate(&access, "m").await;
         let (status, text) = log_from_kubelet(&admin, name, &certificate, &key).await;
-        assert_eq!(status == 200 && text == "ok", is_believed, "{name}: {status} {text}");
+        assert_eq!(status == 200 && text == "ok", is_accepted_as_server, "{name}: {status} {text}");
     }
 }
 
-/// A certificate for `user` as servers signed it for a workspace whose certificates had the first object identifier.
+/// Returns a certificate for `user` as older servers signed it for a workspace, with the first object
+/// identifier.
 fn old_certificate(directory: &Path, user: &str, workspace: &str) -> (String, String) {
     let key = KeyPair::from_pem(&std::fs::read_to_string(directory.join("ca.key")).unwrap()).unwrap();
     let mut authority = CertificateParams::default();
@@ -283,12 +293,12 @@ fn old_certificate(directory: &Path, user: &str, workspace: &str) -> (String, St
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_and_directories_of_older_versions_stay_good() {
+async fn certificates_and_directories_of_older_versions_stay_valid() {
     let mut atoll = Atoll::start();
     let admin = atoll.admin();
     let created = admin.post(WORKSPACES, json!({ "metadata": { "name": "team" } })).await.expect(201);
     let id = created["status"]["id"].as_str().unwrap();
-    // As an older version leaves a directory.
+    // Restore the state in which an older version leaves a directory.
     let first = std::fs::read_to_string(atoll.directory.join("ca.crt")).unwrap();
     for authority in ["kubelet-ca", "workspace-ca"] {
         for extension in ["crt", "key"] {
@@ -309,7 +319,7 @@ async fn certificates_and_directories_of_older_versions_stay_good() {
     }
     authorities.sort();
     authorities.dedup();
-    assert_eq!(authorities.len(), 3, "each is one of its own");
+    assert_eq!(authorities.len(), 3, "the three authorities are different");
     let admin = atoll.admin();
     let (certificate, key) = old_certificate(&atoll.directory, "ann", id);
     let ann = admin.with_identity(&certificate, &key);
@@ -318,8 +328,8 @@ async fn certificates_and_directories_of_older_versions_stay_good() {
     ann.get("/api").await.expect(401);
 }
 
-/// Calls the kubelet of a node in root and returns the certificate that the server showed to it.
-async fn shown_to_kubelets(atoll: &Atoll) -> CertificateDer<'static> {
+/// Calls the kubelet of a node in root and returns the client certificate that the server presented to it.
+async fn certificate_presented_to_kubelets(atoll: &Atoll) -> CertificateDer<'static> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let trusted = roots(&atoll.directory.join("ca.crt"));
     let verifier = WebPkiClientVerifier::builder_with_provider(trusted, provider.clone()).build().unwrap();
@@ -354,12 +364,14 @@ async fn shown_to_kubelets(atoll: &Atoll) -> CertificateDer<'static> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_certificate_that_kubelets_see_opens_no_api() {
+async fn kubelet_client_certificate_is_not_accepted_by_the_api() {
     let atoll = Atoll::start();
-    let holder = atoll_authn::certificate::holder(&shown_to_kubelets(&atoll).await).unwrap().unwrap();
+    let holder =
+        atoll_authn::certificate::holder(&certificate_presented_to_kubelets(&atoll).await).unwrap().unwrap();
     assert_eq!(holder.user.name, "kube-apiserver-kubelet-client");
     assert_eq!(holder.user.groups, ["system:authenticated"]);
-    // Kubelets ask whether it may use what they serve; whoever steals it may do that and no more.
+    // Kubelets ask whether the identity may use the kubelet API. A stolen certificate grants that and no
+    // more.
     let admin = atoll.admin();
     let may = async |verb: &str, resource: &str, subresource: &str| {
         let review = json!({ "spec": {

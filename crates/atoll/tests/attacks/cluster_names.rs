@@ -1,4 +1,4 @@
-//! A tenant's Clusters neither block nor receive anything of other workspaces.
+//! A tenant's Clusters neither block names of other workspaces nor receive their objects.
 
 use serde_json::{Value, json};
 
@@ -23,8 +23,8 @@ fn on_prod() -> Value {
     json!({ "spec": { "clusters": [{ "name": "prod" }] } })
 }
 
-/// The names of all objects that a view begins with, and their workspaces.
-async fn placed(access: &Access) -> Vec<(String, String)> {
+/// Returns names and workspaces of all objects in the initial list of a sync view.
+async fn objects_in_view(access: &Access) -> Vec<(String, String)> {
     let mut view = Watch::open(access, VIEW).await;
     let mut placed = Vec::new();
     loop {
@@ -39,26 +39,26 @@ async fn placed(access: &Access) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_a_tenant_has_taken_is_free_above() {
+async fn cluster_name_of_a_tenant_stays_available_above() {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();
     let workspace = json!({ "metadata": { "name": "team" } });
     let workspace = admin.post("/apis/atoll.dev/v1alpha1/workspaces", workspace).await.expect(201);
     let id = workspace["status"]["id"].as_str().unwrap().to_string();
     let team = admin.workspace("root:team");
-    // The tenant is first, with a name that others will want.
-    let theirs = team.post(CLUSTERS, cluster()).await.expect(201);
+    // The tenant is first to use a name that other workspaces will use.
+    let tenant_cluster = team.post(CLUSTERS, cluster()).await.expect(201);
     team.post(CONFIG_MAPS, config_map_with("a", "theirs")).await.expect(201);
     let placed_there = team.merge(&placement(), on_prod()).await.expect(200);
     let own = admin.post(CLUSTERS, cluster()).await.expect(201);
-    assert_eq!(placed_there["spec"]["clusters"][0]["uid"], theirs["metadata"]["uid"]);
+    assert_eq!(placed_there["spec"]["clusters"][0]["uid"], tenant_cluster["metadata"]["uid"]);
     admin.post(CONFIG_MAPS, config_map_with("a", "own")).await.expect(201);
     admin.merge(&placement(), on_prod()).await.expect(200);
 
-    // Each gets what is its own.
+    // Each cluster gets the objects of its own workspace.
     let of = |workspace: &str| vec![(workspace.to_string(), "a".to_string())];
-    assert_eq!((placed(&admin).await, placed(&team).await), (of("root"), of(&id)));
-    // Neither has a say in what is on the other.
+    assert_eq!((objects_in_view(&admin).await, objects_in_view(&team).await), (of("root"), of(&id)));
+    // Neither can change objects on the other cluster.
     let uid = team.get(&config_map("a")).await.expect(200)["metadata"]["uid"].clone();
     let record = |state: &str| {
         json!({ "records": [{
@@ -73,23 +73,26 @@ async fn a_name_that_a_tenant_has_taken_is_free_above() {
     team.post(VIEW, record("Applied")).await.expect(200);
     assert_eq!(team.get(STATUSES).await.expect(200)["items"].as_array().unwrap().len(), 1);
 
-    // With the tenant's Cluster gone, the name means the one above; what was on the first does not go to the second.
+    // With the tenant's Cluster deleted, the name means the Cluster above. Objects on the first are not moved
+    // to the second.
     team.delete(&format!("{CLUSTERS}/prod")).await.expect(200);
-    eventually("it is gone", async || team.get(&format!("{CLUSTERS}/prod")).await.status == 404).await;
-    assert_eq!(placed(&admin).await, of("root"));
+    eventually("the Cluster is deleted", async || team.get(&format!("{CLUSTERS}/prod")).await.status == 404)
+        .await;
+    assert_eq!(objects_in_view(&admin).await, of("root"));
     let kept = team.get(&placement()).await.expect(200);
-    assert_eq!(kept["spec"]["clusters"][0]["uid"], theirs["metadata"]["uid"]);
-    // Until somebody decides that: then it is placed anew, by the rules of the one above.
+    assert_eq!(kept["spec"]["clusters"][0]["uid"], tenant_cluster["metadata"]["uid"]);
+    // Placing the object again places it on the Cluster above.
     let moved = team.merge(&placement(), on_prod()).await.expect(200);
     assert_eq!(moved["spec"]["clusters"][0]["uid"], own["metadata"]["uid"]);
-    assert_eq!(moved["status"]["leaving"], Value::Null, "a cluster that is gone is not waited for");
-    let mut both = placed(&admin).await;
+    assert_eq!(moved["status"]["leaving"], Value::Null, "a deleted cluster must not be listed as leaving");
+    let mut both = objects_in_view(&admin).await;
     both.sort();
     let mut expected = [of("root"), of(&id)].concat();
     expected.sort();
     assert_eq!(both, expected);
-    // What nobody has is not named.
-    let other = json!({ "spec": { "clusters": [{ "name": "prod", "uid": theirs["metadata"]["uid"] }] } });
+    // A uid that no Cluster has is rejected.
+    let other =
+        json!({ "spec": { "clusters": [{ "name": "prod", "uid": tenant_cluster["metadata"]["uid"] }] } });
     let mut fresh = config_map_with("b", "1");
     fresh["metadata"]["name"] = "b".into();
     team.post(CONFIG_MAPS, fresh).await.expect(201);

@@ -1,5 +1,5 @@
-//! Definitions that are small to write and large to compile, or that stand for others, and workspaces that take more than their
-//! part.
+//! Definitions that are small to write and large to compile, definitions that imitate other resources, and
+//! workspaces that exceed their limits.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::support::{CONFIG_MAPS, config_map_with, eventually};
 pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 
-/// A workspace below root, and its administrator, who is nothing elsewhere.
+/// Creates a workspace below root and returns the access of its administrator, who has no rights elsewhere.
 pub async fn tenant(atoll: &Atoll, name: &str, limits: Value) -> Access {
     let admin = atoll.admin();
     let workspace = json!({
@@ -56,13 +56,13 @@ fn properties(count: usize, make: impl Fn(usize) -> Value) -> Value {
     json!({ "type": "object", "properties": properties })
 }
 
-/// Each takes some eight megabytes and a good part of a tenth of a second to compile.
-fn letters(index: usize) -> Value {
+/// Returns a pattern that takes about eight megabytes and almost a tenth of a second to compile.
+fn large_pattern(index: usize) -> Value {
     json!({ "type": "string", "pattern": format!(r"^(\pL{{40}}){{5}}{index}$") })
 }
 
 #[tokio::test]
-async fn thousands_of_large_patterns_are_refused_by_field_while_others_are_served() {
+async fn thousands_of_large_patterns_are_rejected_while_other_clients_are_served() {
     let atoll = Atoll::start_bare();
     let tenant = tenant(&atoll, "team", json!({})).await;
     let done = Arc::new(AtomicBool::new(false));
@@ -84,16 +84,16 @@ async fn thousands_of_large_patterns_are_refused_by_field_while_others_are_serve
     let field = "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[f00001].pattern: Invalid value: ";
     assert!(message.contains(field), "{message}");
     assert!(message.contains("takes more than 16 MiB of memory when it is compiled"), "{message}");
-    assert!(served > 0, "nobody else was answered meanwhile");
+    assert!(served > 0, "no other client was served meanwhile");
 }
 
 #[tokio::test]
-async fn definitions_cannot_take_much_more_memory_than_their_limit() {
+async fn definitions_do_not_exceed_their_memory_limit() {
     let atoll = Atoll::start_bare();
     let tenant = tenant(&atoll, "team", json!({})).await;
     let before = atoll.resident();
     let tiny = |index: usize| json!({ "type": "string", "pattern": format!("^a{index}$") });
-    // Two megabytes of patterns that nobody has seen before.
+    // Two megabytes of patterns, each different from all others.
     let refused = tenant.post(DEFINITIONS, definition("many", properties(45_000, tiny))).await;
     let message = refused.expect_status(422, "Invalid");
     assert!(message.contains("].pattern: Invalid value: "), "{message}");
@@ -105,7 +105,7 @@ async fn definitions_cannot_take_much_more_memory_than_their_limit() {
     let refused = tenant.post(DEFINITIONS, definition("deep", nested)).await;
     let message = refused.expect_status(422, "Invalid");
     assert!(message.contains(".x-kubernetes-validations"), "{message}");
-    // One that is just small enough, with an object that has every pattern compiled.
+    // A definition just below the limit, with an object that has every pattern compiled.
     let most = properties(1_500, tiny);
     tenant.post(DEFINITIONS, definition("most", most)).await.expect(201);
     let spec: Map<String, Value> =
@@ -115,14 +115,14 @@ async fn definitions_cannot_take_much_more_memory_than_their_limit() {
     });
     tenant.post("/apis/example.com/v1/namespaces/default/most", object).await.expect(201);
     let grown = atoll.resident().saturating_sub(before);
-    assert!(grown < 160 << 20, "it took {} MiB", grown >> 20);
+    assert!(grown < 160 << 20, "used {} MiB", grown >> 20);
 }
 
 #[tokio::test]
-async fn a_workspace_keeps_to_its_limits_and_so_do_its_children_together() {
+async fn limits_count_for_a_workspace_and_its_children_together() {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();
-    // The binding of the tenant is one of them.
+    // The tenant's binding is one of the five objects.
     let tenant = tenant(&atoll, "team", json!({ "objects": 5, "definitions": 1, "bytes": "64Ki" })).await;
     for name in ["one", "two"] {
         tenant.post(CONFIG_MAPS, config_map_with(name, "x")).await.expect(201);
@@ -143,11 +143,11 @@ async fn a_workspace_keeps_to_its_limits_and_so_do_its_children_together() {
     assert!(message.ends_with("used: objects=5, limited: objects=5"), "{message}");
     let trial = format!("{CONFIG_MAPS}?dryRun=All");
     tenant.post(&trial, config_map_with("four", "x")).await.expect_status(403, "Forbidden");
-    // What goes makes room; what is there can be changed.
+    // Deleting objects makes room. Existing objects can be changed.
     tenant.merge(&format!("{CONFIG_MAPS}/one"), json!({ "data": { "value": "y" } })).await.expect(200);
     tenant.delete(&format!("{CONFIG_MAPS}/one")).await.expect(200);
     tenant.post(CONFIG_MAPS, config_map_with("four", "x")).await.expect(201);
-    // The tenant cannot raise the limit, for the Workspace is not in its workspace.
+    // The tenant cannot raise the limit, because the Workspace object is in the parent workspace.
     let raise = json!({ "spec": { "limits": { "objects": 100 } } });
     let path = format!("{WORKSPACES}/team");
     tenant.merge(&path, raise.clone()).await.expect_status(404, "NotFound");
@@ -176,7 +176,7 @@ async fn a_workspace_keeps_to_its_limits_and_so_do_its_children_together() {
 }
 
 #[tokio::test]
-async fn many_writers_at_once_do_not_exceed_a_limit_and_use_all_of_it() {
+async fn concurrent_writers_use_a_limit_fully_and_do_not_exceed_it() {
     let mut atoll = Atoll::start_bare();
     let tenant_access = tenant(&atoll, "team", json!({ "objects": 21 })).await;
     let writers = (0..40).map(|number| {
@@ -189,8 +189,8 @@ async fn many_writers_at_once_do_not_exceed_a_limit_and_use_all_of_it() {
     for writer in writers.collect::<Vec<_>>() {
         created += usize::from(writer.await.unwrap() == 201);
     }
-    assert_eq!(created, 20, "and the binding of the tenant");
-    // They are counted again from what is stored.
+    assert_eq!(created, 20, "20 objects and the tenant's binding");
+    // Usage is counted again from the store.
     atoll.terminate();
     atoll.wait();
     atoll.restart();
@@ -200,7 +200,7 @@ async fn many_writers_at_once_do_not_exceed_a_limit_and_use_all_of_it() {
 }
 
 #[tokio::test]
-async fn limits_that_are_no_limits_are_refused() {
+async fn invalid_limits_are_rejected() {
     let atoll = Atoll::start_bare();
     let create = async |limits: Value| {
         let workspace = json!({
@@ -221,8 +221,8 @@ async fn limits_that_are_no_limits_are_refused() {
     }
 }
 
-/// Changes what is stored of an object, as a program from before there was a limit would have stored it.
-async fn rewrite(directory: &Path, key: Key, change: impl FnOnce(&mut Value)) {
+/// Changes the stored bytes of an object to what a version without the limit would have stored.
+async fn rewrite_stored(directory: &Path, key: Key, change: impl FnOnce(&mut Value)) {
     let store = SqliteStore::open(directory, Options::default()).unwrap();
     let range = Range { start: Bound::Included(key.clone()), end: Bound::Included(key.clone()) };
     let found = store.range(range, None, 1).await.unwrap();
@@ -235,7 +235,7 @@ async fn rewrite(directory: &Path, key: Key, change: impl FnOnce(&mut Value)) {
 }
 
 #[tokio::test]
-async fn definitions_from_before_the_limit_do_not_stop_the_server() {
+async fn definitions_stored_before_the_limit_do_not_stop_the_server() {
     let mut atoll = Atoll::start_bare();
     let bombs = |count| definition("bombs", properties(count, letters));
     atoll.admin().post(DEFINITIONS, bombs(1)).await.expect(201);
@@ -243,20 +243,21 @@ async fn definitions_from_before_the_limit_do_not_stop_the_server() {
     atoll.wait();
     let key =
         Key::object("apiextensions.k8s.io", "customresourcedefinitions", "root", "", "bombs.example.com");
-    rewrite(&atoll.directory, key, |stored| {
+    rewrite_stored(&atoll.directory, key, |stored| {
         stored["spec"]["versions"][0]["schema"] = bombs(2_000)["spec"]["versions"][0]["schema"].take();
     })
     .await;
     atoll.restart();
     let admin = atoll.admin();
     let path = format!("{DEFINITIONS}/bombs.example.com");
-    let said = async || {
+    let printed = async || {
         let found = admin.get(&path).await.expect(200);
         let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.into_iter().find(|own| own["type"] == "SchemaTooLarge").unwrap_or_default()
     };
-    eventually("the definition says that it is too large", async || said().await["status"] == "True").await;
-    let message = said().await["message"].to_string();
+    eventually("the definition reports that it is too large", async || printed().await["status"] == "True")
+        .await;
+    let message = printed().await["message"].to_string();
     assert!(message.contains("properties[f00001].pattern"), "{message}");
     let object = |name: &str, spec: Value| json!({ "apiVersion": "example.com/v1", "kind": "Kbombs", "metadata": { "name": name }, "spec": spec });
     let objects = "/apis/example.com/v1/namespaces/default/bombs";
@@ -267,11 +268,11 @@ async fn definitions_from_before_the_limit_do_not_stop_the_server() {
     let mut smaller = admin.get(&path).await.expect(200);
     smaller["spec"]["versions"][0]["schema"] = json!({ "openAPIV3Schema": { "type": "object" } });
     admin.put(&path, smaller).await.expect(200);
-    eventually("the condition says so", async || said().await["status"] == "False").await;
+    eventually("the condition is false", async || printed().await["status"] == "False").await;
 }
 
-/// A user in the same workspace who may do these things only.
-async fn limited(tenant: &Access, mut rules: Value) -> Access {
+/// Returns a user of the same workspace with `rules` as its only rights.
+async fn limited_user(tenant: &Access, mut rules: Value) -> Access {
     let entering = json!({ "nonResourceURLs": ["/"], "verbs": ["access"] });
     rules.as_array_mut().unwrap().push(entering);
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
@@ -286,9 +287,9 @@ async fn limited(tenant: &Access, mut rules: Value) -> Access {
     tenant.acting_as("limited", &[])
 }
 
-/// The name of a definition is a plural and a group, and may be read as other ones.
+/// The name of a definition consists of a plural and a group and can be split in several ways.
 #[tokio::test]
-async fn a_definition_is_not_reached_by_a_resource_that_it_is_not() {
+async fn definition_is_served_under_its_own_resource_only() {
     let atoll = Atoll::start_bare();
     let tenant = tenant(&atoll, "team", json!({})).await;
     let mut hats = definition("foo", json!({ "type": "object" }));
@@ -300,7 +301,7 @@ async fn a_definition_is_not_reached_by_a_resource_that_it_is_not() {
     let own = "/apis/bar.example.com/v1/namespaces/default/foo";
     tenant.post(own, object).await.expect(201);
     let rules = json!([{ "apiGroups": ["example.com"], "resources": ["foo.bar"], "verbs": ["*"] }]);
-    let limited = limited(&tenant, rules).await;
+    let limited = limited_user(&tenant, rules).await;
     limited.get(own).await.expect_status(403, "Forbidden");
     let other = "/apis/example.com/v1/namespaces/default/foo.bar";
     for path in [other.to_string(), format!("{other}/precious")] {
@@ -308,9 +309,10 @@ async fn a_definition_is_not_reached_by_a_resource_that_it_is_not() {
     }
 }
 
-/// The names in the status are what is served. Those who may write the status may not choose among all of the group.
+/// The names in the status are served. A user who may write the status must not be able to choose names of
+/// other definitions in the group.
 #[tokio::test]
-async fn accepted_names_do_not_lead_to_objects_of_another_definition() {
+async fn accepted_names_do_not_expose_objects_of_another_definition() {
     let atoll = Atoll::start_bare();
     let tenant = tenant(&atoll, "team", json!({})).await;
     let mut decoy = definition("decoys", json!({ "type": "object" }));
@@ -322,7 +324,7 @@ async fn accepted_names_do_not_lead_to_objects_of_another_definition() {
     let precious =
         json!({ "apiVersion": "example.com/v1", "kind": "Ktreasures", "metadata": { "name": "precious" } });
     tenant.post("/apis/example.com/v1/namespaces/default/treasures", precious).await.expect(201);
-    let limited = limited(
+    let limited = limited_user(
         &tenant,
         json!([
             { "apiGroups": ["example.com"], "resources": ["foo"], "verbs": ["*"] },
@@ -331,7 +333,7 @@ async fn accepted_names_do_not_lead_to_objects_of_another_definition() {
     )
     .await;
     limited.get("/apis/example.com/v1/namespaces/default/treasures").await.expect_status(403, "Forbidden");
-    // With its own name taken, the definition does not get it back.
+    // When another definition has taken its name, the definition does not get it back.
     let names = |names: Value| json!({ "status": { "acceptedNames": names } });
     let taken =
         names(json!({ "plural": "decoys", "singular": "foo", "kind": "Kdecoys", "listKind": "KdecoysList" }));

@@ -1,4 +1,4 @@
-//! Objects that are small to write and large to hold, to check or to complain about.
+//! Objects that are small to write and expensive to hold, to validate or to report errors about.
 
 use serde_json::{Value, json};
 
@@ -21,11 +21,11 @@ fn deployment(name: &str, variables: usize) -> Value {
 }
 
 #[tokio::test]
-async fn one_dense_object_stops_no_controller() {
+async fn dense_object_does_not_stop_controllers() {
     let mut atoll = Setup::new().flag("--grain", "pod").start();
     let tenant = tenant(&atoll, "team", json!({})).await;
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    // It is watched, and after a restart listed.
+    // The controller gets the object from a watch, and after a restart from a list.
     tenant.post(deployments, deployment("dense", 100_000)).await.expect(201);
     for name in ["watched", "listed"] {
         let admin = atoll.admin();
@@ -42,7 +42,7 @@ async fn one_dense_object_stops_no_controller() {
 }
 
 #[tokio::test]
-async fn errors_do_not_repeat_a_schema_without_end() {
+async fn validation_errors_are_limited_in_size() {
     let atoll = Atoll::start_bare();
     let tenant = tenant(&atoll, "team", json!({})).await;
     let known = json!({ "type": "string", "enum": ["x".repeat(1 << 20)] });
@@ -59,11 +59,11 @@ async fn errors_do_not_repeat_a_schema_without_end() {
     assert!(message.len() < 1 << 20, "{} bytes", message.len());
     assert!(message.contains("the others are not shown"), "{}", &message[..1000]);
     let grown = atoll.resident().saturating_sub(before);
-    assert!(grown < 200 << 20, "it took {} MiB", grown >> 20);
+    assert!(grown < 200 << 20, "used {} MiB", grown >> 20);
 }
 
 #[tokio::test]
-async fn checks_without_end_are_given_up_while_others_are_served() {
+async fn long_validations_are_aborted_while_other_clients_are_served() {
     let atoll = Atoll::start_bare();
     let tenant = tenant(&atoll, "team", json!({})).await;
     let parts: Vec<Value> = (0..8_000).map(|number| json!({ "enum": [number.to_string()] })).collect();

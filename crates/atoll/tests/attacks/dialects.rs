@@ -1,8 +1,9 @@
-//! Kinds of a dialect belong to it wherever it is spoken: objects in them carry marks that the server trusts.
+//! Kinds of a dialect are reserved wherever the dialect is enabled, because the server trusts the marks on
+//! their objects.
 
 use serde_json::{Value, json};
 
-use crate::bindings::{Tenancy, workspace};
+use crate::bindings::{TenantServer, create_tenant_workspace};
 use crate::support::access::{Access, names};
 use crate::support::eventually;
 use crate::support::process::atoll;
@@ -12,7 +13,7 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const CLUSTERS: &str = "/apis/workload.kcp.dev/v1alpha1/clusters";
 const POINTER: &str = "atoll.dev/kubeconfig-secret";
 
-/// A tenant's own definition of a kind, whose objects may have any field.
+/// Returns a tenant's own definition of a kind whose objects may have any field.
 fn definition(plural: &str, group: &str, kind: &str) -> Value {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     json!({
@@ -27,38 +28,38 @@ fn definition(plural: &str, group: &str, kind: &str) -> Value {
     })
 }
 
-fn enable(tenancy: &Tenancy, workspace: &str) -> std::process::Command {
+fn enable(server: &TenantServer, workspace: &str) -> std::process::Command {
     let mut command = atoll(&["dialect", "enable", "kcp", "--workspace", workspace]);
-    command.env("KUBECONFIG", tenancy.atoll.admin_kubeconfig()).stdin(std::process::Stdio::null());
+    command.env("KUBECONFIG", server.atoll.admin_kubeconfig()).stdin(std::process::Stdio::null());
     command
 }
 
-async fn is_gone(access: &Access, name: &str) {
+async fn wait_until_deleted(access: &Access, name: &str) {
     let path = format!("{DEFINITIONS}/{name}");
     eventually("the definition is gone", async || access.get(&path).await.status == 404).await;
 }
 
-/// A tenant's own definition would serve Clusters whose kubeconfigs are not sealed.
+/// Such a definition would serve Clusters whose kubeconfigs are not sealed.
 #[tokio::test(flavor = "multi_thread")]
-async fn kinds_of_a_dialect_are_reserved_where_it_is_spoken() {
-    let tenancy = Tenancy::start(&["owner", "other"], &[]);
-    let admin = tenancy.admin();
-    workspace(&admin, "root", "org", "owner").await;
-    workspace(&admin, "root:org", "team", "owner").await;
-    workspace(&admin, "root", "beside", "other").await;
-    succeed(&mut enable(&tenancy, "root:org"));
-    let beside = tenancy.person("other", "root:beside");
+async fn kinds_of_a_dialect_are_reserved_where_it_is_enabled() {
+    let server = TenantServer::start(&["owner", "other"], &[]);
+    let admin = server.admin();
+    create_tenant_workspace(&admin, "root", "org", "owner").await;
+    create_tenant_workspace(&admin, "root:org", "team", "owner").await;
+    create_tenant_workspace(&admin, "root", "beside", "other").await;
+    succeed(&mut enable(&server, "root:org"));
+    let beside = server.user("other", "root:beside");
     for (plural, kind) in [("clusters", "Cluster"), ("workloadclusters", "WorkloadCluster")] {
         let own = definition(plural, "workload.kcp.dev", kind);
         for path in ["root:org", "root:org:team"] {
-            let answer = tenancy.person("owner", path).post(DEFINITIONS, own.clone()).await;
+            let answer = server.user("owner", path).post(DEFINITIONS, own.clone()).await;
             let message = answer.expect_status(422, "Invalid");
             assert!(message.contains("the dialect kcp serves"), "{message}");
         }
         beside.post(DEFINITIONS, own).await.expect(201);
     }
-    // Kinds of other systems are for every workspace to define, also where a dialect is spoken.
-    for access in [&beside, &tenancy.person("owner", "root:org"), &tenancy.person("owner", "root:org:team")] {
+    // Every workspace may define kinds of other systems, even where a dialect is enabled.
+    for access in [&beside, &server.user("owner", "root:org"), &server.user("owner", "root:org:team")] {
         for (plural, group, kind) in [
             ("clusters", "cluster.x-k8s.io", "Cluster"),
             ("applications", "argoproj.io", "Application"),
@@ -70,9 +71,9 @@ async fn kinds_of_a_dialect_are_reserved_where_it_is_spoken() {
             access.post(&path, object).await.expect(201);
         }
     }
-    // It cannot be enabled over what a tenant has defined, here or below.
+    // The dialect cannot be enabled where a tenant has defined such a kind, in the workspace or below it.
     for workspace in ["root:beside", "root"] {
-        let complaint = fail(&mut enable(&tenancy, workspace));
+        let complaint = fail(&mut enable(&server, workspace));
         assert!(
             complaint.contains("the workspace root:beside has a CustomResourceDefinition"),
             "{complaint}"
@@ -81,23 +82,24 @@ async fn kinds_of_a_dialect_are_reserved_where_it_is_spoken() {
     for plural in ["clusters", "workloadclusters"] {
         let name = format!("{plural}.workload.kcp.dev");
         beside.delete(&format!("{DEFINITIONS}/{name}")).await.expect(200);
-        is_gone(&beside, &name).await;
+        wait_until_deleted(&beside, &name).await;
     }
-    succeed(&mut enable(&tenancy, "root:beside"));
+    succeed(&mut enable(&server, "root:beside"));
 }
 
-/// A tenant plants a Cluster that names a Secret, and deletes its definition in ways that leave the Cluster behind.
+/// A tenant creates a Cluster that names a Secret, and deletes its definition in ways that leave the Cluster
+/// behind.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_dialect_takes_over_objects_that_were_planted() {
-    let tenancy = Tenancy::start(&["owner"], &[]);
-    let admin = tenancy.admin();
+async fn dialect_does_not_take_over_objects_of_a_tenant() {
+    let server = TenantServer::start(&["owner"], &[]);
+    let admin = server.admin();
     let name = "clusters.workload.kcp.dev";
     let own = format!("{DEFINITIONS}/{name}");
-    // Its status says nothing, or its finalizer is taken away while an object is held.
+    // The status is emptied, or the finalizer is removed while an object still has one.
     for (workspace_name, is_silenced, is_forced) in [("silenced", true, false), ("forced", false, true)] {
-        workspace(&admin, "root", workspace_name, "owner").await;
+        create_tenant_workspace(&admin, "root", workspace_name, "owner").await;
         let path = format!("root:{workspace_name}");
-        let owner = tenancy.person("owner", &path);
+        let owner = server.user("owner", &path);
         owner.post(DEFINITIONS, definition("clusters", "workload.kcp.dev", "Cluster")).await.expect(201);
         let mut planted = json!({
             "apiVersion": "workload.kcp.dev/v1alpha1", "kind": "Cluster",
@@ -116,19 +118,19 @@ async fn no_dialect_takes_over_objects_that_were_planted() {
         if is_forced {
             owner.merge(&own, json!({ "metadata": { "finalizers": null } })).await.expect(200);
         }
-        is_gone(&owner, name).await;
+        wait_until_deleted(&owner, name).await;
         if is_forced {
-            let complaint = fail(&mut enable(&tenancy, &path));
+            let complaint = fail(&mut enable(&server, &path));
             let expected = format!("the workspace {path} still has {name} such as planted");
             assert!(complaint.contains(&expected), "{complaint}");
-            // What it says helps.
+            // The hint in the message solves the problem.
             owner.post(DEFINITIONS, definition("clusters", "workload.kcp.dev", "Cluster")).await.expect(201);
             let free = json!({ "metadata": { "finalizers": null } });
             owner.merge(&format!("{CLUSTERS}/planted"), free).await.expect(200);
             owner.delete(&own).await.expect(200);
-            is_gone(&owner, name).await;
+            wait_until_deleted(&owner, name).await;
         }
-        succeed(&mut enable(&tenancy, &path));
+        succeed(&mut enable(&server, &path));
         assert_eq!(names(&owner.get(CLUSTERS).await.expect(200)), [""; 0], "{workspace_name}");
     }
 }

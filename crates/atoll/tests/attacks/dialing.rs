@@ -1,5 +1,5 @@
-//! Workspaces below root name addresses in many objects. The control plane connects to none of its own for them, and to no metadata
-//! service.
+//! Workspaces below root can name addresses in many objects. For them, the control plane never connects to
+//! its own addresses or to a metadata service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::support::access::Access;
 use crate::support::eventually;
 use crate::support::process::{Atoll, Setup};
 
-/// A workspace below root.
+/// Creates a workspace below root.
 async fn workspace(control_plane: &Atoll) -> Access {
     let root = control_plane.admin();
     let made =
@@ -24,8 +24,8 @@ async fn workspace(control_plane: &Atoll) -> Access {
     team
 }
 
-/// Something that listens on this machine, and how often somebody came.
-async fn listening() -> (u16, Arc<AtomicUsize>) {
+/// Listens on a local port. Returns the port and the number of connections accepted so far.
+async fn start_listener() -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let count = Arc::new(AtomicUsize::new(0));
@@ -40,12 +40,12 @@ async fn listening() -> (u16, Arc<AtomicUsize>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clusters_of_tenants_are_not_looked_for_on_this_machine() {
+async fn clusters_of_tenants_do_not_reach_local_addresses() {
     let control_plane = Setup::new().flag("--cluster-grace-period", 12).start();
     let team = workspace(&control_plane).await;
     let hidden = FakeCluster::start("hidden").await;
     hidden.register(&team, "hidden").await;
-    eventually("it is refused", async || {
+    eventually("the address is rejected", async || {
         let [status, reason, message] = condition(&team, "hidden", "Ready").await;
         let is_refused = status == "False" && reason == "AddressRefused";
         if is_refused {
@@ -58,23 +58,23 @@ async fn clusters_of_tenants_are_not_looked_for_on_this_machine() {
     })
     .await;
     assert_eq!(hidden.connections.load(Ordering::Relaxed), 0);
-    // Whoever administers root means what they say.
+    // Administrators of root may use such addresses.
     hidden.register(&control_plane.admin(), "seen").await;
-    eventually("root reaches it", async || {
+    eventually("root reaches the cluster", async || {
         condition(&control_plane.admin(), "seen", "Ready").await[0] == "True"
     })
     .await;
-    are_reached_where_that_is_allowed().await;
+    clusters_of_tenants_reach_allowed_addresses().await;
 }
 
-async fn are_reached_where_that_is_allowed() {
+async fn clusters_of_tenants_reach_allowed_addresses() {
     let setup =
         Setup::new().flag("--cluster-grace-period", 12).variable("ATOLL_ALLOW_TENANT_ADDRESSES", "true");
     let control_plane = setup.start();
     let team = workspace(&control_plane).await;
     let near = FakeCluster::start("near").await;
     near.register(&team, "near").await;
-    eventually("it is ready", async || condition(&team, "near", "Ready").await[0] == "True").await;
+    eventually("the cluster is ready", async || condition(&team, "near", "Ready").await[0] == "True").await;
 }
 
 fn node(name: &str, kind: &str, address: &str) -> Value {
@@ -84,10 +84,10 @@ fn node(name: &str, kind: &str, address: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_and_pods_of_tenants_are_not_looked_for_on_this_machine() {
+async fn nodes_and_pods_of_tenants_do_not_reach_local_addresses() {
     let control_plane = Setup::new().flag("--controllers", false).start();
     let team = workspace(&control_plane).await;
-    let (port, count) = listening().await;
+    let (port, count) = start_listener().await;
     let pods = "/api/v1/namespaces/default/pods";
     let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
     team.post("/api/v1/namespaces/default/serviceaccounts", account).await;
@@ -122,7 +122,7 @@ async fn nodes_and_pods_of_tenants_are_not_looked_for_on_this_machine() {
                 "{path}: {message}"
             );
         }
-        // The address of a pod is the pod's to say as well.
+        // A tenant can also write the address into the status of a pod.
         let ip: Option<std::net::IpAddr> = address.parse().ok();
         if let Some(ip) = ip.filter(|_| name == "alibaba" || name == "aws") {
             let status = json!({ "status": { "podIP": ip, "podIPs": [{ "ip": ip }] } });

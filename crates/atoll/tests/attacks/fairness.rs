@@ -1,8 +1,10 @@
-//! No sender uses up what all senders share.
+//! No client uses up resources that all clients share.
 
 use serde_json::json;
 
-use crate::bindings::{Tenancy, WORKSPACES, account, bind, namespace, workspace};
+use crate::bindings::{
+    TenantServer, WORKSPACES, bind, create_account, create_namespace, create_tenant_workspace,
+};
 use crate::support::access::Access;
 use crate::support::process::Setup;
 use crate::support::raw::Raw;
@@ -10,8 +12,8 @@ use crate::support::{CONFIG_MAPS, config_map_with, eventually};
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-/// Begins requests whose bodies never come, until the server takes no more of them.
-async fn stall(access: &Access, lines: &str, count: usize) -> Vec<Raw> {
+/// Starts requests whose bodies are never sent, until the server rejects one. Returns those that it accepted.
+async fn stall_requests(access: &Access, lines: &str, count: usize) -> Vec<Raw> {
     let mut stalled = Vec::new();
     for _ in 0..count {
         let mut raw = Raw::open(&access.anonymous()).await;
@@ -23,21 +25,21 @@ async fn stall(access: &Access, lines: &str, count: usize) -> Vec<Raw> {
         match raw.answer().await.unwrap().status {
             100 => stalled.push(raw),
             429 => return stalled,
-            status => panic!("{status} before the body is there"),
+            status => panic!("{status} before the body was sent"),
         }
     }
     stalled
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_bodies_of_one_user_keep_nobody_else_waiting() {
-    // Long enough that nothing is cut while the test looks.
-    let tenancy =
-        Tenancy::start(&["slow", "ann"], &[("--header-timeout", "600"), ("--request-timeout", "600")]);
-    let admin = tenancy.admin();
+async fn slow_bodies_of_one_user_do_not_delay_other_users() {
+    // Long timeouts, so that the server closes nothing during the test.
+    let server =
+        TenantServer::start(&["slow", "ann"], &[("--header-timeout", "600"), ("--request-timeout", "600")]);
+    let admin = server.admin();
     bind(&admin, "ann", "edit", json!({ "kind": "User", "name": "ann" })).await;
-    let (slow, ann) = (tenancy.person("slow", "root"), tenancy.person("ann", "root"));
-    let stalled = stall(&slow, "Authorization: Bearer slow\r\n", 205).await;
+    let (slow, ann) = (server.user("slow", "root"), server.user("ann", "root"));
+    let stalled = stall_requests(&slow, "Authorization: Bearer slow\r\n", 205).await;
     assert!(!stalled.is_empty());
     ann.post(CONFIG_MAPS, config_map_with("mine", "1")).await.expect(201);
     slow.post(REVIEWS, json!({ "spec": {} })).await.expect_status(429, "TooManyRequests");
@@ -45,10 +47,10 @@ async fn slow_bodies_of_one_user_keep_nobody_else_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_that_do_not_come_are_cut() {
-    let tenancy = Tenancy::start(&["slow"], &[("--header-timeout", "1"), ("--request-timeout", "600")]);
-    let slow = tenancy.person("slow", "root");
-    let mut stalled = stall(&slow, "Authorization: Bearer slow\r\n", 1).await.pop().unwrap();
+async fn requests_without_their_body_are_aborted() {
+    let server = TenantServer::start(&["slow"], &[("--header-timeout", "1"), ("--request-timeout", "600")]);
+    let slow = server.user("slow", "root");
+    let mut stalled = stall_requests(&slow, "Authorization: Bearer slow\r\n", 1).await.pop().unwrap();
     stalled.send("{").await.unwrap();
     let answer = stalled.answer().await.unwrap();
     assert_eq!(answer.status, 504, "{}", answer.text);
@@ -57,52 +59,52 @@ async fn bodies_that_do_not_come_are_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn acting_as_masters_of_a_workspace_does_not_skip_limits() {
+async fn impersonating_system_masters_in_a_workspace_does_not_bypass_limits() {
     let flags = [
         ("--max-requests-inflight", "4"),
         ("--max-mutating-requests-inflight", "4"),
         ("--header-timeout", "600"),
         ("--request-timeout", "600"),
     ];
-    let tenancy = Tenancy::start(&["owner", "ann"], &flags);
-    let admin = tenancy.admin();
-    workspace(&admin, "root", "team", "owner").await;
+    let server = TenantServer::start(&["owner", "ann"], &flags);
+    let admin = server.admin();
+    create_tenant_workspace(&admin, "root", "team", "owner").await;
     bind(&admin, "ann", "edit", json!({ "kind": "User", "name": "ann" })).await;
-    let owner = tenancy.person("owner", "root:team");
-    // What the owner of a workspace makes below it, the owner administers from above.
+    let owner = server.user("owner", "root:team");
+    // The owner of a workspace administers workspaces below it from above.
     owner.post(WORKSPACES, json!({ "metadata": { "name": "x" } })).await.expect(201);
-    let below = tenancy.person("owner", "root:team:x");
+    let below = server.user("owner", "root:team:x");
     eventually("the workspace is there", async || {
         below.get("/api/v1/namespaces/default").await.status == 200
     })
     .await;
-    // Whatever name the owner uses, and wherever: one of four places is the owner's.
+    // Whichever name the owner uses, and in whichever workspace: the owner has one of the four permits.
     let mut stalled = Vec::new();
     for (access, name) in [(&owner, "a"), (&owner, "b"), (&below, "a"), (&below, "b"), (&owner, "owner")] {
         let lines = format!(
             "Authorization: Bearer owner\r\nImpersonate-User: {name}\r\nImpersonate-Group: system:masters\r\n"
         );
-        stalled.extend(stall(access, &lines, 8).await);
+        stalled.extend(stall_requests(access, &lines, 8).await);
     }
     assert_eq!(stalled.len(), 1);
-    tenancy.person("ann", "root").post(CONFIG_MAPS, config_map_with("mine", "1")).await.expect(201);
+    server.user("ann", "root").post(CONFIG_MAPS, config_map_with("mine", "1")).await.expect(201);
     admin.post(CONFIG_MAPS, config_map_with("urgent", "1")).await.expect(201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_service_account_keeps_no_other_waiting() {
+async fn one_service_account_does_not_delay_others() {
     let atoll = Setup::new()
         .flag("--max-mutating-requests-inflight", 16)
         .flag("--header-timeout", 600)
         .flag("--request-timeout", 600)
         .start();
     let admin = atoll.admin();
-    // Agents that are run by hand have accounts in atoll-system, each its own quarter; accounts elsewhere share one.
+    // Each agent's account in atoll-system has a quarter of its own. Accounts in other namespaces share one.
     for (place, places) in [("atoll-system", 4), ("apps", 2)] {
-        namespace(&admin, place).await;
-        let hostile = account(&admin, place, "hostile").await;
-        let other = account(&admin, place, "other").await;
-        let stalled = stall(&admin, &format!("Authorization: Bearer {hostile}\r\n"), 16).await;
+        create_namespace(&admin, place).await;
+        let hostile = create_account(&admin, place, "hostile").await;
+        let other = create_account(&admin, place, "other").await;
+        let stalled = stall_requests(&admin, &format!("Authorization: Bearer {hostile}\r\n"), 16).await;
         assert_eq!(stalled.len(), places, "{place}");
         let review = json!({ "spec": { "nonResourceAttributes": { "path": "/", "verb": "get" } } });
         admin.token(&other).post(REVIEWS, review).await.expect(201);
@@ -110,14 +112,14 @@ async fn one_service_account_keeps_no_other_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_of_requests_that_read_are_not_read() {
-    let tenancy = Tenancy::start(&["ann"], &[]);
-    bind(&tenancy.admin(), "ann", "edit", json!({ "kind": "User", "name": "ann" })).await;
+async fn bodies_of_read_requests_are_not_read() {
+    let server = TenantServer::start(&["ann"], &[]);
+    bind(&server.admin(), "ann", "edit", json!({ "kind": "User", "name": "ann" })).await;
     let lines = "Authorization: Bearer ann\r\nContent-Length: 3000000\r\nExpect: 100-continue\r\n";
     for path in
         [format!("{CONFIG_MAPS}?watch=1"), CONFIG_MAPS.into(), format!("{CONFIG_MAPS}/kube-root-ca.crt")]
     {
-        let mut raw = Raw::open(&tenancy.admin().anonymous()).await;
+        let mut raw = Raw::open(&server.admin().anonymous()).await;
         let head = raw.head("GET", &path, lines);
         raw.send(head).await.unwrap();
         let answer = raw.answer().await.unwrap();
@@ -126,9 +128,9 @@ async fn bodies_of_requests_that_read_are_not_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_are_not_read_use_up_the_share_of_one_user() {
-    let tenancy = Tenancy::start(&["ann", "bob"], &[]);
-    let admin = tenancy.admin();
+async fn unread_answers_use_up_the_share_of_one_user_only() {
+    let server = TenantServer::start(&["ann", "bob"], &[]);
+    let admin = server.admin();
     for name in ["ann", "bob"] {
         bind(&admin, name, "edit", json!({ "kind": "User", "name": name })).await;
     }
@@ -148,13 +150,14 @@ async fn answers_that_are_not_read_use_up_the_share_of_one_user() {
             _ => break answer,
         }
     };
-    // A quarter of a gibibyte is ann's, and each answer has more than seventeen mebibytes.
+    // Ann's share is a quarter of a gibibyte, and each answer has more than seventeen mebibytes.
     assert_eq!((refused.status, unread.len()), (429, 14), "{}", refused.text);
     assert!(refused.text.to_lowercase().contains("retry-after: 1"), "{}", refused.text);
-    let (ann, bob) = (tenancy.person("ann", "root"), tenancy.person("bob", "root"));
+    let (ann, bob) = (server.user("ann", "root"), server.user("bob", "root"));
     let whole = bob.get(&path).await;
     assert!(whole.expect(200)["items"].as_array().is_some_and(|items| items.len() >= 20));
     ann.get(&format!("{CONFIG_MAPS}/large-1")).await.expect_status_code(200);
     drop(unread);
-    eventually("what is gone is not counted", async || ann.get(&path).await.status == 200).await;
+    eventually("the share of closed connections is free again", async || ann.get(&path).await.status == 200)
+        .await;
 }

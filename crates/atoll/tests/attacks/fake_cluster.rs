@@ -1,4 +1,5 @@
-//! A cluster that answers just enough to be synced, and whatever else an attacker wants it to.
+//! A server that answers as much of the Kubernetes API as a syncer needs, and whatever else an attacker wants
+//! it to send.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -28,43 +29,45 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::support::access::Access;
 
-/// What it answers in the place of what a cluster would.
-pub enum Answer {
+/// A response that replaces the default response.
+pub enum FakeResponse {
     Json(u16, Value),
-    /// This, and then that again and again. It stops after a while, lest a test of a program without limits takes all memory.
+    /// The first bytes, and then the second bytes repeatedly. It stops after [`MAX_SENT`] bytes, so that a
+    /// program without limits does not use up all memory.
     Endless(Bytes, Bytes),
 }
 
-type Behaviour = dyn Fn(&Method, &str) -> Option<Answer> + Send + Sync;
+type Behaviour = dyn Fn(&Method, &str) -> Option<FakeResponse> + Send + Sync;
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// No more than this is ever sent in one answer.
-const ENOUGH: usize = 1 << 30;
+/// The largest number of bytes sent in one response.
+const MAX_SENT: usize = 1 << 30;
 
 pub struct FakeCluster {
     pub address: SocketAddr,
     pub authority_pem: String,
-    /// Connections that were made to it.
+    /// The number of accepted connections.
     pub connections: Arc<AtomicUsize>,
 }
 
 impl FakeCluster {
-    /// One that behaves.
+    /// Starts a cluster that behaves correctly.
     pub async fn start(name: &str) -> FakeCluster {
         FakeCluster::with(name, |_, _| None).await
     }
 
-    /// One that answers otherwise where `behaviour` says so, by method, path and query.
+    /// Starts a cluster that sends the response of `behaviour`, which gets the method and the path with
+    /// query, where it returns one.
     pub async fn with(
         name: &str,
-        behaviour: impl Fn(&Method, &str) -> Option<Answer> + Send + Sync + 'static,
+        behaviour: impl Fn(&Method, &str) -> Option<FakeResponse> + Send + Sync + 'static,
     ) -> FakeCluster {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (config, authority_pem) = identity();
+        let (config, authority_pem) = tls_identity();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let connections = Arc::new(AtomicUsize::new(0));
-        let state = Arc::new(State {
+        let state = Arc::new(FakeState {
             uid: format!("kube-system-of-{name}"),
             objects: Mutex::default(),
             behaviour: Box::new(behaviour),
@@ -107,7 +110,7 @@ impl FakeCluster {
         .to_string()
     }
 
-    /// Registers it in a workspace, to be synced by the control plane.
+    /// Registers the cluster in a workspace, to be synced by the control plane.
     pub async fn register(&self, workspace: &Access, name: &str) {
         let namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "atoll-system" } });
@@ -127,20 +130,20 @@ impl FakeCluster {
     }
 }
 
-struct State {
+struct FakeState {
     uid: String,
     objects: Mutex<HashMap<String, Value>>,
     behaviour: Box<Behaviour>,
 }
 
-impl State {
+impl FakeState {
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         let target = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
         if let Some(answer) = (self.behaviour)(&parts.method, &target) {
             return match answer {
-                Answer::Json(code, value) => whole(code, &value),
-                Answer::Endless(first, rest) => {
+                FakeResponse::Json(code, value) => json_response(code, &value),
+                FakeResponse::Endless(first, rest) => {
                     let body = Endless { next: first, rest, sent: 0 };
                     Response::builder()
                         .header("content-type", "application/json")
@@ -157,25 +160,25 @@ impl State {
             Method::POST => {
                 let path = format!("{path}/{}", sent["metadata"]["name"].as_str().unwrap_or_default());
                 self.objects.lock().unwrap().insert(path, sent.clone());
-                whole(201, &sent)
+                json_response(201, &sent)
             }
             Method::PUT => {
                 self.objects.lock().unwrap().insert(path, sent.clone());
-                whole(200, &sent)
+                json_response(200, &sent)
             }
-            _ if watches => {
-                Response::new(Endless { next: Bytes::new(), rest: Bytes::new(), sent: ENOUGH }.boxed_unsync())
-            }
+            _ if watches => Response::new(
+                Endless { next: Bytes::new(), rest: Bytes::new(), sent: MAX_SENT }.boxed_unsync(),
+            ),
             _ => match (self.objects.lock().unwrap().get(&path), path.as_str()) {
-                (Some(found), _) => whole(200, found),
+                (Some(found), _) => json_response(200, found),
                 (None, "/api/v1/namespaces/kube-system") => {
-                    whole(200, &json!({ "metadata": { "name": "kube-system", "uid": self.uid } }))
+                    json_response(200, &json!({ "metadata": { "name": "kube-system", "uid": self.uid } }))
                 }
-                (None, "/version") => whole(200, &json!({ "gitVersion": "v1.36.0" })),
+                (None, "/version") => json_response(200, &json!({ "gitVersion": "v1.36.0" })),
                 (None, _) if is_collection(&path) => {
-                    whole(200, &json!({ "metadata": { "resourceVersion": "1" }, "items": [] }))
+                    json_response(200, &json!({ "metadata": { "resourceVersion": "1" }, "items": [] }))
                 }
-                (None, _) => whole(
+                (None, _) => json_response(
                     404,
                     &json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound" }),
                 ),
@@ -192,7 +195,7 @@ fn is_collection(path: &str) -> bool {
     }
 }
 
-fn whole(code: u16, value: &Value) -> Response<Body> {
+fn json_response(code: u16, value: &Value) -> Response<Body> {
     let body = Full::new(Bytes::from(value.to_string())).boxed_unsync();
     Response::builder().status(code).header("content-type", "application/json").body(body).unwrap()
 }
@@ -211,8 +214,8 @@ impl http_body::Body for Endless {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.sent >= ENOUGH {
-            // Nobody wakes it, and the connection stays.
+        if self.sent >= MAX_SENT {
+            // Never woken: the connection stays open.
             return Poll::Pending;
         }
         let rest = self.rest.clone();
@@ -222,8 +225,8 @@ impl http_body::Body for Endless {
     }
 }
 
-/// With the authority that signed it.
-fn identity() -> (ServerConfig, String) {
+/// Returns a TLS configuration and the authority that signed its certificate.
+fn tls_identity() -> (ServerConfig, String) {
     let key = KeyPair::generate().unwrap();
     let mut authority = CertificateParams::default();
     authority.distinguished_name.push(DnType::CommonName, "fake");
@@ -245,7 +248,7 @@ fn identity() -> (ServerConfig, String) {
     (config, authority_pem)
 }
 
-/// Status, reason and message of a condition of a Cluster.
+/// Returns status, reason and message of a condition of a Cluster.
 pub async fn condition(workspace: &Access, cluster: &str, kind: &str) -> [String; 3] {
     let found = workspace.get(&format!("/apis/atoll.dev/v1alpha1/clusters/{cluster}")).await.expect(200);
     let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();

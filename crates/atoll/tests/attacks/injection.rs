@@ -1,5 +1,5 @@
-//! What a cluster or an agent says is text: it is never a part of a file, does nothing to a terminal, and is kept only as far as it is
-//! of its form and of a sensible size.
+//! Strings from a cluster or an agent are only text: they are never written as a part of a file, do not
+//! control terminals, and are stored only if they have the expected form and size.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use crate::fake_cluster::{Answer, FakeCluster};
+use crate::fake_cluster::{FakeCluster, FakeResponse};
 use crate::support::eventually;
 use crate::support::process::{Setup, atoll};
 use crate::support::programs::fail;
 
 const EAST: &str = "/apis/atoll.dev/v1alpha1/clusters/east";
 
-/// A token of a ServiceAccount that is good until then, in seconds since 1970, with this in the place of its signature.
+/// Returns a ServiceAccount token with this signature that expires at the given time, in seconds since 1970.
 fn token(expires: i64, signature: &str) -> String {
     let claims = json!({ "sub": "system:serviceaccount:atoll-system:atoll-syncer", "iat": expires - 3600, "exp": expires });
     format!("e30.{}.{signature}", URL_SAFE_NO_PAD.encode(claims.to_string()))
@@ -29,7 +29,7 @@ fn cluster(mode: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_of_a_cluster_are_never_a_part_of_a_kubeconfig() {
+async fn invalid_tokens_of_a_cluster_are_not_written_to_a_kubeconfig() {
     let control_plane = Setup::new().start();
     control_plane.admin().post("/apis/atoll.dev/v1alpha1/clusters", cluster("none")).await.expect(201);
     let papers = tempfile::tempdir().unwrap();
@@ -48,11 +48,12 @@ async fn tokens_of_a_cluster_are_never_a_part_of_a_kubeconfig() {
             target.ends_with("/token").then(|| {
                 counted.fetch_add(1, Ordering::Relaxed);
                 let expires = i64::from(u32::MAX);
-                Answer::Json(201, json!({ "status": { "token": token(expires, &answered) } }))
+                FakeResponse::Json(201, json!({ "status": { "token": token(expires, &answered) } }))
             })
         });
         let east = east.await;
-        // It has expired long ago, so another one is asked for at once. Written as people and other programs write YAML.
+        // The token has expired, so the syncer requests another one immediately. The file is YAML, as people
+        // and other programs write it.
         let old = token(1_700_000_000, "s");
         let text: Value = serde_json::from_str(&east.kubeconfig(&old)).unwrap();
         let text = serde_saphyr::to_string(&text).unwrap();
@@ -61,16 +62,16 @@ async fn tokens_of_a_cluster_are_never_a_part_of_a_kubeconfig() {
         let mut syncer = atoll(&["syncer", "--from-kubeconfig"]);
         syncer.arg(control_plane.admin_kubeconfig()).arg("--to-kubeconfig").arg(&file).arg("east");
         let mut syncer = syncer.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        eventually("another token was asked for", async || given.load(Ordering::Relaxed) > 0).await;
-        // What it makes of it is logged, whatever that is.
-        let said = {
+        eventually("another token was requested", async || given.load(Ordering::Relaxed) > 0).await;
+        // The syncer logs either result.
+        let logged = {
             use std::io::BufRead;
             let lines = std::io::BufReader::new(syncer.stderr.take().unwrap()).lines().map_while(Result::ok);
             lines.into_iter().find(|line| line.contains("renewed a token") || line.contains("cannot renew a token"))
         };
         syncer.kill().unwrap();
         syncer.wait().unwrap();
-        assert!(said.is_some_and(|said| said.contains("cannot renew a token")), "{signature:?}");
+        assert!(logged.is_some_and(|logged| logged.contains("cannot renew a token")), "{signature:?}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text, "{signature:?}");
     }
     assert!(!ran.exists());
@@ -83,35 +84,35 @@ fn has_control_characters(text: &str) -> bool {
 const HOSTILE: &str = "v1.36.0\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_of_a_cluster_do_nothing_to_a_terminal() {
+async fn control_characters_of_a_cluster_do_not_reach_a_terminal() {
     let control_plane = Setup::new().flag("--cluster-grace-period", 12).start();
     let above = control_plane.admin();
     let east = FakeCluster::with("east", |_, target| match target {
-        "/version" => Some(Answer::Json(200, json!({ "gitVersion": HOSTILE }))),
+        "/version" => Some(FakeResponse::Json(200, json!({ "gitVersion": HOSTILE }))),
         target if target.starts_with("/api/v1/nodes?") && !target.contains("watch=true") => {
             let labels =
                 json!({ "topology.kubernetes.io/region": HOSTILE, "topology.kubernetes.io/zone": HOSTILE });
             let node = json!({ "metadata": { "name": "n", "uid": "n", "labels": labels } });
-            Some(Answer::Json(200, json!({ "metadata": { "resourceVersion": "1" }, "items": [node] })))
+            Some(FakeResponse::Json(200, json!({ "metadata": { "resourceVersion": "1" }, "items": [node] })))
         }
         _ => None,
     });
     let east = east.await;
     east.register(&above, "east").await;
-    eventually("it says what it is", async || {
+    eventually("the version is reported", async || {
         let found = above.get(EAST).await.expect(200);
         found["status"]["kubernetesVersion"].is_string() && found["status"]["region"].is_string()
     })
     .await;
     let found = above.get(EAST).await.expect(200);
     for field in ["kubernetesVersion", "region"] {
-        let said = found["status"][field].as_str().unwrap();
-        assert!(!has_control_characters(said), "{field}: {said:?}");
+        let logged = found["status"][field].as_str().unwrap();
+        assert!(!has_control_characters(logged), "{field}: {logged:?}");
     }
-    // What was stored before, or by others, is shown and does nothing.
+    // Stored values that contain control characters are printed without them.
     let conditions = json!([{ "type": "Ready", "status": HOSTILE, "reason": HOSTILE, "message": HOSTILE }]);
-    let said = json!({ "kubernetesVersion": HOSTILE, "region": HOSTILE, "conditions": conditions });
-    above.merge(&format!("{EAST}/status"), json!({ "status": said })).await;
+    let logged = json!({ "kubernetesVersion": HOSTILE, "region": HOSTILE, "conditions": conditions });
+    above.merge(&format!("{EAST}/status"), json!({ "status": logged })).await;
     for line in [
         &["cluster", "list"][..],
         &["cluster", "list", "--output", "wide"],
@@ -125,9 +126,9 @@ async fn words_of_a_cluster_do_nothing_to_a_terminal() {
             assert!(!has_control_characters(&text), "{line:?}: {text:?}");
         }
     }
-    // Refusals are in the cluster's words as well.
+    // Messages of rejected requests come from the cluster as well.
     let refusing = FakeCluster::with("refusing", |_, _| {
-        Some(Answer::Json(
+        Some(FakeResponse::Json(
             403,
             json!({
                 "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": HOSTILE,
@@ -145,7 +146,7 @@ async fn words_of_a_cluster_do_nothing_to_a_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reports_of_agents_are_kept_only_as_far_as_they_make_sense() {
+async fn invalid_parts_of_agent_reports_are_dropped() {
     let control_plane = Setup::new().start();
     let above = control_plane.admin();
     above.post("/apis/atoll.dev/v1alpha1/clusters", cluster("none")).await.expect(201);
@@ -161,7 +162,7 @@ async fn reports_of_agents_are_kept_only_as_far_as_they_make_sense() {
         (json!({ "reason": "<script>", "message": "m" }), 422),
         (json!({ "syncer": { "instance": { "nested": 1 } } }), 422),
         (json!([]), 422),
-        // What a newer syncer may say is left out.
+        // Fields of a newer syncer are dropped.
         (
             json!({ "later": large, "kubernetesVersion": "v1.36.0", "syncer": { "instance": "one", "later": 1 } }),
             200,
@@ -188,7 +189,7 @@ async fn reports_of_agents_are_kept_only_as_far_as_they_make_sense() {
     assert_eq!(found["status"]["kubernetesVersion"], "v1.36.0");
     assert_eq!(found["status"]["zones"], json!(["a", "b"]));
 
-    // An object that is placed there has a status of a sensible size.
+    // The status of a placed object is limited in size.
     let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "placed" } });
     let map = above.post("/api/v1/namespaces/default/configmaps", map).await.expect(201);
     let place = json!({ "spec": { "clusters": [{ "name": "east" }], "force": true } });

@@ -1,7 +1,8 @@
-//! Attacks on the borders between workspaces, clusters and the control plane, carried out through the program. A *tenant* is
-//! somebody with cluster-admin in a workspace below root and nothing else. `docs/security.md` lists what is promised.
+//! Attacks on the borders between workspaces, clusters and the control plane, carried out through the binary.
+//! A *tenant* is a user with cluster-admin in a workspace below root and no other rights. `docs/security.md`
+//! lists the promises.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod bindings;

@@ -1,12 +1,12 @@
-//! A tenant cannot use what a member cluster's owner has in it.
+//! A tenant cannot use anything that belongs to the owner of a member cluster.
 
 #[allow(dead_code, reason = "other suites use the rest")]
-#[path = "../sim/running.rs"]
-mod running;
+#[path = "../sim/running_command.rs"]
+mod running_command;
 
 use serde_json::{Value, json};
 
-use self::running::Cluster;
+use self::running_command::SimulatedCluster;
 use crate::support::access::Access;
 use crate::support::process::{Atoll, atoll};
 use crate::support::programs::succeed;
@@ -18,7 +18,7 @@ const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
-/// A workspace below another one, and somebody who is cluster-admin there and nothing elsewhere.
+/// Creates a workspace and a user who is cluster-admin in it and has no rights elsewhere.
 async fn tenant(admin: &Access, parent: &str, name: &str) -> Access {
     let above = admin.workspace(parent);
     above.post(WORKSPACES, json!({ "metadata": { "name": name } })).await.expect(201);
@@ -33,19 +33,19 @@ async fn tenant(admin: &Access, parent: &str, name: &str) -> Access {
     workspace.acting_as("mallory", &["system:authenticated"])
 }
 
-async fn id(admin: &Access, name: &str) -> String {
+async fn workspace_id(admin: &Access, name: &str) -> String {
     let workspace = admin.get(&format!("{WORKSPACES}/{name}")).await.expect(200);
     workspace["status"]["id"].as_str().unwrap().to_string()
 }
 
-fn join(above: &Atoll, name: &str, cluster: &Cluster) {
+fn join(above: &Atoll, name: &str, cluster: &SimulatedCluster) {
     let mut command = atoll(&["cluster", "join", name]);
     command.arg("--kubeconfig").arg(cluster.kubeconfig());
     succeed(command.arg("--control-plane-kubeconfig").arg(above.admin_kubeconfig()));
 }
 
-/// A Deployment that runs as an account of the owner of the cluster and mounts a Secret of theirs.
-fn greedy(name: &str, pod: Value) -> Value {
+/// Returns a Deployment that uses a ServiceAccount and a Secret of the cluster's owner.
+fn deployment_using_owner_objects(name: &str, pod: Value) -> Value {
     let mut spec = json!({
         "serviceAccountName": "owner",
         "containers": [{ "name": "a", "image": "a", "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }],
@@ -63,32 +63,37 @@ fn greedy(name: &str, pod: Value) -> Value {
     })
 }
 
-fn hostile() -> Value {
+fn privileged_pod() -> Value {
     json!({
         "hostPID": true,
         "containers": [{ "name": "a", "image": "a", "securityContext": { "privileged": true } }],
     })
 }
 
-fn on(cluster: &str) -> Value {
+fn placement_on(cluster: &str) -> Value {
     json!({ "spec": { "clusters": [{ "name": cluster }] } })
 }
 
-/// The namespaces of the cluster that stand for one of a workspace.
+/// Returns the namespaces below that stand for a namespace of a workspace.
 async fn namespaces(below: &Access, workspace: &str, namespace: &str) -> Vec<Value> {
     let list = below.get("/api/v1/namespaces").await.expect(200);
     let stands = |found: &&Value| {
-        let said = found["metadata"]["annotations"]["atoll.dev/namespace"].as_str().unwrap_or("{}");
-        let said: Value = serde_json::from_str(said).unwrap();
-        said["workspace"] == workspace && said["namespace"] == namespace
+        let printed = found["metadata"]["annotations"]["atoll.dev/namespace"].as_str().unwrap_or("{}");
+        let printed: Value = serde_json::from_str(printed).unwrap();
+        printed["workspace"] == workspace && printed["namespace"] == namespace
     };
     list["items"].as_array().unwrap().iter().filter(stands).cloned().collect()
 }
 
-/// The one namespace that stands for one of a workspace, once an object is in it.
-async fn arrives(below: &Access, workspace: &str, namespace: &str, resource: &str) -> Value {
+/// Waits until the only namespace that stands for a namespace of a workspace contains an object.
+async fn wait_for_mapped_namespace(
+    below: &Access,
+    workspace: &str,
+    namespace: &str,
+    resource: &str,
+) -> Value {
     let mut arrived = None;
-    eventually(&format!("{resource} of {namespace} arrives"), async || {
+    eventually(&format!("{resource} of {namespace} exists below"), async || {
         for found in namespaces(below, workspace, namespace).await {
             let name = found["metadata"]["name"].as_str().unwrap();
             let path = resource.replace("NAMESPACE", name);
@@ -104,8 +109,8 @@ async fn arrives(below: &Access, workspace: &str, namespace: &str, resource: &st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_runs_nothing_beside_what_the_owner_of_a_cluster_has() {
-    let (above, east) = (Atoll::start(), Cluster::start(&["--nodes", "2"]));
+async fn pods_of_a_tenant_do_not_run_in_namespaces_of_the_cluster_owner() {
+    let (above, east) = (Atoll::start(), SimulatedCluster::start(&["--nodes", "2"]));
     let (admin, below) = (above.admin(), east.admin());
     below
         .post("/api/v1/namespaces/default/serviceaccounts", json!({ "metadata": { "name": "owner" } }))
@@ -118,34 +123,34 @@ async fn a_tenant_runs_nothing_beside_what_the_owner_of_a_cluster_has() {
     }
     join(&above, "east", &east);
     let team = tenant(&admin, "root", "team").await;
-    let team_id = id(&admin, "team").await;
+    let team_id = workspace_id(&admin, "team").await;
 
-    // With all rights on the node: refused above, and nothing of it is sent.
-    team.post(DEPLOYMENTS, greedy("hostile", hostile())).await.expect(201);
-    let refused = team.merge(&format!("{DEPLOYMENTS}/hostile/placement"), on("east")).await;
+    // Privileged pods are rejected above, and nothing is sent to the cluster.
+    team.post(DEPLOYMENTS, deployment_using_owner_objects("hostile", privileged_pod())).await.expect(201);
+    let refused = team.merge(&format!("{DEPLOYMENTS}/hostile/placement"), placement_on("east")).await;
     let refused = refused.expect_status(403, "Forbidden");
     assert!(
         refused.contains("violates PodSecurity \"baseline:latest\": host namespaces (hostPID=true), privileged (container \"a\"")
             && refused.contains("cluster east requires this level"),
         "{refused}"
     );
-    // Without: not beside what the owner has, so neither the account nor the Secret is there.
-    team.post(DEPLOYMENTS, greedy("quiet", json!({}))).await.expect(201);
-    team.merge(&format!("{DEPLOYMENTS}/quiet/placement"), on("east")).await.expect(200);
+    // Unprivileged pods run in a mapped namespace, in which the owner's account and Secret do not exist.
+    team.post(DEPLOYMENTS, deployment_using_owner_objects("quiet", json!({}))).await.expect(201);
+    team.merge(&format!("{DEPLOYMENTS}/quiet/placement"), placement_on("east")).await.expect(200);
     let path = "/apis/apps/v1/namespaces/NAMESPACE/deployments/quiet";
-    let namespace = arrives(&below, &team_id, "default", path).await;
+    let namespace = wait_for_mapped_namespace(&below, &team_id, "default", path).await;
     let name = namespace["metadata"]["name"].as_str().unwrap();
     assert!(name.starts_with("default-"), "{namespace}");
     assert_eq!(namespace["metadata"]["labels"][ENFORCE], "baseline", "{namespace}");
     for gone in ["serviceaccounts/owner", "secrets/owner"] {
         below.get(&format!("/api/v1/namespaces/{name}/{gone}")).await.expect_status(404, "NotFound");
     }
-    let theirs = below.get(DEPLOYMENTS).await.expect(200);
-    assert_eq!(theirs["items"], json!([]), "nothing of the tenant is in the owner's namespace");
-    // What changes later is refused as well.
+    let in_owner_namespace = below.get(DEPLOYMENTS).await.expect(200);
+    assert_eq!(in_owner_namespace["items"], json!([]), "nothing of the tenant is in the owner's namespace");
+    // Later changes are checked as well.
     let later = json!({ "spec": { "template": { "spec": { "hostPID": true } } } });
     team.merge(&format!("{DEPLOYMENTS}/quiet"), later).await.expect_status(403, "Forbidden");
-    // Below, the namespace itself would refuse it.
+    // The namespace below would reject such pods too.
     let pod = json!({
         "metadata": { "name": "p" },
         "spec": { "hostPID": true, "containers": [{ "name": "a", "image": "a" }] },
@@ -158,7 +163,7 @@ async fn a_tenant_runs_nothing_beside_what_the_owner_of_a_cluster_has() {
     let refused = below.post(&format!("/api/v1/namespaces/{name}/pods"), pod).await;
     refused.expect_status(403, "Forbidden");
 
-    // Namespaces that exist are used only by those whom the label names.
+    // An existing namespace is used only by the workspace that its label names.
     for (namespace, label) in [("lab", team_id.as_str()), ("yard", "another")] {
         let patch = json!({ "metadata": { "labels": { "atoll.dev/workspace": label } } });
         below.merge(&format!("/api/v1/namespaces/{namespace}"), patch).await.expect(200);
@@ -167,22 +172,25 @@ async fn a_tenant_runs_nothing_beside_what_the_owner_of_a_cluster_has() {
         team.post("/api/v1/namespaces", json!({ "metadata": { "name": namespace } })).await.expect(201);
         let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
         team.post(&maps, config_map_with("a", "1")).await.expect(201);
-        team.merge(&format!("{maps}/a/placement"), on("east")).await.expect(200);
+        team.merge(&format!("{maps}/a/placement"), placement_on("east")).await.expect(200);
         let path = "/api/v1/namespaces/NAMESPACE/configmaps/a";
-        let found = arrives(&below, &team_id, namespace, path).await;
+        let found = wait_for_mapped_namespace(&below, &team_id, namespace, path).await;
         assert_eq!(found["metadata"]["name"] == namespace, is_plain, "{found}");
     }
-    // The workspace of the Cluster uses plain names, whoever else is there.
+    // The registering workspace uses plain names, even if another workspace uses the cluster too.
     let maps = "/api/v1/namespaces/default/configmaps";
     admin.post(maps, config_map_with("own", "1")).await.expect(201);
-    admin.merge(&format!("{maps}/own/placement"), on("east")).await.expect(200);
-    let found = arrives(&below, "root", "default", "/api/v1/namespaces/NAMESPACE/configmaps/own").await;
+    admin.merge(&format!("{maps}/own/placement"), placement_on("east")).await.expect(200);
+    let found =
+        wait_for_mapped_namespace(&below, "root", "default", "/api/v1/namespaces/NAMESPACE/configmaps/own")
+            .await;
     assert_eq!(found["metadata"]["name"], "default");
-    labels_travel(&admin, &team, &below, &team_id).await;
+    assert_pod_security_labels_are_copied(&admin, &team, &below, &team_id).await;
 }
 
-/// Pod Security labels of a namespace above reach the one that was made for it, and the stricter level wins.
-async fn labels_travel(admin: &Access, team: &Access, below: &Access, team_id: &str) {
+/// Pod Security labels of a namespace above are copied to the namespace created for it, and the stricter
+/// level wins.
+async fn assert_pod_security_labels_are_copied(admin: &Access, team: &Access, below: &Access, team_id: &str) {
     let label = |level: Option<&str>| json!({ "metadata": { "labels": { ENFORCE: level } } });
     let becomes = async |expected: &str| {
         eventually(&format!("the namespace enforces {expected}"), async || {
@@ -201,13 +209,13 @@ async fn labels_travel(admin: &Access, team: &Access, below: &Access, team_id: &
     becomes("restricted").await;
 }
 
-/// A mapping from before names were mapped stays where it is, and an administrator is told.
+/// A mapping from before names were mapped is kept, and a condition tells the administrator about it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_mapped_before_stays_and_is_listed() {
-    let (above, east) = (Atoll::start(), Cluster::start(&["--nodes", "0"]));
+async fn mappings_of_older_versions_are_kept_and_reported() {
+    let (above, east) = (Atoll::start(), SimulatedCluster::start(&["--nodes", "0"]));
     let (admin, below) = (above.admin(), east.admin());
     let team = tenant(&admin, "root", "team").await;
-    let team_id = id(&admin, "team").await;
+    let team_id = workspace_id(&admin, "team").await;
     let plane = admin.get("/api/v1/namespaces/kube-system").await.expect(200)["metadata"]["uid"].clone();
     let locator = json!({ "controlPlane": plane, "workspace": team_id, "namespace": "old" }).to_string();
     let made = json!({ "metadata": {
@@ -219,30 +227,35 @@ async fn what_was_mapped_before_stays_and_is_listed() {
     team.post("/api/v1/namespaces", json!({ "metadata": { "name": "old" } })).await.expect(201);
     let maps = "/api/v1/namespaces/old/configmaps";
     team.post(maps, config_map_with("a", "1")).await.expect(201);
-    team.merge(&format!("{maps}/a/placement"), on("east")).await.expect(200);
-    let found = arrives(&below, &team_id, "old", "/api/v1/namespaces/NAMESPACE/configmaps/a").await;
+    team.merge(&format!("{maps}/a/placement"), placement_on("east")).await.expect(200);
+    let found =
+        wait_for_mapped_namespace(&below, &team_id, "old", "/api/v1/namespaces/NAMESPACE/configmaps/a").await;
     assert_eq!(found["metadata"]["name"], "old");
-    assert_eq!(found["metadata"]["labels"][ENFORCE], Value::Null, "what runs there can be replaced");
+    assert_eq!(
+        found["metadata"]["labels"][ENFORCE],
+        Value::Null,
+        "no enforcement, so that running pods can be replaced"
+    );
     let condition = async || {
         let cluster = admin.get(&format!("{CLUSTERS}/east")).await.expect(200);
         let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.into_iter().find(|condition| condition["type"] == "NamespacesMapped")
     };
-    let mut said = None;
+    let mut printed = None;
     eventually("the mapping is listed", async || {
-        said = condition().await;
-        said.is_some()
+        printed = condition().await;
+        printed.is_some()
     })
     .await;
-    let said = said.unwrap();
-    let message = said["message"].as_str().unwrap();
-    assert_eq!(said["status"], "False");
+    let printed = printed.unwrap();
+    let message = printed["message"].as_str().unwrap();
+    assert_eq!(printed["status"], "False");
     assert!(message.contains("old by root:team"), "{message}");
     assert!(message.contains(&format!("label namespace old atoll.dev/workspace={team_id}")), "{message}");
-    // It is the owner's to allow.
+    // The owner allows it.
     let patch = json!({ "metadata": { "labels": { "atoll.dev/workspace": team_id } } });
     below.merge("/api/v1/namespaces/old", patch).await.expect(200);
-    eventually("it is allowed", async || condition().await.is_none()).await;
+    eventually("the condition is removed", async || condition().await.is_none()).await;
 
     // The owner takes the namespace back: nothing more is written to it.
     let patch = json!({ "metadata": {
@@ -250,9 +263,9 @@ async fn what_was_mapped_before_stays_and_is_listed() {
     } });
     below.merge("/api/v1/namespaces/old", patch).await.expect(200);
     team.post(maps, config_map_with("b", "1")).await.expect(201);
-    team.merge(&format!("{maps}/b/placement"), on("east")).await.expect(200);
+    team.merge(&format!("{maps}/b/placement"), placement_on("east")).await.expect(200);
     let found = async || namespaces(&below, &team_id, "old").await;
-    eventually("it goes elsewhere", async || {
+    eventually("the object is in a mapped namespace", async || {
         let found = found().await;
         let name = found.first().and_then(|found| found["metadata"]["name"].as_str()).unwrap_or_default();
         below.get(&format!("/api/v1/namespaces/{name}/configmaps/b")).await.status == 200
@@ -263,7 +276,7 @@ async fn what_was_mapped_before_stays_and_is_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_serves_the_workspaces_that_it_names() {
+async fn cluster_serves_the_workspaces_of_its_spec() {
     let above = Atoll::start_bare();
     let admin = above.admin();
     let org = tenant(&admin, "root", "org").await;
@@ -280,23 +293,23 @@ async fn a_cluster_serves_the_workspaces_that_it_names() {
     }
     let placement = |name: &str| format!("{maps}/{name}/placement");
     for access in [&admin, &team] {
-        access.merge(&placement("a"), on("east")).await.expect(200);
+        access.merge(&placement("a"), placement_on("east")).await.expect(200);
     }
     for (access, path) in [(&org, "org"), (&other, "other")] {
-        let refused = access.merge(&placement("a"), on("east")).await.expect_status(422, "Invalid");
+        let refused = access.merge(&placement("a"), placement_on("east")).await.expect_status(422, "Invalid");
         let expected = format!(
             "spec.clusters[0].name: Forbidden: the cluster does not serve workspace {path}; an administrator of the workspace \
              in which the cluster is registered adds it to spec.workspaces of the Cluster"
         );
         assert!(refused.contains(&expected), "{refused}");
     }
-    // Who is taken off keeps what is there, and gets nothing new.
+    // A workspace that is removed from the list keeps its existing objects and gets nothing new.
     let spec = |workspaces: Value| json!({ "spec": { "workspaces": workspaces } });
     admin.merge(&format!("{CLUSTERS}/east"), spec(json!(["other"]))).await.expect(200);
-    team.merge(&placement("a"), on("east")).await.expect(200);
-    team.merge(&placement("b"), on("east")).await.expect_status(422, "Invalid");
-    other.merge(&placement("a"), on("east")).await.expect(200);
-    // A label of a dialect does no more than a placement.
+    team.merge(&placement("a"), placement_on("east")).await.expect(200);
+    team.merge(&placement("b"), placement_on("east")).await.expect_status(422, "Invalid");
+    other.merge(&placement("a"), placement_on("east")).await.expect(200);
+    // A label of a dialect can do no more than a placement.
     succeed(atoll(&["dialect", "enable", "kcp"]).arg("--kubeconfig").arg(above.admin_kubeconfig()));
     let labelled = |name: &str| {
         let mut map = config_map_with(name, "1");
@@ -309,17 +322,17 @@ async fn a_cluster_serves_the_workspaces_that_it_names() {
         let map = access.get(&format!("{maps}/labelled")).await.expect(200);
         map["metadata"]["annotations"]["atoll.dev/placement"].is_string()
     };
-    eventually("the label of the one is followed", async || placed(&other).await).await;
-    assert!(!placed(&team).await, "it was looked at before");
+    eventually("the label takes effect in the served workspace", async || placed(&other).await).await;
+    assert!(!placed(&team).await, "not placed after a later object was handled");
     admin.merge(&format!("{CLUSTERS}/east"), spec(Value::Null)).await.expect(200);
-    eventually("without a list, all may", async || placed(&team).await).await;
-    team.merge(&placement("b"), on("east")).await.expect(200);
+    eventually("without a list, all workspaces are served", async || placed(&team).await).await;
+    team.merge(&placement("b"), placement_on("east")).await.expect(200);
     let wrong = spec(json!(["root:"]));
     admin.merge(&format!("{CLUSTERS}/east"), wrong).await.expect_status(422, "Invalid");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn placed_pods_meet_the_level_of_the_cluster() {
+async fn placed_pods_meet_the_pod_security_level_of_the_cluster() {
     let above = Atoll::start_bare();
     let admin = above.admin();
     let team = tenant(&admin, "root", "team").await;
@@ -349,44 +362,45 @@ async fn placed_pods_meet_the_level_of_the_cluster() {
         for access in [&admin, &team] {
             access.post(path, json!({ "metadata": { "name": "w" }, "spec": spec })).await.expect(201);
         }
-        let refused = team.merge(&format!("{path}/w/placement"), on("east")).await;
+        let refused = team.merge(&format!("{path}/w/placement"), placement_on("east")).await;
         let refused = refused.expect_status(403, "Forbidden");
         assert!(
             refused.contains("violates PodSecurity \"baseline:latest\": host namespaces (hostPID=true)"),
             "{refused}"
         );
-        admin.merge(&format!("{path}/w/placement"), on("east")).await.expect(200);
+        admin.merge(&format!("{path}/w/placement"), placement_on("east")).await.expect(200);
     }
-    // A cluster may ask for less, and then for more: what is there stays, and what is new has to meet it.
+    // A cluster may require a lower level and later a higher one: existing objects stay, and new ones have to
+    // meet it.
     let level = |level: &str| json!({ "spec": { "podSecurity": level } });
     let east = format!("{CLUSTERS}/east");
     admin.merge(&east, level("privileged")).await.expect(200);
     for (path, _) in &kinds {
-        team.merge(&format!("{path}/w/placement"), on("east")).await.expect(200);
+        team.merge(&format!("{path}/w/placement"), placement_on("east")).await.expect(200);
     }
     admin.merge(&east, level("restricted")).await.expect(200);
     let web = format!("{DEPLOYMENTS}/w");
     for access in [&admin, &team] {
         access.merge(&web, json!({ "spec": { "replicas": 3 } })).await.expect(200);
-        access.merge(&format!("{web}/placement"), on("east")).await.expect(200);
+        access.merge(&format!("{web}/placement"), placement_on("east")).await.expect(200);
         let image = json!({ "spec": { "template": { "metadata": { "labels": { "more": "1" } } } } });
         let refused = access.merge(&web, image).await.expect_status(403, "Forbidden");
         assert!(refused.contains("violates PodSecurity \"restricted:latest\""), "{refused}");
     }
     admin.merge(&east, level("lax")).await.expect_status(422, "Invalid");
-    // A namespace above may ask for more than the cluster.
+    // A namespace above may require a higher level than the cluster.
     admin.merge(&east, level("privileged")).await.expect(200);
     let strict = json!({ "metadata": { "name": "strict", "labels": { ENFORCE: "baseline" } } });
     team.post("/api/v1/namespaces", strict).await.expect(201);
     let path = "/apis/apps/v1/namespaces/strict/deployments";
-    team.post(path, greedy("hostile", hostile())).await.expect(201);
-    let refused = team.merge(&format!("{path}/hostile/placement"), on("east")).await;
+    team.post(path, deployment_using_owner_objects("hostile", privileged_pod())).await.expect(201);
+    let refused = team.merge(&format!("{path}/hostile/placement"), placement_on("east")).await;
     refused.expect_status(403, "Forbidden");
 }
 
-/// Fields that no manager owns do not go to clusters: leaving them out must not weaken what was checked.
+/// Fields without a manager are not sent to clusters: omitting them must not weaken a Pod that was admitted.
 #[tokio::test(flavor = "multi_thread")]
-async fn fields_that_are_not_sent_do_not_count_for_pod_security() {
+async fn fields_that_are_not_sent_are_ignored_by_the_pod_security_check() {
     let above = Atoll::start_bare();
     let admin = above.admin();
     let team = tenant(&admin, "root", "team").await;
@@ -401,15 +415,15 @@ async fn fields_that_are_not_sent_do_not_count_for_pod_security() {
         "securityContext": { "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } },
         "containers": [container],
     });
-    let created = team.post(DEPLOYMENTS, greedy("sly", pod)).await.expect(201);
+    let created = team.post(DEPLOYMENTS, deployment_using_owner_objects("sly", pod)).await.expect(201);
     let mut sly = created.clone();
     for entry in sly["metadata"]["managedFields"].as_array_mut().unwrap() {
-        forget(&mut entry["fieldsV1"], "f:securityContext");
+        remove_managed_field(&mut entry["fieldsV1"], "f:securityContext");
     }
     team.put(&format!("{DEPLOYMENTS}/sly"), sly).await.expect(200);
-    team.merge(&format!("{DEPLOYMENTS}/sly/placement"), on("east")).await.expect(200);
+    team.merge(&format!("{DEPLOYMENTS}/sly/placement"), placement_on("east")).await.expect(200);
     let _view = Watch::open(&admin, "/services/sync/east").await;
-    eventually("it is refused", async || {
+    eventually("the Deployment is rejected", async || {
         let list = team.get("/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses").await.expect(200);
         let first = &list["items"][0]["status"];
         let message = first["message"].as_str().unwrap_or_default();
@@ -418,8 +432,8 @@ async fn fields_that_are_not_sent_do_not_count_for_pod_security() {
     .await;
 }
 
-fn forget(fields: &mut Value, field: &str) {
+fn remove_managed_field(fields: &mut Value, field: &str) {
     let Some(fields) = fields.as_object_mut() else { return };
     fields.remove(field);
-    fields.values_mut().for_each(|value| forget(value, field));
+    fields.values_mut().for_each(|value| remove_managed_field(value, field));
 }

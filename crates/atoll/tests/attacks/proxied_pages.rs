@@ -1,4 +1,4 @@
-//! Pages that Pods answer with pass through the server, and do not stay in its memory.
+//! Pages that Pods return through the proxy are streamed and do not accumulate in the server's memory.
 
 use std::io::Write;
 use std::net::{IpAddr, UdpSocket};
@@ -15,23 +15,24 @@ use crate::support::raw::Raw;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const PARAGRAPH: &str = "<p class=\"a\">text</p>\n";
-/// More than was ever read as a whole.
+/// More than any limit for bodies that are read completely.
 const PARAGRAPHS: usize = (40 << 20) / PARAGRAPH.len();
 const LINK: &str = "<a href=\"/next\">";
-/// Clients that read nothing behind the head of an answer.
+/// The number of clients that read only the head of a response.
 const READERS: usize = 8;
-/// What a server may need for all of them.
+/// The most memory that the server may use for all of them.
 const MEMORY: u64 = 64 << 20;
 
-/// An address of this machine that is not loopback, where the server calls no Pod. Nothing is sent.
+/// Returns a local address that is not loopback, because the server does not connect to Pods there. No packet
+/// is sent.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // An address for documentation: routed as any other.
+    // An address for documentation, routed like any other.
     socket.connect("192.0.2.99:9").ok()?;
     socket.local_addr().ok().map(|address| address.ip()).filter(|address| !address.is_loopback())
 }
 
-fn zipped() -> Vec<u8> {
+fn gzipped_page() -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     for _ in 0..PARAGRAPHS {
         encoder.write_all(PARAGRAPH.as_bytes()).unwrap();
@@ -40,9 +41,9 @@ fn zipped() -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Answers each request with a page, compressed if its path says so, as far as it is read.
+/// Answers each request with a page, compressed if the path says so, as fast as the client reads.
 async fn serve(listener: TcpListener) {
-    let zipped = std::sync::Arc::new(zipped());
+    let zipped = std::sync::Arc::new(gzipped_page());
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(answer(stream, zipped.clone()));
     }
@@ -72,7 +73,7 @@ async fn answer(mut stream: TcpStream, zipped: std::sync::Arc<Vec<u8>>) -> std::
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_of_pods_do_not_pile_up() {
+async fn proxied_pages_do_not_accumulate_in_memory() {
     let Some(address) = own_address() else {
         println!("skipped: this machine has no address but loopback");
         return;
@@ -103,9 +104,9 @@ async fn pages_of_pods_do_not_pile_up() {
             assert_eq!(answer.status, 200, "{}", answer.text);
             readers.push(raw);
         }
-        // One reads on: its page is whole, and its links lead through the proxy.
+        // One client reads the rest: its page is complete, and its links lead through the proxy.
         let rest = readers.pop().unwrap().rest().await;
-        let page = unpacked(path == "zipped", &dechunked(&rest));
+        let page = decompressed(path == "zipped", &dechunked(&rest));
         assert_eq!(page.len(), PARAGRAPHS * PARAGRAPH.len() + link.len(), "{path}");
         assert!(page.ends_with(link.as_bytes()), "{path}");
         let more = atoll.resident().saturating_sub(before);
@@ -113,16 +114,16 @@ async fn pages_of_pods_do_not_pile_up() {
     }
 }
 
-fn unpacked(is_zipped: bool, body: &[u8]) -> Vec<u8> {
+fn decompressed(is_gzipped: bool, body: &[u8]) -> Vec<u8> {
     let mut page = Vec::new();
-    match is_zipped {
+    match is_gzipped {
         true => std::io::Read::read_to_end(&mut GzDecoder::new(body), &mut page).unwrap(),
         false => std::io::Read::read_to_end(&mut &*body, &mut page).unwrap(),
     };
     page
 }
 
-/// The content of a body that was sent in chunks.
+/// Decodes a chunked body.
 fn dechunked(mut body: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
     loop {

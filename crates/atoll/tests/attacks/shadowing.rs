@@ -1,7 +1,8 @@
 //! Custom resources cannot shadow built-in kinds.
 //!
-//! `shadowing/store.db` and `shadowing/store.snapshot` were written by Atoll 632790b, which accepted such definitions. In them,
-//! `root:team-a:rootdoor` stands for the root workspace and `root:team-c:bdoor` for `root:team-b`.
+//! `shadowing/store.db` and `shadowing/store.snapshot` were written by Atoll 632790b, which accepted such
+//! definitions. In them, `root:team-a:rootdoor` is an alias of the root workspace and `root:team-c:bdoor` of
+//! `root:team-b`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,8 @@ const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// A definition in version `v9` whose objects may have any field. Kubernetes' own groups need the annotation.
+/// Returns a definition in version `v9` whose objects may have any field. Kubernetes' own groups need the
+/// annotation.
 fn definition(plural: &str, group: &str, kind: &str) -> Value {
     let schema = json!({
         "type": "object", "x-kubernetes-preserve-unknown-fields": true,
@@ -47,7 +49,7 @@ fn definition(plural: &str, group: &str, kind: &str) -> Value {
     })
 }
 
-/// A server with the workspace `root:team-a`, and its tenant.
+/// Starts a server with the workspace `root:team-a`, and returns its tenant.
 async fn tenant(setup: Setup) -> (Atoll, Access, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("tokens.csv");
@@ -65,7 +67,7 @@ async fn tenant(setup: Setup) -> (Atoll, Access, tempfile::TempDir) {
     (server, team.token("tenant"), directory)
 }
 
-/// Built-in resources that would give a tenant something, and what is said of each.
+/// Built-in resources that would give a tenant rights, and the expected error for each.
 const SHADOWS: [(&str, &str, &str, &str); 7] = [
     ("workspaces", "atoll.dev", "Workspace", "spec.group: Forbidden: the group atoll.dev"),
     ("identity", "internal.atoll.dev", "Identity", "spec.group: Forbidden: the group atoll.dev"),
@@ -97,7 +99,7 @@ const SHADOWS: [(&str, &str, &str, &str); 7] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_definition_shadows_a_built_in_resource() {
+async fn definitions_cannot_shadow_built_in_resources() {
     for profile in ["full", "minimal"] {
         let (server, tenant, _directory) = tenant(Setup::new().flag("--profile", profile)).await;
         for (plural, group, kind, expected) in SHADOWS {
@@ -110,9 +112,9 @@ async fn no_definition_shadows_a_built_in_resource() {
             object["status"] = json!({ "id": "root", "phase": "Ready" });
             tenant.post(&format!("/apis/{group}/v9/{plural}"), object).await.expect_status_code(404);
         }
-        let door = tenant.workspace("root:team-a:rootdoor");
-        assert!(matches!(door.get("/api/v1/namespaces").await.status, 403 | 404), "{profile}");
-        // Another resource of the same group, and one of the same name in another group, are nobody else's.
+        let alias = tenant.workspace("root:team-a:rootdoor");
+        assert!(matches!(alias.get("/api/v1/namespaces").await.status, 403 | 404), "{profile}");
+        // Other resources of the same group, and resources of the same name in another group, are allowed.
         for (plural, group, kind) in
             [("widgets", "networking.k8s.io", "Widget"), ("workspaces", "example.com", "Workspace")]
         {
@@ -122,12 +124,12 @@ async fn no_definition_shadows_a_built_in_resource() {
     }
 }
 
-fn written_by_an_older_version(name: &str) -> PathBuf {
+fn older_version_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attacks/shadowing").join(name)
 }
 
-/// What must be true of a server that has what the older version wrote.
-async fn holds_what_is_there_and_opens_no_door(admin: &Access) {
+/// Checks a server with the data of the older version.
+async fn assert_objects_kept_and_aliases_closed(admin: &Access) {
     for workspace in ["root", "root:team-b"] {
         let access = admin.workspace(workspace);
         let widgets = access.get(WIDGETS).await.expect(200);
@@ -140,15 +142,15 @@ async fn holds_what_is_there_and_opens_no_door(admin: &Access) {
     assert_eq!(names(&admin.get(WORKSPACES).await.expect(200)), ["team-a", "team-b", "team-c"]);
     let team_a = admin.workspace("root:team-a");
     assert_eq!(names(&team_a.get(WORKSPACES).await.expect(200)), ["child"]);
-    for door in ["root:team-a:rootdoor", "root:team-c:bdoor"] {
-        admin.workspace(door).get(CONFIG_MAPS).await.expect_status_code(404);
+    for alias in ["root:team-a:rootdoor", "root:team-c:bdoor"] {
+        admin.workspace(alias).get(CONFIG_MAPS).await.expect_status_code(404);
     }
     team_a.get("/apis/atoll.dev/v9/workspaces").await.expect_status_code(404);
     admin.get(&config_map("plain")).await.expect(200);
 }
 
-/// Deleting the definitions that shadowed Workspaces takes nothing else along.
-async fn survives_the_end_of_the_definitions(admin: &Access) {
+/// Deletes the definitions that shadowed Workspaces, and checks that no other object is deleted.
+async fn assert_deleting_shadow_definitions_keeps_objects(admin: &Access) {
     let shadow = format!("{DEFINITIONS}/workspaces.atoll.dev");
     for workspace in ["root:team-a", "root:team-c"] {
         let access = admin.workspace(workspace);
@@ -164,10 +166,10 @@ async fn survives_the_end_of_the_definitions(admin: &Access) {
         access.delete(&shadow).await.expect(200);
         eventually("the definition is gone", async || access.get(&shadow).await.status == 404).await;
     }
-    holds_what_is_there_and_opens_no_door(admin).await;
+    assert_objects_kept_and_aliases_closed(admin).await;
     let team_c = admin.workspace("root:team-c");
     team_c.get(&config_map("c")).await.expect(200);
-    // The workspace behind a door is not deleted with the one that had the door.
+    // The workspace behind an alias is not deleted together with the workspace that had the alias.
     admin.delete(&format!("{WORKSPACES}/team-c")).await.expect(200);
     eventually("team-c is gone", async || admin.get(&format!("{WORKSPACES}/team-c")).await.status == 404)
         .await;
@@ -175,33 +177,33 @@ async fn survives_the_end_of_the_definitions(admin: &Access) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn doors_in_an_older_store_are_closed() {
+async fn workspace_aliases_in_an_older_store_are_closed() {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::copy(written_by_an_older_version("store.db"), directory.path().join("store.db")).unwrap();
+    std::fs::copy(older_version_file("store.db"), directory.path().join("store.db")).unwrap();
     let mut server = Setup::new().directory(directory.path()).start();
-    holds_what_is_there_and_opens_no_door(&server.admin()).await;
+    assert_objects_kept_and_aliases_closed(&server.admin()).await;
     server.kill();
     server.restart();
     let admin = server.admin();
-    holds_what_is_there_and_opens_no_door(&admin).await;
-    survives_the_end_of_the_definitions(&admin).await;
+    assert_objects_kept_and_aliases_closed(&admin).await;
+    assert_deleting_shadow_definitions_keeps_objects(&admin).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn doors_in_an_older_snapshot_are_closed() {
+async fn workspace_aliases_in_an_older_snapshot_are_closed() {
     let mut server = Atoll::start();
-    let content = Bytes::from(std::fs::read(written_by_an_older_version("store.snapshot")).unwrap());
+    let content = Bytes::from(std::fs::read(older_version_file("store.snapshot")).unwrap());
     let body = Body::Raw("application/x-ndjson", content);
     server.admin().request(Method::POST, "/atoll/snapshot", body).await.expect(200);
-    holds_what_is_there_and_opens_no_door(&server.admin()).await;
+    assert_objects_kept_and_aliases_closed(&server.admin()).await;
     server.kill();
     server.restart();
     let admin = server.admin();
-    holds_what_is_there_and_opens_no_door(&admin).await;
-    survives_the_end_of_the_definitions(&admin).await;
+    assert_objects_kept_and_aliases_closed(&admin).await;
+    assert_deleting_shadow_definitions_keeps_objects(&admin).await;
 }
 
-/// Everything is encrypted, with a key that the older version was given, too.
+/// Encrypts everything with a key that the older version used, too.
 const ENCRYPTION: &str = "apiVersion: apiserver.config.k8s.io/v1
 kind: EncryptionConfiguration
 resources:
@@ -211,12 +213,12 @@ resources:
   - identity: {}
 ";
 
-/// The older store is encrypted, and a server that brought it up to date was killed: one object is under both keys, and another
-/// under the new one alone.
+/// The older store is encrypted, and a server that migrated it was killed: one object is stored under both
+/// keys, and another under the new key only.
 #[tokio::test(flavor = "multi_thread")]
-async fn doors_in_an_encrypted_store_are_closed_after_an_interruption() {
+async fn workspace_aliases_in_an_encrypted_store_are_closed_after_an_interruption() {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::copy(written_by_an_older_version("store.db"), directory.path().join("store.db")).unwrap();
+    std::fs::copy(older_version_file("store.db"), directory.path().join("store.db")).unwrap();
     let configuration = directory.path().join("configuration.yaml");
     std::fs::write(&configuration, ENCRYPTION).unwrap();
     let store = Arc::new(SqliteStore::open(directory.path(), Options::default()).unwrap());
@@ -242,6 +244,6 @@ async fn doors_in_an_encrypted_store_are_closed_after_an_interruption() {
         .directory(directory.path())
         .flag("--encryption-provider-config", configuration.display());
     let server = flags.start();
-    holds_what_is_there_and_opens_no_door(&server.admin()).await;
-    survives_the_end_of_the_definitions(&server.admin()).await;
+    assert_objects_kept_and_aliases_closed(&server.admin()).await;
+    assert_deleting_shadow_definitions_keeps_objects(&server.admin()).await;
 }

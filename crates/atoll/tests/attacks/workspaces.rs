@@ -1,4 +1,4 @@
-//! Workspaces are no way around the limits of the one that they are in.
+//! Workspaces cannot be used to bypass the limits of their parent.
 
 use serde_json::json;
 
@@ -8,9 +8,9 @@ use crate::support::{CONFIG_MAPS, config_map_with, eventually};
 
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 
-/// A tenant takes off the finalizer that keeps a Workspace until its contents are gone.
+/// A tenant removes the finalizer that keeps a Workspace until its contents are deleted.
 #[tokio::test(flavor = "multi_thread")]
-async fn contents_go_with_a_workspace_whatever_its_finalizers() {
+async fn contents_are_deleted_with_a_workspace_even_without_its_finalizer() {
     let atoll = Atoll::start();
     let tenant = tenant(&atoll, "team", json!({})).await;
     tenant.post(WORKSPACES, json!({ "metadata": { "name": "leak" } })).await.expect(201);
@@ -22,12 +22,12 @@ async fn contents_go_with_a_workspace_whatever_its_finalizers() {
     tenant.delete(&leak).await.expect(200);
     eventually("the workspace is gone", async || tenant.get(&leak).await.status == 404).await;
     let all = atoll.admin().get("/clusters/*/api/v1/configmaps?fieldSelector=metadata.name=leaked").await;
-    assert_eq!(all.expect(200)["items"], json!([]), "nothing is left of it");
+    assert_eq!(all.expect(200)["items"], json!([]), "all contents must be deleted");
 }
 
-/// Limits count for all workspaces above, so there must not be too many of them.
+/// A write is counted in all parent workspaces, so their number is limited.
 #[tokio::test]
-async fn workspaces_are_not_nested_without_end() {
+async fn nesting_of_workspaces_is_limited() {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();
     let mut path = "root".to_string();
@@ -40,6 +40,6 @@ async fn workspaces_are_not_nested_without_end() {
         }
         path.push_str(":w");
     }
-    let refused = refused.expect("a hundred workspaces in each other");
+    let refused = refused.expect("nesting a hundred workspaces must be rejected");
     assert!(refused.contains("workspaces cannot be nested more than 64 deep"), "{refused}");
 }

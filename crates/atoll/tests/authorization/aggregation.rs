@@ -1,10 +1,10 @@
-//! Roles that gather their rules from others, in as many workspaces as have some of their own.
+//! Aggregated ClusterRoles, with rules of their own in each workspace.
 
 use serde_json::{Value, json};
 
-use crate::people::{People, RBAC, bind, rule, workspace};
 use crate::support::access::Access;
 use crate::support::eventually;
+use crate::users::{RBAC, TestServer, bind, create_workspace, rule};
 
 async fn rules(admin: &Access, role: &str) -> Vec<Value> {
     let role = admin.get(&format!("{RBAC}/clusterroles/{role}")).await.expect(200);
@@ -12,13 +12,13 @@ async fn rules(admin: &Access, role: &str) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn roles_gather_what_is_marked_for_them() {
-    let people = People::meet();
-    let admin = people.admin();
-    workspace(&admin, "root", "a").await;
-    workspace(&admin, "root", "b").await;
+async fn roles_aggregate_labelled_roles_of_their_workspace() {
+    let server = TestServer::start();
+    let admin = server.admin();
+    create_workspace(&admin, "root", "a").await;
+    create_workspace(&admin, "root", "b").await;
     let (a, b) = (admin.workspace("root:a"), admin.workspace("root:b"));
-    // From the start, and nowhere a copy.
+    // Present from the start, and not copied into workspaces.
     for access in [&admin, &a, &b] {
         let role = access.get(&format!("{RBAC}/clusterroles/admin")).await.expect(200);
         assert_eq!(role["metadata"]["resourceVersion"], "1");
@@ -33,13 +33,13 @@ async fn roles_gather_what_is_marked_for_them() {
     });
     a.post(&format!("{RBAC}/clusterroles"), marked).await.expect(201);
     for role in ["view", "edit", "admin"] {
-        eventually("the role has gathered", async || rules(&a, role).await.contains(&crontabs)).await;
+        eventually("the role is aggregated", async || rules(&a, role).await.contains(&crontabs)).await;
         assert!(!rules(&b, role).await.contains(&crontabs), "{role} of another workspace");
     }
     let managers = a.get(&format!("{RBAC}/clusterroles/view")).await.expect(200);
     let managers = managers["metadata"]["managedFields"].to_string();
     assert!(managers.contains("clusterrole-aggregation-controller"), "{managers}");
-    // And it counts for whoever has such a role.
+    // The rules apply to a user with such a role.
     let asks = json!({ "spec": { "user": "ann", "resourceAttributes": {
         "verb": "list", "group": "stable.example.com", "resource": "crontabs" } } });
     let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -50,6 +50,7 @@ async fn roles_gather_what_is_marked_for_them() {
     );
     a.delete(&format!("{RBAC}/clusterroles/crontabs")).await.expect(200);
     for role in ["view", "edit", "admin"] {
-        eventually("the role has let go", async || !rules(&a, role).await.contains(&crontabs)).await;
+        eventually("the rule is removed from the role", async || !rules(&a, role).await.contains(&crontabs))
+            .await;
     }
 }

@@ -1,24 +1,24 @@
-//! Ways to more than one was given: by binding, by writing roles, by acting as others.
+//! Privilege escalation through bindings, roles and impersonation is rejected.
 
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::people::{People, RBAC, grant, rule};
 use crate::support::CONFIG_MAPS;
 use crate::support::access::{Access, Body};
+use crate::users::{RBAC, TestServer, grant, rule};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-async fn apply(access: &Access, path: &str, object: Value) -> crate::support::access::Answer {
+async fn apply(access: &Access, path: &str, object: Value) -> crate::support::access::ApiResponse {
     let body = Body::Raw("application/apply-patch+yaml", Bytes::from(object.to_string()));
     access.request(Method::PATCH, &format!("{path}?fieldManager=eve&force=true"), body).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_writes_more_than_they_have_whichever_way() {
-    let people = People::meet();
-    let (admin, eve) = (people.admin(), people.person("eve"));
+async fn users_cannot_grant_rights_that_they_do_not_have() {
+    let server = TestServer::start();
+    let (admin, eve) = (server.admin(), server.user("eve"));
     let verbs = &["get", "create", "update", "patch"];
     let kinds = &["clusterroles", "clusterrolebindings", "roles", "rolebindings"];
     grant(&admin, "writes", "eve", json!([rule(GROUP, kinds, verbs)])).await;
@@ -59,7 +59,7 @@ async fn nobody_writes_more_than_they_have_whichever_way() {
     eve.request(Method::PATCH, &own, body).await.expect_status(403, "Forbidden");
     apply(&eve, &own, strong("mine")).await.expect_status(403, "Forbidden");
     apply(&eve, &format!("{roles}/new"), strong("new")).await.expect_status(403, "Forbidden");
-    // What is gathered could be anything.
+    // An aggregation rule could select anything.
     let mut gathers = weak("gathers");
     gathers["aggregationRule"] = json!({ "clusterRoleSelectors": [{}] });
     let message = eve.post(&roles, gathers.clone()).await.expect_status(403, "Forbidden");
@@ -67,7 +67,7 @@ async fn nobody_writes_more_than_they_have_whichever_way() {
     gathers["metadata"]["name"] = "mine".into();
     eve.put(&own, gathers.clone()).await.expect_status(403, "Forbidden");
     apply(&eve, &own, gathers).await.expect_status(403, "Forbidden");
-    // Nor do others' roles help: by name, or by what they gather.
+    // Existing roles cannot be used either, neither by name nor through aggregation.
     eve.merge(&format!("{roles}/view"), json!({ "metadata": { "labels": { "a": "b" } } }))
         .await
         .expect_status(403, "Forbidden");
@@ -102,7 +102,7 @@ async fn nobody_writes_more_than_they_have_whichever_way() {
     assert_eq!(missing, "rolebindings.rbac.authorization.k8s.io \"absent\" not found");
     eve.post(&local, bind("RoleBinding", "ClusterRole", "mine")).await.expect(201);
     eve.get(CONFIG_MAPS).await.expect_status(403, "Forbidden");
-    // With the verbs for it she may.
+    // The verbs `bind` and `escalate` allow it.
     grant(&admin, "binds", "eve", json!([rule(GROUP, &["clusterroles"], &["bind", "escalate"])])).await;
     eve.put(&own, strong("mine")).await.expect(200);
     eve.post(&bindings, bind("ClusterRoleBinding", "ClusterRole", "cluster-admin")).await.expect(201);
@@ -110,9 +110,9 @@ async fn nobody_writes_more_than_they_have_whichever_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn acting_as_others_takes_a_grant_for_each_part() {
-    let people = People::meet();
-    let (admin, eve) = (people.admin(), people.person("eve"));
+async fn impersonation_needs_a_grant_for_each_attribute() {
+    let server = TestServer::start();
+    let (admin, eve) = (server.admin(), server.user("eve"));
     let whoami = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let me = async |access: &Access| access.post(whoami, json!({})).await;
     let refused = me(&eve.acting_as("ann", &[])).await.expect_status(403, "Forbidden");
@@ -136,7 +136,7 @@ async fn acting_as_others_takes_a_grant_for_each_part() {
     ] {
         me(&eve.acting_as(user, groups)).await.expect_status(403, "Forbidden");
     }
-    // The newer way: only for some requests, and never as one of those who may do everything.
+    // Constrained impersonation: only for some requests, and never as a member of system:masters.
     let constrained = json!([
         rule("authentication.k8s.io", &["users", "groups"], &["impersonate:user-info"]),
         rule("", &["configmaps"], &["impersonate-on:user-info:list"]),
@@ -148,7 +148,7 @@ async fn acting_as_others_takes_a_grant_for_each_part() {
     let masters = eve.acting_as("bob", &["system:masters"]).get(CONFIG_MAPS).await;
     let message = masters.expect_status(403, "Forbidden");
     assert!(message.ends_with(": impersonating the system:masters group is not allowed"), "{message}");
-    // Without a name there is nobody to be.
-    let nobody = eve.acting_as("", &["dev"]).get(CONFIG_MAPS).await.expect_status(400, "BadRequest");
-    assert!(nobody.ends_with("without impersonating a user name"), "{nobody}");
+    // Impersonation needs a user name.
+    let message = eve.acting_as("", &["dev"]).get(CONFIG_MAPS).await.expect_status(400, "BadRequest");
+    assert!(message.ends_with("without impersonating a user name"), "{message}");
 }

@@ -1,12 +1,13 @@
-//! Who may do what in which workspace, through the program: doors, borders, and ways around them that must not exist.
+//! Authorization across workspaces, tested through the binary: access to workspaces, their borders, and
+//! attempts to bypass them.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod aggregation;
-mod doors;
 mod escalation;
-mod people;
+mod paths;
 #[path = "../support/support.rs"]
 mod support;
-mod tricks;
+mod users;
+mod workspace_access;

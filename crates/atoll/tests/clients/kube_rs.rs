@@ -1,4 +1,5 @@
-//! kube-rs: typed objects, watchers and reflectors that outlive a server, pages of one moment.
+//! kube-rs: typed objects, watchers and reflectors that survive a restart of the server, and consistent
+//! pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -67,23 +68,23 @@ async fn objects_are_created_read_changed_and_deleted() {
     assert_eq!(web.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["a"]);
 
     let deleted = api.delete("a", &DeleteParams::default()).await.unwrap();
-    assert!(deleted.is_right(), "ConfigMaps are deleted at once: {deleted:?}");
+    assert!(deleted.is_right(), "ConfigMaps must be deleted immediately: {deleted:?}");
     assert!(api.get_opt("a").await.unwrap().is_none());
     let missing = api.get("a").await.unwrap_err();
     assert!(matches!(&missing, kube::Error::Api(status) if status.is_not_found()), "{missing}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listing_watcher_outlives_the_server_and_misses_nothing() {
-    outlive(Config::default()).await;
+async fn list_watcher_survives_a_restart_without_missing_events() {
+    watch_across_restart(Config::default()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_streaming_watcher_outlives_the_server_and_misses_nothing() {
-    outlive(Config::default().streaming_lists()).await;
+async fn streaming_watcher_survives_a_restart_without_missing_events() {
+    watch_across_restart(Config::default().streaming_lists()).await;
 }
 
-async fn outlive(config: Config) {
+async fn watch_across_restart(config: Config) {
     let mut atoll = Atoll::start_bare();
     let api = config_maps(&atoll).await;
     api.create(&PostParams::default(), &config_map("before", "0")).await.unwrap();
@@ -93,7 +94,7 @@ async fn outlive(config: Config) {
     let watching = tokio::spawn(async move {
         let mut stream = watcher(watched, config).default_backoff().boxed();
         while let Some(event) = stream.next().await {
-            // Errors are the server being away; the watcher goes on by itself.
+            // Errors mean that the server is down. The watcher retries by itself.
             if let Ok(event) = event
                 && sender.send(event).is_err()
             {
@@ -101,7 +102,7 @@ async fn outlive(config: Config) {
             }
         }
     });
-    let mut next = async || match within("the watcher says something", receiver.recv()).await {
+    let mut next = async || match within("the watcher has an event", receiver.recv()).await {
         Some(Event::Init) => "init".to_string(),
         Some(Event::InitApply(object)) => format!("initially {}", object.name_any()),
         Some(Event::InitDone) => "that was all".to_string(),
@@ -123,17 +124,17 @@ async fn outlive(config: Config) {
             api.patch(&name, &PatchParams::default(), &patch).await.unwrap();
             expected.push(format!("{name} is {change}"));
         }
-        // Most of that has not reached the watcher when the server goes.
+        // Most of these changes have not reached the watcher when the server is killed.
         atoll.kill();
         atoll.restart();
-        // The connections that the client kept are dead; it finds out by using them.
+        // The client's pooled connections are closed, which it notices when it uses them.
         eventually("the client has found the server again", async || {
             api.delete(&name, &DeleteParams::default()).await.is_ok()
-                || api.get(&name).await.is_err_and(is_missing)
+                || api.get(&name).await.is_err_and(is_not_found)
         })
         .await;
         expected.push(format!("{name} is gone"));
-        // Were anything listed anew, an "init" would stand between.
+        // A new list would show as "init" between the events.
         for expected in expected {
             assert_eq!(next().await, expected);
         }
@@ -141,12 +142,12 @@ async fn outlive(config: Config) {
     watching.abort();
 }
 
-fn is_missing(error: kube::Error) -> bool {
+fn is_not_found(error: kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_not_found())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reflector_shows_what_the_server_has_also_after_restarts() {
+async fn reflector_has_the_objects_of_the_server_after_restarts() {
     let mut atoll = Atoll::start_bare();
     let api = config_maps(&atoll).await;
     let (store, writer) = reflector::store();
@@ -170,7 +171,7 @@ async fn a_reflector_shows_what_the_server_has_also_after_restarts() {
                 }
             }
         }
-        eventually("the reflector shows what was written", async || {
+        eventually("the reflector has the written object", async || {
             let shown = store.state();
             let shown: BTreeMap<_, _> =
                 shown.iter().map(|object| (object.name_any(), value(object).to_string())).collect();
@@ -188,7 +189,7 @@ async fn a_reflector_shows_what_the_server_has_also_after_restarts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_show_one_moment_while_others_write() {
+async fn pages_of_a_list_are_consistent_under_concurrent_writes() {
     const COUNT: usize = 1200;
     let atoll = Atoll::start_bare();
     let api = config_maps(&atoll).await;
@@ -205,7 +206,7 @@ async fn pages_show_one_moment_while_others_write() {
     let first = api.list(&ListParams::default().limit(500)).await.unwrap();
     assert_eq!((first.items.len(), first.metadata.remaining_item_count), (500, Some(700)));
 
-    // Others change, delete and add on every page that is still to come, and never stop.
+    // Other clients change, delete and add objects on all pages that are still to come, and never stop.
     let stop = Arc::new(AtomicBool::new(false));
     let writing = tokio::spawn({
         let (api, stop) = (api.clone(), stop.clone());
@@ -230,7 +231,8 @@ async fn pages_show_one_moment_while_others_write() {
             written
         }
     });
-    eventually("others have written", async || api.get_opt("object-0501").await.unwrap().is_none()).await;
+    eventually("other clients have written", async || api.get_opt("object-0501").await.unwrap().is_none())
+        .await;
 
     let mut seen = first.items;
     let mut token = first.metadata.continue_;
@@ -244,9 +246,9 @@ async fn pages_show_one_moment_while_others_write() {
     assert!(writing.await.unwrap() > 0);
     let names: Vec<String> = seen.iter().map(ResourceExt::name_any).collect();
     assert_eq!(names, (0..COUNT).map(|number| format!("object-{number:04}")).collect::<Vec<_>>());
-    assert!(seen.iter().all(|object| value(object) == "old"), "a page showed what came later");
+    assert!(seen.iter().all(|object| value(object) == "old"), "a page has an object newer than the list");
 
-    // The same moment, asked for by its revision; and whatever is newer.
+    // The same revision requested explicitly, and any newer revision.
     let then = first.metadata.resource_version.unwrap();
     let exact = ListParams::default().at(&then).matching(VersionMatch::Exact);
     let exact = api.list(&exact).await.unwrap();
@@ -259,7 +261,7 @@ async fn pages_show_one_moment_while_others_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_candidate_at_a_time_holds_a_lease() {
+async fn only_one_candidate_acquires_a_lease() {
     let atoll = Atoll::start();
     let api: Api<Lease> = Api::namespaced(client(&atoll).await, "default");
     let lease: Lease = serde_json::from_value(json!({
@@ -268,7 +270,8 @@ async fn one_candidate_at_a_time_holds_a_lease() {
     }))
     .unwrap();
     let lease = api.create(&PostParams::default(), &lease).await.unwrap();
-    // Everyone has read the same lease and wants it: the revision lets exactly one of them have it.
+    // All candidates have read the same lease and try to acquire it: the resource version lets exactly one of
+    // them succeed.
     let candidates = futures_util::stream::iter(0..16).map(|number| {
         let (api, mut lease) = (api.clone(), lease.clone());
         async move {
@@ -288,7 +291,7 @@ async fn one_candidate_at_a_time_holds_a_lease() {
     }
     let holder = held.into_iter().next().unwrap().unwrap();
     assert_eq!(api.get("leader").await.unwrap(), holder);
-    // Microseconds survive: without them a renewal within the same second would not be one.
+    // Microseconds are kept: without them a renewal within the same second would change nothing.
     let renewed = serde_json::to_value(&holder).unwrap()["spec"]["renewTime"].as_str().unwrap().to_string();
     let (_, fraction) = renewed.trim_end_matches('Z').split_once('.').unwrap();
     assert_eq!(fraction.len(), 6, "{renewed}");

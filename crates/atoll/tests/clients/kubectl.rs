@@ -1,4 +1,4 @@
-//! kubectl 1.36, the one that `upstream/build` makes. Without Go these tests say so and pass.
+//! kubectl 1.36 as `upstream/build` builds it. Without Go these tests print so and pass.
 
 mod compared;
 mod described;
@@ -13,19 +13,19 @@ use std::sync::mpsc;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::PATIENCE;
+use crate::support::WAIT_TIMEOUT;
 use crate::support::process::{Atoll, Setup, atoll};
 use crate::support::programs::{self, fail, succeed};
 
 struct Kubectl {
     directory: PathBuf,
     kubeconfig: PathBuf,
-    /// Caches go here and not into the home of whoever runs the tests.
+    /// kubectl writes its caches here instead of the user's home directory.
     home: TempDir,
 }
 
 impl Kubectl {
-    /// `None` where kubectl cannot be had; the reason has been printed.
+    /// Returns `None`, with a printed reason, where kubectl is not available.
     fn of(atoll: &Atoll) -> Option<Kubectl> {
         let directory = programs::kubectl()?;
         Some(Kubectl { directory, kubeconfig: atoll.admin_kubeconfig(), home: tempfile::tempdir().unwrap() })
@@ -44,7 +44,7 @@ impl Kubectl {
     }
 
     #[track_caller]
-    fn refuse(&self, line: &str) -> String {
+    fn run_failing(&self, line: &str) -> String {
         fail(&mut self.command(line))
     }
 
@@ -53,9 +53,9 @@ impl Kubectl {
         serde_json::from_str(&self.run(&format!("{line} -o json"))).unwrap()
     }
 
-    /// Runs a command with `object` as the file that it reads.
+    /// Runs a command with `object` in a file that is passed with `-f`.
     #[track_caller]
-    fn give(&self, line: &str, object: &Value) -> String {
+    fn run_with_file(&self, line: &str, object: &Value) -> String {
         let mut command = self.command(&format!("{line} -f -"));
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -66,7 +66,7 @@ impl Kubectl {
     }
 }
 
-/// Whether a word is an age of seconds or minutes, which differs from run to run.
+/// Returns whether a word is an age in seconds or minutes, which differs from run to run.
 pub fn is_recent(word: &str) -> bool {
     let is_count = |number: &str| number.parse::<u16>().is_ok();
     let (minutes, seconds) =
@@ -75,10 +75,10 @@ pub fn is_recent(word: &str) -> bool {
         && (minutes.is_some() && seconds.is_empty() || seconds.strip_suffix('s').is_some_and(is_count))
 }
 
-/// Leaves out the ConfigMap that every namespace is born with.
-const OWN: &str = "--field-selector metadata.name!=kube-root-ca.crt";
+/// Excludes the ConfigMap that exists in every namespace.
+const EXCEPT_ROOT_CA: &str = "--field-selector metadata.name!=kube-root-ca.crt";
 
-/// One object of every kind that this suite goes through, and a field of it that can change.
+/// Returns one object of every kind that this suite covers, and a field of it that can change.
 fn kinds() -> Vec<(&'static str, Value, &'static str)> {
     let object = |version: &str, kind: &str, rest: Value| {
         let mut object = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": "one", "labels": { "a": "1" } } });
@@ -101,16 +101,16 @@ fn kinds() -> Vec<(&'static str, Value, &'static str)> {
 }
 
 #[test]
-fn every_kind_goes_through_its_life() {
+fn objects_of_every_kind_are_created_changed_and_deleted() {
     let atoll = Atoll::start();
     let Some(kubectl) = Kubectl::of(&atoll) else { return };
     for (kind, mut object, field) in kinds() {
-        assert_eq!(kubectl.give("create", &object), format!("{kind}/one created\n"));
+        assert_eq!(kubectl.run_with_file("create", &object), format!("{kind}/one created\n"));
         let created = kubectl.json(&format!("get {kind} one"));
         assert_eq!(created["kind"], object["kind"]);
         assert_eq!(created["metadata"]["labels"]["a"], "1");
 
-        // Annotated, labelled, and seen by selectors.
+        // Labels and annotations, and selection by label.
         let line = kubectl.run(&format!("label {kind} one a=2 b=3 --overwrite"));
         assert_eq!(line, format!("{kind}/one labeled\n"));
         let line = kubectl.run(&format!("annotate {kind} one note=x"));
@@ -120,7 +120,7 @@ fn every_kind_goes_through_its_life() {
         let selected = kubectl.run(&format!("get {kind} --field-selector metadata.name=one -o name"));
         assert_eq!(selected, format!("{kind}/one\n"));
 
-        // Patched both ways.
+        // Both types of patches.
         let patch = json!([{ "op": "replace", "path": "/metadata/labels/b", "value": "4" }]);
         kubectl.run(&format!("patch {kind} one --type json -p {patch}"));
         let patch = json!({ "metadata": { "labels": { "c": "5" }, "annotations": null } });
@@ -134,44 +134,45 @@ fn every_kind_goes_through_its_life() {
         assert_eq!(labels.join(""), "\"2\"\"4\"\"5\"");
         assert!(patched["metadata"]["annotations"].is_null(), "{patched}");
 
-        // Replaced with what was read, changed.
+        // Replaced with a changed copy of the object that was read.
         object = patched.clone();
         match field {
             "/metadata/annotations" => object["metadata"]["annotations"] = json!({ "new": "bmV3" }),
             field => *object.pointer_mut(field).unwrap() = "bmV3".into(),
         }
-        assert_eq!(kubectl.give("replace", &object), format!("{kind}/one replaced\n"));
+        assert_eq!(kubectl.run_with_file("replace", &object), format!("{kind}/one replaced\n"));
         let replaced = kubectl.json(&format!("get {kind} one"));
         assert_eq!(replaced.pointer(field), object.pointer(field));
         assert_eq!(replaced["metadata"]["uid"], created["metadata"]["uid"]);
 
-        // What YAML says is what JSON says.
+        // YAML and JSON output are equal.
         let yaml = kubectl.run(&format!("get {kind} one -o yaml"));
         let yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
         assert_eq!(yaml, replaced);
 
-        // kubectl returns once it is gone.
+        // kubectl returns when the object is deleted.
         let line = kubectl.run(&format!("delete {kind} one"));
         assert!(line.starts_with(kind) && line.contains("\"one\" deleted"), "{line}");
-        let refused = kubectl.refuse(&format!("get {kind} one"));
+        let refused = kubectl.run_failing(&format!("get {kind} one"));
         assert!(refused.contains("(NotFound)") && refused.contains("\"one\" not found"), "{refused}");
     }
 }
 
 #[test]
-fn get_watches_what_happens() {
+fn get_with_watch_prints_events() {
     let atoll = Atoll::start();
     let Some(kubectl) = Kubectl::of(&atoll) else { return };
     kubectl.run("create configmap first");
-    let lines = Lines::of(
-        kubectl.command(&format!("get configmaps -w --output-watch-events -o json -l app!=other {OWN}")),
-    );
+    let lines =
+        OutputLines::of(kubectl.command(&format!(
+            "get configmaps -w --output-watch-events -o json -l app!=other {EXCEPT_ROOT_CA}"
+        )));
     assert_eq!(lines.event(), "ADDED first");
     kubectl.run("create configmap second");
     assert_eq!(lines.event(), "ADDED second");
     kubectl.run("label configmap first x=y");
     assert_eq!(lines.event(), "MODIFIED first");
-    // Out of the selection, and in again.
+    // Out of the selection and back.
     kubectl.run("label configmap second app=other");
     assert_eq!(lines.event(), "DELETED second");
     kubectl.run("label configmap second app=this --overwrite");
@@ -180,14 +181,14 @@ fn get_watches_what_happens() {
     assert_eq!(lines.event(), "DELETED first");
 }
 
-/// What a running kubectl prints, as it prints it.
-struct Lines {
+/// Lines that a running kubectl prints.
+struct OutputLines {
     child: Child,
     receiver: mpsc::Receiver<String>,
 }
 
-impl Lines {
-    fn of(mut command: Command) -> Lines {
+impl OutputLines {
+    fn of(mut command: Command) -> OutputLines {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let output = child.stdout.take().unwrap();
         let (sender, receiver) = mpsc::channel();
@@ -198,11 +199,11 @@ impl Lines {
                 }
             }
         });
-        Lines { child, receiver }
+        OutputLines { child, receiver }
     }
 
     fn line(&self) -> String {
-        self.receiver.recv_timeout(PATIENCE).expect("kubectl goes on printing")
+        self.receiver.recv_timeout(WAIT_TIMEOUT).expect("kubectl must print another line")
     }
 
     /// The next watch event.
@@ -213,7 +214,7 @@ impl Lines {
     }
 }
 
-impl Drop for Lines {
+impl Drop for OutputLines {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -221,20 +222,21 @@ impl Drop for Lines {
 }
 
 #[test]
-fn wait_returns_when_it_has_come_true() {
+fn wait_returns_when_the_condition_is_met() {
     let atoll = Atoll::start();
     let Some(kubectl) = Kubectl::of(&atoll) else { return };
     kubectl.run("create configmap slow --from-literal=state=begun");
-    let refused = kubectl.refuse("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=3s");
+    let refused = kubectl.run_failing("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=3s");
     assert!(refused.contains("timed out waiting for the condition"), "{refused}");
 
-    let waiting =
-        Lines::of(kubectl.command("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=180s"));
+    let waiting = OutputLines::of(
+        kubectl.command("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=180s"),
+    );
     kubectl.run(r#"patch configmap slow --type merge -p {"data":{"state":"done"}}"#);
     assert_eq!(waiting.line(), "configmap/slow condition met");
 
-    // Whether kubectl looks before or after the deletion is chance, and with it whether it prints anything.
-    let mut waiting = Lines::of(kubectl.command("wait configmap/slow --for=delete --timeout=180s"));
+    // kubectl looks before or after the deletion by chance. It may print a line or not.
+    let mut waiting = OutputLines::of(kubectl.command("wait configmap/slow --for=delete --timeout=180s"));
     kubectl.run("delete configmap slow");
     assert!(waiting.child.wait().unwrap().success());
 }
@@ -251,7 +253,7 @@ fn raw_paths_and_discovery_answer() {
         serde_json::from_str(&kubectl.run("get --raw /api/v1/namespaces/default/configmaps?limit=1"))
             .unwrap();
     assert_eq!(list["kind"], "ConfigMapList");
-    assert!(kubectl.refuse("get --raw /no/such/path").contains("NotFound"));
+    assert!(kubectl.run_failing("get --raw /no/such/path").contains("NotFound"));
 
     let versions = kubectl.run("api-versions");
     for expected in ["v1", "apps/v1", "coordination.k8s.io/v1", "atoll.dev/v1alpha1"] {
@@ -269,10 +271,10 @@ fn raw_paths_and_discovery_answer() {
 }
 
 #[test]
-fn the_command_in_the_announcement_works_as_printed() {
-    // A directory that needs quoting, as people have them.
-    let place = tempfile::tempdir().unwrap();
-    let atoll = Setup::new().directory(&place.path().join("it's my data")).start();
+fn printed_kubectl_command_works() {
+    // A path that needs quoting in a shell.
+    let directory = tempfile::tempdir().unwrap();
+    let atoll = Setup::new().directory(&directory.path().join("it's my data")).start();
     let Some(kubectl) = Kubectl::of(&atoll) else { return };
     let (_, command) = atoll.announcement.split_once("Try: ").unwrap();
     assert!(command.starts_with("kubectl "), "{command}");
@@ -288,7 +290,7 @@ fn the_command_in_the_announcement_works_as_printed() {
 }
 
 #[test]
-fn kubectl_follows_the_workspace_that_was_entered() {
+fn kubectl_uses_the_current_workspace() {
     let server = Atoll::start();
     let Some(kubectl) = Kubectl::of(&server) else { return };
     let enter = |path: &str| {
@@ -296,14 +298,14 @@ fn kubectl_follows_the_workspace_that_was_entered() {
     };
     kubectl.run("create configmap in-root");
     succeed(atoll(&["workspace", "create", "team", "--use"]).env("KUBECONFIG", &kubectl.kubeconfig));
-    assert_eq!(kubectl.run(&format!("get configmaps -o name {OWN}")), "");
+    assert_eq!(kubectl.run(&format!("get configmaps -o name {EXCEPT_ROOT_CA}")), "");
     let namespaces = kubectl.run("get namespaces -o name");
     assert_eq!(namespaces.lines().count(), 4, "{namespaces}");
     kubectl.run("create configmap in-team");
-    assert_eq!(kubectl.run(&format!("get configmaps -o name {OWN}")), "configmap/in-team\n");
+    assert_eq!(kubectl.run(&format!("get configmaps -o name {EXCEPT_ROOT_CA}")), "configmap/in-team\n");
     enter("..");
-    assert_eq!(kubectl.run(&format!("get configmaps -o name {OWN}")), "configmap/in-root\n");
+    assert_eq!(kubectl.run(&format!("get configmaps -o name {EXCEPT_ROOT_CA}")), "configmap/in-root\n");
     assert_eq!(kubectl.run("get workspaces -o name"), "workspace.atoll.dev/team\n");
     enter("root:team");
-    assert_eq!(kubectl.run(&format!("get configmaps -o name {OWN}")), "configmap/in-team\n");
+    assert_eq!(kubectl.run(&format!("get configmaps -o name {EXCEPT_ROOT_CA}")), "configmap/in-team\n");
 }

@@ -1,6 +1,7 @@
-//! What people already have, pointed at a real server: kube-rs, kubectl, Helm, the Python client, and whoever reads OpenAPI.
+//! Existing clients with a real server: kube-rs, kubectl, Helm, the Python client and readers of OpenAPI
+//! documents.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod helm;

@@ -1,13 +1,13 @@
-//! OpenAPI as clients without a library of their own fetch it: an index, addresses with hashes, ETags.
+//! OpenAPI as clients without a library fetch it: an index, addresses with hashes, ETags.
 
 use std::io::Read;
 
-use atoll_testkit::{Answer, Atoll, Client, request};
+use atoll_testkit::{ApiResponse, Atoll, Client, request};
 use flate2::read::GzDecoder;
 use http::{HeaderName, HeaderValue, header};
 use serde_json::{Value, json};
 
-async fn get(client: &Client, path: &str, headers: &[(HeaderName, &str)]) -> Answer {
+async fn get(client: &Client, path: &str, headers: &[(HeaderName, &str)]) -> ApiResponse {
     let mut request = request("GET", path, &Value::Null);
     for (name, value) in headers {
         request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());
@@ -16,7 +16,7 @@ async fn get(client: &Client, path: &str, headers: &[(HeaderName, &str)]) -> Ans
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_are_found_by_their_hash_and_kept_by_it() {
+async fn documents_are_cached_by_their_hash() {
     let atoll = Atoll::start();
     let admin = atoll.client();
     let index = get(&admin, "/openapi/v3", &[]).await.json();
@@ -37,7 +37,8 @@ async fn documents_are_found_by_their_hash_and_kept_by_it() {
     let parameters = patch["parameters"].as_array().unwrap();
     assert!(parameters.iter().any(|parameter| parameter["name"] == "fieldValidation"), "{patch}");
 
-    // Without a hash nothing is said about how long it may be kept; with a wrong one the right one is named.
+    // Without a hash the response has no lifetime for caches. With a wrong hash it redirects to the right
+    // one.
     let plain = get(&admin, path, &[]).await;
     assert_eq!((plain.status, plain.header("expires")), (200, None));
     let moved = get(&admin, &format!("{path}?hash=0"), &[]).await;
@@ -53,7 +54,7 @@ async fn documents_are_found_by_their_hash_and_kept_by_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn version_2_comes_as_json_and_as_protobuf() {
+async fn version_2_is_served_as_json_and_protobuf() {
     let atoll = Atoll::start();
     let admin = atoll.client();
     let two = get(&admin, "/openapi/v2", &[]).await;
@@ -72,7 +73,7 @@ async fn version_2_comes_as_json_and_as_protobuf() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_leads_to_documents_of_its_workspace() {
+async fn index_lists_documents_of_its_workspace() {
     let atoll = Atoll::start();
     let admin = atoll.client();
     let workspace =

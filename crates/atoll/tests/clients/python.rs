@@ -1,4 +1,4 @@
-//! The Python client, from PyPI. Without Python or PyPI this says so and passes.
+//! The Python client from PyPI. Without Python or PyPI the test prints so and passes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::support::process::Atoll;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
-/// The release made for Kubernetes 1.36.
+/// The release for Kubernetes 1.36.
 const CLIENT: &str = "kubernetes==36.0.3";
 
-/// A Python that has the client, or `None` with a printed reason.
+/// Returns a Python with the client installed, or `None` with a printed reason.
 fn python() -> Option<PathBuf> {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(CLIENT.replace("==", "-"));
     let python = place.join("bin/python");
@@ -40,7 +40,7 @@ fn python() -> Option<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_lists_pages_watches_and_resumes_across_a_restart() {
+async fn python_client_pages_watches_and_resumes_across_a_restart() {
     let Some(python) = python() else { return };
     let mut atoll = Atoll::start_bare();
     let admin = atoll.admin();
@@ -59,7 +59,7 @@ async fn it_lists_pages_watches_and_resumes_across_a_restart() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut says = || -> Value {
-        let line = lines.next().expect("the script goes on").unwrap();
+        let line = lines.next().expect("the script must print another line").unwrap();
         serde_json::from_str(&line).unwrap()
     };
     let mut input = child.stdin.take().unwrap();
@@ -68,7 +68,11 @@ async fn it_lists_pages_watches_and_resumes_across_a_restart() {
     let expected: Vec<String> = (0..100).map(|number| format!("object-{number:03}")).collect();
     assert_eq!(listed["names"], json!(expected));
     assert_eq!((&listed["pages"], &listed["selected"]), (&json!(3), &json!(50)));
-    assert_eq!(listed["revisions"].as_array().unwrap().len(), 1, "pages of one moment: {listed}");
+    assert_eq!(
+        listed["revisions"].as_array().unwrap().len(),
+        1,
+        "all pages must have one revision: {listed}"
+    );
     assert_eq!(says(), json!({ "value": "1", "labels": null }));
     assert_eq!(says(), json!({ "code": 404, "reason": "NotFound" }));
     assert_eq!(says(), json!({ "watching": true }));
@@ -78,7 +82,7 @@ async fn it_lists_pages_watches_and_resumes_across_a_restart() {
     writeln!(input).unwrap();
     assert_eq!(says(), json!({ "seen": [["MODIFIED", "object-007", "1"], ["ADDED", "stop-one", "0"]] }));
 
-    // What happens before, between and after is all there when it resumes.
+    // After resuming, changes from before, during and after the restart are complete.
     admin.merge(&config_map("object-007"), json!({ "data": { "value": "2" } })).await.expect(200);
     admin.delete(&config_map("object-008")).await.expect(200);
     atoll.kill();

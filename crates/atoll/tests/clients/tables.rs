@@ -1,5 +1,5 @@
-//! What people see: `kubectl get -o wide` prints the same of Atoll as of kube-apiserver. Without Go this says so and
-//! passes.
+//! `kubectl get -o wide` prints the same for Atoll and for kube-apiserver. Without Go the tests print so and
+//! pass.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::kubectl::is_recent;
 use crate::support::programs::{self, succeed};
 
-/// Times of long ago: ages that stay the same while this runs.
+/// An old time, so that ages stay the same during the test.
 const THEN: &str = "2001-02-03T04:05:06Z";
 
 struct Kubectl {
@@ -32,7 +32,7 @@ impl Kubectl {
         succeed(command.args(["-n", "seen"]).args(arguments))
     }
 
-    /// Creates everything in one go, then says how it is.
+    /// Creates all objects with one command, then sets their statuses.
     fn prepare(&self) {
         let mut items = Vec::new();
         let mut statuses = Vec::new();
@@ -54,8 +54,9 @@ impl Kubectl {
         }
     }
 
-    /// The words of what is printed; ages of seconds or minutes and the width of columns are accidental.
-    fn seen(&self, arguments: &[&str]) -> Vec<Vec<String>> {
+    /// Returns the words that kubectl prints. The width of columns and ages in seconds or minutes are
+    /// ignored.
+    fn printed_words(&self, arguments: &[&str]) -> Vec<Vec<String>> {
         let word = |word: &str| if is_recent(word) { "<recent>".to_owned() } else { word.to_owned() };
         let printed = self.run(arguments);
         printed.lines().map(|line| line.split_whitespace().map(word).collect()).collect()
@@ -69,7 +70,7 @@ fn pod_spec() -> Value {
     })
 }
 
-/// Objects, each with the resource whose status it has.
+/// Returns objects, each with the resource whose status it has.
 fn objects() -> Vec<(&'static str, Value)> {
     let object = |version: &str, kind: &str, name: &str, rest: Value| {
         let mut object = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name } });
@@ -232,15 +233,15 @@ fn objects() -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn wide_output_is_the_same_for_people() {
+fn wide_output_is_equal_to_upstream() {
     let Some(directory) = programs::kubectl() else { return };
     let Some(real) = Upstream::shared() else { return };
-    // Like kube-apiserver, which has its controllers elsewhere.
+    // As kube-apiserver, which runs without controllers.
     let atoll = Atoll::start_with(&["--controllers=false"]);
-    let ours = Kubectl::new(&directory, atoll.kubeconfig());
-    let theirs = Kubectl::new(&directory, real.kubeconfig());
-    ours.prepare();
-    theirs.prepare();
+    let on_atoll = Kubectl::new(&directory, atoll.kubeconfig());
+    let on_upstream = Kubectl::new(&directory, real.kubeconfig());
+    on_atoll.prepare();
+    on_upstream.prepare();
     let resources = [
         "configmaps",
         "secrets",
@@ -261,7 +262,11 @@ fn wide_output_is_the_same_for_people() {
     ];
     for resource in resources {
         let lines = ["get", resource, "-o", "wide"];
-        assert_eq!(ours.seen(&lines), theirs.seen(&lines), "kubectl get {resource} -o wide");
+        assert_eq!(
+            on_atoll.printed_words(&lines),
+            on_upstream.printed_words(&lines),
+            "kubectl get {resource} -o wide"
+        );
     }
     for lines in [
         &["get", "pods,configmaps,deployments", "--show-labels"][..],
@@ -270,12 +275,12 @@ fn wide_output_is_the_same_for_people() {
         &["get", "namespace", "seen"],
         &["get", "pods", "--chunk-size=1"],
     ] {
-        assert_eq!(ours.seen(lines), theirs.seen(lines), "kubectl {lines:?}");
+        assert_eq!(on_atoll.printed_words(lines), on_upstream.printed_words(lines), "kubectl {lines:?}");
     }
 }
 
 #[test]
-fn workspaces_have_columns_of_their_own() {
+fn workspaces_have_printer_columns() {
     let Some(directory) = programs::kubectl() else { return };
     let atoll = Atoll::start();
     let kubectl = Kubectl::new(&directory, atoll.kubeconfig());
@@ -284,8 +289,8 @@ fn workspaces_have_columns_of_their_own() {
         json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });
     std::fs::write(&file, workspace.to_string()).unwrap();
     kubectl.run(&["create", "--validate=false", "-f", file.to_str().unwrap()]);
-    let seen = kubectl.seen(&["get", "workspaces"]);
+    let seen = kubectl.printed_words(&["get", "workspaces"]);
     assert_eq!(seen, [["NAME", "PHASE", "AGE"], ["team", "Ready", "<recent>"]]);
-    let wide = kubectl.seen(&["get", "workspaces", "-o", "wide"]);
+    let wide = kubectl.printed_words(&["get", "workspaces", "-o", "wide"]);
     assert_eq!(wide[0], ["NAME", "PHASE", "AGE", "ID", "GRAIN"]);
 }

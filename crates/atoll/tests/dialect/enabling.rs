@@ -1,11 +1,11 @@
-//! A dialect is spoken where it was enabled and below, and nowhere else.
+//! A dialect is enabled in a workspace and those below it, and nowhere else.
 
 use serde_json::{Value, json};
 
 use crate::support::access::{Access, names};
 use crate::support::process::{Atoll, Setup};
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
-use crate::{CLUSTERS, KCP, OWN, SECRETS, cluster, refuses, says};
+use crate::{CLUSTERS, KCP, OWN, SECRETS, atoll_stderr, atoll_stdout, cluster};
 
 pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -15,7 +15,7 @@ fn resources(list: &Value) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workspace_and_those_below_it_speak() {
+async fn dialect_is_enabled_in_a_workspace_and_below() {
     let server = Atoll::start_bare();
     let admin = server.admin();
     for line in [
@@ -24,17 +24,17 @@ async fn a_workspace_and_those_below_it_speak() {
         "workspace use root",
         "workspace create other",
     ] {
-        says(&server, line);
+        atoll_stdout(&server, line);
     }
     let (org, team, other) =
         (admin.workspace("root:org"), admin.workspace("root:org:team"), admin.workspace("root:other"));
-    assert!(says(&server, "dialect list").contains("no"));
+    assert!(atoll_stdout(&server, "dialect list").contains("no"));
     org.get(CLUSTERS).await.expect_status_code(404);
 
-    let said = says(&server, "dialect enable kcp --workspace root:org");
-    assert!(said.contains("root:org now speaks kcp"), "{said}");
-    assert!(says(&server, "dialect enable kcp --workspace org").contains("already"));
-    assert!(says(&server, "dialect list --workspace root:org:team").contains("yes, by root:org"));
+    let printed = atoll_stdout(&server, "dialect enable kcp --workspace root:org");
+    assert!(printed.contains("root:org now speaks kcp"), "{printed}");
+    assert!(atoll_stdout(&server, "dialect enable kcp --workspace org").contains("already"));
+    assert!(atoll_stdout(&server, "dialect list --workspace root:org:team").contains("yes, by root:org"));
     for access in [&org, &team] {
         let list = access.get(KCP).await.expect(200);
         let expected = ["clusters", "clusters/status", "workloadclusters", "workloadclusters/status"];
@@ -55,31 +55,31 @@ async fn a_workspace_and_those_below_it_speak() {
         let groups = access.get("/apis").await.expect(200).to_string();
         assert!(!groups.contains("workload.kcp.dev"));
     }
-    // Both are listed together, for those who may see all.
+    // Administrators of all workspaces get one list of both.
     let all = admin.workspace("*").get(CLUSTERS).await.expect(200);
     assert_eq!(all["items"].as_array().unwrap().len(), 2);
 
-    let complaint = refuses(&server, "dialect disable kcp --workspace root:org:team");
+    let complaint = atoll_stderr(&server, "dialect disable kcp --workspace root:org:team");
     assert!(complaint.contains("because root:org does"), "{complaint}");
-    let complaint = refuses(&server, "dialect disable kcp --workspace root:org");
+    let complaint = atoll_stderr(&server, "dialect disable kcp --workspace root:org");
     assert!(complaint.contains("root:org has clusters") && complaint.contains("hint: "), "{complaint}");
     for plural in ["clusters", "workloadclusters"] {
         org.delete(&format!("{KCP}/{plural}/a")).await.expect(200);
     }
-    let complaint = refuses(&server, "dialect disable kcp --workspace root:org");
+    let complaint = atoll_stderr(&server, "dialect disable kcp --workspace root:org");
     assert!(complaint.contains("root:org:team has clusters"), "{complaint}");
     for plural in ["clusters", "workloadclusters"] {
         team.delete(&format!("{KCP}/{plural}/a")).await.expect(200);
     }
-    let said = says(&server, "dialect disable kcp --workspace root:org");
-    assert!(said.contains("no longer speaks kcp"), "{said}");
+    let printed = atoll_stdout(&server, "dialect disable kcp --workspace root:org");
+    assert!(printed.contains("no longer speaks kcp"), "{printed}");
     org.get(CLUSTERS).await.expect_status_code(404);
-    assert!(says(&server, "dialect disable kcp --workspace root:org").contains("does not speak"));
-    let complaint = refuses(&server, "dialect enable kcp --workspace root:nowhere");
+    assert!(atoll_stdout(&server, "dialect disable kcp --workspace root:org").contains("does not speak"));
+    let complaint = atoll_stderr(&server, "dialect enable kcp --workspace root:nowhere");
     assert!(complaint.contains("nowhere"), "{complaint}");
 }
 
-/// Somebody's own definition of what kcp calls a cluster.
+/// Returns a user's own definition of the resource that kcp calls clusters.
 pub fn definition(plural: &str, kind: &str, scope: &str, version: &str, schema: Value) -> Value {
     let names = json!({
         "plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List"),
@@ -94,10 +94,10 @@ pub fn definition(plural: &str, kind: &str, scope: &str, version: &str, schema: 
     })
 }
 
-/// Waits until a Cluster of kcp has been looked after.
-async fn is_kept(access: &Access, name: &str) {
+/// Waits until the controller has handled a Cluster of kcp.
+async fn wait_until_reconciled(access: &Access, name: &str) {
     let path = format!("{CLUSTERS}/{name}");
-    eventually(&format!("{name} is looked after"), async || {
+    eventually(&format!("{name} is reconciled"), async || {
         let found = access.get(&path).await.expect(200);
         let reason = found["status"]["conditions"][0]["reason"].clone();
         found["metadata"]["finalizers"] == json!(["atoll.dev/kcp"]) && reason == "InvalidKubeConfig"
@@ -105,22 +105,23 @@ async fn is_kept(access: &Access, name: &str) {
     .await;
 }
 
-/// What others define for themselves under kcp's names is theirs alone, and what a workspace speaks is nothing to those beside it.
+/// A tenant's own definition of kcp's names affects only that tenant, and a dialect does not affect sibling
+/// workspaces.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_tenant_defines_is_nobody_elses() {
+async fn definition_of_a_tenant_does_not_affect_other_workspaces() {
     let mut server = Setup::new().flag("--controllers", "kcpcluster").start();
     let mut admin = server.admin();
     for name in ["org", "plain", "later", "spread"] {
-        says(&server, &format!("workspace create {name}"));
+        atoll_stdout(&server, &format!("workspace create {name}"));
     }
     let of = |admin: &Access, name: &str| admin.workspace(&format!("root:{name}"));
     let any = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let short = json!({ "type": "object", "properties": { "spec": {
         "type": "object", "properties": { "kubeconfig": { "type": "string" } },
     } } });
-    let mut theirs = cluster("Cluster", "theirs", "not for us to read");
-    theirs["spec"]["mine"] = "x".into();
-    // In other versions, in namespaces, and with less in it.
+    let mut tenant_cluster = cluster("Cluster", "theirs", "not for us to read");
+    tenant_cluster["spec"]["mine"] = "x".into();
+    // With another version, in namespaces, and with fewer fields.
     for (workspace, scope, version, schema) in [
         ("plain", "Cluster", "v1alpha1", &short),
         ("later", "Cluster", "v2", &any),
@@ -130,11 +131,11 @@ async fn what_a_tenant_defines_is_nobody_elses() {
         let definition = definition("clusters", "Cluster", scope, version, schema.clone());
         tenant.post(DEFINITIONS, definition).await.expect(201);
         let namespace = if scope == "Cluster" { "" } else { "/namespaces/default" };
-        theirs["apiVersion"] = format!("workload.kcp.dev/{version}").into();
+        tenant_cluster["apiVersion"] = format!("workload.kcp.dev/{version}").into();
         let path = format!("/apis/workload.kcp.dev/{version}{namespace}/clusters");
-        tenant.post(&path, theirs.clone()).await.expect(201);
+        tenant.post(&path, tenant_cluster.clone()).await.expect(201);
     }
-    // From the beginning there are only theirs to learn from.
+    // After the restart, the only objects of that group are the tenants'.
     server.kill();
     server.restart();
     admin = server.admin();
@@ -149,11 +150,11 @@ async fn what_a_tenant_defines_is_nobody_elses() {
     for tenant in &tenants {
         tenant.post(CONFIG_MAPS, labelled("a")).await.expect(201);
     }
-    says(&server, "dialect enable kcp --workspace root:org");
+    atoll_stdout(&server, "dialect enable kcp --workspace root:org");
     let mut first = cluster("Cluster", "first", "");
     first["spec"]["unschedulable"] = true.into();
     org.post(CLUSTERS, first).await.expect(201);
-    is_kept(&org, "first").await;
+    wait_until_reconciled(&org, "first").await;
     let all = admin.workspace("*").get(CLUSTERS).await.expect(200);
     let seen: Vec<&Value> = all["items"].as_array().unwrap().iter().collect();
     let mut own = org.get(&format!("{CLUSTERS}/first")).await.expect(200);
@@ -161,11 +162,11 @@ async fn what_a_tenant_defines_is_nobody_elses() {
     let found = seen.iter().find(|item| item["metadata"]["name"] == "first").copied();
     let mut found = found.cloned().unwrap_or_default();
     found["metadata"]["annotations"] = Value::Null;
-    assert_eq!(found, own, "it is read as kcp has it");
+    assert_eq!(found, own, "the list across workspaces must decode it as kcp's kind");
 
-    // Theirs is as they left it, and nothing was made of it.
+    // The tenants' objects are unchanged, and the controller created nothing for them.
     org.post(CONFIG_MAPS, labelled("a")).await.expect(201);
-    eventually("labels are followed where kcp is spoken", async || {
+    eventually("labels take effect where kcp is enabled", async || {
         let found = org.get(&config_map("a")).await.expect(200);
         found["metadata"]["annotations"]["atoll.dev/placement"].is_string()
     })
@@ -185,12 +186,12 @@ async fn what_a_tenant_defines_is_nobody_elses() {
         assert_eq!(names(&tenant.get(SECRETS).await.expect(200)), [""; 0], "{path}");
         assert_eq!(names(&tenant.get(OWN).await.expect(200)), [""; 0], "{path}");
         let label = tenant.get(&config_map("a")).await.expect(200);
-        assert_eq!(label["metadata"]["annotations"], Value::Null, "{path}: nobody speaks kcp there");
+        assert_eq!(label["metadata"]["annotations"], Value::Null, "{path}: kcp is not enabled there");
     }
-    // When a definition goes, what it defined goes, and nothing of others.
+    // Deleting a definition deletes its objects and no others.
     tenants[0].delete(&format!("{DEFINITIONS}/clusters.workload.kcp.dev")).await.expect(200);
-    eventually("theirs is gone", async || tenants[0].get(CLUSTERS).await.status == 404).await;
+    eventually("the tenant's resource is gone", async || tenants[0].get(CLUSTERS).await.status == 404).await;
     org.post(CLUSTERS, cluster("Cluster", "second", "")).await.expect(201);
-    is_kept(&org, "second").await;
-    is_kept(&org, "first").await;
+    wait_until_reconciled(&org, "second").await;
+    wait_until_reconciled(&org, "first").await;
 }

@@ -1,13 +1,14 @@
-//! `spec.evictAfter` of a Cluster of kcp: from then on nothing goes there, and what is there leaves.
+//! `spec.evictAfter` of a Cluster of kcp: from that time on nothing new is placed there, and existing objects
+//! are removed.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::fleet::{becomes, ready, simulated};
+use crate::fleet::{ready, simulated, wait_for};
 use crate::support::process::Atoll;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
-use crate::{CLUSTERS, OWN, cluster, says};
+use crate::{CLUSTERS, OWN, atoll_stdout, cluster};
 
 fn labelled(name: &str) -> Value {
     let mut map = config_map_with(name, "1");
@@ -20,56 +21,62 @@ fn placement(object: &Value) -> &Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_its_time_has_come_everything_leaves_a_cluster() {
+async fn objects_leave_a_cluster_after_its_eviction_time() {
     let (east, kubeconfig) = simulated();
     let server = Atoll::start();
     let (admin, below) = (server.admin(), east.admin());
-    says(&server, "dialect enable kcp");
+    atoll_stdout(&server, "dialect enable kcp");
     let mut registered = cluster("Cluster", "east", &kubeconfig);
     registered["spec"]["evictAfter"] = "2100-01-01T00:00:00Z".into();
     admin.post(CLUSTERS, registered).await.expect(201);
     let (at, own) = (format!("{CLUSTERS}/east"), format!("{OWN}/east"));
-    becomes("it is ready", &admin, &at, |object| ready(object)["status"] == "True").await;
+    wait_for("the cluster is ready", &admin, &at, |object| ready(object)["status"] == "True").await;
 
-    // Before that nothing is different.
+    // Before that time, placing works.
     admin.post(CONFIG_MAPS, labelled("labelled")).await.expect(201);
     admin.post(CONFIG_MAPS, config_map_with("placed", "1")).await.expect(201);
-    says(&server, "place configmap/placed --on east");
+    atoll_stdout(&server, "place configmap/placed --on east");
     for name in ["labelled", "placed"] {
-        becomes("it is there", &below, &config_map(name), |_| true).await;
+        wait_for("the object exists below", &below, &config_map(name), |_| true).await;
     }
     assert_ne!(admin.get(&own).await.expect(200)["spec"]["unschedulable"], true);
 
-    // In a moment.
+    // In two seconds.
     let soon = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 2;
     let soon = atoll_meta::time::format(soon.cast_signed());
     let evict = |time: Value| json!({ "spec": { "evictAfter": time } });
     admin.merge(&at, evict(soon.into())).await.expect(200);
     for name in ["labelled", "placed"] {
-        eventually("it has left", async || below.get(&config_map(name)).await.status == 404).await;
+        eventually("the object is deleted below", async || below.get(&config_map(name)).await.status == 404)
+            .await;
         let stays = |object: &Value| placement(object).is_null() && object["data"]["value"] == "1";
-        becomes("nobody has it any more", &admin, &config_map(name), stays).await;
+        wait_for("the object is placed nowhere", &admin, &config_map(name), stays).await;
     }
-    assert_eq!(admin.get(&own).await.expect(200)["spec"]["unschedulable"], true, "nothing new goes there");
-    assert_eq!(ready(&admin.get(&at).await.expect(200))["status"], "True", "it is well all the same");
+    assert_eq!(
+        admin.get(&own).await.expect(200)["spec"]["unschedulable"],
+        true,
+        "the cluster must be cordoned"
+    );
+    assert_eq!(ready(&admin.get(&at).await.expect(200))["status"], "True", "the cluster must stay ready");
 
-    // It is taken back: what is labelled comes again, and so does what was labelled meanwhile. What somebody placed by hand is for
-    // somebody to place.
+    // With the time removed, labelled objects come back, including those labelled in the meantime. An object
+    // placed by hand has to be placed again.
     admin.post(CONFIG_MAPS, labelled("meanwhile")).await.expect(201);
     admin.merge(&at, evict(Value::Null)).await.expect(200);
     for name in ["labelled", "meanwhile"] {
-        becomes("it is there", &below, &config_map(name), |_| true).await;
+        wait_for("the object exists below", &below, &config_map(name), |_| true).await;
     }
     assert_eq!(placement(&admin.get(&config_map("placed")).await.expect(200)), &Value::Null);
 
-    // A time that is long over counts at once, and one who is cordoned as well stays so.
+    // A time in the past takes effect immediately, and a cordoned cluster stays cordoned.
     let past = json!({ "spec": { "evictAfter": "2022-05-01T00:00:00Z", "unschedulable": true } });
     admin.merge(&at, past).await.expect(200);
     for name in ["labelled", "meanwhile"] {
-        eventually("it has left", async || below.get(&config_map(name)).await.status == 404).await;
+        eventually("the object is deleted below", async || below.get(&config_map(name)).await.status == 404)
+            .await;
     }
     admin.merge(&at, evict(Value::Null)).await.expect(200);
     admin.post(CONFIG_MAPS, labelled("last")).await.expect(201);
     admin.merge(&at, json!({ "spec": { "unschedulable": false } })).await.expect(200);
-    becomes("it is there", &below, &config_map("last"), |_| true).await;
+    wait_for("the object exists below", &below, &config_map("last"), |_| true).await;
 }

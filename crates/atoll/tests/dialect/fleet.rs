@@ -1,15 +1,15 @@
-//! Clusters in the words of kcp join, get what is labelled for them, and leave.
+//! Clusters of kcp join, get labelled objects, and leave.
 
 use serde_json::{Value, json};
 
-use crate::running::Cluster;
+use crate::running_command::SimulatedCluster;
 use crate::support::access::{Access, names};
 use crate::support::process::{Atoll, Setup};
 use crate::support::{config_map, config_map_with, eventually};
-use crate::{CLUSTERS, KCP, OWN, SECRETS, cluster, found, kubeconfig, says};
+use crate::{CLUSTERS, KCP, OWN, SECRETS, atoll_stdout, cluster, found, kubeconfig};
 
-pub fn simulated() -> (Cluster, String) {
-    let cluster = Cluster::start(&["--nodes", "1"]);
+pub fn simulated() -> (SimulatedCluster, String) {
+    let cluster = SimulatedCluster::start(&["--nodes", "1"]);
     let kubeconfig = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
     (cluster, kubeconfig)
 }
@@ -19,7 +19,7 @@ pub fn ready(object: &Value) -> &Value {
     conditions.iter().find(|condition| condition["type"] == "Ready").unwrap_or(&Value::Null)
 }
 
-pub async fn becomes(what: &str, access: &Access, path: &str, is: impl Fn(&Value) -> bool) {
+pub async fn wait_for(what: &str, access: &Access, path: &str, is: impl Fn(&Value) -> bool) {
     eventually(what, async || {
         let answer = access.get(path).await;
         answer.status == 200 && is(&answer.json())
@@ -27,7 +27,7 @@ pub async fn becomes(what: &str, access: &Access, path: &str, is: impl Fn(&Value
     .await;
 }
 
-/// The secret parts of a kubeconfig.
+/// Returns the secret parts of a kubeconfig.
 fn secrets(kubeconfig: &str) -> Vec<String> {
     let config: Value = serde_saphyr::from_str(kubeconfig).unwrap();
     let key = config["users"][0]["user"]["client-key-data"].as_str().unwrap().to_string();
@@ -35,11 +35,11 @@ fn secrets(kubeconfig: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_joins_gets_what_is_labelled_and_leaves() {
+async fn cluster_joins_gets_labelled_objects_and_leaves() {
     let ((east, admin_east), (west, admin_west)) = (simulated(), simulated());
     let server = Atoll::start();
     let admin = server.admin();
-    says(&server, "dialect enable kcp");
+    atoll_stdout(&server, "dialect enable kcp");
     admin.post(CLUSTERS, cluster("Cluster", "east", &admin_east)).await.expect(201);
     admin
         .post(&format!("{KCP}/workloadclusters"), cluster("WorkloadCluster", "west", &admin_west))
@@ -47,16 +47,16 @@ async fn a_cluster_joins_gets_what_is_labelled_and_leaves() {
         .expect(201);
     let (at_east, at_west) = (format!("{CLUSTERS}/east"), format!("{KCP}/workloadclusters/west"));
     for path in [&at_east, &at_west] {
-        becomes("it is ready", &admin, path, |object| ready(object)["status"] == "True").await;
+        wait_for("the cluster is ready", &admin, path, |object| ready(object)["status"] == "True").await;
     }
     let shown = admin.get(&at_east).await.expect(200);
     assert!(shown["status"]["syncedResources"].as_array().unwrap().contains(&json!("deployments.apps")));
-    becomes("its capacity is known", &admin, &at_east, |object| {
+    wait_for("the cluster's capacity is reported", &admin, &at_east, |object| {
         object["status"]["capacity"]["cpu"].is_string()
     })
     .await;
 
-    // It has joined with an account of its own, and the administrator's is gone.
+    // It has joined with its own account, and the administrator's credential is deleted.
     let own = admin.get(&format!("{OWN}/east")).await.expect(200);
     assert_eq!((&own["spec"]["mode"], &own["spec"]["access"]), (&json!("push"), &json!("manage")));
     let credential = admin.get(&format!("{SECRETS}/cluster-east")).await.expect(200);
@@ -66,35 +66,47 @@ async fn a_cluster_joins_gets_what_is_labelled_and_leaves() {
     for config in [&admin_east, &admin_west] {
         use base64::Engine;
         let encoded = base64::engine::general_purpose::STANDARD.encode(config);
-        assert!(!text.contains(&encoded), "the administrator's kubeconfig is kept nowhere");
+        assert!(!text.contains(&encoded), "the administrator's kubeconfig must not be stored");
     }
     assert_eq!(names(&all).iter().filter(|name| name.starts_with("kcp-")).count(), 2);
 
-    // The same again changes nothing, however often.
+    // Writing the same kubeconfig again changes nothing.
     let before = admin.get(&at_east).await.expect(200);
     let again = admin.merge(&at_east, json!({ "spec": { "kubeconfig": admin_east } })).await.expect(200);
     assert_eq!(again["metadata"]["annotations"], before["metadata"]["annotations"]);
 
-    // What is labelled appears there, moves and goes.
+    // A labelled object is created there, moved and removed.
     let mut map = config_map_with("a", "1");
     map["metadata"]["labels"] = json!({ "workloads.kcp.dev/cluster": "east" });
     admin.post("/api/v1/namespaces/default/configmaps", map).await.expect(201);
-    becomes("it is there", &east.admin(), &config_map("a"), |object| object["data"]["value"] == "1").await;
+    wait_for("the object exists in east", &east.admin(), &config_map("a"), |object| {
+        object["data"]["value"] == "1"
+    })
+    .await;
     let move_to =
         |name: Option<&str>| json!({ "metadata": { "labels": { "workloads.kcp.dev/cluster": name } } });
     admin.merge(&config_map("a"), move_to(Some("west"))).await.expect(200);
-    becomes("it has moved", &west.admin(), &config_map("a"), |object| object["data"]["value"] == "1").await;
-    eventually("it has left", async || east.admin().get(&config_map("a")).await.status == 404).await;
+    wait_for("the object exists in west", &west.admin(), &config_map("a"), |object| {
+        object["data"]["value"] == "1"
+    })
+    .await;
+    eventually("the object is deleted in east", async || {
+        east.admin().get(&config_map("a")).await.status == 404
+    })
+    .await;
 
-    // A cluster that is still in use stays.
+    // A cluster that is still in use is kept.
     admin.delete(&at_west).await.expect(200);
-    becomes("it says why it stays", &admin, &at_west, |object| ready(object)["reason"] == "StillInUse").await;
+    wait_for("the Cluster reports that it is in use", &admin, &at_west, |object| {
+        ready(object)["reason"] == "StillInUse"
+    })
+    .await;
     assert_eq!(west.admin().get(&config_map("a")).await.status, 200);
     admin.merge(&config_map("a"), move_to(None)).await.expect(200);
-    eventually("it is gone", async || admin.get(&at_west).await.status == 404).await;
+    eventually("the Cluster is deleted", async || admin.get(&at_west).await.status == 404).await;
     admin.get(&format!("{OWN}/west")).await.expect_status(404, "NotFound");
-    assert_eq!(west.admin().get(&config_map("a")).await.status, 404, "taken away as the label said");
-    eventually("nothing is left there", async || {
+    assert_eq!(west.admin().get(&config_map("a")).await.status, 404, "removed because the label changed");
+    eventually("all traces are removed from the cluster", async || {
         west.admin().get("/api/v1/namespaces/atoll-system").await.status == 404
     })
     .await;
@@ -110,11 +122,11 @@ async fn a_cluster_joins_gets_what_is_labelled_and_leaves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_join_says_why_and_joins_when_it_can() {
+async fn failed_join_is_reported_and_retried() {
     let (_east, admin_east) = simulated();
     let server = Setup::new().flag("--controllers", "kcpcluster,clusterpush,clusterhealth").start();
     let admin = server.admin();
-    says(&server, "dialect enable kcp");
+    atoll_stdout(&server, "dialect enable kcp");
     admin.post(OWN, json!({ "metadata": { "name": "taken" }, "spec": { "mode": "none" } })).await.expect(201);
     for (name, config, reason) in [
         ("empty", String::new(), "InvalidKubeConfig"),
@@ -125,19 +137,25 @@ async fn what_cannot_join_says_why_and_joins_when_it_can() {
     ] {
         admin.post(CLUSTERS, cluster("Cluster", name, &config)).await.expect(201);
         let at = format!("{CLUSTERS}/{name}");
-        becomes(&format!("{name} says why"), &admin, &at, |object| ready(object)["reason"] == reason).await;
+        wait_for(&format!("{name} reports {reason}"), &admin, &at, |object| {
+            ready(object)["reason"] == reason
+        })
+        .await;
         let shown = admin.get(&at).await;
         assert_eq!(ready(&shown.expect(200))["status"], "False", "{name}");
         assert!(!shown.text().contains("s3cr3t"), "{}", shown.text());
     }
-    // With a kubeconfig that is good it joins after all.
+    // With a valid kubeconfig it joins.
     let at = format!("{CLUSTERS}/nowhere");
     admin.merge(&at, json!({ "spec": { "kubeconfig": admin_east } })).await.expect(200);
-    becomes("it is ready", &admin, &at, |object| ready(object)["status"] == "True").await;
-    // Somebody else's Cluster was not touched, and stays when the one that was refused goes.
+    wait_for("the cluster is ready", &admin, &at, |object| ready(object)["status"] == "True").await;
+    // Another user's Cluster was not changed, and is kept when the rejected one is deleted.
     let taken = admin.get(&format!("{OWN}/taken")).await.expect(200);
     assert_eq!(taken["spec"], json!({ "mode": "none", "access": "manage" }));
     admin.delete(&format!("{CLUSTERS}/taken")).await.expect(200);
-    eventually("it is gone", async || admin.get(&format!("{CLUSTERS}/taken")).await.status == 404).await;
+    eventually("the Cluster is deleted", async || {
+        admin.get(&format!("{CLUSTERS}/taken")).await.status == 404
+    })
+    .await;
     admin.get(&format!("{OWN}/taken")).await.expect(200);
 }

@@ -1,11 +1,11 @@
-//! kcp's manifests with kubectl, as kcp's demos apply them. Without Go this says so and passes.
+//! kcp's manifests applied with kubectl, as in kcp's demos. Without Go the test prints so and passes.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crate::support::process::Atoll;
 use crate::support::programs;
-use crate::{kubeconfig, says};
+use crate::{atoll_stdout, kubeconfig};
 
 fn kubectl(
     directory: &std::path::Path,
@@ -29,7 +29,7 @@ fn kubectl(
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// As in kcp's `contrib/demo/clusters`.
+/// Returns a manifest as in kcp's `contrib/demo/clusters`.
 fn manifest(kind: &str, name: &str, kubeconfig: &str) -> String {
     let indented: String = kubeconfig.lines().map(|line| format!("    {line}\n")).collect();
     format!(
@@ -38,12 +38,12 @@ fn manifest(kind: &str, name: &str, kubeconfig: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn manifests_of_kcp_are_applied() {
+async fn kcp_manifests_can_be_applied() {
     let Some(directory) = programs::kubectl() else { return };
     let server = Atoll::start_bare();
     let home = tempfile::tempdir().unwrap();
     let run = |line: &str, input: &str| kubectl(&directory, &server, home.path(), line, input);
-    says(&server, "dialect enable kcp");
+    atoll_stdout(&server, "dialect enable kcp");
     for (kind, plural) in [("Cluster", "clusters"), ("WorkloadCluster", "workloadclusters")] {
         let resource = format!("{plural}.workload.kcp.dev");
         let name = format!("{}.workload.kcp.dev/us-east1", kind.to_lowercase());
@@ -55,10 +55,10 @@ async fn manifests_of_kcp_are_applied() {
             |shown: &str| shown.lines().find(|line| line.contains("resourceVersion")).unwrap().to_string();
         let first = run(&format!("get {resource} us-east1 -o yaml"), "");
         assert!(!first.contains("s3cr3t"), "{first}");
-        // Again: nothing is written.
+        // Applying again writes nothing.
         run("apply -f -", &text);
         assert_eq!(version(&run(&format!("get {resource} us-east1 -o yaml"), "")), version(&first));
-        // Nor does a difference show that is none.
+        // `kubectl diff` shows no difference.
         assert_eq!(run("diff -f -", &text), "");
         let other = manifest(kind, "us-east1", &kubeconfig("s3cr3t-two"));
         assert_eq!(run("apply -f -", &other), format!("{name} configured\n"));

@@ -1,11 +1,11 @@
-//! The label `workloads.kcp.dev/cluster` places things, moves them and takes them away.
+//! The label `workloads.kcp.dev/cluster` places, moves and removes objects.
 
 use serde_json::{Value, json};
 
 use crate::support::access::Access;
 use crate::support::process::Atoll;
 use crate::support::{config_map, config_map_with, eventually, without_uids};
-use crate::{OWN, says};
+use crate::{OWN, atoll_stdout};
 
 const LABEL: &str = "workloads.kcp.dev/cluster";
 
@@ -13,51 +13,51 @@ fn placement(object: &Value) -> String {
     without_uids(object["metadata"]["annotations"]["atoll.dev/placement"].as_str().unwrap_or_default())
 }
 
-async fn becomes(access: &Access, path: &str, expected: &str) {
+async fn wait_for_placement(access: &Access, path: &str, expected: &str) {
     eventually(&format!("{path} is placed as {expected}"), async || {
         placement(&access.get(path).await.expect(200)) == expected
     })
     .await;
 }
 
-async fn label(access: &Access, path: &str, name: Option<&str>) {
+async fn set_label(access: &Access, path: &str, name: Option<&str>) {
     access.merge(path, json!({ "metadata": { "labels": { LABEL: name } } })).await.expect(200);
 }
 
-/// Something written later has been looked at: then what was written before has been.
-async fn caught_up(access: &Access, name: &str) {
+/// Waits until an object that is written now has been placed: then earlier writes have been handled too.
+async fn wait_until_caught_up(access: &Access, name: &str) {
     let mut object = config_map_with(name, "1");
     object["metadata"]["labels"] = json!({ LABEL: "east" });
     access.post("/api/v1/namespaces/default/configmaps", object).await.expect(201);
-    becomes(access, &config_map(name), BY_LABEL_EAST).await;
+    wait_for_placement(access, &config_map(name), BY_LABEL_EAST).await;
 }
 
 const BY_LABEL_EAST: &str = r#"{"clusters":[{"name":"east"}],"by":"label"}"#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn labels_place_where_nobody_else_has() {
+async fn labels_place_objects_without_another_placement() {
     let mut server = Atoll::start_bare();
     let admin = server.admin();
-    says(&server, "workspace create team");
+    atoll_stdout(&server, "workspace create team");
     let team = admin.workspace("root:team");
     let register = async |name: &str| {
         admin.post(OWN, json!({ "metadata": { "name": name }, "spec": { "mode": "none" } })).await.expect(201)
     };
     register("east").await;
-    let early = |name: &str, cluster: &str| {
+    let labelled = |name: &str, cluster: &str| {
         let mut object = config_map_with(name, "1");
         object["metadata"]["labels"] = json!({ LABEL: cluster });
         object
     };
     let maps = "/api/v1/namespaces/default/configmaps";
-    admin.post(maps, early("before", "east")).await.expect(201);
-    assert_eq!(placement(&admin.get(&config_map("before")).await.expect(200)), "", "nobody speaks kcp");
+    admin.post(maps, labelled("before", "east")).await.expect(201);
+    assert_eq!(placement(&admin.get(&config_map("before")).await.expect(200)), "", "kcp is not enabled");
 
-    says(&server, "dialect enable kcp");
-    becomes(&admin, &config_map("before"), BY_LABEL_EAST).await;
-    // Below as well, and whatever kind it is.
-    team.post(maps, early("below", "east")).await.expect(201);
-    becomes(&team, &config_map("below"), BY_LABEL_EAST).await;
+    atoll_stdout(&server, "dialect enable kcp");
+    wait_for_placement(&admin, &config_map("before"), BY_LABEL_EAST).await;
+    // In child workspaces as well, and for other kinds.
+    team.post(maps, labelled("below", "east")).await.expect(201);
+    wait_for_placement(&team, &config_map("below"), BY_LABEL_EAST).await;
     let template = json!({
         "metadata": { "labels": { "app": "a" } }, "spec": { "containers": [{ "name": "a", "image": "a" }] },
     });
@@ -66,15 +66,15 @@ async fn labels_place_where_nobody_else_has() {
         "spec": { "replicas": 2, "selector": { "matchLabels": { "app": "a" } }, "template": template },
     });
     team.post("/apis/apps/v1/namespaces/default/deployments", deployment).await.expect(201);
-    becomes(&team, "/apis/apps/v1/namespaces/default/deployments/web", BY_LABEL_EAST).await;
-    // Who may be somebody stays up.
+    wait_for_placement(&team, "/apis/apps/v1/namespaces/default/deployments/web", BY_LABEL_EAST).await;
+    // Roles are never placed.
     let role = json!({ "metadata": { "name": "r", "labels": { LABEL: "east" } }, "rules": [] });
     let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
     team.post(roles, role).await.expect(201);
 
-    // A cluster that comes later, one that takes nothing new, and one that there never is.
+    // A cluster that joins later, a cordoned cluster, and a cluster that does not exist.
     for (name, cluster) in [("later", "west"), ("never", "north"), ("closed", "south")] {
-        admin.post(maps, early(name, cluster)).await.expect(201);
+        admin.post(maps, labelled(name, cluster)).await.expect(201);
     }
     admin
         .post(
@@ -84,53 +84,55 @@ async fn labels_place_where_nobody_else_has() {
         .await
         .expect(201);
     register("west").await;
-    becomes(&admin, &config_map("later"), r#"{"clusters":[{"name":"west"}],"by":"label"}"#).await;
-    caught_up(&admin, "sign").await;
+    wait_for_placement(&admin, &config_map("later"), r#"{"clusters":[{"name":"west"}],"by":"label"}"#).await;
+    wait_until_caught_up(&admin, "sign").await;
     for name in ["never", "closed"] {
         assert_eq!(placement(&admin.get(&config_map(name)).await.expect(200)), "", "{name}");
     }
     assert_eq!(placement(&team.get(&format!("{roles}/r")).await.expect(200)), "");
     admin.merge(&format!("{OWN}/south"), json!({ "spec": { "unschedulable": false } })).await.expect(200);
-    becomes(&admin, &config_map("closed"), r#"{"clusters":[{"name":"south"}],"by":"label"}"#).await;
+    wait_for_placement(&admin, &config_map("closed"), r#"{"clusters":[{"name":"south"}],"by":"label"}"#)
+        .await;
 
-    // Another value moves it, and none takes it away.
+    // Another value moves the object, and removing the label removes it.
     let before = config_map("before");
-    label(&admin, &before, Some("west")).await;
-    becomes(&admin, &before, r#"{"clusters":[{"name":"west"}],"leaving":["east"],"by":"label"}"#).await;
-    label(&admin, &before, None).await;
-    becomes(&admin, &before, r#"{"leaving":["west","east"]}"#).await;
+    set_label(&admin, &before, Some("west")).await;
+    wait_for_placement(&admin, &before, r#"{"clusters":[{"name":"west"}],"leaving":["east"],"by":"label"}"#)
+        .await;
+    set_label(&admin, &before, None).await;
+    wait_for_placement(&admin, &before, r#"{"leaving":["west","east"]}"#).await;
 
-    // By hand comes first, and the label is followed again when nobody else decides.
-    says(&server, "place configmap/later --on east");
-    label(&admin, &config_map("later"), Some("south")).await;
-    caught_up(&admin, "another-sign").await;
+    // A placement by hand has priority. The label takes effect again when that placement is removed.
+    atoll_stdout(&server, "place configmap/later --on east");
+    set_label(&admin, &config_map("later"), Some("south")).await;
+    wait_until_caught_up(&admin, "another-sign").await;
     let hand = placement(&admin.get(&config_map("later")).await.expect(200));
     assert!(hand.contains(r#""clusters":[{"name":"east"}]"#) && hand.contains(r#""by":"hand""#), "{hand}");
     let nowhere = json!({ "spec": { "clusters": [] } });
     admin.put(&format!("{}/placement", config_map("later")), nowhere).await.expect(200);
-    eventually("the label is followed", async || {
+    eventually("the label takes effect", async || {
         let now = placement(&admin.get(&config_map("later")).await.expect(200));
         now.contains(r#""clusters":[{"name":"south"}]"#) && now.contains(r#""by":"label""#)
     })
     .await;
 
-    // What a label placed before a crash is taken away after it.
-    label(&admin, &config_map("sign"), None).await;
+    // A label that was removed before a crash takes effect after it.
+    set_label(&admin, &config_map("sign"), None).await;
     server.kill();
     server.restart();
     let admin = server.admin();
-    becomes(&admin, &config_map("sign"), r#"{"leaving":["east"]}"#).await;
+    wait_for_placement(&admin, &config_map("sign"), r#"{"leaving":["east"]}"#).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn labels_duplicate_nothing_that_runs_once() {
+async fn labels_do_not_duplicate_jobs() {
     let server = Atoll::start_bare();
     let admin = server.admin();
     for name in ["east", "west"] {
         let cluster = json!({ "metadata": { "name": name }, "spec": { "mode": "none" } });
         admin.post(OWN, cluster).await.expect(201);
     }
-    says(&server, "dialect enable kcp");
+    atoll_stdout(&server, "dialect enable kcp");
     let state = |name: &str| format!("state.workload.kcp.io/{name}");
     let job = json!({
         "metadata": { "name": "once", "labels": { state("east"): "Sync" } },
@@ -139,9 +141,9 @@ async fn labels_duplicate_nothing_that_runs_once() {
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
     let uid = admin.post(jobs, job).await.expect(201)["metadata"]["uid"].clone();
     let once = format!("{jobs}/once");
-    becomes(&admin, &once, BY_LABEL_EAST).await;
+    wait_for_placement(&admin, &once, BY_LABEL_EAST).await;
     admin.merge(&once, json!({ "metadata": { "labels": { state("west"): "Sync" } } })).await.expect(200);
-    eventually("an event says why not", async || {
+    eventually("an event reports the rejection", async || {
         let events = admin.get("/api/v1/namespaces/default/events").await.expect(200);
         events["items"].as_array().unwrap().iter().any(|event| {
             event["involvedObject"]["uid"] == uid
@@ -152,18 +154,19 @@ async fn labels_duplicate_nothing_that_runs_once() {
     })
     .await;
     assert_eq!(placement(&admin.get(&once).await.expect(200)), BY_LABEL_EAST);
-    // Others do not wait for it, and it is not tried over and over.
-    caught_up(&admin, "after").await;
-    // With one label it is followed again.
+    // Other objects do not wait for it, and it is not retried in a loop.
+    wait_until_caught_up(&admin, "after").await;
+    // With a single label it takes effect again.
     admin.merge(&once, json!({ "metadata": { "labels": { state("east"): null } } })).await.expect(200);
-    becomes(&admin, &once, r#"{"clusters":[{"name":"west"}],"leaving":["east"],"by":"label"}"#).await;
+    wait_for_placement(&admin, &once, r#"{"clusters":[{"name":"west"}],"leaving":["east"],"by":"label"}"#)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_labels_are_told() {
+async fn rejected_labels_are_reported() {
     let server = Atoll::start_bare();
     let admin = server.admin();
-    says(&server, "workspace create team");
+    atoll_stdout(&server, "workspace create team");
     let team = admin.workspace("root:team");
     let fence = json!([{ "key": "atoll.dev/fenced", "effect": "NoExecute" }]);
     for (name, spec) in [
@@ -174,7 +177,7 @@ async fn refused_labels_are_told() {
         admin.post(OWN, json!({ "metadata": { "name": name }, "spec": spec })).await.expect(201);
     }
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    // The uid of a new Deployment, and what its creator is warned of.
+    // Creates a Deployment. Returns its uid and the warning.
     let create = async |name: &str, cluster: &str, host: bool| {
         let labels = json!({ "app": name });
         let spec = json!({ "hostNetwork": host, "containers": [{ "name": "a", "image": "a" }] });
@@ -195,10 +198,15 @@ async fn refused_labels_are_told() {
             && warning.contains("atoll place deployment/early --namespace default --on north"),
         "{warning}"
     );
-    says(&server, "dialect enable kcp");
+    atoll_stdout(&server, "dialect enable kcp");
     let (_, warning) = create("taken", "north", false).await;
     assert_eq!(warning, "");
-    becomes(&team, &format!("{deployments}/taken"), r#"{"clusters":[{"name":"north"}],"by":"label"}"#).await;
+    wait_for_placement(
+        &team,
+        &format!("{deployments}/taken"),
+        r#"{"clusters":[{"name":"north"}],"by":"label"}"#,
+    )
+    .await;
     for (name, cluster, host, why) in [
         (
             "fenced",
@@ -211,7 +219,7 @@ async fn refused_labels_are_told() {
     ] {
         let (uid, warning) = create(name, cluster, host).await;
         assert!(warning.contains("nothing runs yet") && warning.contains(why), "{name}: {warning}");
-        eventually(&format!("an event says why {name} is not placed"), async || {
+        eventually(&format!("an event reports why {name} is not placed"), async || {
             let events = team.get("/api/v1/namespaces/default/events").await.expect(200);
             events["items"].as_array().unwrap().iter().any(|event| {
                 event["involvedObject"]["uid"] == uid
@@ -222,7 +230,7 @@ async fn refused_labels_are_told() {
         .await;
         assert_eq!(placement(&team.get(&format!("{deployments}/{name}")).await.expect(200)), "");
     }
-    // What is no longer refused is followed.
-    says(&server, "cluster fence east --lift");
-    becomes(&team, &format!("{deployments}/fenced"), BY_LABEL_EAST).await;
+    // An object that is no longer rejected is placed.
+    atoll_stdout(&server, "cluster fence east --lift");
+    wait_for_placement(&team, &format!("{deployments}/fenced"), BY_LABEL_EAST).await;
 }

@@ -1,6 +1,6 @@
-//! Workspaces that speak kcp: Clusters with an inline kubeconfig, and labels that say where things shall be.
+//! Workspaces with the kcp dialect: Clusters with an inline kubeconfig, and labels that place objects.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod enabling;
@@ -10,8 +10,8 @@ mod kubectl;
 mod labels;
 mod planted;
 #[allow(dead_code, reason = "other suites use the rest")]
-#[path = "../sim/running.rs"]
-mod running;
+#[path = "../sim/running_command.rs"]
+mod running_command;
 mod sealing;
 #[path = "../support/support.rs"]
 mod support;
@@ -36,15 +36,15 @@ fn command(server: &Atoll, line: &str) -> std::process::Command {
     command
 }
 
-/// What a command prints that must succeed.
+/// Runs a command that must succeed and returns its standard output.
 #[track_caller]
-fn says(server: &Atoll, line: &str) -> String {
+fn atoll_stdout(server: &Atoll, line: &str) -> String {
     succeed(&mut command(server, line))
 }
 
-/// What a command complains of that must fail.
+/// Runs a command that must fail and returns its standard error.
 #[track_caller]
-fn refuses(server: &Atoll, line: &str) -> String {
+fn atoll_stderr(server: &Atoll, line: &str) -> String {
     fail(&mut command(server, line))
 }
 
@@ -55,7 +55,7 @@ fn cluster(kind: &str, name: &str, kubeconfig: &str) -> Value {
     })
 }
 
-/// A kubeconfig that leads nowhere and has this token in it.
+/// Returns a kubeconfig of an unreachable server with this token.
 fn kubeconfig(token: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
@@ -65,8 +65,8 @@ fn kubeconfig(token: &str) -> String {
     )
 }
 
-/// Where below a directory one of these texts is, plain, in base64 or as JSON writes it.
-fn found(directory: &Path, texts: &[String]) -> Vec<PathBuf> {
+/// Returns the files below a directory that contain one of these texts, plain, in base64 or as a JSON string.
+fn files_containing(directory: &Path, texts: &[String]) -> Vec<PathBuf> {
     let mut forms: Vec<Vec<u8>> = Vec::new();
     for text in texts {
         let escaped = Value::from(text.as_str()).to_string();

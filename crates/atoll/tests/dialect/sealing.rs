@@ -1,4 +1,4 @@
-//! A kubeconfig that comes with a Cluster of kcp is in a Secret and nowhere else, however it came.
+//! The kubeconfig of a Cluster of kcp is stored in a Secret and nowhere else, however it was written.
 
 use bytes::Bytes;
 use http::Method;
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::support::access::{Access, Body, names};
 use crate::support::process::Atoll;
 use crate::support::watching::Watch;
-use crate::{CLUSTERS, SECRETS, cluster, found, kubeconfig, says};
+use crate::{CLUSTERS, SECRETS, atoll_stdout, cluster, files_containing, kubeconfig};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const APPLY: &str = "application/apply-patch+yaml";
 const POINTER: &str = "atoll.dev/kubeconfig-secret";
 
-/// The kubeconfigs in Secrets that are there for Clusters of kcp.
-async fn kept(admin: &Access) -> Vec<String> {
+/// Returns the kubeconfigs in Secrets that belong to Clusters of kcp.
+async fn stored_kubeconfigs(admin: &Access) -> Vec<String> {
     use base64::Engine;
     let list = admin.get(&format!("{SECRETS}?labelSelector=atoll.dev%2Fdialect%3Dkcp")).await.expect(200);
     let items = list["items"].as_array().unwrap().iter();
@@ -35,15 +35,15 @@ async fn patch(
     path: &str,
     kind: &'static str,
     patch: Value,
-) -> crate::support::access::Answer {
+) -> crate::support::access::ApiResponse {
     admin.request(Method::PATCH, path, Body::Raw(kind, Bytes::from(patch.to_string()))).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn however_it_comes_it_is_nowhere_but_in_a_secret() {
+async fn kubeconfig_is_stored_only_in_a_secret() {
     let mut server = Atoll::start_bare();
     let admin = server.admin();
-    says(&server, "dialect enable kcp");
+    atoll_stdout(&server, "dialect enable kcp");
     let mut watch = Watch::open(&admin, &format!("{CLUSTERS}?watch=true")).await;
     let tokens: Vec<String> = (0..16).map(|number| format!("s3cr3t-{number}-of-somebody")).collect();
     let configs: Vec<String> = tokens.iter().map(|token| kubeconfig(token)).collect();
@@ -56,7 +56,7 @@ async fn however_it_comes_it_is_nowhere_but_in_a_secret() {
     answers.push(made.text());
     admin.get(&at).await.expect_status(404, "NotFound");
     admin.get("/api/v1/namespaces/atoll-system/secrets").await.expect(200);
-    assert_eq!(kept(&admin).await, [""; 0]);
+    assert_eq!(stored_kubeconfigs(&admin).await, [""; 0]);
 
     // Created as kubectl does.
     let made = admin.post(CLUSTERS, applied("east", &configs[1])).await;
@@ -66,10 +66,10 @@ async fn however_it_comes_it_is_nowhere_but_in_a_secret() {
         serde_json::from_str(object["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap()).unwrap();
     assert_eq!(last["spec"], json!({ "kubeconfig": "" }));
     assert!(object["metadata"]["annotations"][POINTER].as_str().unwrap().starts_with("kcp-east-"));
-    assert_eq!(kept(&admin).await, configs[1..2]);
+    assert_eq!(stored_kubeconfigs(&admin).await, configs[1..2]);
     answers.push(made.text());
 
-    // The same once more changes nothing.
+    // The same kubeconfig again changes nothing.
     let again = json!({
         "metadata": { "annotations": applied("east", &configs[1])["metadata"]["annotations"] },
         "spec": { "kubeconfig": configs[1] },
@@ -78,10 +78,10 @@ async fn however_it_comes_it_is_nowhere_but_in_a_secret() {
     assert_eq!(same.expect(200)["metadata"]["resourceVersion"], object["metadata"]["resourceVersion"]);
     answers.push(same.text());
 
-    // Every way to change it; each replaces the Secret.
+    // Every way to change it. Each one replaces the Secret.
     let mut put = admin.get(&at).await.expect(200);
     put["spec"]["kubeconfig"] = configs[2].as_str().into();
-    // Where it points is not for others to say.
+    // Clients cannot change the name of the Secret.
     put["metadata"]["annotations"][POINTER] = "cluster-west".into();
     put["metadata"]["annotations"]["example.com/copy"] = configs[2].as_str().into();
     let ways = [
@@ -108,7 +108,7 @@ async fn however_it_comes_it_is_nowhere_but_in_a_secret() {
         assert!(object["metadata"]["annotations"][POINTER].as_str().unwrap().starts_with("kcp-east-"));
         answers.push(answer.text());
     }
-    assert_eq!(kept(&admin).await, configs[5..6], "one at a time");
+    assert_eq!(stored_kubeconfigs(&admin).await, configs[5..6], "only the latest Secret must exist");
 
     // Dry runs of all of them.
     let before = admin.get(&at).await.expect(200);
@@ -129,9 +129,9 @@ async fn however_it_comes_it_is_nowhere_but_in_a_secret() {
         answers.push(answer.text());
     }
     assert_eq!(admin.get(&at).await.expect(200), before);
-    assert_eq!(kept(&admin).await, configs[5..6]);
+    assert_eq!(stored_kubeconfigs(&admin).await, configs[5..6]);
 
-    // What is refused leaves nothing behind, and says nothing.
+    // Rejected requests leave no Secret behind, and their messages do not contain the kubeconfig.
     let mut stale = before.clone();
     stale["metadata"]["resourceVersion"] = "1".into();
     stale["spec"]["kubeconfig"] = configs[7].as_str().into();
@@ -191,9 +191,9 @@ async fn however_it_comes_it_is_nowhere_but_in_a_secret() {
         assert_eq!(answer.status, code, "{}", answer.text());
         answers.push(answer.text());
     }
-    assert_eq!(kept(&admin).await, configs[5..6]);
+    assert_eq!(stored_kubeconfigs(&admin).await, configs[5..6]);
 
-    // A status brings none in, and an empty field says nothing.
+    // A write of the status does not set a kubeconfig, and an empty field is no change.
     let mut status = admin.get(&at).await.expect(200);
     status["spec"]["kubeconfig"] = configs[0].as_str().into();
     status["status"] = json!({ "syncedResources": ["deployments.apps"] });
@@ -204,7 +204,7 @@ async fn however_it_comes_it_is_nowhere_but_in_a_secret() {
         .merge(&at, json!({ "metadata": { "labels": { "a": "b" } }, "spec": { "kubeconfig": "" } }))
         .await
         .expect(200);
-    assert_eq!(kept(&admin).await, configs[5..6]);
+    assert_eq!(stored_kubeconfigs(&admin).await, configs[5..6]);
 
     let now = admin.get(&at).await;
     let managed = now.expect(200)["metadata"]["managedFields"].to_string();
@@ -222,24 +222,27 @@ async fn however_it_comes_it_is_nowhere_but_in_a_secret() {
     }
     let all: Vec<String> = tokens.iter().chain(&configs).cloned().collect();
     let nowhere: [std::path::PathBuf; 0] = [];
-    assert_eq!(found(&server.directory, &all), nowhere, "while it runs");
+    assert_eq!(files_containing(&server.directory, &all), nowhere, "while the server runs");
     server.terminate();
     assert!(server.wait().success());
-    assert_eq!(found(&server.directory, &all), nowhere, "afterwards");
+    assert_eq!(files_containing(&server.directory, &all), nowhere, "afterwards");
     assert!(!server.log().contains("s3cr3t"), "{}", server.log());
     let shown = ["workload.kcp.dev".to_string()];
-    assert!(!found(&server.directory, &shown).is_empty(), "the test would find what is there");
+    assert!(
+        !files_containing(&server.directory, &shown).is_empty(),
+        "the search must find text that is stored in plain"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_those_who_read_secrets_read_it() {
+async fn kubeconfig_is_readable_only_through_secrets() {
     let server = Atoll::start_bare();
     let admin = server.admin();
-    says(&server, "workspace create team");
+    atoll_stdout(&server, "workspace create team");
     let team = admin.workspace("root:team");
-    // Where nobody speaks kcp, such objects are nobody's business.
+    // Where kcp is not enabled, the resource does not exist.
     team.post(CLUSTERS, cluster("Cluster", "a", "")).await.expect_status_code(404);
-    says(&server, "dialect enable kcp --workspace root:team");
+    atoll_stdout(&server, "dialect enable kcp --workspace root:team");
     let mut generated = cluster("Cluster", "", &kubeconfig("s3cr3t"));
     generated["metadata"] = json!({ "generateName": "gen-" });
     team.post(CLUSTERS, generated).await.expect(201);

@@ -1,22 +1,23 @@
-//! Data directories that a server must not touch.
+//! Data directories that a server must not change.
 
 use crate::support::process::{Atoll, Setup};
 use crate::support::{CONFIG_MAPS, config_map_with};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_server_on_the_same_directory_is_refused() {
+async fn second_server_on_the_same_directory_is_rejected() {
     let first = Atoll::start();
-    let failed = Setup::new().directory(&first.directory).try_start().err().expect("a refusal");
+    let failed =
+        Setup::new().directory(&first.directory).try_start().err().expect("the server must not start");
     assert_eq!(failed.status.code(), Some(1));
     let process = first.process();
     let expected = format!("is in use by another process (pid {process}); stop that one first");
     assert!(failed.errors.starts_with("error: ") && failed.errors.contains(&expected), "{}", failed.errors);
-    // The first one has not noticed.
+    // The first server keeps working.
     first.admin().post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn data_of_a_newer_version_is_refused_and_left_as_it_was() {
+async fn data_of_a_newer_version_is_rejected_and_unchanged() {
     let mut atoll = Atoll::start();
     atoll.terminate();
     assert!(atoll.wait().success());
@@ -28,7 +29,8 @@ async fn data_of_a_newer_version_is_refused_and_left_as_it_was() {
         before
     };
     let known = pragma(1000);
-    let failed = Setup::new().directory(&atoll.directory).try_start().err().expect("a refusal");
+    let failed =
+        Setup::new().directory(&atoll.directory).try_start().err().expect("the server must not start");
     assert_eq!(failed.status.code(), Some(1));
     assert!(
         failed.errors.contains("was written by a newer version of Atoll (format 1000;"),
@@ -41,9 +43,9 @@ async fn data_of_a_newer_version_is_refused_and_left_as_it_was() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn port_in_use_is_named_in_the_error() {
     let first = Atoll::start();
-    let failed = Setup::new().listen(first.address).try_start().err().expect("a refusal");
+    let failed = Setup::new().listen(first.address).try_start().err().expect("the server must not start");
     let expected = format!("cannot listen on {}", first.address);
     assert!(failed.errors.contains(&expected) && failed.errors.contains("--listen"), "{}", failed.errors);
 }

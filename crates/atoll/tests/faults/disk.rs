@@ -1,4 +1,4 @@
-//! Disks that are full or read-only: small file systems of our own, where this user may mount them.
+//! Full and read-only disks: small file systems, mounted where the current user may do so.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -12,13 +12,13 @@ use crate::support::process::Setup;
 use crate::support::watching::Watch;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
 
-/// A file system in memory; it goes with this value.
+/// A file system in memory, unmounted on drop.
 struct Disk {
     place: TempDir,
 }
 
 impl Disk {
-    /// `None` where this user may not mount; the reason has been printed.
+    /// Returns `None`, with a printed reason, where the current user may not mount.
     fn mount(megabytes: usize) -> Option<Disk> {
         let place = tempfile::tempdir().unwrap();
         let size = format!("size={megabytes}m,mode=700");
@@ -43,7 +43,7 @@ impl Disk {
         assert!(done.success(), "cannot remount with {option}");
     }
 
-    /// Takes all the space that is left.
+    /// Fills the remaining space.
     fn fill(&self) -> File {
         let mut file = OpenOptions::new().create(true).append(true).open(self.path().join("filler")).unwrap();
         for size in [1 << 20, 4096, 1] {
@@ -62,13 +62,13 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: a server that is still going away may have files open on it.
+        // Lazily: a server that is exiting may have open files on it.
         let _ = Command::new("umount").arg("-l").arg(self.path()).status();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_stops_writes_only_and_heals_when_there_is_space() {
+async fn full_disk_fails_writes_only_until_space_is_freed() {
     let Some(disk) = Disk::mount(24) else { return };
     let mut atoll = Setup::new().flag("--controllers", false).directory(&disk.path().join("data")).start();
     let admin = atoll.admin();
@@ -77,7 +77,7 @@ async fn a_full_disk_stops_writes_only_and_heals_when_there_is_space() {
     let mut watch = Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=1&resourceVersion={start}")).await;
 
     disk.fill();
-    // The log has some room of its own, so the first writes may go through.
+    // The write-ahead log has some preallocated space, so the first writes may succeed.
     let value = "x".repeat(100_000);
     let mut acknowledged = vec!["before".to_string()];
     let refused = loop {
@@ -87,12 +87,12 @@ async fn a_full_disk_stops_writes_only_and_heals_when_there_is_space() {
             break answer;
         }
         acknowledged.push(name);
-        assert!(acknowledged.len() < 1000, "100 MB do not fit on this disk");
+        assert!(acknowledged.len() < 1000, "100 MB must not fit on this disk");
     };
     let message = refused.expect_status(503, "ServiceUnavailable");
     assert!(message.contains("disk") && message.contains("full"), "{message}");
 
-    // Everything that only reads goes on, old watches and new ones.
+    // Reads keep working, including existing and new watches.
     admin.get(&config_map("before")).await.expect(200);
     assert_eq!(names(&admin.get(CONFIG_MAPS).await.expect(200)), acknowledged);
     for name in &acknowledged[1..] {
@@ -110,7 +110,7 @@ async fn a_full_disk_stops_writes_only_and_heals_when_there_is_space() {
     })
     .await;
     acknowledged.push("zz-after".into());
-    // No write that was refused shows up, now or after a restart.
+    // No rejected write appears, neither now nor after a restart.
     assert_eq!(watch.event().await.name(), "zz-after");
     assert_eq!(second.event().await.name(), "zz-after");
     for _ in 0..2 {
@@ -121,7 +121,7 @@ async fn a_full_disk_stops_writes_only_and_heals_when_there_is_space() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_killed_on_a_full_disk_comes_back_with_everything() {
+async fn server_killed_on_a_full_disk_recovers_all_data() {
     let Some(disk) = Disk::mount(24) else { return };
     let mut atoll = Setup::new().flag("--controllers", false).directory(&disk.path().join("data")).start();
     let admin = atoll.admin();
@@ -137,9 +137,9 @@ async fn a_server_killed_on_a_full_disk_comes_back_with_everything() {
     }
     atoll.kill();
     if let Err(failed) = Setup::new().directory(&atoll.directory).try_start() {
-        // It may be unable to start, but says why, and spoils nothing.
-        let told = ["is full", "No space left"].iter().any(|words| failed.errors.contains(words));
-        assert!(told, "{}", failed.errors);
+        // The server may fail to start, but reports the reason and damages nothing.
+        let is_reported = ["is full", "No space left"].iter().any(|words| failed.errors.contains(words));
+        assert!(is_reported, "{}", failed.errors);
     }
     std::fs::remove_file(disk.path().join("filler")).unwrap();
     atoll.restart();
@@ -147,14 +147,15 @@ async fn a_server_killed_on_a_full_disk_comes_back_with_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_only_disk_is_refused_with_advice_and_then_works_again() {
+async fn read_only_disk_is_rejected_with_a_hint_and_works_when_writable() {
     let Some(disk) = Disk::mount(24) else { return };
     let mut atoll = Setup::new().flag("--controllers", false).directory(&disk.path().join("data")).start();
     atoll.admin().post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
     atoll.terminate();
     assert!(atoll.wait().success());
     disk.remount("ro");
-    let failed = Setup::new().directory(&atoll.directory).try_start().err().expect("a refusal");
+    let failed =
+        Setup::new().directory(&atoll.directory).try_start().err().expect("the server must not start");
     assert_eq!(failed.status.code(), Some(1));
     let advised = failed.errors.contains("cannot be written to; remount it writable");
     assert!(advised, "{}", failed.errors);

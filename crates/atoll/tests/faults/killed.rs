@@ -1,7 +1,7 @@
-//! kill -9 under load: what was acknowledged is there, and nobody who watched can tell.
+//! kill -9 under load: acknowledged writes are durable, and watchers see no gap.
 //!
-//! `cargo test` kills the server 20 times; `ATOLL_KILL_ROUNDS=200 cargo test -p atoll --test faults killed` is the
-//! long run.
+//! `cargo test` kills the server 20 times; `ATOLL_KILL_ROUNDS=200 cargo test -p atoll --test faults killed`
+//! is the long run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,30 +18,34 @@ use crate::support::{CONFIG_MAPS, config_map, eventually};
 
 const WRITERS: usize = 32;
 const ROUNDS: usize = 20;
-/// Every so many writes of a writer is a creation; the others change what it has created.
+/// One of this many writes of a writer creates an object. The others change one that it has created.
 const CREATE_EVERY: u64 = 8;
 
-/// The state of an object: how often it was changed, and when last.
-type State = (u64, u64);
+/// The state of an object: the number of changes and the revision of the last one.
+type ObjectState = (u64, u64);
 
-/// Which write each revision was, by everyone who was told: writers, lists and watchers.
+/// The write of each revision, as seen by writers, lists and watchers.
 #[derive(Default)]
-struct Ledger(Mutex<HashMap<u64, (String, u64)>>);
+struct RevisionLog(Mutex<HashMap<u64, (String, u64)>>);
 
-impl Ledger {
-    fn enter(&self, revision: u64, name: &str, count: u64) {
+impl RevisionLog {
+    fn record(&self, revision: u64, name: &str, count: u64) {
         let mut known = self.0.lock().unwrap();
         let entry = known.entry(revision).or_insert_with(|| (name.to_string(), count));
-        assert_eq!((entry.0.as_str(), entry.1), (name, count), "revision {revision} is two different writes");
+        assert_eq!(
+            (entry.0.as_str(), entry.1),
+            (name, count),
+            "revision {revision} was used for two different writes"
+        );
     }
 }
 
 struct Writer {
     number: usize,
     writes: u64,
-    /// What it knows to be stored.
-    objects: BTreeMap<String, State>,
-    /// The write that was not answered: it happened, or it did not.
+    /// Objects that are known to be stored.
+    objects: BTreeMap<String, ObjectState>,
+    /// The write without a response: it was committed or not.
     unanswered: Option<(String, u64)>,
 }
 
@@ -61,8 +65,13 @@ fn count(object: &Value) -> u64 {
 }
 
 impl Writer {
-    /// Writes on one connection until it breaks.
-    async fn write(mut self, access: Access, ledger: Arc<Ledger>, acknowledged: Arc<AtomicUsize>) -> Writer {
+    /// Writes on one connection until the connection breaks.
+    async fn write(
+        mut self,
+        access: Access,
+        revisions: Arc<RevisionLog>,
+        acknowledged: Arc<AtomicUsize>,
+    ) -> Writer {
         let Ok(mut http) = access.http1().await else { return self };
         loop {
             let (method, name, state) = self.choose();
@@ -73,14 +82,14 @@ impl Writer {
             let Ok(answer) = http.request(method, &path, body).await else { return self };
             let stored = answer.expect(if state.is_some() { 200 } else { 201 });
             assert_eq!(count(&stored), next);
-            ledger.enter(revision(&stored), &name, next);
+            revisions.record(revision(&stored), &name, next);
             self.objects.insert(name, (next, revision(&stored)));
             self.unanswered = None;
             acknowledged.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn choose(&mut self) -> (Method, String, Option<State>) {
+    fn choose(&mut self) -> (Method, String, Option<ObjectState>) {
         self.writes += 1;
         if self.writes % CREATE_EVERY == 1 {
             let name = format!("writer-{}-{}", self.number, self.writes);
@@ -91,17 +100,21 @@ impl Writer {
         (Method::PUT, name.clone(), Some(*state))
     }
 
-    /// Compares what this writer knows with what is stored, and takes the latter over.
-    fn check(&mut self, stored: &mut BTreeMap<String, State>, ledger: &Ledger) {
+    /// Compares the writer's state with the stored one, and then uses the stored one.
+    fn check(&mut self, stored: &mut BTreeMap<String, ObjectState>, revisions: &RevisionLog) {
         let unanswered = self.unanswered.take();
         if let Some((name, next)) = unanswered
             && let Some((found, revision)) = stored.get(&name).filter(|(found, _)| *found == next)
         {
-            ledger.enter(*revision, &name, *found);
+            revisions.record(*revision, &name, *found);
             self.objects.insert(name, (*found, *revision));
         }
         for (name, known) in &self.objects {
-            assert_eq!(stored.remove(name).as_ref(), Some(known), "{name} is not what was acknowledged");
+            assert_eq!(
+                stored.remove(name).as_ref(),
+                Some(known),
+                "{name} differs from the acknowledged write"
+            );
         }
     }
 }
@@ -112,16 +125,16 @@ enum Protocol {
     Two,
 }
 
-/// Watches for as long as the test lasts, resuming where it was.
-struct Follower {
+/// A watcher that runs during the whole test and resumes from its last revision.
+struct Watcher {
     last: AtomicUsize,
     objects: Mutex<BTreeMap<String, u64>>,
 }
 
-impl Follower {
-    async fn follow(self: Arc<Self>, access: Access, protocol: Protocol, ledger: Arc<Ledger>) {
+impl Watcher {
+    async fn watch(self: Arc<Self>, access: Access, protocol: Protocol, revisions: Arc<RevisionLog>) {
         loop {
-            let waiting = Waiting::until("the server takes a connection");
+            let waiting = Waiting::until("the server accepts a connection");
             let mut http = loop {
                 let connection = match protocol {
                     Protocol::One => access.http1().await,
@@ -135,20 +148,20 @@ impl Follower {
             let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", self.last.load(Ordering::Relaxed));
             let Ok(mut watch) = Watch::on(&mut http, &path).await else { continue };
             while let Next::Event(event) = watch.next().await {
-                self.see(&event.kind, &event.object, &ledger);
+                self.observe(&event.kind, &event.object, &revisions);
             }
         }
     }
 
-    fn see(&self, kind: &str, object: &Value, ledger: &Ledger) {
+    fn observe(&self, kind: &str, object: &Value, revisions: &RevisionLog) {
         assert!(kind == "ADDED" || kind == "MODIFIED", "{kind} {object}");
         let (revision, count) = (revision(object), count(object));
         let name = object["metadata"]["name"].as_str().unwrap();
         let last = self.last.swap(revision as usize, Ordering::Relaxed) as u64;
         assert!(revision > last, "{name} at {revision} after {last}: seen twice, or out of order");
-        ledger.enter(revision, name, count);
+        revisions.record(revision, name, count);
         let before = self.objects.lock().unwrap().insert(name.to_string(), count);
-        // Each write counts up by one: a gap would show.
+        // Each write increments the count by one, so a gap is visible.
         match before {
             None => assert_eq!((kind, count), ("ADDED", 0), "{name} has a gap"),
             Some(before) => assert_eq!((kind, count), ("MODIFIED", before + 1), "{name} has a gap"),
@@ -157,21 +170,22 @@ impl Follower {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_acknowledged_is_lost_no_revision_is_reused_and_watchers_see_no_gap() {
+async fn acknowledged_writes_survive_and_watchers_see_no_gap() {
     let rounds = std::env::var("ATOLL_KILL_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
     let mut atoll = Atoll::start();
-    let ledger = Arc::new(Ledger::default());
+    let revisions = Arc::new(RevisionLog::default());
     let start = revision(&atoll.admin().get(CONFIG_MAPS).await.expect(200));
-    // The authority stays the same; the administrator's certificate is made anew at each start and both are good.
+    // The authority stays the same. The administrator's certificate is renewed at each start, and the old one
+    // stays valid.
     let access = atoll.admin();
 
-    let followers: Vec<Arc<Follower>> = (0..3)
-        .map(|_| Arc::new(Follower { last: AtomicUsize::new(start as usize), objects: Mutex::default() }))
+    let followers: Vec<Arc<Watcher>> = (0..3)
+        .map(|_| Arc::new(Watcher { last: AtomicUsize::new(start as usize), objects: Mutex::default() }))
         .collect();
     let mut following = tokio::task::JoinSet::new();
     for (position, follower) in followers.iter().enumerate() {
         let protocol = if position == 0 { Protocol::One } else { Protocol::Two };
-        following.spawn(follower.clone().follow(access.clone(), protocol, ledger.clone()));
+        following.spawn(follower.clone().watch(access.clone(), protocol, revisions.clone()));
     }
 
     let mut writers: Vec<Writer> = (0..WRITERS)
@@ -181,9 +195,9 @@ async fn nothing_acknowledged_is_lost_no_revision_is_reused_and_watchers_see_no_
         let acknowledged = Arc::new(AtomicUsize::new(0));
         let mut writing = tokio::task::JoinSet::new();
         for writer in writers.drain(..) {
-            writing.spawn(writer.write(access.clone(), ledger.clone(), acknowledged.clone()));
+            writing.spawn(writer.write(access.clone(), revisions.clone(), acknowledged.clone()));
         }
-        // A different number of writes each time, so that the blow falls at different moments.
+        // A different number of writes each time, so that the kill happens at different moments.
         let enough = 100 + round * 53 % 400;
         eventually("enough has been written", async || acknowledged.load(Ordering::Relaxed) >= enough).await;
         atoll.kill();
@@ -194,15 +208,15 @@ async fn nothing_acknowledged_is_lost_no_revision_is_reused_and_watchers_see_no_
 
         let list = access.get(CONFIG_MAPS).await.expect(200);
         let items = list["items"].as_array().unwrap().iter().filter(|item| item["data"]["count"].is_string());
-        let mut stored: BTreeMap<String, State> = items
+        let mut stored: BTreeMap<String, ObjectState> = items
             .map(|item| (item["metadata"]["name"].as_str().unwrap().into(), (count(item), revision(item))))
             .collect();
         let latest = stored.values().map(|(_, revision)| *revision).max().unwrap_or(start) as usize;
         for writer in &mut writers {
-            writer.check(&mut stored, &ledger);
+            writer.check(&mut stored, &revisions);
         }
-        assert!(stored.is_empty(), "nobody wrote {stored:?}");
-        eventually("all followers have caught up", async || {
+        assert!(stored.is_empty(), "objects that no writer wrote: {stored:?}");
+        eventually("all watchers have caught up", async || {
             if let Some(outcome) = following.try_join_next() {
                 outcome.unwrap();
             }
@@ -210,7 +224,7 @@ async fn nothing_acknowledged_is_lost_no_revision_is_reused_and_watchers_see_no_
         })
         .await;
     }
-    let written = ledger.0.lock().unwrap().len();
+    let written = revisions.0.lock().unwrap().len();
     println!(
         "{rounds} rounds, {written} writes, revision {}",
         revision(&access.get(CONFIG_MAPS).await.json())

@@ -1,6 +1,6 @@
-//! What a server keeps when it is killed, when its disk fails it, and when its data is not its own.
+//! Durability when a server is killed, when its disk fails, and when its data directory is not usable.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod directory;

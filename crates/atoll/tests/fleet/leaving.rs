@@ -1,16 +1,16 @@
-//! A cluster leaves: with what was placed there, without it, or because it is gone.
+//! A cluster leaves: with its placed objects deleted, with them kept, or because it is lost.
 
 use serde_json::{Value, json};
 
+use crate::harness::{CLUSTERS, TestFleet, cluster, report_gone, secret_path};
 use crate::support::access::Access;
 use crate::support::process::Atoll;
 use crate::support::programs::succeed;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually, without_uids};
-use crate::world::{CLUSTERS, World, cluster, let_go, secret};
 
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 
-/// What whoever syncs calls an object.
+/// Returns the reference that a syncer uses for an object in its report.
 fn target(object: &Value) -> Value {
     json!({
         "resource": { "group": "", "version": "v1", "resource": "configmaps" }, "workspace": "root",
@@ -26,7 +26,7 @@ fn placement(object: &Value) -> Value {
     }
 }
 
-/// Whether nothing says any more that a cluster has joined.
+/// Returns whether no trace of joining is left in a cluster.
 pub async fn is_clean(below: &Access) -> bool {
     let roles = "/apis/rbac.authorization.k8s.io/v1";
     let mut found = Vec::new();
@@ -41,46 +41,55 @@ pub async fn is_clean(below: &Access) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_there_is_taken_away_before_it_leaves() {
-    let (world, east) = (World::start(), cluster());
-    let admin = world.admin();
-    world.join("east", &east, "");
+async fn placed_objects_are_deleted_before_the_cluster_leaves() {
+    let (fleet, east) = (TestFleet::start(), cluster());
+    let admin = fleet.admin();
+    fleet.join("east", &east, "");
     let created = admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
-    world.says("place configmap/a --on east");
+    fleet.run("place configmap/a --on east");
 
-    // Whoever cannot be asked has to have said so.
-    let output = world.output("cluster remove east");
-    let (said, errors) =
+    // Without a terminal for the question, `--yes` is required.
+    let output = fleet.output("cluster remove east");
+    let (printed, errors) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert!(!output.status.success() && said.contains("Placed on east: 1 configmaps."), "{said}");
+    assert!(!output.status.success() && printed.contains("Placed on east: 1 configmaps."), "{printed}");
     assert!(errors.contains("add --yes"), "{errors}");
     assert_eq!(placement(&admin.get(&config_map("a")).await.expect(200))["clusters"][0]["name"], "east");
 
-    let mut removing = world.command("cluster remove east --yes");
+    let mut removing = fleet.command("cluster remove east --yes");
     let removing = std::thread::spawn(move || succeed(&mut removing));
-    eventually("it is leaving", async || {
+    eventually("the placement says that east is leaving", async || {
         placement(&admin.get(&config_map("a")).await.expect(200))["leaving"] == json!(["east"])
     })
     .await;
-    assert_eq!(admin.get(&format!("{CLUSTERS}/east")).await.status, 200, "it waits");
-    let_go(&admin, "east", target(&created)).await;
-    let said = tokio::task::spawn_blocking(|| removing.join().unwrap()).await.unwrap();
-    assert!(said.contains("Cluster east has left the fleet."), "{said}");
+    assert_eq!(
+        admin.get(&format!("{CLUSTERS}/east")).await.status,
+        200,
+        "the Cluster must exist until the object is gone"
+    );
+    report_gone(&admin, "east", target(&created)).await;
+    let printed = tokio::task::spawn_blocking(|| removing.join().unwrap()).await.unwrap();
+    assert!(printed.contains("Cluster east has left the fleet."), "{printed}");
     assert_eq!(admin.get(&format!("{CLUSTERS}/east")).await.status, 404);
-    assert_eq!(admin.get(&secret("east")).await.status, 404);
+    assert_eq!(admin.get(&secret_path("east")).await.status, 404);
     let stays = admin.get(&config_map("a")).await.expect(200);
-    assert_eq!(stays["metadata"]["annotations"], Value::Null, "above it stays");
-    eventually("the cluster is as it was", async || is_clean(&east.admin()).await).await;
+    assert_eq!(
+        stays["metadata"]["annotations"],
+        Value::Null,
+        "the object above must be kept without a placement"
+    );
+    eventually("all traces of joining are removed from the cluster", async || is_clean(&east.admin()).await)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_shall_stay_stays_and_is_nobodys() {
-    let (world, east) = (World::start(), cluster());
-    let (admin, below) = (world.admin(), east.admin());
-    world.join("east", &east, "");
+async fn kept_workloads_lose_their_marks() {
+    let (fleet, east) = (TestFleet::start(), cluster());
+    let (admin, below) = (fleet.admin(), east.admin());
+    fleet.join("east", &east, "");
     let created = admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
-    world.says("place cm/a --on east");
-    // As a syncer leaves it there.
+    fleet.run("place cm/a --on east");
+    // The copy below, as a syncer writes it.
     let control_plane = admin.get("/api/v1/namespaces/kube-system").await.expect(200);
     let mut copy = config_map_with("a", "1");
     copy["metadata"] = json!({
@@ -89,7 +98,8 @@ async fn what_shall_stay_stays_and_is_nobodys() {
         "annotations": { "atoll.dev/uid": created["metadata"]["uid"], "note": "mine" },
     });
     let below_uid = below.post(CONFIG_MAPS, copy).await.expect(201)["metadata"]["uid"].clone();
-    // What controllers make of ours: some copy labels, which follow, and some annotations, which nobody takes off again.
+    // Objects that controllers derive from placed objects: copied labels are left to their controllers,
+    // copied annotations are removed.
     let mut labelled = config_map_with("labelled", "1");
     let control_plane = json!({ "atoll.dev/control-plane": control_plane["metadata"]["uid"] });
     labelled["metadata"]["labels"] = control_plane.clone();
@@ -103,64 +113,66 @@ async fn what_shall_stay_stays_and_is_nobodys() {
         "spec": { "replicas": 0, "selector": { "matchLabels": selected }, "template": template },
     });
     below.post(REPLICA_SETS, set).await.expect(201);
-    let said = world.says("cluster remove east --keep-workloads --yes");
-    assert!(said.contains("Let go of objects in the cluster: 1."), "{said}");
+    let printed = fleet.run("cluster remove east --keep-workloads --yes");
+    assert!(printed.contains("Let go of objects in the cluster: 1."), "{printed}");
     let labelled = below.get(&config_map("labelled")).await.expect(200);
     assert_eq!(labelled["metadata"]["labels"], control_plane);
     let set = below.get(&format!("{REPLICA_SETS}/web")).await.expect(200);
     assert_eq!(set["metadata"]["annotations"], json!({ "note": "mine" }));
     let left = below.get(&config_map("a")).await.expect(200);
-    assert_eq!(left["metadata"]["uid"], below_uid, "it was never away");
+    assert_eq!(left["metadata"]["uid"], below_uid, "the object must not be recreated");
     assert_eq!(left["metadata"]["labels"], json!({ "app": "web" }));
     assert_eq!(left["metadata"]["annotations"], json!({ "note": "mine" }));
     assert_eq!(admin.get(&format!("{CLUSTERS}/east")).await.status, 404);
     assert_eq!(placement(&admin.get(&config_map("a")).await.expect(200)), json!({}));
-    eventually("the cluster is as it was", async || is_clean(&below).await).await;
+    eventually("all traces of joining are removed from the cluster", async || is_clean(&below).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_for_what_is_lost() {
-    let (world, east, west) = (World::start(), cluster(), cluster());
-    let admin = world.admin();
-    world.join("east", &east, "");
-    world.join("west", &west, "");
+async fn lost_cluster_is_removed_without_waiting() {
+    let (fleet, east, west) = (TestFleet::start(), cluster(), cluster());
+    let admin = fleet.admin();
+    fleet.join("east", &east, "");
+    fleet.join("west", &west, "");
     admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
-    world.says("place configmaps/a --on east,west");
+    fleet.run("place configmaps/a --on east,west");
     drop(east);
-    let said = world.says("cluster remove east --lost --yes");
-    assert!(said.contains("taken for lost") && said.contains("has left the fleet"), "{said}");
+    let printed = fleet.run("cluster remove east --lost --yes");
+    assert!(printed.contains("taken for lost") && printed.contains("has left the fleet"), "{printed}");
     let left = placement(&admin.get(&config_map("a")).await.expect(200));
     assert_eq!(left, json!({ "clusters": [{ "name": "west" }], "by": "hand" }));
-    assert_eq!(world.says("cluster list -o name"), "cluster.atoll.dev/west\n");
-    let errors = world.refuses("cluster remove est --yes");
+    assert_eq!(fleet.run("cluster list -o name"), "cluster.atoll.dev/west\n");
+    let errors = fleet.run_failing("cluster remove est --yes");
     assert!(errors.contains("there is no cluster est in root\nhint: did you mean west?"), "{errors}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_one_may_only_look_an_administrator_cleans_up() {
-    let (world, east) = (World::start(), cluster());
-    world.join("east", &east, " --observe");
-    let output = world.output("cluster remove east --yes");
+async fn observed_cluster_is_cleaned_up_with_an_administrators_kubeconfig() {
+    let (fleet, east) = (TestFleet::start(), cluster());
+    fleet.join("east", &east, " --observe");
+    let output = fleet.output("cluster remove east --yes");
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && errors.contains("kubectl delete namespace atoll-system"), "{errors}");
     assert!(!is_clean(&east.admin()).await);
-    world.join("east", &east, " --observe");
-    world.says(&format!("cluster remove east --yes --cluster-kubeconfig {}", east.kubeconfig().display()));
-    eventually("the cluster is as it was", async || is_clean(&east.admin()).await).await;
+    fleet.join("east", &east, " --observe");
+    fleet.run(&format!("cluster remove east --yes --cluster-kubeconfig {}", east.kubeconfig().display()));
+    eventually("all traces of joining are removed from the cluster", async || is_clean(&east.admin()).await)
+        .await;
 }
 
-/// With whoever syncs at work: it must have stopped before anything is let go of, or it would take that away.
+/// With a running syncer: it must have stopped before objects are released, or it would delete them.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_syncs_takes_away_what_goes_and_nothing_that_stays() {
-    let world = World { above: Atoll::start() };
+async fn running_syncer_deletes_placed_objects_unless_workloads_are_kept() {
+    let fleet = TestFleet { above: Atoll::start() };
     let east = cluster();
-    let (admin, below) = (world.admin(), east.admin());
+    let (admin, below) = (fleet.admin(), east.admin());
     for (name, how, stays) in [("keep", " --keep-workloads", true), ("take", "", false)] {
-        world.join("east", &east, "");
+        fleet.join("east", &east, "");
         admin.post(CONFIG_MAPS, config_map_with(name, "1")).await.expect(201);
-        world.says(&format!("place cm/{name} --on east"));
-        eventually("it has arrived", async || below.get(&config_map(name)).await.status == 200).await;
-        world.says(&format!("cluster remove east --yes{how}"));
+        fleet.run(&format!("place cm/{name} --on east"));
+        eventually("the ConfigMap exists below", async || below.get(&config_map(name)).await.status == 200)
+            .await;
+        fleet.run(&format!("cluster remove east --yes{how}"));
         let left = below.get(&config_map(name)).await;
         assert_eq!(left.status, if stays { 200 } else { 404 }, "{name}: {}", left.text());
         if stays {
@@ -169,7 +181,8 @@ async fn whoever_syncs_takes_away_what_goes_and_nothing_that_stays() {
             let managers = metadata["managedFields"].to_string();
             assert!(!managers.contains("\"atoll\""), "{managers}");
         }
-        assert_eq!(admin.get(&config_map(name)).await.status, 200, "above it is untouched");
-        eventually("the cluster is as it was", async || is_clean(&below).await).await;
+        assert_eq!(admin.get(&config_map(name)).await.status, 200, "the object above must be kept");
+        eventually("all traces of joining are removed from the cluster", async || is_clean(&below).await)
+            .await;
     }
 }

@@ -1,16 +1,16 @@
-//! Clusters join, are looked after, get objects and leave, by the commands that people type.
+//! Clusters join, get objects and leave through CLI commands.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
+mod harness;
 mod interrupted;
 mod joining;
 mod leaving;
 mod placing;
 mod reaching;
 #[allow(dead_code, reason = "other suites use the rest")]
-#[path = "../sim/running.rs"]
-mod running;
+#[path = "../sim/running_command.rs"]
+mod running_command;
 #[path = "../support/support.rs"]
 mod support;
-mod world;

@@ -1,12 +1,12 @@
-//! Clusters are listed and looked after, and objects placed on them by hand.
+//! Clusters are listed, cordoned and fenced, and objects are placed on them by hand.
 
 use serde_json::{Value, json};
 
+use crate::harness::{CLUSTERS, TestFleet};
 use crate::support::access::Access;
 use crate::support::{CONFIG_MAPS, config_map_with, eventually};
-use crate::world::{CLUSTERS, World};
 
-/// Clusters that exist in name only.
+/// Registers clusters that exist only as objects.
 async fn register(admin: &Access, names: &[&str]) {
     for name in names {
         let cluster =
@@ -16,23 +16,22 @@ async fn register(admin: &Access, names: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clusters_are_listed_described_cordoned_and_fenced() {
-    let world = World::start();
-    let output = world.output("cluster list");
+async fn clusters_can_be_listed_described_cordoned_and_fenced() {
+    let fleet = TestFleet::start();
+    let output = fleet.output("cluster list");
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && errors.contains("cluster join NAME --kubeconfig FILE"), "{errors}");
-    register(&world.admin(), &["east", "west"]).await;
-    let table = world.says("cluster list");
+    register(&fleet.admin(), &["east", "west"]).await;
+    let table = fleet.run("cluster list");
     let names: Vec<&str> = table.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names, ["NAME", "east", "west"], "{table}");
     assert!(
-        world.says("cluster list -o wide").lines().next().unwrap().len()
-            > table.lines().next().unwrap().len()
+        fleet.run("cluster list -o wide").lines().next().unwrap().len() > table.lines().next().unwrap().len()
     );
-    assert_eq!(world.says("cluster list -o name"), "cluster.atoll.dev/east\ncluster.atoll.dev/west\n");
-    let list: Value = serde_json::from_str(&world.says("cluster list -o json")).unwrap();
+    assert_eq!(fleet.run("cluster list -o name"), "cluster.atoll.dev/east\ncluster.atoll.dev/west\n");
+    let list: Value = serde_json::from_str(&fleet.run("cluster list -o json")).unwrap();
     assert_eq!(list["items"].as_array().unwrap().len(), 2);
-    let description = world.says("cluster describe east");
+    let description = fleet.run("cluster describe east");
     assert!(description.starts_with("Name:               east\n"), "{description}");
     assert!(description.contains("Mode:               push\n"), "{description}");
     for (line, expected) in [
@@ -41,31 +40,31 @@ async fn clusters_are_listed_described_cordoned_and_fenced() {
         ("uncordon east", "Cluster east is open: things are placed there.\n"),
         ("fence east --lift", "Cluster east is not fenced.\n"),
     ] {
-        assert_eq!(world.says(&format!("cluster {line}")), expected);
+        assert_eq!(fleet.run(&format!("cluster {line}")), expected);
     }
-    let errors = world.refuses("cluster fence east");
+    let errors = fleet.run_failing("cluster fence east");
     assert!(errors.contains("add --yes"), "{errors}");
-    let said = world.says("cluster fence east --yes");
-    assert!(said.ends_with("Cluster east is fenced.\n"), "{said}");
-    let fenced = world.admin().get(&format!("{CLUSTERS}/east")).await.expect(200);
+    let printed = fleet.run("cluster fence east --yes");
+    assert!(printed.ends_with("Cluster east is fenced.\n"), "{printed}");
+    let fenced = fleet.admin().get(&format!("{CLUSTERS}/east")).await.expect(200);
     let taints = json!([{ "key": "atoll.dev/fenced", "effect": "NoExecute" }]);
     assert_eq!((&fenced["spec"]["taints"], &fenced["spec"]["unschedulable"]), (&taints, &true.into()));
-    world.says("cluster fence east --lift");
-    let errors = world.refuses("cluster cordon eest");
+    fleet.run("cluster fence east --lift");
+    let errors = fleet.run_failing("cluster cordon eest");
     assert_eq!(errors, "error: there is no cluster eest in root\nhint: did you mean east?\n");
     for (line, expected) in [
         ("cluster describe ", "east\tin root\nwest\tin root\n:4\n"),
         ("cluster remove w", "west\tin root\n:4\n"),
         ("place deploy/web --on east,w", "east,west\tin root\n:4\n"),
     ] {
-        assert_eq!(world.says(&format!("__complete {line}")), expected, "{line}");
+        assert_eq!(fleet.run(&format!("__complete {line}")), expected, "{line}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_are_placed_by_whatever_name_they_have() {
-    let world = World::start();
-    let admin = world.admin();
+async fn objects_can_be_placed_by_every_form_of_their_resource_name() {
+    let fleet = TestFleet::start();
+    let admin = fleet.admin();
     register(&admin, &["east", "west"]).await;
     let labels = json!({ "app": "web" });
     let deployment = json!({
@@ -96,7 +95,7 @@ async fn objects_are_placed_by_whatever_name_they_have() {
              ConfigMap default/a is placed on east.\n",
         ),
     ] {
-        assert_eq!(world.says(&format!("place {line}")), expected, "{line}");
+        assert_eq!(fleet.run(&format!("place {line}")), expected, "{line}");
     }
     for (line, expected) in [
         ("cm/b --on east", "error: configmaps \"b\" not found\n"),
@@ -114,10 +113,10 @@ async fn objects_are_placed_by_whatever_name_they_have() {
             "error: invalid value 'east,east' for '--on <CLUSTERS>': east is named twice",
         ),
     ] {
-        let errors = world.refuses(&format!("place {line}"));
+        let errors = fleet.run_failing(&format!("place {line}"));
         assert!(errors.starts_with(expected), "{line}: {errors}");
     }
-    // What runs once is on one cluster, unless one says otherwise.
+    // A Job is placed on one cluster, unless `--duplicate` is given.
     let once = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "once" },
         "spec": { "template": { "spec": {
@@ -125,65 +124,65 @@ async fn objects_are_placed_by_whatever_name_they_have() {
         } } },
     });
     admin.post("/apis/batch/v1/namespaces/default/jobs", once).await.expect(201);
-    let errors = world.refuses("place job/once --on east,west");
+    let errors = fleet.run_failing("place job/once --on east,west");
     assert!(errors.contains("a Job must not be duplicated") && errors.contains("--duplicate"), "{errors}");
     assert_eq!(
-        world.says("place job/once --on east,west --duplicate"),
+        fleet.run("place job/once --on east,west --duplicate"),
         "Job default/once is placed on east and west.\n"
     );
-    // A cluster serves the workspaces below the one that it is registered in.
+    // A cluster serves the workspaces below its registering workspace.
     let below =
         json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });
     admin.post("/apis/atoll.dev/v1alpha1/workspaces", below).await.expect(201);
     let team = admin.workspace("root:team");
     team.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
-    world.says("workspace use team");
-    assert_eq!(world.says("place cm/a --on east"), "ConfigMap default/a is placed on east.\n");
+    fleet.run("workspace use team");
+    assert_eq!(fleet.run("place cm/a --on east"), "ConfigMap default/a is placed on east.\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clusters_that_are_closed_take_nothing_new() {
-    let world = World::start();
-    let admin = world.admin();
+async fn cordoned_and_fenced_clusters_get_nothing_new() {
+    let fleet = TestFleet::start();
+    let admin = fleet.admin();
     register(&admin, &["east", "west", "north"]).await;
     for name in ["a", "b"] {
         admin.post(CONFIG_MAPS, config_map_with(name, "1")).await.expect(201);
     }
-    world.says("place cm/a --on east");
-    world.says("cluster cordon east");
-    // What is there stays, and can be placed elsewhere besides.
-    world.says("place cm/a --on east,west");
-    let errors = world.refuses("place cm/b --on east");
+    fleet.run("place cm/a --on east");
+    fleet.run("cluster cordon east");
+    // Existing objects stay, and can be placed on other clusters as well.
+    fleet.run("place cm/a --on east,west");
+    let errors = fleet.run_failing("place cm/b --on east");
     assert!(
         errors.contains("cluster east is cordoned") && errors.contains("atoll cluster uncordon east"),
         "{errors}"
     );
-    // What something there needs follows it.
+    // A dependent of an object on a cordoned cluster is still placed there.
     let path = format!("{CONFIG_MAPS}/b/placement");
     let follows = json!({ "spec": { "clusters": [{ "name": "east" }], "by": "reference" } });
     admin.merge(&format!("{path}?dryRun=All"), follows.clone()).await.expect(200);
     assert_eq!(
-        world.says("place cm/b --on east --force --dry-run"),
+        fleet.run("place cm/b --on east --force --dry-run"),
         "ConfigMap default/b is placed on east (dry run).\n"
     );
-    world.says("cluster fence east --yes");
-    assert!(world.says("cluster list").contains("SchedulingDisabled,Fenced"));
-    let errors = world.refuses("place cm/b --on east --force");
+    fleet.run("cluster fence east --yes");
+    assert!(fleet.run("cluster list").contains("SchedulingDisabled,Fenced"));
+    let errors = fleet.run_failing("place cm/b --on east --force");
     assert!(errors.contains("cluster east is fenced") && errors.contains("fence east --lift"), "{errors}");
     admin.merge(&path, follows).await.expect_status(422, "Invalid");
     let unready = json!({ "status": { "conditions": [
         { "type": "Ready", "status": "False", "reason": "Unreachable", "message": "m" },
     ] } });
     admin.merge(&format!("{CLUSTERS}/north/status"), unready).await.expect(200);
-    let errors = world.refuses("place cm/b --on north");
+    let errors = fleet.run_failing("place cm/b --on north");
     assert!(errors.contains("cluster north is not ready: Unreachable"), "{errors}");
-    world.says("place cm/b --on north --force");
+    fleet.run("place cm/b --on north --force");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_objects_are_placed_at_once() {
-    let world = World::start();
-    let admin = world.admin();
+async fn several_objects_can_be_placed_with_one_command() {
+    let fleet = TestFleet::start();
+    let admin = fleet.admin();
     register(&admin, &["east"]).await;
     for (name, tier) in [("a", "front"), ("b", "back"), ("c", "front")] {
         let mut object = config_map_with(name, "1");
@@ -191,27 +190,27 @@ async fn several_objects_are_placed_at_once() {
         admin.post(CONFIG_MAPS, object).await.expect(201);
     }
     assert_eq!(
-        world.says("place cm -l tier=front --on east --dry-run"),
+        fleet.run("place cm -l tier=front --on east --dry-run"),
         "ConfigMap default/a is placed on east (dry run).\nConfigMap default/c is placed on east (dry run).\n"
     );
     assert_eq!(
-        world.says("place cm --all"),
+        fleet.run("place cm --all"),
         "ConfigMap default/a is placed on no cluster.\nConfigMap default/b is placed on no cluster.\n\
          ConfigMap default/c is placed on no cluster.\n"
     );
-    let file = world.above.directory.join("objects.yaml");
+    let file = fleet.above.directory.join("objects.yaml");
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: b }\n---\napiVersion: v1\nkind: Namespace\nmetadata: { name: x }\n";
     std::fs::write(&file, text).unwrap();
     let line = format!("place -f {} --on east", file.display());
-    assert_eq!(world.says(&line), "ConfigMap default/b is placed on east.\n");
-    let errors = world.refuses("place cm/a --all --on east");
+    assert_eq!(fleet.run(&line), "ConfigMap default/b is placed on east.\n");
+    let errors = fleet.run_failing("place cm/a --all --on east");
     assert!(errors.contains("names one object"), "{errors}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_are_warned_of_what_is_ignored_or_paused() {
-    let world = World::start();
-    let admin = world.admin();
+async fn ignored_annotations_and_pauses_cause_warnings() {
+    let fleet = TestFleet::start();
+    let admin = fleet.admin();
     register(&admin, &["east"]).await;
     admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
     let path = format!("{CONFIG_MAPS}/a");
@@ -220,12 +219,12 @@ async fn people_are_warned_of_what_is_ignored_or_paused() {
     let warning = answer.header("warning").unwrap_or_default();
     assert!(warning.contains("is ignored") && warning.contains("atoll place configmap/a"), "{warning}");
     assert_eq!(answer.expect(200)["metadata"].get("annotations"), None);
-    world.says("place cm/a --on east");
-    // Who writes what was read is not warned.
+    fleet.run("place cm/a --on east");
+    // A client that writes the annotation back unchanged is not warned.
     let found = admin.get(&path).await.expect(200);
     let answer = admin.put(&path, found).await;
     assert_eq!((answer.status, answer.header("warning")), (200, None));
-    world.says("pause --cluster east --reason storm");
+    fleet.run("pause --cluster east --reason storm");
     let deleted = admin.delete(&path).await;
     let warning = deleted.header("warning").unwrap_or_default().to_string();
     assert!(warning.contains("atoll resume --cluster east"), "{warning}");
@@ -233,19 +232,19 @@ async fn people_are_warned_of_what_is_ignored_or_paused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workspace_sees_the_clusters_above_it() {
-    let world = World::start();
-    let admin = world.admin();
+async fn clusters_of_parent_workspaces_are_visible() {
+    let fleet = TestFleet::start();
+    let admin = fleet.admin();
     register(&admin, &["east"]).await;
-    assert_eq!(world.says("workspace current"), "root\n");
-    assert!(world.refuses("workspace use -").contains("there is no previous workspace"));
-    world.says("workspace create team");
-    let errors = world.refuses("workspace use -");
+    assert_eq!(fleet.run("workspace current"), "root\n");
+    assert!(fleet.run_failing("workspace use -").contains("there is no previous workspace"));
+    fleet.run("workspace create team");
+    let errors = fleet.run_failing("workspace use -");
     assert!(errors.contains("enter one by its path, as in: atoll workspace use root:team"), "{errors}");
-    world.says("workspace use team");
-    assert_eq!(world.says("workspace current"), "root:team\n");
+    fleet.run("workspace use team");
+    assert_eq!(fleet.run("workspace current"), "root:team\n");
     register(&admin.workspace("root:team"), &["own"]).await;
-    let table = world.says("cluster list");
+    let table = fleet.run("cluster list");
     let cells = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         (words[0].to_string(), words[words.len() - 1].to_string())
@@ -253,22 +252,22 @@ async fn a_workspace_sees_the_clusters_above_it() {
     let rows: Vec<(String, String)> = table.lines().map(cells).collect();
     let expected = [("NAME", "FROM"), ("own", "root:team"), ("east", "root")];
     assert_eq!(rows, expected.map(|(name, from)| (name.to_string(), from.to_string())), "{table}");
-    assert_eq!(world.says("workspace use -"), "The current workspace is now root.\n");
-    assert_eq!(world.says("workspace use -"), "The current workspace is now root:team.\n");
-    let version = world.says("version");
+    assert_eq!(fleet.run("workspace use -"), "The current workspace is now root.\n");
+    assert_eq!(fleet.run("workspace use -"), "The current workspace is now root:team.\n");
+    let version = fleet.run("version");
     assert!(version.starts_with("atoll ") && version.contains("server v1."), "{version}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_show_when_a_cluster_was_last_heard_of() {
-    let world = World::start();
-    let admin = world.admin();
+async fn cluster_table_shows_the_last_heartbeat() {
+    let fleet = TestFleet::start();
+    let admin = fleet.admin();
     register(&admin, &["east"]).await;
     let lease = "/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/cluster-east";
     let mut before = String::new();
-    // The status is not written each time, for nothing else changes.
+    // The status is not written each time, because nothing else changes.
     for _ in 0..2 {
-        eventually("it is heard of again", async || {
+        eventually("the heartbeat is newer", async || {
             let beat = json!({ "heartbeat": { "syncer": { "instance": "one", "version": "1" } } });
             admin.post("/services/sync/east", beat).await.expect(200);
             let renewed =

@@ -1,23 +1,25 @@
-//! Clusters of workspaces above serve a workspace: tenants see those that do, and are advised of those that take something new.
+//! Clusters of parent workspaces serve a workspace: tenants see these clusters, and warnings suggest only
+//! clusters that accept new objects.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::harness::{CLUSTERS, TestFleet};
 use crate::support::access::Access;
 use crate::support::process::atoll;
 use crate::support::programs::{fail, succeed};
 use crate::support::{CONFIG_MAPS, config_map_with};
-use crate::world::{CLUSTERS, World};
 
 const REGISTERED_IN: &str = "atoll.dev/registered-in";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const SECRET: &str = "s3cr3t";
 
-/// A ServiceAccount of a workspace that may do there what `rules` say, and nothing anywhere else.
-async fn tenant(world: &World, workspace: &str, name: &str, rules: Value) -> PathBuf {
-    let access = world.admin().workspace(workspace);
+/// Creates a ServiceAccount with these rules in a workspace and no rights elsewhere. Returns a kubeconfig for
+/// it.
+async fn tenant(fleet: &TestFleet, workspace: &str, name: &str, rules: Value) -> PathBuf {
+    let access = fleet.admin().workspace(workspace);
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     access.post(accounts, json!({ "metadata": { "name": name } })).await.expect(201);
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
@@ -30,13 +32,13 @@ async fn tenant(world: &World, workspace: &str, name: &str, rules: Value) -> Pat
     });
     access.post(&format!("{rbac}/clusterrolebindings"), binding).await.expect(201);
     let token = access.post(&format!("{accounts}/{name}/token"), json!({ "spec": {} })).await.expect(201);
-    let text = std::fs::read_to_string(world.above.admin_kubeconfig()).unwrap();
+    let text = std::fs::read_to_string(fleet.above.admin_kubeconfig()).unwrap();
     let mut config: Value = serde_saphyr::from_str(&text).unwrap();
     let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
     let server = format!("{}/clusters/{workspace}", server.split("/clusters/").next().unwrap());
     config["clusters"][0]["cluster"]["server"] = server.into();
     config["users"][0]["user"] = json!({ "token": token["status"]["token"] });
-    let file = world.above.directory.join(format!("{name}.kubeconfig"));
+    let file = fleet.above.directory.join(format!("{name}.kubeconfig"));
     std::fs::write(&file, config.to_string()).unwrap();
     file
 }
@@ -47,7 +49,7 @@ fn command(kubeconfig: &PathBuf, line: &str) -> Command {
     command
 }
 
-fn may(verb: &str) -> Value {
+fn rule_for(verb: &str) -> Value {
     json!([{ "apiGroups": ["atoll.dev"], "resources": ["clusters"], "verbs": [verb] }])
 }
 
@@ -56,11 +58,11 @@ async fn register(access: &Access, name: &str, spec: Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tenants_see_the_clusters_that_serve_them() {
-    let world = World::start();
-    let admin = world.admin();
-    world.says("workspace create team");
-    world.says("workspace create other");
+async fn tenants_list_the_clusters_that_serve_them() {
+    let fleet = TestFleet::start();
+    let admin = fleet.admin();
+    fleet.run("workspace create team");
+    fleet.run("workspace create other");
     let secret = json!({ "secret": { "namespace": "atoll-system", "name": SECRET } });
     let taints = json!([{ "key": "dedicated", "effect": "NoSchedule" }]);
     register(&admin, "east", json!({ "credentials": secret, "taints": taints, "podSecurity": "baseline" }))
@@ -77,13 +79,13 @@ async fn tenants_see_the_clusters_that_serve_them() {
     admin.merge(&format!("{CLUSTERS}/east/status"), json!({ "status": status })).await.expect(200);
     let uid = admin.get(&format!("{CLUSTERS}/east")).await.expect(200)["metadata"]["uid"].clone();
 
-    let kubeconfig = tenant(&world, "root:team", "ann", may("list")).await;
+    let kubeconfig = tenant(&fleet, "root:team", "ann", rule_for("list")).await;
     let says = |line: &str| succeed(&mut command(&kubeconfig, line));
     assert_eq!(says("cluster list -o name"), "cluster.atoll.dev/own\ncluster.atoll.dev/east\n");
     let text = says("cluster list -o json");
     let list: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("ClusterList"), &json!("atoll.dev/v1alpha1")));
-    let told = |kind: &str| json!({ "type": kind, "status": "True", "reason": "Synced" });
+    let true_condition = |kind: &str| json!({ "type": kind, "status": "True", "reason": "Synced" });
     let mut east = list["items"][1].clone();
     assert!(east["metadata"]["creationTimestamp"].take().is_string(), "{east}");
     assert_eq!(
@@ -93,13 +95,13 @@ async fn tenants_see_the_clusters_that_serve_them() {
             "metadata": { "name": "east", "creationTimestamp": null, "annotations": { REGISTERED_IN: "root" } },
             "spec": { "access": "manage", "taints": taints, "podSecurity": "baseline" },
             "status": {
-                "conditions": [told("Ready"), told("Schedulable")], "kubernetesVersion": "v1.36.4",
+                "conditions": [true_condition("Ready"), true_condition("Schedulable")], "kubernetesVersion": "v1.36.4",
                 "region": "lab", "zones": ["a"], "nodes": { "total": 3, "ready": 2 },
             },
         })
     );
     assert_eq!(list["items"][0]["metadata"]["annotations"][REGISTERED_IN], "root:team");
-    assert_eq!(list["items"][0]["spec"]["mode"], "none", "the own one is whole");
+    assert_eq!(list["items"][0]["spec"]["mode"], "none", "a Cluster of the own workspace must be complete");
     assert_eq!(serde_saphyr::from_str::<Value>(&says("cluster list -o yaml")).unwrap(), list);
 
     let shown = |line: &str| {
@@ -123,13 +125,13 @@ async fn tenants_see_the_clusters_that_serve_them() {
         }
     }
 
-    // The right is the one to list clusters, in this workspace.
+    // The right to list clusters in this workspace is required.
     let path = "/services/clusters";
-    let kubeconfig = tenant(&world, "root:team", "bob", may("get")).await;
+    let kubeconfig = tenant(&fleet, "root:team", "bob", rule_for("get")).await;
     let errors = fail(&mut command(&kubeconfig, "cluster list"));
     assert!(errors.contains("cannot list resource \"clusters\" in API group \"atoll.dev\""), "{errors}");
-    let nobody = admin.acting_as("nobody", &[]);
-    nobody.get(path).await.expect_status(403, "Forbidden");
+    let without_rights = admin.acting_as("nobody", &[]);
+    without_rights.get(path).await.expect_status(403, "Forbidden");
     let ann = admin.workspace("root:other").acting_as("ann", &[]);
     ann.get(path).await.expect_status(403, "Forbidden");
     admin.post(path, json!({})).await.expect_status_code(405);
@@ -150,18 +152,18 @@ fn deployment(name: &str, pods: Value) -> Value {
     json!({ "metadata": { "name": name }, "spec": spec })
 }
 
-/// What somebody who creates a Deployment is warned of.
-async fn warned(access: &Access, object: Value) -> String {
+/// Creates a Deployment and returns the warning.
+async fn create_and_get_warning(access: &Access, object: Value) -> String {
     let answer = access.post(&format!("{DEPLOYMENTS}?dryRun=All"), object).await;
     answer.expect(201);
     answer.header("warning").unwrap_or_default().to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_clusters_that_take_something_new_are_advised() {
-    let world = World::start();
-    let admin = world.admin();
-    world.says("workspace create team");
+async fn only_clusters_that_accept_the_object_are_suggested() {
+    let fleet = TestFleet::start();
+    let admin = fleet.admin();
+    fleet.run("workspace create team");
     let team = admin.workspace("root:team");
     for name in ["east", "north", "west"] {
         register(&admin, name, json!({ "mode": "none" })).await;
@@ -170,32 +172,32 @@ async fn only_clusters_that_take_something_new_are_advised() {
     let place = |cluster: &str| {
         format!("place it with: atoll place deployment/web --namespace default --on {cluster}")
     };
-    assert!(warned(&team, plain()).await.contains(&place("east")));
-    world.says("cluster cordon east");
-    assert!(warned(&team, plain()).await.contains(&place("north")));
-    world.says("cluster fence north --yes");
-    world.says("cluster uncordon north");
-    assert!(warned(&team, plain()).await.contains(&place("west")), "it is still fenced");
-    // Those that do not serve a workspace are not there for it, whatever else they are.
+    assert!(create_and_get_warning(&team, plain()).await.contains(&place("east")));
+    fleet.run("cluster cordon east");
+    assert!(create_and_get_warning(&team, plain()).await.contains(&place("north")));
+    fleet.run("cluster fence north --yes");
+    fleet.run("cluster uncordon north");
+    assert!(create_and_get_warning(&team, plain()).await.contains(&place("west")), "it is still fenced");
+    // Clusters that do not serve a workspace are never suggested.
     let serving = |names: Value| json!({ "spec": { "workspaces": names } });
     admin.merge(&format!("{CLUSTERS}/west"), serving(json!([]))).await.expect(200);
-    let warning = warned(&team, plain()).await;
+    let warning = create_and_get_warning(&team, plain()).await;
     assert!(warning.contains("another cluster refuses it as well, see: atoll cluster list"), "{warning}");
-    assert!(warned(&admin, plain()).await.contains(&place("west")));
+    assert!(create_and_get_warning(&admin, plain()).await.contains(&place("west")));
     admin.merge(&format!("{CLUSTERS}/north"), serving(json!([]))).await.expect(200);
-    let warning = warned(&team, plain()).await;
+    let warning = create_and_get_warning(&team, plain()).await;
     assert!(
         warning.contains("no cluster takes it: east is cordoned (atoll cluster uncordon east)"),
         "{warning}"
     );
-    // Where the pods are not allowed is no place for them.
-    world.says("cluster uncordon east");
+    // Clusters whose Pod Security level the pods violate are not suggested.
+    fleet.run("cluster uncordon east");
     let host = || deployment("web", json!({ "hostNetwork": true }));
-    let warning = warned(&team, host()).await;
+    let warning = create_and_get_warning(&team, host()).await;
     assert!(warning.contains("no cluster takes it: violates PodSecurity"), "{warning}");
-    assert!(warned(&admin, host()).await.contains(&place("east")));
+    assert!(create_and_get_warning(&admin, host()).await.contains(&place("east")));
 
-    // What is ignored has no name yet when it is read.
+    // The object has no name yet when the warning is written.
     let mut map = config_map_with("", "1");
     map["metadata"] = json!({ "generateName": "a-", "annotations": { "atoll.dev/placement": "east" } });
     let answer = admin.post(CONFIG_MAPS, map).await;
@@ -205,9 +207,9 @@ async fn only_clusters_that_take_something_new_are_advised() {
         format!("is ignored; place it with: atoll place configmap/{name} --namespace default --on east");
     assert!(warning.contains(&command), "{warning}");
 
-    // Refusals name what is to be typed.
-    world.says("cluster cordon east");
-    let errors = world.refuses(&format!("place configmap/{name} --on east,west"));
+    // Rejections contain the command to type.
+    fleet.run("cluster cordon east");
+    let errors = fleet.run_failing(&format!("place configmap/{name} --on east,west"));
     let forced = format!("atoll place configmap/{name} --namespace default --on east,west --force");
     assert!(errors.contains(&forced), "{errors}");
 }

@@ -1,4 +1,4 @@
-//! Client certificates, and the server's own.
+//! Client certificates, and the server's own certificates.
 
 use std::path::Path;
 
@@ -13,24 +13,24 @@ use time::OffsetDateTime;
 use crate::support::access::{Access, Body, Http};
 use crate::support::process::{Atoll, Setup};
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
-use crate::{SELF, account, token, who};
+use crate::{SELF, create_account, request_token, user_name};
 
-/// What a certificate of the server's authority shall say.
-struct Wanted {
+/// Parameters of a client certificate signed by the server's authority.
+struct CertificateSpec {
     subject: Vec<(DnType, &'static str)>,
     usages: Vec<ExtendedKeyUsagePurpose>,
     from: i64,
     until: i64,
 }
 
-impl Wanted {
-    fn of(subject: Vec<(DnType, &'static str)>) -> Wanted {
-        Wanted { subject, usages: vec![ExtendedKeyUsagePurpose::ClientAuth], from: -600, until: 600 }
+impl CertificateSpec {
+    fn of(subject: Vec<(DnType, &'static str)>) -> CertificateSpec {
+        CertificateSpec { subject, usages: vec![ExtendedKeyUsagePurpose::ClientAuth], from: -600, until: 600 }
     }
 }
 
-/// A second organization: rcgen has room for one of each kind.
-fn also_organization() -> DnType {
+/// Returns the type of a second organization: rcgen supports one attribute of each type.
+fn second_organization() -> DnType {
     DnType::CustomDnType(vec![2, 5, 4, 10])
 }
 
@@ -38,7 +38,7 @@ fn uid() -> DnType {
     DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2])
 }
 
-fn issue(directory: &Path, wanted: &Wanted) -> (String, String) {
+fn issue(directory: &Path, spec: &CertificateSpec) -> (String, String) {
     let key = KeyPair::from_pem(&std::fs::read_to_string(directory.join("ca.key")).unwrap()).unwrap();
     let mut authority = CertificateParams::default();
     authority.distinguished_name = DistinguishedName::new();
@@ -47,13 +47,13 @@ fn issue(directory: &Path, wanted: &Wanted) -> (String, String) {
     let issuer = Issuer::new(authority, key);
     let mut parameters = CertificateParams::default();
     parameters.distinguished_name = DistinguishedName::new();
-    for (kind, value) in &wanted.subject {
+    for (kind, value) in &spec.subject {
         parameters.distinguished_name.push(kind.clone(), DnValue::Utf8String(value.to_string()));
     }
     let now = OffsetDateTime::now_utc();
-    parameters.not_before = now + time_from(wanted.from);
-    parameters.not_after = now + time_from(wanted.until);
-    parameters.extended_key_usages = wanted.usages.clone();
+    parameters.not_before = now + time_from(spec.from);
+    parameters.not_after = now + time_from(spec.until);
+    parameters.extended_key_usages = spec.usages.clone();
     let own = KeyPair::generate().unwrap();
     let certificate = parameters.signed_by(&own, &issuer).unwrap();
     (certificate.pem(), own.serialize_pem())
@@ -64,20 +64,20 @@ fn time_from(seconds: i64) -> time::Duration {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_name_users_and_all_their_groups() {
+async fn certificates_name_the_user_and_all_groups() {
     let atoll = Atoll::start_bare();
-    let with = |wanted: &Wanted| {
-        let (certificate, key) = issue(&atoll.directory, wanted);
+    let with = |spec: &CertificateSpec| {
+        let (certificate, key) = issue(&atoll.directory, spec);
         atoll.admin().with_identity(&certificate, &key)
     };
-    let (name, group, also) = (DnType::CommonName, DnType::OrganizationName, also_organization());
+    let (name, group, also) = (DnType::CommonName, DnType::OrganizationName, second_organization());
     let orders: [Vec<(DnType, &'static str)>; 3] = [
         vec![(name.clone(), "ann"), (group.clone(), "dev"), (also.clone(), "system:masters")],
         vec![(group.clone(), "dev"), (also.clone(), "system:masters"), (name.clone(), "ann")],
         vec![(group.clone(), "dev"), (name.clone(), "ann"), (also.clone(), "system:masters"), (uid(), "7")],
     ];
     for (number, subject) in orders.into_iter().enumerate() {
-        let ann = with(&Wanted::of(subject));
+        let ann = with(&CertificateSpec::of(subject));
         let user = ann.post(SELF, json!({})).await.expect(201)["status"]["userInfo"].clone();
         assert_eq!(user["username"], "ann", "{number}");
         assert_eq!(user["groups"], json!(["dev", "system:masters", "system:authenticated"]), "{number}");
@@ -85,77 +85,89 @@ async fn certificates_name_users_and_all_their_groups() {
         let credential = user["extra"]["authentication.kubernetes.io/credential-id"][0].as_str().unwrap();
         assert!(credential.starts_with("X509SHA256="), "{credential}");
     }
-    // One that names nobody is nobody's.
-    let nameless = with(&Wanted::of(vec![(group.clone(), "system:masters")]));
-    assert_eq!(who(&nameless).await.as_deref(), Ok("system:anonymous"));
+    // A certificate without a common name is rejected.
+    let nameless = with(&CertificateSpec::of(vec![(group.clone(), "system:masters")]));
+    assert_eq!(user_name(&nameless).await.as_deref(), Ok("system:anonymous"));
     let ann = || vec![(name.clone(), "ann"), (group.clone(), "system:masters")];
     let empty_uid = [ann(), vec![(uid(), "")]].concat();
     let refused = [
-        ("expired", Wanted { from: -900, until: -300, ..Wanted::of(ann()) }),
-        ("not yet valid", Wanted { from: 300, until: 600, ..Wanted::of(ann()) }),
-        ("for servers", Wanted { usages: vec![ExtendedKeyUsagePurpose::ServerAuth], ..Wanted::of(ann()) }),
-        ("an empty uid", Wanted::of(empty_uid)),
+        ("expired", CertificateSpec { from: -900, until: -300, ..CertificateSpec::of(ann()) }),
+        ("not yet valid", CertificateSpec { from: 300, until: 600, ..CertificateSpec::of(ann()) }),
+        (
+            "for servers",
+            CertificateSpec {
+                usages: vec![ExtendedKeyUsagePurpose::ServerAuth],
+                ..CertificateSpec::of(ann())
+            },
+        ),
+        ("an empty uid", CertificateSpec::of(empty_uid)),
     ];
-    account(&atoll.admin(), "a").await;
-    let own = token(&atoll.admin(), "a", json!({})).await;
-    for (what, wanted) in refused {
-        let access = with(&wanted);
-        assert_eq!(who(&access).await, Err(401), "{what}");
-        // A good token makes up for it.
+    create_account(&atoll.admin(), "a").await;
+    let own = request_token(&atoll.admin(), "a", json!({})).await;
+    for (what, spec) in refused {
+        let access = with(&spec);
+        assert_eq!(user_name(&access).await, Err(401), "{what}");
+        // A valid token is accepted instead.
         let both = access.and_token(&own);
-        assert_eq!(who(&both).await.as_deref(), Ok("system:serviceaccount:default:a"), "{what}");
+        assert_eq!(user_name(&both).await.as_deref(), Ok("system:serviceaccount:default:a"), "{what}");
     }
-    // Of two that are good, the certificate counts.
-    let both = with(&Wanted::of(ann())).and_token(&own);
-    assert_eq!(who(&both).await.as_deref(), Ok("\"ann\""));
-    assert_eq!(who(&with(&Wanted::of(ann())).and_token("wrong")).await.as_deref(), Ok("\"ann\""));
-    // Without any purpose it is good for everything.
-    let plain = with(&Wanted { usages: Vec::new(), ..Wanted::of(ann()) });
-    assert_eq!(who(&plain).await.as_deref(), Ok("\"ann\""));
-    // Of another authority, with the same names.
+    // If both are valid, the certificate is used.
+    let both = with(&CertificateSpec::of(ann())).and_token(&own);
+    assert_eq!(user_name(&both).await.as_deref(), Ok("\"ann\""));
+    assert_eq!(
+        user_name(&with(&CertificateSpec::of(ann())).and_token("wrong")).await.as_deref(),
+        Ok("\"ann\"")
+    );
+    // Without extended key usages the certificate is valid for all purposes.
+    let plain = with(&CertificateSpec { usages: Vec::new(), ..CertificateSpec::of(ann()) });
+    assert_eq!(user_name(&plain).await.as_deref(), Ok("\"ann\""));
+    // A certificate of another authority with the same names.
     let other = Atoll::start_bare();
-    let (certificate, key) = issue(&other.directory, &Wanted::of(ann()));
-    assert_eq!(who(&atoll.admin().with_identity(&certificate, &key)).await, Err(401));
+    let (certificate, key) = issue(&other.directory, &CertificateSpec::of(ann()));
+    assert_eq!(user_name(&atoll.admin().with_identity(&certificate, &key)).await, Err(401));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_that_expires_ends_with_its_time() {
+async fn expired_certificate_is_rejected_on_an_open_connection() {
     let atoll = Atoll::start_bare();
     let subject = vec![(DnType::CommonName, "ann"), (DnType::OrganizationName, "system:masters")];
     let code =
         async |http: &mut Http| http.request(http::Method::GET, "/api", Body::None).await.unwrap().status;
-    // On a busy machine the shortest may be over before anybody has asked.
+    // On a busy machine the shortest lifetime may be over before the first request.
     for seconds in [3, 9, 27, 81] {
-        let (certificate, key) =
-            issue(&atoll.directory, &Wanted { until: seconds, ..Wanted::of(subject.clone()) });
+        let (certificate, key) = issue(
+            &atoll.directory,
+            &CertificateSpec { until: seconds, ..CertificateSpec::of(subject.clone()) },
+        );
         let mut http = atoll.admin().with_identity(&certificate, &key).http2().await.unwrap();
         if code(&mut http).await == 200 {
             // On the same connection.
-            return eventually("it has expired", async || code(&mut http).await == 401).await;
+            return eventually("the certificate has expired", async || code(&mut http).await == 401).await;
         }
     }
-    panic!("it is not good for a minute");
+    panic!("no certificate was valid long enough for a request");
 }
 
-async fn served(access: &Access) -> CertificateDer<'static> {
+async fn served_certificate(access: &Access) -> CertificateDer<'static> {
     let stream = access.stream(&["h2"]).await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_servers_own_certificates_are_renewed_while_it_runs() {
+async fn server_certificates_are_renewed_while_it_runs() {
     let atoll = Setup::new().flag("--controllers", false).flag("--certificate-lifetime", 30).start();
     let authority = std::fs::read(atoll.directory.join("ca.crt")).unwrap();
     let before = atoll.admin();
     let (certificate, text) =
-        (served(&before).await, std::fs::read_to_string(atoll.admin_kubeconfig()).unwrap());
+        (served_certificate(&before).await, std::fs::read_to_string(atoll.admin_kubeconfig()).unwrap());
     let mut held = before.http2().await.unwrap();
-    eventually("another certificate is served", async || served(&before).await != certificate).await;
+    eventually("another certificate is served", async || served_certificate(&before).await != certificate)
+        .await;
     eventually("the kubeconfig has another one", async || {
         std::fs::read_to_string(atoll.admin_kubeconfig()).unwrap() != text
     })
     .await;
-    // Both old and new ones are good for now, on old and new connections.
+    // Both the old and the new certificates are valid, on old and new connections.
     atoll.admin().get("/api").await.expect(200);
     assert_eq!(held.request(http::Method::GET, "/version", Body::None).await.unwrap().status, 200);
     assert_eq!(std::fs::read(atoll.directory.join("ca.crt")).unwrap(), authority);
@@ -163,9 +175,9 @@ async fn the_servers_own_certificates_are_renewed_while_it_runs() {
     atoll.admin().get("/api").await.expect(200);
 }
 
-/// As the README says that `ca.crt` is replaced.
+/// Replaces `ca.crt` as the README describes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_its_authority_makes_a_new_one() {
+async fn server_without_an_authority_creates_a_new_one() {
     let mut atoll = Atoll::start_bare();
     let before = atoll.admin();
     before.post(CONFIG_MAPS, config_map_with("kept", "1")).await.expect(201);
@@ -175,15 +187,18 @@ async fn a_server_without_its_authority_makes_a_new_one() {
     let (certificate, key) = (file("crt"), file("key"));
     std::fs::rename(&key, atoll.directory.join("old.key")).unwrap();
     let half = Setup::new().directory(&atoll.directory).try_start();
-    assert!(half.is_err(), "half of an authority is an error");
+    assert!(half.is_err(), "a certificate without its key must be an error");
     std::fs::rename(&certificate, atoll.directory.join("old.crt")).unwrap();
     atoll.restart();
     atoll.admin().get(&config_map("kept")).await.expect(200);
-    assert!(before.http1().await.is_err(), "it is not trusted by those who have the old kubeconfig");
+    assert!(
+        before.http1().await.is_err(),
+        "clients with the old kubeconfig must not trust the new authority"
+    );
     let stranger = atoll.admin().with_identity_of(&before);
-    // Whether it is the handshake or the first request that says so depends on the version of TLS.
+    // The handshake or the first request fails, depending on the version of TLS.
     if let Ok(mut http) = stranger.http1().await {
         let answer = http.request(http::Method::GET, CONFIG_MAPS, Body::None).await;
-        assert!(!answer.is_ok_and(|answer| answer.status == 200), "their certificates still count");
+        assert!(!answer.is_ok_and(|answer| answer.status == 200), "old client certificates must be rejected");
     }
 }

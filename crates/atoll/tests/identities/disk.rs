@@ -1,4 +1,4 @@
-//! Every file is its owner's alone.
+//! Files are readable by their owner only.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,14 @@ use crate::support::process::{Setup, atoll};
 use crate::support::programs::succeed;
 use crate::support::{CONFIG_MAPS, config_map_with};
 
-/// Everything below a directory, itself included. What is there for a moment only may be gone when this returns.
-pub fn everything(directory: &Path) -> Vec<PathBuf> {
+/// Returns all paths below a directory, including the directory. Temporary files may be gone when this
+/// returns.
+pub fn walk(directory: &Path) -> Vec<PathBuf> {
     let mut found = vec![directory.to_path_buf()];
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {
-            true => found.extend(everything(&path)),
+            true => found.extend(walk(&path)),
             false => found.push(path),
         }
     }
@@ -21,7 +22,7 @@ pub fn everything(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_else_can_read_what_is_written() {
+async fn files_are_readable_by_their_owner_only() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("a").join("data");
     let server = Setup::new().directory(&directory).mask("000").start();
@@ -34,7 +35,7 @@ async fn nobody_else_can_read_what_is_written() {
     succeed(&mut shell);
     succeed(&mut atoll(&["keys", "rotate", "tokens", "--data-dir", directory.to_str().unwrap()]));
     succeed(&mut atoll(&["keys", "rotate", "encryption", "--data-dir", directory.to_str().unwrap()]));
-    let all = everything(&place.path().join("a"));
+    let all = walk(&place.path().join("a"));
     for name in [
         "store.db",
         "store.db-wal",

@@ -1,6 +1,6 @@
-//! Who gets in with what: tokens, certificates, requests for them; and what of it all can be read on the disk.
+//! Authentication: tokens, certificates and certificate requests, and how they are stored on disk.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod certificates;
@@ -20,19 +20,19 @@ pub const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 pub const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 pub const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// A ServiceAccount of its own.
-pub async fn account(access: &Access, name: &str) -> Value {
+/// Creates a ServiceAccount.
+pub async fn create_account(access: &Access, name: &str) -> Value {
     access.post(ACCOUNTS, json!({ "metadata": { "name": name } })).await.expect(201)
 }
 
-/// A token as TokenRequest gives it.
-pub async fn token(access: &Access, name: &str, spec: Value) -> String {
+/// Requests a token of a ServiceAccount.
+pub async fn request_token(access: &Access, name: &str, spec: Value) -> String {
     let answer = access.post(&format!("{ACCOUNTS}/{name}/token"), json!({ "spec": spec })).await.expect(201);
     answer["status"]["token"].as_str().unwrap().to_string()
 }
 
-/// Who the server takes somebody for, whatever they may do.
-pub async fn who(access: &Access) -> Result<String, u16> {
+/// Returns the user name that the server authenticates, whatever its rights are, or the status of the error.
+pub async fn user_name(access: &Access) -> Result<String, u16> {
     let answer = access.post("/atoll/nowhere", json!({})).await;
     match answer.status {
         401 => Err(401),
@@ -40,7 +40,7 @@ pub async fn who(access: &Access) -> Result<String, u16> {
             let message = answer.expect_status(403, "Forbidden");
             Ok(message.split('"').nth(1).unwrap().to_string())
         }
-        // Only administrators may ask for what is not there.
+        // Only administrators get a 404 for a missing workspace.
         404 => {
             Ok(access.post(SELF, json!({})).await.expect(201)["status"]["userInfo"]["username"].to_string())
         }
@@ -48,7 +48,7 @@ pub async fn who(access: &Access) -> Result<String, u16> {
     }
 }
 
-/// The status of a TokenReview.
+/// Returns the status of a TokenReview.
 pub async fn review(access: &Access, spec: Value) -> Value {
     access.post(REVIEWS, json!({ "spec": spec })).await.expect(201)["status"].clone()
 }

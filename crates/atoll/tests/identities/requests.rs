@@ -1,4 +1,4 @@
-//! CertificateSigningRequests, from the request to a certificate that opens the door.
+//! CertificateSigningRequests, from the request to a certificate that is accepted.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,8 +9,8 @@ use crate::support::access::Access;
 use crate::support::eventually;
 use crate::support::process::{Atoll, Setup};
 use crate::support::programs::{kubectl, succeed};
-use crate::workspaces::workspace;
-use crate::{account, token, who};
+use crate::workspaces::create_workspace;
+use crate::{create_account, request_token, user_name};
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
@@ -38,7 +38,7 @@ fn object(name: &str, signer: &str, usages: &[&str], request: &Request) -> Value
     })
 }
 
-fn also_organization() -> DnType {
+fn second_organization() -> DnType {
     DnType::CustomDnType(vec![2, 5, 4, 10])
 }
 
@@ -49,14 +49,14 @@ async fn decide(access: &Access, name: &str, verdict: &str) {
     access.put(&format!("{path}/approval"), request).await.expect(200);
 }
 
-/// What becomes of a request: a certificate, or why there is none.
-async fn outcome(access: &Access, name: &str) -> Result<String, String> {
-    let mut outcome = None;
-    eventually("the request is dealt with", async || {
+/// Returns the issued certificate, or the reason why the request was denied or failed.
+async fn issued_or_denied(access: &Access, name: &str) -> Result<String, String> {
+    let mut issued_or_denied = None;
+    eventually("the request is decided", async || {
         let request = access.get(&format!("{REQUESTS}/{name}")).await.expect(200);
         let failed = request["status"]["conditions"].as_array().into_iter().flatten();
         let failed = failed.into_iter().find(|condition| condition["type"] == "Failed");
-        outcome = match (request["status"]["certificate"].as_str(), failed) {
+        issued_or_denied = match (request["status"]["certificate"].as_str(), failed) {
             (Some(certificate), _) => {
                 Some(Ok(String::from_utf8(STANDARD.decode(certificate).unwrap()).unwrap()))
             }
@@ -66,18 +66,18 @@ async fn outcome(access: &Access, name: &str) -> Result<String, String> {
             }
             (None, None) => None,
         };
-        outcome.is_some()
+        issued_or_denied.is_some()
     })
     .await;
-    outcome.unwrap()
+    issued_or_denied.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_approved_request_becomes_a_user_with_all_groups() {
+async fn approved_request_becomes_a_user_with_all_groups() {
     let atoll = Atoll::start();
     let admin = atoll.admin();
     let subject =
-        [(DnType::OrganizationName, "dev"), (DnType::CommonName, "ann"), (also_organization(), "ops")];
+        [(DnType::OrganizationName, "dev"), (DnType::CommonName, "ann"), (second_organization(), "ops")];
     let request = request(&subject, Vec::new());
     let mut wanted = object("ann", "kube-apiserver-client", &["client auth", "digital signature"], &request);
     wanted["spec"]["expirationSeconds"] = json!(3600);
@@ -88,19 +88,19 @@ async fn an_approved_request_becomes_a_user_with_all_groups() {
         Some(directory) => {
             let kubeconfig = atoll.admin_kubeconfig();
             let arguments = ["--kubeconfig", kubeconfig.to_str().unwrap(), "certificate", "approve", "ann"];
-            let said = succeed(std::process::Command::new(directory.join("kubectl")).args(arguments));
-            assert!(said.contains("ann approved"), "{said}");
+            let message = succeed(std::process::Command::new(directory.join("kubectl")).args(arguments));
+            assert!(message.contains("ann approved"), "{message}");
         }
         None => decide(&admin, "ann", "Approved").await,
     }
-    let certificate = outcome(&admin, "ann").await.unwrap();
+    let certificate = issued_or_denied(&admin, "ann").await.unwrap();
     let ann = admin.with_identity(&certificate, &request.key);
-    assert_eq!(who(&ann).await.as_deref(), Ok("ann"));
+    assert_eq!(user_name(&ann).await.as_deref(), Ok("ann"));
     let expires = atoll_authn::certificate::expiry(certificate.as_bytes()).unwrap();
     let now =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs().cast_signed();
     assert!((3500..=3600).contains(&(expires - now)), "{}", expires - now);
-    // Her groups stand in what she asks for herself.
+    // Her groups are in the requests that she creates.
     let der = rustls::pki_types::pem::PemObject::from_pem_slice(certificate.as_bytes());
     let der: rustls::pki_types::CertificateDer<'_> = der.unwrap();
     let holder = atoll_authn::certificate::holder(&der).unwrap().unwrap();
@@ -108,11 +108,11 @@ async fn an_approved_request_becomes_a_user_with_all_groups() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn signers_refuse_what_is_not_theirs() {
+async fn signers_reject_requests_outside_their_rules() {
     let atoll = Atoll::start();
     let admin = atoll.admin();
     let node = [(DnType::CommonName, "system:node:m"), (DnType::OrganizationName, "system:nodes")];
-    let somebody = [(DnType::CommonName, "m"), (DnType::OrganizationName, "system:nodes")];
+    let subject = [(DnType::CommonName, "m"), (DnType::OrganizationName, "system:nodes")];
     let dns = || vec![SanType::DnsName("m".try_into().unwrap())];
     let (client, server) = (["digital signature", "client auth"], ["digital signature", "server auth"]);
     let (for_clients, for_kubelets, serving) =
@@ -124,11 +124,11 @@ async fn signers_refuse_what_is_not_theirs() {
             request(&node, Vec::new()),
             Err("invalid usage for client certificate: server auth"),
         ),
-        (for_clients, &client, request(&somebody, dns()), Ok(())),
+        (for_clients, &client, request(&subject, dns()), Ok(())),
         (
             for_kubelets,
             &client,
-            request(&somebody, Vec::new()),
+            request(&subject, Vec::new()),
             Err("subject common name does not begin with system:node:"),
         ),
         (for_kubelets, &client, request(&node, dns()), Err("DNS subjectAltNames are not allowed")),
@@ -151,11 +151,11 @@ async fn signers_refuse_what_is_not_theirs() {
         let name = format!("r{number}");
         admin.post(REQUESTS, object(&name, signer, usages, &request)).await.expect(201);
         decide(&admin, &name, "Approved").await;
-        let outcome = outcome(&admin, &name).await;
-        assert_eq!(outcome.as_ref().map(drop).map_err(String::as_str), expected, "{number}");
+        let issued_or_denied = issued_or_denied(&admin, &name).await;
+        assert_eq!(issued_or_denied.as_ref().map(drop).map_err(String::as_str), expected, "{number}");
     }
-    // What was denied, what nobody decided and what is for another signer stays as it is.
-    let request = request(&somebody, Vec::new());
+    // Denied requests, undecided requests and requests for other signers are not changed.
+    let request = request(&subject, Vec::new());
     let mut other = object("other", "x", &client, &request);
     other["spec"]["signerName"] = json!("example.com/signer");
     admin.post(REQUESTS, other).await.expect(201);
@@ -165,7 +165,7 @@ async fn signers_refuse_what_is_not_theirs() {
     decide(&admin, "denied", "Denied").await;
     admin.post(REQUESTS, object("last", for_clients, &client, &request)).await.expect(201);
     decide(&admin, "last", "Approved").await;
-    outcome(&admin, "last").await.unwrap();
+    issued_or_denied(&admin, "last").await.unwrap();
     for name in ["other", "denied", "waiting"] {
         let request = admin.get(&format!("{REQUESTS}/{name}")).await.expect(200);
         assert!(request["status"].get("certificate").is_none(), "{name}");
@@ -173,7 +173,7 @@ async fn signers_refuse_what_is_not_theirs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubelets_that_may_ask_need_nobodys_approval() {
+async fn authorized_kubelet_requests_are_approved_automatically() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("tokens.csv");
     std::fs::write(&file, "boot,bootstrapper,1,\"system:masters\"\n").unwrap();
@@ -184,31 +184,34 @@ async fn kubelets_that_may_ask_need_nobodys_approval() {
     let usages = ["digital signature", "client auth"];
     let wanted = object("m", "kube-apiserver-client-kubelet", &usages, &request);
     admin.token("boot").post(REQUESTS, wanted).await.expect(201);
-    let certificate = outcome(&admin, "m").await.unwrap();
+    let certificate = issued_or_denied(&admin, "m").await.unwrap();
     let approved = admin.get(&format!("{REQUESTS}/m")).await.expect(200);
     let condition = &approved["status"]["conditions"][0];
     assert_eq!((&condition["type"], &condition["reason"]), (&json!("Approved"), &json!("AutoApproved")));
     assert_eq!(condition["message"], "Auto approving kubelet client certificate after SubjectAccessReview.");
-    assert_eq!(who(&admin.with_identity(&certificate, &request.key)).await.as_deref(), Ok("system:node:m"));
+    assert_eq!(
+        user_name(&admin.with_identity(&certificate, &request.key)).await.as_deref(),
+        Ok("system:node:m")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_of_a_workspace_are_good_there_only() {
+async fn certificates_of_a_workspace_are_valid_there_only() {
     let atoll = Atoll::start();
     let admin = atoll.admin();
-    let (first, _) = workspace(&admin, "first").await;
-    let (second, _) = workspace(&admin, "second").await;
+    let (first, _) = create_workspace(&admin, "first").await;
+    let (second, _) = create_workspace(&admin, "second").await;
     let request = request(&[(DnType::CommonName, "ann")], Vec::new());
     first
         .post(REQUESTS, object("ann", "kube-apiserver-client", &["client auth"], &request))
         .await
         .expect(201);
     decide(&first, "ann", "Approved").await;
-    let certificate = outcome(&first, "ann").await.unwrap();
-    assert_eq!(who(&first.with_identity(&certificate, &request.key)).await.as_deref(), Ok("ann"));
+    let certificate = issued_or_denied(&first, "ann").await.unwrap();
+    assert_eq!(user_name(&first.with_identity(&certificate, &request.key)).await.as_deref(), Ok("ann"));
     for elsewhere in [&admin, &second] {
         assert_eq!(
-            who(&elsewhere.with_identity(&certificate, &request.key)).await,
+            user_name(&elsewhere.with_identity(&certificate, &request.key)).await,
             Err(401),
             "{}",
             elsewhere.base()
@@ -217,10 +220,10 @@ async fn certificates_of_a_workspace_are_good_there_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn secrets_that_ask_for_a_token_get_one() {
+async fn token_secrets_get_a_token() {
     let atoll = Atoll::start();
     let admin = atoll.admin();
-    account(&admin, "a").await;
+    create_account(&admin, "a").await;
     let secrets = "/api/v1/namespaces/default/secrets";
     let secret = |name: &str, account: &str| {
         json!({
@@ -231,7 +234,7 @@ async fn secrets_that_ask_for_a_token_get_one() {
     admin.post(secrets, secret("s", "a")).await.expect(201);
     admin.post(secrets, secret("orphan", "nobody")).await.expect(201);
     let mut data = Value::Null;
-    eventually("it is filled", async || {
+    eventually("the Secret has a token", async || {
         data = admin.get(&format!("{secrets}/s")).await.expect(200)["data"].clone();
         data["token"].is_string()
     })
@@ -241,20 +244,20 @@ async fn secrets_that_ask_for_a_token_get_one() {
     assert_eq!(text("namespace"), "default");
     assert_eq!(text("ca.crt"), std::fs::read_to_string(atoll.directory.join("ca.crt")).unwrap());
     let own = text("token");
-    assert_eq!(who(&admin.token(&own)).await.as_deref(), Ok("system:serviceaccount:default:a"));
-    eventually("what nobody can have is gone", async || {
+    assert_eq!(user_name(&admin.token(&own)).await.as_deref(), Ok("system:serviceaccount:default:a"));
+    eventually("the Secret without an account is deleted", async || {
         admin.get(&format!("{secrets}/orphan")).await.status == 404
     })
     .await;
-    let requested = token(&admin, "a", json!({})).await;
-    // It ends with the Secret; what was requested does not.
+    let requested = request_token(&admin, "a", json!({})).await;
+    // The token becomes invalid with the Secret. Tokens of TokenRequests stay valid.
     admin.delete(&format!("{secrets}/s")).await.expect(200);
-    assert_eq!(who(&admin.token(&own)).await, Err(401));
-    assert!(who(&admin.token(&requested)).await.is_ok());
-    // And the Secret ends with the account.
+    assert_eq!(user_name(&admin.token(&own)).await, Err(401));
+    assert!(user_name(&admin.token(&requested)).await.is_ok());
+    // The Secret is deleted with the account.
     admin.post(secrets, secret("again", "a")).await.expect(201);
     admin.delete("/api/v1/namespaces/default/serviceaccounts/a").await.expect(200);
-    eventually("it goes with its account", async || {
+    eventually("the Secret is deleted with its account", async || {
         admin.get(&format!("{secrets}/again")).await.status == 404
     })
     .await;

@@ -1,4 +1,4 @@
-//! Secrets are readable in the API and nowhere on the disk.
+//! Secrets are readable through the API and nowhere on disk.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::disk::everything;
+use crate::disk::walk;
 use crate::support::access::Body;
 use crate::support::process::{Atoll, Setup, atoll};
 use crate::support::programs::{fail, succeed};
@@ -21,30 +21,30 @@ fn secret(name: &str) -> Value {
     json!({ "metadata": { "name": name }, "stringData": { "password": HIDDEN } })
 }
 
-/// Where below a directory this text is, plain or as the API writes it.
-fn found(directory: &Path, text: &str) -> Vec<String> {
+/// Returns the files below a directory that contain this text, plain or as the API encodes it.
+fn files_containing(directory: &Path, text: &str) -> Vec<String> {
     let encoded = STANDARD.encode(text);
     let forms = [text.as_bytes(), encoded.as_bytes()];
     let has =
         |content: &[u8]| forms.iter().any(|form| content.windows(form.len()).any(|window| window == *form));
-    let files = everything(directory).into_iter().filter(|path| path.is_file());
+    let files = walk(directory).into_iter().filter(|path| path.is_file());
     let with = files.filter(|path| std::fs::read(path).is_ok_and(|content| has(&content)));
     with.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
 }
 
-async fn read(atoll: &Atoll, path: &str) -> String {
+async fn read_value(atoll: &Atoll, path: &str) -> String {
     let secret = atoll.admin().get(path).await.expect(200);
     let value = STANDARD.decode(secret["data"]["password"].as_str().unwrap()).unwrap();
     String::from_utf8(value).unwrap()
 }
 
-fn end(atoll: &mut Atoll) {
+fn terminate(atoll: &mut Atoll) {
     atoll.terminate();
     assert!(atoll.wait().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_is_nowhere_on_the_disk() {
+async fn secrets_are_encrypted_on_disk() {
     let mut server = Atoll::start();
     let admin = server.admin();
     for number in 0..20 {
@@ -60,17 +60,20 @@ async fn a_secret_is_nowhere_on_the_disk() {
     let (kubeconfig, copy) = (server.admin_kubeconfig(), copy.to_str().unwrap().to_string());
     let restore = ["snapshot", "restore", &copy, "--yes", "--kubeconfig", kubeconfig.to_str().unwrap()];
     succeed(&mut atoll(&["snapshot", "save", &copy, "--kubeconfig", kubeconfig.to_str().unwrap()]));
-    assert!(!found(&server.directory, SHOWN).is_empty(), "the test would find what is there");
-    assert_eq!(found(&server.directory, HIDDEN), [""; 0], "while it runs");
+    assert!(
+        !files_containing(&server.directory, SHOWN).is_empty(),
+        "the search must find text that is stored in plain"
+    );
+    assert_eq!(files_containing(&server.directory, HIDDEN), [""; 0], "while the server runs");
     admin.delete(&format!("{SECRETS}/s3")).await.expect(200);
     succeed(&mut atoll(&restore));
-    assert_eq!(read(&server, &format!("{SECRETS}/s3")).await, HIDDEN);
+    assert_eq!(read_value(&server, &format!("{SECRETS}/s3")).await, HIDDEN);
     server.kill();
-    assert_eq!(found(&server.directory, HIDDEN), [""; 0], "after a crash");
+    assert_eq!(files_containing(&server.directory, HIDDEN), [""; 0], "after a crash");
     server.restart();
-    assert_eq!(read(&server, &format!("{SECRETS}/s1")).await, HIDDEN);
-    end(&mut server);
-    assert_eq!(found(&server.directory, HIDDEN), [""; 0], "after a shutdown");
+    assert_eq!(read_value(&server, &format!("{SECRETS}/s1")).await, HIDDEN);
+    terminate(&mut server);
+    assert_eq!(files_containing(&server.directory, HIDDEN), [""; 0], "after a shutdown");
     // Another server has another key.
     let other = Atoll::start();
     let kubeconfig = other.admin_kubeconfig();
@@ -85,8 +88,8 @@ async fn a_secret_is_nowhere_on_the_disk() {
     assert!(complaint.contains("which is not there"), "{complaint}");
 }
 
-fn configuration(place: &Path, resources: &str, providers: &str) -> std::path::PathBuf {
-    let path = place.join("encryption-test.yaml");
+fn configuration(directory: &Path, resources: &str, providers: &str) -> std::path::PathBuf {
+    let path = directory.join("encryption-test.yaml");
     let text = format!(
         "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [{resources}]\n  \
          providers:\n{providers}"
@@ -102,10 +105,10 @@ fn key(provider: &str, name: &str, fill: u8) -> String {
 const IDENTITY: &str = "  - identity: {}\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_written_without_encryption_is_encrypted_at_the_next_start() {
-    let place = tempfile::tempdir().unwrap();
-    let off = configuration(place.path(), "secrets", IDENTITY);
-    let directory = place.path().join("data");
+async fn plain_data_is_encrypted_at_the_next_start() {
+    let temporary = tempfile::tempdir().unwrap();
+    let off = configuration(temporary.path(), "secrets", IDENTITY);
+    let directory = temporary.path().join("data");
     let path = format!("{SECRETS}/s1");
     let mut before =
         Setup::new().directory(&directory).flag("--encryption-provider-config", off.display()).start();
@@ -116,27 +119,27 @@ async fn what_was_written_without_encryption_is_encrypted_at_the_next_start() {
     }
     drop(http);
     before.admin().delete(&format!("{SECRETS}/s0")).await.expect(200);
-    assert!(!found(&directory, HIDDEN).is_empty());
-    end(&mut before);
-    assert!(!found(&directory, HIDDEN).is_empty(), "it is plain so far");
+    assert!(!files_containing(&directory, HIDDEN).is_empty());
+    terminate(&mut before);
+    assert!(!files_containing(&directory, HIDDEN).is_empty(), "it must be plain before");
     let mut after = Setup::new().directory(&directory).start();
     after.logged(|line| line.contains("500 of 699 objects"));
-    assert_eq!(read(&after, &path).await, HIDDEN);
-    assert_eq!(found(&directory, HIDDEN), [""; 0]);
-    end(&mut after);
-    assert_eq!(found(&directory, HIDDEN), [""; 0]);
+    assert_eq!(read_value(&after, &path).await, HIDDEN);
+    assert_eq!(files_containing(&directory, HIDDEN), [""; 0]);
+    terminate(&mut after);
+    assert_eq!(files_containing(&directory, HIDDEN), [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_replaced_with_a_restart_and_missed_when_they_are_lost() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = place.path().join("data");
+async fn configured_keys_can_be_rotated_and_missing_keys_are_reported() {
+    let temporary = tempfile::tempdir().unwrap();
+    let directory = temporary.path().join("data");
     let start = |resources: &str, providers: &str| {
-        let file = configuration(place.path(), resources, providers);
+        let file = configuration(temporary.path(), resources, providers);
         Setup::new().directory(&directory).flag("--encryption-provider-config", file.display()).try_start()
     };
     let (one, two) = (key("aesgcm", "one", 1), key("secretbox", "two", 2));
-    // From Atoll's own key to a given one, then to another, then to everything.
+    // From the generated key to a configured one, then to another, then for all resources.
     let mut server = Setup::new().directory(&directory).start();
     server.admin().post(SECRETS, secret("s")).await.expect(201);
     server
@@ -144,7 +147,7 @@ async fn keys_are_replaced_with_a_restart_and_missed_when_they_are_lost() {
         .post(MAPS, json!({ "metadata": { "name": "m" }, "data": { "a": SHOWN } }))
         .await
         .expect(201);
-    end(&mut server);
+    terminate(&mut server);
     let steps = [
         ("secrets", one.clone(), "k8s:enc:aesgcm:v1:one:"),
         ("secrets", format!("{two}{one}"), "k8s:enc:secretbox:v1:two:"),
@@ -152,53 +155,59 @@ async fn keys_are_replaced_with_a_restart_and_missed_when_they_are_lost() {
     ];
     for (resources, providers, mark) in steps {
         let mut server = start(resources, &providers).unwrap_or_else(|failed| panic!("{}", failed.errors));
-        assert_eq!(read(&server, &format!("{SECRETS}/s")).await, HIDDEN);
-        end(&mut server);
-        assert!(!found(&directory, mark).is_empty(), "{mark}");
+        assert_eq!(read_value(&server, &format!("{SECRETS}/s")).await, HIDDEN);
+        terminate(&mut server);
+        assert!(!files_containing(&directory, mark).is_empty(), "{mark}");
     }
-    assert_eq!(found(&directory, "k8s:enc:aesgcm:v1:one:"), [""; 0], "nothing is left under the old key");
-    assert_eq!(found(&directory, SHOWN), [""; 0], "everything is everything");
-    // Without the key nothing starts, and the reason names it.
+    assert_eq!(
+        files_containing(&directory, "k8s:enc:aesgcm:v1:one:"),
+        [""; 0],
+        "no value may be encrypted with the old key"
+    );
+    assert_eq!(files_containing(&directory, SHOWN), [""; 0], "all resources must be encrypted");
+    // Without the key the server does not start, and the error names the key.
     for (providers, expected) in [
         (format!("{one}{IDENTITY}"), "secretbox key \"two\", which is not there"),
         (format!("{}{IDENTITY}", key("secretbox", "two", 3)), "cannot be decrypted with the key \"two\""),
         ("  - kms: {name: a, endpoint: 'unix:///x'}\n".into(), "kms providers are not supported"),
     ] {
-        let Err(failed) = start("'*.*'", &providers) else { panic!("it starts without {expected}") };
+        let Err(failed) = start("'*.*'", &providers) else {
+            panic!("the server must not start without {expected}")
+        };
         assert!(failed.errors.contains(expected), "{}", failed.errors);
     }
     let Err(failed) = Setup::new().directory(&directory).try_start() else {
-        panic!("it starts with another key")
+        panic!("the server must not start with another key")
     };
     assert!(failed.errors.contains("secretbox key \"two\""), "{}", failed.errors);
     let mut server = start("'*.*'", &two).unwrap_or_else(|failed| panic!("{}", failed.errors));
-    assert_eq!(read(&server, &format!("{SECRETS}/s")).await, HIDDEN);
-    end(&mut server);
+    assert_eq!(read_value(&server, &format!("{SECRETS}/s")).await, HIDDEN);
+    terminate(&mut server);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn atolls_own_key_is_replaced_and_missed() {
+async fn generated_key_can_be_rotated_and_a_missing_key_is_reported() {
     let mut server = Atoll::start();
     server.admin().post(SECRETS, secret("s")).await.expect(201);
     let file = server.directory.join("encryption.yaml");
     let first = std::fs::read_to_string(&file).unwrap();
     succeed(&mut atoll(&["keys", "rotate", "encryption", "--data-dir", server.directory.to_str().unwrap()]));
-    end(&mut server);
+    terminate(&mut server);
     server.restart();
-    assert_eq!(read(&server, &format!("{SECRETS}/s")).await, HIDDEN);
-    end(&mut server);
+    assert_eq!(read_value(&server, &format!("{SECRETS}/s")).await, HIDDEN);
+    terminate(&mut server);
     let both = std::fs::read_to_string(&file).unwrap();
     let (directory, listen) = (server.directory.clone(), server.address);
     let start = || Setup::new().directory(&directory).listen(listen).try_start();
-    // The old one alone is not enough, and none at all neither; no new one is made in its place.
+    // The old key alone is not enough, and without any key no new one is generated.
     std::fs::write(&file, &first).unwrap();
-    let Err(failed) = start() else { panic!("it starts with the old key") };
+    let Err(failed) = start() else { panic!("the server must not start with the old key") };
     assert!(failed.errors.contains("is not there"), "{}", failed.errors);
     std::fs::remove_file(&file).unwrap();
-    let Err(failed) = start() else { panic!("it starts without a key") };
+    let Err(failed) = start() else { panic!("the server must not start without a key") };
     assert!(failed.errors.contains("is not there"), "{}", failed.errors);
     assert!(!file.exists());
     std::fs::write(&file, &both).unwrap();
     server.restart();
-    assert_eq!(read(&server, &format!("{SECRETS}/s")).await, HIDDEN);
+    assert_eq!(read_value(&server, &format!("{SECRETS}/s")).await, HIDDEN);
 }

@@ -1,4 +1,4 @@
-//! Tokens of ServiceAccounts, from the request to the end.
+//! ServiceAccount tokens, from the request to their expiry.
 
 use atoll_authn::ISSUER;
 use atoll_authn::service_account::{KeyRing, Lifetime, Subject, Tokens};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::support::process::{Atoll, atoll};
 use crate::support::programs::succeed;
-use crate::{ACCOUNTS, account, review, token, who};
+use crate::{ACCOUNTS, create_account, request_token, review, user_name};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -24,10 +24,10 @@ fn now() -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_and_extras_are_upstreams() {
+async fn claims_and_extras_are_equal_to_upstream() {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();
-    let account = account(&admin, "a").await;
+    let account = create_account(&admin, "a").await;
     let node = admin.post("/api/v1/nodes", json!({ "metadata": { "name": "m" } })).await.expect(201);
     let pod = json!({
         "metadata": { "name": "p" },
@@ -35,7 +35,7 @@ async fn claims_and_extras_are_upstreams() {
     });
     let pod = admin.post(PODS, pod).await.expect(201);
     let bound = json!({ "kind": "Pod", "apiVersion": "v1", "name": "p" });
-    let text = token(&admin, "a", json!({ "boundObjectRef": bound })).await;
+    let text = request_token(&admin, "a", json!({ "boundObjectRef": bound })).await;
     let (header, claims) = (part(&text, 0), part(&text, 1));
     assert_eq!(header["alg"], "ES256");
     assert_eq!(header.as_object().unwrap().len(), 2, "{header}");
@@ -52,7 +52,7 @@ async fn claims_and_extras_are_upstreams() {
         "sub": "system:serviceaccount:default:a",
     });
     assert_eq!(claims, expected);
-    assert_eq!(who(&admin.token(&text)).await.as_deref(), Ok("system:serviceaccount:default:a"));
+    assert_eq!(user_name(&admin.token(&text)).await.as_deref(), Ok("system:serviceaccount:default:a"));
     let user = review(&admin, json!({ "token": text })).await["user"].clone();
     let extra = json!({
         "authentication.kubernetes.io/credential-id": [format!("JTI={}", claims["jti"].as_str().unwrap())],
@@ -66,7 +66,7 @@ async fn claims_and_extras_are_upstreams() {
         "username": "system:serviceaccount:default:a", "uid": account["metadata"]["uid"], "groups": groups, "extra": extra,
     });
     assert_eq!(user, expected);
-    // What kubelets ask for lives longer than it says, if it is for the API and nobody else.
+    // Tokens that kubelets request are valid longer than they say, if the API server is the only audience.
     for (audiences, extended) in [(json!([]), true), (json!([ISSUER]), true), (json!([ISSUER, "x"]), false)] {
         let spec = json!({ "boundObjectRef": bound, "expirationSeconds": 3607, "audiences": audiences });
         let answer = admin.post(&format!("{ACCOUNTS}/a/token"), json!({ "spec": spec })).await.expect(201);
@@ -85,10 +85,10 @@ async fn claims_and_extras_are_upstreams() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_that_are_not_good_here_and_now_are_refused() {
+async fn invalid_tokens_are_rejected() {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();
-    let account = account(&admin, "a").await;
+    let account = create_account(&admin, "a").await;
     let uid = account["metadata"]["uid"].as_str().unwrap();
     let own = Tokens::new(ISSUER, KeyRing::open(&atoll.directory).unwrap());
     let subject = Subject { workspace: "root", namespace: "default", name: "a", uid, bound: Vec::new() };
@@ -97,8 +97,8 @@ async fn tokens_that_are_not_good_here_and_now_are_refused() {
         own.issue(&subject, &[audience.to_string()], "id", lifetime).unwrap()
     };
     let good = issue(0, 600, ISSUER);
-    assert!(who(&admin.token(&good)).await.is_ok());
-    assert!(who(&admin.token(&issue(-600, -30, ISSUER))).await.is_ok(), "clocks may be apart");
+    assert!(user_name(&admin.token(&good)).await.is_ok());
+    assert!(user_name(&admin.token(&issue(-600, -30, ISSUER))).await.is_ok(), "clock skew must be tolerated");
     let elsewhere = tempfile::tempdir().unwrap();
     let other = Tokens::new(ISSUER, KeyRing::open(elsewhere.path()).unwrap());
     let lifetime = Lifetime { from: now(), until: now() + 600, warn_after: None };
@@ -142,7 +142,7 @@ async fn tokens_that_are_not_good_here_and_now_are_refused() {
         ),
     ];
     for (what, token, reason) in cases {
-        assert_eq!(who(&admin.token(&token)).await, Err(401), "{what}");
+        assert_eq!(user_name(&admin.token(&token)).await, Err(401), "{what}");
         let status = review(&admin, json!({ "token": token })).await;
         assert_eq!(
             status,
@@ -151,16 +151,16 @@ async fn tokens_that_are_not_good_here_and_now_are_refused() {
         );
     }
     admin.delete(&format!("{ACCOUNTS}/a")).await.expect(200);
-    assert_eq!(who(&admin.token(&good)).await, Err(401));
+    assert_eq!(user_name(&admin.token(&good)).await, Err(401));
     let status = review(&admin, json!({ "token": good })).await;
     assert_eq!(status["error"], "[invalid bearer token, serviceaccounts \"a\" not found]");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_end_with_what_they_are_bound_to() {
+async fn tokens_become_invalid_with_the_object_they_are_bound_to() {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();
-    account(&admin, "a").await;
+    create_account(&admin, "a").await;
     let pod = json!({
         "metadata": { "name": "p" },
         "spec": { "serviceAccountName": "a", "containers": [{ "name": "c", "image": "i" }] },
@@ -173,31 +173,31 @@ async fn tokens_end_with_what_they_are_bound_to() {
     for (kind, path, name, object) in cases {
         admin.post(path, object.clone()).await.expect(201);
         let bound = json!({ "kind": kind, "apiVersion": "v1", "name": name });
-        let text = token(&admin, "a", json!({ "boundObjectRef": bound })).await;
-        assert!(who(&admin.token(&text)).await.is_ok(), "{kind}");
+        let text = request_token(&admin, "a", json!({ "boundObjectRef": bound })).await;
+        assert!(user_name(&admin.token(&text)).await.is_ok(), "{kind}");
         admin.delete(&format!("{path}/{name}?gracePeriodSeconds=0")).await.expect(200);
-        assert_eq!(who(&admin.token(&text)).await, Err(401), "{kind}");
+        assert_eq!(user_name(&admin.token(&text)).await, Err(401), "{kind}");
         let status = review(&admin, json!({ "token": text })).await;
         assert_eq!(
             status["error"], "[invalid bearer token, service account token has been invalidated]",
             "{kind}"
         );
-        // Another of the same name is not the same.
+        // Another object of the same name is not the same object.
         admin.post(path, object).await.expect(201);
-        assert_eq!(who(&admin.token(&text)).await, Err(401), "{kind}");
+        assert_eq!(user_name(&admin.token(&text)).await, Err(401), "{kind}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn audiences_decide_who_may_believe_a_token() {
+async fn tokens_are_valid_for_their_audiences_only() {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();
-    account(&admin, "a").await;
-    let both = token(&admin, "a", json!({ "audiences": ["x", "y"] })).await;
-    assert_eq!(who(&admin.token(&both)).await, Err(401));
+    create_account(&admin, "a").await;
+    let both = request_token(&admin, "a", json!({ "audiences": ["x", "y"] })).await;
+    assert_eq!(user_name(&admin.token(&both)).await, Err(401));
     let status = review(&admin, json!({ "token": both, "audiences": ["z", "y", "x"] })).await;
     assert_eq!((&status["authenticated"], &status["audiences"]), (&json!(true), &json!(["y", "x"])));
-    let own = token(&admin, "a", json!({})).await;
+    let own = request_token(&admin, "a", json!({})).await;
     let status = review(&admin, json!({ "token": own })).await;
     assert_eq!(status["audiences"], json!([ISSUER]));
     let status = review(&admin, json!({ "token": own, "audiences": ["z"] })).await;
@@ -206,11 +206,11 @@ async fn audiences_decide_who_may_believe_a_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn others_can_verify_tokens_themselves() {
+async fn tokens_can_be_verified_with_the_published_keys() {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();
-    account(&admin, "a").await;
-    let text = token(&admin, "a", json!({ "audiences": ["x"] })).await;
+    create_account(&admin, "a").await;
+    let text = request_token(&admin, "a", json!({ "audiences": ["x"] })).await;
     let mut http = admin.http1().await.unwrap();
     let configuration = http.get_accepting("/.well-known/openid-configuration", "*/*").await.unwrap();
     let expected = format!(
@@ -228,7 +228,7 @@ async fn others_can_verify_tokens_themselves() {
     assert!(refused.expect_status(406, "NotAcceptable").ends_with("application/jwk-set+json"));
     admin.post("/openid/v1/jwks", json!({})).await.expect_status(405, "MethodNotAllowed");
     admin.anonymous().get("/openid/v1/jwks").await.expect_status(403, "Forbidden");
-    // As any library would.
+    // As any library would do it.
     let key = keys.json()["keys"][0].clone();
     assert_eq!(key["kid"], part(&text, 0)["kid"]);
     let coordinate = |name: &str| URL_SAFE_NO_PAD.decode(key[name].as_str().unwrap()).unwrap();
@@ -239,33 +239,36 @@ async fn others_can_verify_tokens_themselves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_replaced_while_the_server_runs() {
+async fn signing_keys_are_rotated_while_the_server_runs() {
     let atoll_server = Atoll::start_bare();
     let admin = atoll_server.admin();
-    account(&admin, "a").await;
+    create_account(&admin, "a").await;
     let directory = atoll_server.directory.to_str().unwrap();
     let keys = |arguments: &[&str]| {
         let all = [&["keys"], arguments, &["--data-dir", directory]].concat();
         succeed(&mut atoll(&all))
     };
-    let old = token(&admin, "a", json!({})).await;
+    let old = request_token(&admin, "a", json!({})).await;
     let first = part(&old, 0)["kid"].as_str().unwrap().to_string();
     keys(&["rotate", "tokens"]);
     let mut new = old.clone();
     eventually("another key signs", async || {
-        new = token(&admin, "a", json!({})).await;
+        new = request_token(&admin, "a", json!({})).await;
         part(&new, 0)["kid"] != first.as_str()
     })
     .await;
     let second = part(&new, 0)["kid"].as_str().unwrap().to_string();
     for good in [&old, &new] {
-        assert!(who(&admin.token(good)).await.is_ok());
+        assert!(user_name(&admin.token(good)).await.is_ok());
     }
     assert_eq!(keys(&["list"]), format!("{second}  signs and verifies\n{first}  verifies\n"));
     let mut http = admin.http1().await.unwrap();
     let published = http.get_accepting("/openid/v1/jwks", "*/*").await.unwrap().json();
     assert_eq!(published["keys"].as_array().unwrap().len(), 2);
     keys(&["retire", &first]);
-    eventually("the old key is gone", async || who(&admin.token(&old)).await == Err(401)).await;
-    assert!(who(&admin.token(&new)).await.is_ok());
+    eventually("tokens of the old key are rejected", async || {
+        user_name(&admin.token(&old)).await == Err(401)
+    })
+    .await;
+    assert!(user_name(&admin.token(&new)).await.is_ok());
 }

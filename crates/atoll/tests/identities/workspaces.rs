@@ -1,15 +1,15 @@
-//! What is good in one workspace is nothing in another.
+//! Credentials of one workspace are not valid in another.
 
 use serde_json::{Value, json};
 
 use crate::support::access::Access;
 use crate::support::eventually;
 use crate::support::process::Atoll;
-use crate::{account, review, token, who};
+use crate::{create_account, request_token, review, user_name};
 
 pub const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 
-pub async fn workspace(admin: &Access, name: &str) -> (Access, String) {
+pub async fn create_workspace(admin: &Access, name: &str) -> (Access, String) {
     let object =
         json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": name } });
     let created: Value = admin.post(WORKSPACES, object).await.expect(201);
@@ -18,35 +18,44 @@ pub async fn workspace(admin: &Access, name: &str) -> (Access, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_are_good_where_they_were_made() {
+async fn tokens_are_valid_in_their_workspace_only() {
     let atoll = Atoll::start();
     let admin = atoll.admin();
-    let (first, id) = workspace(&admin, "first").await;
-    let (second, _) = workspace(&admin, "second").await;
+    let (first, id) = create_workspace(&admin, "first").await;
+    let (second, _) = create_workspace(&admin, "second").await;
     let places = [&admin, &first, &second];
-    for place in places {
-        account(place, "a").await;
+    for workspace_access in places {
+        create_account(workspace_access, "a").await;
     }
     for home in places {
-        let own = token(home, "a", json!({})).await;
-        for place in places {
-            let is_home = std::ptr::eq(home, place);
-            assert_eq!(who(&place.token(&own)).await.is_ok(), is_home, "{} at {}", home.base(), place.base());
-            let status = review(place, json!({ "token": own })).await;
+        let own = request_token(home, "a", json!({})).await;
+        for workspace_access in places {
+            let is_home = std::ptr::eq(home, workspace_access);
+            assert_eq!(
+                user_name(&workspace_access.token(&own)).await.is_ok(),
+                is_home,
+                "{} at {}",
+                home.base(),
+                workspace_access.base()
+            );
+            let status = review(workspace_access, json!({ "token": own })).await;
             assert_eq!(status["authenticated"] == true, is_home, "{status}");
         }
-        // Nor in all of them, nor where there is none.
+        // Neither across all workspaces, nor in a workspace that does not exist.
         for nowhere in ["*", "root:none", "", "first", "root:first:"] {
-            assert_eq!(who(&admin.workspace(nowhere).token(&own)).await, Err(401), "{nowhere}");
+            assert_eq!(user_name(&admin.workspace(nowhere).token(&own)).await, Err(401), "{nowhere}");
         }
     }
-    // Whoever trusts one issuer does not trust the other.
+    // The issuers of workspaces differ.
     let mut http = first.http1().await.unwrap();
     let document = http.get_accepting("/.well-known/openid-configuration", "*/*").await.unwrap().json();
     assert_eq!(document["issuer"], format!("https://kubernetes.default.svc/clusters/{id}"));
     assert_eq!(document["jwks_uri"], format!("https://{}/clusters/root:first/openid/v1/jwks", atoll.address));
-    // A workspace that comes after another under its name is another.
-    let own = token(&first, "a", json!({})).await;
+    // A workspace that is created again with the same name is a different workspace.
+    let own = request_token(&first, "a", json!({})).await;
     admin.delete(&format!("{WORKSPACES}/first")).await.expect(200);
-    eventually("it is gone", async || who(&first.token(&own)).await == Err(401)).await;
+    eventually("the token of the deleted workspace is rejected", async || {
+        user_name(&first.token(&own)).await == Err(401)
+    })
+    .await;
 }

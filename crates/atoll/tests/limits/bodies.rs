@@ -1,10 +1,10 @@
-//! Bodies that are broken, hostile or far too large.
+//! Broken, hostile and oversized request bodies.
 
 use bytes::Bytes;
 use http::Method;
 
-use super::unharmed::Unharmed;
-use crate::support::access::{Access, Answer, Body, JSON, MERGE, names};
+use super::health_check::HealthCheck;
+use crate::support::access::{Access, ApiResponse, Body, JSON, MERGE, names};
 use crate::support::process::Atoll;
 use crate::support::raw::Raw;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with};
@@ -12,14 +12,14 @@ use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 const JSON_PATCH: &str = "application/json-patch+json";
 const YAML: &str = "application/yaml";
 
-async fn post(admin: &Access, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+async fn post(admin: &Access, kind: &'static str, body: impl Into<Bytes>) -> ApiResponse {
     admin.request(Method::POST, CONFIG_MAPS, Body::Raw(kind, body.into())).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn truncated_bodies_are_refused_wherever_they_end() {
+async fn truncated_bodies_are_rejected() {
     let atoll = Atoll::start_bare();
-    let unharmed = Unharmed::before(&atoll).await;
+    let health_check = HealthCheck::before(&atoll).await;
     let admin = atoll.admin();
     let mut http = admin.http1().await.unwrap();
     let whole = config_map_with("truncated", "ä\\u00e4\\n").to_string();
@@ -31,13 +31,13 @@ async fn truncated_bodies_are_refused_wherever_they_end() {
     let whole = Bytes::from(whole);
     http.request(Method::POST, CONFIG_MAPS, Body::Raw(JSON, whole)).await.unwrap().expect(201);
     drop(http);
-    unharmed.after().await;
+    health_check.after().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deep_bodies_are_refused() {
+async fn deeply_nested_bodies_are_rejected() {
     let atoll = Atoll::start_bare();
-    let unharmed = Unharmed::before(&atoll).await;
+    let health_check = HealthCheck::before(&atoll).await;
     let admin = atoll.admin();
     admin.post(CONFIG_MAPS, config_map_with("deep", "1")).await.expect(201);
     let depth = 1_000_000;
@@ -58,7 +58,7 @@ async fn deep_bodies_are_refused() {
         let answer = admin.request(Method::DELETE, &path, body).await;
         assert_eq!(answer.status, 400, "{}", answer.text());
     }
-    // The same in YAML: flow style, block style, and aliases that would unfold to gigabytes.
+    // The same in YAML: flow style, block style, and aliases that would expand to gigabytes.
     let mut block = String::new();
     for level in 0..2000 {
         block.push_str(&" ".repeat(level));
@@ -74,23 +74,23 @@ async fn deep_bodies_are_refused() {
         assert_eq!(answer.status, 400, "{}", answer.text());
     }
     admin.get(&config_map("deep")).await.expect(200);
-    unharmed.after().await;
+    health_check.after().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_beyond_the_limit_are_refused_without_being_kept() {
+async fn oversized_bodies_are_rejected_without_being_buffered() {
     const SIZE: usize = 10 << 20;
     let atoll = Atoll::start_bare();
-    let unharmed = Unharmed::before(&atoll).await;
+    let health_check = HealthCheck::before(&atoll).await;
     let admin = atoll.admin();
     let large = config_map_with("large", &"x".repeat(SIZE)).to_string();
     for _ in 0..4 {
-        // Declared, and as chunks whose end nobody knows.
+        // With a Content-Length, and as chunks of unknown total length.
         let mut declared = Raw::open(&admin).await;
         let lines = format!("Content-Type: {JSON}\r\nContent-Length: {}\r\n", large.len());
         let head = declared.head("POST", CONFIG_MAPS, &lines);
         declared.send(head).await.unwrap();
-        // The server may answer and close before it has read it all.
+        // The server may respond and close before it has read the whole body.
         let _ = declared.send(&large).await;
         assert_eq!(declared.answer().await.unwrap().status, 413);
 
@@ -115,16 +115,16 @@ async fn bodies_beyond_the_limit_are_refused_without_being_kept() {
         let body = Body::Raw(JSON, Bytes::from(large.clone()));
         let answer = http.request(Method::POST, CONFIG_MAPS, body).await.unwrap();
         answer.expect_status(413, "RequestEntityTooLarge");
-        // Nothing else on that connection is disturbed.
+        // Other requests on that connection keep working.
         http.request(Method::GET, CONFIG_MAPS, Body::None).await.unwrap().expect(200);
     }
-    unharmed.after().await;
+    health_check.after().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_types_are_refused() {
+async fn wrong_types_are_rejected() {
     let atoll = Atoll::start_bare();
-    let unharmed = Unharmed::before(&atoll).await;
+    let health_check = HealthCheck::before(&atoll).await;
     let admin = atoll.admin();
     let head = r#""apiVersion":"v1","kind":"ConfigMap""#;
     let wrong = [
@@ -158,24 +158,24 @@ async fn wrong_types_are_refused() {
         assert_eq!(answer.json()["kind"], "Status");
     }
     assert_eq!(names(&admin.get(CONFIG_MAPS).await.expect(200)), Vec::<String>::new());
-    unharmed.after().await;
+    health_check.after().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bytes_that_are_no_text_do_no_harm() {
+async fn invalid_utf8_is_handled() {
     let atoll = Atoll::start_bare();
-    let unharmed = Unharmed::before(&atoll).await;
+    let health_check = HealthCheck::before(&atoll).await;
     let admin = atoll.admin();
-    // Sequences that are not UTF-8: stray, overlong, surrogates, cut off, and beyond Unicode.
+    // Invalid UTF-8: stray, overlong, surrogates, truncated, and beyond Unicode.
     let sequences: [&[u8]; 6] =
         [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xe2\x82", b"\xf4\x90\x80\x80", b"\\ud800"];
     for (number, sequence) in sequences.iter().enumerate() {
         let name = format!("text-{number}");
-        for place in ["name", "label", "value", "key"] {
-            let mut object = config_map_with(&format!("{name}-{place}"), "VALUE");
+        for position in ["name", "label", "value", "key"] {
+            let mut object = config_map_with(&format!("{name}-{position}"), "VALUE");
             object["metadata"]["labels"] = serde_json::json!({ "label": "LABEL" });
             let text = object.to_string();
-            let text = match place {
+            let text = match position {
                 "name" => text.replace(&format!("{name}-name"), "HERE"),
                 "label" => text.replace("LABEL", "HERE"),
                 "value" => text.replace("VALUE", "HERE"),
@@ -184,9 +184,9 @@ async fn bytes_that_are_no_text_do_no_harm() {
             let (before, after) = text.split_once("HERE").unwrap();
             let body = [before.as_bytes(), sequence, after.as_bytes()].concat();
             let answer = post(&admin, JSON, body).await;
-            // As upstream's parser, what cannot be read is replaced, and is then valid in a value only.
-            let expected: &[u16] = if place == "value" { &[201] } else { &[400, 422] };
-            assert!(expected.contains(&answer.status), "{sequence:?} as {place}: {}", answer.text());
+            // As in upstream's parser, invalid bytes are replaced, and the result is valid in a value only.
+            let expected: &[u16] = if position == "value" { &[201] } else { &[400, 422] };
+            assert!(expected.contains(&answer.status), "{sequence:?} in {position}: {}", answer.text());
         }
     }
     for answer in [
@@ -195,7 +195,7 @@ async fn bytes_that_are_no_text_do_no_harm() {
         admin.request(Method::GET, &format!("{CONFIG_MAPS}?labelSelector=%ff%c0%80"), Body::None).await,
     ] {
         assert!(answer.status < 500, "{}", answer.text());
-        assert!(std::str::from_utf8(&answer.body).is_ok(), "answers are always text");
+        assert!(std::str::from_utf8(&answer.body).is_ok(), "responses must be valid UTF-8");
     }
-    unharmed.after().await;
+    health_check.after().await;
 }

@@ -1,71 +1,72 @@
-//! Connections that are not what they should be.
+//! Connections that violate the protocol or are too slow.
 
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::unharmed::Unharmed;
+use super::health_check::HealthCheck;
 use crate::support::process::{Atoll, Setup};
 use crate::support::raw::Raw;
 use crate::support::within;
 
-/// How long a client may take over its headers in these tests: enough for those who do it right, on a busy machine.
+/// The time that a client may take for its headers in these tests: enough for correct clients on a busy
+/// machine.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
-fn impatient() -> Atoll {
+fn with_short_header_timeout() -> Atoll {
     Setup::new().flag("--controllers", false).flag("--header-timeout", HEADER_TIMEOUT.as_secs()).start()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_many_and_too_large_headers_are_refused() {
+async fn too_many_and_too_large_headers_are_rejected() {
     let atoll = Atoll::start_bare();
-    let unharmed = Unharmed::before(&atoll).await;
+    let health_check = HealthCheck::before(&atoll).await;
     let admin = atoll.admin();
     let many: String = (0..5000).map(|number| format!("X-Header-{number}: x\r\n")).collect();
     let large = format!("X-Header: {}\r\n", "x".repeat(1 << 20));
     for lines in [many, large] {
         let mut raw = Raw::open(&admin).await;
         let head = raw.head("GET", "/readyz", &lines);
-        // It may answer before it has read it all.
+        // The server may respond before it has read the whole head.
         let _ = raw.send(head).await;
         assert_eq!(raw.answer().await.unwrap().status, 431);
         raw.rest().await;
     }
-    // What a browser or a proxy sends is fine.
+    // Headers of a usual browser or proxy are accepted.
     let mut raw = Raw::open(&admin).await;
     let some: String = (0..60).map(|number| format!("X-Header-{number}: {}\r\n", "x".repeat(200))).collect();
     let head = raw.head("GET", "/readyz", &some);
     raw.send(head).await.unwrap();
     assert_eq!(raw.answer().await.unwrap().status, 200);
     drop(raw);
-    unharmed.after().await;
+    health_check.after().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_trickle_are_cut_off() {
-    let atoll = impatient();
-    let unharmed = Unharmed::before(&atoll).await;
+async fn slow_clients_are_disconnected() {
+    let atoll = with_short_header_timeout();
+    let health_check = HealthCheck::before(&atoll).await;
     let mut trickling = tokio::task::JoinSet::new();
     for number in 0..40 {
         let admin = atoll.admin();
         trickling.spawn(async move {
             match number % 4 {
-                // Bytes that are no TLS handshake yet.
+                // Bytes that are not a TLS handshake yet.
                 0 => {
                     let mut stream = TcpStream::connect(admin.authority()).await.unwrap();
                     trickle(&mut stream, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").await;
                 }
-                // A handshake, and then nothing at all.
+                // A handshake, and then nothing.
                 1 => {
                     Raw::open(&admin).await.rest().await;
                 }
-                // The beginning of what may become HTTP/2.
+                // The beginning of an HTTP/2 preface.
                 2 => {
                     let mut raw = Raw::open(&admin).await;
                     trickle(&mut raw.stream, b"PRI").await;
                 }
-                // Headers without an end.
+                // Endless headers.
                 _ => {
                     let mut raw = Raw::open(&admin).await;
                     raw.send("GET /readyz HTTP/1.1\r\n").await.unwrap();
@@ -74,11 +75,11 @@ async fn clients_that_trickle_are_cut_off() {
             }
         });
     }
-    within("all of them are cut off", trickling.join_all()).await;
-    unharmed.after().await;
+    within("all slow clients are disconnected", trickling.join_all()).await;
+    health_check.after().await;
 }
 
-/// Sends `bytes` one at a time, over and over, until the other side has closed.
+/// Sends `bytes` one at a time, repeatedly, until the peer closes.
 async fn trickle(stream: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin), bytes: &[u8]) {
     let mut answer = [0; 1024];
     let mut next = bytes.iter().cycle();
@@ -100,24 +101,24 @@ async fn trickle(stream: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin), bytes
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_was_used_may_rest_for_longer_than_headers_may_take() {
-    let atoll = impatient();
+async fn idle_connection_outlives_the_header_timeout() {
+    let atoll = with_short_header_timeout();
     let mut raw = Raw::open(&atoll.admin()).await;
     let head = raw.head("GET", "/readyz", "");
     raw.send(&head).await.unwrap();
     assert_eq!(raw.answer().await.unwrap().status, 200);
-    // Clients keep connections for a while; one that is closed under them costs them a failed request.
-    let resting = tokio::time::timeout(HEADER_TIMEOUT * 2, raw.rest()).await;
-    assert!(resting.is_err(), "closed while the client was resting");
+    // Clients keep idle connections. Closing one costs the client a failed request.
+    let idle = tokio::time::timeout(HEADER_TIMEOUT * 2, raw.rest()).await;
+    assert!(idle.is_err(), "closed while the connection was idle");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn half_closed_connections_end() {
-    let atoll = impatient();
-    let unharmed = Unharmed::before(&atoll).await;
+async fn half_closed_connections_are_closed() {
+    let atoll = with_short_header_timeout();
+    let health_check = HealthCheck::before(&atoll).await;
     let admin = atoll.admin();
     for _ in 0..10 {
-        // After a whole request, as TLS has it.
+        // After a complete request, with a TLS close notification.
         let mut raw = Raw::open(&admin).await;
         let head = raw.head("GET", "/readyz", "");
         raw.send(head).await.unwrap();
@@ -131,7 +132,7 @@ async fn half_closed_connections_end() {
         raw.stream.shutdown().await.unwrap();
         raw.rest().await;
 
-        // In the middle of headers, without a word from TLS.
+        // In the middle of headers, without a TLS close notification.
         let mut raw = Raw::open(&admin).await;
         raw.send("GET /readyz HTTP/1.1\r\nHost").await.unwrap();
         raw.stream.get_mut().0.shutdown().await.unwrap();
@@ -144,7 +145,7 @@ async fn half_closed_connections_end() {
         let mut rest = Vec::new();
         let _ = within("the server closes too", stream.read_to_end(&mut rest)).await;
 
-        // While it is watching.
+        // During a watch.
         let mut raw = Raw::open(&admin).await;
         let head = raw.head("GET", "/api/v1/namespaces?watch=1", "");
         raw.send(head).await.unwrap();
@@ -152,13 +153,13 @@ async fn half_closed_connections_end() {
         raw.stream.get_mut().0.shutdown().await.unwrap();
         raw.rest().await;
     }
-    unharmed.after().await;
+    health_check.after().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_protocols_on_the_port_are_turned_away() {
-    let atoll = impatient();
-    let unharmed = Unharmed::before(&atoll).await;
+async fn other_protocols_are_rejected() {
+    let atoll = with_short_header_timeout();
+    let health_check = HealthCheck::before(&atoll).await;
     let address = atoll.address;
     let mut noise = 0x9e37_79b9_u32;
     let mut garbage = || -> Vec<u8> {
@@ -180,14 +181,14 @@ async fn other_protocols_on_the_port_are_turned_away() {
         let mut rest = Vec::new();
         let _ = within("the server closes the connection", stream.read_to_end(&mut rest)).await;
     }
-    // Someone who forgot the s in https is told so.
+    // A client that uses http instead of https gets a clear error.
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     let mut rest = Vec::new();
     let _ = within("the server closes the connection", stream.read_to_end(&mut rest)).await;
-    let told = String::from_utf8_lossy(&rest);
-    assert!(told.starts_with("HTTP/1.0 400 Bad Request\r\n"), "{told:?}");
-    assert!(told.ends_with("Client sent an HTTP request to an HTTPS server.\n"), "{told:?}");
+    let response = String::from_utf8_lossy(&rest);
+    assert!(response.starts_with("HTTP/1.0 400 Bad Request\r\n"), "{response:?}");
+    assert!(response.ends_with("Client sent an HTTP request to an HTTPS server.\n"), "{response:?}");
 
     // The same inside TLS.
     let admin = atoll.admin();
@@ -195,17 +196,17 @@ async fn other_protocols_on_the_port_are_turned_away() {
         let mut raw = Raw::open(&admin).await;
         let _ = raw.send(opening).await;
         raw.rest().await;
-        let mut raw = Raw::speaking(&admin, "h2").await;
+        let mut raw = Raw::open_with_protocol(&admin, "h2").await;
         let _ = raw.send(opening).await;
         raw.rest().await;
     }
-    unharmed.after().await;
+    health_check.after().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pipelined_requests_are_answered_in_order() {
     let atoll = Atoll::start_bare();
-    let unharmed = Unharmed::before(&atoll).await;
+    let health_check = HealthCheck::before(&atoll).await;
     let mut raw = Raw::open(&atoll.admin()).await;
     let mut requests = String::new();
     for number in 0..200 {
@@ -218,11 +219,11 @@ async fn pipelined_requests_are_answered_in_order() {
         assert!(head.text.contains(&format!("audit-id: number-{number}\r\n")), "{}", head.text);
     }
     drop(raw);
-    unharmed.after().await;
+    health_check.after().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_cannot_smuggle_a_second_request() {
+async fn request_smuggling_is_rejected() {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();
     let hidden = "GET /api/v1/namespaces/default HTTP/1.1\r\nHost: x\r\n\r\n";

@@ -1,4 +1,4 @@
-//! SIGTERM: what is under way comes to its end, and then the server does.
+//! SIGTERM: requests in flight finish, and then the server exits.
 
 use http::Method;
 
@@ -8,8 +8,8 @@ use crate::support::raw::Raw;
 use crate::support::watching::{Next, Watch};
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
 
-/// A creation that is under way, since the server has asked for its body, most of which is still to come.
-async fn begin(admin: &Access, body: &str) -> Raw {
+/// Starts a create request. The server has asked for its body, most of which is still unsent.
+async fn start_request(admin: &Access, body: &str) -> Raw {
     let mut raw = Raw::open(admin).await;
     let length = body.len();
     let lines =
@@ -21,14 +21,14 @@ async fn begin(admin: &Access, body: &str) -> Raw {
     raw
 }
 
-/// Whether a load balancer would still send requests here.
+/// Returns whether a load balancer would still send requests to this server.
 async fn is_ready(admin: &Access) -> bool {
     let Ok(mut http) = admin.http1().await else { return false };
     http.request(Method::GET, "/readyz", Body::None).await.is_ok_and(|answer| answer.status == 200)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_finish_and_watches_end_properly() {
+async fn shutdown_finishes_requests_and_ends_watches() {
     let mut atoll = Setup::new().flag("--controllers", false).flag("--shutdown-timeout", 60).start();
     let admin = atoll.admin();
     let mut first = Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=1")).await;
@@ -37,23 +37,23 @@ async fn requests_finish_and_watches_end_properly() {
     admin.post(CONFIG_MAPS, config_map_with("before", "1")).await.expect(201);
     assert_eq!(first.event().await.name(), "before");
     assert_eq!(second.event().await.name(), "before");
-    // Connections that nobody uses must not hold it up.
+    // Idle connections must not delay the shutdown.
     let mut idle = admin.http1().await.unwrap();
     idle.request(Method::GET, "/readyz", Body::None).await.unwrap();
     let body = config_map_with("during", "1").to_string();
-    let mut creation = begin(&admin, &body).await;
+    let mut creation = start_request(&admin, &body).await;
     assert!(is_ready(&admin).await);
 
     atoll.terminate();
     assert!(matches!(first.next().await, Next::End));
     assert!(matches!(second.next().await, Next::End));
-    eventually("it takes no new requests", async || !is_ready(&admin).await).await;
+    eventually("the server is no longer ready", async || !is_ready(&admin).await).await;
     creation.send(&body[10..]).await.unwrap();
     assert_eq!(creation.answer().await.unwrap().status, 201);
     drop(creation);
     let status = atoll.wait();
     assert_eq!(status.code(), Some(0), "{}", atoll.log());
-    // Nor did it wait for someone who was done.
+    // The server did not wait for a client that was done.
     assert!(!atoll.log().contains("cut off"), "{}", atoll.log());
 
     atoll.restart();
@@ -61,10 +61,10 @@ async fn requests_finish_and_watches_end_properly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_never_ends_does_not_hold_it_up_for_longer_than_allowed() {
+async fn endless_request_does_not_delay_shutdown_beyond_the_limit() {
     let mut atoll = Setup::new().flag("--controllers", false).flag("--shutdown-timeout", 1).start();
     let admin = atoll.admin();
-    let mut creation = begin(&admin, &config_map_with("never", "1").to_string()).await;
+    let mut creation = start_request(&admin, &config_map_with("never", "1").to_string()).await;
     atoll.terminate();
     let status = atoll.wait();
     assert_eq!(status.code(), Some(0), "{}", atoll.log());

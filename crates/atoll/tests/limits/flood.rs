@@ -1,6 +1,6 @@
-//! HTTP/2 frames by the thousand, each of them cheap to send. Written by hand: no proper client sends them.
+//! Thousands of HTTP/2 frames that are cheap to send, written by hand because no regular client sends them.
 
-use super::unharmed::Unharmed;
+use super::health_check::HealthCheck;
 use crate::support::process::Atoll;
 use crate::support::raw::Raw;
 
@@ -26,24 +26,24 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// `GET /` as HPACK's static table has it, and an authority.
+/// `GET /` in terms of HPACK's static table, and an authority.
 const REQUEST: &[u8] = b"\x82\x84\x87\x41\x01x";
 
-/// The number of a client's stream.
+/// Returns the id of a client's stream.
 fn stream(number: usize) -> u32 {
     u32::try_from(number * 2 + 1).unwrap()
 }
 
-/// The frames of one turn, by its number.
+/// Returns the frames of one iteration.
 type Frames = Box<dyn Fn(usize) -> Vec<u8>>;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn floods_of_frames_end_the_connection_or_are_borne() {
+async fn frame_floods_are_tolerated_or_close_the_connection() {
     let atoll = Atoll::start_bare();
-    let unharmed = Unharmed::before(&atoll).await;
+    let health_check = HealthCheck::before(&atoll).await;
     let admin = atoll.admin();
     let floods: [(&str, Frames); 8] = [
-        // Asking and taking it back at once, faster than answers can be made.
+        // A request that is reset immediately, faster than it can be answered.
         (
             "rapid reset",
             Box::new(|number| {
@@ -62,7 +62,7 @@ async fn floods_of_frames_end_the_connection_or_are_borne() {
                 _ => frame(DATA, 0, 1, &[]),
             }),
         ),
-        // Headers that never end.
+        // Endless headers.
         (
             "continuations",
             Box::new(|number| match number {
@@ -71,7 +71,7 @@ async fn floods_of_frames_end_the_connection_or_are_borne() {
             }),
         ),
         ("window updates", Box::new(|_| frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes()))),
-        // One entry of the compression table, asked for over and over.
+        // One entry of the compression table, referenced repeatedly.
         (
             "a compression bomb",
             Box::new(|number| {
@@ -84,23 +84,23 @@ async fn floods_of_frames_end_the_connection_or_are_borne() {
         ),
     ];
     for (what, flood) in floods {
-        let mut raw = Raw::speaking(&admin, "h2").await;
+        let mut raw = Raw::open_with_protocol(&admin, "h2").await;
         let mut opening = PREFACE.to_vec();
         opening.extend(frame(SETTINGS, 0, 0, &[]));
         raw.send(opening).await.unwrap();
         let mut sent = 0;
         for batch in (0..FLOOD).collect::<Vec<_>>().chunks(100) {
             let frames: Vec<u8> = batch.iter().flat_map(|number| flood(*number)).collect();
-            // A server that has had enough closes the connection.
+            // The server may close the connection.
             let sending = tokio::time::timeout(std::time::Duration::from_secs(1), raw.send(frames)).await;
             match sending {
                 Ok(Ok(())) => sent += batch.len(),
                 _ => break,
             }
         }
-        println!("{what}: {sent} were taken");
-        // Others are served all the while.
+        println!("{what}: {sent} frames were accepted");
+        // Other clients are served meanwhile.
         admin.get("/api/v1/namespaces/default").await.expect(200);
     }
-    unharmed.after().await;
+    health_check.after().await;
 }

@@ -1,4 +1,4 @@
-//! More requests at once than the server takes.
+//! More concurrent requests than the server permits.
 
 use atoll_testkit::wait::Waiting;
 use serde_json::json;
@@ -10,57 +10,58 @@ use crate::support::watching::Watch;
 use crate::support::{CONFIG_MAPS, config_map_with, eventually};
 
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-const SOMEBODY: &str = "somebody";
+const USER: &str = "somebody";
 
-/// A server with one place for readers and one for writers; its administrator, who needs none; and somebody else.
-async fn one_at_a_time() -> (Atoll, Access, Access) {
+/// Starts a server with one permit for reads and one for writes. Returns its administrator, who needs no
+/// permit, and another user.
+async fn with_one_permit_each() -> (Atoll, Access, Access) {
     let setup = Setup::new().flag("--controllers", false).flag("--max-requests-inflight", 1);
     let atoll = setup.flag("--max-mutating-requests-inflight", 1).start();
     let admin = atoll.admin();
     let binding = json!({
         "metadata": {"name": "somebody"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": SOMEBODY}],
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
     });
     admin.post(BINDINGS, binding).await.expect(201);
-    let somebody = admin.acting_as(SOMEBODY, &[]);
-    (atoll, admin, somebody)
+    let user = admin.acting_as(USER, &[]);
+    (atoll, admin, user)
 }
 
-/// A request that has its place, since the server has asked for its body, and stays under way until that is sent.
-async fn hold(atoll: &Atoll, method: &str, path: &str, body: &str) -> Raw {
+/// Starts a request that holds its permit until its body is sent: the server has asked for the body.
+async fn hold_permit(atoll: &Atoll, method: &str, path: &str, body: &str) -> Raw {
     let length = body.len();
     let lines = format!(
-        "Impersonate-User: {SOMEBODY}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+        "Impersonate-User: {USER}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
          Expect: 100-continue\r\n"
     );
-    let waiting = Waiting::until("there is a place");
+    let waiting = Waiting::until("a permit is free");
     loop {
         let mut raw = Raw::open(&atoll.admin()).await;
         let head = raw.head(method, path, &lines);
         raw.send(head).await.unwrap();
         match raw.answer().await.unwrap().status {
             100 => return raw,
-            // An answer can be here a moment before its request has left its place.
+            // A response can arrive a moment before its request has returned its permit.
             429 => waiting.again().await,
-            status => panic!("{method} {path} is answered with {status} before its body is there"),
+            status => panic!("{method} {path} was answered with {status} before its body was sent"),
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_beyond_the_limit_are_asked_to_come_back() {
-    let (_atoll, admin, somebody) = one_at_a_time().await;
-    // The server waits a little for a revision that is still to come, and the request keeps its place meanwhile.
-    let (holder, future) = (somebody.clone(), format!("{CONFIG_MAPS}?resourceVersion={}", u64::MAX / 4));
+async fn reads_beyond_the_limit_get_429() {
+    let (_atoll, admin, user) = with_one_permit_each().await;
+    // The server waits a little for a future revision, and the request holds its permit meanwhile.
+    let (holder, future) = (user.clone(), format!("{CONFIG_MAPS}?resourceVersion={}", u64::MAX / 4));
     let holding = tokio::spawn(async move {
         loop {
             holder.get(&future).await;
         }
     });
     let mut refused = None;
-    eventually("the only place is taken", async || {
-        let answer = somebody.get(CONFIG_MAPS).await;
+    eventually("the only permit is taken", async || {
+        let answer = user.get(CONFIG_MAPS).await;
         let is_refused = answer.status == 429;
         refused = Some(answer);
         is_refused
@@ -73,34 +74,33 @@ async fn readers_beyond_the_limit_are_asked_to_come_back() {
     assert_eq!(refused.json()["details"]["retryAfterSeconds"], 1);
     admin.get(CONFIG_MAPS).await.expect(200);
 
-    // Writers and watchers have places of their own; probes need none, or a busy server would be restarted.
-    somebody.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
-    let mut watch =
-        Watch::open(&somebody, &format!("{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name=a")).await;
+    // Writes and watches have their own permits. Probes need none, or a busy server would be restarted.
+    user.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    let mut watch = Watch::open(&user, &format!("{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name=a")).await;
     assert_eq!(watch.event().await.name(), "a");
     for probe in ["/healthz", "/livez", "/readyz", "/readyz/ping"] {
-        assert_eq!(somebody.get(probe).await.text(), "ok", "{probe}");
+        assert_eq!(user.get(probe).await.text(), "ok", "{probe}");
     }
 
     holding.abort();
-    eventually("the place is free again", async || somebody.get(CONFIG_MAPS).await.status == 200).await;
+    eventually("the permit is free again", async || user.get(CONFIG_MAPS).await.status == 200).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn writers_beyond_the_limit_are_asked_to_come_back() {
-    let (atoll, admin, somebody) = one_at_a_time().await;
+async fn writes_beyond_the_limit_get_429() {
+    let (atoll, admin, user) = with_one_permit_each().await;
     let body = config_map_with("held", "1").to_string();
-    let mut held = hold(&atoll, "POST", CONFIG_MAPS, &body).await;
-    let attempt = async || somebody.post(CONFIG_MAPS, config_map_with("other", "1")).await;
+    let mut held = hold_permit(&atoll, "POST", CONFIG_MAPS, &body).await;
+    let attempt = async || user.post(CONFIG_MAPS, config_map_with("other", "1")).await;
     let refused = attempt().await;
     refused.expect_status(429, "TooManyRequests");
     assert_eq!(refused.header("retry-after"), Some("1"));
-    somebody.get(CONFIG_MAPS).await.expect(200);
+    user.get(CONFIG_MAPS).await.expect(200);
     admin.post(CONFIG_MAPS, config_map_with("urgent", "1")).await.expect(201);
 
-    // Whoever goes away gives the place back, too.
+    // A client that disconnects returns the permit, too.
     held.send(&body).await.unwrap();
     assert_eq!(held.answer().await.unwrap().status, 201);
-    drop(hold(&atoll, "POST", CONFIG_MAPS, &body).await);
-    eventually("the place is free again", async || attempt().await.status == 201).await;
+    drop(hold_permit(&atoll, "POST", CONFIG_MAPS, &body).await);
+    eventually("the permit is free again", async || attempt().await.status == 201).await;
 }

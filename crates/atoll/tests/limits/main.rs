@@ -1,12 +1,14 @@
-//! What a server does with more than it can take, with nonsense, and with too little time.
+//! Limits of the server: overload, malformed requests and timeouts.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod bodies;
+mod concurrency;
 mod connections;
 mod drain;
 mod flood;
+mod health_check;
 mod inflight;
 mod pages;
 mod quotas;
@@ -14,6 +16,4 @@ mod selectors;
 #[path = "../support/support.rs"]
 mod support;
 mod timeouts;
-mod together;
-mod unharmed;
 mod watchers;

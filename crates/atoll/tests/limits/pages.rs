@@ -1,4 +1,4 @@
-//! Lists in pages: each page says truly how many objects are left.
+//! Every page of a list has the correct remainingItemCount.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,14 +8,15 @@ use crate::support::access::{Access, names};
 use crate::support::process::{Atoll, Setup};
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
 
-/// A token as it was before tokens said how many objects are left.
-fn without_rest(token: &str) -> String {
+/// Returns a continue token as older versions wrote it, without the remaining count.
+fn without_remaining_count(token: &str) -> String {
     let mut token: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token).unwrap()).unwrap();
     token.as_object_mut().unwrap().remove("rest").unwrap();
     URL_SAFE_NO_PAD.encode(token.to_string())
 }
 
-/// Reads all pages; `between` is called after the first one. What each page has, and what it says is left.
+/// Reads all pages and calls `between` after the first one. Returns the items of each page and its remaining
+/// count.
 async fn pages(
     access: &Access,
     path: &str,
@@ -29,13 +30,13 @@ async fn pages(
         let left = page["metadata"]["remainingItemCount"].as_u64();
         pages.push((names(&page).len(), left));
         let Some(token) = page["metadata"]["continue"].as_str() else { return pages };
-        let token = if old_tokens { without_rest(token) } else { token.to_string() };
+        let token = if old_tokens { without_remaining_count(token) } else { token.to_string() };
         page = access.get(&format!("{path}?limit=7&continue={token}")).await.expect(200);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_page_says_how_many_objects_are_left() {
+async fn every_page_has_the_remaining_count() {
     let server = Atoll::start_bare();
     let admin = server.admin();
     admin
@@ -47,7 +48,7 @@ async fn every_page_says_how_many_objects_are_left() {
         team.post(CONFIG_MAPS, config_map_with(&format!("c-{number:02}"), "1")).await.expect(201);
     }
     for old_tokens in [false, true] {
-        // In all namespaces there is more: what every workspace is born with.
+        // Across all namespaces there are more objects: the bootstrap objects of every workspace.
         for path in [CONFIG_MAPS, "/api/v1/configmaps", "/apis/rbac.authorization.k8s.io/v1/clusterroles"] {
             let total = names(&team.get(path).await.expect(200)).len();
             let change = async || {
@@ -67,13 +68,13 @@ async fn every_page_says_how_many_objects_are_left() {
             team.post(CONFIG_MAPS, config_map_with("c-00", "1")).await.expect(201);
         }
     }
-    // Nobody knows how many more a selector selects, and upstream does not say so either.
+    // With a selector the remaining count is unknown, and upstream omits it as well.
     let selected = team.get(&format!("{CONFIG_MAPS}?limit=7&labelSelector=a!=b")).await.expect(200);
     assert_eq!(selected["metadata"]["remainingItemCount"], Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_that_goes_on_after_it_expired_counts_anew() {
+async fn list_continued_after_expiry_counts_again() {
     let server = Setup::new().flag("--controllers", false).flag("--history", 2).start();
     let admin = server.admin();
     for number in 0..25 {

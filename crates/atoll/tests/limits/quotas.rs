@@ -1,15 +1,15 @@
-//! Many who want what a ResourceQuota has not enough of.
+//! Concurrent requests that exceed a ResourceQuota.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, Answer};
+use crate::support::access::{Access, ApiResponse};
 use crate::support::eventually;
 use crate::support::process::Atoll;
 
 const CLIENTS: usize = 64;
 
-/// A namespace that has what every namespace has, with quotas that have been counted.
+/// A namespace with its default objects and with quotas whose usage is counted.
 struct Namespace {
     admin: Access,
     path: String,
@@ -35,7 +35,7 @@ impl Namespace {
         format!("{}/{rest}", self.path)
     }
 
-    async fn create(&self, resource: &str, object: Value) -> Answer {
+    async fn create(&self, resource: &str, object: Value) -> ApiResponse {
         self.admin.post(&self.at(resource), object).await
     }
 
@@ -53,8 +53,8 @@ fn map(name: &str) -> Value {
     json!({ "metadata": { "name": name } })
 }
 
-/// How many were let in. The others must have been told why not.
-fn admitted(answers: &[Answer]) -> usize {
+/// Returns the number of admitted requests. The others must have a quota error.
+fn admitted(answers: &[ApiResponse]) -> usize {
     for refused in answers.iter().filter(|answer| !(200..300).contains(&answer.status)) {
         let message = refused.expect_status(403, "Forbidden");
         assert!(message.contains("is forbidden: exceeded quota: "), "{message}");
@@ -63,12 +63,12 @@ fn admitted(answers: &[Answer]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exactly_as_many_objects_as_there_is_room_for() {
+async fn concurrent_creates_fill_a_quota_exactly() {
     let atoll = Atoll::start();
     let namespace = Namespace::with(&atoll.admin(), "crowded", &[("q", json!({ "configmaps": "51" }))]).await;
     let names: Vec<String> = (0..CLIENTS).map(|number| format!("m{number}")).collect();
     let answers = join_all(names.iter().map(|name| namespace.create("configmaps", map(name)))).await;
-    assert_eq!(admitted(&answers), 50, "one is everybody's");
+    assert_eq!(admitted(&answers), 50, "50 and the default ConfigMap");
     assert_eq!(namespace.items("configmaps").await.len(), 51);
     assert_eq!(namespace.quota("q").await["used"]["configmaps"], "51");
     let message = namespace.create("configmaps", map("late")).await.expect_status(403, "Forbidden");
@@ -77,22 +77,22 @@ async fn exactly_as_many_objects_as_there_is_room_for() {
         "configmaps \"late\" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=51, limited: \
          configmaps=51"
     );
-    // What goes makes room.
-    let gone: Vec<String> = namespace.items("configmaps").await.iter().take(10).map(name_of).collect();
-    for name in gone.iter().filter(|name| *name != "kube-root-ca.crt") {
+    // Deletions make room.
+    let deleted: Vec<String> = namespace.items("configmaps").await.iter().take(10).map(name_of).collect();
+    for name in deleted.iter().filter(|name| *name != "kube-root-ca.crt") {
         namespace.admin.delete(&namespace.at(&format!("configmaps/{name}"))).await.expect(200);
     }
     let mut number = 0;
-    eventually("all room is used again", async || {
+    eventually("the quota is used up again", async || {
         number += 1;
         namespace.create("configmaps", map(&format!("again{number}"))).await;
         namespace.items("configmaps").await.len() == 51
     })
     .await;
-    // A larger quota holds as soon as it is counted.
+    // A larger quota is effective once it is counted.
     let spec = json!({ "spec": { "hard": { "configmaps": "52" } } });
     namespace.admin.merge(&namespace.at("resourcequotas/q"), spec).await.expect(200);
-    eventually("there is room for one more", async || {
+    eventually("the quota allows one more object", async || {
         namespace.create("configmaps", map("one-more")).await.status == 201
     })
     .await;
@@ -103,14 +103,14 @@ fn name_of(object: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn those_who_fail_take_nothing() {
+async fn failed_requests_use_no_quota() {
     let atoll = Atoll::start();
     let hard = json!({ "count/secrets": "5" });
     let namespace = Namespace::with(&atoll.admin(), "vain", &[("q", hard)]).await;
     let answers = join_all((0..CLIENTS).map(|_| namespace.create("secrets", map("same")))).await;
     let created = answers.iter().filter(|answer| answer.status == 201).count();
     assert_eq!(created, 1);
-    // Some were told that it exists, some that so many at once are too many; what they took is free again.
+    // Some got AlreadyExists, some a conflict on the quota. Their usage is released again.
     assert_eq!(namespace.quota("q").await["used"]["count/secrets"], "1");
     for name in ["b", "c", "d", "e"] {
         namespace.admin.post(&namespace.at("secrets?dryRun=All"), map(name)).await.expect(201);
@@ -121,7 +121,7 @@ async fn those_who_fail_take_nothing() {
 
 fn millis(pod: &Value) -> u64 {
     let cpu = &pod["spec"]["containers"][0]["resources"]["requests"]["cpu"];
-    let text = cpu.as_str().expect("what the pod asks for");
+    let text = cpu.as_str().expect("the pod must have a CPU request");
     match text.strip_suffix('m') {
         Some(millis) => millis.parse().expect("a number"),
         None => text.parse::<u64>().expect("a number") * 1000,
@@ -135,7 +135,7 @@ fn pod(name: &str, millis: u64) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sums_stay_within_two_quotas_at_once() {
+async fn sums_stay_within_two_quotas() {
     let atoll = Atoll::start();
     let quotas = [("amount", json!({ "requests.cpu": "10" })), ("number", json!({ "pods": "40" }))];
     let namespace = Namespace::with(&atoll.admin(), "sums", &quotas).await;
@@ -150,23 +150,23 @@ async fn sums_stay_within_two_quotas_at_once() {
     assert!(sum <= 10_000, "{sum}");
     let used = namespace.quota("number").await["used"]["pods"].clone();
     assert_eq!(used, created.to_string());
-    // Whatever is left can be had to the last bit, and not a bit more.
+    // The remaining quota can be used completely, and not exceeded.
     let rest = 10_000 - sum;
     namespace.create("pods", pod("over", rest + 1)).await.expect_status(403, "Forbidden");
     namespace.create("pods", pod("rest", rest)).await.expect(201);
     assert_eq!(namespace.quota("amount").await["used"]["requests.cpu"], "10");
     assert_eq!(namespace.quota("number").await["used"]["pods"], (created + 1).to_string());
-    // Those that have finished need nothing.
+    // Finished pods use no quota.
     let done = json!({ "status": { "phase": "Succeeded" } });
     namespace.admin.merge(&namespace.at("pods/rest/status"), done).await.expect(200);
-    eventually("what has finished is free", async || {
+    eventually("finished pods use no quota", async || {
         namespace.create("pods", pod("next", rest)).await.status == 201
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_of_services_are_counted() {
+async fn changed_services_are_counted() {
     let atoll = Atoll::start();
     let hard = json!({ "services.nodeports": "7" });
     let namespace = Namespace::with(&atoll.admin(), "services", &[("q", hard)]).await;
@@ -192,7 +192,7 @@ async fn changes_of_services_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn coming_and_going_never_exceeds() {
+async fn concurrent_creates_and_deletes_never_exceed_a_quota() {
     const HARD: usize = 12;
     let atoll = Atoll::start();
     let hard = json!({ "count/configmaps": HARD.to_string() });
@@ -207,13 +207,13 @@ async fn coming_and_going_never_exceeds() {
                 namespace.admin.delete(&namespace.at(&format!("configmaps/{name}"))).await.expect(200);
             }
             let there = namespace.items("configmaps").await.len();
-            assert!(there <= HARD, "{there} where there is room for {HARD}");
+            assert!(there <= HARD, "{there} objects with a quota of {HARD}");
         }
         created
     }));
     let created: usize = busy.await.iter().sum();
-    assert!(created >= HARD - 1, "{created} had room");
-    eventually("all room is free again", async || {
+    assert!(created >= HARD - 1, "only {created} were admitted");
+    eventually("the quota is unused again", async || {
         namespace.quota("q").await["used"]["count/configmaps"] == "1"
     })
     .await;

@@ -1,17 +1,17 @@
-//! Selectors and paths that nobody would type.
+//! Extreme selectors and paths.
 
 use http::Method;
 
-use super::unharmed::Unharmed;
+use super::health_check::HealthCheck;
 use crate::support::access::Body;
 use crate::support::process::Atoll;
 use crate::support::raw::Raw;
 use crate::support::{CONFIG_MAPS, config_map_with};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn absurd_selectors_are_answered_quickly() {
+async fn extreme_selectors_are_answered_quickly() {
     let atoll = Atoll::start_bare();
-    let unharmed = Unharmed::before(&atoll).await;
+    let health_check = HealthCheck::before(&atoll).await;
     let admin = atoll.admin();
     for number in 0..20 {
         admin.post(CONFIG_MAPS, config_map_with(&format!("object-{number}"), "1")).await.expect(201);
@@ -58,13 +58,13 @@ async fn absurd_selectors_are_answered_quickly() {
         let answer = admin.get(&format!("{CONFIG_MAPS}?fieldSelector={}", encode(&selector))).await;
         assert_eq!(answer.status, expected, "{what}: {}", &answer.text()[..200.min(answer.body.len())]);
     }
-    unharmed.after().await;
+    health_check.after().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn absurd_parameters_and_paths_are_answered() {
+async fn extreme_parameters_and_paths_are_answered() {
     let atoll = Atoll::start_bare();
-    let unharmed = Unharmed::before(&atoll).await;
+    let health_check = HealthCheck::before(&atoll).await;
     let admin = atoll.admin();
     let number = "9".repeat(40);
     let parameters = [
@@ -116,5 +116,5 @@ async fn absurd_parameters_and_paths_are_answered() {
     let head = raw.head("GET", &format!("/{}", "a".repeat(100_000)), "");
     raw.send(head).await.unwrap();
     assert_eq!(raw.answer().await.unwrap().status, 414);
-    unharmed.after().await;
+    health_check.after().await;
 }

@@ -7,11 +7,11 @@ use crate::support::raw::Raw;
 use crate::support::watching::{Next, Watch};
 use crate::support::{CONFIG_MAPS, config_map_with, eventually};
 
-/// How long a request may take in the first of these tests: long enough for others to be answered in time.
+/// The request timeout in the first of these tests: long enough for other requests to be answered in time.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_does_not_come_to_an_end_is_given_up() {
+async fn endless_request_times_out() {
     let atoll =
         Setup::new().flag("--controllers", false).flag("--request-timeout", TIMEOUT.as_secs()).start();
     let admin = atoll.admin();
@@ -23,13 +23,13 @@ async fn a_request_that_does_not_come_to_an_end_is_given_up() {
     let answer = raw.answer().await.unwrap();
     assert_eq!(answer.status, 504, "{}", answer.text);
     assert!(started.elapsed() >= TIMEOUT);
-    // The rest of the body will never come, so the connection is of no more use.
+    // The rest of the body is never sent, so the connection cannot be used again.
     let body = String::from_utf8(raw.rest().await).unwrap();
     let status: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&status["kind"], &status["reason"]), (&"Status".into(), &"Timeout".into()), "{status}");
 
-    // Watches last for as long as they were asked to.
-    // On a busy machine a write may take too long as well, and be done or not.
+    // Watches last as long as requested. On a busy machine a write may time out as well, and be committed or
+    // not.
     eventually("something is written", async || {
         let answer = admin.post(CONFIG_MAPS, config_map_with("a", "1")).await;
         matches!(answer.status, 201 | 409)
@@ -39,7 +39,7 @@ async fn a_request_that_does_not_come_to_an_end_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_ends_when_its_time_is_up() {
+async fn watch_ends_at_its_timeout() {
     let atoll = Atoll::start_bare();
     let started = Instant::now();
     let mut watch = Watch::open(&atoll.admin(), &format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1")).await;

@@ -1,4 +1,4 @@
-//! A thousand watchers of one resource, half of whom never look.
+//! A thousand watchers of one resource, half of which never read.
 
 use http::Method;
 
@@ -8,23 +8,23 @@ use crate::support::watching::Watch;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
 
 const WATCHERS: usize = 1000;
-/// Streams that share a connection; the server takes 250.
+/// Streams that share a connection. The server allows 250.
 const SHARED: usize = 100;
 const EVENTS: usize = 300;
 const SIZE: usize = 2000;
 
-/// What each idle watcher may cost: buffers of its connection, not the events that it leaves unread.
-const EACH: u64 = 192 << 10;
+/// Memory that each idle watcher may use: buffers of its connection, not its unread events.
+const MEMORY_PER_IDLE_WATCHER: u64 = 192 << 10;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_see_every_event_in_order_and_sleepers_cost_little() {
+async fn watchers_get_all_events_in_order_and_idle_ones_use_little_memory() {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();
     admin.post(CONFIG_MAPS, config_map_with("watched", "start")).await.expect(201);
     let start = revision(&admin.get(CONFIG_MAPS).await.expect(200));
     let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={start}");
 
-    // Half of them look: many to a connection, as controllers do, and some on their own, as kubectl does.
+    // Half of them read: many on one connection, as controllers do, and some on their own, as kubectl does.
     let mut readers: Vec<Watch> = Vec::new();
     let mut connections: Vec<Http> = Vec::new();
     for _ in 0..(WATCHERS / 2 - SHARED) / SHARED {
@@ -38,14 +38,14 @@ async fn all_see_every_event_in_order_and_sleepers_cost_little() {
         readers.push(Watch::open(&admin, &path).await);
     }
     let before = atoll.resident();
-    // The others have asked and fallen asleep.
-    let mut sleepers: Vec<Watch> = Vec::new();
+    // The others have opened their watch and do not read.
+    let mut idle: Vec<Watch> = Vec::new();
     for _ in 0..WATCHERS / 2 {
-        sleepers.push(Watch::open(&admin, &path).await);
+        idle.push(Watch::open(&admin, &path).await);
     }
-    assert_eq!(readers.len() + sleepers.len(), WATCHERS);
-    // The server itself watches a few things, too.
-    eventually("the server counts them all", async || counted(&admin).await >= WATCHERS).await;
+    assert_eq!(readers.len() + idle.len(), WATCHERS);
+    // The server itself watches some resources, too.
+    eventually("the server has opened all watches", async || open_watches(&admin).await >= WATCHERS).await;
 
     let ticks = atoll.processor_ticks();
     let reading: Vec<_> = readers
@@ -78,23 +78,24 @@ async fn all_see_every_event_in_order_and_sleepers_cost_little() {
     let grown = atoll.resident().saturating_sub(before);
     println!("{EVENTS} events to {WATCHERS} watchers: {spent} ticks, {} KiB more", grown >> 10);
     assert!(
-        grown < EACH * WATCHERS as u64 / 2,
-        "sleepers cost {} KiB each",
+        grown < MEMORY_PER_IDLE_WATCHER * WATCHERS as u64 / 2,
+        "idle watchers use {} KiB each",
         (grown >> 10) / (WATCHERS as u64 / 2)
     );
 
-    // Those who wake up find everything that they have slept through.
-    for mut watch in sleepers.drain(..).take(10) {
+    // Idle watchers that start to read get all events.
+    for mut watch in idle.drain(..).take(10) {
         for revision in &written {
             assert_eq!(watch.event().await.revision(), *revision);
         }
     }
     drop(connections);
-    eventually("the server has forgotten those who left", async || counted(&admin).await < SHARED).await;
+    eventually("the server has closed the abandoned watches", async || open_watches(&admin).await < SHARED)
+        .await;
 }
 
-/// Watches under way, as the server counts them.
-async fn counted(admin: &Access) -> usize {
+/// Returns the number of open watches in the server's metrics.
+async fn open_watches(admin: &Access) -> usize {
     let metrics = admin.get("/metrics").await.text();
     let line = metrics.lines().find_map(|line| line.strip_prefix("apiserver_longrunning_requests "));
     line.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no count in {metrics}"))

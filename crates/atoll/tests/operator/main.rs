@@ -1,12 +1,12 @@
-//! An operator in wide use, built as it is from its Go module, runs on Atoll: the Prometheus operator, installed from its own
-//! bundle, with the account and the roles that this gives it.
+//! A widely used operator, built unmodified from its Go module, runs on Atoll: the Prometheus operator,
+//! installed from its own bundle, with the account and the roles in it.
 //!
 //! ```text
-//!   bundle.yaml ─ kubectl apply ─► definitions, roles, account ─ kubectl create token ─► the operator
-//!   Prometheus, ServiceMonitor ─► the operator ─► StatefulSet, Secret with the configuration, Service, status
+//!  bundle.yaml ─ kubectl apply ─► definitions, roles, account ─ kubectl create token ─► the operator
+//!  Prometheus, ServiceMonitor ─► the operator ─► StatefulSet, Secret with the configuration, Service, status
 //! ```
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod operator;
@@ -26,7 +26,7 @@ use crate::support::eventually;
 const MONITORING: &str = "/apis/monitoring.coreos.com/v1/namespaces/default";
 const STATEFUL_SET: &str = "/apis/apps/v1/namespaces/default/statefulsets/prometheus-main";
 
-/// Nothing, where it is not there.
+/// Returns an object, or null if it does not exist.
 async fn get(client: &Client, path: &str) -> Value {
     let answer = client.get(path).await.unwrap();
     if answer.status == 200 { answer.json() } else { Value::Null }
@@ -40,7 +40,7 @@ async fn create(client: &Client, resource: &str, kind: &str, spec: Value) {
     assert_eq!(answer.status, 201, "{}", answer.text());
 }
 
-/// The configuration that the operator has written for Prometheus.
+/// Returns the configuration that the operator has written for Prometheus.
 async fn configuration(client: &Client) -> String {
     let secret = get(client, "/api/v1/namespaces/default/secrets/prometheus-main").await;
     let Some(zipped) = secret["data"]["prometheus.yaml.gz"].as_str() else { return String::new() };
@@ -61,7 +61,7 @@ async fn is_reconciled(client: &Client, generation: u64) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_prometheus_operator_reconciles() {
+async fn prometheus_operator_reconciles() {
     let Some(directory) = support::programs::upstream(&["kubectl", "prometheus-operator"]) else { return };
     let atoll = Atoll::start();
     let client = atoll.client();
@@ -79,28 +79,32 @@ async fn the_prometheus_operator_reconciles() {
         json!({ "replicas": 1, "serviceMonitorSelector": selector }),
     )
     .await;
-    eventually("a StatefulSet is made", async || get(&client, STATEFUL_SET).await["spec"]["replicas"] == 1)
-        .await;
+    eventually("the StatefulSet is created", async || {
+        get(&client, STATEFUL_SET).await["spec"]["replicas"] == 1
+    })
+    .await;
     eventually("the monitor is configured", async || configuration(&client).await.contains(MONITOR)).await;
     eventually("the Prometheus is reconciled", async || is_reconciled(&client, 1).await).await;
     let service = get(&client, "/api/v1/namespaces/default/services/prometheus-operated").await;
     assert_eq!(service["metadata"]["ownerReferences"][0]["kind"], "Prometheus", "{service}");
 
-    // Its scale is the number of shards.
+    // Its scale subresource is the number of shards.
     for (subresource, spec) in [("/scale", json!({ "replicas": 2 })), ("", json!({ "replicas": 3 }))] {
         let path = format!("{MONITORING}/prometheuses/main{subresource}");
         let changed = client.patch(&path, "merge", &json!({ "spec": spec })).await.unwrap();
         assert_eq!(changed.status, 200, "{}", changed.text());
     }
     for path in [STATEFUL_SET.to_owned(), format!("{STATEFUL_SET}-shard-1")] {
-        eventually("the StatefulSets follow", async || get(&client, &path).await["spec"]["replicas"] == 3)
-            .await;
+        eventually("the StatefulSets are scaled", async || {
+            get(&client, &path).await["spec"]["replicas"] == 3
+        })
+        .await;
     }
     eventually("the changes are reconciled", async || is_reconciled(&client, 3).await).await;
 
     let first = get(&client, STATEFUL_SET).await["metadata"]["uid"].clone();
     assert_eq!(client.delete(STATEFUL_SET).await.unwrap().status, 200);
-    eventually("the StatefulSet is made anew", async || {
+    eventually("the StatefulSet is recreated", async || {
         let uid = get(&client, STATEFUL_SET).await["metadata"]["uid"].clone();
         uid.is_string() && uid != first
     })
@@ -108,7 +112,7 @@ async fn the_prometheus_operator_reconciles() {
 
     let monitor = format!("{MONITORING}/servicemonitors/main");
     assert_eq!(client.delete(&monitor).await.unwrap().status, 200);
-    eventually("the monitor is forgotten", async || {
+    eventually("the monitor is removed from the configuration", async || {
         let text = configuration(&client).await;
         !text.is_empty() && !text.contains(MONITOR)
     })

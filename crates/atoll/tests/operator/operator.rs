@@ -10,14 +10,14 @@ use tempfile::TempDir;
 
 use crate::support::programs::{root, succeed};
 
-/// Runs until it is dropped.
+/// A running operator, stopped on drop.
 pub struct Operator {
     process: Child,
     directory: TempDir,
 }
 
 impl Operator {
-    /// Installs it as its users do and starts it as the account that it then has.
+    /// Installs the operator as its users do, and starts it with its account.
     pub fn install(atoll: &Atoll, programs: &Path) -> Operator {
         let directory = tempfile::tempdir().unwrap();
         let kubectl = |line: &str| {
@@ -41,7 +41,7 @@ impl Operator {
         Operator { process: command.spawn().unwrap(), directory }
     }
 
-    /// Its log tells of nothing that it was not allowed, or that the server did not have.
+    /// Asserts that its log has no forbidden request and no missing resource.
     pub fn expect_no_refusals(&self) {
         let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap();
         let is_refusal = |line: &&str| {
@@ -63,7 +63,7 @@ impl Operator {
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
         if std::thread::panicking() {
@@ -72,7 +72,7 @@ impl Drop for Operator {
     }
 }
 
-/// Where the module's files are, at the version that the program is built from.
+/// Returns the directory of the module, at the version that the program is built from.
 fn module() -> PathBuf {
     let name = "github.com/prometheus-operator/prometheus-operator";
     let mut command = Command::new("go");

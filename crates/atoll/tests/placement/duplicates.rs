@@ -1,4 +1,4 @@
-//! What runs once is placed on one cluster, unless somebody says that it may run several times.
+//! Workloads that must run once are placed on one cluster, unless `duplicate` is set.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn stateful_set(name: &str) -> Value {
     } })
 }
 
-async fn both(admin: &Access, path: &str) -> Value {
+async fn place_on_both(admin: &Access, path: &str) -> Value {
     let wanted = on(json!([{ "name": "east" }, { "name": "west" }]));
     let refused = admin.put(&format!("{path}/placement"), wanted).await;
     refused.expect_status(422, "Invalid");
@@ -33,7 +33,7 @@ async fn both(admin: &Access, path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_runs_once_is_refused_on_two_clusters() {
+async fn jobs_and_stateful_sets_are_rejected_on_two_clusters() {
     let (_atoll, admin) = with_clusters(&["east", "west", "north"]).await;
     let job = json!({ "metadata": { "name": "once" }, "spec": { "template": pods() } });
     let nightly = json!({ "metadata": { "name": "nightly" }, "spec": {
@@ -47,7 +47,7 @@ async fn what_runs_once_is_refused_on_two_clusters() {
         (format!("{JOBS}/once"), "Job", "job/once"),
         (format!("{CRON_JOBS}/nightly"), "CronJob", "cronjob/nightly"),
     ] {
-        let refused = both(&admin, &path).await;
+        let refused = place_on_both(&admin, &path).await;
         let cause = &refused["details"]["causes"][0];
         assert_eq!(
             (&cause["field"], &cause["reason"]),
@@ -61,18 +61,18 @@ async fn what_runs_once_is_refused_on_two_clusters() {
     }
     let db = format!("{STATEFUL_SETS}/db");
     let placement_of_db = format!("{db}/placement");
-    // Neither with numbers, nor one after the other, nor by a patch.
+    // Neither with replica counts, nor in two steps, nor by a patch.
     let numbers = on(json!([{ "name": "east", "replicas": 2 }, { "name": "west", "replicas": 1 }]));
     admin.put(&placement_of_db, numbers).await.expect_status(422, "Invalid");
     admin.put(&placement_of_db, on(json!([{ "name": "east" }]))).await.expect(200);
-    both(&admin, &db).await;
+    place_on_both(&admin, &db).await;
     let added = json!([{ "op": "add", "path": "/spec/clusters/-", "value": { "name": "west" } }]);
     let patch = Body::Raw("application/json-patch+json", added.to_string().into());
     admin.request(Method::PATCH, &placement_of_db, patch).await.expect_status(422, "Invalid");
-    // Elsewhere it may be.
+    // Moving it is allowed.
     admin.put(&placement_of_db, on(json!([{ "name": "west" }]))).await.expect(200);
 
-    // Somebody says so, and it is remembered.
+    // With `duplicate` set it is accepted, and the setting is stored.
     let mut wanted = on(json!([{ "name": "east" }, { "name": "west" }]));
     wanted["spec"]["duplicate"] = "yes".into();
     let refused = admin.put(&placement_of_db, wanted.clone()).await.expect(422);
@@ -84,11 +84,11 @@ async fn what_runs_once_is_refused_on_two_clusters() {
         placement(&admin.get(&db).await.expect(200)),
         r#"{"clusters":[{"name":"east"},{"name":"west"}],"by":"hand","duplicate":true}"#
     );
-    // Whoever reads it and writes it with one cluster more has said it as well.
+    // Writing a placement that was read, with one more cluster, keeps the setting.
     let mut more = admin.get(&placement_of_db).await.expect(200);
     more["spec"]["clusters"].as_array_mut().unwrap().push(json!({ "name": "north" }));
     admin.put(&placement_of_db, more).await.expect(200);
-    // Who no longer says it may take clusters out and add none.
+    // Without the setting, clusters can be removed but not added.
     let fewer = on(json!([{ "name": "east" }, { "name": "west" }]));
     let placed = admin.put(&placement_of_db, fewer).await.expect(200);
     assert_eq!(placed["spec"]["duplicate"], Value::Null);
@@ -97,7 +97,7 @@ async fn what_runs_once_is_refused_on_two_clusters() {
 }
 
 #[tokio::test]
-async fn what_may_be_several_times_is_not_concerned() {
+async fn other_kinds_can_be_duplicated() {
     let (_atoll, admin) = with_clusters(&["east", "west"]).await;
     admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     let claim = json!({ "metadata": { "name": "data" }, "spec": {

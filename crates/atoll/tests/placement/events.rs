@@ -1,4 +1,4 @@
-//! A cluster tells what happens to the objects that are placed on it, and has no say in other events.
+//! A cluster reports events of objects that are placed on it, and cannot write other events.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use crate::{CLUSTERS, DEPLOYMENTS, cluster, deployment, on, placement_path, with
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-/// What a cluster says has happened to a Deployment.
-fn told(object: &Value, id: &str, message: &str) -> Value {
+/// Returns the report of an event of a Deployment.
+fn event_report(object: &Value, id: &str, message: &str) -> Value {
     let metadata = &object["metadata"];
     json!({
         "resource": { "group": "apps", "version": "v1", "resource": "deployments", "kind": "Deployment" },
@@ -17,14 +17,14 @@ fn told(object: &Value, id: &str, message: &str) -> Value {
     })
 }
 
-/// The same of something that it has made of that.
-fn told_of(object: &Value, id: &str, about: Value) -> Value {
-    let mut told = told(object, id, "of what was made");
-    told["about"] = about;
-    told
+/// Returns the report of an event of an object owned by a Deployment.
+fn owned_event_report(object: &Value, id: &str, about: Value) -> Value {
+    let mut event_report = event_report(object, id, "of what was made");
+    event_report["about"] = about;
+    event_report
 }
 
-async fn tell(admin: &Access, cluster: &str, event: Value) {
+async fn report(admin: &Access, cluster: &str, event: Value) {
     admin.post(&format!("/services/sync/{cluster}"), json!({ "events": [event] })).await.expect(200);
 }
 
@@ -32,27 +32,27 @@ async fn events(admin: &Access) -> Vec<Value> {
     admin.get(EVENTS).await.expect(200)["items"].as_array().unwrap().clone()
 }
 
-async fn made(admin: &Access, name: &str, on_cluster: &str) -> Value {
-    let made = admin.post(DEPLOYMENTS, deployment(name)).await.expect(201);
+async fn create_placed(admin: &Access, name: &str, on_cluster: &str) -> Value {
+    let created = admin.post(DEPLOYMENTS, deployment(name)).await.expect(201);
     admin.put(&placement_path(name), on(json!([{ "name": on_cluster }]))).await.expect(200);
-    made
+    created
 }
 
 #[tokio::test]
-async fn nobody_overwrites_events_of_others() {
+async fn events_of_other_sources_are_not_overwritten() {
     let (_atoll, admin) = with_clusters(&["east", "west"]).await;
-    let web = made(&admin, "web", "east").await;
-    tell(&admin, "east", told(&web, "e1", "once")).await;
+    let web = create_placed(&admin, "web", "east").await;
+    report(&admin, "east", event_report(&web, "e1", "once")).await;
     let name = events(&admin).await[0]["metadata"]["name"].as_str().unwrap().to_string();
     let path = format!("{EVENTS}/{name}");
 
-    // What is told again takes the place of what was told before.
-    tell(&admin, "east", told(&web, "e1", "twice")).await;
+    // A repeated event replaces the previous one.
+    report(&admin, "east", event_report(&web, "e1", "twice")).await;
     let own = admin.get(&path).await.expect(200);
     assert_eq!(own["message"], "[east] twice");
     assert_eq!(events(&admin).await.len(), 1);
 
-    // The same name, but somebody else's: of another cluster, and of nobody's.
+    // An event of the same name that belongs to another cluster or to no cluster is not overwritten.
     for annotations in [json!({ "atoll.dev/cluster": "west" }), Value::Null] {
         admin.delete(&path).await.expect(200);
         let original = json!({
@@ -60,16 +60,16 @@ async fn nobody_overwrites_events_of_others() {
             "involvedObject": { "kind": "Deployment", "namespace": "default", "name": "other" }, "message": "as it was",
         });
         let original = admin.post(EVENTS, original).await.expect(201);
-        tell(&admin, "east", told(&web, "e1", "thrice")).await;
+        report(&admin, "east", event_report(&web, "e1", "thrice")).await;
         assert_eq!(admin.get(&path).await.expect(200), original);
     }
-    // Others are still heard.
-    tell(&admin, "east", told(&web, "e2", "another")).await;
+    // Other events are still accepted.
+    report(&admin, "east", event_report(&web, "e2", "another")).await;
     assert!(events(&admin).await.iter().any(|event| event["message"] == "[east] another"));
 }
 
 #[tokio::test]
-async fn a_cluster_tells_of_what_is_placed_on_it_and_of_nothing_else() {
+async fn cluster_reports_events_of_its_placed_objects_only() {
     let (_atoll, admin) = with_clusters(&["east", "west"]).await;
     admin
         .post("/apis/atoll.dev/v1alpha1/workspaces", json!({ "metadata": { "name": "team" } }))
@@ -77,7 +77,8 @@ async fn a_cluster_tells_of_what_is_placed_on_it_and_of_nothing_else() {
         .expect(201);
     let team = admin.workspace("root:team");
     team.post(CLUSTERS, cluster("north")).await.expect(201);
-    let (here, there) = (made(&admin, "here", "east").await, made(&admin, "there", "west").await);
+    let (here, there) =
+        (create_placed(&admin, "here", "east").await, create_placed(&admin, "there", "west").await);
     let unplaced = admin.post(DEPLOYMENTS, deployment("unplaced")).await.expect(201);
     let account = json!({ "metadata": { "name": "default" } });
     admin.post("/api/v1/namespaces/default/serviceaccounts", account).await.expect(201);
@@ -94,25 +95,28 @@ async fn a_cluster_tells_of_what_is_placed_on_it_and_of_nothing_else() {
     let mut elsewhere = here.clone();
     elsewhere["metadata"]["namespace"] = "kube-system".into();
     for (what, event) in [
-        ("on another cluster", told(&there, "e", "x")),
-        ("on none", told(&unplaced, "e", "x")),
-        ("of that name", told(&another, "e", "x")),
-        ("of that name elsewhere", told(&elsewhere, "e", "x")),
-        ("by way of another", told_of(&here, "e", about("apps/v1", "Deployment", &there))),
-        ("of a kind that is not made of others", told_of(&here, "e", about("v1", "Secret", &there))),
-        ("of no kind", told_of(&here, "e", json!({ "name": "there" }))),
-        ("a Pod from above", told_of(&here, "e", about("v1", "Pod", &pod))),
+        ("on another cluster", event_report(&there, "e", "x")),
+        ("on none", event_report(&unplaced, "e", "x")),
+        ("of that name", event_report(&another, "e", "x")),
+        ("of that name elsewhere", event_report(&elsewhere, "e", "x")),
+        ("by way of another", owned_event_report(&here, "e", about("apps/v1", "Deployment", &there))),
+        (
+            "of a kind that is not made of others",
+            owned_event_report(&here, "e", about("v1", "Secret", &there)),
+        ),
+        ("of no kind", owned_event_report(&here, "e", json!({ "name": "there" }))),
+        ("a Pod from above", owned_event_report(&here, "e", about("v1", "Pod", &pod))),
     ] {
-        tell(&admin, "east", event).await;
+        report(&admin, "east", event).await;
         assert_eq!(events(&admin).await, Vec::<Value>::new(), "{what}");
     }
-    // A cluster of a workspace below has no say above.
-    tell(&team, "north", told(&here, "e", "x")).await;
+    // A cluster of a child workspace cannot report events of objects above.
+    report(&team, "north", event_report(&here, "e", "x")).await;
     assert_eq!(events(&admin).await, Vec::<Value>::new());
 
-    tell(&admin, "east", told(&here, "e1", "itself")).await;
+    report(&admin, "east", event_report(&here, "e1", "itself")).await;
     let below = json!({ "metadata": { "name": "here-1", "uid": "of-a-pod" } });
-    tell(&admin, "east", told_of(&here, "e2", about("v1", "Pod", &below))).await;
+    report(&admin, "east", owned_event_report(&here, "e2", about("v1", "Pod", &below))).await;
     let mut heard: Vec<Value> =
         events(&admin).await.iter().map(|event| event["involvedObject"]["name"].clone()).collect();
     heard.sort_by_key(Value::to_string);

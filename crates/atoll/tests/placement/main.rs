@@ -1,11 +1,11 @@
-//! Where objects shall be, and what whoever syncs a cluster sees of that and says about it.
+//! Placements, and the sync view and reports of a cluster.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod duplicates;
 mod events;
-mod stay;
+mod excluded;
 #[path = "../support/support.rs"]
 mod support;
 mod view;
@@ -46,7 +46,7 @@ fn on(clusters: Value) -> Value {
     json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Placement", "spec": { "clusters": clusters } })
 }
 
-/// A server with clusters of these names.
+/// Starts a server with clusters of these names.
 async fn with_clusters(names: &[&str]) -> (Atoll, Access) {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();
@@ -69,7 +69,7 @@ fn placement(object: &Value) -> String {
 }
 
 #[tokio::test]
-async fn only_the_subresource_says_where_an_object_shall_be() {
+async fn placement_is_written_through_the_subresource_only() {
     let (_atoll, admin) = with_clusters(&["east", "west"]).await;
     let mut forged = deployment("web");
     forged["metadata"]["annotations"] =
@@ -85,9 +85,12 @@ async fn only_the_subresource_says_where_an_object_shall_be() {
     let object = admin.get(&path("web")).await.expect(200);
     assert_eq!(placement(&object), expected);
     assert_eq!(object["metadata"]["generation"], created["metadata"]["generation"]);
-    assert!(!object["metadata"]["managedFields"].to_string().contains(ANNOTATION), "nobody manages it");
+    assert!(
+        !object["metadata"]["managedFields"].to_string().contains(ANNOTATION),
+        "no field manager may own it"
+    );
 
-    // Whatever others write, it stays.
+    // Writes to the object do not change it.
     let mut replaced = deployment("web");
     replaced["spec"]["replicas"] = 5.into();
     let object = admin.put(&path("web"), replaced).await.expect(200);
@@ -106,7 +109,7 @@ async fn only_the_subresource_says_where_an_object_shall_be() {
     let applied = admin.request(Method::PATCH, &applying, body).await.expect(200);
     assert_eq!(placement(&applied), expected);
 
-    // Patches of the placement itself change it.
+    // Patches of the placement subresource change it.
     let patch = json!({ "spec": { "clusters": [{ "name": "west" }] } });
     let patched = admin.merge(&placement_path("web"), patch).await.expect(200);
     assert_eq!(shares(&patched), json!([{ "name": "west" }]));
@@ -118,7 +121,7 @@ async fn only_the_subresource_says_where_an_object_shall_be() {
 }
 
 #[tokio::test]
-async fn placements_are_checked() {
+async fn placements_are_validated() {
     let (_atoll, admin) = with_clusters(&["east"]).await;
     admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     for (clusters, expected) in [
@@ -147,7 +150,7 @@ async fn placements_are_checked() {
 }
 
 #[tokio::test]
-async fn whoever_may_edit_objects_may_not_place_them() {
+async fn placing_needs_its_own_right() {
     let (_atoll, admin) = with_clusters(&["east"]).await;
     admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     let role = json!({
@@ -176,7 +179,7 @@ async fn whoever_may_edit_objects_may_not_place_them() {
 }
 
 #[tokio::test]
-async fn clusters_tell_their_story() {
+async fn heartbeats_are_shown_in_the_cluster_status() {
     let (_atoll, admin) = with_clusters(&["east"]).await;
     let east = admin.get(&format!("{CLUSTERS}/east")).await.expect(200);
     assert_eq!(east["spec"], json!({ "mode": "push", "access": "manage" }));
@@ -198,7 +201,7 @@ async fn clusters_tell_their_story() {
         Value::from(cells),
         json!(["east", "push", "Unknown", "v1.36.4", "2/3", "1/4", "2Gi/8Gi", "lab"])
     );
-    // Another cluster behind the same name does not take its place.
+    // A different cluster under the same name is not accepted.
     let another = json!({ "heartbeat": { "id": "b", "reason": "AnotherCluster", "message": "another one" } });
     admin.post("/services/sync/east", another).await.expect(200);
     let status = admin.get(&format!("{CLUSTERS}/east")).await.expect(200)["status"].clone();
@@ -207,7 +210,7 @@ async fn clusters_tell_their_story() {
     admin.merge(&format!("{CLUSTERS}/east/status"), forged).await.expect_status(422, "Invalid");
 }
 
-/// Waits until an object is gone.
-async fn gone(admin: &Access, path: &str) {
-    eventually("it is gone", || async { admin.get(path).await.status == 404 }).await;
+/// Waits until an object is deleted.
+async fn wait_until_deleted(admin: &Access, path: &str) {
+    eventually("the object is deleted", || async { admin.get(path).await.status == 404 }).await;
 }

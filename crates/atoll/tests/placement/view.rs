@@ -1,4 +1,4 @@
-//! The view of a cluster, and reports about it.
+//! The sync view of a cluster, and reports.
 
 use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
@@ -6,11 +6,13 @@ use serde_json::{Value, json};
 use crate::support::process::Atoll;
 use crate::support::shares;
 use crate::support::watching::Watch;
-use crate::{CLUSTERS, DEPLOYMENTS, cluster, deployment, gone, on, path, placement_path, with_clusters};
+use crate::{
+    CLUSTERS, DEPLOYMENTS, cluster, deployment, on, path, placement_path, wait_until_deleted, with_clusters,
+};
 
 const VIEW: &str = "/services/sync/east";
 
-/// What a report says of the object of a line.
+/// Returns a record about the object of a line.
 fn record(line: &Value, state: &str) -> Value {
     let mut record = line.clone();
     let fields = record.as_object_mut().unwrap();
@@ -20,8 +22,8 @@ fn record(line: &Value, state: &str) -> Value {
     record
 }
 
-/// The next line that says something; that a view is alive is said whenever nothing else was for a while.
-async fn said(view: &mut Watch) -> Value {
+/// Returns the next line that is not a keepalive. Keepalives are sent after a while without other lines.
+async fn next_line(view: &mut Watch) -> Value {
     loop {
         let line = view.line().await;
         if line["type"] != "Alive" {
@@ -35,7 +37,7 @@ fn report(record: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_view_has_what_is_placed_there_and_every_change() {
+async fn view_has_placed_objects_and_their_changes() {
     let (_atoll, admin) = with_clusters(&["east", "west"]).await;
     admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     admin.post(DEPLOYMENTS, deployment("elsewhere")).await.expect(201);
@@ -44,12 +46,12 @@ async fn a_view_has_what_is_placed_there_and_every_change() {
     admin.put(&placement_path("elsewhere"), on(json!([{ "name": "west" }]))).await.expect(200);
 
     let mut view = Watch::open(&admin, VIEW).await;
-    let line = said(&mut view).await;
+    let line = next_line(&mut view).await;
     assert_eq!((&line["type"], &line["name"]), (&json!("Object"), &json!("web")));
     assert_eq!(line["resource"]["kind"], "Deployment");
-    assert_eq!(line["object"]["spec"]["replicas"], 2, "its share");
+    assert_eq!(line["object"]["spec"]["replicas"], 2, "the cluster's share of the replicas");
     assert_eq!(line["object"]["status"], Value::Null);
-    let synced = said(&mut view).await;
+    let synced = next_line(&mut view).await;
     assert_eq!(synced["type"], "Synced");
     assert_eq!(synced["workspaces"], json!(["root"]));
     let id = admin.get("/api/v1/namespaces/kube-system").await.expect(200)["metadata"]["uid"].clone();
@@ -58,22 +60,22 @@ async fn a_view_has_what_is_placed_there_and_every_change() {
     let image = json!([{ "op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "example/app:2" }]);
     let body = crate::Body::Raw("application/json-patch+json", image.to_string().into());
     admin.request(http::Method::PATCH, &path("web"), body).await.expect(200);
-    let line = said(&mut view).await;
+    let line = next_line(&mut view).await;
     assert_eq!(line["object"]["spec"]["template"]["spec"]["containers"][0]["image"], "example/app:2");
     assert_eq!(line["generation"], 2);
 
-    // To another cluster: this one is told to let go, and the object waits for it.
+    // Moved to another cluster: this one is asked to remove it, and the placement waits for the confirmation.
     admin.put(&placement_path("web"), on(json!([{ "name": "west" }]))).await.expect(200);
-    let line = said(&mut view).await;
+    let line = next_line(&mut view).await;
     assert_eq!((&line["type"], &line["name"]), (&json!("Remove"), &json!("web")));
     admin.post(VIEW, report(record(&line, "Gone"))).await.expect(200);
-    assert_eq!(said(&mut view).await["type"], "Forget");
+    assert_eq!(next_line(&mut view).await["type"], "Forget");
     let left = admin.get(&placement_path("web")).await.expect(200);
     assert_eq!((shares(&left), &left["status"]), (json!([{ "name": "west" }]), &Value::Null));
 }
 
 #[tokio::test]
-async fn an_object_is_not_gone_until_every_cluster_let_go() {
+async fn deletion_waits_for_all_clusters() {
     let (mut atoll, admin) = with_clusters(&["east", "west"]).await;
     admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     admin.put(&placement_path("web"), on(json!([{ "name": "east" }, { "name": "west" }]))).await.expect(200);
@@ -81,14 +83,14 @@ async fn an_object_is_not_gone_until_every_cluster_let_go() {
     let object = admin.get(&path("web")).await.expect(200);
     assert!(object["metadata"]["deletionTimestamp"].is_string(), "{object}");
 
-    // Not even a restart forgets who has to let go.
+    // A restart does not lose the pending confirmations.
     atoll.kill();
     atoll.restart();
     let admin = atoll.admin();
     let mut view = Watch::open(&admin, VIEW).await;
-    let line = said(&mut view).await;
+    let line = next_line(&mut view).await;
     assert_eq!((&line["type"], &line["name"]), (&json!("Remove"), &json!("web")));
-    // A report about another object of that name does nothing.
+    // A report about another object of that name is ignored.
     let mut other = record(&line, "Gone");
     other["uid"] = "another".into();
     admin.post(VIEW, report(other)).await.expect(200);
@@ -97,21 +99,21 @@ async fn an_object_is_not_gone_until_every_cluster_let_go() {
         2
     );
 
-    let gone_there = record(&line, "Gone");
-    admin.post(VIEW, report(gone_there.clone())).await.expect(200);
+    let gone_record = record(&line, "Gone");
+    admin.post(VIEW, report(gone_record.clone())).await.expect(200);
     let left = admin.get(&placement_path("web")).await.expect(200);
     assert_eq!(shares(&left), json!([{ "name": "west" }]));
-    admin.post("/services/sync/west", report(gone_there)).await.expect(200);
-    gone(&admin, &path("web")).await;
+    admin.post("/services/sync/west", report(gone_record)).await.expect(200);
+    wait_until_deleted(&admin, &path("web")).await;
 }
 
 #[tokio::test]
-async fn how_objects_fare_is_kept_by_cluster() {
+async fn reports_are_stored_per_cluster() {
     let (_atoll, admin) = with_clusters(&["east"]).await;
     admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     admin.put(&placement_path("web"), on(json!([{ "name": "east" }]))).await.expect(200);
     let mut view = Watch::open(&admin, VIEW).await;
-    let line = said(&mut view).await;
+    let line = next_line(&mut view).await;
     let mut applied = record(&line, "Applied");
     for ready in [1, 3] {
         applied["status"] = json!({ "readyReplicas": ready });
@@ -126,11 +128,11 @@ async fn how_objects_fare_is_kept_by_cluster() {
 }
 
 #[tokio::test]
-async fn the_status_of_custom_objects_is_shown() {
+async fn status_of_custom_objects_is_copied() {
     const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
     let atoll = Atoll::start();
     let admin = atoll.admin();
-    // The control plane cannot sync it itself, so it would not be ready.
+    // Not synced by the control plane, which could not reach it and would mark it as not ready.
     let mut east = cluster("east");
     east["spec"]["mode"] = "none".into();
     admin.post(CLUSTERS, east).await.expect(201);
@@ -153,29 +155,29 @@ async fn the_status_of_custom_objects_is_shown() {
     let placement = format!("{WIDGETS}/gear/placement");
     admin.put(&placement, on(json!([{ "name": "east" }]))).await.expect(200);
     let mut view = Watch::open(&admin, VIEW).await;
-    let mut applied = record(&said(&mut view).await, "Applied");
+    let mut applied = record(&next_line(&mut view).await, "Applied");
     applied["status"] = json!({ "turns": 3 });
     admin.post(VIEW, report(applied)).await.expect(200);
-    eventually("its status is shown", async || {
+    eventually("the status is copied", async || {
         admin.get(&format!("{WIDGETS}/gear")).await.expect(200)["status"]["turns"] == 3
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_cluster_has_no_say_in_what_is_not_placed_on_it() {
+async fn reports_about_objects_on_other_clusters_are_ignored() {
     let (_atoll, admin) = with_clusters(&["east", "west"]).await;
     admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     admin.put(&placement_path("web"), on(json!([{ "name": "west" }]))).await.expect(200);
     let mut view = Watch::open(&admin, "/services/sync/west").await;
-    let line = said(&mut view).await;
+    let line = next_line(&mut view).await;
     let mut forged = record(&line, "Applied");
     forged["status"] = json!({ "readyReplicas": 7 });
     for state in ["Applied", "Gone"] {
         forged["state"] = state.into();
         admin.post(VIEW, report(forged.clone())).await.expect(200);
     }
-    // Nor under the name of one that is.
+    // Nor with the name of an object that is placed on it.
     admin.post(DEPLOYMENTS, deployment("own")).await.expect(201);
     admin.put(&placement_path("own"), on(json!([{ "name": "east" }]))).await.expect(200);
     forged["name"] = "own".into();
@@ -188,7 +190,7 @@ async fn a_cluster_has_no_say_in_what_is_not_placed_on_it() {
 }
 
 #[tokio::test]
-async fn a_cluster_serves_its_workspace_and_those_below() {
+async fn cluster_serves_its_workspace_and_those_below() {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();
     let workspace = |name: &str| json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": name } });
@@ -206,56 +208,59 @@ async fn a_cluster_serves_its_workspace_and_those_below() {
     org.put(&placement_path("web"), east()).await.expect(200);
     team.put(&placement_path("web"), east()).await.expect(200);
     other.put(&placement_path("web"), east()).await.expect_status(422, "Invalid");
-    // Another of the same name is another one.
+    // A Cluster of the same name in another workspace is a different one.
     other.post(CLUSTERS, cluster("east")).await.expect(201);
     other.put(&placement_path("web"), east()).await.expect(200);
     let mut view = Watch::open(&org, VIEW).await;
-    let mut lines = [said(&mut view).await, said(&mut view).await];
+    let mut lines = [next_line(&mut view).await, next_line(&mut view).await];
     lines.sort_by_key(|line| line["workspace"].to_string());
     assert_ne!(lines[0]["workspace"], lines[1]["workspace"]);
-    assert_eq!(said(&mut view).await["workspaces"].as_array().unwrap().len(), 2);
+    assert_eq!(next_line(&mut view).await["workspaces"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]
-async fn a_cluster_gets_objects_as_its_overrides_have_them() {
+async fn view_applies_the_overrides_of_the_cluster() {
     let (_atoll, admin) = with_clusters(&["east"]).await;
     admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     admin.put(&placement_path("web"), on(json!([{ "name": "east" }]))).await.expect(200);
     let mut view = Watch::open(&admin, VIEW).await;
     let image = |line: &Value| line["object"]["spec"]["template"]["spec"]["containers"][0]["image"].clone();
-    let plain = image(&said(&mut view).await);
-    assert_eq!(said(&mut view).await["type"], "Synced");
+    let plain = image(&next_line(&mut view).await);
+    assert_eq!(next_line(&mut view).await["type"], "Synced");
 
     let east = format!("{CLUSTERS}/east");
     let overrides = |rows: Value| json!({ "spec": { "overrides": rows } });
     let mirror = json!({ "registry": { "to": "mirror.local:5000" } });
     admin.merge(&east, overrides(json!([mirror]))).await.expect(200);
-    let line = said(&mut view).await;
+    let line = next_line(&mut view).await;
     let expected = format!("mirror.local:5000/{}", plain.as_str().unwrap());
     assert_eq!((&line["name"], image(&line)), (&json!("web"), json!(expected)));
     let whole = admin.get(&path("web")).await.expect(200);
-    assert_eq!(whole["spec"]["template"]["spec"]["containers"][0]["image"], plain, "above it is what it was");
+    assert_eq!(
+        whole["spec"]["template"]["spec"]["containers"][0]["image"], plain,
+        "the object above must be unchanged"
+    );
 
-    // What does not apply is not sent, and that is said.
+    // An override that cannot be applied keeps the object from being sent, and this is reported.
     let broken = json!({ "patch": [{ "op": "remove", "path": "/spec/nothing" }] });
     admin.merge(&east, overrides(json!([mirror, broken]))).await.expect(200);
     let uid = whole["metadata"]["uid"].as_str().unwrap();
     let record = format!("/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses/{uid}.east");
-    eventually("it is noted", || async { admin.get(&record).await.status == 200 }).await;
+    eventually("the failure is recorded", || async { admin.get(&record).await.status == 200 }).await;
     let status = admin.get(&record).await.expect(200)["status"].clone();
     assert_eq!(status["state"], "Refused");
     let message = status["message"].as_str().unwrap();
     assert!(message.starts_with("spec.overrides[1].patch: "), "{message}");
     admin.merge(&east, overrides(json!([]))).await.expect(200);
-    assert_eq!(image(&said(&mut view).await), plain);
+    assert_eq!(image(&next_line(&mut view).await), plain);
 
     let refused = admin.merge(&east, overrides(json!([{ "env": [{}] }]))).await.expect_status(422, "Invalid");
     assert!(refused.contains("spec.overrides[0].env"), "{refused}");
 }
 
-/// Nobody takes the name of a cluster that is registered above; and what is placed on one never goes to two.
+/// A Cluster cannot have the name of one in a parent workspace, and objects placed on one never go to both.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_cluster_takes_the_name_of_one_above() {
+async fn cluster_names_of_parent_workspaces_are_rejected() {
     let (_atoll, admin) = with_clusters(&["east"]).await;
     for (parent, name) in [("", "org"), ("root:org", "team"), ("", "other")] {
         let access = if parent.is_empty() { admin.clone() } else { admin.workspace(parent) };
@@ -268,14 +273,15 @@ async fn no_cluster_takes_the_name_of_one_above() {
         let refused = access.post(CLUSTERS, cluster("east")).await.expect_status(422, "Invalid");
         assert!(refused.contains("a workspace above has a cluster of this name"), "{refused}");
     }
-    // Beside each other they may: nobody can use both. Nor is one below in anybody's way.
+    // Siblings may use the same name, because no workspace can use both. A name of a child does not block the
+    // parent either.
     team.post(CLUSTERS, cluster("west")).await.expect(201);
     other.post(CLUSTERS, cluster("west")).await.expect(201);
     for access in [&admin, &org] {
         let path = format!("{CLUSTERS}?dryRun=All");
         access.post(&path, cluster("west")).await.expect(201);
     }
-    // Each serves its own.
+    // Each cluster serves its own workspace.
     for access in [&team, &other] {
         access.post(DEPLOYMENTS, deployment("web")).await.expect(201);
         access.put(&placement_path("web"), on(json!([{ "name": "west" }]))).await.expect(200);
@@ -283,12 +289,12 @@ async fn no_cluster_takes_the_name_of_one_above() {
         assert_eq!(view.line().await["type"], "Object");
         assert_eq!(view.line().await["type"], "Synced");
     }
-    // A name that is free again can be taken.
+    // A name that is free again can be used.
     team.delete(&format!("{CLUSTERS}/west")).await.expect(200);
     other.delete(&format!("{CLUSTERS}/west")).await.expect(200);
     org.post(CLUSTERS, cluster("west")).await.expect(201);
 
-    // However they hurry, the one above gets it.
+    // In a race, the parent workspace always gets the name.
     for number in 0..20 {
         let name = format!("racer-{number}");
         let (above, below) =
@@ -298,9 +304,10 @@ async fn no_cluster_takes_the_name_of_one_above() {
     }
 }
 
-/// What must not run twice arrives in another cluster only after the first one has let go of it.
+/// An object that must not run twice is sent to another cluster only after the first has confirmed its
+/// removal.
 #[tokio::test]
-async fn what_runs_once_breaks_before_it_is_made_elsewhere() {
+async fn moved_jobs_are_removed_before_they_are_created_elsewhere() {
     const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
     const WEST: &str = "/services/sync/west";
     let (_atoll, admin) = with_clusters(&["east", "west"]).await;
@@ -311,19 +318,19 @@ async fn what_runs_once_breaks_before_it_is_made_elsewhere() {
     let placement = format!("{JOBS}/once/placement");
     admin.put(&placement, on(json!([{ "name": "east" }]))).await.expect(200);
     let (mut east, mut west) = (Watch::open(&admin, VIEW).await, Watch::open(&admin, WEST).await);
-    let line = said(&mut east).await;
+    let line = next_line(&mut east).await;
     assert_eq!((&line["type"], &line["name"]), (&json!("Object"), &json!("once")));
     admin.post(VIEW, report(record(&line, "Applied"))).await.expect(200);
     assert_eq!(
-        (said(&mut east).await["type"].clone(), said(&mut west).await["type"].clone()),
+        (next_line(&mut east).await["type"].clone(), next_line(&mut west).await["type"].clone()),
         (json!("Synced"), json!("Synced"))
     );
 
     admin.put(&placement, on(json!([{ "name": "west" }]))).await.expect(200);
-    let line = said(&mut east).await;
+    let line = next_line(&mut east).await;
     assert_eq!(line["type"], "Remove");
     let statuses = "/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses";
-    eventually("the record of west says what it waits for", async || {
+    eventually("the ObjectStatus of west names the cluster it waits for", async || {
         let found = admin.get(statuses).await.expect(200);
         found["items"].as_array().unwrap().iter().any(|one| {
             let message = one["status"]["message"].as_str().unwrap_or_default();
@@ -332,17 +339,17 @@ async fn what_runs_once_breaks_before_it_is_made_elsewhere() {
     })
     .await;
     admin.post(VIEW, report(record(&line, "Gone"))).await.expect(200);
-    let line = said(&mut west).await;
+    let line = next_line(&mut west).await;
     assert_eq!(
         (&line["type"], &line["name"]),
         (&json!("Object"), &json!("once")),
-        "the first that west hears of it"
+        "west must not get the object before"
     );
 }
 
-/// Whatever an agent reports, the name of the decider of a placement stays a short one.
+/// Agents cannot store long strings as the decider of a placement.
 #[tokio::test]
-async fn the_decider_of_a_placement_has_a_short_name() {
+async fn decider_of_a_placement_is_limited_in_length() {
     let (_atoll, admin) = with_clusters(&["east"]).await;
     admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     let mut wanted = on(json!([{ "name": "east" }]));
@@ -354,9 +361,9 @@ async fn the_decider_of_a_placement_has_a_short_name() {
     admin.put(&placement_path("web"), wanted).await.expect(200);
 }
 
-/// What one cluster reports nonsense of is shown as the others report it.
+/// An invalid status of one cluster does not hide the status of the others.
 #[tokio::test]
-async fn a_nonsensical_status_hides_no_other() {
+async fn invalid_status_of_one_cluster_does_not_hide_others() {
     const SERVICES: &str = "/api/v1/namespaces/default/services";
     let atoll = Atoll::start();
     let admin = atoll.admin();
@@ -371,13 +378,13 @@ async fn a_nonsensical_status_hides_no_other() {
     admin.put(&format!("{SERVICES}/web/placement"), both).await.expect(200);
     for (name, address) in [("west", "nonsense"), ("east", "192.0.2.1")] {
         let view = format!("/services/sync/{name}");
-        let line = said(&mut Watch::open(&admin, &view).await).await;
+        let line = next_line(&mut Watch::open(&admin, &view).await).await;
         let mut applied = record(&line, "Applied");
         applied["status"] = json!({ "loadBalancer": { "ingress": [{ "ip": address }] } });
         applied["observed"] = true.into();
         admin.post(&view, report(applied)).await.expect(200);
     }
-    eventually("what east reports is shown", async || {
+    eventually("the status of east is shown", async || {
         let service = admin.get(&format!("{SERVICES}/web")).await.expect(200);
         service["status"]["loadBalancer"]["ingress"].to_string().contains("192.0.2.1")
     })

@@ -1,4 +1,4 @@
-//! What runs in a cluster.
+//! Containers of an application in a cluster.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,8 +10,9 @@ use tokio::net::TcpStream;
 use crate::application::Site;
 use crate::support::eventually;
 
-/// All containers of an application by their Pods: ids, and how often they were started again. Those that are not done run.
-pub async fn run(site: &Site<'_>) -> BTreeMap<String, Vec<(String, i64)>> {
+/// Returns all containers of an application by Pod, with ids and restart counts. Those that are not completed
+/// must be running.
+pub async fn running_containers(site: &Site<'_>) -> BTreeMap<String, Vec<(String, i64)>> {
     let pods = site.below.get(&site.collection("pods")).await.expect(200);
     let pods = pods["items"].as_array().unwrap().iter();
     pods.map(|pod| {
@@ -27,14 +28,16 @@ pub async fn run(site: &Site<'_>) -> BTreeMap<String, Vec<(String, i64)>> {
     .collect()
 }
 
-/// Waits until the application answers where its Service says, from a Pod of its Deployment.
-pub async fn answers(site: &Site<'_>, cluster: &RealCluster) {
+/// Waits until the application responds through its Service, from a Pod of its Deployment.
+pub async fn wait_until_reachable(site: &Site<'_>, cluster: &RealCluster) {
     let service = site.below.get(&site.path("services/web")).await.expect(200);
     let port = service["spec"]["ports"][0]["nodePort"].as_u64().unwrap();
     let node = cluster.url().strip_prefix("https://").and_then(|url| url.rsplit_once(':')).unwrap().0;
     let address: SocketAddr = format!("{node}:{port}").parse().unwrap();
     eventually("the Service answers", async || {
-        ask(address).await.is_ok_and(|answer| answer.trim_end().lines().last().is_some_and(is_of_deployment))
+        request(address)
+            .await
+            .is_ok_and(|answer| answer.trim_end().lines().last().is_some_and(is_of_deployment))
     })
     .await;
 }
@@ -43,7 +46,7 @@ fn is_of_deployment(name: &str) -> bool {
     name.starts_with("web-")
 }
 
-async fn ask(address: SocketAddr) -> std::io::Result<String> {
+async fn request(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(b"GET /cgi-bin/name HTTP/1.0\r\n\r\n").await?;
     let mut answer = String::new();

@@ -1,19 +1,19 @@
-//! Clusters leave: with what was placed on them, or without; and one comes back to be looked at only.
+//! Clusters leave with their workloads deleted or kept, and one joins again to be observed.
 
 use atoll_testkit::RealCluster;
 use serde_json::{Value, json};
 
 use crate::application::Site;
-use crate::containers::run;
+use crate::containers::running_containers;
 use crate::joining::place;
-use crate::objects::{becomes, create, goes, object};
+use crate::objects::{create, object, wait_for, wait_until_deleted};
 use crate::support::process::atoll;
 use crate::support::programs::succeed;
 use crate::{cluster, command, is_ready};
 
-/// A Deployment, a DaemonSet and a Service that run on the cluster, and nothing else that ran there before.
-async fn deployed(site: &Site<'_>) {
-    emptied(site).await;
+/// Deploys a Deployment, a DaemonSet and a Service, after all earlier Pods are gone.
+async fn deploy_workloads(site: &Site<'_>) {
+    wait_until_empty(site).await;
     let labels = json!({ "app": "left" });
     let container = json!({ "name": "main", "image": "localhost/idle:1" });
     let spec = json!({
@@ -32,17 +32,20 @@ async fn deployed(site: &Site<'_>) {
     let placed = ["deployments/left", "daemonsets/left", "services/left"];
     place(&site.control_plane, site.namespace, &placed, site.cluster);
     let is_available = |object: &Value| object["status"]["availableReplicas"] == 1;
-    becomes("it runs", &site.above, &site.path("deployments/left"), is_available).await;
+    wait_for("the workload is available", &site.above, &site.path("deployments/left"), is_available).await;
     let agent = format!("{}/left", collection(site, "daemonsets"));
-    becomes("it runs", &site.above, &agent, |object| object["status"]["numberAvailable"] == 1).await;
+    wait_for("the workload is available", &site.above, &agent, |object| {
+        object["status"]["numberAvailable"] == 1
+    })
+    .await;
 }
 
-async fn emptied(site: &Site<'_>) {
+async fn wait_until_empty(site: &Site<'_>) {
     let is_empty = |pods: &Value| pods["items"].as_array().unwrap().is_empty();
-    becomes("its Pods are gone", &site.below, &site.collection("pods"), is_empty).await;
+    wait_for("the application's Pods are gone", &site.below, &site.collection("pods"), is_empty).await;
 }
 
-/// Where objects are that are not part of the application.
+/// Returns the path of a collection, also of resources that are not part of the application.
 fn collection(site: &Site<'_>, resource: &str) -> String {
     let group = match resource {
         "endpointslices" => "apis/discovery.k8s.io/v1",
@@ -52,8 +55,8 @@ fn collection(site: &Site<'_>, resource: &str) -> String {
     format!("/{group}/namespaces/{}/{resource}", site.namespace)
 }
 
-/// Whatever there is that could say that it once was Atoll's.
-const TRACES: [&str; 8] = [
+/// Resources that are searched for traces of Atoll.
+const SEARCHED_RESOURCES: [&str; 8] = [
     "deployments",
     "replicasets",
     "daemonsets",
@@ -64,57 +67,62 @@ const TRACES: [&str; 8] = [
     "pods",
 ];
 
-/// Nothing says any more that the cluster had joined.
-async fn is_clean(site: &Site<'_>) {
+/// Waits until no trace of joining is left in the cluster.
+async fn wait_until_clean(site: &Site<'_>) {
     for path in [
         "/api/v1/namespaces/atoll-system",
         "/apis/rbac.authorization.k8s.io/v1/clusterroles/atoll-syncer",
         "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/atoll-syncer",
     ] {
-        goes(&site.below, path).await;
+        wait_until_deleted(&site.below, path).await;
     }
-    goes(&site.above, &cluster(site.cluster)).await;
+    wait_until_deleted(&site.above, &cluster(site.cluster)).await;
 }
 
-/// What was placed there goes with it.
-pub async fn with_workloads(site: &Site<'_>) {
-    deployed(site).await;
-    let said = command(&site.control_plane, &format!("cluster remove {} --yes", site.cluster));
-    assert!(said.contains("has left the fleet"), "{said}");
-    goes(&site.below, &site.path("deployments/left")).await;
+/// Removes a cluster together with its workloads.
+pub async fn remove_with_workloads(site: &Site<'_>) {
+    deploy_workloads(site).await;
+    let printed = command(&site.control_plane, &format!("cluster remove {} --yes", site.cluster));
+    assert!(printed.contains("has left the fleet"), "{printed}");
+    wait_until_deleted(&site.below, &site.path("deployments/left")).await;
     site.above.get(&site.path("deployments/left")).await.expect(200);
-    emptied(site).await;
-    is_clean(site).await;
+    wait_until_empty(site).await;
+    wait_until_clean(site).await;
 }
 
-/// What was placed there goes on running, and is nobody's.
-pub async fn without_workloads(site: &Site<'_>) {
-    deployed(site).await;
-    let before = run(site).await;
+/// Removes a cluster and keeps its workloads running, without traces of Atoll.
+pub async fn remove_keeping_workloads(site: &Site<'_>) {
+    deploy_workloads(site).await;
+    let before = running_containers(site).await;
     let words = format!("cluster remove {} --keep-workloads --yes", site.cluster);
-    let said = command(&site.control_plane, &words);
-    assert!(said.contains("has left the fleet"), "{said}");
-    is_clean(site).await;
-    for resource in TRACES {
-        // Controllers take labels off what they have made when ours are off what they made it for.
-        becomes(&format!("{resource} say nothing of us"), &site.below, &collection(site, resource), |list| {
-            let items = list["items"].as_array().unwrap();
-            !items.is_empty() && !list.to_string().contains("atoll.dev")
-        })
+    let printed = command(&site.control_plane, &words);
+    assert!(printed.contains("has left the fleet"), "{printed}");
+    wait_until_clean(site).await;
+    for resource in SEARCHED_RESOURCES {
+        // Controllers remove copied labels from owned objects when the owner has lost its labels.
+        wait_for(
+            &format!("{resource} have no trace of Atoll"),
+            &site.below,
+            &collection(site, resource),
+            |list| {
+                let items = list["items"].as_array().unwrap();
+                !items.is_empty() && !list.to_string().contains("atoll.dev")
+            },
+        )
         .await;
     }
-    assert_eq!(run(site).await, before, "containers are not those of before");
+    assert_eq!(running_containers(site).await, before, "containers must not be restarted");
 }
 
-/// What runs there already is seen, and nothing is written.
-pub async fn observed(site: &Site<'_>, real: &RealCluster) {
+/// Joins a cluster as observed: existing workloads are reported, and nothing is written.
+pub async fn join_observed(site: &Site<'_>, real: &RealCluster) {
     let mut joining = atoll(&["cluster", "join", site.cluster, "--observe", "--kubeconfig"]);
     joining.arg(real.kubeconfig()).arg("--control-plane-kubeconfig").arg(&site.control_plane);
-    let said = succeed(&mut joining);
-    assert!(said.contains("kind: ClusterRole"), "{said}");
-    becomes("the cluster is ready", &site.above, &cluster(site.cluster), is_ready).await;
+    let printed = succeed(&mut joining);
+    assert!(printed.contains("kind: ClusterRole"), "{printed}");
+    wait_for("the cluster is ready", &site.above, &cluster(site.cluster), is_ready).await;
     let nodes = |cluster: &Value| cluster["status"]["nodes"] == json!({ "total": 1, "ready": 1 });
-    becomes("its node is seen", &site.above, &cluster(site.cluster), nodes).await;
+    wait_for("the cluster's node is reported", &site.above, &cluster(site.cluster), nodes).await;
     let described = command(&site.control_plane, &format!("cluster describe {}", site.cluster));
     assert!(described.contains("v1.36."), "{described}");
     let runs = described.split("Running there:\n").nth(1).unwrap_or_default();

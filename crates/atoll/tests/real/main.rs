@@ -1,11 +1,11 @@
-//! Objects that are placed on real clusters, where containers run. There are two: one that the control plane syncs by itself
-//! and one that `atoll syncer` does. Without the programs for that, or without being allowed to use them, nothing is tested, and
-//! `skipped:` says why; see `upstream/cluster`.
+//! Objects placed on real clusters that run containers. There are two clusters: the control plane syncs one,
+//! and `atoll syncer` the other. Without the required programs or rights nothing is tested, and a line with
+//! `skipped:` gives the reason. See `upstream/cluster`.
 //!
-//! It is all one test, for a cluster takes a while to start. What happens to the applications is in `sync/application.rs`, and
-//! the same as on simulated clusters.
+//! All steps are in one test, because a cluster takes long to start. The application's steps are in
+//! `sync/application.rs` and are the same on simulated clusters.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../sync/application.rs"]
@@ -15,14 +15,14 @@ mod joining;
 #[path = "../sync/objects.rs"]
 mod objects;
 #[allow(dead_code, reason = "every suite uses a part of this")]
-#[path = "../sim/running.rs"]
-mod running;
+#[path = "../sim/running_command.rs"]
+mod running_command;
 #[path = "../support/support.rs"]
 mod support;
 
+mod comparison;
 mod containers;
 mod leaving;
-mod portrait;
 
 use std::path::Path;
 use std::time::Instant;
@@ -31,9 +31,9 @@ use atoll_testkit::RealCluster;
 use serde_json::{Value, json};
 
 use crate::application::{Site, names};
-use crate::containers::{answers, run};
-use crate::joining::{Mode, join, syncer};
-use crate::objects::{becomes, create, object};
+use crate::containers::{running_containers, wait_until_reachable};
+use crate::joining::{Mode, join, start_agent};
+use crate::objects::{create, object, wait_for};
 use crate::support::access::Access;
 use crate::support::process::Atoll;
 
@@ -41,13 +41,14 @@ use crate::support::process::Atoll;
 async fn applications_run_on_real_clusters() {
     let began = Instant::now();
     let Some([east, west]) = RealCluster::start() else { return };
-    let said = |what: &str| println!("{what} after {:?}", began.elapsed());
-    said("two clusters are ready");
+    let report_progress = |what: &str| println!("{what} after {:?}", began.elapsed());
+    report_progress("two clusters are ready");
     let mut atoll = Atoll::start();
-    let papers = tempfile::tempdir().unwrap();
+    let credentials = tempfile::tempdir().unwrap();
     let control_plane = atoll.admin_kubeconfig();
-    join(&control_plane, "east", &east.kubeconfig(), Mode::Push, papers.path());
-    let _syncer = syncer(&join(&control_plane, "west", &west.kubeconfig(), Mode::None, papers.path()));
+    join(&control_plane, "east", &east.kubeconfig(), Mode::Push, credentials.path());
+    let _syncer =
+        start_agent(&join(&control_plane, "west", &west.kubeconfig(), Mode::None, credentials.path()));
     let site = |cluster: &RealCluster, name, namespace| Site {
         above: atoll.admin(),
         control_plane: control_plane.clone(),
@@ -56,39 +57,43 @@ async fn applications_run_on_real_clusters() {
         namespace,
     };
     let pushed = site(&east, "east", "shop-pushed");
-    let drawn = site(&west, "west", "shop-drawn");
-    for site in [&pushed, &drawn] {
-        becomes("the cluster is ready", &site.above, &cluster(site.cluster), is_ready).await;
-        volume(&site.below).await;
+    let agent_synced = site(&west, "west", "shop-drawn");
+    for site in [&pushed, &agent_synced] {
+        wait_for("the cluster is ready", &site.above, &cluster(site.cluster), is_ready).await;
+        create_volume(&site.below).await;
     }
-    said("both have joined");
+    report_progress("both have joined");
 
-    tokio::join!(pushed.arrives(), drawn.arrives());
-    said("applications run");
-    for (site, cluster) in [(&pushed, &east), (&drawn, &west)] {
-        answers(site, cluster).await;
-        heard(site).await;
+    tokio::join!(pushed.deploy_and_check(), agent_synced.deploy_and_check());
+    report_progress("applications run");
+    for (site, cluster) in [(&pushed, &east), (&agent_synced, &west)] {
+        wait_until_reachable(site, cluster).await;
+        wait_for_events(site).await;
     }
-    tokio::join!(pushed.follows(), drawn.follows());
-    said("changes have followed");
-    tokio::join!(settled(&pushed), settled(&drawn));
-    portrait::become_equal(&pushed, &drawn).await;
+    tokio::join!(pushed.change_and_check(), agent_synced.change_and_check());
+    report_progress("changes are applied");
+    tokio::join!(wait_until_settled(&pushed), wait_until_settled(&agent_synced));
+    comparison::wait_until_equal(&pushed, &agent_synced).await;
 
-    // Without the control plane everything goes on, and nothing is touched when it is back.
-    let before = [run(&pushed).await, run(&drawn).await];
+    // Containers keep running without the control plane, and are not restarted when it is back.
+    let before = [running_containers(&pushed).await, running_containers(&agent_synced).await];
     atoll.kill();
     atoll.restart();
-    tokio::join!(labelled(&pushed), labelled(&drawn));
-    assert_eq!([run(&pushed).await, run(&drawn).await], before, "containers are not those of before");
-    said("the control plane was killed, and is back");
+    tokio::join!(relabel(&pushed), relabel(&agent_synced));
+    assert_eq!(
+        [running_containers(&pushed).await, running_containers(&agent_synced).await],
+        before,
+        "containers must not be restarted"
+    );
+    report_progress("the control plane was killed, and is back");
 
-    tokio::join!(pushed.goes(), drawn.goes());
-    said("applications are gone");
-    leaving::with_workloads(&pushed).await;
-    leaving::without_workloads(&drawn).await;
-    said("clusters have left");
-    leaving::observed(&drawn, &west).await;
-    said("all was seen");
+    tokio::join!(pushed.delete_and_check(), agent_synced.delete_and_check());
+    report_progress("applications are gone");
+    leaving::remove_with_workloads(&pushed).await;
+    leaving::remove_keeping_workloads(&agent_synced).await;
+    report_progress("clusters have left");
+    leaving::join_observed(&agent_synced, &west).await;
+    report_progress("the observed cluster is reported");
 }
 
 fn cluster(name: &str) -> String {
@@ -100,54 +105,54 @@ fn is_ready(cluster: &Value) -> bool {
     cluster["status"]["conditions"].as_array().is_some_and(|conditions| conditions.iter().any(is))
 }
 
-/// Something for a claim to be bound to: nobody makes volumes in these clusters.
-async fn volume(below: &Access) {
+/// Creates a volume for the application's claim, because these clusters have no provisioner.
+async fn create_volume(below: &Access) {
     let spec = json!({
         "capacity": { "storage": "2Gi" }, "accessModes": ["ReadWriteOnce"],
         "hostPath": { "path": "/var/lib/kubelet/disk", "type": "DirectoryOrCreate" },
     });
-    let volume = object("v1", "PersistentVolume", "disk", json!({ "spec": spec }));
-    create(below, "/api/v1/persistentvolumes", volume).await;
+    let create_volume = object("v1", "PersistentVolume", "disk", json!({ "spec": spec }));
+    create(below, "/api/v1/persistentvolumes", create_volume).await;
 }
 
-/// Waits until what is being ended has ended: the Pods that are left are those that are wanted.
-async fn settled(site: &Site<'_>) {
-    becomes("only those are left that are wanted", &site.below, &site.collection("pods"), |pods| {
+/// Waits until terminating Pods are gone and only the desired ones are left.
+async fn wait_until_settled(site: &Site<'_>) {
+    wait_for("only the desired Pods are left", &site.below, &site.collection("pods"), |pods| {
         let pods = pods["items"].as_array().unwrap();
         pods.len() == 7 && pods.iter().all(|pod| pod["metadata"]["deletionTimestamp"].is_null())
     })
     .await;
     let web = site.path("deployments/web");
-    becomes("all of them are available", &site.above, &web, |web| {
+    wait_for("all replicas are available", &site.above, &web, |web| {
         web["status"]["availableReplicas"] == 5 && web["status"]["unavailableReplicas"].is_null()
     })
     .await;
 }
 
-/// Waits until what the cluster's controllers tell of the application is heard above.
-async fn heard(site: &Site<'_>) {
+/// Waits until events of the cluster's controllers about the application are visible above.
+async fn wait_for_events(site: &Site<'_>) {
     let is_scaling =
         |event: &Value| event["reason"] == "ScalingReplicaSet" && event["involvedObject"]["name"] == "web";
-    becomes("events are heard", &site.above, &site.collection("events"), |events| {
+    wait_for("events are visible above", &site.above, &site.collection("events"), |events| {
         events["items"].as_array().unwrap().iter().any(is_scaling)
     })
     .await;
 }
 
-/// Changes everything a little, so that it is known that all of it was looked at again; but nothing that containers are made of.
-async fn labelled(site: &Site<'_>) {
+/// Adds a label to all objects, so that each is synced again without changing a pod template.
+async fn relabel(site: &Site<'_>) {
     for name in names() {
         let path = site.path(&name);
         let patch = json!({ "metadata": { "labels": { "round": "two" } } });
         site.above.merge(&path, patch).await.expect(200);
-        becomes(&format!("{name} follows"), &site.below, &path, |object| {
+        wait_for(&format!("the label of {name} is applied below"), &site.below, &path, |object| {
             object["metadata"]["labels"]["round"] == "two"
         })
         .await;
     }
 }
 
-/// What a command of the program says, at the control plane.
+/// Runs a CLI command against the control plane and returns its output.
 fn command(control_plane: &Path, words: &str) -> String {
     let mut command = support::process::atoll(&words.split(' ').collect::<Vec<_>>());
     support::programs::succeed(command.arg("--kubeconfig").arg(control_plane))

@@ -1,8 +1,8 @@
-//! Faults by API, and those who may not.
+//! Faults through the API, and clients without the right.
 
 use serde_json::json;
 
-use crate::running::{Cluster, Running};
+use crate::running_command::{RunningCommand, SimulatedCluster};
 use crate::support::access::Access;
 use crate::support::process::{Atoll, atoll};
 use crate::support::programs::fail;
@@ -10,8 +10,8 @@ use crate::support::programs::fail;
 const FAULTS: &str = "/atoll/sim/faults";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn faults_begin_and_end_by_api() {
-    let cluster = Cluster::start(&["--nodes=0", "--name=far"]);
+async fn faults_are_added_and_removed_through_the_api() {
+    let cluster = SimulatedCluster::start(&["--nodes=0", "--name=far"]);
     let admin = cluster.admin();
     assert_eq!(admin.get(FAULTS).await.expect(200), json!({ "faults": [] }));
     let added = admin.post(FAULTS, json!({ "kind": "dead-node", "node": "far-node-1" })).await.expect(200);
@@ -28,7 +28,7 @@ async fn faults_begin_and_end_by_api() {
     assert_eq!(cluster.fault("list"), "2  crash-loop of images like *\n");
     assert_eq!(admin.delete(FAULTS).await.expect(200), json!({ "removed": 1 }));
     assert_eq!(cluster.fault("list"), "Nothing goes wrong.\n");
-    // Only administrators.
+    // Only administrators may use it.
     for stranger in [admin.anonymous(), admin.acting_as("ann", &["system:authenticated"])] {
         assert!(matches!(stranger.get(FAULTS).await.status, 401 | 403));
         assert!(matches!(stranger.post(FAULTS, json!({ "kind": "dead-cluster" })).await.status, 401 | 403));
@@ -36,8 +36,8 @@ async fn faults_begin_and_end_by_api() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_simulated_cluster_looks_like_any_other() {
-    let cluster = Cluster::start(&["--nodes=0"]);
+async fn simulated_cluster_serves_the_kubernetes_api() {
+    let cluster = SimulatedCluster::start(&["--nodes=0"]);
     let admin = cluster.admin();
     for path in ["/apis/atoll.dev", "/apis/atoll.dev/v1alpha1/workspaces", "/clusters/root/api/v1/namespaces"]
     {
@@ -49,15 +49,16 @@ async fn a_simulated_cluster_looks_like_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_say_what_is_wrong() {
+async fn commands_report_errors() {
     let control_plane = Atoll::start();
     let at = control_plane.admin_kubeconfig();
-    let said = fail(atoll(&["sim", "fault", "list"]).env("KUBECONFIG", &at));
+    let printed = fail(atoll(&["sim", "fault", "list"]).env("KUBECONFIG", &at));
     assert!(
-        said.contains("is no simulated cluster and has no simulated nodes\nhint: choose one with --context"),
-        "{said}"
+        printed
+            .contains("is no simulated cluster and has no simulated nodes\nhint: choose one with --context"),
+        "{printed}"
     );
-    let cluster = Cluster::start(&["--nodes=0"]);
+    let cluster = SimulatedCluster::start(&["--nodes=0"]);
     for (line, expected) in [
         (vec!["add", "slow", "--latency", "soon"], "latency: \"soon\" is not a duration"),
         (vec!["add", "lossy", "--rate", "2"], "rate: lossy needs one above 0 and at most 1"),
@@ -65,17 +66,17 @@ async fn commands_say_what_is_wrong() {
         (vec!["remove", "9"], "faults \"9\" not found"),
     ] {
         let mut command = atoll(&["sim", "fault"]);
-        let said = fail(command.args(&line).env("KUBECONFIG", cluster.kubeconfig()));
-        assert!(said.contains(expected), "{line:?}: {said}");
+        let printed = fail(command.args(&line).env("KUBECONFIG", cluster.kubeconfig()));
+        assert!(printed.contains(expected), "{line:?}: {printed}");
     }
-    let refused = Running::start(&["sim", "--name", "Not_A_Name"], "ready").err().unwrap();
+    let refused = RunningCommand::start(&["sim", "--name", "Not_A_Name"], "ready").err().unwrap();
     assert!(refused.contains("--name"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_directory_nothing_is_left() {
-    let running = Running::start(&["sim", "--nodes=0"], "is ready at").unwrap();
-    let line = running.said.last().unwrap().clone();
+async fn temporary_data_is_removed() {
+    let running = RunningCommand::start(&["sim", "--nodes=0"], "is ready at").unwrap();
+    let line = running.printed.last().unwrap().clone();
     let kubeconfig = line.split("--kubeconfig ").nth(1).unwrap().split(' ').next().unwrap();
     let kubeconfig = std::path::PathBuf::from(kubeconfig);
     Access::from_kubeconfig(&kubeconfig).get("/api/v1/nodes").await.expect(200);

@@ -1,8 +1,8 @@
-//! Where pods are made: what a namespace says, what its workspace says, and what is left to whoever places it.
+//! Grain `pod`, set by a namespace or by its workspace, and workloads with grain `object`.
 
 use serde_json::{Value, json};
 
-use crate::running::Running;
+use crate::running_command::RunningCommand;
 use crate::support::access::Access;
 use crate::support::eventually;
 use crate::support::process::{Atoll, atoll};
@@ -49,11 +49,11 @@ async fn phase(access: &Access, path: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_are_made_where_a_namespace_says_so() {
+async fn namespace_sets_the_grain() {
     let atoll = Atoll::start();
     let kubeconfig = atoll.admin_kubeconfig();
     let line = ["sim", "nodes", "--kubeconfig", kubeconfig.to_str().unwrap(), "--nodes", "2", "--scheduler"];
-    let running = Running::start(&line, "Simulating 2 nodes at https://").unwrap();
+    let running = RunningCommand::start(&line, "Simulating 2 nodes at https://").unwrap();
     let admin = atoll.admin();
     let namespace = json!({ "metadata": { "name": "here", "labels": { "atoll.dev/grain": "pod" } } });
     admin.post("/api/v1/namespaces", namespace).await.expect(201);
@@ -64,25 +64,25 @@ async fn pods_are_made_where_a_namespace_says_so() {
         admin.get(&format!("{deployments}/web")).await.expect(200)["status"]["availableReplicas"] == 2
     })
     .await;
-    // It was settled when they were created, and stays so.
+    // The grain is decided at creation and does not change later.
     let relabelled = json!({ "metadata": { "labels": { "atoll.dev/grain": "object" } } });
     admin.merge("/api/v1/namespaces/here", relabelled).await.expect(200);
     let mut changed = deployment("web", "web:2", 3);
     changed["metadata"]["annotations"] = Value::Null;
     admin.merge(&format!("{deployments}/web"), changed).await.expect(200);
-    eventually("all of the new ones are available", async || {
+    eventually("all updated replicas are available", async || {
         let status = &admin.get(&format!("{deployments}/web")).await.expect(200)["status"];
         status["updatedReplicas"] == 3 && status["availableReplicas"] == 3 && status["replicas"] == 3
     })
     .await;
     let whole = admin.get(&format!("{DEPLOYMENTS}/whole")).await.expect(200);
-    assert_eq!(whole["status"], json!({}), "it is left to whoever places it");
+    assert_eq!(whole["status"], json!({}), "workloads with grain object must have no status");
     assert_eq!(admin.get(PODS).await.expect(200)["items"], json!([]));
     running.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_are_made_where_a_workspace_says_so() {
+async fn workspace_sets_the_grain() {
     let server = Atoll::start();
     let admin = server.admin();
     let kubeconfig = server.admin_kubeconfig();
@@ -90,7 +90,7 @@ async fn pods_are_made_where_a_workspace_says_so() {
     succeed(&mut atoll(&[&["workspace", "create", "other"], &at[..]].concat()));
     succeed(&mut atoll(&[&["workspace", "create", "team", "--use", "--grain", "pod"], &at[..]].concat()));
     let line = [&["sim", "nodes"], &at[..], &["--nodes", "2", "--scheduler"]].concat();
-    let running = Running::start(&line, "Simulating 2 nodes at https://").unwrap();
+    let running = RunningCommand::start(&line, "Simulating 2 nodes at https://").unwrap();
     let (team, other) = (admin.workspace("root:team"), admin.workspace("root:other"));
     let namespace = json!({ "metadata": { "name": "elsewhere", "labels": { "atoll.dev/grain": "object" } } });
     team.post("/api/v1/namespaces", namespace).await.expect(201);
@@ -108,11 +108,13 @@ async fn pods_are_made_where_a_workspace_says_so() {
     assert_eq!(other.get(&format!("{DEPLOYMENTS}/whole")).await.expect(200)["status"], whole);
     assert_eq!(other.get("/api/v1/pods").await.expect(200)["items"], json!([]));
 
-    // The workspace may change its mind; what is there stays as it is, and the volumes in it are of no namespace.
+    // The workspace may change its grain: existing workloads keep theirs. Volumes belong to no namespace.
     let path = "/apis/atoll.dev/v1alpha1/workspaces/team";
     team.post(VOLUMES, volume("ours")).await.expect(201);
-    eventually("it is available", async || phase(&team, &format!("{VOLUMES}/ours")).await == "Available")
-        .await;
+    eventually("the volume is available", async || {
+        phase(&team, &format!("{VOLUMES}/ours")).await == "Available"
+    })
+    .await;
     admin.merge(path, json!({ "spec": { "grain": "object" } })).await.expect(200);
     team.post(DEPLOYMENTS, deployment("late", "late:1", 1)).await.expect(201);
     admin.merge(path, json!({ "spec": { "grain": "pod" } })).await.expect(200);
@@ -123,7 +125,7 @@ async fn pods_are_made_where_a_workspace_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grains_that_nobody_knows_are_refused() {
+async fn unknown_grains_are_rejected() {
     let server = Atoll::start_bare();
     let admin = server.admin();
     let supported = "supported values: \"object\", \"pod\"";
@@ -143,25 +145,25 @@ async fn grains_that_nobody_knows_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn volumes_are_bound_for_namespaces_whose_pods_are_made_here() {
+async fn volumes_are_bound_for_grain_pod_only() {
     let server = Atoll::start();
     let admin = server.admin();
     let namespace = json!({ "metadata": { "name": "here", "labels": { "atoll.dev/grain": "pod" } } });
     admin.post("/api/v1/namespaces", namespace).await.expect(201);
-    let (theirs, ours) = (
+    let (placed_claims, local_claims) = (
         "/api/v1/namespaces/default/persistentvolumeclaims",
         "/api/v1/namespaces/here/persistentvolumeclaims",
     );
     for name in ["one", "two", "three"] {
         admin.post(VOLUMES, volume(name)).await.expect(201);
     }
-    admin.post(theirs, claim("placed")).await.expect(201);
-    admin.post(ours, claim("first")).await.expect(201);
+    admin.post(placed_claims, claim("placed")).await.expect(201);
+    admin.post(local_claims, claim("first")).await.expect(201);
     let bound = async |path: &str| phase(&admin, path).await == "Bound";
-    eventually("it is bound", async || bound(&format!("{ours}/first")).await).await;
+    eventually("the claim is bound", async || bound(&format!("{local_claims}/first")).await).await;
 
-    // A pod that is made here gets what it claims, wherever it is.
-    admin.post(theirs, claim("used")).await.expect(201);
+    // A pod that is created above gets its claim bound in any namespace.
+    admin.post(placed_claims, claim("used")).await.expect(201);
     let pod = json!({
         "metadata": { "name": "user" },
         "spec": {
@@ -169,15 +171,15 @@ async fn volumes_are_bound_for_namespaces_whose_pods_are_made_here() {
             "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "used" } }],
         },
     });
-    // Until its namespace has a ServiceAccount, there is none.
-    eventually("the pod is there", async || admin.post(PODS, pod.clone()).await.status == 201).await;
-    eventually("the pod's is bound", async || bound(&format!("{theirs}/used")).await).await;
-    let placed = admin.get(&format!("{theirs}/placed")).await.expect(200);
+    // The pod is rejected until its namespace has a ServiceAccount.
+    eventually("the pod is created", async || admin.post(PODS, pod.clone()).await.status == 201).await;
+    eventually("the pod's claim is bound", async || bound(&format!("{placed_claims}/used")).await).await;
+    let placed = admin.get(&format!("{placed_claims}/placed")).await.expect(200);
     assert!(placed["spec"]["volumeName"].is_null(), "{placed}");
 
-    // Released when its claim goes.
-    let first = admin.get(&format!("{ours}/first")).await.expect(200);
+    // Released when its claim is deleted.
+    let first = admin.get(&format!("{local_claims}/first")).await.expect(200);
     let volume = format!("{VOLUMES}/{}", first["spec"]["volumeName"].as_str().unwrap());
-    admin.delete(&format!("{ours}/first")).await.expect(200);
-    eventually("it is released", async || phase(&admin, &volume).await == "Released").await;
+    admin.delete(&format!("{local_claims}/first")).await.expect(200);
+    eventually("the volume is released", async || phase(&admin, &volume).await == "Released").await;
 }

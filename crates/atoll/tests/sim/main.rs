@@ -1,15 +1,15 @@
-//! Simulated clusters and the playground, as people start them.
+//! Simulated clusters and the playground, started through the CLI.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
-mod elsewhere;
 mod faults;
 mod grain;
 mod network;
 mod nodes;
 mod playground;
-mod running;
+mod running_command;
+mod server_nodes;
 mod storage;
 #[path = "../support/support.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! What each fault of the network is like for clients, and that it passes.
+//! The effect of each network fault on clients, and its end.
 
 use std::time::{Duration, Instant};
 
@@ -6,17 +6,17 @@ use futures_util::poll;
 use http::Method;
 use serde_json::json;
 
-use crate::running::Cluster;
+use crate::running_command::SimulatedCluster;
 use crate::support::access::Body;
 use crate::support::watching::{Next, Watch};
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually, within};
 
-/// Long enough to be told from no delay at all, on any machine.
+/// Long enough to be distinguishable from no delay on any machine.
 const LATENCY: Duration = Duration::from_millis(700);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_answers_and_events_are_late() {
-    let cluster = Cluster::start(&["--nodes=0"]);
+async fn latency_delays_responses_and_events() {
+    let cluster = SimulatedCluster::start(&["--nodes=0"]);
     let admin = cluster.admin();
     let mut watch =
         Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=true&fieldSelector=metadata.name=a")).await;
@@ -24,12 +24,12 @@ async fn slow_answers_and_events_are_late() {
     let began = Instant::now();
     admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
     assert!(began.elapsed() >= LATENCY, "answered after {:?}", began.elapsed());
-    // Whoever is not on the network sees it at once, and the event is still under way.
+    // The response is late, and so is the event.
     assert_eq!(watch.event().await.name(), "a");
-    assert!(began.elapsed() >= LATENCY, "told after {:?}", began.elapsed());
+    assert!(began.elapsed() >= LATENCY, "event after {:?}", began.elapsed());
     assert_eq!(cluster.fault("remove 1"), "Fault 1 is over.\n");
-    // How quick it is without depends on the machine; that it gets quicker again does not.
-    eventually("answers are quick again", async || {
+    // The speed without latency depends on the machine, but it must become faster again.
+    eventually("responses are fast again", async || {
         let began = Instant::now();
         admin.get(&config_map("a")).await.expect(200);
         began.elapsed() < LATENCY
@@ -38,12 +38,12 @@ async fn slow_answers_and_events_are_late() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_lossy_network_some_connections_break() {
-    let cluster = Cluster::start(&["--nodes=0"]);
+async fn loss_breaks_some_connections() {
+    let cluster = SimulatedCluster::start(&["--nodes=0"]);
     let admin = cluster.admin();
     cluster.fault("add lossy --rate 0.5");
     let (mut answered, mut broken) = (0, 0);
-    // A connection and an answer get through once in four times.
+    // A connection and its response succeed once in four times.
     eventually("some requests were answered and some were not", async || {
         let attempt = async {
             let mut http = admin.http1().await.ok()?;
@@ -63,34 +63,34 @@ async fn on_a_lossy_network_some_connections_break() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_partition_connections_hang_and_later_go_on() {
-    let cluster = Cluster::start(&["--nodes=0"]);
+async fn partition_stalls_connections_until_it_ends() {
+    let cluster = SimulatedCluster::start(&["--nodes=0"]);
     let admin = cluster.admin();
     let mut watch =
         Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=true&fieldSelector=metadata.name=b")).await;
     let mut old = admin.http2().await.unwrap();
     assert_eq!(old.request(Method::GET, "/version", Body::None).await.unwrap().status, 200);
     cluster.fault("add partition");
-    // What was under way stands still, nothing is closed, and new connections wait.
+    // Requests in flight stall, connections stay open, and new connections wait.
     let mut late = Box::pin(old.request(Method::POST, CONFIG_MAPS, Body::Json(config_map_with("b", "1"))));
     let mut new = Box::pin(admin.get("/version"));
-    let mut told = Box::pin(watch.next());
-    // Others are answered again and again meanwhile.
+    let mut event = Box::pin(watch.next());
+    // Requests outside the partition are answered meanwhile.
     for _ in 0..10 {
-        assert!(poll!(&mut late).is_pending(), "an old connection is answered");
-        assert!(poll!(&mut new).is_pending(), "a new connection is answered");
-        assert!(poll!(&mut told).is_pending(), "a watch says something");
+        assert!(poll!(&mut late).is_pending(), "an old connection must stall");
+        assert!(poll!(&mut new).is_pending(), "a new connection must stall");
+        assert!(poll!(&mut event).is_pending(), "a watch must stall");
         assert_eq!(cluster.fault("list"), "1  partition: clients are cut off\n");
     }
     cluster.fault("clear");
-    assert_eq!(within("the old connection goes on", late).await.unwrap().status, 201);
+    assert_eq!(within("the old connection continues", late).await.unwrap().status, 201);
     assert_eq!(new.await.status, 200);
-    assert!(matches!(told.await, Next::Event(event) if event.name() == "b"));
+    assert!(matches!(event.await, Next::Event(event) if event.name() == "b"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_cluster_refuses_everybody_and_comes_back_with_its_objects() {
-    let cluster = Cluster::start(&["--nodes=0"]);
+async fn dead_cluster_refuses_connections_and_recovers_its_objects() {
+    let cluster = SimulatedCluster::start(&["--nodes=0"]);
     let admin = cluster.admin();
     admin.post(CONFIG_MAPS, config_map_with("c", "1")).await.expect(201);
     let mut watch = Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=true&resourceVersion=0")).await;
@@ -103,22 +103,22 @@ async fn a_dead_cluster_refuses_everybody_and_comes_back_with_its_objects() {
             }
         }
     });
-    assert!(matches!(ended.await, Next::Broken(_)), "it ends without a farewell");
-    // Its door closes a moment before or after its connections break.
-    eventually("everybody is refused", async || {
+    assert!(matches!(ended.await, Next::Broken(_)), "the watch must break");
+    // The listener closes a moment before or after its connections break.
+    eventually("connections are refused", async || {
         let refused = admin.http1().await.err();
         refused.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
     })
     .await;
     assert_eq!(cluster.fault("list"), "1  dead-cluster\n");
     cluster.fault("clear");
-    eventually("it is there again", async || admin.http1().await.is_ok()).await;
+    eventually("the cluster is reachable again", async || admin.http1().await.is_ok()).await;
     admin.get(&config_map("c")).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_api_is_gone_from_everywhere_and_its_objects_stay() {
-    let cluster = Cluster::start(&["--nodes=0"]);
+async fn missing_api_is_not_served_and_keeps_its_objects() {
+    let cluster = SimulatedCluster::start(&["--nodes=0"]);
     let admin = cluster.admin();
     let jobs = "/apis/batch/v1/namespaces/default/cronjobs";
     let job = json!({
@@ -138,7 +138,7 @@ async fn a_missing_api_is_gone_from_everywhere_and_its_objects_stay() {
         assert!(!text.contains("\"batch") && !text.contains("apis/batch/"), "{path}");
         assert!(text.contains("apps"), "{path}");
     }
-    // Of a group with several versions only that one goes.
+    // Only this version of the group is removed.
     cluster.fault("add missing-api autoscaling/v1");
     assert_eq!(admin.get("/apis/autoscaling/v1/horizontalpodautoscalers").await.status, 404);
     assert_eq!(admin.get("/apis/autoscaling/v2/horizontalpodautoscalers").await.status, 200);
@@ -152,8 +152,8 @@ async fn a_missing_api_is_gone_from_everywhere_and_its_objects_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_skewed_clock_shows_in_objects_tokens_and_certificates() {
-    let cluster = Cluster::start(&["--nodes=0"]);
+async fn clock_skew_affects_objects_tokens_and_certificates() {
+    let cluster = SimulatedCluster::start(&["--nodes=0"]);
     let admin = cluster.admin();
     let created = async |name: &str| {
         let object = admin.post(CONFIG_MAPS, config_map_with(name, "1")).await.expect(201);
@@ -175,7 +175,7 @@ async fn a_skewed_clock_shows_in_objects_tokens_and_certificates() {
     cluster.fault("clear");
     assert!(created("after").await < during);
     assert_ne!(account.get("/version").await.status, 401);
-    // To a clock that is far behind, certificates are from the future.
+    // For a clock that is far behind, certificates are not yet valid.
     cluster.fault("add clock-skew -3h");
     assert_eq!(admin.get("/version").await.status, 401);
     cluster.fault("clear");

@@ -1,8 +1,8 @@
-//! Nodes and what runs on them: they suffer, and recover.
+//! Nodes and their Pods with faults, and their recovery.
 
 use serde_json::{Value, json};
 
-use crate::running::{Cluster, Running};
+use crate::running_command::{RunningCommand, SimulatedCluster};
 use crate::support::access::Access;
 use crate::support::eventually;
 
@@ -25,7 +25,7 @@ async fn available(admin: &Access, name: &str) -> u64 {
     found["status"]["availableReplicas"].as_u64().unwrap_or(0)
 }
 
-/// The condition of a node.
+/// Returns the status of a node's condition.
 async fn condition(admin: &Access, node: &str, kind: &str) -> String {
     let found = admin.get(&format!("/api/v1/nodes/{node}")).await.expect(200);
     let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -33,12 +33,12 @@ async fn condition(admin: &Access, node: &str, kind: &str) -> String {
     found.and_then(|condition| condition["status"].as_str()).unwrap_or_default().to_string()
 }
 
-/// Waits until a node is there, and Pods may go to it.
-async fn ready(admin: &Access, node: &str) {
+/// Waits until a node is ready and schedulable.
+async fn wait_until_ready(admin: &Access, node: &str) {
     let path = format!("/api/v1/nodes/{node}");
-    eventually("it is there", async || admin.get(&path).await.status == 200).await;
-    eventually("it is ready", async || condition(admin, node, "Ready").await == "True").await;
-    eventually("it has no taint", async || {
+    eventually("the node exists", async || admin.get(&path).await.status == 200).await;
+    eventually("the node is ready", async || condition(admin, node, "Ready").await == "True").await;
+    eventually("the node has no taint", async || {
         admin.get(&path).await.expect(200)["spec"].get("taints").is_none()
     })
     .await;
@@ -46,11 +46,12 @@ async fn ready(admin: &Access, node: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_run_on_simulated_nodes() {
-    let cluster = Cluster::start(&["--nodes=2", "--name=lab", "--region=r", "--zones=a,b", "--node-cpu=4"]);
+    let cluster =
+        SimulatedCluster::start(&["--nodes=2", "--name=lab", "--region=r", "--zones=a,b", "--node-cpu=4"]);
     let admin = cluster.admin();
-    // Pods that come before a node go to others.
+    // Pods that are created before a node is ready are scheduled to others.
     for node in ["lab-node-1", "lab-node-2"] {
-        ready(&admin, node).await;
+        wait_until_ready(&admin, node).await;
     }
     admin.post(DEPLOYMENTS, deployment("web", "web:1", 4)).await.expect(201);
     eventually("all replicas are available", async || available(&admin, "web").await == 4).await;
@@ -65,57 +66,65 @@ async fn pods_run_on_simulated_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_crashes_runs_when_it_is_mended() {
-    let cluster = Cluster::start(&["--nodes=1"]);
+async fn crashing_image_runs_after_the_fault_ends() {
+    let cluster = SimulatedCluster::start(&["--nodes=1"]);
     let admin = cluster.admin();
     cluster.fault("add crash-loop --image bad:*");
     admin.post(DEPLOYMENTS, deployment("bad", "bad:1", 1)).await.expect(201);
     admin.post(DEPLOYMENTS, deployment("good", "good:1", 1)).await.expect(201);
-    eventually("others run", async || available(&admin, "good").await == 1).await;
-    eventually("it is started again", async || {
+    eventually("the other Deployment is available", async || available(&admin, "good").await == 1).await;
+    eventually("the container is restarted", async || {
         let pods = admin.get(&format!("{PODS}?labelSelector=app%3Dbad")).await.expect(200);
         pods["items"][0]["status"]["containerStatuses"][0]["restartCount"].as_u64() > Some(0)
     })
     .await;
     cluster.fault("clear");
-    eventually("it runs", async || available(&admin, "bad").await == 1).await;
+    eventually("the Deployment is available", async || available(&admin, "bad").await == 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_node_says_so_until_there_is_room_again() {
-    let cluster = Cluster::start(&["--nodes=1"]);
+async fn full_node_reports_disk_pressure_until_the_fault_ends() {
+    let cluster = SimulatedCluster::start(&["--nodes=1"]);
     let admin = cluster.admin();
-    ready(&admin, "sim-node-1").await;
+    wait_until_ready(&admin, "sim-node-1").await;
     cluster.fault("add full-node sim-node-1");
-    eventually("it is full", async || condition(&admin, "sim-node-1", "DiskPressure").await == "True").await;
+    eventually("the node reports disk pressure", async || {
+        condition(&admin, "sim-node-1", "DiskPressure").await == "True"
+    })
+    .await;
     cluster.fault("clear");
-    eventually("there is room", async || condition(&admin, "sim-node-1", "DiskPressure").await == "False")
-        .await;
+    eventually("the node reports no disk pressure", async || {
+        condition(&admin, "sim-node-1", "DiskPressure").await == "False"
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_that_are_dead_or_cut_off_are_given_up_and_come_back() {
-    // Leases are renewed every ten seconds, and machines that test are busy.
-    let cluster = Cluster::start(&["--nodes=3", "--node-monitor-grace-period=25s"]);
+async fn dead_and_partitioned_nodes_are_evicted_and_recover() {
+    // Leases are renewed every ten seconds, and test machines are busy.
+    let cluster = SimulatedCluster::start(&["--nodes=3", "--node-monitor-grace-period=25s"]);
     let admin = cluster.admin();
     let all = ["sim-node-1", "sim-node-2", "sim-node-3"];
     for node in all {
-        ready(&admin, node).await;
+        wait_until_ready(&admin, node).await;
     }
     cluster.fault("add dead-node sim-node-1");
     cluster.fault("add partition --nodes sim-node-2");
     for node in &all[..2] {
-        eventually("it is given up", async || condition(&admin, node, "Ready").await == "Unknown").await;
-        eventually("it is tainted", async || {
+        eventually("the node's readiness is unknown", async || {
+            condition(&admin, node, "Ready").await == "Unknown"
+        })
+        .await;
+        eventually("the node is tainted", async || {
             let found = admin.get(&format!("/api/v1/nodes/{node}")).await.expect(200);
             found["spec"]["taints"].to_string().contains("node.kubernetes.io/unreachable")
         })
         .await;
     }
-    eventually("the third is well", async || condition(&admin, all[2], "Ready").await == "True").await;
+    eventually("the third node is ready", async || condition(&admin, all[2], "Ready").await == "True").await;
     cluster.fault("clear");
     for node in &all[..2] {
-        eventually("it is back", async || {
+        eventually("the node is ready and untainted", async || {
             let found = admin.get(&format!("/api/v1/nodes/{node}")).await.expect(200);
             condition(&admin, node, "Ready").await == "True" && found["spec"].get("taints").is_none()
         })
@@ -125,13 +134,13 @@ async fn nodes_that_are_dead_or_cut_off_are_given_up_and_come_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_can_be_added_to_any_server() {
-    let server = Cluster::start(&["--nodes=0", "--scheduler=false"]);
+    let server = SimulatedCluster::start(&["--nodes=0", "--scheduler=false"]);
     let kubeconfig = server.kubeconfig();
     let at = ["sim", "nodes", "--kubeconfig", kubeconfig.to_str().unwrap()];
     let line = [&at[..], &["--nodes", "2", "--name", "extra", "--scheduler"]].concat();
-    let running = Running::start(&line, "Simulating 2 nodes at https://").unwrap();
+    let running = RunningCommand::start(&line, "Simulating 2 nodes at https://").unwrap();
     let admin = server.admin();
-    ready(&admin, "extra-node-2").await;
+    wait_until_ready(&admin, "extra-node-2").await;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "one" },
         "spec": { "containers": [{ "name": "main", "image": "one:1" }] },

@@ -1,9 +1,9 @@
-//! The playground: started, resumed, reset, and everything it says to try.
+//! The playground: started, resumed, reset, and the commands that it prints.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::running::Running;
+use crate::running_command::RunningCommand;
 use crate::support::access::Access;
 use crate::support::programs::{self, succeed};
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
@@ -11,7 +11,7 @@ use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
 const CLUSTERS: [&str; 3] = ["east", "west", "north"];
 
 struct Playground {
-    running: Running,
+    running: RunningCommand,
     directory: PathBuf,
 }
 
@@ -19,11 +19,11 @@ impl Playground {
     fn start(directory: &Path, arguments: &[&str]) -> Result<Playground, String> {
         let mut line = vec!["playground", "--data-dir", directory.to_str().unwrap()];
         line.extend(arguments);
-        let running = Running::start(&line, "The playground is ready")?;
+        let running = RunningCommand::start(&line, "The playground is ready")?;
         Ok(Playground { running, directory: directory.into() })
     }
 
-    /// The administrator of a cluster, or of the control plane.
+    /// Returns the administrator of a cluster or of the control plane.
     fn admin(&self, name: &str) -> Access {
         let place = match name {
             "atoll" => self.directory.join("control-plane"),
@@ -38,41 +38,43 @@ impl Playground {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_playground_keeps_what_it_has_until_it_is_reset() {
+async fn playground_keeps_its_objects_until_it_is_reset() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("play");
     let playground = Playground::start(&directory, &[]).unwrap();
-    // The sample runs everywhere, and is shown as one.
+    // The sample application runs on all clusters and is shown as one.
     let above = playground.admin("atoll");
     let hello = "/apis/apps/v1/namespaces/default/deployments/hello";
     for cluster in CLUSTERS {
         let admin = playground.admin(cluster);
-        eventually("the sample runs", async || {
+        eventually("the sample application is available", async || {
             let there = admin.get(hello).await;
             there.status == 200 && there.json()["status"]["availableReplicas"] == 3
         })
         .await;
-        eventually("what it refers to is there", async || {
-            admin.get(&config_map("hello")).await.status == 200
-        })
-        .await;
+        eventually("its dependents exist", async || admin.get(&config_map("hello")).await.status == 200)
+            .await;
         admin.post(CONFIG_MAPS, config_map_with(cluster, "mine")).await.expect(201);
     }
-    eventually("all of it is seen", async || {
+    eventually("the aggregated status is complete", async || {
         above.get(hello).await.expect(200)["status"]["availableReplicas"] == 9
     })
     .await;
     let service = "/api/v1/namespaces/default/services/hello";
     above.delete(service).await.expect(200);
-    eventually("it is gone above", async || above.get(service).await.status == 404).await;
+    eventually("the Service above is deleted", async || above.get(service).await.status == 404).await;
     for cluster in CLUSTERS {
-        assert_eq!(playground.admin(cluster).get(service).await.status, 404, "it was gone there first");
+        assert_eq!(
+            playground.admin(cluster).get(service).await.status,
+            404,
+            "the object below must be deleted first"
+        );
     }
     for cluster in CLUSTERS {
         let seen = playground.admin(cluster).get(CONFIG_MAPS).await.expect(200);
         let others =
             CLUSTERS.iter().filter(|other| crate::support::access::names(&seen).contains(&other.to_string()));
-        assert_eq!(others.collect::<Vec<_>>(), [&cluster], "clusters do not see each other");
+        assert_eq!(others.collect::<Vec<_>>(), [&cluster], "clusters must not have objects of each other");
     }
     assert_eq!(playground.admin("atoll").get(&config_map("east")).await.status, 404);
     let refused = Playground::start(&directory, &["--reset"]).err().unwrap();
@@ -81,26 +83,30 @@ async fn a_playground_keeps_what_it_has_until_it_is_reset() {
     playground.running.stop();
 
     let playground = Playground::start(&directory, &[]).unwrap();
-    assert!(playground.running.said[0].starts_with("Resuming"), "{:?}", playground.running.said);
+    assert!(playground.running.printed[0].starts_with("Resuming"), "{:?}", playground.running.printed);
     for (cluster, before) in CLUSTERS.iter().zip(before) {
         let admin = playground.admin(cluster);
-        // Same port, unless somebody else has it; same authority: who was trusted before still is.
+        // The same port, unless another process uses it, and the same authority: old clients are still
+        // trusted.
         let still = admin.with_identity_of(&before);
         assert_eq!(still.get(&config_map(cluster)).await.expect(200)["data"]["value"], "mine");
         assert_eq!(
             admin.get("/api/v1/namespaces/default/services/hello").await.status,
             404,
-            "what was removed"
+            "removed objects must not come back"
         );
     }
     playground.running.stop();
 
     let playground = Playground::start(&directory, &["--reset", "--clusters", "2", "--nodes", "1"]).unwrap();
-    assert!(playground.running.said[0].starts_with("Starting"), "{:?}", playground.running.said);
+    assert!(playground.running.printed[0].starts_with("Starting"), "{:?}", playground.running.printed);
     assert!(!directory.join("clusters/north").exists());
     assert_eq!(playground.admin("east").get(&config_map("east")).await.status, 404);
     let west = playground.admin("west");
-    eventually("the sample is there", async || west.get(&config_map("hello")).await.status == 200).await;
+    eventually("the sample application exists again", async || {
+        west.get(&config_map("hello")).await.status == 200
+    })
+    .await;
     // As ctrl-c does.
     let mut running = playground.running;
     running.signal("INT");
@@ -108,33 +114,33 @@ async fn a_playground_keeps_what_it_has_until_it_is_reset() {
 }
 
 #[test]
-fn a_directory_that_is_no_playgrounds_is_left_alone() {
+fn foreign_directory_is_not_changed() {
     let parent = tempfile::tempdir().unwrap();
-    let theirs = parent.path().join("letters.txt");
-    std::fs::write(&theirs, "dear ann").unwrap();
+    let foreign_file = parent.path().join("letters.txt");
+    std::fs::write(&foreign_file, "dear ann").unwrap();
     for arguments in [&[][..], &["--reset"]] {
         let refused = Playground::start(parent.path(), arguments).err().unwrap();
         assert!(refused.contains("nothing was touched; choose another with --data-dir"), "{refused}");
     }
-    assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "dear ann");
+    assert_eq!(std::fs::read_to_string(&foreign_file).unwrap(), "dear ann");
     assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_printed_works_as_it_is_printed() {
+async fn printed_commands_work() {
     let Some(programs) = programs::kubectl() else { return };
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("it's a place");
     let playground = Playground::start(&directory, &[]).unwrap();
-    let said = playground.running.hear("--reset");
+    let printed = playground.running.lines_until("--reset");
     let is_command = |line: &&str| {
         line.starts_with("kubectl ") || line.contains(" sim fault ") || line.contains(" place ")
     };
-    let commands: Vec<&str> = said.iter().map(|line| line.trim()).filter(is_command).collect();
-    assert!(commands.len() >= 6, "{said:?}");
+    let commands: Vec<&str> = printed.iter().map(|line| line.trim()).filter(is_command).collect();
+    assert!(commands.len() >= 6, "{printed:?}");
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     for command in commands {
-        // In another terminal, which may be anywhere.
+        // In another terminal with another working directory.
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).current_dir("/").env("PATH", &path).env_remove("KUBECONFIG");
         let printed = succeed(&mut shell);
@@ -148,7 +154,9 @@ async fn what_is_printed_works_as_it_is_printed() {
     assert_eq!(contexts(&["config", "current-context"]), "atoll\n");
     let scaled = "/apis/apps/v1/namespaces/default/deployments/hello";
     let north = playground.admin("north");
-    eventually("all of it is there", async || north.get(scaled).await.expect(200)["spec"]["replicas"] == 9)
-        .await;
+    eventually("the change is applied in north", async || {
+        north.get(scaled).await.expect(200)["spec"]["replicas"] == 9
+    })
+    .await;
     playground.running.stop();
 }

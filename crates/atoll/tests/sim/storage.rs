@@ -1,8 +1,8 @@
-//! Claims get volumes as they do in a cloud.
+//! Claims get volumes from a provisioner, as in a cloud.
 
 use serde_json::{Value, json};
 
-use crate::running::Cluster;
+use crate::running_command::SimulatedCluster;
 use crate::support::access::Access;
 use crate::support::eventually;
 
@@ -28,11 +28,13 @@ async fn phase(admin: &Access, name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stateful_set_gets_its_volumes_and_they_go_with_their_claims() {
-    let cluster = Cluster::start(&["--nodes=2", "--zones=a,b"]);
+async fn stateful_set_gets_volumes_that_are_deleted_with_their_claims() {
+    let cluster = SimulatedCluster::start(&["--nodes=2", "--zones=a,b"]);
     let admin = cluster.admin();
-    eventually("there is a class", async || admin.get(&format!("{CLASSES}/standard")).await.status == 200)
-        .await;
+    eventually("the default StorageClass exists", async || {
+        admin.get(&format!("{CLASSES}/standard")).await.status == 200
+    })
+    .await;
     let labels = json!({ "app": "db" });
     let set = json!({
         "metadata": { "name": "db" },
@@ -47,7 +49,7 @@ async fn a_stateful_set_gets_its_volumes_and_they_go_with_their_claims() {
         },
     });
     admin.post(SETS, set).await.expect(201);
-    eventually("both are ready", async || {
+    eventually("both replicas are ready", async || {
         admin.get(&format!("{SETS}/db")).await.expect(200)["status"]["readyReplicas"] == 2
     })
     .await;
@@ -78,20 +80,22 @@ async fn a_stateful_set_gets_its_volumes_and_they_go_with_their_claims() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn classes_say_when_a_volume_is_made_and_what_becomes_of_it() {
-    let cluster = Cluster::start(&["--nodes=1"]);
+async fn storage_classes_set_binding_mode_and_reclaim_policy() {
+    let cluster = SimulatedCluster::start(&["--nodes=1"]);
     let admin = cluster.admin();
     let class = json!({
         "metadata": { "name": "soon" }, "provisioner": "sim.atoll.dev",
         "volumeBindingMode": "Immediate", "reclaimPolicy": "Retain",
     });
     admin.post(CLASSES, class).await.expect(201);
-    eventually("there is a class", async || admin.get(&format!("{CLASSES}/standard")).await.status == 200)
-        .await;
+    eventually("the default StorageClass exists", async || {
+        admin.get(&format!("{CLASSES}/standard")).await.status == 200
+    })
+    .await;
     admin.post(CLAIMS, claim("later", Some("standard"))).await.expect(201);
     admin.post(CLAIMS, claim("now", Some("soon"))).await.expect(201);
-    eventually("one is bound", async || phase(&admin, "now").await == "Bound").await;
-    eventually("the other waits", async || phase(&admin, "later").await == "Pending").await;
+    eventually("the first claim is bound", async || phase(&admin, "now").await == "Bound").await;
+    eventually("the second claim is pending", async || phase(&admin, "later").await == "Pending").await;
     let pod = json!({
         "metadata": { "name": "first" },
         "spec": {
@@ -100,10 +104,11 @@ async fn classes_say_when_a_volume_is_made_and_what_becomes_of_it() {
         },
     });
     admin.post("/api/v1/namespaces/default/pods", pod).await.expect(201);
-    eventually("somebody needs it", async || phase(&admin, "later").await == "Bound").await;
+    eventually("the second claim is bound for its pod", async || phase(&admin, "later").await == "Bound")
+        .await;
     let volume = admin.get(&format!("{CLAIMS}/now")).await.expect(200)["spec"]["volumeName"].clone();
     admin.delete(&format!("{CLAIMS}/now")).await.expect(200);
-    eventually("it is kept", async || {
+    eventually("the volume is retained", async || {
         let volume = admin.get(&format!("{VOLUMES}/{}", volume.as_str().unwrap())).await.expect(200);
         volume["status"]["phase"] == "Released"
     })

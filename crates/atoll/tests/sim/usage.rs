@@ -1,10 +1,10 @@
-//! What nodes and Pods use, and what follows from it.
+//! Resource usage of nodes and Pods, metrics and autoscaling.
 
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::running::Cluster;
+use crate::running_command::SimulatedCluster;
 use crate::support::access::{Access, names};
 use crate::support::eventually;
 use crate::support::programs::{kubectl, succeed};
@@ -24,26 +24,30 @@ fn pod(name: &str, annotations: Value) -> Value {
     })
 }
 
-/// What a pod uses, if anybody knows.
-async fn used(admin: &Access, name: &str) -> Option<Value> {
+/// Returns the usage of a pod, if there are metrics.
+async fn pod_usage(admin: &Access, name: &str) -> Option<Value> {
     let answer = admin.get(&format!("{USED_BY_PODS}/{name}")).await;
     (answer.status == 200).then(|| answer.json()["containers"][0]["usage"].clone())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_and_nodes_use_what_they_are_told_to() {
-    let cluster = Cluster::start(&["--nodes=1"]);
+async fn pods_and_nodes_have_the_configured_usage() {
+    let cluster = SimulatedCluster::start(&["--nodes=1"]);
     let admin = cluster.admin();
-    let told = json!({ "sim.atoll.dev/usage": "cpu=300m,memory=100Mi" });
-    for pod in [pod("told", told), pod("plain", json!({}))] {
+    let usage = json!({ "sim.atoll.dev/usage": "cpu=300m,memory=100Mi" });
+    for pod in [pod("told", usage), pod("plain", json!({}))] {
         admin.post(PODS, pod).await.expect(201);
     }
-    eventually("both run", async || {
-        used(&admin, "told").await.is_some() && used(&admin, "plain").await.is_some()
+    eventually("both pods have metrics", async || {
+        pod_usage(&admin, "told").await.is_some() && pod_usage(&admin, "plain").await.is_some()
     })
     .await;
-    assert_eq!(used(&admin, "told").await, Some(json!({ "cpu": "300m", "memory": "100Mi" })));
-    assert_eq!(used(&admin, "plain").await, Some(json!({ "cpu": "100m", "memory": "32Mi" })), "half of it");
+    assert_eq!(pod_usage(&admin, "told").await, Some(json!({ "cpu": "300m", "memory": "100Mi" })));
+    assert_eq!(
+        pod_usage(&admin, "plain").await,
+        Some(json!({ "cpu": "100m", "memory": "32Mi" })),
+        "half of the request"
+    );
     let list = admin.get(USED_BY_PODS).await.expect(200);
     assert_eq!(
         (list["kind"].as_str(), names(&list)),
@@ -64,8 +68,8 @@ async fn pods_and_nodes_use_what_they_are_told_to() {
 
     let changed = json!({ "metadata": { "annotations": { "sim.atoll.dev/usage": "cpu=50%" } } });
     admin.merge(&format!("{PODS}/told"), changed).await.expect(200);
-    eventually("it uses less", async || {
-        used(&admin, "told").await == Some(json!({ "cpu": "100m", "memory": "32Mi" }))
+    eventually("the usage has changed", async || {
+        pod_usage(&admin, "told").await == Some(json!({ "cpu": "100m", "memory": "32Mi" }))
     })
     .await;
 
@@ -82,15 +86,15 @@ async fn pods_and_nodes_use_what_they_are_told_to() {
     assert!(figures.contains(line), "{figures}");
 
     cluster.fault("add dead-node sim-node-1");
-    eventually("nobody knows", async || used(&admin, "told").await.is_none()).await;
+    eventually("the metrics are gone", async || pod_usage(&admin, "told").await.is_none()).await;
     let message = admin.get(&format!("{USED_BY_PODS}/told")).await.expect_status(404, "NotFound");
     assert_eq!(message, "podmetrics.metrics.k8s.io \"default/told\" not found");
     assert_eq!(admin.get(USED_BY_NODES).await.expect(200)["items"], json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_used_is_described() {
-    let cluster = Cluster::start(&["--nodes=0", "--controllers=false"]);
+async fn metrics_api_is_in_openapi() {
+    let cluster = SimulatedCluster::start(&["--nodes=0", "--controllers=false"]);
     let admin = cluster.admin();
     let package = "io.k8s.metrics.pkg.apis.metrics.v1beta1";
     let index = admin.get("/openapi/v3").await.expect(200);
@@ -119,19 +123,19 @@ async fn what_is_used_is_described() {
         assert_eq!(of("PodMetrics")["x-kubernetes-group-version-kind"], kind);
         assert_eq!(of("ContainerMetrics").get("x-kubernetes-group-version-kind"), None);
     }
-    let silent = Cluster::start(&["--nodes=0", "--controllers=false", "--metrics-api=false"]);
+    let silent = SimulatedCluster::start(&["--nodes=0", "--controllers=false", "--metrics-api=false"]);
     let index = silent.admin().get("/openapi/v3").await.expect(200);
-    assert_eq!(index["paths"].get("apis/metrics.k8s.io/v1beta1"), None, "where nobody measures");
+    assert_eq!(index["paths"].get("apis/metrics.k8s.io/v1beta1"), None, "without metrics");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_shows_what_is_used() {
+async fn kubectl_top_shows_usage() {
     let Some(programs) = kubectl() else { return };
-    let cluster = Cluster::start(&["--nodes=1", "--node-cpu=2", "--node-memory=1Gi"]);
+    let cluster = SimulatedCluster::start(&["--nodes=1", "--node-cpu=2", "--node-memory=1Gi"]);
     let admin = cluster.admin();
-    let told = json!({ "sim.atoll.dev/usage": "cpu=500m,memory=256Mi" });
-    admin.post(PODS, pod("web", told)).await.expect(201);
-    eventually("it runs", async || used(&admin, "web").await.is_some()).await;
+    let usage = json!({ "sim.atoll.dev/usage": "cpu=500m,memory=256Mi" });
+    admin.post(PODS, pod("web", usage)).await.expect(201);
+    eventually("the pod has metrics", async || pod_usage(&admin, "web").await.is_some()).await;
     let kubectl = |words: &str| {
         let mut command = Command::new(programs.join("kubectl"));
         let shown = succeed(command.arg("--kubeconfig").arg(cluster.kubeconfig()).args(words.split(' ')));
@@ -158,7 +162,7 @@ async fn kubectl_shows_what_is_used() {
     assert!(kubectl("explain nodemetrics.usage").iter().any(|line| line.starts_with("FIELD: usage <map")));
     let groups = kubectl("api-resources --api-group=metrics.k8s.io -o name");
     assert_eq!(groups, ["nodes.metrics.k8s.io", "pods.metrics.k8s.io"]);
-    eventually("it is announced", async || {
+    eventually("the API is in discovery", async || {
         let announced = admin.get("/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io").await;
         announced.status == 200 && announced.json()["status"]["conditions"][0]["status"] == "True"
     })
@@ -166,8 +170,8 @@ async fn kubectl_shows_what_is_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn load_scales_a_deployment_up_and_down_again() {
-    let cluster = Cluster::start(&["--nodes=2", "--horizontal-pod-autoscaler-sync-period=1s"]);
+async fn load_scales_a_deployment_up_and_down() {
+    let cluster = SimulatedCluster::start(&["--nodes=2", "--horizontal-pod-autoscaler-sync-period=1s"]);
     let admin = cluster.admin();
     let template = pod("web", json!({ "sim.atoll.dev/usage": "cpu=50%" }));
     let deployment = json!({
@@ -196,22 +200,22 @@ async fn load_scales_a_deployment_up_and_down_again() {
         let found = admin.get(&format!("{AUTOSCALERS}/web")).await.expect(200);
         found["status"]["currentMetrics"][0]["resource"]["current"]["averageUtilization"].as_i64()
     };
-    eventually("it is seen that half is used", async || seen().await == Some(50)).await;
+    eventually("a utilization of 50 % is reported", async || seen().await == Some(50)).await;
     let replicas =
         async || admin.get(&format!("{DEPLOYMENTS}/web")).await.expect(200)["status"]["replicas"].clone();
-    assert_eq!(replicas().await, 2, "as many as are needed");
+    assert_eq!(replicas().await, 2, "the replicas that the load needs");
     let load = async |usage: &str| {
         let list = admin.get(PODS).await.expect(200);
         for name in names(&list) {
             let patch = json!({ "metadata": { "annotations": { "sim.atoll.dev/usage": usage } } });
             let answer = admin.merge(&format!("{PODS}/{name}"), patch).await;
-            // Pods come and go meanwhile.
+            // Pods may be created and deleted meanwhile.
             assert!(matches!(answer.status, 200 | 404), "{}", answer.text());
         }
     };
     load("cpu=400%").await;
-    eventually("it has grown", async || replicas().await == 5).await;
-    eventually("nobody works any more", async || {
+    eventually("the Deployment is scaled up", async || replicas().await == 5).await;
+    eventually("the load has ended", async || {
         load("cpu=1%").await;
         replicas().await == 1
     })

@@ -1,4 +1,4 @@
-//! A kubelet made of `atoll-streams`, with a few commands of its own.
+//! A kubelet built with `atoll-streams`, with a few built-in commands.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -28,29 +28,30 @@ use tokio_rustls::TlsAcceptor;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// A request that the kubelet got.
+/// A request that the kubelet received.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ReceivedRequest {
     pub method: String,
     pub target: String,
     pub headers: http::HeaderMap,
-    /// Whose certificate it came with.
+    /// The user of the client certificate.
     pub user: String,
 }
 
 pub struct Kubelet {
     pub address: SocketAddr,
-    seen: Arc<Mutex<Vec<Seen>>>,
-    /// How many logs are being followed.
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
+    /// The number of logs that are being followed.
     followed: watch::Sender<usize>,
-    /// How many commands are running.
+    /// The number of running commands.
     running: watch::Sender<usize>,
-    /// Where the ports of all Pods lead.
+    /// The address to which the ports of all Pods are forwarded.
     service: Mutex<Option<SocketAddr>>,
 }
 
 impl Kubelet {
-    /// With a certificate of the authority in `directory`, and for its clients only.
+    /// Starts a kubelet with a certificate of the authority in `directory`. It accepts only that authority's
+    /// clients.
     pub async fn start(directory: &Path) -> Arc<Kubelet> {
         let now = OffsetDateTime::now_utc();
         let authority = Authority::open(directory, now).unwrap();
@@ -69,7 +70,7 @@ impl Kubelet {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let kubelet = Arc::new(Kubelet {
             address: listener.local_addr().unwrap(),
-            seen: Arc::default(),
+            received: Arc::default(),
             followed: watch::channel(0).0,
             running: watch::channel(0).0,
             service: Mutex::default(),
@@ -78,18 +79,18 @@ impl Kubelet {
         kubelet
     }
 
-    /// What ports of Pods lead to from now on.
+    /// Sets the address to which ports of Pods are forwarded.
     pub fn forward_to(&self, service: SocketAddr) {
         *self.service.lock().unwrap() = Some(service);
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    pub fn received(&self) -> Vec<ReceivedRequest> {
+        self.received.lock().unwrap().clone()
     }
 
-    /// The last request whose target begins like this.
-    pub fn last(&self, start: &str) -> Seen {
-        self.seen().into_iter().rfind(|seen| seen.target.starts_with(start)).unwrap()
+    /// Returns the last request whose target begins with `start`.
+    pub fn last(&self, start: &str) -> ReceivedRequest {
+        self.received().into_iter().rfind(|received| received.target.starts_with(start)).unwrap()
     }
 
     pub fn followed(&self) -> watch::Receiver<usize> {
@@ -114,7 +115,7 @@ impl Kubelet {
                     async move { Ok::<_, Infallible>(kubelet.answer(request, user)) }
                 });
                 let http = hyper::server::conn::http1::Builder::new();
-                // A client that goes away is no matter.
+                // A client may disconnect.
                 let _ = http.serve_connection(TokioIo::new(stream), service).with_upgrades().await;
             });
         }
@@ -123,7 +124,7 @@ impl Kubelet {
     fn answer(self: Arc<Self>, mut request: Request<Incoming>, user: String) -> Response<Body> {
         let target = request.uri().to_string();
         let (method, headers) = (request.method().to_string(), request.headers().clone());
-        self.seen.lock().unwrap().push(Seen { method, target, headers, user });
+        self.received.lock().unwrap().push(ReceivedRequest { method, target, headers, user });
         let path = request.uri().path().to_string();
         let query = request.uri().query().unwrap_or_default().to_string();
         let parts: Vec<&str> = path.split('/').skip(1).collect();
@@ -136,7 +137,8 @@ impl Kubelet {
             }
             ["exec" | "attach", _, _, container] => {
                 let options = Options::from_query(&query).unwrap();
-                let command = if parts[0] == "attach" { vec!["attach".into()] } else { command(&query) };
+                let command =
+                    if parts[0] == "attach" { vec!["attach".into()] } else { command_words(&query) };
                 let name = container.to_string();
                 match remote_command::accept(&mut request, options) {
                     Err(refusal) => refusal.map(full),
@@ -164,9 +166,9 @@ impl Kubelet {
         }
     }
 
-    /// A line, and then nothing until the client goes away.
+    /// Sends a line, and then nothing until the client disconnects.
     fn follow(self: Arc<Self>, line: String) -> Body {
-        let following = Counted::new(&self.followed);
+        let following = CountGuard::new(&self.followed);
         let frames = stream::unfold((Some(line), following), |(line, following)| async move {
             match line {
                 Some(line) => Some((Ok(Frame::data(Bytes::from(line))), (None, following))),
@@ -177,7 +179,7 @@ impl Kubelet {
     }
 
     async fn run(self: Arc<Self>, opening: Opening, command: Vec<String>, container: String) {
-        let _running = Counted::new(&self.running);
+        let _running = CountGuard::new(&self.running);
         let mut session = opening.session().await.unwrap();
         let closed = session.closed();
         let (mut stdin, mut stdout, mut stderr, mut resize) =
@@ -227,7 +229,7 @@ impl Kubelet {
     }
 
     async fn forward(self: Arc<Self>, opening: port_forward::Opening) {
-        let _running = Counted::new(&self.running);
+        let _running = CountGuard::new(&self.running);
         let mut forwards = opening.forwards().await.unwrap();
         while let Some(forward) = forwards.next().await {
             let service = *self.service.lock().unwrap();
@@ -236,32 +238,32 @@ impl Kubelet {
                     (80, Some(service)) => {
                         forward.relay(TcpStream::connect(service).await.unwrap()).await;
                     }
-                    (port, _) => forward.fail(&format!("nobody listens at {port}")).await,
+                    (port, _) => forward.fail(&format!("no listener at port {port}")).await,
                 }
             });
         }
     }
 }
 
-/// The words of a command.
-fn command(query: &str) -> Vec<String> {
+/// Returns the command and arguments of a query.
+fn command_words(query: &str) -> Vec<String> {
     let words = query.split('&').filter_map(|pair| pair.strip_prefix("command="));
     words
         .map(|word| percent_decode_str(&word.replace('+', " ")).decode_utf8().unwrap().into_owned())
         .collect()
 }
 
-/// Counts for as long as it lives.
-struct Counted(watch::Sender<usize>);
+/// Counts up on creation and down on drop.
+struct CountGuard(watch::Sender<usize>);
 
-impl Counted {
-    fn new(count: &watch::Sender<usize>) -> Counted {
+impl CountGuard {
+    fn new(count: &watch::Sender<usize>) -> CountGuard {
         count.send_modify(|count| *count += 1);
-        Counted(count.clone())
+        CountGuard(count.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }

@@ -1,4 +1,4 @@
-//! kubectl port-forward, carrying HTTP on many connections at once.
+//! kubectl port-forward with HTTP on many connections at once.
 
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader};
@@ -13,11 +13,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::harness::TestCluster;
 use crate::support::within;
-use crate::world::World;
 
-/// Answers with what it was asked for, and a lot of it.
-async fn service() -> SocketAddr {
+/// Serves large responses that repeat the requested path.
+async fn start_service() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -47,10 +47,10 @@ async fn get(port: u16, path: &str) -> Bytes {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_forwarded_in_parallel() {
-    let world = World::new().await;
-    let Some(kubectl) = world.kubectl() else { return };
-    world.kubelet.forward_to(service().await);
-    let mut running = world.kubelet.running();
+    let cluster = TestCluster::new().await;
+    let Some(kubectl) = cluster.kubectl() else { return };
+    cluster.kubelet.forward_to(start_service().await);
+    let mut running = cluster.kubelet.running();
     for kubectl in [kubectl.clone(), kubectl.with_spdy()] {
         for pod in ["old", "new"] {
             let mut command = kubectl.command(&format!("port-forward {pod} :80"));
@@ -59,11 +59,11 @@ async fn connections_are_forwarded_in_parallel() {
             let mut lines = BufReader::new(stdout).lines();
             let first = tokio::task::spawn_blocking(move || {
                 let first = lines.next().unwrap().unwrap();
-                // Read on, or it would wait for us.
+                // Keep reading, or kubectl would block on a full pipe.
                 std::thread::spawn(move || lines.count());
                 first
             });
-            let first = within("it forwards", first).await.unwrap();
+            let first = within("kubectl forwards the port", first).await.unwrap();
             let port = first.strip_prefix("Forwarding from 127.0.0.1:").unwrap().split(' ').next().unwrap();
             let port: u16 = port.parse().unwrap();
             let asked = (0..20).map(|number| {
@@ -73,11 +73,11 @@ async fn connections_are_forwarded_in_parallel() {
                 })
             });
             for asked in asked.collect::<Vec<_>>() {
-                within("it is answered", asked).await.unwrap();
+                within("the request is answered", asked).await.unwrap();
             }
             child.kill().unwrap();
             child.wait().unwrap();
-            within("nothing is left", running.wait_for(|running| *running == 0)).await.unwrap();
+            within("all forwards have ended", running.wait_for(|running| *running == 0)).await.unwrap();
         }
     }
 }

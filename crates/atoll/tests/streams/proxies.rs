@@ -1,14 +1,14 @@
-//! What is asked of nodes, Pods and Services through the server.
+//! Requests to nodes, Pods and Services through the server's proxy.
 
 use serde_json::json;
 
-use crate::world::{PODS, World};
+use crate::harness::{PODS, TestCluster};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn proxies_lead_to_pods_and_nowhere_else() {
-    let world = World::new().await;
-    let admin = &world.admin;
-    // As upstream: nobody comes to this machine's own services that way.
+async fn proxies_reach_pods_only() {
+    let cluster = TestCluster::new().await;
+    let admin = &cluster.admin;
+    // As upstream: local services of the server's machine are not reachable this way.
     let answer = admin.get("/api/v1/nodes/old/proxy/healthz").await;
     assert_eq!(answer.expect_status(400, "BadRequest"), "address not allowed");
     let status = json!({ "status": { "podIP": "127.0.0.1", "podIPs": [{ "ip": "127.0.0.1" }] } });

@@ -1,4 +1,4 @@
-//! Terminals: their size gets to the command, whichever protocol carries it.
+//! The terminal size reaches the command over every protocol.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use http_body_util::Empty;
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 
+use crate::harness::{PODS, TestCluster};
 use crate::support::within;
-use crate::world::{PODS, World};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sizes_of_terminals_reach_the_command() {
-    let world = Arc::new(World::new().await);
+async fn terminal_size_reaches_the_command() {
+    let cluster = Arc::new(TestCluster::new().await);
     for pod in ["old", "new"] {
-        let stream = world.admin.stream(&["http/1.1"]).await.unwrap();
+        let stream = cluster.admin.stream(&["http/1.1"]).await.unwrap();
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection.with_upgrades());
         let uri = format!("{PODS}/{pod}/exec?command=size&stdin=true&stdout=true&tty=true");
         let request = Request::get(uri)
-            .header("host", world.admin.authority())
+            .header("host", cluster.admin.authority())
             .header("connection", "Upgrade")
             .header("upgrade", "websocket")
             .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
@@ -39,7 +39,7 @@ async fn sizes_of_terminals_reach_the_command() {
         let mut reader = Reader::new(reader, Role::Client);
         let mut channels = [const { Vec::new() }; 4];
         loop {
-            match within("an answer comes", reader.next()).await.unwrap() {
+            match within("a message arrives", reader.next()).await.unwrap() {
                 Event::Data { bytes, .. } => channels[usize::from(bytes[0])].extend_from_slice(&bytes[1..]),
                 Event::Close(code) => {
                     assert_eq!(code, Some(1000));

@@ -1,4 +1,4 @@
-//! Who asks, and how: certificates or tokens, over HTTP/1.1 or HTTP/2, on connections that tests can hold.
+//! API clients with certificates or tokens, over HTTP/1.1 or HTTP/2, on connections that tests can keep.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,28 +24,28 @@ use super::within;
 pub const JSON: &str = "application/json";
 pub const MERGE: &str = "application/merge-patch+json";
 
-/// An identity at a server.
+/// The address and credentials of a client.
 #[derive(Clone)]
 pub struct Access {
     authority: String,
-    /// Put before every path: `/clusters/…`, or nothing for the root workspace.
+    /// The prefix of every path: `/clusters/…`, or empty for the root workspace.
     base: String,
     token: Option<String>,
-    /// Sent with every request.
+    /// Additional headers of every request.
     headers: Vec<(&'static str, String)>,
     roots: Arc<RootCertStore>,
     identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct ApiResponse {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-/// A connection that is kept from request to request.
+/// A connection that is reused for several requests.
 pub struct Http {
     access: Access,
     accept: &'static str,
@@ -84,53 +84,53 @@ impl Access {
         }
     }
 
-    /// The same server, with no credentials at all.
+    /// Returns an access without credentials.
     pub fn anonymous(&self) -> Access {
         Access { identity: None, token: None, ..self.clone() }
     }
 
-    /// The same server, with a token instead of a certificate.
+    /// Returns an access with a token instead of a certificate.
     pub fn token(&self, token: &str) -> Access {
         Access { identity: None, token: Some(token.into()), ..self.clone() }
     }
 
-    /// The same identity, acting as somebody else.
+    /// Returns an access that impersonates a user.
     pub fn acting_as(&self, user: &str, groups: &[&str]) -> Access {
         let groups = groups.iter().map(|group| ("impersonate-group", group.to_string()));
         let headers = [("impersonate-user", user.to_string())].into_iter().chain(groups).collect();
         Access { headers, ..self.clone() }
     }
 
-    /// The same with one more header.
+    /// Returns an access with one more header.
     #[allow(dead_code, reason = "not all suites use it")]
-    pub fn saying(&self, name: &'static str, value: &str) -> Access {
+    pub fn with_header(&self, name: &'static str, value: &str) -> Access {
         let mut headers = self.headers.clone();
         headers.push((name, value.to_string()));
         Access { headers, ..self.clone() }
     }
 
-    /// The same identity in another workspace.
+    /// Returns an access to another workspace.
     pub fn workspace(&self, path: &str) -> Access {
         Access { base: format!("/clusters/{path}"), ..self.clone() }
     }
 
-    /// The same server, with someone else's certificate.
+    /// Returns an access with the certificate of another access.
     pub fn with_identity_of(&self, other: &Access) -> Access {
         Access { identity: other.identity.clone(), ..self.clone() }
     }
 
-    /// The same server, with this certificate and key.
+    /// Returns an access with this certificate and key.
     pub fn with_identity(&self, certificate_pem: &str, key_pem: &str) -> Access {
         let identity = Some((certificate_pem.into(), key_pem.into()));
         Access { identity, token: None, ..self.clone() }
     }
 
-    /// The same certificate, and a token as well.
+    /// Returns an access with the same certificate and a token.
     pub fn and_token(&self, token: &str) -> Access {
         Access { token: Some(token.into()), ..self.clone() }
     }
 
-    /// What stands before every path.
+    /// Returns the prefix of every path.
     pub fn base(&self) -> &str {
         &self.base
     }
@@ -156,7 +156,7 @@ impl Access {
         config
     }
 
-    /// A TLS connection without any HTTP on it yet.
+    /// Opens a TLS connection without HTTP.
     pub async fn stream(&self, protocols: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(&self.authority).await?;
         stream.set_nodelay(true)?;
@@ -181,9 +181,9 @@ impl Access {
         Ok(Http { access: self.clone(), accept: JSON, sender: Sender::Two(sender) })
     }
 
-    /// One request on a connection of its own, which has to be answered.
-    pub async fn request(&self, method: Method, path: &str, body: Body) -> Answer {
-        let mut http = within("the server takes a connection", self.http1()).await.unwrap();
+    /// Sends a request on a new connection. It must get a response.
+    pub async fn request(&self, method: Method, path: &str, body: Body) -> ApiResponse {
+        let mut http = within("the server accepts a connection", self.http1()).await.unwrap();
         let sending = http.request(method.clone(), path, body);
         match within(&format!("{method} {path} is answered"), sending).await {
             Ok(answer) => answer,
@@ -191,30 +191,30 @@ impl Access {
         }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> ApiResponse {
         self.request(Method::GET, path, Body::None).await
     }
 
-    pub async fn post(&self, path: &str, object: Value) -> Answer {
+    pub async fn post(&self, path: &str, object: Value) -> ApiResponse {
         self.request(Method::POST, path, Body::Json(object)).await
     }
 
-    pub async fn put(&self, path: &str, object: Value) -> Answer {
+    pub async fn put(&self, path: &str, object: Value) -> ApiResponse {
         self.request(Method::PUT, path, Body::Json(object)).await
     }
 
-    pub async fn merge(&self, path: &str, patch: Value) -> Answer {
+    pub async fn merge(&self, path: &str, patch: Value) -> ApiResponse {
         let body = Bytes::from(patch.to_string());
         self.request(Method::PATCH, path, Body::Raw(MERGE, body)).await
     }
 
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub async fn delete(&self, path: &str) -> ApiResponse {
         self.request(Method::DELETE, path, Body::None).await
     }
 }
 
 impl Http {
-    /// Sends a request and gives back its head; the body is the caller's to read.
+    /// Sends a request and returns the response with an unread body.
     pub async fn send(
         &mut self,
         method: Method,
@@ -260,12 +260,12 @@ impl Http {
         }
     }
 
-    pub async fn request(&mut self, method: Method, path: &str, body: Body) -> hyper::Result<Answer> {
+    pub async fn request(&mut self, method: Method, path: &str, body: Body) -> hyper::Result<ApiResponse> {
         let response = self.send(method, path, body).await?;
-        Answer::read(response).await
+        ApiResponse::read(response).await
     }
 
-    pub async fn get_accepting(&mut self, path: &str, accept: &'static str) -> hyper::Result<Answer> {
+    pub async fn get_accepting(&mut self, path: &str, accept: &'static str) -> hyper::Result<ApiResponse> {
         self.accept = accept;
         let answer = self.request(Method::GET, path, Body::None).await;
         self.accept = JSON;
@@ -273,14 +273,14 @@ impl Http {
     }
 }
 
-impl Answer {
-    async fn read(response: Response<Incoming>) -> hyper::Result<Answer> {
+impl ApiResponse {
+    async fn read(response: Response<Incoming>) -> hyper::Result<ApiResponse> {
         let (parts, body) = response.into_parts();
         let body = body.collect().await?.to_bytes();
-        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
+        Ok(ApiResponse { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     pub fn json(&self) -> Value {
         match serde_json::from_slice(&self.body) {
             Ok(value) => value,
@@ -292,20 +292,20 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The JSON of an answer that must have this code.
+    /// Asserts the status code and returns the body as JSON.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         self.json()
     }
 
-    /// Fails unless the answer, whatever it says, has this code.
+    /// Asserts the status code, whatever the body is.
     #[track_caller]
     pub fn expect_status_code(&self, status: u16) {
         assert_eq!(self.status, status, "{}", self.text());
     }
 
-    /// The message of a Status that must have this code and reason.
+    /// Asserts the code and the reason of a Status and returns its message.
     #[track_caller]
     pub fn expect_status(&self, code: u16, reason: &str) -> String {
         let value = self.expect(code);
@@ -319,14 +319,14 @@ impl Answer {
     }
 }
 
-/// The revision that an object or a list is at.
+/// Returns the resource version of an object or a list.
 #[track_caller]
 pub fn revision(value: &Value) -> u64 {
     let text = value["metadata"]["resourceVersion"].as_str();
     text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no revision in {value}"))
 }
 
-/// The names of a list's items, without what every namespace has.
+/// Returns the names of a list's items without the ConfigMap that every namespace has.
 pub fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().unwrap_or_else(|| panic!("no items in {list}"));
     let names = items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_string());

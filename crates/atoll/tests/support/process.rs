@@ -1,4 +1,4 @@
-//! `atoll start` as a child process: started, watched, killed and started again.
+//! `atoll start` as a child process that tests start, observe, kill and restart.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -11,14 +11,15 @@ use std::thread::JoinHandle;
 use tempfile::TempDir;
 
 use super::access::Access;
-use super::{PATIENCE, eventually_blocking};
+use super::{WAIT_TIMEOUT, eventually_blocking};
 
-/// The program under test: `ATOLL_BIN`, as for a release build, or else the one that cargo built for the tests.
+/// Returns the binary under test: `ATOLL_BIN`, for example a release build, or the binary that cargo built
+/// for the tests.
 fn program() -> std::ffi::OsString {
     std::env::var_os("ATOLL_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_atoll").into())
 }
 
-/// How a server shall be started.
+/// The settings of a server to start.
 #[derive(Clone, Default)]
 pub struct Setup {
     arguments: Vec<String>,
@@ -38,7 +39,7 @@ impl Setup {
         self
     }
 
-    /// Without anything that writes by itself.
+    /// Disables everything that writes without a request.
     pub fn idle(self) -> Self {
         self.flag("--controllers", false).flag("--identity-lease", false)
     }
@@ -53,7 +54,7 @@ impl Setup {
         self
     }
 
-    /// Which permissions new files do not get unless the server says so.
+    /// Sets the umask of the server.
     pub fn mask(mut self, mask: &'static str) -> Self {
         self.mask = Some(mask);
         self
@@ -64,16 +65,16 @@ impl Setup {
         self
     }
 
-    /// Starts a server and waits until it says that it is ready.
+    /// Starts a server and waits until it is ready.
     pub fn start(self) -> Atoll {
         match self.try_start() {
             Ok(atoll) => atoll,
-            Err(failed) => panic!("the server ended with {}: {}", failed.status, failed.errors),
+            Err(failed) => panic!("the server exited with {}: {}", failed.status, failed.errors),
         }
     }
 
-    /// As `start`, for servers that may refuse to.
-    pub fn try_start(self) -> Result<Atoll, Failed> {
+    /// Like `start`, for servers that may fail to start.
+    pub fn try_start(self) -> Result<Atoll, StartFailure> {
         let (directory, temporary) = match &self.directory {
             Some(directory) => (directory.clone(), None),
             None => {
@@ -85,23 +86,23 @@ impl Setup {
     }
 }
 
-/// A server that did not start.
+/// A server that failed to start.
 #[derive(Debug)]
-pub struct Failed {
+pub struct StartFailure {
     pub status: ExitStatus,
     pub errors: String,
 }
 
-/// A running server; it ends with this value.
+/// A running server, killed on drop.
 pub struct Atoll {
     pub address: SocketAddr,
     pub directory: PathBuf,
-    /// What it said when it was ready.
+    /// The line printed when it was ready.
     pub announcement: String,
     child: Child,
     log: Arc<Mutex<String>>,
-    /// Reads the log until the server has ended.
-    reading: Option<JoinHandle<()>>,
+    /// The thread that reads the log until the server exits.
+    log_reader: Option<JoinHandle<()>>,
     setup: Setup,
     temporary: Option<Arc<TempDir>>,
 }
@@ -111,12 +112,16 @@ impl Atoll {
         Setup::new().start()
     }
 
-    /// One that puts nothing of its own into namespaces and writes nothing unless it is asked to.
+    /// Starts a server that creates no objects in namespaces and writes nothing without a request.
     pub fn start_bare() -> Atoll {
         Setup::new().idle().start()
     }
 
-    fn spawn(setup: Setup, directory: PathBuf, temporary: Option<Arc<TempDir>>) -> Result<Atoll, Failed> {
+    fn spawn(
+        setup: Setup,
+        directory: PathBuf,
+        temporary: Option<Arc<TempDir>>,
+    ) -> Result<Atoll, StartFailure> {
         let listen = setup.listen.map_or("127.0.0.1:0".to_string(), |address| address.to_string());
         let mut command = match setup.mask {
             Some(mask) => {
@@ -131,18 +136,18 @@ impl Atoll {
         command.envs(setup.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let (log, reading) = collect(child.stderr.take().unwrap());
+        let (log, log_reader) = collect(child.stderr.take().unwrap());
         match first_line(child.stdout.take().unwrap()) {
             Some(announcement) => {
-                let address = announced(&announcement);
-                let reading = Some(reading);
-                Ok(Atoll { address, directory, announcement, child, log, reading, setup, temporary })
+                let address = announced_address(&announcement);
+                let log_reader = Some(log_reader);
+                Ok(Atoll { address, directory, announcement, child, log, log_reader, setup, temporary })
             }
             None => {
                 let status = child.wait().unwrap();
-                reading.join().unwrap();
+                log_reader.join().unwrap();
                 let errors = log.lock().unwrap().clone();
-                Err(Failed { status, errors })
+                Err(StartFailure { status, errors })
             }
         }
     }
@@ -151,7 +156,7 @@ impl Atoll {
         self.directory.join("admin.kubeconfig")
     }
 
-    /// As the administrator, in the root workspace.
+    /// Returns an access as administrator in the root workspace.
     pub fn admin(&self) -> Access {
         Access::from_kubeconfig(&self.admin_kubeconfig())
     }
@@ -160,15 +165,15 @@ impl Atoll {
         self.child.id()
     }
 
-    /// Everything that the server has logged so far, as far as it has been read; all of it once it has been waited for.
+    /// Returns the log as far as it has been read. It is complete after `wait`.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
-    /// The first whole line of the log that is as wanted, as soon as there is one: it is read by a thread of its own.
+    /// Waits for the first complete line of the log for which `wanted` holds. Another thread reads the log.
     pub fn logged(&self, wanted: impl Fn(&str) -> bool) -> String {
         let mut found = None;
-        eventually_blocking("something is logged", || {
+        eventually_blocking("the expected line is logged", || {
             let log = self.log();
             let (whole, _) = log.rsplit_once('\n').unwrap_or_default();
             found = whole.lines().find(|line| wanted(line)).map(str::to_string);
@@ -177,63 +182,63 @@ impl Atoll {
         found.unwrap()
     }
 
-    /// Ends the server as a power cut would, were it not for the disk.
+    /// Kills the server with SIGKILL, as in a power cut that keeps the disk.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks the server to end.
+    /// Sends SIGTERM to the server.
     pub fn terminate(&self) {
         let process = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
     }
 
-    /// How the server ended. Its log is whole then.
+    /// Waits until the server exits. The log is complete then.
     pub fn wait(&mut self) -> ExitStatus {
         let mut ended = None;
         eventually_blocking("the server has ended", || {
             ended = self.child.try_wait().unwrap();
             ended.is_some()
         });
-        if let Some(reading) = self.reading.take() {
-            reading.join().unwrap();
+        if let Some(log_reader) = self.log_reader.take() {
+            log_reader.join().unwrap();
         }
         ended.unwrap()
     }
 
-    /// Starts a server that has ended again: same directory, same address.
+    /// Starts a server that has exited again, with the same directory and address.
     pub fn restart(&mut self) {
         let setup = self.setup.clone().listen(self.address);
         let mut again = None;
         eventually_blocking("the port is free again", || {
             again = match Atoll::spawn(setup.clone(), self.directory.clone(), self.temporary.clone()) {
                 Ok(atoll) => Some(atoll),
-                // Another program's connection may have been given our port as its own end; it will pass.
+                // Another process's connection may temporarily use the port as its local end.
                 Err(failed) if failed.errors.contains("cannot listen") => None,
-                Err(failed) => panic!("the server does not start again: {}", failed.errors),
+                Err(failed) => panic!("the server failed to restart: {}", failed.errors),
             };
             again.is_some()
         });
         *self = again.unwrap();
     }
 
-    /// Memory that the server has in use, in bytes.
+    /// Returns the resident memory of the server in bytes.
     pub fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
-    /// Files and sockets that the server has open.
+    /// Returns the number of open files and sockets of the server.
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.process())).unwrap().count()
     }
 
-    /// Time that the server has spent on processors so far, in hundredths of a second.
+    /// Returns the CPU time of the server in hundredths of a second.
     pub fn processor_ticks(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process())).unwrap();
-        // Behind the name in parentheses: the state is field 3, user and system time are 14 and 15.
+        // After the name in parentheses: the state is field 3, user and system time are 14 and 15.
         let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 1..].split_whitespace().collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     }
@@ -241,7 +246,7 @@ impl Atoll {
 
 impl Drop for Atoll {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -250,31 +255,34 @@ impl Drop for Atoll {
     }
 }
 
-/// A command of the program under test that ends by itself.
+/// Returns a command of the binary under test that exits by itself.
 pub fn atoll(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(arguments).env_remove("KUBECONFIG");
     command
 }
 
-/// The first line that a child prints, or `None` if it ends without one. What follows is read and dropped.
+/// Returns the first line that a child prints, or `None` if it exits without one. Further lines are read and
+/// dropped.
 fn first_line(output: impl Read + Send + 'static) -> Option<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines() {
             let Ok(line) = line else { return };
-            // Only the first one is waited for.
+            // Only the first line is received.
             let _ = sender.send(line);
         }
     });
-    match receiver.recv_timeout(PATIENCE) {
+    match receiver.recv_timeout(WAIT_TIMEOUT) {
         Ok(line) => Some(line),
         Err(RecvTimeoutError::Disconnected) => None,
-        Err(RecvTimeoutError::Timeout) => panic!("the server is neither ready nor ended after {PATIENCE:?}"),
+        Err(RecvTimeoutError::Timeout) => {
+            panic!("the server neither became ready nor exited within {WAIT_TIMEOUT:?}")
+        }
     }
 }
 
-fn announced(line: &str) -> SocketAddr {
+fn announced_address(line: &str) -> SocketAddr {
     let behind = line.split("https://").nth(1).unwrap_or_else(|| panic!("no address in {line:?}"));
     let end = behind.find(|c: char| !(c.is_ascii_digit() || ".:[]".contains(c))).unwrap_or(behind.len());
     behind[..end].trim_end_matches('.').parse().unwrap_or_else(|_| panic!("no address in {line:?}"))
@@ -283,7 +291,7 @@ fn announced(line: &str) -> SocketAddr {
 fn collect(mut output: impl Read + Send + 'static) -> (Arc<Mutex<String>>, JoinHandle<()>) {
     let log = Arc::new(Mutex::new(String::new()));
     let kept = log.clone();
-    let reading = std::thread::spawn(move || {
+    let log_reader = std::thread::spawn(move || {
         let mut piece = [0; 4096];
         while let Ok(count) = output.read(&mut piece) {
             if count == 0 {
@@ -292,5 +300,5 @@ fn collect(mut output: impl Read + Send + 'static) -> (Arc<Mutex<String>>, JoinH
             kept.lock().unwrap().push_str(&String::from_utf8_lossy(&piece[..count]));
         }
     });
-    (log, reading)
+    (log, log_reader)
 }

@@ -1,24 +1,24 @@
-//! Programs from elsewhere that drive the server: kubectl, Helm, Python.
+//! External programs that use the server: kubectl, Helm, Python.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The directory of the pinned kubectl, or a printed reason why this machine has none.
+/// Returns the directory of the pinned kubectl, or `None` with a printed reason.
 pub fn kubectl() -> Option<PathBuf> {
     upstream(&["kubectl"])
 }
 
-/// The directory of programs that `upstream/build` makes, or a printed reason why this machine has none.
+/// Returns the directory of programs that `upstream/build` builds, or `None` with a printed reason.
 pub fn upstream(names: &[&str]) -> Option<PathBuf> {
     atoll_testkit::Programs::build(names).map(|programs| programs.directory().to_path_buf())
 }
 
-/// What a command printed; it must succeed.
+/// Runs a command that must succeed and returns its standard output.
 #[track_caller]
 pub fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap();
@@ -26,7 +26,7 @@ pub fn succeed(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a command complained of; it must fail.
+/// Runs a command that must fail and returns its standard error.
 #[track_caller]
 pub fn fail(command: &mut Command) -> String {
     let output = command.output().unwrap();

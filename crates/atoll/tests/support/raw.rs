@@ -1,4 +1,4 @@
-//! Bytes on a TLS connection, for requests that no proper client sends.
+//! Bytes on a TLS connection, for requests that no regular client sends.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub struct Raw {
     received: Vec<u8>,
 }
 
-/// The first line and headers of an answer.
+/// The status line and headers of a response.
 #[derive(Debug)]
 pub struct Head {
     pub status: u16,
@@ -24,15 +24,15 @@ pub struct Head {
 
 impl Raw {
     pub async fn open(access: &Access) -> Raw {
-        Raw::speaking(access, "http/1.1").await
+        Raw::open_with_protocol(access, "http/1.1").await
     }
 
-    pub async fn speaking(access: &Access, protocol: &str) -> Raw {
-        let stream = within("the server takes a connection", access.stream(&[protocol])).await.unwrap();
+    pub async fn open_with_protocol(access: &Access, protocol: &str) -> Raw {
+        let stream = within("the server accepts a connection", access.stream(&[protocol])).await.unwrap();
         Raw { stream, host: access.authority().to_string(), received: Vec::new() }
     }
 
-    /// Sends all of `bytes`, unless the server has closed the connection, which it may.
+    /// Sends all of `bytes`. Fails if the server has closed the connection.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         let sending = async {
             self.stream.write_all(bytes.as_ref()).await?;
@@ -41,12 +41,12 @@ impl Raw {
         within("the server reads what is sent", sending).await
     }
 
-    /// A request line and headers, with whatever lines are given behind them.
+    /// Returns a request line and headers, followed by `lines`.
     pub fn head(&self, method: &str, path: &str, lines: &str) -> String {
         format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nAccept: application/json\r\n{lines}\r\n", self.host)
     }
 
-    /// The head of the next answer, or `None` if the connection ends first.
+    /// Returns the head of the next response, or `None` if the connection ends first.
     pub async fn answer(&mut self) -> Option<Head> {
         loop {
             if let Some(end) = self.received.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -64,13 +64,14 @@ impl Raw {
         }
     }
 
-    /// Everything until the server closes the connection.
+    /// Reads until the server closes the connection.
     pub async fn rest(&mut self) -> Vec<u8> {
         while within("the server closes the connection", self.receive()).await {}
         std::mem::take(&mut self.received)
     }
 
-    /// Whether anything came before the end. Closing without ceremony is an end as well.
+    /// Returns whether anything was received before the end. A TLS connection that is closed without a
+    /// notification has ended as well.
     async fn receive(&mut self) -> bool {
         let mut piece = [0; 16 << 10];
         match self.stream.read(&mut piece).await {

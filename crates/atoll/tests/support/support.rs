@@ -1,4 +1,4 @@
-//! A real server in a process of its own, and ways to talk to it.
+//! A real server in its own process, and clients for it.
 #![allow(dead_code, reason = "every suite uses a part of this")]
 
 pub mod access;
@@ -7,24 +7,24 @@ pub mod programs;
 pub mod raw;
 pub mod watching;
 
-#[allow(unused_imports, reason = "not every program with tests waits in every way")]
-pub use atoll_testkit::wait::{PATIENCE, eventually, eventually_blocking, within};
+#[allow(unused_imports, reason = "not every suite uses all of them")]
+pub use atoll_testkit::wait::{WAIT_TIMEOUT, eventually, eventually_blocking, within};
 
-/// Where a `ConfigMap` of the namespace `default` is.
+/// Returns the path of a `ConfigMap` in the namespace `default`.
 pub fn config_map(name: &str) -> String {
     format!("{CONFIG_MAPS}/{name}")
 }
 
 pub const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A `ConfigMap` with one datum.
+/// Returns a `ConfigMap` with one value.
 pub fn config_map_with(name: &str, value: &str) -> serde_json::Value {
     serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "value": value },
     })
 }
 
-/// A placement as it stands in the annotation, without the uids of its clusters.
+/// Returns the value of a placement annotation without the uids of its clusters.
 pub fn without_uids(placement: &str) -> String {
     let Some(mut placement) = atoll_fleet::Placement::parse(placement) else { return placement.to_string() };
     placement.clusters.iter_mut().for_each(|share| share.uid.clear());
@@ -32,7 +32,7 @@ pub fn without_uids(placement: &str) -> String {
     placement.text().unwrap_or_default()
 }
 
-/// The clusters of a Placement without their uids.
+/// Returns the clusters of a Placement without their uids.
 pub fn shares(placement: &serde_json::Value) -> serde_json::Value {
     let mut shares = placement["spec"]["clusters"].clone();
     for share in shares.as_array_mut().into_iter().flatten() {

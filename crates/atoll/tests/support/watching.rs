@@ -1,4 +1,4 @@
-//! A watch, event by event.
+//! A watch, read event by event.
 
 use bytes::BytesMut;
 use http::Method;
@@ -12,15 +12,15 @@ use super::within;
 pub struct Watch {
     body: Incoming,
     pending: BytesMut,
-    /// Kept so that the connection stays open.
+    /// Keeps the connection open.
     _connection: Option<Http>,
 }
 
-/// What comes next on a watch.
+/// The next item of a watch.
 #[derive(Debug)]
 pub enum Next {
     Event(Event),
-    /// The server ended it properly.
+    /// The server ended the watch regularly.
     End,
     /// The connection broke.
     Broken(String),
@@ -48,9 +48,9 @@ impl Event {
 }
 
 impl Watch {
-    /// Opens a watch on a connection of its own, which the server has to accept.
+    /// Opens a watch on a new connection. The server must accept it.
     pub async fn open(access: &Access, path: &str) -> Watch {
-        let mut http = within("the server takes a connection", access.http1()).await.unwrap();
+        let mut http = within("the server accepts a connection", access.http1()).await.unwrap();
         let mut watch = Watch::on(&mut http, path).await.unwrap();
         watch._connection = Some(http);
         watch
@@ -69,10 +69,10 @@ impl Watch {
     }
 
     pub async fn next(&mut self) -> Next {
-        within("a watch says something", self.read()).await
+        within("the watch has an event", self.read()).await
     }
 
-    /// The next event; anything else fails the test.
+    /// Returns the next event. Panics if the watch ends.
     pub async fn event(&mut self) -> Event {
         match self.next().await {
             Next::Event(event) => event,
@@ -90,9 +90,9 @@ impl Watch {
         }
     }
 
-    /// The next line of a stream, as it stands.
+    /// Returns the next line of the stream.
     pub async fn line(&mut self) -> Value {
-        match within("a stream says something", self.read_line()).await {
+        match within("the stream has a line", self.read_line()).await {
             Ok(line) => line,
             Err(over) => panic!("a line was expected, not {over:?}"),
         }

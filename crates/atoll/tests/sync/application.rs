@@ -1,4 +1,4 @@
-//! An application of many kinds on a cluster, simulated or real.
+//! An application with objects of many kinds on a cluster, simulated or real.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -6,20 +6,20 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::joining::place;
-use crate::objects::{becomes, create, goes, object};
+use crate::objects::{create, object, wait_for, wait_until_deleted};
 use crate::support::access::Access;
 
-/// Where an application is: in a namespace of the control plane, and on a cluster.
+/// A deployment of the application: a namespace of the control plane, and a cluster.
 pub struct Site<'a> {
     pub above: Access,
-    /// An administrator's kubeconfig.
+    /// The path of an administrator's kubeconfig.
     pub control_plane: PathBuf,
     pub below: Access,
     pub cluster: &'a str,
     pub namespace: &'a str,
 }
 
-/// Resources and names, in the order in which they are made.
+/// API prefixes, resources and names, in the order of creation.
 pub const APPLICATION: [(&str, &str, &str); 8] = [
     ("api/v1", "configmaps", "settings"),
     ("api/v1", "secrets", "password"),
@@ -31,8 +31,9 @@ pub const APPLICATION: [(&str, &str, &str); 8] = [
     ("apis/networking.k8s.io/v1", "ingresses", "front"),
 ];
 
-/// How many of them follow others; all else is placed by hand.
-pub const FOLLOWERS: usize = 2;
+/// The number of objects at the start of the list that are placed as dependents. All others are placed by
+/// hand.
+pub const DEPENDENTS: usize = 2;
 
 fn template(app: &str, container: Value, more: Value) -> Value {
     let mut main = json!({ "name": "main", "image": "localhost/web:1" });
@@ -46,7 +47,7 @@ fn template(app: &str, container: Value, more: Value) -> Value {
     json!({ "metadata": { "labels": { "app": app } }, "spec": spec })
 }
 
-fn described(resource: &str, name: &str) -> Value {
+fn manifest(resource: &str, name: &str) -> Value {
     let selector = |app: &str| json!({ "matchLabels": { "app": app } });
     let mounted = |name: &str| json!({ "volumeMounts": [{ "name": name, "mountPath": format!("/{name}") }] });
     match resource {
@@ -89,7 +90,7 @@ fn described(resource: &str, name: &str) -> Value {
         "jobs" => {
             let mut template =
                 template("once", json!({ "command": ["true"] }), json!({ "restartPolicy": "Never" }));
-            // Where containers are not run but simulated.
+            // For simulated containers.
             template["metadata"]["annotations"] = json!({ "sim.atoll.dev/exit-after": "100ms" });
             object("batch/v1", "Job", name, json!({ "spec": { "template": template } }))
         }
@@ -98,122 +99,124 @@ fn described(resource: &str, name: &str) -> Value {
             let spec = json!({ "spec": { "defaultBackend": backend } });
             object("networking.k8s.io/v1", "Ingress", name, spec)
         }
-        _ => panic!("nobody knows {resource}"),
+        _ => panic!("unknown resource {resource}"),
     }
 }
 
 impl Site<'_> {
-    /// Where the objects of a resource are.
+    /// Returns the path of a collection.
     pub fn collection(&self, resource: &str) -> String {
         let group =
             APPLICATION.iter().find(|(_, plural, _)| *plural == resource).map_or("api/v1", |row| row.0);
         format!("/{group}/namespaces/{}/{resource}", self.namespace)
     }
 
-    /// Where an object is that is named as `deployments/web`.
+    /// Returns the path of an object given as `deployments/web`.
     pub fn path(&self, object: &str) -> String {
         let (resource, name) = object.split_once('/').unwrap();
         format!("{}/{name}", self.collection(resource))
     }
 
-    pub async fn at(&self, object: &str) -> Value {
+    pub async fn get_above(&self, object: &str) -> Value {
         self.above.get(&self.path(object)).await.expect(200)
     }
 
-    async fn status(&self, object: &str, is: impl Fn(&Value) -> bool) {
+    async fn wait_for_status(&self, object: &str, is: impl Fn(&Value) -> bool) {
         let what = format!("the status of {object} on {}", self.cluster);
-        becomes(&what, &self.above, &self.path(object), |object| is(&object["status"])).await;
+        wait_for(&what, &self.above, &self.path(object), |object| is(&object["status"])).await;
     }
 
-    /// Changes an object above, and says how long it takes until that is seen below.
+    /// Changes an object above, and prints how long the change takes to arrive below.
     async fn edit(&self, object: &str, patch: Value, is: impl Fn(&Value) -> bool) {
         let (path, began) = (self.path(object), Instant::now());
         self.above.merge(&path, patch).await.expect(200);
-        becomes(&format!("{object} follows"), &self.below, &path, is).await;
+        wait_for(&format!("the change of {object} is applied below"), &self.below, &path, is).await;
         println!("{}: an edit of {object} arrived after {:?}", self.cluster, began.elapsed());
     }
 
-    /// Makes everything and places it. Then it is there and runs, and that is seen above.
-    pub async fn arrives(&self) {
+    /// Creates and places all objects, and waits until they run below and their status is visible above.
+    pub async fn deploy_and_check(&self) {
         let namespace = object("v1", "Namespace", self.namespace, json!({}));
         create(&self.above, "/api/v1/namespaces", namespace).await;
         for (_, resource, name) in APPLICATION {
-            create(&self.above, &self.collection(resource), described(resource, name)).await;
+            create(&self.above, &self.collection(resource), manifest(resource, name)).await;
         }
-        let placed: Vec<String> = names().skip(FOLLOWERS).collect();
+        let placed: Vec<String> = names().skip(DEPENDENTS).collect();
         let placed: Vec<&str> = placed.iter().map(String::as_str).collect();
         place(&self.control_plane, self.namespace, &placed, self.cluster);
         for name in names() {
-            becomes(&format!("{name} is there"), &self.below, &self.path(&name), |_| true).await;
+            wait_for(&format!("{name} exists below"), &self.below, &self.path(&name), |_| true).await;
         }
-        self.status("deployments/web", |status| status["availableReplicas"] == 2).await;
-        self.status("statefulsets/store", |status| status["readyReplicas"] == 2).await;
-        self.status("persistentvolumeclaims/disk", |status| status["phase"] == "Bound").await;
-        self.status("jobs/once", |status| status["succeeded"] == 1).await;
+        self.wait_for_status("deployments/web", |status| status["availableReplicas"] == 2).await;
+        self.wait_for_status("statefulsets/store", |status| status["readyReplicas"] == 2).await;
+        self.wait_for_status("persistentvolumeclaims/disk", |status| status["phase"] == "Bound").await;
+        self.wait_for_status("jobs/once", |status| status["succeeded"] == 1).await;
         let complete = |condition: &Value| condition["type"] == "Complete" && condition["status"] == "True";
-        self.status("jobs/once", |status| {
+        self.wait_for_status("jobs/once", |status| {
             status["conditions"].as_array().is_some_and(|conditions| conditions.iter().any(complete))
         })
         .await;
-        // A status that is written below by whoever serves Ingresses there.
+        // A status that an Ingress controller writes below.
         let address = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": "192.0.2.7" }] } } });
         let (path, began) = (self.path("ingresses/front"), Instant::now());
         self.below.merge(&format!("{path}/status"), address.clone()).await.expect(200);
-        self.status("ingresses/front", |status| *status == address["status"]).await;
+        self.wait_for_status("ingresses/front", |status| *status == address["status"]).await;
         println!("{}: a status was seen above after {:?}", self.cluster, began.elapsed());
         let secret = self.below.get(&self.path("secrets/password")).await.expect(200);
         assert_eq!(secret["data"]["word"], "c2VzYW1l");
     }
 
-    /// What changes above changes below; what others change there is put right, and what is theirs stays.
-    pub async fn follows(&self) {
+    /// Changes objects above, waits until they are applied below, and checks that drift is corrected and
+    /// other objects are kept.
+    pub async fn change_and_check(&self) {
         self.edit("configmaps/settings", json!({ "data": { "a": "2" } }), |map| map["data"]["a"] == "2")
             .await;
         let replicas = |count: u64| json!({ "spec": { "replicas": count } });
         self.edit("deployments/web", replicas(5), |web| web["spec"]["replicas"] == 5).await;
-        self.status("deployments/web", |status| status["availableReplicas"] == 5).await;
+        self.wait_for_status("deployments/web", |status| status["availableReplicas"] == 5).await;
         self.edit("statefulsets/store", replicas(1), |store| store["spec"]["replicas"] == 1).await;
-        self.status("statefulsets/store", |status| status["replicas"] == 1).await;
+        self.wait_for_status("statefulsets/store", |status| status["replicas"] == 1).await;
         for name in ["deployments/web", "statefulsets/store"] {
-            let generation = self.at(name).await["metadata"]["generation"].clone();
-            self.status(name, |status| status["observedGeneration"] == generation).await;
+            let generation = self.get_above(name).await["metadata"]["generation"].clone();
+            self.wait_for_status(name, |status| status["observedGeneration"] == generation).await;
         }
         let mine = object("v1", "ConfigMap", "mine", json!({}));
         create(&self.below, &self.collection("configmaps"), mine).await;
         let web = self.path("deployments/web");
         self.below.merge(&web, replicas(1)).await.expect(200);
-        becomes("it is put right", &self.below, &web, |web| web["spec"]["replicas"] == 5).await;
-        self.status("deployments/web", |status| status["availableReplicas"] == 5).await;
+        wait_for("the drift is corrected", &self.below, &web, |web| web["spec"]["replicas"] == 5).await;
+        self.wait_for_status("deployments/web", |status| status["availableReplicas"] == 5).await;
     }
 
-    /// What is deleted goes, first below, then above; what followed goes with the last that referred to it.
-    pub async fn goes(&self) {
-        for name in names().skip(FOLLOWERS).collect::<Vec<_>>().iter().rev() {
+    /// Deletes objects and waits until they are gone below and then above. Dependents are removed with their
+    /// last referrer.
+    pub async fn delete_and_check(&self) {
+        for name in names().skip(DEPENDENTS).collect::<Vec<_>>().iter().rev() {
             let (path, began) = (self.path(name), Instant::now());
             self.above.delete(&path).await.expect(200);
-            becomes_going(&self.below, &path).await;
+            wait_until_deleting(&self.below, &path).await;
             println!("{}: the deletion of {name} arrived after {:?}", self.cluster, began.elapsed());
-            goes(&self.above, &path).await;
-            goes(&self.below, &path).await;
+            wait_until_deleted(&self.above, &path).await;
+            wait_until_deleted(&self.below, &path).await;
         }
-        for name in names().take(FOLLOWERS) {
-            goes(&self.below, &self.path(&name)).await;
+        for name in names().take(DEPENDENTS) {
+            wait_until_deleted(&self.below, &self.path(&name)).await;
             self.above.get(&self.path(&name)).await.expect(200);
         }
         self.below.get(&self.path("configmaps/mine")).await.expect(200);
     }
 }
 
-/// Waits until it is at least on its way out.
-async fn becomes_going(access: &Access, path: &str) {
-    crate::support::eventually(&format!("{path} goes"), async || {
+/// Waits until an object is at least being deleted.
+async fn wait_until_deleting(access: &Access, path: &str) {
+    crate::support::eventually(&format!("{path} is being deleted"), async || {
         let answer = access.get(path).await;
         answer.status == 404 || answer.json()["metadata"]["deletionTimestamp"].is_string()
     })
     .await;
 }
 
-/// All of it, each as `deployments/web`.
+/// Returns all objects, each as `deployments/web`.
 pub fn names() -> impl Iterator<Item = String> {
     APPLICATION.iter().map(|(_, resource, name)| format!("{resource}/{name}"))
 }

@@ -1,4 +1,4 @@
-//! What happens to objects in clusters is told above, about the objects that people know.
+//! Events of objects in clusters are reported above, about the objects above.
 
 use serde_json::{Value, json};
 
@@ -19,8 +19,8 @@ fn deployment(name: &str, more: Value) -> Value {
     object("apps/v1", "Deployment", name, json!({ "spec": spec }))
 }
 
-/// Waits for an event that is as wanted.
-async fn hears(above: &Access, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+/// Waits for an event for which `wanted` holds.
+async fn wait_for_event(above: &Access, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let mut found = None;
     eventually(what, async || {
         let list = above.get(EVENTS).await.expect(200);
@@ -45,46 +45,56 @@ fn event(name: &str, about: &Value, reason: &str, message: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happens_in_a_cluster_is_heard_above() {
+async fn events_of_placed_objects_are_reported_above() {
     let fleet = Fleet::start(Mode::Push, &["east"]);
     let (above, east) = (fleet.admin(), fleet.clusters[0].admin());
-    // One that finds no node.
-    let made =
+    // A Deployment whose pods cannot be scheduled.
+    let created =
         create(&above, DEPLOYMENTS, deployment("lost", json!({ "nodeSelector": { "no": "such" } }))).await;
     fleet.place("deployments/lost", "east");
-    let heard = hears(&above, "no node is found", |event| event["reason"] == "FailedScheduling").await;
-    assert_eq!(heard["involvedObject"]["kind"], "Pod");
-    assert_eq!(heard["involvedObject"]["namespace"], "default");
-    assert!(heard["involvedObject"]["name"].as_str().unwrap().starts_with("lost-"), "{heard}");
-    assert!(heard["message"].as_str().unwrap().starts_with("[east] "), "{heard}");
-    assert_eq!(heard["metadata"]["annotations"]["atoll.dev/cluster"], "east");
-    let scaled = hears(&above, "it is scaled", |event| event["reason"] == "ScalingReplicaSet").await;
-    assert_eq!(scaled["involvedObject"]["uid"], made["metadata"]["uid"], "it is about the one above");
+    let reported = wait_for_event(&above, "the scheduling failure is reported", |event| {
+        event["reason"] == "FailedScheduling"
+    })
+    .await;
+    assert_eq!(reported["involvedObject"]["kind"], "Pod");
+    assert_eq!(reported["involvedObject"]["namespace"], "default");
+    assert!(reported["involvedObject"]["name"].as_str().unwrap().starts_with("lost-"), "{reported}");
+    assert!(reported["message"].as_str().unwrap().starts_with("[east] "), "{reported}");
+    assert_eq!(reported["metadata"]["annotations"]["atoll.dev/cluster"], "east");
+    let scaled =
+        wait_for_event(&above, "the scaling is reported", |event| event["reason"] == "ScalingReplicaSet")
+            .await;
+    assert_eq!(
+        scaled["involvedObject"]["uid"], created["metadata"]["uid"],
+        "the event must refer to the object above"
+    );
     assert_eq!(scaled["source"], json!({ "component": "deployment-controller", "host": "east" }));
-    // As describing it asks for them.
-    let uid = made["metadata"]["uid"].as_str().unwrap();
+    // With the field selector of `kubectl describe`.
+    let uid = created["metadata"]["uid"].as_str().unwrap();
     let described = above.get(&format!("{EVENTS}?fieldSelector=involvedObject.uid={uid}")).await.expect(200);
     assert!(!described["items"].as_array().unwrap().is_empty());
 
-    // What is told again is counted.
+    // A repeated event increments the count.
     let below = east.get(&format!("{DEPLOYMENTS}/lost")).await.expect(200);
     create(&east, EVENTS, event("again", &below, "Again", "once more")).await;
-    let first = hears(&above, "it is told", |event| event["reason"] == "Again").await;
+    let first = wait_for_event(&above, "the event is reported", |event| event["reason"] == "Again").await;
     assert_eq!((&first["message"], &first["count"]), (&json!("[east] once more"), &json!(1)));
     assert_eq!(first["source"]["host"], "east/node-1");
     east.merge(&format!("{EVENTS}/again"), json!({ "count": 7 })).await.expect(200);
-    let again =
-        hears(&above, "it is counted", |event| event["reason"] == "Again" && event["count"] == 7).await;
+    let again = wait_for_event(&above, "the count is updated", |event| {
+        event["reason"] == "Again" && event["count"] == 7
+    })
+    .await;
     assert_eq!(again["metadata"]["uid"], first["metadata"]["uid"]);
 
-    // What is not ours is nobody's business, whatever it is called.
+    // Events of objects that are not placed are not reported, whatever their names are.
     let foreign = create(&east, DEPLOYMENTS, deployment("foreign", json!({}))).await;
     create(&east, EVENTS, event("theirs", &foreign, "Theirs", "of somebody else")).await;
     let mut impostor = below.clone();
     impostor["metadata"]["uid"] = "another".into();
     create(&east, EVENTS, event("impostor", &impostor, "Theirs", "of one of that name")).await;
     create(&east, EVENTS, event("last", &below, "Last", "after all")).await;
-    hears(&above, "the last is told", |event| event["reason"] == "Last").await;
+    wait_for_event(&above, "the last event is reported", |event| event["reason"] == "Last").await;
     let list = above.get(EVENTS).await.expect(200);
     let events = list["items"].as_array().unwrap();
     let is_foreign = |event: &&Value| {
@@ -95,11 +105,11 @@ async fn what_happens_in_a_cluster_is_heard_above() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_tells_of_what_is_not_on_its_cluster() {
+async fn events_of_objects_on_other_clusters_are_ignored() {
     let fleet = Fleet::start(Mode::Push, &["east"]);
     let above = fleet.admin();
-    let made = create(&above, DEPLOYMENTS, deployment("here", json!({}))).await;
-    let told = |uid: &Value| {
+    let created = create(&above, DEPLOYMENTS, deployment("here", json!({}))).await;
+    let event_report = |uid: &Value| {
         json!({ "events": [{
             "resource": { "group": "apps", "version": "v1", "resource": "deployments", "kind": "Deployment" },
             "workspace": "root", "namespace": "default", "name": "here", "uid": uid, "id": "e",
@@ -107,12 +117,12 @@ async fn nobody_tells_of_what_is_not_on_its_cluster() {
         }] })
     };
     // Not placed there.
-    above.post("/services/sync/east", told(&made["metadata"]["uid"])).await.expect(200);
+    above.post("/services/sync/east", event_report(&created["metadata"]["uid"])).await.expect(200);
     fleet.place("deployments/here", "east");
-    // Another one.
-    above.post("/services/sync/east", told(&json!("another"))).await.expect(200);
+    // A different uid.
+    above.post("/services/sync/east", event_report(&json!("another"))).await.expect(200);
     let list = above.get(EVENTS).await.expect(200);
     assert!(list["items"].as_array().unwrap().iter().all(|event| event["reason"] != "Invented"), "{list}");
-    above.post("/services/sync/east", told(&made["metadata"]["uid"])).await.expect(200);
-    hears(&above, "it is placed there", |event| event["message"] == "[east] by a syncer").await;
+    above.post("/services/sync/east", event_report(&created["metadata"]["uid"])).await.expect(200);
+    wait_for_event(&above, "the event is accepted", |event| event["message"] == "[east] by a syncer").await;
 }

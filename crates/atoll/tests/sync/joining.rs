@@ -1,8 +1,8 @@
-//! Clusters join a control plane, and are synced in one way or the other.
+//! Clusters join a control plane and are synced in one of two modes.
 
 use std::path::Path;
 
-use crate::running::Running;
+use crate::running_command::RunningCommand;
 use crate::support::process::atoll;
 use crate::support::programs::succeed;
 
@@ -12,25 +12,25 @@ pub enum Mode {
     None,
 }
 
-/// What the command says.
-pub fn join(control_plane: &Path, name: &str, kubeconfig: &Path, mode: Mode, papers: &Path) -> String {
+/// Joins a cluster and returns the command's output.
+pub fn join(control_plane: &Path, name: &str, kubeconfig: &Path, mode: Mode, credentials: &Path) -> String {
     let mode = match mode {
         Mode::Push => "push",
         Mode::None => "none",
     };
     let mut command = atoll(&["cluster", "join", name, "--mode", mode]);
-    command.arg("--kubeconfig").arg(kubeconfig).arg("--write-to").arg(papers);
+    command.arg("--kubeconfig").arg(kubeconfig).arg("--write-to").arg(credentials);
     succeed(command.arg("--control-plane-kubeconfig").arg(control_plane))
 }
 
-/// Runs the command that joining has printed.
-pub fn syncer(said: &str) -> Running {
-    let line = said.lines().map(str::trim).find(|line| line.contains("--from-kubeconfig")).unwrap();
+/// Starts the agent with the command line that joining has printed.
+pub fn start_agent(printed: &str) -> RunningCommand {
+    let line = printed.lines().map(str::trim).find(|line| line.contains("--from-kubeconfig")).unwrap();
     let words: Vec<&str> = line.split_whitespace().skip(1).collect();
-    Running::start(&words, "Syncing the cluster").unwrap()
+    RunningCommand::start(&words, "Syncing the cluster").unwrap()
 }
 
-/// Places an object on clusters by hand.
+/// Places objects on clusters by hand.
 pub fn place(control_plane: &Path, namespace: &str, objects: &[&str], on: &str) {
     let mut command = atoll(&["place"]);
     command.args(objects).args(["--on", on, "-n", namespace]);

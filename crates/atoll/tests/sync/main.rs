@@ -1,22 +1,22 @@
-//! Objects that are placed on clusters, from the control plane down to running pods and back, with the programs as people
-//! run them: `atoll start`, `atoll sim`, `atoll cluster join`, `atoll place`, `atoll syncer`.
+//! Objects placed on clusters, from the control plane to running pods and back, through the CLI: `atoll
+//! start`, `atoll sim`, `atoll cluster join`, `atoll place`, `atoll syncer`.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code, reason = "attacks use the rest")]
 #[path = "../attacks/fake_cluster.rs"]
 mod fake_cluster;
 #[allow(dead_code, reason = "every suite uses a part of this")]
-#[path = "../sim/running.rs"]
-mod running;
+#[path = "../sim/running_command.rs"]
+mod running_command;
 #[path = "../support/support.rs"]
 mod support;
 
 mod application;
 mod credentials;
-mod doorway;
 mod events;
+mod faulty_proxy;
 mod flapping;
 mod health;
 mod interrupted;
@@ -30,9 +30,9 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::application::Site;
-use crate::joining::{Mode, place, syncer};
-use crate::objects::{becomes, create, goes, object};
-use crate::running::Running;
+use crate::joining::{Mode, place, start_agent};
+use crate::objects::{create, object, wait_for, wait_until_deleted};
+use crate::running_command::RunningCommand;
 use crate::support::access::Access;
 use crate::support::process::{Atoll, Setup};
 
@@ -40,9 +40,9 @@ use crate::support::process::{Atoll, Setup};
 struct Cluster {
     name: String,
     directory: TempDir,
-    /// Where it listens, or may.
+    /// The listening address, with port 0 before the first start.
     address: String,
-    running: Option<Running>,
+    running: Option<RunningCommand>,
 }
 
 impl Cluster {
@@ -54,24 +54,24 @@ impl Cluster {
         cluster
     }
 
-    /// Starts it with the data that it has, where it was before.
+    /// Starts the cluster with its existing data at its previous address.
     fn resume(&mut self) {
-        let place = self.place();
-        let (place, listen) = (place.to_str().unwrap(), &self.address);
-        let line = ["sim", "--name", &self.name, "--nodes", "3", "--data-dir", place, "--listen", listen];
-        let running = Running::start(&line, "is ready").unwrap();
-        let said = running.said.concat();
-        let (_, rest) = said.split_once("https://").unwrap();
+        let directory = self.data_directory();
+        let (directory, listen) = (directory.to_str().unwrap(), &self.address);
+        let line = ["sim", "--name", &self.name, "--nodes", "3", "--data-dir", directory, "--listen", listen];
+        let running = RunningCommand::start(&line, "is ready").unwrap();
+        let printed = running.printed.concat();
+        let (_, rest) = printed.split_once("https://").unwrap();
         self.address = rest.split_once(". ").unwrap().0.to_string();
         self.running = Some(running);
     }
 
-    fn place(&self) -> PathBuf {
+    fn data_directory(&self) -> PathBuf {
         self.directory.path().join("data")
     }
 
     fn kubeconfig(&self) -> PathBuf {
-        self.place().join("admin.kubeconfig")
+        self.data_directory().join("admin.kubeconfig")
     }
 
     fn admin(&self) -> Access {
@@ -79,36 +79,36 @@ impl Cluster {
     }
 }
 
-/// A control plane, with clusters that have joined it.
+/// A control plane, and clusters that have joined it.
 struct Fleet {
     atoll: Atoll,
     clusters: Vec<Cluster>,
-    /// Those that somebody runs by hand.
-    syncers: Vec<Running>,
-    /// What joining has said of how to run these.
-    lines: Vec<String>,
-    /// What belongs to these.
-    _papers: TempDir,
+    /// Agents of clusters with mode `none`.
+    agents: Vec<RunningCommand>,
+    /// The output of joining, with the agents' command lines.
+    join_outputs: Vec<String>,
+    /// Credentials of the agents.
+    _credentials: TempDir,
 }
 
 impl Fleet {
     fn start(mode: Mode, names: &[&str]) -> Fleet {
-        Fleet::with(Setup::new(), mode, names)
+        Fleet::start_with(Setup::new(), mode, names)
     }
 
-    fn with(setup: Setup, mode: Mode, names: &[&str]) -> Fleet {
+    fn start_with(setup: Setup, mode: Mode, names: &[&str]) -> Fleet {
         let atoll = setup.start();
         let clusters: Vec<Cluster> = names.iter().map(|name| Cluster::start(name)).collect();
-        let papers = tempfile::tempdir().unwrap();
-        let (mut syncers, mut lines) = (Vec::new(), Vec::new());
+        let credentials = tempfile::tempdir().unwrap();
+        let (mut agents, mut join_outputs) = (Vec::new(), Vec::new());
         for cluster in &clusters {
-            let said = join(&atoll.admin_kubeconfig(), cluster, mode, papers.path());
+            let printed = join(&atoll.admin_kubeconfig(), cluster, mode, credentials.path());
             if let Mode::None = mode {
-                syncers.push(syncer(&said));
-                lines.push(said);
+                agents.push(start_agent(&printed));
+                join_outputs.push(printed);
             }
         }
-        Fleet { atoll, clusters, syncers, lines, _papers: papers }
+        Fleet { atoll, clusters, agents, join_outputs, _credentials: credentials }
     }
 
     fn admin(&self) -> Access {
@@ -120,27 +120,27 @@ impl Fleet {
     }
 }
 
-/// What the command says.
-fn join(control_plane: &Path, cluster: &Cluster, mode: Mode, papers: &Path) -> String {
-    joining::join(control_plane, &cluster.name, &cluster.kubeconfig(), mode, papers)
+/// Joins a cluster and returns the command's output.
+fn join(control_plane: &Path, cluster: &Cluster, mode: Mode, credentials: &Path) -> String {
+    joining::join(control_plane, &cluster.name, &cluster.kubeconfig(), mode, credentials)
 }
 
-async fn an_application_runs_where_it_is_placed(mode: Mode) {
+async fn application_is_deployed_changed_and_deleted(mode: Mode) {
     let fleet = Fleet::start(mode, &["east"]);
     let control_plane = fleet.atoll.admin_kubeconfig();
     let (above, below) = (fleet.admin(), fleet.clusters[0].admin());
     let site = Site { above, control_plane, below, cluster: "east", namespace: "shop" };
-    site.arrives().await;
-    site.follows().await;
-    site.goes().await;
+    site.deploy_and_check().await;
+    site.change_and_check().await;
+    site.delete_and_check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_application_runs_where_it_is_placed_by_push() {
-    an_application_runs_where_it_is_placed(Mode::Push).await;
+async fn application_runs_on_a_cluster_synced_by_push() {
+    application_is_deployed_changed_and_deleted(Mode::Push).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_application_runs_where_it_is_placed_by_hand() {
-    an_application_runs_where_it_is_placed(Mode::None).await;
+async fn application_runs_on_a_cluster_synced_by_an_agent() {
+    application_is_deployed_changed_and_deleted(Mode::None).await;
 }

@@ -1,4 +1,4 @@
-//! Making objects, and waiting for what becomes of them.
+//! Creating objects, and waiting for their state.
 
 use serde_json::{Value, json};
 
@@ -9,8 +9,8 @@ pub async fn create(access: &Access, path: &str, object: Value) -> Value {
     access.post(path, object).await.expect(201)
 }
 
-/// Waits until what is at `path` is as it should be.
-pub async fn becomes(what: &str, access: &Access, path: &str, is: impl Fn(&Value) -> bool) {
+/// Waits until the object at `path` exists and `is` holds for it.
+pub async fn wait_for(what: &str, access: &Access, path: &str, is: impl Fn(&Value) -> bool) {
     eventually(what, async || {
         let answer = access.get(path).await;
         answer.status == 200 && is(&answer.json())
@@ -18,7 +18,7 @@ pub async fn becomes(what: &str, access: &Access, path: &str, is: impl Fn(&Value
     .await;
 }
 
-pub async fn goes(access: &Access, path: &str) {
+pub async fn wait_until_deleted(access: &Access, path: &str) {
     eventually(&format!("{path} is gone"), async || access.get(path).await.status == 404).await;
 }
 

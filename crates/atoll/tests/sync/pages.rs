@@ -1,22 +1,22 @@
-//! Lists of clusters whose objects are large.
+//! Lists of clusters with large objects.
 
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::fake_cluster::{Answer, FakeCluster, condition};
+use crate::fake_cluster::{FakeCluster, FakeResponse, condition};
 use crate::support::access::Access;
 use crate::support::eventually;
 use crate::support::process::Setup;
 
-async fn is_ready(above: &Access) {
+async fn wait_until_ready(above: &Access) {
     eventually("the cluster is ready", async || condition(above, "large", "Ready").await[0] == "True").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_large_objects_is_read_in_smaller_ones() {
+async fn pages_of_large_objects_are_read_in_smaller_pages() {
     let control_plane = Setup::new().flag("--cluster-grace-period", 12).start();
     let above = control_plane.admin();
-    // Thirty nodes of 1.4 MiB, as large as etcd stores.
+    // Thirty nodes of 1.4 MiB, the largest size that etcd stores.
     let cluster = FakeCluster::with("large", |method, target| {
         let is_list =
             *method == Method::GET && target.starts_with("/api/v1/nodes?") && !target.contains("watch=true");
@@ -34,16 +34,16 @@ async fn a_page_of_large_objects_is_read_in_smaller_ones() {
             };
             let next = if end < 30 { end.to_string() } else { String::new() };
             let items: Vec<Value> = (first..end).map(node).collect();
-            Answer::Json(200, json!({ "metadata": { "resourceVersion": "1", "continue": next }, "items": items }))
+            FakeResponse::Json(200, json!({ "metadata": { "resourceVersion": "1", "continue": next }, "items": items }))
         })
     });
     let cluster = cluster.await;
     cluster.register(&above, "large").await;
-    is_ready(&above).await;
+    wait_until_ready(&above).await;
     eventually("all nodes are counted", async || {
         let found = above.get("/apis/atoll.dev/v1alpha1/clusters/large").await.expect(200);
         found["status"]["nodes"]["total"] == 30
     })
     .await;
-    is_ready(&above).await;
+    wait_until_ready(&above).await;
 }

@@ -1,19 +1,21 @@
-//! Every way in which a cluster is not reached has a reason of its own and says what to do, when it joins and afterwards.
+//! Every way in which a cluster is not reachable has its own reason and a hint, while joining and afterwards.
 
 use std::path::Path;
 
 use serde_json::Value;
 use tokio::net::TcpSocket;
 
-use crate::doorway::{Behind, Doorway};
-use crate::health::{EAST, GRACE, SECRET, condition, fails, replace, turns_ready};
+use crate::faulty_proxy::{FaultyProxy, ProxyMode};
+use crate::health::{
+    EAST, GRACE, SECRET, condition, replace_in_kubeconfig, wait_for_failure, wait_until_ready,
+};
 use crate::support::access::Access;
 use crate::support::process::{Atoll, Setup, atoll};
 use crate::support::programs::{fail, succeed};
-use crate::{Cluster, becomes};
+use crate::{Cluster, wait_for};
 
-/// A kubeconfig with another address in it.
-fn leading(kubeconfig: &Path, address: &str, to: &Path) {
+/// Writes a copy of a kubeconfig with another address.
+fn write_with_address(kubeconfig: &Path, address: &str, to: &Path) {
     let text = std::fs::read_to_string(kubeconfig).unwrap();
     let config: Value = serde_saphyr::from_str(&text).unwrap();
     let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
@@ -22,7 +24,7 @@ fn leading(kubeconfig: &Path, address: &str, to: &Path) {
     std::fs::write(to, text.replace(authority, address)).unwrap();
 }
 
-/// What must not be in anything that people see.
+/// Returns the secrets that must not appear in messages.
 fn secrets(kubeconfig: &Path) -> Vec<String> {
     let config: Value = serde_saphyr::from_str(&std::fs::read_to_string(kubeconfig).unwrap()).unwrap();
     let user = &config["users"][0]["user"];
@@ -30,15 +32,15 @@ fn secrets(kubeconfig: &Path) -> Vec<String> {
     fields.iter().filter_map(|field| user[*field].as_str()).map(str::to_string).collect()
 }
 
-fn joining(above: &Atoll, kubeconfig: &Path) -> std::process::Command {
-    // Not all of these control planes sync anything.
+fn join_command(above: &Atoll, kubeconfig: &Path) -> std::process::Command {
+    // Not all of these control planes run syncers.
     let mut command = atoll(&["cluster", "join", "east", "--wait", "0", "--kubeconfig"]);
     command.arg(kubeconfig).env("KUBECONFIG", above.admin_kubeconfig()).stdin(std::process::Stdio::null());
     command
 }
 
-/// An address where nobody listens, and nobody else can for as long as this is there.
-fn taken() -> (TcpSocket, String) {
+/// Returns a bound address without a listener. No other process can listen on it while the socket exists.
+fn reserve_address() -> (TcpSocket, String) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = socket.local_addr().unwrap().to_string();
@@ -46,67 +48,67 @@ fn taken() -> (TcpSocket, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_cannot_join_is_told_why_and_what_to_do() {
+async fn failed_join_reports_the_reason_and_a_hint() {
     let above = Atoll::start_bare();
     let east = Cluster::start("east");
-    let doorway = Doorway::before(&east.address, &east.place()).await;
-    let (_taken, closed) = taken();
-    let papers = tempfile::tempdir().unwrap();
-    let file = papers.path().join("kubeconfig");
+    let proxy = FaultyProxy::start_for(&east.address, &east.data_directory()).await;
+    let (_reserved, closed) = reserve_address();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
     let hidden = secrets(&east.kubeconfig());
     assert!(!hidden.is_empty());
-    let door = doorway.address.to_string();
-    for (address, behind, what, next) in [
+    let proxy_address = proxy.address.to_string();
+    for (address, mode, what, next) in [
         (
             "cluster.invalid:6443",
-            Behind::Cluster,
+            ProxyMode::Cluster,
             "cannot reach https://cluster.invalid:6443",
             "getent hosts",
         ),
-        (&closed, Behind::Cluster, "cannot reach https://127.0.0.1", "is the cluster running"),
-        (&door, Behind::Nothing, "it does not answer", "is a firewall in the way"),
-        (&door, Behind::Expired, " has expired", "kubeadm certs renew apiserver"),
-        (&door, Behind::NotYet, " is not valid yet", "date"),
-        (&door, Behind::Stranger, "of another authority", "get the kubeconfig anew"),
-        (&door, Behind::Namesake, "for another name", "an address that is in the certificate"),
-        (&door, Behind::Answer(401), "does not know who is asking", "get a new one"),
-        (&door, Behind::Answer(403), "the door says 403", "needs an administrator"),
-        (&door, Behind::Answer(429), "the door says 429", "try again in a moment"),
-        (&door, Behind::Answer(503), "the door says 503", "try again in a moment"),
+        (&closed, ProxyMode::Cluster, "cannot reach https://127.0.0.1", "is the cluster running"),
+        (&proxy_address, ProxyMode::NoHandshake, "it does not answer", "is a firewall in the way"),
+        (&proxy_address, ProxyMode::Expired, " has expired", "kubeadm certs renew apiserver"),
+        (&proxy_address, ProxyMode::NotYetValid, " is not valid yet", "date"),
+        (&proxy_address, ProxyMode::UnknownAuthority, "of another authority", "get the kubeconfig anew"),
+        (&proxy_address, ProxyMode::WrongName, "for another name", "an address that is in the certificate"),
+        (&proxy_address, ProxyMode::Status(401), "does not know who is asking", "get a new one"),
+        (&proxy_address, ProxyMode::Status(403), "the proxy answers 403", "needs an administrator"),
+        (&proxy_address, ProxyMode::Status(429), "the proxy answers 429", "try again in a moment"),
+        (&proxy_address, ProxyMode::Status(503), "the proxy answers 503", "try again in a moment"),
     ] {
-        doorway.put(behind);
-        leading(&east.kubeconfig(), address, &file);
-        let errors = fail(&mut joining(&above, &file));
-        let (said, hint) = errors.split_once("hint: ").unwrap_or_else(|| panic!("no hint: {errors}"));
-        assert!(said.contains(what) && hint.contains(next), "{address} {behind:?}: {errors}");
+        proxy.set_mode(mode);
+        write_with_address(&east.kubeconfig(), address, &file);
+        let errors = fail(&mut join_command(&above, &file));
+        let (printed, hint) = errors.split_once("hint: ").unwrap_or_else(|| panic!("no hint: {errors}"));
+        assert!(printed.contains(what) && hint.contains(next), "{address} {mode:?}: {errors}");
         assert!(
             hidden.iter().all(|secret| !errors.contains(secret.as_str())),
-            "{address} {behind:?}: {errors}"
+            "{address} {mode:?}: {errors}"
         );
-        assert_eq!(above.admin().get(EAST).await.status, 404, "{address} {behind:?}");
+        assert_eq!(above.admin().get(EAST).await.status, 404, "{address} {mode:?}");
     }
-    // With a password in its address it is not even tried, and not told.
-    leading(&east.kubeconfig(), &format!("me:s3cr3t@{door}"), &file);
-    let errors = fail(&mut joining(&above, &file));
+    // An address that contains a password is rejected, and the password is not printed.
+    write_with_address(&east.kubeconfig(), &format!("me:s3cr3t@{proxy_address}"), &file);
+    let errors = fail(&mut join_command(&above, &file));
     assert!(errors.contains("has a user in it") && !errors.contains("s3cr3t"), "{errors}");
-    // The same line joins it once all is well.
-    doorway.put(Behind::Cluster);
-    leading(&east.kubeconfig(), &door, &file);
-    succeed(&mut joining(&above, &file));
+    // The same command succeeds when the cluster is reachable.
+    proxy.set_mode(ProxyMode::Cluster);
+    write_with_address(&east.kubeconfig(), &proxy_address, &file);
+    succeed(&mut join_command(&above, &file));
 }
 
-/// What the conditions say, and that nothing is in them that should not be.
-async fn says(above: &Access, hidden: &[String], reason: &str, reachable: &str, next: &str) {
-    let (message, said) = fails(above, reason).await;
-    assert_eq!(said, reachable, "{reason}");
+/// Waits for a reason and checks the conditions: they have a hint and contain no secrets.
+async fn assert_reason(above: &Access, hidden: &[String], reason: &str, reachable: &str, next: &str) {
+    let (message, printed) = wait_for_failure(above, reason).await;
+    assert_eq!(printed, reachable, "{reason}");
     let (_, advice) =
         message.split_once("Next: ").unwrap_or_else(|| panic!("{reason}: no advice: {message}"));
     assert!(advice.contains(next), "{reason}: {message}");
     let cluster = above.get(EAST).await;
     if reachable == "False" {
-        let (_, why, also) = condition(&cluster.expect(200), "Reachable");
-        // It may have changed its words since.
-        assert!(!why.is_empty() && also.contains("Next: "), "{reason}: {why} {also}");
+        let (_, why, message_now) = condition(&cluster.expect(200), "Reachable");
+        // The reason may have changed since.
+        assert!(!why.is_empty() && message_now.contains("Next: "), "{reason}: {why} {message_now}");
     }
     assert!(
         hidden.iter().all(|secret| !cluster.text().contains(secret.as_str())),
@@ -116,19 +118,19 @@ async fn says(above: &Access, hidden: &[String], reason: &str, reachable: &str, 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_is_not_reached_says_why_and_recovers_by_itself() {
+async fn unreachable_cluster_reports_the_reason_and_recovers() {
     let control_plane = Setup::new().flag("--cluster-grace-period", GRACE).start();
     let east = Cluster::start("east");
-    let doorway = Doorway::before(&east.address, &east.place()).await;
-    let papers = tempfile::tempdir().unwrap();
-    let file = papers.path().join("kubeconfig");
-    leading(&east.kubeconfig(), &doorway.address.to_string(), &file);
-    succeed(&mut joining(&control_plane, &file));
+    let proxy = FaultyProxy::start_for(&east.address, &east.data_directory()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
+    write_with_address(&east.kubeconfig(), &proxy.address.to_string(), &file);
+    succeed(&mut join_command(&control_plane, &file));
     let above = control_plane.admin();
-    turns_ready(&above).await;
+    wait_until_ready(&above).await;
     let mut hidden = secrets(&east.kubeconfig());
     let secret = above.get(SECRET).await.expect(200);
-    let stored = papers.path().join("stored");
+    let stored = directory.path().join("stored");
     let kubeconfig = {
         use base64::Engine;
         base64::engine::general_purpose::STANDARD.decode(secret["data"]["kubeconfig"].as_str().unwrap())
@@ -137,47 +139,47 @@ async fn a_cluster_that_is_not_reached_says_why_and_recovers_by_itself() {
     hidden.extend(secrets(&stored));
 
     let again = "atoll cluster join east --kubeconfig FILE";
-    for (behind, reason, reachable, next) in [
-        (Behind::Nothing, "TimedOut", "False", "a firewall"),
-        (Behind::Expired, "CertificateExpired", "False", "kubeadm certs renew apiserver"),
-        (Behind::Stranger, "CertificateUntrusted", "False", again),
-        (Behind::NotYet, "CertificateNotYetValid", "False", "date"),
-        (Behind::Namesake, "CertificateForAnotherName", "False", again),
-        (Behind::Silence, "TimedOut", "False", "a firewall"),
+    for (mode, reason, reachable, next) in [
+        (ProxyMode::NoHandshake, "TimedOut", "False", "a firewall"),
+        (ProxyMode::Expired, "CertificateExpired", "False", "kubeadm certs renew apiserver"),
+        (ProxyMode::UnknownAuthority, "CertificateUntrusted", "False", again),
+        (ProxyMode::NotYetValid, "CertificateNotYetValid", "False", "date"),
+        (ProxyMode::WrongName, "CertificateForAnotherName", "False", again),
+        (ProxyMode::NoResponse, "TimedOut", "False", "a firewall"),
     ] {
-        doorway.put(behind);
-        says(&above, &hidden, reason, reachable, next).await;
+        proxy.set_mode(mode);
+        assert_reason(&above, &hidden, reason, reachable, next).await;
     }
-    // Once it is well again, that is found out without anybody doing anything.
-    doorway.put(Behind::Cluster);
-    turns_ready(&above).await;
-    for (behind, reason, reachable, next) in [
-        (Behind::Answer(401), "CredentialsRefused", "False", again),
-        (Behind::Answer(403), "PermissionsMissing", "True", again),
-        (Behind::Answer(429), "Overloaded", "False", "/readyz?verbose"),
-        (Behind::Answer(500), "ServerFails", "False", "/readyz?verbose"),
-        (Behind::Answer(503), "Overloaded", "False", "/readyz?verbose"),
+    // When the cluster is reachable again, it becomes ready without intervention.
+    proxy.set_mode(ProxyMode::Cluster);
+    wait_until_ready(&above).await;
+    for (mode, reason, reachable, next) in [
+        (ProxyMode::Status(401), "CredentialsRefused", "False", again),
+        (ProxyMode::Status(403), "PermissionsMissing", "True", again),
+        (ProxyMode::Status(429), "Overloaded", "False", "/readyz?verbose"),
+        (ProxyMode::Status(500), "ServerFails", "False", "/readyz?verbose"),
+        (ProxyMode::Status(503), "Overloaded", "False", "/readyz?verbose"),
     ] {
-        doorway.put(behind);
-        says(&above, &hidden, reason, reachable, next).await;
+        proxy.set_mode(mode);
+        assert_reason(&above, &hidden, reason, reachable, next).await;
     }
-    doorway.put(Behind::Cluster);
-    turns_ready(&above).await;
+    proxy.set_mode(ProxyMode::Cluster);
+    wait_until_ready(&above).await;
 
-    // Names and ports that lead nowhere, and back.
-    let (_taken, closed) = taken();
-    let door = doorway.address.to_string();
+    // Unresolvable names and closed ports, and back.
+    let (_reserved, closed) = reserve_address();
+    let proxy_address = proxy.address.to_string();
     let server = "/clusters/0/cluster/server";
     for (address, reason, next) in [
         ("cluster.invalid:6443", "NameNotResolved", "getent hosts"),
         (&closed, "ConnectionRefused", "get --raw /readyz"),
     ] {
-        replace(&above, server, |_| format!("https://{address}")).await;
-        says(&above, &hidden, reason, "False", next).await;
+        replace_in_kubeconfig(&above, server, |_| format!("https://{address}")).await;
+        assert_reason(&above, &hidden, reason, "False", next).await;
     }
-    replace(&above, server, |_| format!("https://{door}")).await;
-    turns_ready(&above).await;
-    becomes("it is told", &above, "/api/v1/namespaces/default/events", |events| {
+    replace_in_kubeconfig(&above, server, |_| format!("https://{proxy_address}")).await;
+    wait_until_ready(&above).await;
+    wait_for("events report it", &above, "/api/v1/namespaces/default/events", |events| {
         let items = events["items"].as_array().unwrap();
         items.iter().any(|event| event["reason"] == "ClusterNotReady")
             && items.iter().any(|event| event["reason"] == "ClusterReady")

@@ -1,4 +1,4 @@
-//! One server with the real controllers, the real scheduler and KWOK's nodes.
+//! A server with the real controllers, the real scheduler and KWOK's nodes.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use std::process::Command;
 use atoll_testkit::{Atoll, Client, Program, Programs, Upstream};
 use tempfile::TempDir;
 
-/// What such a cluster is made of; `None`, with a line that says so, where Go is absent.
+/// Builds the programs of such a cluster. Returns `None`, with a printed reason, where Go is absent.
 pub fn programs() -> Option<Programs> {
     Programs::build(&[
         "keys",
@@ -21,24 +21,24 @@ pub fn programs() -> Option<Programs> {
     ])
 }
 
-/// Which server it is.
+/// The API server of the cluster.
 enum Server {
     Atoll(Atoll),
     KubeApiserver(Upstream),
 }
 
-// Fields are dropped in this order: first those that ask, then who answers.
+// Fields are dropped in this order: first the clients, then the server.
 pub struct Cluster {
-    started: Vec<Program>,
+    programs: Vec<Program>,
     server: Server,
     kubectl: PathBuf,
     directory: TempDir,
 }
 
 impl Cluster {
-    /// `stages` is a file that says how KWOK's nodes and pods behave.
+    /// Starts a cluster on Atoll. `stages` is a file with the behaviour of KWOK's nodes and pods.
     pub fn of_atoll(programs: &Programs, stages: &str) -> Cluster {
-        // kube-controller-manager empties namespaces here.
+        // kube-controller-manager runs the controllers.
         let atoll = Atoll::start_with(&["--controllers=false"]);
         Cluster::start(programs, stages, Server::Atoll(atoll))
     }
@@ -51,11 +51,11 @@ impl Cluster {
     fn start(programs: &Programs, stages: &str, server: Server) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
         let kubectl = programs.command("kubectl").get_program().into();
-        let mut cluster = Cluster { started: Vec::new(), server, kubectl, directory };
+        let mut cluster = Cluster { programs: Vec::new(), server, kubectl, directory };
         let (keys, kubeconfig, authority) = (cluster.path("keys"), cluster.kubeconfig(), cluster.authority());
         assert!(programs.command("keys").arg(&keys).status().unwrap().success());
         let key = |name: &str| keys.join(name).display().to_string();
-        let asks = |port: u16| {
+        let client_flags = |port: u16| {
             let kubeconfig = kubeconfig.display();
             vec![
                 format!("--kubeconfig={kubeconfig}"),
@@ -64,24 +64,24 @@ impl Cluster {
                 "--bind-address=127.0.0.1".to_owned(),
                 format!("--secure-port={port}"),
                 "--leader-elect=true".to_owned(),
-                // Whoever loses the lease gives up, and a busy machine may keep it from renewing for a while.
+                // A program that loses its lease exits, and a busy machine may delay the renewal.
                 "--leader-elect-lease-duration=180s".to_owned(),
                 "--leader-elect-renew-deadline=150s".to_owned(),
             ]
         };
-        let mut controllers = asks(free_port());
+        let mut controllers = client_flags(free_port());
         controllers.extend([
             "--use-service-account-credentials=true".to_owned(),
             format!("--service-account-private-key-file={}", key("service-account.key")),
             format!("--root-ca-file={}", authority.display()),
             format!("--cluster-signing-cert-file={}", key("ca.crt")),
             format!("--cluster-signing-key-file={}", key("ca.key")),
-            // The rest only makes them quicker: a test waits for them.
+            // The other flags only speed the programs up.
             "--kube-api-qps=500".to_owned(),
             "--kube-api-burst=500".to_owned(),
             "--horizontal-pod-autoscaler-sync-period=2s".to_owned(),
         ]);
-        let mut scheduler = asks(free_port());
+        let mut scheduler = client_flags(free_port());
         scheduler.extend(["--kube-api-qps=500".to_owned(), "--kube-api-burst=500".to_owned()]);
         let nodes = vec![
             format!("--kubeconfig={}", kubeconfig.display()),
@@ -95,7 +95,7 @@ impl Cluster {
             [("kube-controller-manager", controllers), ("kube-scheduler", scheduler), ("kwok", nodes)]
         {
             let log = cluster.path(&format!("{name}.log"));
-            cluster.started.push(programs.start(name, &arguments, &log));
+            cluster.programs.push(programs.start(name, &arguments, &log));
         }
         cluster
     }
@@ -125,17 +125,18 @@ impl Cluster {
         }
     }
 
-    /// kubectl as an administrator; `line` is split at spaces.
+    /// Returns kubectl as an administrator. `line` is split at spaces.
     pub fn kubectl(&self, line: &str) -> Command {
         let mut command = Command::new(&self.kubectl);
         command.env("HOME", self.directory.path()).env("KUBECONFIG", self.kubeconfig()).args(line.split(' '));
         command
     }
 
-    /// Ends the programs and keeps their logs in `logs`. One that has ended by itself leaves a complaint there.
+    /// Stops the programs and copies their logs to `logs`. An unexpected exit is added to the log as an
+    /// error.
     pub fn stop(mut self, logs: &Path) {
-        let ended: Vec<&str> = self.started.iter_mut().filter_map(Program::ended).collect();
-        self.started.clear();
+        let ended: Vec<&str> = self.programs.iter_mut().filter_map(Program::ended).collect();
+        self.programs.clear();
         std::fs::create_dir_all(logs).unwrap();
         for name in ["kube-controller-manager", "kube-scheduler", "kwok"] {
             let mut text = std::fs::read_to_string(self.path(&format!("{name}.log"))).unwrap();
@@ -149,8 +150,8 @@ impl Cluster {
     }
 }
 
-/// One that nobody listens on at the moment, below those that outgoing connections are given: until it is listened on, many
-/// of them come and go.
+/// Returns a port that is currently not in use, below the range for outgoing connections, which would reuse
+/// it quickly.
 fn free_port() -> u16 {
     let candidates = (0..).map(|_| 20_000 + RandomState::new().hash_one(()) % 12_000);
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();

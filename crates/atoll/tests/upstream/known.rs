@@ -1,47 +1,49 @@
-//! What is known to be different, with a reason each.
+//! Known differences, each with a reason.
 
-use crate::scenarios::Outcome;
+use crate::scenarios::ScenarioOutcome;
 
-/// How often in a run something that happens by chance may happen: a try that is repeated, not one that never succeeds.
+/// How often a message that depends on timing may occur in a run: enough for retries, not for an operation
+/// that never succeeds.
 const CHANCE: usize = 20;
 
-/// The lines of `known.txt`: `fails NAME: reason` for a scenario, `says PART OF A COMPLAINT # reason` for a complaint, and
-/// `chance PART # reason` for one that depends on who is faster, on either server.
-pub struct Known {
+/// The lines of `differences.txt`: `fails NAME: reason` for a scenario, `says PART OF A MESSAGE # reason` for a
+/// message, and `chance PART # reason` for a message that depends on timing, on either server.
+pub struct KnownDifferences {
     failing: Vec<&'static str>,
-    /// With how often it may be said.
-    said: Vec<(&'static str, usize)>,
+    /// Parts of messages, and how often each may occur.
+    messages: Vec<(&'static str, usize)>,
 }
 
-impl Known {
-    pub fn load() -> Known {
-        let mut known = Known { failing: Vec::new(), said: Vec::new() };
+impl KnownDifferences {
+    pub fn load() -> KnownDifferences {
+        let mut differences = KnownDifferences { failing: Vec::new(), messages: Vec::new() };
         for line in
             include_str!("known.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
         {
             let fails = line.strip_prefix("fails ").and_then(|rest| rest.split_once(": "));
             let part = |word| line.strip_prefix(word).and_then(|rest: &'static str| rest.rsplit_once(" # "));
             match (fails, part("says "), part("chance ")) {
-                (Some((name, _)), _, _) => known.failing.push(name),
-                (_, Some((part, _)), _) => known.said.push((part, usize::MAX)),
-                (_, _, Some((part, _))) => known.said.push((part, CHANCE)),
-                _ => panic!("known.txt: what is {line:?}?"),
+                (Some((name, _)), _, _) => differences.failing.push(name),
+                (_, Some((part, _)), _) => differences.messages.push((part, usize::MAX)),
+                (_, _, Some((part, _))) => differences.messages.push((part, CHANCE)),
+                _ => panic!("known.txt: invalid line {line:?}"),
             }
         }
-        known
+        differences
     }
 
-    pub fn excuses(&self, complaint: &str, count: usize) -> bool {
-        self.said.iter().any(|(part, most)| complaint.contains(part) && count <= *most)
+    pub fn allows(&self, message: &str, count: usize) -> bool {
+        self.messages.iter().any(|(part, most)| message.contains(part) && count <= *most)
     }
 
-    /// What is wrong with these outcomes: a failure that is not known, or one that is known and did not happen.
-    pub fn judge(&self, outcomes: &[Outcome]) -> Vec<String> {
-        let judge = |outcome: &Outcome| match (&outcome.result, self.failing.contains(&outcome.name)) {
-            (Err(_), false) => outcome.failure("Atoll"),
-            (Ok(()), true) => Some(format!("{} works: take it off known.txt", outcome.name)),
-            _ => None,
-        };
-        outcomes.iter().filter_map(judge).collect()
+    /// Returns the unexpected outcomes: failures that are not known, and known failures that did not happen.
+    pub fn unexpected(&self, outcomes: &[ScenarioOutcome]) -> Vec<String> {
+        let unexpected =
+            |outcome: &ScenarioOutcome| match (&outcome.result, self.failing.contains(&outcome.name)) {
+                (Err(_), false) => outcome.failure("Atoll"),
+                (Ok(()), true) => Some(format!("{} works: remove it from known.txt", outcome.name)),
+                _ => None,
+            };
+        outcomes.iter().filter_map(unexpected).collect()
     }
 }

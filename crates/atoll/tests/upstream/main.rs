@@ -1,81 +1,87 @@
-//! The real kube-controller-manager and kube-scheduler run a cluster of KWOK's nodes on Atoll, and find nothing to
-//! complain of that they would not also complain of with kube-apiserver.
+//! The real kube-controller-manager and kube-scheduler run a cluster of KWOK's nodes on Atoll, and log no
+//! error that they do not also log with kube-apiserver.
 //!
 //! ```text
-//!   Cluster (Atoll)          ┐ the same     ┌─ outcome of each scenario
-//!   Cluster (kube-apiserver) ┘ scenarios ─► └─ error lines of both programs, reduced to kinds ─ compared
+//!  Cluster (Atoll)          ┐ the same     ┌─ result of each scenario
+//!  Cluster (kube-apiserver) ┘ scenarios ─► └─ error lines of both programs, reduced to kinds ─ compared
 //! ```
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod api;
 mod cluster;
-mod complaints;
 mod known;
+mod log_messages;
 mod scenarios;
 
 use std::path::PathBuf;
 
 use crate::cluster::Cluster;
-use crate::complaints::Counts;
-use crate::known::Known;
-use crate::scenarios::Outcome;
+use crate::known::KnownDifferences;
+use crate::log_messages::Counts;
+use crate::scenarios::ScenarioOutcome;
 
-/// How KWOK's nodes and pods behave.
+/// The behaviour of KWOK's nodes and pods.
 const STAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/upstream/stages.yaml");
 
-/// What one server and its programs went through.
-struct Run {
-    outcomes: Vec<Outcome>,
-    complaints: Counts,
+/// The results of one server and its programs.
+struct ServerRun {
+    outcomes: Vec<ScenarioOutcome>,
+    log_messages: Counts,
 }
 
-/// `upstream` in the target directory: the logs of the last run, and what was made of them.
+/// Returns `upstream` in the target directory: the logs of the last run and the messages found in them.
 fn directory() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.ancestors().nth(3).unwrap().join("upstream")
 }
 
-/// Plays all scenarios, stops everything and reads the logs.
-async fn play(cluster: Cluster, logs: PathBuf) -> Run {
-    let outcomes = scenarios::play(&cluster).await;
+/// Runs all scenarios, stops the programs and reads the logs.
+async fn run_scenarios(cluster: Cluster, logs: PathBuf) -> ServerRun {
+    let outcomes = scenarios::run_scenarios(&cluster).await;
     cluster.stop(&logs);
-    let complaints = complaints::read(&logs);
-    let lines: String = complaints.iter().map(|(kind, count)| format!("{count:5} {kind}\n")).collect();
-    std::fs::write(logs.join("complaints.txt"), lines).unwrap();
-    Run { outcomes, complaints }
+    let log_messages = log_messages::read(&logs);
+    let lines: String = log_messages.iter().map(|(kind, count)| format!("{count:5} {kind}\n")).collect();
+    std::fs::write(logs.join("messages.txt"), lines).unwrap();
+    ServerRun { outcomes, log_messages }
 }
 
 #[test]
-fn the_real_controllers_run_a_cluster() {
+fn real_controllers_run_a_cluster_on_atoll() {
     let Some(programs) = cluster::programs() else { return };
     let rounds = std::env::var("UPSTREAM_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
-    let known = Known::load();
+    let known = KnownDifferences::load();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-    let (mut wrong, mut said, mut usual) = (Vec::new(), Counts::new(), Counts::new());
+    let (mut problems, mut atoll_messages, mut upstream_messages) =
+        (Vec::unexpected(), Counts::unexpected(), Counts::unexpected());
     for round in 1..=rounds {
         let logs = directory().join(format!("round-{round}"));
-        // Programs end with the thread that starts them: this one.
+        // Child programs end with the thread that starts them, which is this one.
         let clusters = (Cluster::of_atoll(&programs, STAGES), Cluster::of_kube_apiserver(&programs, STAGES));
-        let (ours, theirs) = runtime.block_on(async {
-            tokio::join!(play(clusters.0, logs.join("atoll")), play(clusters.1, logs.join("kube-apiserver")))
+        let (on_atoll, on_upstream) = runtime.block_on(async {
+            tokio::join!(
+                run_scenarios(clusters.0, logs.join("atoll")),
+                run_scenarios(clusters.1, logs.join("kube-apiserver"))
+            )
         });
         println!("round {round}; logs are in {}", logs.display());
-        for (own, their) in ours.outcomes.iter().zip(&theirs.outcomes) {
-            println!("{own:<60} kube-apiserver: {their}");
+        for (atoll_result, upstream_result) in on_atoll.outcomes.iter().zip(&on_upstream.outcomes) {
+            println!("{atoll_result:<60} kube-apiserver: {upstream_result}");
         }
-        let kinds = (ours.complaints.len(), theirs.complaints.len());
-        println!("{} kinds of complaint, {} with kube-apiserver", kinds.0, kinds.1);
-        wrong.extend(theirs.outcomes.iter().filter_map(|outcome| outcome.failure("kube-apiserver")));
-        wrong.extend(known.judge(&ours.outcomes));
-        for (kind, count) in ours.complaints {
-            let most = said.entry(kind).or_default();
+        let kinds = (on_atoll.log_messages.len(), on_upstream.log_messages.len());
+        println!("{} kinds of log messages, {} with kube-apiserver", kinds.0, kinds.1);
+        problems.extend(on_upstream.outcomes.iter().filter_map(|outcome| outcome.failure("kube-apiserver")));
+        problems.extend(known.unexpected(&on_atoll.outcomes));
+        for (kind, count) in on_atoll.log_messages {
+            let most = atoll_messages.entry(kind).or_default();
             *most = count.max(*most);
         }
-        usual.extend(theirs.complaints);
+        upstream_messages.extend(on_upstream.log_messages);
     }
-    let new = said.iter().filter(|(kind, count)| !usual.contains_key(*kind) && !known.excuses(kind, **count));
-    wrong.extend(new.map(|(kind, count)| format!("complaint, {count} times: {kind}")));
-    assert!(wrong.is_empty(), "{} things are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    let unexpected = atoll_messages
+        .iter()
+        .filter(|(kind, count)| !upstream_messages.contains_key(*kind) && !known.allows(kind, **count));
+    problems.extend(unexpected.map(|(kind, count)| format!("log message, {count} times: {kind}")));
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }

@@ -1,4 +1,5 @@
-//! What a cluster has to be able to do. Each scenario has a namespace of its own, so that all can run at once.
+//! The abilities that a cluster needs. Each scenario has its own namespace, so that all can run at the same
+//! time.
 
 mod disruption;
 mod garbage;
@@ -13,16 +14,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::api::{Api, Done};
+use crate::api::{Api, ScenarioResult};
 use crate::cluster::Cluster;
 
-/// How many nodes there are.
+/// The number of nodes.
 pub const NODES: usize = 5;
 
-/// How long one of them may take, whatever it waits for.
+/// The timeout of one scenario.
 const LIMIT: Duration = Duration::from_secs(900);
 
-type Scenario = for<'a> fn(&'a Api<'a>) -> Pin<Box<dyn Future<Output = Done> + 'a>>;
+type Scenario = for<'a> fn(&'a Api<'a>) -> Pin<Box<dyn Future<Output = ScenarioResult> + 'a>>;
 
 macro_rules! scenarios {
     ($($module:ident::$name:ident),* $(,)?) => {
@@ -30,7 +31,7 @@ macro_rules! scenarios {
     };
 }
 
-/// By name.
+/// All scenarios by name.
 const ALL: &[(&str, Scenario)] = scenarios![
     rollout::deployment,
     workloads::stateful_set,
@@ -46,33 +47,33 @@ const ALL: &[(&str, Scenario)] = scenarios![
     garbage::orphan,
 ];
 
-/// How a scenario ended.
-pub struct Outcome {
+/// The result of a scenario.
+pub struct ScenarioOutcome {
     pub name: &'static str,
-    pub result: Done,
-    took: Duration,
+    pub result: ScenarioResult,
+    duration: Duration,
 }
 
-impl Outcome {
-    /// What went wrong, if anything did.
+impl ScenarioOutcome {
+    /// Returns a message if the scenario failed.
     pub fn failure(&self, server: &str) -> Option<String> {
         let problem = self.result.as_ref().err()?;
         Some(format!("{server}: {}: {problem}", self.name))
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for ScenarioOutcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let result = if self.result.is_ok() { "works" } else { "FAILS" };
-        out.pad(&format!("{:<28} {result} {:5.1} s", self.name, self.took.as_secs_f64()))
+        out.pad(&format!("{:<28} {result} {:5.1} s", self.name, self.duration.as_secs_f64()))
     }
 }
 
-/// All of them, at once; then their namespaces go.
-pub async fn play(cluster: &Cluster) -> Vec<Outcome> {
-    let ready = timed("nodes", nodes(cluster)).await;
-    let chosen = chosen();
-    let running = chosen.iter().map(|(name, scenario)| {
+/// Runs all scenarios at the same time, then deletes their namespaces.
+pub async fn run_scenarios(cluster: &Cluster) -> Vec<ScenarioOutcome> {
+    let ready = timed("nodes", create_nodes(cluster)).await;
+    let selected = selected_scenarios();
+    let running = selected.iter().map(|(name, scenario)| {
         timed(name, async move {
             let api = Api::within(cluster, namespace(name)).await?;
             scenario(&api).await
@@ -80,38 +81,39 @@ pub async fn play(cluster: &Cluster) -> Vec<Outcome> {
     });
     let mut outcomes = vec![ready];
     outcomes.extend(futures_util::future::join_all(running).await);
-    let emptied = chosen.iter().map(|(name, _)| async move {
-        let api = Api::anywhere(cluster);
+    let deletions = selected.iter().map(|(name, _)| async move {
+        let api = Api::cluster_scoped(cluster);
         let place = format!("/api/v1/namespaces/{}", namespace(name));
         api.delete(&place, "Background").await?;
         api.until_gone(&place).await
     });
-    let emptying = async { futures_util::future::join_all(emptied).await.into_iter().collect::<Done>() };
-    outcomes.push(timed("namespaces_go", emptying).await);
+    let deleting =
+        async { futures_util::future::join_all(deletions).await.into_iter().collect::<ScenarioResult>() };
+    outcomes.push(timed("namespaces_go", deleting).await);
     outcomes
 }
 
-/// Those that `UPSTREAM_SCENARIOS` names, with commas between them, or all.
-fn chosen() -> Vec<(&'static str, Scenario)> {
+/// Returns the scenarios that `UPSTREAM_SCENARIOS` names, separated by commas, or all.
+fn selected_scenarios() -> Vec<(&'static str, Scenario)> {
     let Ok(names) = std::env::var("UPSTREAM_SCENARIOS") else { return ALL.to_vec() };
     ALL.iter().filter(|(name, _)| names.split(',').any(|wanted| wanted == *name)).copied().collect()
 }
 
-/// With a digit: that is masked in complaints.
+/// Returns a namespace with a digit in its name, which is masked in log messages.
 fn namespace(name: &'static str) -> &'static str {
     Box::leak(format!("{}-1", name.replace('_', "-")).into_boxed_str())
 }
 
-async fn timed(name: &'static str, scenario: impl Future<Output = Done>) -> Outcome {
-    let begin = Instant::now();
+async fn timed(name: &'static str, scenario: impl Future<Output = ScenarioResult>) -> ScenarioOutcome {
+    let start = Instant::now();
     let result = tokio::time::timeout(LIMIT, scenario).await;
     let result = result.unwrap_or_else(|_| Err(format!("not done after {} s", LIMIT.as_secs())));
-    Outcome { name, result, took: begin.elapsed() }
+    ScenarioOutcome { name, result, duration: start.elapsed() }
 }
 
-/// Nodes come and are ready.
-async fn nodes(cluster: &Cluster) -> Done {
-    let api = Api::anywhere(cluster);
+/// Creates nodes and waits until they are ready.
+async fn create_nodes(cluster: &Cluster) -> ScenarioResult {
+    let api = Api::cluster_scoped(cluster);
     for number in 0..NODES {
         api.create("/api/v1/nodes", node(&format!("node-{number}"))).await?;
     }
@@ -120,7 +122,7 @@ async fn nodes(cluster: &Cluster) -> Done {
         let ready = conditions.is_some_and(|conditions| {
             conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
         });
-        // The controllers take it away once they have seen that the node is ready.
+        // The controllers remove the taints once they have observed that the node is ready.
         ready && node["spec"]["taints"].as_array().is_none_or(Vec::is_empty)
     };
     api.until_count("nodes that are ready", "/api/v1/nodes", NODES, ready).await
@@ -132,7 +134,7 @@ pub fn node(name: &str) -> Value {
     }})
 }
 
-/// A pod template with one container.
+/// Returns a pod template with one container.
 pub fn template(app: &str) -> Value {
     json!({
         "metadata": {"labels": {"app": app}},
@@ -140,14 +142,16 @@ pub fn template(app: &str) -> Value {
     })
 }
 
-/// Whether it belongs to this application.
-pub fn of(app: &str) -> impl Fn(&Value) -> bool {
+/// Returns a predicate for objects of this application.
+pub fn is_of_app(app: &str) -> impl Fn(&Value) -> bool {
     move |object| object["metadata"]["labels"]["app"] == app
 }
 
-/// Whether a pod of this application runs.
-pub fn runs(app: &str) -> impl Fn(&Value) -> bool {
+/// Returns a predicate for running pods of this application.
+pub fn is_running_of(app: &str) -> impl Fn(&Value) -> bool {
     move |pod| {
-        of(app)(pod) && pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
+        is_of_app(app)(pod)
+            && pod["status"]["phase"] == "Running"
+            && pod["metadata"]["deletionTimestamp"].is_null()
     }
 }

@@ -1,15 +1,15 @@
-//! HorizontalPodAutoscalers whose metric nobody serves: they keep to their bounds, and say what they lack.
+//! HorizontalPodAutoscalers without metrics: they keep to their bounds, and report the missing metrics.
 
 use serde_json::Value;
 
-use crate::deployment::{Rolling, rolling_rules};
+use crate::deployment::{RollingLimits, rolling_rules};
 use crate::history::History;
-use crate::player::{Done, Player};
+use crate::player::{PlayResult, Player};
 use crate::pods::is_true;
 
 pub const NAMESPACE: &str = "autoscaler";
 
-pub async fn play(player: &Player) -> Done {
+pub async fn play(player: &Player) -> PlayResult {
     player.apply("autoscaler.yaml").await?;
     for (name, replicas) in [("few", 3), ("many", 4)] {
         let deployment = format!("apps/v1 deployments/{name}");
@@ -33,8 +33,8 @@ pub async fn play(player: &Player) -> Done {
     Ok(())
 }
 
-/// What grows and shrinks does so as any Deployment.
+/// The scaled Deployment follows the rules of every Deployment.
 pub fn rules(history: &History<'_>, is_real: bool) -> Vec<String> {
-    let each = ["few", "many", "off"].map(|name| Rolling { name, surge: 1, unavailable: 1 });
+    let each = ["few", "many", "off"].map(|name| RollingLimits { name, surge: 1, unavailable: 1 });
     each.iter().flat_map(|rule| rolling_rules(history, rule, is_real)).collect()
 }

@@ -12,12 +12,12 @@ use tempfile::TempDir;
 
 use crate::real;
 
-/// How KWOK's nodes and pods behave: as simulated ones do.
+/// The behaviour of KWOK's nodes and pods, equal to that of simulated ones.
 const STAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/workloads/stages.yaml");
-/// Nodes that every cluster has from the beginning. Scenarios bring their own where it matters which there are.
+/// Nodes that every cluster has from the beginning. Scenarios that depend on nodes create their own.
 const NODES: [&str; 2] = ["sim-node-1", "sim-node-2"];
 
-// Fields are dropped in this order: first those that ask, then who answers.
+// Fields are dropped in this order: first the clients, then the server.
 enum Server {
     Simulated(Atoll),
     Workspace { _nodes: SimulatedNodes, atoll: Atoll },
@@ -27,24 +27,24 @@ enum Server {
 pub struct Cluster {
     pub name: &'static str,
     server: Server,
-    /// What stands before all paths.
+    /// The prefix of all paths.
     base: &'static str,
     kubeconfig: PathBuf,
-    /// Where there is one.
+    /// The kubectl binary, if available.
     kubectl: Option<OsString>,
-    /// kubectl's, where it notes what APIs there are.
+    /// The home directory of kubectl, for its discovery cache.
     home: TempDir,
 }
 
 impl Cluster {
-    /// `atoll sim`.
+    /// Starts `atoll sim`.
     pub fn simulated(kubectl: Option<OsString>) -> Cluster {
         let atoll = Atoll::simulate(&["--name=sim", "--nodes=2"]);
         let kubeconfig = atoll.kubeconfig();
         Cluster::new("atoll sim", Server::Simulated(atoll), "", kubeconfig, kubectl)
     }
 
-    /// A workspace below the root of `atoll start --grain pod`, with `atoll sim nodes`.
+    /// Starts `atoll start` with a workspace of grain `pod`, and `atoll sim nodes`.
     pub fn workspace(kubectl: Option<OsString>) -> Cluster {
         let base = "/clusters/root:team";
         let atoll = Atoll::start_with(&["--grain=pod"]);
@@ -75,7 +75,7 @@ impl Cluster {
         Cluster::new("a workspace", server, base, kubeconfig, kubectl)
     }
 
-    /// kube-apiserver, kube-controller-manager, kube-scheduler and KWOK.
+    /// Starts kube-apiserver, kube-controller-manager, kube-scheduler and KWOK.
     pub fn real(programs: &Programs, kubectl: Option<OsString>) -> Cluster {
         let cluster = real::Cluster::of_kube_apiserver(programs, STAGES);
         let kubeconfig = cluster.kubeconfig();
@@ -103,19 +103,19 @@ impl Cluster {
         }
     }
 
-    /// Where a path of the API is.
+    /// Returns the full path of an API path.
     pub fn path(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
 
-    /// kubectl as an administrator, unless there is none.
+    /// Returns kubectl as an administrator, if available.
     pub fn kubectl(&self) -> Option<Command> {
         let mut command = Command::new(self.kubectl.as_ref()?);
         command.env("HOME", self.home.path()).env("KUBECONFIG", &self.kubeconfig);
         Some(command)
     }
 
-    /// Nodes that have to be made: simulated ones make themselves.
+    /// Returns nodes that must be created. Simulated nodes register themselves.
     pub fn missing_nodes(&self) -> Vec<Value> {
         let node = |name: &&str| {
             json!({"apiVersion": "v1", "kind": "Node", "metadata": {

@@ -1,7 +1,7 @@
-//! A CronJob: at its times there is a Job, never two at once, and old ones go.
+//! A CronJob: it creates a Job at each scheduled time, never two at once, and old Jobs are deleted.
 //!
-//! Nobody waits for a minute to begin: its times are days of the year that were just before today, and it is told that it
-//! was last seen to before them.
+//! The test does not wait for a full minute: the scheduled times are days shortly before today, and the
+//! status says that it was last scheduled before them.
 
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,14 +10,14 @@ use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
 use crate::history::History;
-use crate::player::{Done, Player, items};
+use crate::player::{PlayResult, Player, items};
 use crate::pods::is_true;
 
 pub const NAMESPACE: &str = "cron-job";
 const TICK: &str = "batch/v1 cronjobs/tick";
 const DAY: i64 = 86_400;
 
-/// Midnight of so many days ago; the same for all clusters.
+/// Returns midnight of a number of days ago, the same for all clusters.
 fn midnight(days_ago: i64) -> i64 {
     static TODAY: OnceLock<i64> = OnceLock::new();
     let today = TODAY.get_or_init(|| {
@@ -27,38 +27,38 @@ fn midnight(days_ago: i64) -> i64 {
     (today - days_ago) * DAY
 }
 
-pub async fn play(player: &Player) -> Done {
+pub async fn play(player: &Player) -> PlayResult {
     player.apply("cron-job.yaml").await?;
     let last = json!({"status": {"lastScheduleTime": time::format(midnight(4))}});
     player.merge(&format!("{TICK}/status"), last).await?;
     for days_ago in [3, 2, 1] {
         let (_, month, day) = time::date_of(midnight(days_ago) / DAY);
-        // A new schedule counts from when it is looked at next; then there is something to look at.
+        // A new schedule is effective when the CronJob is reconciled next, which the second write causes.
         let schedule = format!("0 0 {day} {month} *");
         player.merge(TICK, json!({"spec": {"schedule": schedule, "suspend": true}})).await?;
         player.merge(TICK, json!({"spec": {"suspend": false}})).await?;
         let name = format!("tick-{}", midnight(days_ago) / 60);
         player.until("its Job", &format!("batch/v1 jobs/{name}"), |job| is_true(job, "Complete")).await?;
-        let is_told = |tick: &Value| {
+        let is_recorded = |tick: &Value| {
             tick["status"]["lastScheduleTime"] == time::format(midnight(days_ago))
                 && tick["status"]["lastSuccessfulTime"].is_string()
                 && tick["status"].get("active").is_none()
         };
-        player.until("the end of its Job", TICK, is_told).await?;
+        player.until("the end of its Job", TICK, is_recorded).await?;
     }
     player.create_job("manual", "tick").await?;
-    player.until("a Job by hand", "batch/v1 jobs/manual", |job| is_true(job, "Complete")).await?;
+    player.until("the manual Job", "batch/v1 jobs/manual", |job| is_true(job, "Complete")).await?;
     let left = |list: &Value| items(list).count() == 2;
-    player.until("the last Job and that by hand", "batch/v1 jobs", left).await.map(drop)
+    player.until("the last Job and the manual one", "batch/v1 jobs", left).await.map(drop)
 }
 
-/// It forbids two at once.
+/// `concurrencyPolicy: Forbid` allows one active Job.
 pub fn rules(history: &History<'_>, _: bool) -> Vec<String> {
-    history.judge(|step| {
+    history.check_steps(|step| {
         let own = |job: &&Value| object::name(job).starts_with("tick-");
         let is_over = |job: &Value| is_true(job, "Complete") || is_true(job, "Failed");
-        let at_work: Vec<&str> =
+        let active: Vec<&str> =
             step.state.all("jobs").filter(own).filter(|job| !is_over(job)).map(object::name).collect();
-        (at_work.len() > 1).then(|| format!("{at_work:?} were at work"))
+        (active.len() > 1).then(|| format!("{active:?} were active at once"))
     })
 }

@@ -1,28 +1,28 @@
-//! A DaemonSet: one on every node, also on one that comes later, and a new version node by node.
+//! A DaemonSet: one pod on every node, including one that is added later, and an update node by node.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::history::{History, State};
-use crate::player::{Done, Player};
+use crate::history::{ClusterState, History};
+use crate::player::{PlayResult, Player};
 use crate::pods::{is_available, is_of};
 
 pub const NAMESPACE: &str = "daemon-set";
 const AGENT: &str = "apps/v1 daemonsets/agent";
 
-pub async fn play(player: &Player) -> Done {
+pub async fn play(player: &Player) -> PlayResult {
     player.apply("daemon-set.yaml").await?;
-    player.until("one on each node", AGENT, |agent| is_settled(agent, 2)).await?;
+    player.until("a pod on each node", AGENT, |agent| is_complete(agent, 2)).await?;
     player.apply("daemon-set-node.yaml").await?;
-    player.until("one on the new node", AGENT, |agent| is_settled(agent, 3)).await?;
+    player.until("a pod on the new node", AGENT, |agent| is_complete(agent, 3)).await?;
     player.set_image("DaemonSet", "agent", "example.com/main:2").await?;
     player.rollout_status("DaemonSet", "agent").await?;
-    player.until("a new version", AGENT, |agent| is_settled(agent, 3)).await?;
+    player.until("a new version", AGENT, |agent| is_complete(agent, 3)).await?;
     player.until_pods("pods", 3, |_| true).await
 }
 
-fn is_settled(set: &Value, nodes: i64) -> bool {
+fn is_complete(set: &Value, nodes: i64) -> bool {
     let status = &set["status"];
     let all =
         ["desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled", "numberAvailable"];
@@ -30,13 +30,14 @@ fn is_settled(set: &Value, nodes: i64) -> bool {
         && all.iter().all(|field| status[field] == nodes)
 }
 
-/// Never two on a node, not even while one is on its way out, and never more than one node without.
+/// Never two pods on a node, not even while one is terminating, and never more than one node without an
+/// available pod.
 pub fn rules(history: &History<'_>, _: bool) -> Vec<String> {
     let mut least = 0;
-    history.judge(|step| {
+    history.check_steps(|step| {
         let agent = step.state.get("daemonsets", "agent")?;
         let wanted = agent["status"]["desiredNumberScheduled"].as_u64()?;
-        if is_settled(agent, i64::try_from(wanted).unwrap()) {
+        if is_complete(agent, i64::try_from(wanted).unwrap()) {
             least = wanted.saturating_sub(1);
         }
         if let Some((node, pods)) = by_node(step.state).into_iter().find(|(_, pods)| *pods > 1) {
@@ -48,10 +49,10 @@ pub fn rules(history: &History<'_>, _: bool) -> Vec<String> {
     })
 }
 
-fn by_node(state: &State<'_>) -> BTreeMap<String, usize> {
+fn by_node(state: &ClusterState<'_>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for pod in state.pods().filter(|pod| is_of(pod, "agent")) {
-        // It is made for this node, before it is bound to it.
+        // Its affinity names the node before it is bound.
         let terms =
             "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
         let node = pod.pointer(terms).map(|terms| terms[0]["matchFields"][0]["values"][0].to_string());

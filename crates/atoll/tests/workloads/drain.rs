@@ -1,16 +1,16 @@
-//! A node is drained, and a PodDisruptionBudget says how fast.
+//! A node is drained at the pace that a PodDisruptionBudget allows.
 
 use atoll_meta::object;
 use serde_json::Value;
 
 use crate::history::History;
-use crate::player::{Done, Player};
+use crate::player::{PlayResult, Player};
 use crate::pods::{is_available, is_of, is_true};
 
 pub const NAMESPACE: &str = "drain";
 const KEPT: &str = "policy/v1 poddisruptionbudgets/kept";
 
-pub async fn play(player: &Player) -> Done {
+pub async fn play(player: &Player) -> PlayResult {
     player.apply("drain.yaml").await?;
     player.until_pods("pods on the only node", 3, |pod| is_on(pod, "drain-1")).await?;
     let is_healthy = |budget: &Value| {
@@ -19,22 +19,23 @@ pub async fn play(player: &Player) -> Done {
             && status["currentHealthy"] == 3
             && status["disruptionsAllowed"] == 1
     };
-    player.until("room for one disruption", KEPT, is_healthy).await?;
+    player.until("one allowed disruption", KEPT, is_healthy).await?;
     player.apply("drain-node.yaml").await?;
     player.until("another node", "/api/v1/nodes/drain-2", |node| is_true(node, "Ready")).await?;
     player.drain("drain-1").await?;
     player.until_pods("pods on the other node", 3, |pod| is_on(pod, "drain-2")).await?;
-    player.until("room for one disruption again", KEPT, is_healthy).await.map(drop)
+    player.until("one allowed disruption again", KEPT, is_healthy).await.map(drop)
 }
 
 fn is_on(pod: &Value, node: &str) -> bool {
     is_available(pod) && pod["spec"]["nodeName"] == node
 }
 
-/// Never fewer than the budget says once there were enough, and nothing new on a node that is being drained.
+/// Never fewer available pods than the budget requires once there were enough, and no new pod on a node that
+/// is being drained.
 pub fn rules(history: &History<'_>, _: bool) -> Vec<String> {
     let (mut least, mut is_drained) = (0, false);
-    history.judge(|step| {
+    history.check_steps(|step| {
         let budget = step.state.get("poddisruptionbudgets", "kept")?;
         if budget["status"]["currentHealthy"] == 3 {
             least = 2;

@@ -1,26 +1,25 @@
-//! The same manifests end in the same objects on a simulated cluster, in a workspace that makes its own Pods, and on
-//! kube-apiserver with the real controllers, the real scheduler and KWOK's nodes; and nothing on the way there breaks a
-//! rule of the workload.
+//! The same manifests lead to the same objects on a simulated cluster, in a workspace that creates its own
+//! Pods, and on kube-apiserver with the real controllers, the real scheduler and KWOK's nodes, and no step
+//! violates a rule of the workload.
 //!
 //! ```text
-//!   manifests ─► Player (kubectl) ─┬─► atoll sim       ┐           ┌─ masks ─► compared, object by object
-//!                                  ├─► a workspace     ├─ objects ─┘
-//!                                  └─► kube-apiserver  ┘
-//!                                        └── watches from before the first write ─► history ─► rules, event by event
+//!  manifests ─► Player (kubectl) ─┬─► atoll sim       ┐           ┌─ masks ─► compared, object by object
+//!                                 ├─► a workspace     ├─ objects ─┘
+//!                                 └─► kube-apiserver  ┘
+//!                                     └── watches from before the first write ─► history ─► rules, event by event
 //! ```
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
+mod actions;
 mod autoscaler;
-mod broken;
 mod cluster;
 mod cron_job;
 mod daemon_set;
 mod deployment;
 mod differences;
 mod drain;
-mod hands;
 mod history;
 mod job;
 mod masks;
@@ -31,6 +30,7 @@ mod pods;
 #[allow(dead_code, reason = "another suite compares servers with it")]
 mod real;
 mod recorder;
+mod rule_tests;
 mod scenario;
 mod stateful_set;
 
@@ -43,66 +43,71 @@ use tokio::task::JoinHandle;
 
 use crate::cluster::Cluster;
 use crate::differences::differences;
-use crate::player::{Done, Player};
+use crate::player::{PlayResult, Player};
 use crate::recorder::Recorder;
 use crate::scenario::Scenario;
 
-/// How long clusters may take to agree once all has been done.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Between two looks.
-const PAUSE: Duration = Duration::from_millis(300);
+/// The time in which clusters must reach equal states after the scenarios.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// The polling interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
-/// What was done at a cluster, and what was seen meanwhile.
-struct Played {
+/// The results of one cluster.
+struct ClusterRun {
     cluster: Arc<Cluster>,
     recorder: Recorder,
-    outcomes: Vec<Done>,
+    outcomes: Vec<PlayResult>,
 }
 
 #[test]
-fn the_same_manifests_end_in_the_same_objects() {
-    let chosen: &'static [Scenario] = Vec::leak(scenario::chosen());
+fn manifests_lead_to_the_same_objects_on_all_clusters() {
+    let scenarios: &'static [Scenario] = Vec::leak(scenario::selected_scenarios());
     let programs = real::programs();
     let kubectl: Option<OsString> =
         programs.as_ref().map(|programs| programs.command("kubectl").get_program().into());
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-    // Programs end with the thread that starts them: this one. The first clusters are at work while the last one starts.
-    let mut at_work = vec![
-        begin(&runtime, Cluster::simulated(kubectl.clone()), chosen),
-        begin(&runtime, Cluster::workspace(kubectl.clone()), chosen),
+    // Child programs end with the thread that starts them, which is this one. The first clusters run
+    // scenarios while the last one starts.
+    let mut started = vec![
+        start_scenarios(&runtime, Cluster::simulated(kubectl.clone()), scenarios),
+        start_scenarios(&runtime, Cluster::workspace(kubectl.clone()), scenarios),
     ];
     if let Some(programs) = &programs {
-        at_work.push(begin(&runtime, Cluster::real(programs, kubectl), chosen));
+        started.push(start_scenarios(&runtime, Cluster::real(programs, kubectl), scenarios));
     }
-    let played: Vec<Played> = at_work.into_iter().map(|played| runtime.block_on(played).unwrap()).collect();
-    let mut wrong = Vec::new();
-    for played in &played {
-        let failures = chosen.iter().zip(&played.outcomes).filter_map(|(scenario, outcome)| {
-            Some(format!("{}: {}: {}", played.cluster.name, scenario.name, outcome.as_ref().err()?))
+    let runs: Vec<ClusterRun> = started.into_iter().map(|runs| runtime.block_on(runs).unwrap()).collect();
+    let mut problems = Vec::new();
+    for runs in &runs {
+        let failures = scenarios.iter().zip(&runs.outcomes).filter_map(|(scenario, outcome)| {
+            Some(format!("{}: {}: {}", runs.cluster.name, scenario.name, outcome.as_ref().err()?))
         });
-        wrong.extend(failures);
+        problems.extend(failures);
     }
-    if wrong.is_empty() {
-        wrong.extend(runtime.block_on(compare(chosen, &played)));
+    if problems.is_empty() {
+        problems.extend(runtime.block_on(compare(scenarios, &runs)));
     }
-    for Played { cluster, recorder, .. } in &played {
+    for ClusterRun { cluster, recorder, .. } in &runs {
         runtime.block_on(recorder.catch_up(cluster));
         let history = recorder.history();
-        for scenario in chosen {
-            let broken = (scenario.rules)(&history.of(scenario.name), cluster.is_real());
-            wrong.extend(broken.iter().map(|what| format!("{}: {}: {what}", cluster.name, scenario.name)));
+        for scenario in scenarios {
+            let broken = (scenario.rules)(&history.of_namespace(scenario.name), cluster.is_real());
+            problems.extend(broken.iter().map(|what| format!("{}: {}: {what}", cluster.name, scenario.name)));
         }
-        wrong.extend(recorder.troubles().iter().map(|trouble| format!("{}: {trouble}", cluster.name)));
+        problems.extend(recorder.errors().iter().map(|error| format!("{}: {error}", cluster.name)));
     }
-    assert!(wrong.is_empty(), "{} things are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
-fn begin(runtime: &Runtime, cluster: Cluster, chosen: &'static [Scenario]) -> JoinHandle<Played> {
+fn start_scenarios(
+    runtime: &Runtime,
+    cluster: Cluster,
+    scenarios: &'static [Scenario],
+) -> JoinHandle<ClusterRun> {
     let cluster = Arc::new(cluster);
     runtime.spawn(async move {
-        // All that will be done is done after this.
+        // Started before any scenario writes.
         let recorder = Recorder::start(&cluster).await;
-        let playing = chosen.iter().map(|scenario| {
+        let playing = scenarios.iter().map(|scenario| {
             let cluster = cluster.clone();
             tokio::spawn(async move {
                 let began = Instant::now();
@@ -119,27 +124,27 @@ fn begin(runtime: &Runtime, cluster: Cluster, chosen: &'static [Scenario]) -> Jo
         });
         let outcomes = futures_util::future::join_all(playing).await;
         let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap()).collect();
-        Played { cluster, recorder, outcomes }
+        ClusterRun { cluster, recorder, outcomes }
     })
 }
 
-/// What differs between the clusters in the end: they may take a while to get there.
-async fn compare(chosen: &[Scenario], played: &[Played]) -> Vec<String> {
-    let (deadline, mut looks) = (Instant::now() + PATIENCE, tokio::time::interval(PAUSE));
-    let mut left: Vec<&Scenario> = chosen.iter().collect();
+/// Returns the differences between the final states of the clusters, after waiting for them to become equal.
+async fn compare(scenarios: &[Scenario], runs: &[ClusterRun]) -> Vec<String> {
+    let (deadline, mut ticks) = (Instant::now() + TIMEOUT, tokio::time::interval(POLL_INTERVAL));
+    let mut remaining: Vec<&Scenario> = scenarios.iter().collect();
     loop {
-        looks.tick().await;
+        ticks.tick().await;
         let mut found = Vec::new();
         let mut differing = Vec::new();
-        for scenario in left {
-            let all = played.iter().map(|played| objects::of(&played.cluster, scenario.name));
+        for scenario in remaining {
+            let all = runs.iter().map(|runs| objects::list_objects(&runs.cluster, scenario.name));
             let all = futures_util::future::join_all(all).await;
-            // The last is the real one, if it is there.
+            // The last is the real cluster, if it is available.
             let (last, others) = all.split_last().unwrap();
-            let last_name = played.last().unwrap().cluster.name;
+            let last_name = runs.last().unwrap().cluster.name;
             let before = found.len();
-            for (other, played) in others.iter().zip(played) {
-                let title = format!("{}: {} and {last_name} differ", scenario.name, played.cluster.name);
+            for (other, runs) in others.iter().zip(runs) {
+                let title = format!("{}: {} and {last_name} differ", scenario.name, runs.cluster.name);
                 found.extend(differences(other, last).into_iter().map(|what| format!("{title}: {what}")));
             }
             if found.len() > before {
@@ -149,6 +154,6 @@ async fn compare(chosen: &[Scenario], played: &[Played]) -> Vec<String> {
         if found.is_empty() || Instant::now() > deadline {
             return found;
         }
-        left = differing;
+        remaining = differing;
     }
 }

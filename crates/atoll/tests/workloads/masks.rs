@@ -1,50 +1,51 @@
-//! What cannot be the same in two clusters is replaced by what it stands for.
+//! Replaces values that differ between clusters with placeholders.
 
 use atoll_meta::{object, time};
 use serde_json::Value;
 
-/// What names of volumes with tokens begin with.
+/// The prefix of names of token volumes.
 const TOKENS: &str = "kube-api-access-";
 const GRAIN: &str = "atoll.dev/grain";
 
-/// Who writes: names of programs, and the part they play.
-const PARTS: &[(&[&str], &str)] = &[
+/// Field managers, and the role that they have in a cluster.
+const MANAGER_ROLES: &[(&[&str], &str)] = &[
     (&["atoll-controllers", "kube-controller-manager"], "<controllers>"),
     (&["node-simulator", "kwok"], "<kubelets>"),
 ];
 
 const TIMES: &[&str] = &["f:lastTransitionTime", "f:lastUpdateTime", "f:lastProbeTime"];
 
-/// Objects with their resources, as listed.
-type Listed = Vec<(&'static str, Value)>;
+/// Objects with their resources.
+type ListedObjects = Vec<(&'static str, Value)>;
 
-pub fn masked(found: Vec<(&'static str, Value)>) -> Listed {
-    let words = words(&found);
+pub fn masked(found: Vec<(&'static str, Value)>) -> ListedObjects {
+    let placeholders = generated_strings(&found);
     found
         .into_iter()
         .map(|(resource, object)| {
             let mut text = object.to_string();
-            for (word, meaning) in &words {
-                text = text.replace(word, meaning);
+            for (word, placeholder) in &placeholders {
+                text = text.replace(word, placeholder);
             }
             let mut object: Value = serde_json::from_str(&text).unwrap();
-            times(&mut object);
-            metadata(&mut object);
-            // A list by type: what was written first is first, and what happened first may be chance.
+            mask_times(&mut object);
+            mask_metadata(&mut object);
+            // Conditions are ordered by the time of their first write, which may differ.
             if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
                 conditions.sort_by_cached_key(|condition| condition["type"].to_string());
             }
             match resource {
-                "pods" => pod(&mut object),
-                "replicasets" => replica_set(&mut object),
-                "persistentvolumes" => volume(&mut object),
-                // The server itself counts evictions; whether it or the controllers were last is by chance.
+                "pods" => mask_pod(&mut object),
+                "replicasets" => mask_replica_set(&mut object),
+                "persistentvolumes" => mask_volume(&mut object),
+                // The API server counts evictions, and whether it or the controllers wrote last depends on
+                // timing.
                 "poddisruptionbudgets" => drop(object::remove_metadata(&mut object, "managedFields")),
-                "nodes" => node(&mut object),
-                "endpoints" => addresses(&mut object),
+                "nodes" => mask_node(&mut object),
+                "endpoints" => mask_addresses(&mut object),
                 "endpointslices" => {
-                    addresses(&mut object);
-                    // Several pods that become ready together may be one change or several.
+                    mask_addresses(&mut object);
+                    // Pods that become ready at the same time may cause one change or several.
                     mask(&mut object, "/metadata/generation");
                 }
                 _ => {}
@@ -54,11 +55,12 @@ pub fn masked(found: Vec<(&'static str, Value)>) -> Listed {
         .collect()
 }
 
-/// Words that each cluster makes up for itself, and what they stand for. They may be anywhere, also within others and in
-/// the keys of managed fields; longer ones come first.
-fn words(found: &[(&'static str, Value)]) -> Vec<(String, String)> {
-    let mut words = Vec::new();
-    // Hashes of templates: every implementation has its own, as upstream's depends on how Go prints structures.
+/// Returns generated strings of a cluster and their placeholders, longer strings first. They may occur
+/// anywhere, also as a part of other strings and in keys of managed fields.
+fn generated_strings(found: &[(&'static str, Value)]) -> Vec<(String, String)> {
+    let mut placeholders = Vec::new();
+    // Hashes of templates differ between implementations, because upstream's depends on Go's formatting of
+    // structs.
     for (resource, object) in found {
         let owner = object::controller_of(object).map(|owner| owner.name).unwrap_or_default();
         match *resource {
@@ -66,12 +68,12 @@ fn words(found: &[(&'static str, Value)]) -> Vec<(String, String)> {
                 let revision =
                     object::annotation(object, "deployment.kubernetes.io/revision").unwrap_or_default();
                 if let Some(hash) = object::label(object, "pod-template-hash") {
-                    words.push((hash.to_owned(), format!("<template {revision} of {owner}>")));
+                    placeholders.push((hash.to_owned(), format!("<template {revision} of {owner}>")));
                 }
             }
             "controllerrevisions" => {
                 let hash = object::name(object).rsplit('-').next().unwrap_or_default();
-                words.push((hash.to_owned(), format!("<revision {} of {owner}>", object["revision"])));
+                placeholders.push((hash.to_owned(), format!("<revision {} of {owner}>", object["revision"])));
             }
             _ => {}
         }
@@ -82,14 +84,14 @@ fn words(found: &[(&'static str, Value)]) -> Vec<(String, String)> {
         let mut shown = name.to_owned();
         let is_numbered = object::controller_of(object).is_some_and(|owner| owner.kind == "StatefulSet");
         if !prefix.is_empty() && !is_numbered {
-            // Drawn by lot.
+            // Generated at random.
             shown = format!("{prefix}?");
             named.push((name.to_owned(), shown.clone()));
         }
-        for (word, meaning) in &words {
-            shown = shown.replace(word, meaning);
+        for (word, placeholder) in &placeholders {
+            shown = shown.replace(word, placeholder);
         }
-        // So are the names of volumes with tokens.
+        // Names of token volumes are random as well.
         let volumes = object["spec"]["volumes"].as_array().into_iter().flatten();
         for volume in volumes.filter_map(|volume| volume["name"].as_str()) {
             if volume.starts_with(TOKENS) {
@@ -98,26 +100,26 @@ fn words(found: &[(&'static str, Value)]) -> Vec<(String, String)> {
         }
         named.push((object::uid(object).to_owned(), format!("<uid of {resource}/{shown}>")));
     }
-    named.extend(words);
+    named.extend(placeholders);
     named.sort_by_key(|(word, _)| std::cmp::Reverse(word.len()));
     named
 }
 
-/// All times: clusters are not in step.
-fn times(value: &mut Value) {
+/// Replaces all times, because clusters do not run in step.
+fn mask_times(value: &mut Value) {
     match value {
         Value::String(text) if text.len() >= 20 && time::parse(text).is_ok() => *text = "<time>".into(),
-        Value::Array(items) => items.iter_mut().for_each(times),
-        Value::Object(fields) => fields.values_mut().for_each(times),
+        Value::Array(items) => items.iter_mut().for_each(mask_times),
+        Value::Object(fields) => fields.values_mut().for_each(mask_times),
         _ => {}
     }
 }
 
-fn metadata(object: &mut Value) {
+fn mask_metadata(object: &mut Value) {
     let Some(metadata) = object["metadata"].as_object_mut() else { return };
     // Each server counts its own writes.
     metadata.remove("resourceVersion");
-    // Where pods are made is settled by a namespace of a control plane; elsewhere there is nothing to settle.
+    // Only namespaces of a control plane have a grain.
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
         annotations.remove(GRAIN);
         if annotations.is_empty() {
@@ -127,25 +129,25 @@ fn metadata(object: &mut Value) {
     let Some(managers) = metadata.get_mut("managedFields").and_then(Value::as_array_mut) else { return };
     for entry in &mut *managers {
         let name = entry["manager"].as_str().unwrap_or_default();
-        // The same part is played by programs of other names.
-        if let Some((_, part)) = PARTS.iter().find(|(names, _)| names.contains(&name)) {
-            entry["manager"] = (*part).into();
+        // Programs with different names have the same role.
+        if let Some((_, role)) = MANAGER_ROLES.iter().find(|(names, _)| names.contains(&name)) {
+            entry["manager"] = (*role).into();
         }
         without_grain(entry);
         without_times(entry);
     }
-    // They are in the order of their times, which are only known to the second.
+    // Managers are ordered by time in seconds.
     managers.sort_by_cached_key(Value::to_string);
 }
 
-/// Nobody manages an annotation that is not there.
+/// Removes the grain annotation from an entry of managedFields.
 fn without_grain(entry: &mut Value) {
     let Some(metadata) = entry.pointer_mut("/fieldsV1/f:metadata").and_then(Value::as_object_mut) else {
         return;
     };
     let Some(annotations) = metadata.get_mut("f:annotations").and_then(Value::as_object_mut) else { return };
     annotations.remove(&format!("f:{GRAIN}"));
-    // Whoever writes the first one has the map, too.
+    // The manager of the first annotation owns the map, too.
     annotations.remove(".");
     if annotations.is_empty() {
         metadata.remove("f:annotations");
@@ -155,19 +157,19 @@ fn without_grain(entry: &mut Value) {
     }
 }
 
-/// Who was the last to write a time depends on whether a second had passed.
+/// Removes times: their last writer depends on whether a second had passed.
 fn without_times(fields: &mut Value) {
     let Some(fields) = fields.as_object_mut() else { return };
     fields.retain(|name, _| !TIMES.contains(&name.as_str()));
     fields.values_mut().for_each(without_times);
 }
 
-fn pod(pod: &mut Value) {
-    // Of what is said of it before it is bound, and who says it, the scheduler's luck decides.
+fn mask_pod(pod: &mut Value) {
+    // The status before binding and its writer depend on the scheduler's timing.
     if let Some(managers) = pod["metadata"]["managedFields"].as_array_mut() {
         managers.retain(|entry| entry.get("subresource").is_none());
     }
-    // Of equally good nodes schedulers draw one by lot. Those of a DaemonSet are bound to one.
+    // Schedulers choose randomly among equally good nodes. Pods of a DaemonSet are bound to a fixed node.
     if object::controller_of(pod).is_none_or(|owner| owner.kind != "DaemonSet") {
         mask(pod, "/spec/nodeName");
     }
@@ -177,7 +179,7 @@ fn pod(pod: &mut Value) {
     }
     for field in ["containerStatuses", "initContainerStatuses"] {
         for status in pod["status"][field].as_array_mut().into_iter().flatten() {
-            // There are no images and no containers: whoever plays the kubelet makes them up.
+            // There are no images and containers, so simulated kubelets generate their ids.
             for field in ["/imageID", "/containerID", "/state/terminated/containerID"] {
                 mask(status, field);
             }
@@ -185,42 +187,43 @@ fn pod(pod: &mut Value) {
     }
 }
 
-/// In how many steps a rollout gets there depends on who is how fast; that the last one was seen does not.
-fn replica_set(set: &mut Value) {
-    let is_seen = set["metadata"]["generation"] == set["status"]["observedGeneration"];
+/// The number of steps of a rollout depends on timing, but the last one must be observed.
+fn mask_replica_set(set: &mut Value) {
+    let is_observed = set["metadata"]["generation"] == set["status"]["observedGeneration"];
     set["metadata"]["generation"] = "<steps>".into();
-    set["status"]["observedGeneration"] = if is_seen { "<steps>" } else { "<not all steps>" }.into();
+    set["status"]["observedGeneration"] = if is_observed { "<steps>" } else { "<not all steps>" }.into();
 }
 
-/// What the claim was when it was bound; it may be gone since, and then nobody knows what its uid stands for.
-fn volume(volume: &mut Value) {
+/// Masks the claim's uid and version at binding time: the claim may be deleted, so that its uid cannot be
+/// resolved.
+fn mask_volume(volume: &mut Value) {
     mask(volume, "/spec/claimRef/resourceVersion");
     mask(volume, "/spec/claimRef/uid");
 }
 
-/// Machines are described by whoever plays them, in words of their own.
-fn node(node: &mut Value) {
+/// Removes the description of a node, which depends on the simulator.
+fn mask_node(node: &mut Value) {
     node.as_object_mut().unwrap().remove("status");
     object::remove_metadata(node, "managedFields");
-    // For how long kubelets may keep what they have read; simulated ones read nothing.
+    // A hint for the caches of kubelets, which simulated ones ignore.
     object::remove_annotation(node, "node.alpha.kubernetes.io/ttl");
 }
 
-fn addresses(object: &mut Value) {
+fn mask_addresses(object: &mut Value) {
     match object {
-        Value::Array(items) => items.iter_mut().for_each(addresses),
+        Value::Array(items) => items.iter_mut().for_each(mask_addresses),
         Value::Object(fields) => {
             for (name, value) in fields {
                 match name.as_str() {
                     "ip" => *value = "<address>".into(),
                     "nodeName" => *value = "<node>".into(),
                     "addresses" if value[0].is_string() => *value = "<addresses>".into(),
-                    // In the order of addresses, or of who was there first.
+                    // Ordered by address or by time.
                     "addresses" | "endpoints" => {
-                        addresses(value);
+                        mask_addresses(value);
                         value.as_array_mut().unwrap().sort_by_cached_key(Value::to_string);
                     }
-                    _ => addresses(value),
+                    _ => mask_addresses(value),
                 }
             }
         }
@@ -228,7 +231,7 @@ fn addresses(object: &mut Value) {
     }
 }
 
-/// Only that there is something counts.
+/// Replaces a value that is not empty.
 fn mask(object: &mut Value, pointer: &str) {
     if let Some(value) = object.pointer_mut(pointer)
         && *value != ""

@@ -1,4 +1,4 @@
-//! Everything that there is of a scenario in the end.
+//! All objects of a scenario at the end.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::masks;
 use crate::player::items;
 
-/// What is in the namespace.
+/// Namespaced resources.
 const LISTED: &[&str] = &[
     "/api/v1 configmaps",
     "/api/v1 endpoints",
@@ -29,13 +29,13 @@ const LISTED: &[&str] = &[
     "/apis/policy/v1 poddisruptionbudgets",
 ];
 
-/// What is in none, and is told to be a scenario's by this label.
+/// Cluster-scoped resources, whose objects belong to a scenario by a label.
 const LABELLED: &[&str] = &["/api/v1 nodes", "/api/v1 persistentvolumes"];
 
-/// By resource and name, each as often as there is one; what cannot be the same is masked.
+/// Masked objects by resource and name. Names may occur several times after masking.
 pub type Objects = BTreeMap<String, Vec<Value>>;
 
-pub async fn of(cluster: &Cluster, namespace: &str) -> Objects {
+pub async fn list_objects(cluster: &Cluster, namespace: &str) -> Objects {
     let client = cluster.client();
     let mut found = Vec::new();
     let within = LISTED.iter().map(|entry| (entry, format!("/namespaces/{namespace}"), ""));
@@ -47,7 +47,7 @@ pub async fn of(cluster: &Cluster, namespace: &str) -> Objects {
         let answer = client.get(&path).await.unwrap();
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
         let listed = answer.json();
-        // Every namespace has it, with a certificate of the cluster's own.
+        // Exists in every namespace, with the cluster's own certificate.
         let of_manifests = items(&listed).filter(|item| object::name(item) != "kube-root-ca.crt");
         found.extend(of_manifests.map(|item| (resource, item.clone())));
     }

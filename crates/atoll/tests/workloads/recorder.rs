@@ -1,4 +1,4 @@
-//! Watches that are there before anything else is.
+//! Watches that are opened before a scenario starts.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::history::{Event, History};
 use crate::player::items;
 
-/// Whatever rules ask about.
+/// Resources that rules need.
 const WATCHED: &[(&str, &str)] = &[
     ("/api/v1", "pods"),
     ("/api/v1", "nodes"),
@@ -25,22 +25,22 @@ const WATCHED: &[(&str, &str)] = &[
 ];
 
 #[derive(Default)]
-struct Seen {
+struct Recording {
     events: Vec<Event>,
-    troubles: Vec<String>,
+    errors: Vec<String>,
 }
 
 pub struct Recorder {
-    seen: Arc<Mutex<Seen>>,
+    recording: Arc<Mutex<Recording>>,
     watching: Vec<JoinHandle<()>>,
 }
 
-/// A copy of what was seen.
-pub struct Recorded(Vec<Event>);
+/// A copy of the recorded events.
+pub struct RecordedEvents(Vec<Event>);
 
 impl Recorder {
     pub async fn start(cluster: &Cluster) -> Recorder {
-        let mut recorder = Recorder { seen: Arc::default(), watching: Vec::new() };
+        let mut recorder = Recorder { recording: Arc::default(), watching: Vec::new() };
         let client = cluster.client();
         for &(prefix, resource) in WATCHED {
             let path = cluster.path(&format!("{prefix}/{resource}"));
@@ -48,7 +48,7 @@ impl Recorder {
             let version = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
             let items = list["items"].as_array().cloned().unwrap_or_default();
             recorder
-                .seen
+                .recording
                 .lock()
                 .unwrap()
                 .events
@@ -56,29 +56,29 @@ impl Recorder {
             let path = format!("{path}?watch=true&resourceVersion={version}&timeoutSeconds=1800");
             let mut watch = client.watch(&path).await.unwrap();
             assert_eq!(watch.status(), 200, "{path}");
-            let seen = recorder.seen.clone();
+            let recording = recorder.recording.clone();
             recorder.watching.push(tokio::spawn(async move {
-                let trouble = loop {
+                let error = loop {
                     match watch.next().await {
-                        Ok(Some(said)) => match said["type"].as_str() {
+                        Ok(Some(change)) => match change["type"].as_str() {
                             Some(kind @ ("ADDED" | "MODIFIED" | "DELETED")) => {
-                                let event = event(resource, kind, said["object"].clone());
-                                seen.lock().unwrap().events.push(event);
+                                let event = event(resource, kind, change["object"].clone());
+                                recording.lock().unwrap().events.push(event);
                             }
                             Some("BOOKMARK") => {}
-                            _ => break said["object"].to_string(),
+                            _ => break change["object"].to_string(),
                         },
-                        Ok(None) => break "it has ended".into(),
+                        Ok(None) => break "the watch has ended".into(),
                         Err(error) => break error.to_string(),
                     }
                 };
-                seen.lock().unwrap().troubles.push(format!("the watch of {resource}: {trouble}"));
+                recording.lock().unwrap().errors.push(format!("the watch of {resource}: {error}"));
             }));
         }
         recorder
     }
 
-    /// Waits until it has seen what everybody sees who asks now.
+    /// Waits until the current state of all objects has been recorded.
     pub async fn catch_up(&self, cluster: &Cluster) {
         let client = cluster.client();
         for &(prefix, resource) in WATCHED {
@@ -90,22 +90,22 @@ impl Recorder {
                         && event.revision >= now.revision
                         && object::uid(&event.object) == object::uid(&now.object)
                 };
-                let has_seen = async || self.seen.lock().unwrap().events.iter().rev().any(is_it);
-                eventually(&format!("{resource} as they are have been seen"), has_seen).await;
+                let has_seen = async || self.recording.lock().unwrap().events.iter().rev().any(is_it);
+                eventually(&format!("the current {resource} are recorded"), has_seen).await;
             }
         }
     }
 
-    /// Everything so far.
-    pub fn history(&self) -> Recorded {
-        let mut events = self.seen.lock().unwrap().events.clone();
+    /// Returns all events so far.
+    pub fn history(&self) -> RecordedEvents {
+        let mut events = self.recording.lock().unwrap().events.clone();
         events.sort_by_key(|event| event.revision);
-        Recorded(events)
+        RecordedEvents(events)
     }
 
-    /// What kept it from seeing everything.
-    pub fn troubles(&self) -> Vec<String> {
-        self.seen.lock().unwrap().troubles.clone()
+    /// Returns errors because of which the recording is incomplete.
+    pub fn errors(&self) -> Vec<String> {
+        self.recording.lock().unwrap().errors.clone()
     }
 }
 
@@ -117,8 +117,8 @@ impl Drop for Recorder {
     }
 }
 
-impl Recorded {
-    pub fn of(&self, namespace: &str) -> History<'_> {
+impl RecordedEvents {
+    pub fn of_namespace(&self, namespace: &str) -> History<'_> {
         let concerns = |event: &&Event| ["", namespace].contains(&object::namespace(&event.object));
         History(self.0.iter().filter(concerns).collect())
     }

@@ -1,17 +1,17 @@
-//! What is done in a namespace of its own, and which rules hold meanwhile.
+//! Scenarios, each with its own namespace and with rules for its events.
 
 use std::pin::Pin;
 
 use crate::history::History;
-use crate::player::{Done, Player};
+use crate::player::{PlayResult, Player};
 use crate::{autoscaler, cron_job, daemon_set, deployment, drain, job, stateful_set};
 
 #[derive(Clone, Copy)]
 pub struct Scenario {
-    /// Also that of its namespace.
+    /// The name of the scenario and of its namespace.
     pub name: &'static str,
-    pub play: for<'a> fn(&'a Player) -> Pin<Box<dyn Future<Output = Done> + Send + 'a>>,
-    /// What was against the rules. Where the real controllers decide, only what they promise.
+    pub play: for<'a> fn(&'a Player) -> Pin<Box<dyn Future<Output = PlayResult> + Send + 'a>>,
+    /// Returns violations of the rules. With the real controllers, only of those that upstream guarantees.
     pub rules: fn(&History<'_>, bool) -> Vec<String>,
 }
 
@@ -27,8 +27,8 @@ macro_rules! scenarios {
 
 const ALL: &[Scenario] = scenarios![deployment, stateful_set, daemon_set, job, cron_job, autoscaler, drain];
 
-/// Those that `WORKLOADS` names, with commas between them, or all.
-pub fn chosen() -> Vec<Scenario> {
+/// Returns the scenarios that `WORKLOADS` names, separated by commas, or all.
+pub fn selected_scenarios() -> Vec<Scenario> {
     let Ok(names) = std::env::var("WORKLOADS") else { return ALL.to_vec() };
     ALL.iter().filter(|scenario| names.split(',').any(|wanted| wanted == scenario.name)).copied().collect()
 }

@@ -1,4 +1,4 @@
-//! Whatever breaks on the way: afterwards above and below agree, and nothing was deleted that was not to be.
+//! After faults of the connection, above and below agree, and nothing was deleted without a request.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,43 +12,44 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
-use crate::above::Above;
-use crate::{Running, at, bare, client, map, map_line, transport};
+use crate::fake_control_plane::FakeControlPlane;
+use crate::{RunningSyncer, at, client, map, map_line, start_without_controllers, transport};
 
-/// A connection on which things go wrong, as a seed says, until it is mended.
-struct Faulty {
+/// A connection with random faults from a seed, until it is repaired.
+struct FaultyTransport {
     inner: Https,
     seed: AtomicU64,
-    is_mended: AtomicBool,
+    is_repaired: AtomicBool,
     deletions: Mutex<Vec<String>>,
 }
 
-impl Faulty {
-    /// The same for the same seed, if requests come in the same order.
-    fn draw(&self) -> u64 {
-        let mut drawn = self.seed.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
-        drawn = (drawn ^ (drawn >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        drawn ^ (drawn >> 31)
+impl FaultyTransport {
+    /// Returns the same number for the same seed, if requests come in the same order.
+    fn next_random(&self) -> u64 {
+        let mut random = self.seed.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
+        random = (random ^ (random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        random = (random ^ (random >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        random ^ (random >> 31)
     }
 }
 
-impl Transport for Faulty {
+impl Transport for FaultyTransport {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         Box::pin(async move {
             if request.method() == Method::DELETE {
                 self.deletions.lock().unwrap().push(request.uri().path().to_string());
             }
-            let fault = if self.is_mended.load(Ordering::SeqCst) { u64::MAX } else { self.draw() % 10 };
+            let fault =
+                if self.is_repaired.load(Ordering::SeqCst) { u64::MAX } else { self.next_random() % 10 };
             match fault {
-                // It never arrives.
+                // The request is lost.
                 0 => Err("the connection broke".into()),
-                // It arrives, and nobody hears of it.
+                // The request arrives, and its response is lost.
                 1 => {
                     self.inner.send(request).await?;
                     Err("the connection broke afterwards".into())
                 }
-                // It arrives twice.
+                // The request arrives twice.
                 2 => {
                     let (parts, body) = request.into_parts();
                     let again = Request::from_parts(parts.clone(), body.clone());
@@ -67,42 +68,42 @@ impl Transport for Faulty {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn above_and_below_agree_in_the_end() {
-    let atoll = bare();
+async fn above_and_below_agree_after_faults() {
+    let atoll = start_without_controllers();
     let plain = client(atoll.url(), &atoll.authority());
     let seed = std::env::var("ATOLL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     println!("ATOLL_SEED={seed}");
-    let faulty = Arc::new(Faulty {
+    let faulty = Arc::new(FaultyTransport {
         inner: transport(atoll.url(), &atoll.authority()),
         seed: AtomicU64::new(seed),
-        is_mended: AtomicBool::new(false),
+        is_repaired: AtomicBool::new(false),
         deletions: Mutex::default(),
     });
     let name = |number: usize| format!("map-{number}");
     let lines = (0..30).map(|number| map_line(&name(number), 1, "one")).collect();
-    let above = Above::saying("plane", lines);
-    let running = Running::start(&above, &Client::new(faulty.clone()), |_| {});
-    eventually("somebody listens", async || above.views() > 0).await;
-    // While that is on its way: a third changes, a third goes, a third stays.
+    let above = FakeControlPlane::with_lines("plane", lines);
+    let running = RunningSyncer::start(&above, &Client::new(faulty.clone()), |_| {});
+    eventually("the syncer has opened a view", async || above.views() > 0).await;
+    // While these are applied: a third changes, a third is removed, a third stays.
     for number in 0..10 {
-        above.say(&map_line(&name(number), 2, "two"));
+        above.send_line(&map_line(&name(number), 2, "two"));
     }
     for number in 10..20 {
-        above.hears(&name(number), State::Applied).await;
-        above.say(&Line::Remove { target: map(&name(number)), since: 0 });
+        above.wait_for_record(&name(number), State::Applied).await;
+        above.send_line(&Line::Remove { target: map(&name(number)), since: 0 });
     }
     for number in 10..20 {
-        above.hears(&name(number), State::Gone).await;
+        above.wait_for_record(&name(number), State::Gone).await;
     }
-    faulty.is_mended.store(true, Ordering::SeqCst);
+    faulty.is_repaired.store(true, Ordering::SeqCst);
     for (numbers, value, generation) in [(0..10, json!("two"), 2), (20..30, json!("one"), 1)] {
         for number in numbers {
             let name = name(number);
-            eventually(&format!("{name} is as it should be"), async || {
+            eventually(&format!("{name} is applied and reported"), async || {
                 let is_there = plain.get(&at(&name)).await.is_ok_and(|map| map["data"]["key"] == value);
-                let is_told = above.record(&name);
+                let record = above.record(&name);
                 is_there
-                    && is_told.is_some_and(|record| {
+                    && record.is_some_and(|record| {
                         record.generation == generation && record.state == State::Applied
                     })
             })
@@ -118,18 +119,19 @@ async fn above_and_below_agree_in_the_end() {
     assert!(deletions.iter().all(|path| asked.contains(path)), "{deletions:?}");
 }
 
-/// Leads to one server, and then to another: when it is asked to, from the next look at which cluster it is.
-struct Switch {
+/// A connection to one server that switches to another: after the request to switch, at the next read of the
+/// cluster's identity.
+struct SwitchingTransport {
     first: Https,
     second: Https,
-    is_asked: AtomicBool,
+    is_switch_requested: AtomicBool,
     is_switched: AtomicBool,
     writes: Mutex<Vec<String>>,
 }
 
-impl Transport for Switch {
+impl Transport for SwitchingTransport {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
-        if self.is_asked.load(Ordering::SeqCst) && request.uri().path().ends_with("/kube-system") {
+        if self.is_switch_requested.load(Ordering::SeqCst) && request.uri().path().ends_with("/kube-system") {
             self.is_switched.store(true, Ordering::SeqCst);
         }
         if !self.is_switched.load(Ordering::SeqCst) {
@@ -143,33 +145,33 @@ impl Transport for Switch {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_cluster_behind_the_same_address_is_not_written_to() {
-    let (mut one, other) = (bare(), bare());
-    let switch = Arc::new(Switch {
+async fn different_cluster_at_the_same_address_is_not_written() {
+    let (mut one, other) = (start_without_controllers(), start_without_controllers());
+    let switch = Arc::new(SwitchingTransport {
         first: transport(one.url(), &one.authority()),
         second: transport(other.url(), &other.authority()),
-        is_asked: AtomicBool::new(false),
+        is_switch_requested: AtomicBool::new(false),
         is_switched: AtomicBool::new(false),
         writes: Mutex::default(),
     });
-    let above = Above::saying("plane", vec![map_line("settings", 1, "one")]);
-    let running = Running::start(&above, &Client::new(switch.clone()), |_| {});
-    above.hears("settings", State::Applied).await;
-    switch.is_asked.store(true, Ordering::SeqCst);
-    eventually("the address leads elsewhere", async || switch.is_switched.load(Ordering::SeqCst)).await;
-    // Watches break, and begin again there.
+    let above = FakeControlPlane::with_lines("plane", vec![map_line("settings", 1, "one")]);
+    let running = RunningSyncer::start(&above, &Client::new(switch.clone()), |_| {});
+    above.wait_for_record("settings", State::Applied).await;
+    switch.is_switch_requested.store(true, Ordering::SeqCst);
+    eventually("the connection has switched", async || switch.is_switched.load(Ordering::SeqCst)).await;
+    // Watches break, and reconnect to the other server.
     one.stop();
-    eventually("the cluster is known to be another", async || {
+    eventually("the syncer has detected the other cluster", async || {
         above.heartbeat()["reason"] == "AnotherCluster"
     })
     .await;
-    above.say(&map_line("settings", 2, "two"));
-    above.say(&map_line("more", 1, "one"));
-    above.say(&Line::Remove { target: map("settings"), since: 0 });
-    // Two more looks, so that whoever was about to do something has done it.
+    above.send_line(&map_line("settings", 2, "two"));
+    above.send_line(&map_line("more", 1, "one"));
+    above.send_line(&Line::Remove { target: map("settings"), since: 0 });
+    // Two more heartbeats, so that pending writes are done.
     for _ in 0..2 {
-        let last = above.beats();
-        eventually("the cluster is looked at again", async || above.beats() > last).await;
+        let last = above.heartbeats();
+        eventually("another heartbeat arrives", async || above.heartbeats() > last).await;
     }
     running.stop().await;
     assert_eq!(*switch.writes.lock().unwrap(), Vec::<String>::new());
@@ -178,7 +180,7 @@ async fn another_cluster_behind_the_same_address_is_not_written_to() {
     assert_eq!(
         above.record("settings").map(|record| record.state),
         Some(State::Applied),
-        "nothing is said of it"
+        "no removal must be reported"
     );
     assert_ne!(above.heartbeat()["id"], Value::Null);
 }

@@ -1,4 +1,4 @@
-//! A cluster that refuses something for a while when a namespace is to go is asked again: nothing is forgotten.
+//! Requests that a cluster rejects temporarily during the deletion of a namespace are retried.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,44 +11,44 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
-use crate::above::Above;
-use crate::{Running, bare, client, map, transport};
+use crate::fake_control_plane::FakeControlPlane;
+use crate::{RunningSyncer, client, map, start_without_controllers, transport};
 
-/// What is refused, and how often.
+/// A request to reject, and how often.
 #[derive(Clone, Debug, PartialEq)]
-struct Refusal {
+struct Rejection {
     method: Method,
     path: String,
     code: u16,
     times: usize,
 }
 
-/// A connection to a server that refuses something for a while.
-struct Refusing {
+/// A connection to a server that rejects a request for a while.
+struct RejectingTransport {
     inner: Https,
-    refusal: Mutex<Option<Refusal>>,
+    rejection: Mutex<Option<Rejection>>,
 }
 
-impl Refusing {
-    /// The code that this request is answered with, if it is refused.
-    fn refuse(&self, request: &Request<Bytes>) -> Option<u16> {
-        let mut held = self.refusal.lock().unwrap();
-        let refusal = held.as_mut()?;
-        if *request.method() != refusal.method || request.uri().path() != refusal.path {
+impl RejectingTransport {
+    /// Returns the status code for this request, if it is rejected.
+    fn rejection_code(&self, request: &Request<Bytes>) -> Option<u16> {
+        let mut pending = self.rejection.lock().unwrap();
+        let rejection = pending.as_mut()?;
+        if *request.method() != rejection.method || request.uri().path() != rejection.path {
             return None;
         }
-        let code = refusal.code;
-        refusal.times -= 1;
-        if refusal.times == 0 {
-            *held = None;
+        let code = rejection.code;
+        rejection.times -= 1;
+        if rejection.times == 0 {
+            *pending = None;
         }
         Some(code)
     }
 }
 
-impl Transport for Refusing {
+impl Transport for RejectingTransport {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
-        let Some(code) = self.refuse(&request) else { return self.inner.send(request) };
+        let Some(code) = self.rejection_code(&request) else { return self.inner.send(request) };
         let status = json!({ "kind": "Status", "status": "Failure", "code": code, "message": "not now" });
         let body = Full::new(Bytes::from(status.to_string())).map_err(|never| match never {});
         let response = Response::builder().status(code).header("content-type", "application/json");
@@ -57,10 +57,10 @@ impl Transport for Refusing {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_refused_for_a_while_is_tried_again() {
-    let atoll = bare();
+async fn temporarily_rejected_requests_are_retried() {
+    let atoll = start_without_controllers();
     let plain = client(atoll.url(), &atoll.authority());
-    // A group that others may have to answer for.
+    // A group whose discovery may fail independently.
     let names = json!({ "plural": "gears", "singular": "gear", "kind": "Gear", "listKind": "GearList" });
     let schema = json!({ "openAPIV3Schema": { "type": "object" } });
     let definition = json!({
@@ -72,27 +72,27 @@ async fn what_is_refused_for_a_while_is_tried_again() {
         },
     });
     plain.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.unwrap();
-    eventually("it is served", async || plain.get("/apis/example.com/v1").await.is_ok()).await;
+    eventually("the resource is served", async || plain.get("/apis/example.com/v1").await.is_ok()).await;
     let inner = transport(atoll.url(), &atoll.authority());
-    let refusing = Arc::new(Refusing { inner, refusal: Mutex::default() });
-    let above = Above::saying("plane", Vec::new());
-    let running = Running::start(&above, &Client::new(refusing.clone()), |_| {});
-    eventually("somebody listens", async || above.views() > 0).await;
+    let rejecting = Arc::new(RejectingTransport { inner, rejection: Mutex::default() });
+    let above = FakeControlPlane::with_lines("plane", Vec::new());
+    let running = RunningSyncer::start(&above, &Client::new(rejecting.clone()), |_| {});
+    eventually("the syncer has opened a view", async || above.views() > 0).await;
 
     let (get, delete) = (Method::GET, Method::DELETE);
     let cases = [
-        // The namespace itself.
+        // Requests to the namespace itself.
         (&delete, "/api/v1/namespaces/NAME", 500),
         (&delete, "/api/v1/namespaces/NAME", 503),
         (&delete, "/api/v1/namespaces/NAME", 504),
         (&delete, "/api/v1/namespaces/NAME", 429),
         (&delete, "/api/v1/namespaces/NAME", 409),
         (&get, "/api/v1/namespaces/NAME", 500),
-        // What is in it.
+        // Requests to its contents.
         (&delete, "/api/v1/namespaces/NAME/configmaps/map-NAME", 500),
         (&delete, "/api/v1/namespaces/NAME/configmaps/map-NAME", 503),
         (&delete, "/api/v1/namespaces/NAME/configmaps/map-NAME", 429),
-        // What there may be in it.
+        // Requests that find its contents.
         (&get, "/apis", 500),
         (&get, "/apis", 429),
         (&get, "/apis/apps/v1", 503),
@@ -110,27 +110,32 @@ async fn what_is_refused_for_a_while_is_tried_again() {
         let name = format!("map-{namespace}");
         let target = Target { namespace: namespace.clone(), ..map(&name) };
         let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
-        above.say(&Line::Object { target: target.clone(), generation: 1, object, drift: Drift::Correct });
-        above.hears(&name, State::Applied).await;
-        let refusal =
-            Refusal { method: method.clone(), path: path.replace("NAME", &namespace), code, times: 4 };
-        *refusing.refusal.lock().unwrap() = Some(refusal.clone());
-        above.say(&Line::Ending {
+        above.send_line(&Line::Object {
+            target: target.clone(),
+            generation: 1,
+            object,
+            drift: Drift::Correct,
+        });
+        above.wait_for_record(&name, State::Applied).await;
+        let rejection =
+            Rejection { method: method.clone(), path: path.replace("NAME", &namespace), code, times: 4 };
+        *rejecting.rejection.lock().unwrap() = Some(rejection.clone());
+        above.send_line(&Line::Ending {
             workspace: target.workspace.clone(),
             namespace: namespace.clone(),
             uid: String::new(),
             since: 0,
         });
-        above.say(&Line::Remove { target: target.clone(), since: 0 });
-        above.hears(&name, State::Gone).await;
-        // When that is said, all of it is done.
-        let is_going = match plain.get(&format!("/api/v1/namespaces/{namespace}")).await {
-            Ok(space) => space["metadata"]["deletionTimestamp"] != Value::Null,
+        above.send_line(&Line::Remove { target: target.clone(), since: 0 });
+        above.wait_for_record(&name, State::Gone).await;
+        // Once the object is reported as gone, the namespace has been deleted.
+        let is_deleted = match plain.get(&format!("/api/v1/namespaces/{namespace}")).await {
+            Ok(found) => found["metadata"]["deletionTimestamp"] != Value::Null,
             Err(status) => status.code() == 404,
         };
-        assert!(is_going, "{refusal:?}: the namespace is forgotten");
-        assert_eq!(*refusing.refusal.lock().unwrap(), None, "it was not asked for often enough");
-        above.say(&Line::Forget { target });
+        assert!(is_deleted, "{rejection:?}: the namespace must be deleted");
+        assert_eq!(*rejecting.rejection.lock().unwrap(), None, "the request was not retried often enough");
+        above.send_line(&Line::Forget { target });
     }
     running.stop().await;
 }

@@ -1,14 +1,14 @@
-//! What a cluster does not serve.
+//! Resources that a cluster does not serve.
 
 use atoll_fleet::view::{Line, State};
 use atoll_syncer::Drift;
 use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::above::Above;
-use crate::{Running, bare, client, map_line, target};
+use crate::fake_control_plane::FakeControlPlane;
+use crate::{RunningSyncer, client, map_line, start_without_controllers, target};
 
-/// A definition of widgets in a version.
+/// Returns a definition of widgets in a version.
 fn definition(version: &str) -> Value {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     json!({
@@ -23,9 +23,9 @@ fn definition(version: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_cluster_does_not_serve_waits_until_it_does_and_holds_up_nobody() {
+async fn unserved_resources_wait_without_blocking_others() {
     const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let atoll = bare();
+    let atoll = start_without_controllers();
     let below = client(atoll.url(), &atoll.authority());
     let widget = |name: &str| target("example.com", "widgets", "Widget", name);
     let line = |name: &str, size: i64| Line::Object {
@@ -38,10 +38,10 @@ async fn what_a_cluster_does_not_serve_waits_until_it_does_and_holds_up_nobody()
         let others = (1..40).map(|number| line(&format!("w{number}"), 1));
         [first, map_line("settings", 1, "one")].into_iter().chain(others).collect()
     };
-    let above = Above::saying("plane", lines(line("w0", 1)));
-    let running = Running::start(&above, &below, |settings| settings.at_once = 2);
-    above.hears("settings", State::Applied).await;
-    let refused = above.hears("w0", State::Refused).await;
+    let above = FakeControlPlane::with_lines("plane", lines(line("w0", 1)));
+    let running = RunningSyncer::start(&above, &below, |settings| settings.at_once = 2);
+    above.wait_for_record("settings", State::Applied).await;
+    let refused = above.wait_for_record("w0", State::Refused).await;
     assert!(
         refused
             .message
@@ -49,14 +49,14 @@ async fn what_a_cluster_does_not_serve_waits_until_it_does_and_holds_up_nobody()
         "{}",
         refused.message
     );
-    // Another version is told of.
+    // A different served version is reported.
     below.create(DEFINITIONS, &definition("v1beta1")).await.unwrap();
-    above.cut(lines(line("w0", 2)));
+    above.end_views(lines(line("w0", 2)));
     eventually("the other version is named", async || {
         above.record("w0").is_some_and(|record| record.message.contains("in version v1, but in v1beta1;"))
     })
     .await;
-    // As soon as it is served, all of them come.
+    // When the version is served, all objects are applied.
     let mut both = definition("v1");
     both["spec"]["versions"].as_array_mut().unwrap().push(json!({
         "name": "v1beta1", "served": true, "storage": false,
@@ -66,16 +66,16 @@ async fn what_a_cluster_does_not_serve_waits_until_it_does_and_holds_up_nobody()
     both["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"].clone();
     below.update(&format!("{DEFINITIONS}/widgets.example.com"), &both).await.unwrap();
     for number in 0..40 {
-        above.hears(&format!("w{number}"), State::Applied).await;
+        above.wait_for_record(&format!("w{number}"), State::Applied).await;
     }
-    eventually("the latest is there", async || {
-        let made = below.get("/apis/example.com/v1/namespaces/shop/widgets/w0").await.unwrap();
-        made["spec"]["size"] == 2
+    eventually("the latest change is applied", async || {
+        let created = below.get("/apis/example.com/v1/namespaces/shop/widgets/w0").await.unwrap();
+        created["spec"]["size"] == 2
     })
     .await;
-    // What is gone with its definition is gone.
+    // An object whose definition was deleted is reported as gone.
     below.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.unwrap();
-    above.cut(lines(Line::Remove { target: widget("w0"), since: 0 }));
-    above.hears("w0", State::Gone).await;
+    above.end_views(lines(Line::Remove { target: widget("w0"), since: 0 }));
+    above.wait_for_record("w0", State::Gone).await;
     running.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Whether above and below agree.
+//! Checks that above and below agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use atoll_fleet::{Placement, marks, shape};
 use atoll_meta::object;
 use serde_json::{Map, Value};
 
-use crate::log::whose;
-use crate::plane::Plane;
-use crate::spots::{Above, Below, CLUSTER, Room, Spot};
+use crate::log::marks_of;
+use crate::objects::{AboveState, BelowState, CLUSTER, NamespaceRef, ObjectRef};
+use crate::test_server::TestServer;
 
-/// Lists of which no more may be there than is wanted; all items of them are people's.
-const WHOLE: [&str; 5] = [
+/// Lists without items of other managers, which must have the same length above and below.
+const COMPLETE_LISTS: [&str; 5] = [
     "/spec/template/spec/volumes",
     "/spec/template/spec/imagePullSecrets",
     "/imagePullSecrets",
@@ -21,169 +21,191 @@ const WHOLE: [&str; 5] = [
     "/spec/ports",
 ];
 
-/// What may be otherwise, and why.
-pub struct Excuses<'a> {
+/// Differences that are allowed.
+pub struct AllowedDifferences<'a> {
     pub control_plane: &'a str,
-    /// Uids of objects that may be there though nothing is known of them above.
+    /// Uids of objects that may exist below without an object above.
     pub unknown: &'a BTreeSet<String>,
-    /// Paths of what is somebody else's.
+    /// Paths of objects of other users.
     pub foreign: &'a BTreeMap<String, Duration>,
-    /// Namespaces that nobody remembers: theirs stay.
-    pub forgotten: &'a BTreeSet<Room>,
-    /// Names of namespaces that were made after their maker had given up.
+    /// Namespaces that the control plane may have lost, whose namespaces below are kept.
+    pub forgotten: &'a BTreeSet<NamespaceRef>,
+    /// Names of namespaces that were created by requests whose sender had given up.
     pub late: &'a BTreeSet<String>,
 }
 
-/// In what they do not agree.
-pub async fn disagreements(above: &Plane, below: &Plane, excuses: &Excuses<'_>) -> Vec<String> {
-    let control_plane = excuses.control_plane;
-    let (up, down) = (Above::of(above).await, Below::of(below, control_plane).await);
+/// Returns the differences between above and below.
+pub async fn disagreements(
+    above: &TestServer,
+    below: &TestServer,
+    allowed: &AllowedDifferences<'_>,
+) -> Vec<String> {
+    let control_plane = allowed.control_plane;
+    let (up, down) = (AboveState::read(above).await, BelowState::read(below, control_plane).await);
     let wanted = up.wanted();
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     let mut claimed = BTreeSet::new();
-    for (spot, want) in &up.objects {
-        let path = spot.path();
+    for (object_ref, want) in &up.objects {
+        let path = object_ref.path();
         let placement = Placement::of(want);
         if placement.leaving.iter().any(|one| one.name == CLUSTER) {
-            wrong.push(format!("{path} has not been let go of"));
+            problems.push(format!("{path} is still leaving"));
         }
         let share = placement.share(CLUSTER);
         if object::is_being_deleted(want) {
-            wrong.push(format!("{path} is deleted above and not gone: {}", want["metadata"]));
+            problems.push(format!("{path} is being deleted above and still exists: {}", want["metadata"]));
             continue;
         }
-        if share.is_some() != wanted.contains(spot) {
-            wrong.push(format!("{path} follows nobody, or does not follow: {placement:?}"));
+        if share.is_some() != wanted.contains(object_ref) {
+            problems.push(format!("{path} has a wrong placement: {placement:?}"));
         }
         let Some(share) = share else { continue };
-        let there = down.path(spot).and_then(|place| Some((down.objects.get(&place)?, place)));
-        let Some((there, place)) = there else {
-            wrong.push(format!("{path} is missing below"));
+        let found_below =
+            down.path(object_ref).and_then(|path_below| Some((down.objects.get(&path_below)?, path_below)));
+        let Some((found_below, path_below)) = found_below else {
+            problems.push(format!("{path} is missing below"));
             continue;
         };
-        let (state, message) = state(above, spot, want).await;
-        if let Some(conflict) = conflict(spot, want, there, &place, excuses) {
-            wrong.extend(conflict);
-            wrong.extend(
+        let (state, message) = reported_state(above, object_ref, want).await;
+        if let Some(conflict) = conflict(object_ref, want, found_below, &path_below, allowed) {
+            problems.extend(conflict);
+            problems.extend(
                 (state != "Conflict")
-                    .then(|| format!("{path}: no word of a conflict, but {state}: {message}")),
+                    .then(|| format!("{path}: a conflict is reported as {state}: {message}")),
             );
             continue;
         }
-        claimed.insert(place);
+        claimed.insert(path_below);
         let mut shaped = shape::shape(want, CLUSTER, share.replicas);
         if Drift::of(&Value::Null, want) == Drift::Report
             && let Some(left) = message.strip_prefix(LEFT)
         {
-            // What is said to be left is left; all else is not.
-            if left.contains(spot.kind.field) {
-                take_out(&mut shaped, spot.kind.field);
+            // Only drift that is reported as kept may exist.
+            if left.contains(object_ref.kind.field) {
+                remove_field(&mut shaped, object_ref.kind.field);
             }
         }
-        wrong.extend(
-            differences(&shaped, there)
+        problems.extend(
+            differences(&shaped, found_below)
                 .into_iter()
-                .map(|what| format!("{path}: {what}; above it says {message:?}")),
+                .map(|what| format!("{path}: {what}; the reported message is {message:?}")),
         );
-        wrong.extend(
-            (state != "Applied")
-                .then(|| format!("{path} is applied, and above it says {state:?}: {message}")),
+        problems.extend(
+            (state != "Applied").then(|| format!("{path} is applied, and reported as {state:?}: {message}")),
         );
     }
-    for (path, there) in &down.objects {
-        let (plane, uid) = whose(there);
-        if plane == control_plane && !claimed.contains(path) && !excuses.unknown.contains(&uid) {
-            wrong.push(format!("{path} is below and nobody wants it there"));
+    for (path, found_below) in &down.objects {
+        let (plane, uid) = marks_of(found_below);
+        if plane == control_plane && !claimed.contains(path) && !allowed.unknown.contains(&uid) {
+            problems.push(format!("{path} exists below without a placement"));
         }
     }
-    wrong.extend(rooms(&up, &down, excuses));
-    wrong
+    problems.extend(namespace_disagreements(&up, &down, allowed));
+    problems
 }
 
-/// Whether what is there is not for an object: what is wrong about that, if it should be.
+/// Returns `Some` if the object below does not belong to the object above, with a message if that is not
+/// allowed.
 fn conflict(
-    spot: &Spot,
+    object_ref: &ObjectRef,
     want: &Value,
-    there: &Value,
-    place: &str,
-    excuses: &Excuses<'_>,
+    found_below: &Value,
+    path_below: &str,
+    allowed: &AllowedDifferences<'_>,
 ) -> Option<Option<String>> {
-    let (plane, mark) = whose(there);
+    let (plane, mark) = marks_of(found_below);
     let uid = object::uid(want);
-    if (plane.as_str(), mark.as_str()) == (excuses.control_plane, uid) {
+    if (plane.as_str(), mark.as_str()) == (allowed.control_plane, uid) {
         return None;
     }
-    let is_foreign = plane.is_empty() && excuses.foreign.contains_key(place);
-    let is_forgotten = plane == excuses.control_plane && excuses.unknown.contains(&mark);
-    let message = || format!("{} is marked as of {plane:?} {mark:?} and not of {uid}", spot.path());
+    let is_foreign = plane.is_empty() && allowed.foreign.contains_key(path_below);
+    let is_forgotten = plane == allowed.control_plane && allowed.unknown.contains(&mark);
+    let message = || format!("{} is marked as of {plane:?} {mark:?} and not of {uid}", object_ref.path());
     Some((!is_foreign && !is_forgotten).then(message))
 }
 
-/// What is there that should not be so.
-fn differences(shaped: &Value, there: &Value) -> Vec<String> {
-    let mut wrong = Vec::new();
+/// Returns the differences between a shape and the object below.
+fn differences(shaped: &Value, found_below: &Value) -> Vec<String> {
+    let mut problems = Vec::new();
     for (field, wanted) in shaped.as_object().into_iter().flatten() {
-        if !matches!(field.as_str(), "apiVersion" | "kind" | "metadata") && !covers(wanted, &there[field]) {
-            wrong.push(format!("{field} is {} and not {wanted}", there[field]));
+        if !matches!(field.as_str(), "apiVersion" | "kind" | "metadata")
+            && !covers(wanted, &found_below[field])
+        {
+            problems.push(format!("{field} is {} and not {wanted}", found_below[field]));
         }
     }
     for field in ["labels", "annotations"] {
-        let (wanted, found) = (&shaped["metadata"][field], &there["metadata"][field]);
+        let (wanted, found) = (&shaped["metadata"][field], &found_below["metadata"][field]);
         if !covers(wanted, found) {
-            wrong.push(format!("{field} are {found} and not {wanted}"));
+            problems.push(format!("{field} are {found} and not {wanted}"));
         }
     }
-    for list in WHOLE {
+    for list in COMPLETE_LISTS {
         let count = |value: &Value| value.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
-        if count(shaped) != count(there) {
-            wrong.push(format!("{list} is {:?} and not {:?}", there.pointer(list), shaped.pointer(list)));
+        if count(shaped) != count(found_below) {
+            problems.push(format!(
+                "{list} is {:?} and not {:?}",
+                found_below.pointer(list),
+                shaped.pointer(list)
+            ));
         }
     }
     let nothing = Map::new();
     let data = |value: &Value| value["data"].as_object().unwrap_or(&nothing).clone();
     let wanted = data(shaped);
-    for key in data(there).keys().filter(|key| !wanted.contains_key(*key) && !is_anothers(there, key)) {
-        wrong.push(format!("data.{key} is still there"));
+    for key in data(found_below)
+        .keys()
+        .filter(|key| !wanted.contains_key(*key) && !is_set_by_other_manager(found_below, key))
+    {
+        problems.push(format!("data.{key} still exists"));
     }
-    wrong
+    problems
 }
 
-/// Whether somebody else has set a key.
-fn is_anothers(there: &Value, key: &str) -> bool {
-    let entries = there["metadata"]["managedFields"].as_array().into_iter().flatten();
+/// Returns whether another manager has set a key.
+fn is_set_by_other_manager(found_below: &Value, key: &str) -> bool {
+    let entries = found_below["metadata"]["managedFields"].as_array().into_iter().flatten();
     let mut others = entries.filter(|entry| entry["manager"] != marks::MANAGER);
     others.any(|entry| entry["fieldsV1"]["f:data"].get(format!("f:{key}")).is_some())
 }
 
-/// Namespaces: none is half gone, each stands for one above, and those that Atoll made go with theirs unless something is in them.
-fn rooms(up: &Above, down: &Below, excuses: &Excuses<'_>) -> Vec<String> {
-    let mut wrong = Vec::new();
-    for (room, is_ending) in &up.rooms {
-        wrong.extend(is_ending.then(|| format!("{} has not ended", room.path())));
+/// Checks namespaces: none is being deleted, each exists once below, and those that Atoll created are deleted
+/// with the ones above unless they have objects.
+fn namespace_disagreements(
+    up: &AboveState,
+    down: &BelowState,
+    allowed: &AllowedDifferences<'_>,
+) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (namespace_ref, is_ending) in &up.namespaces {
+        problems.extend(is_ending.then(|| format!("{} is not deleted", namespace_ref.path())));
     }
-    for (room, namespaces) in &down.rooms {
+    for (namespace_ref, namespaces) in &down.namespaces {
         let names: Vec<&str> =
-            namespaces.iter().map(object::name).filter(|name| !excuses.late.contains(*name)).collect();
+            namespaces.iter().map(object::name).filter(|name| !allowed.late.contains(*name)).collect();
         if names.len() > 1 {
-            wrong.push(format!("{} is in {names:?}", room.path()));
+            problems.push(format!("{} is in {names:?}", namespace_ref.path()));
         }
-        if up.rooms.contains_key(room) || excuses.forgotten.contains(room) {
+        if up.namespaces.contains_key(namespace_ref) || allowed.forgotten.contains(namespace_ref) {
             continue;
         }
         for name in names {
             let inside = format!("/namespaces/{name}/");
             if !down.objects.keys().any(|path| path.contains(&inside)) {
-                wrong
-                    .push(format!("{} has ended, and {name} is still below with nothing in it", room.path()));
+                problems.push(format!(
+                    "{} is deleted, and {name} still exists below without objects",
+                    namespace_ref.path()
+                ));
             }
         }
     }
-    wrong
+    problems
 }
 
-/// What is known above of how an object fares.
-async fn state(above: &Plane, spot: &Spot, object: &Value) -> (String, String) {
-    let (prefix, namespace, uid) = (spot.room.space.prefix, spot.room.namespace, object::uid(object));
+/// Returns state and message of the ObjectStatus.
+async fn reported_state(above: &TestServer, object_ref: &ObjectRef, object: &Value) -> (String, String) {
+    let (prefix, namespace, uid) =
+        (object_ref.namespace_ref.workspace.prefix, object_ref.namespace_ref.namespace, object::uid(object));
     let path =
         format!("{prefix}/apis/atoll.dev/v1alpha1/namespaces/{namespace}/objectstatuses/{uid}.{CLUSTER}");
     let record = above.client.get(&path).await.unwrap_or_default();
@@ -191,8 +213,8 @@ async fn state(above: &Plane, spot: &Spot, object: &Value) -> (String, String) {
     (text("state"), text("message"))
 }
 
-/// Takes a field out that is named as managers of fields name it.
-fn take_out(value: &mut Value, field: &str) {
+/// Removes a field given as a path of managed fields.
+fn remove_field(value: &mut Value, field: &str) {
     let mut names: Vec<&str> = field.split('.').skip(1).collect();
     let Some(last) = names.pop() else { return };
     let parent = names.into_iter().try_fold(value, |value, name| value.get_mut(name));
@@ -201,7 +223,7 @@ fn take_out(value: &mut Value, field: &str) {
     }
 }
 
-/// Whether all that is wanted is there.
+/// Returns whether `found` has everything in `wanted`.
 fn covers(wanted: &Value, found: &Value) -> bool {
     match (wanted, found) {
         (Value::Object(wanted), Value::Object(found)) => {
@@ -212,7 +234,7 @@ fn covers(wanted: &Value, found: &Value) -> bool {
                 && wanted.iter().zip(found).all(|(wanted, found)| covers(wanted, found))
         }
         (Value::Null, _) => true,
-        // Servers leave out what is empty.
+        // Servers omit empty values.
         (Value::Array(wanted), Value::Null) => wanted.is_empty(),
         (Value::Object(wanted), Value::Null) => wanted.is_empty(),
         (wanted, found) => wanted == found,

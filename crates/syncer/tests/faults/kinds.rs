@@ -1,4 +1,4 @@
-//! What is placed in these tests: what objects of each kind look like, and what people and others may change about them.
+//! The kinds that these tests place: their objects, and changes by users above and below.
 
 use atoll_fleet::view::Resource;
 use atoll_meta::object;
@@ -11,47 +11,52 @@ use crate::random::Random;
 pub const NAMES: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind {
+pub struct TestKind {
     pub resource: &'static str,
     api_version: &'static str,
     kind: &'static str,
-    /// Where others meddle: something that people set, as managers of fields name it.
+    /// The field that other managers change below, as a path of managed fields.
     pub field: &'static str,
 }
 
-pub const KINDS: [Kind; 9] = [
-    Kind { resource: "configmaps", api_version: "v1", kind: "ConfigMap", field: ".data.key" },
-    Kind { resource: "deployments", api_version: "apps/v1", kind: "Deployment", field: ".spec.replicas" },
-    Kind {
+pub const KINDS: [TestKind; 9] = [
+    TestKind { resource: "configmaps", api_version: "v1", kind: "ConfigMap", field: ".data.key" },
+    TestKind { resource: "deployments", api_version: "apps/v1", kind: "Deployment", field: ".spec.replicas" },
+    TestKind {
         resource: "ingresses",
         api_version: "networking.k8s.io/v1",
         kind: "Ingress",
         field: ".spec.ingressClassName",
     },
-    Kind { resource: "jobs", api_version: "batch/v1", kind: "Job", field: ".spec.parallelism" },
-    Kind {
+    TestKind { resource: "jobs", api_version: "batch/v1", kind: "Job", field: ".spec.parallelism" },
+    TestKind {
         resource: "persistentvolumeclaims",
         api_version: "v1",
         kind: "PersistentVolumeClaim",
         field: ".metadata.labels.n",
     },
-    Kind { resource: "secrets", api_version: "v1", kind: "Secret", field: ".data.key" },
-    Kind {
+    TestKind { resource: "secrets", api_version: "v1", kind: "Secret", field: ".data.key" },
+    TestKind {
         resource: "serviceaccounts",
         api_version: "v1",
         kind: "ServiceAccount",
         field: ".automountServiceAccountToken",
     },
-    Kind { resource: "services", api_version: "v1", kind: "Service", field: ".spec.selector" },
-    Kind { resource: "statefulsets", api_version: "apps/v1", kind: "StatefulSet", field: ".spec.replicas" },
+    TestKind { resource: "services", api_version: "v1", kind: "Service", field: ".spec.selector" },
+    TestKind {
+        resource: "statefulsets",
+        api_version: "apps/v1",
+        kind: "StatefulSet",
+        field: ".spec.replicas",
+    },
 ];
 
-impl Kind {
-    pub fn named(resource: &str) -> &'static Kind {
-        KINDS.iter().find(|kind| kind.resource == resource).expect("a kind of these tests")
+impl TestKind {
+    pub fn by_resource(resource: &str) -> &'static TestKind {
+        KINDS.iter().find(|kind| kind.resource == resource).expect("one of the test kinds")
     }
 
-    /// Where all of them are.
+    /// Returns the path of the list across namespaces.
     pub fn list(&self) -> String {
         let base = if self.api_version.contains('/') { "apis" } else { "api" };
         format!("/{base}/{}/{}", self.api_version, self.resource)
@@ -62,8 +67,8 @@ impl Kind {
         format!("/{base}/{}/namespaces/{namespace}/{}", self.api_version, self.resource)
     }
 
-    /// As reports name it.
-    pub fn named_in_view(&self) -> Resource {
+    /// Returns the resource as in reports.
+    pub fn view_resource(&self) -> Resource {
         let (group, version) = self.api_version.split_once('/').unwrap_or(("", self.api_version));
         Resource {
             group: group.into(),
@@ -74,24 +79,24 @@ impl Kind {
         }
     }
 
-    /// Items of lists do not say what they are.
+    /// Adds apiVersion and kind, which items of lists do not have.
     pub fn typed(&self, item: &Value) -> Value {
         let mut typed = item.clone();
         object::set_type(&mut typed, self.api_version, self.kind);
         typed
     }
 
-    /// Whether it can be there because others refer to it.
-    pub fn follows(&self) -> bool {
+    /// Returns whether it can be a dependent.
+    pub fn is_dependent_kind(&self) -> bool {
         atoll_fleet::references::RESOURCES.contains(&self.resource)
     }
 
-    /// Whether it has replicas, which can be divided.
+    /// Returns whether it has replicas that can be divided between clusters.
     pub fn is_divided(&self) -> bool {
         matches!(self.resource, "deployments" | "statefulsets" | "jobs")
     }
 
-    /// An object as somebody writes it; what it says and refers to follows from the number.
+    /// Returns an object. Its content and references depend on `number`.
     pub fn content(&self, name: &str, number: u64) -> Value {
         let mut content = match self.resource {
             "deployments" => json!({ "spec": workload(name, number) }),
@@ -127,7 +132,7 @@ impl Kind {
         content
     }
 
-    /// What somebody changes about it: only what may be changed, as a merge patch.
+    /// Returns a merge patch that changes only mutable fields.
     pub fn change(&self, number: u64, random: &mut Random) -> Value {
         if random.chance(15) {
             return json!({ "metadata": { "labels": { "n": number.to_string() } } });
@@ -143,7 +148,7 @@ impl Kind {
                     for field in ["volumes", "imagePullSecrets", "serviceAccountName"] {
                         spec.entry(field).or_insert(Value::Null);
                     }
-                    // The older name of the same stays unless it is taken away as well.
+                    // The deprecated field must be removed as well.
                     if spec["serviceAccountName"].is_null() {
                         spec.insert("serviceAccount".into(), Value::Null);
                     }
@@ -168,8 +173,8 @@ impl Kind {
         }
     }
 
-    /// What somebody in the cluster changes about it.
-    pub fn meddled(&self) -> Value {
+    /// Returns a merge patch by another manager below.
+    pub fn change_below(&self) -> Value {
         match self.resource {
             "deployments" | "statefulsets" => json!({ "spec": { "replicas": 1 } }),
             "jobs" => json!({ "spec": { "parallelism": 1 } }),
@@ -194,9 +199,9 @@ fn template(name: &str, number: u64) -> Value {
     json!({ "metadata": { "labels": { "app": name } }, "spec": spec })
 }
 
-/// What Pods need beside them: some of everything that there is to refer to.
+/// Returns fields of a pod spec with references. Which ones depends on `number`.
 fn references(number: u64) -> Map<String, Value> {
-    let name = |place: u64| NAMES[((number / place) % 3) as usize];
+    let name = |divisor: u64| NAMES[((number / divisor) % 3) as usize];
     let volumes = [
         (number.is_multiple_of(2), json!({ "name": "map", "configMap": { "name": name(2) } })),
         (number.is_multiple_of(3), json!({ "name": "secret", "secret": { "secretName": name(3) } })),

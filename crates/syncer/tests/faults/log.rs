@@ -1,4 +1,4 @@
-//! Every write that reached a cluster, and what was there before.
+//! Every write that reached a cluster, and the state before it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,57 +11,57 @@ use http::{Method, Request, StatusCode};
 use serde_json::Value;
 
 use crate::kinds::{KINDS, NAMES};
-use crate::plane::Plane;
+use crate::test_server::TestServer;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteRecord {
     pub at: Duration,
-    /// The server it reached.
+    /// The server that received it.
     pub plane: &'static str,
     pub method: String,
     pub path: String,
     pub code: u16,
-    /// Whether whoever had sent it had given up by then.
+    /// Whether the sender had given up by then.
     pub is_late: bool,
-    /// What the object that was there says of whose it is: control plane and uid above.
+    /// The marks of the existing object: control plane and uid above.
     pub was: Option<(String, String)>,
-    /// What was sent says it is for: control plane and uid above.
+    /// The marks in the request: control plane and uid above.
     pub sent: (String, String),
-    /// What was sent is called so.
+    /// The name of the object in the request.
     pub name: String,
-    /// Whether it went into a namespace that stands for another one than it is from.
+    /// Whether an object was created in a namespace that stands for a different one.
     pub is_misplaced: bool,
-    /// What is nobody's in a namespace that was deleted: paths.
+    /// Paths of unmarked objects in a namespace that was deleted.
     pub inside: Vec<String>,
 }
 
 #[derive(Default)]
 pub struct Log {
-    written: Mutex<Vec<Written>>,
-    /// What was listed, and when.
+    written: Mutex<Vec<WriteRecord>>,
+    /// Paths of lists, and when they were read.
     listed: Mutex<Vec<(String, Duration)>>,
 }
 
-/// What was there when a request arrived.
+/// The state when a request arrived.
 #[derive(Default)]
-pub struct Before {
+pub struct StateBefore {
     was: Option<Value>,
     is_misplaced: bool,
     inside: Vec<String>,
 }
 
-impl Written {
+impl WriteRecord {
     pub fn succeeded(&self) -> bool {
         (200..300).contains(&self.code)
     }
 
-    /// Heartbeats and claims are a syncer's own.
+    /// Returns whether the object belongs to the syncer itself: heartbeats and claims.
     pub fn is_own(&self) -> bool {
         self.path.contains(&format!("/namespaces/{}/", marks::SYSTEM_NAMESPACE))
             || self.path == "/api/v1/namespaces" && self.sent.0.is_empty()
     }
 
-    /// What it is one of.
+    /// Returns the resource.
     pub fn resource(&self) -> &str {
         let mut parts = self.path.split('/').rev();
         let last = parts.next().unwrap_or_default();
@@ -74,10 +74,10 @@ impl Written {
 }
 
 impl Log {
-    /// What is there that a request is about to change.
-    pub async fn before(&self, plane: &Plane, request: &Request<Bytes>) -> Before {
+    /// Reads the state that a request is about to change.
+    pub async fn before(&self, plane: &TestServer, request: &Request<Bytes>) -> StateBefore {
         let path = request.uri().path();
-        let mut before = Before::default();
+        let mut before = StateBefore::default();
         match *request.method() {
             Method::POST => before.is_misplaced = is_misplaced(plane, path, request.body()).await,
             Method::DELETE => {
@@ -85,7 +85,7 @@ impl Log {
                 if let Some(namespace) =
                     path.strip_prefix("/api/v1/namespaces/").filter(|name| !name.contains('/'))
                 {
-                    before.inside = unmarked(plane, namespace).await;
+                    before.inside = unmarked_objects(plane, namespace).await;
                 }
             }
             _ => before.was = plane.client.get(path).await.ok(),
@@ -93,24 +93,24 @@ impl Log {
         before
     }
 
-    pub fn note(
+    pub fn record_write(
         &self,
-        plane: &Plane,
+        plane: &TestServer,
         request: &Request<Bytes>,
         code: StatusCode,
-        before: Before,
+        before: StateBefore,
         is_late: bool,
     ) {
         let sent: Value = serde_json::from_slice(request.body()).unwrap_or_default();
-        let written = Written {
+        let written = WriteRecord {
             at: plane.clock.0.elapsed(),
             plane: plane.name,
             method: request.method().to_string(),
             path: request.uri().path().to_string(),
             code: code.as_u16(),
             is_late,
-            was: before.was.as_ref().map(whose),
-            sent: whose(&sent),
+            was: before.was.as_ref().map(marks_of),
+            sent: marks_of(&sent),
             name: object::name(&sent).to_string(),
             is_misplaced: before.is_misplaced,
             inside: before.inside,
@@ -118,126 +118,129 @@ impl Log {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).push(written);
     }
 
-    /// Notes that somebody looked at what is there.
-    pub fn looked(&self, plane: &Plane, path: &str) {
+    /// Records that a collection was listed.
+    pub fn record_list(&self, plane: &TestServer, path: &str) {
         if KINDS.iter().any(|kind| path.ends_with(kind.resource)) {
-            let looked = (path.to_string(), plane.clock.0.elapsed());
-            self.listed.lock().unwrap_or_else(PoisonError::into_inner).push(looked);
+            let record_list = (path.to_string(), plane.clock.0.elapsed());
+            self.listed.lock().unwrap_or_else(PoisonError::into_inner).push(record_list);
         }
     }
 
-    /// When a collection was last looked at before then.
-    fn last_look(&self, collection: &str, before: Duration) -> Option<Duration> {
+    /// Returns when a collection was last listed before a time.
+    fn last_list(&self, collection: &str, before: Duration) -> Option<Duration> {
         let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        let looks = listed.iter().filter(|(path, at)| path == collection && *at <= before);
-        looks.map(|(_, at)| *at).max()
+        let times = listed.iter().filter(|(path, at)| path == collection && *at <= before);
+        times.map(|(_, at)| *at).max()
     }
 
-    pub fn all(&self) -> Vec<Written> {
+    pub fn all(&self) -> Vec<WriteRecord> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Whether an object is about to be made in a namespace that does not stand for the one it is from.
-async fn is_misplaced(plane: &Plane, path: &str, body: &Bytes) -> bool {
+/// Returns whether an object is about to be created in a namespace that does not stand for its own.
+async fn is_misplaced(plane: &TestServer, path: &str, body: &Bytes) -> bool {
     let sent: Value = serde_json::from_slice(body).unwrap_or_default();
     let Some(workspace) = object::annotation(&sent, marks::WORKSPACE) else { return false };
     let source = object::annotation(&sent, marks::SOURCE).unwrap_or_default();
     let name = path.split_once("/namespaces/").and_then(|(_, rest)| rest.split('/').next());
     let namespace = plane.client.get(&format!("/api/v1/namespaces/{}", name.unwrap_or_default())).await;
     let Ok(namespace) = namespace else { return false };
-    !Locator::of(&namespace).is_some_and(|said| {
-        said.is_ok_and(|said| {
-            said.workspace == workspace && source.split('/').next() == Some(said.namespace.as_str())
+    !Locator::of(&namespace).is_some_and(|locator| {
+        locator.is_ok_and(|locator| {
+            locator.workspace == workspace && source.split('/').next() == Some(locator.namespace.as_str())
         })
     })
 }
 
-/// What is in a namespace of the cluster and was not made by a syncer.
-async fn unmarked(plane: &Plane, namespace: &str) -> Vec<String> {
+/// Returns paths of objects in a namespace of the cluster that a syncer did not create.
+async fn unmarked_objects(plane: &TestServer, namespace: &str) -> Vec<String> {
     let mut found = Vec::new();
     for kind in &KINDS {
         let collection = kind.collection(namespace);
         let list = plane.client.get(&collection).await.unwrap_or_default();
         let items = list["items"].as_array().into_iter().flatten();
-        let others = items.filter(|item| whose(item).0.is_empty() && NAMES.contains(&object::name(item)));
+        let others = items.filter(|item| marks_of(item).0.is_empty() && NAMES.contains(&object::name(item)));
         found.extend(others.map(|item| format!("{collection}/{}", object::name(item))));
     }
     found
 }
 
-/// Control plane, and uid above or, of a namespace, the one above that it stands for; as an object says.
-pub fn whose(found: &Value) -> (String, String) {
+/// Returns the control plane and the uid above in the marks of an object. For a namespace, the locator is
+/// returned instead of the uid.
+pub fn marks_of(found: &Value) -> (String, String) {
     let plane = object::label(found, marks::CONTROL_PLANE).unwrap_or_default();
     let uid = object::annotation(found, marks::UID).or_else(|| object::annotation(found, marks::NAMESPACE));
     (plane.to_string(), uid.unwrap_or_default().to_string())
 }
 
-/// What was asked for above, and when things were another's.
+/// Requests above and conditions that decide which writes are allowed.
 #[derive(Default)]
-pub struct Facts {
-    /// Uids of objects, and namespaces as those below name them, that were to go, since when.
-    pub asked: BTreeMap<String, Duration>,
-    /// Paths below of what others made before us, and when.
+pub struct Expectations {
+    /// Uids of objects and locators of namespaces whose deletion was requested, and when.
+    pub requested_deletions: BTreeMap<String, Duration>,
+    /// Paths below of objects that other users created first, and when.
     pub foreign: BTreeMap<String, Duration>,
-    /// From when to when nothing was to be made or deleted, and everybody had heard of it.
+    /// Periods in which creating and deleting was paused and the pause had propagated.
     pub paused: Vec<(Duration, Duration)>,
-    /// From when to when the claim was another's.
+    /// Periods in which another control plane held the claim.
     pub claimed: Vec<(Duration, Duration)>,
     pub control_plane: String,
-    /// How long a syncer may go on without having looked.
+    /// The time that a syncer may continue without a check.
     pub grace: Duration,
 }
 
-/// What was written that should not have been.
-pub fn wrongs(log: &Arc<Log>, facts: &Facts) -> Vec<String> {
+/// Returns all writes that were not allowed.
+pub fn illegal_writes(log: &Arc<Log>, expectations: &Expectations) -> Vec<String> {
     log.all()
         .iter()
         .filter(|written| written.succeeded())
-        .filter_map(|written| wrong(log, written, facts))
+        .filter_map(|written| illegal_write(log, written, expectations))
         .collect()
 }
 
-fn wrong(log: &Log, written: &Written, facts: &Facts) -> Option<String> {
-    let said = |what: &str| Some(format!("{what}: {written:?}"));
+fn illegal_write(log: &Log, written: &WriteRecord, expectations: &Expectations) -> Option<String> {
+    let violation = |what: &str| Some(format!("{what}: {written:?}"));
     if written.plane != "below" {
-        return said("another cluster was written to");
+        return violation("another cluster was written to");
     }
-    let within = |(from, to): &(Duration, Duration)| written.at > *from + facts.grace && written.at < *to;
-    if !written.is_late && facts.claimed.iter().any(within) {
-        return said("written while the claim was another's");
+    let within =
+        |(from, to): &(Duration, Duration)| written.at > *from + expectations.grace && written.at < *to;
+    if !written.is_late && expectations.claimed.iter().any(within) {
+        return violation("written while another control plane held the claim");
     }
-    if !written.sent.0.is_empty() && written.sent.0 != facts.control_plane {
-        return said("written for another control plane");
+    if !written.sent.0.is_empty() && written.sent.0 != expectations.control_plane {
+        return violation("written for another control plane");
     }
     if written.is_own() {
         return None;
     }
     let within = |(from, to): &(Duration, Duration)| written.at > *from && written.at < *to;
-    let is_held = matches!(written.method.as_str(), "POST" | "DELETE");
-    if is_held && !written.is_late && facts.paused.iter().any(within) {
-        return said("made or deleted while that was paused");
+    let is_pausable = matches!(written.method.as_str(), "POST" | "DELETE");
+    if is_pausable && !written.is_late && expectations.paused.iter().any(within) {
+        return violation("created or deleted while paused");
     }
     if written.is_misplaced && !written.is_late {
-        return said("made in a namespace that stands for another one");
+        return violation("created in a namespace that stands for a different one");
     }
-    // What was made after somebody had looked could not be known.
-    let was_seen = |path: &&String| {
-        let made = facts.foreign.get(*path).copied().unwrap_or_default();
+    // An object that was created after the last list could not be known.
+    let was_listed = |path: &&String| {
+        let made = expectations.foreign.get(*path).copied().unwrap_or_default();
         let collection = path.rsplit_once('/').map(|(collection, _)| collection).unwrap_or_default();
-        log.last_look(collection, written.at).is_none_or(|looked| looked > made)
+        log.last_list(collection, written.at).is_none_or(|record_list| record_list > made)
     };
-    if let Some(path) = written.inside.iter().find(was_seen) {
-        return said(&format!("deleted with {path} in it, which is somebody else's"));
+    if let Some(path) = written.inside.iter().find(was_listed) {
+        return violation(&format!("deleted with {path} of another user in it"));
     }
-    let ours = written.was.as_ref().is_some_and(|(plane, _)| *plane == facts.control_plane);
+    let is_marked = written.was.as_ref().is_some_and(|(plane, _)| *plane == expectations.control_plane);
     match written.method.as_str() {
         "DELETE" => {
             let uid = written.was.as_ref().map(|(_, uid)| uid.as_str()).unwrap_or_default();
-            let is_asked = facts.asked.get(uid).is_some_and(|since| *since <= written.at);
-            if ours && is_asked { None } else { said("deleted though nobody asked for it") }
+            let is_requested =
+                expectations.requested_deletions.get(uid).is_some_and(|since| *since <= written.at);
+            if is_marked && is_requested { None } else { violation("deleted without a request") }
         }
-        "PATCH" | "PUT" if !ours => said("something that is not ours was changed"),
+        "PATCH" | "PUT" if !is_marked => violation("changed an object without marks of this control plane"),
         _ => None,
     }
 }

@@ -1,81 +1,81 @@
-//! A syncer between a control plane and a cluster, both real servers in this process, while everything between them goes
-//! wrong as a seed says.
+//! A syncer between a control plane and a cluster, both real servers in this process, with random faults of
+//! everything between them, determined by a seed.
 //!
 //! ```text
-//!   run: what people do ─► above ◄── wire ──► syncer ◄── wire ──► below ◄─ what others do there
-//!                            ▲       cut, late, twice, lost, refused       │
-//!                            └── agreement: what is placed is there ◄──────┤
-//!                                log: nothing was written that should not ◄┘
+//!  run: user actions ─► above ◄── wire ──► syncer ◄── wire ──► below ◄─ changes by other users
+//!                         ▲       cut, late, twice, lost, rejected      │
+//!                         └── agreement: placed objects exist below ◄───┤
+//!                             log: no write that is not allowed ◄───────┘
 //! ```
 //!
-//! Time is tokio's and stands still while anybody has something to do. `ATOLL_SEED=7` repeats one seed, `ATOLL_SEEDS=500` runs so
-//! many.
+//! The tests use tokio's paused clock, which advances only while no task can run. `ATOLL_SEED=7` repeats one
+//! seed, `ATOLL_SEEDS=500` runs that many.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod agreement;
-mod day;
-mod found;
 mod kinds;
 mod log;
-mod plane;
+mod objects;
+mod outage;
 mod random;
+mod regressions;
 mod run;
-mod spots;
+mod test_server;
 mod time;
 mod wire;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use day::Return;
-use run::Run;
+use outage::ReturnMode;
+use run::Simulation;
 
-/// How many seeds a normal run has.
+/// The number of seeds of a normal run.
 const SEEDS: u64 = 12;
-/// How many things happen in each.
+/// The number of random events for each seed.
 const STEPS: u64 = 40;
 
-/// In a time that passes only when nobody has anything to do.
+/// Runs a future with a clock that advances only while no task can run.
 fn simulated<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(future)
 }
 
-/// Everything that follows from a seed.
-fn play(seed: u64) -> (Result<(), String>, Vec<log::Written>) {
+/// Runs everything that a seed determines.
+fn run_seed(seed: u64) -> (Result<(), String>, Vec<log::WriteRecord>) {
     simulated(async {
-        let mut run = Run::new(seed).await;
+        let mut run = Simulation::new(seed).await;
         run.start();
         for step in 0..STEPS {
             run.set_clocks(step);
             if run.random.chance(20) {
-                run.weather();
+                run.set_network_states();
             }
-            run.happen().await;
-            run.pass(Duration::from_secs(8)).await;
+            run.random_event().await;
+            run.pass_random(Duration::from_secs(8)).await;
         }
         let mut outcome = run.settle().await;
         if outcome.is_ok() && run.random.chance(30) {
-            outcome = run.leave_and_join().await.map_err(|wrong| format!("after it left: {wrong}"));
+            outcome = run.leave_and_join().await.map_err(|problems| format!("after leaving: {problems}"));
         }
         (outcome, run.log.all())
     })
 }
 
-fn number(name: &str) -> Option<u64> {
+fn environment_number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-fn told(log: &[log::Written]) -> String {
+fn format_writes(log: &[log::WriteRecord]) -> String {
     let lines = log.iter().filter(|written| !written.is_lease());
     lines.map(|written| format!("{:?}\n", written)).collect()
 }
 
 #[test]
-fn whatever_breaks_above_and_below_agree_in_the_end() {
-    let seeds = match (number("ATOLL_SEED"), number("ATOLL_SEEDS")) {
+fn above_and_below_agree_after_faults() {
+    let seeds = match (environment_number("ATOLL_SEED"), environment_number("ATOLL_SEEDS")) {
         (Some(seed), _) => seed..seed + 1,
         (None, Some(count)) => 0..count,
         (None, None) => 0..SEEDS,
@@ -83,14 +83,14 @@ fn whatever_breaks_above_and_below_agree_in_the_end() {
     println!("seeds {seeds:?}");
     let (mut failed, mut tally) = (Vec::new(), BTreeMap::<String, usize>::new());
     for seed in seeds {
-        let (outcome, log) = play(seed);
+        let (outcome, log) = run_seed(seed);
         for written in log.iter().filter(|written| written.succeeded() && !written.is_own()) {
             *tally.entry(format!("{} {}", written.method, written.resource())).or_default() += 1;
         }
-        if let Err(wrong) = outcome {
-            println!("seed {seed} (repeat it with ATOLL_SEED={seed}):\n{wrong}");
-            if number("ATOLL_SEED").is_some() {
-                println!("all writes:\n{}", told(&log));
+        if let Err(problems) = outcome {
+            println!("seed {seed} (repeat it with ATOLL_SEED={seed}):\n{problems}");
+            if environment_number("ATOLL_SEED").is_some() {
+                println!("all writes:\n{}", format_writes(&log));
             }
             failed.push(seed);
         }
@@ -100,21 +100,21 @@ fn whatever_breaks_above_and_below_agree_in_the_end() {
 }
 
 #[test]
-fn a_day_without_the_control_plane_changes_nothing() {
-    for how in [Return::Unchanged, Return::WithAnotherSyncer, Return::FromBackup] {
-        assert_eq!(simulated(day::away(how)), [], "{how:?}");
+fn outage_of_the_control_plane_changes_nothing() {
+    for mode in [ReturnMode::Unchanged, ReturnMode::WithAnotherSyncer, ReturnMode::FromBackup] {
+        assert_eq!(simulated(outage::writes_after_outage(mode)), [], "{mode:?}");
     }
 }
 
 #[test]
-fn a_seed_repeats_itself() {
-    let number = number("ATOLL_SEED").unwrap_or(1);
+fn runs_of_one_seed_are_equal() {
+    let seed = environment_number("ATOLL_SEED").unwrap_or(1);
     let written = |seed: u64| -> Vec<_> {
-        let all = play(seed).1.into_iter();
+        let all = run_seed(seed).1.into_iter();
         all.map(|written| (written.at, written.method, written.path, written.code, written.is_late)).collect()
     };
-    let (first, second) = (written(number), written(number));
+    let (first, second) = (written(seed), written(seed));
     let differ = first.iter().zip(&second).find(|(one, other)| one != other);
-    assert_eq!(differ, None, "seed {number}");
-    assert_eq!(first.len(), second.len(), "seed {number}");
+    assert_eq!(differ, None, "seed {seed}");
+    assert_eq!(first.len(), second.len(), "seed {seed}");
 }

@@ -1,4 +1,4 @@
-//! Numbers that follow from a seed, and from nothing else.
+//! Random numbers that depend only on a seed.
 
 pub struct Random(u64);
 
@@ -7,7 +7,7 @@ impl Random {
         Random(seed)
     }
 
-    /// A draw of its own for something that has a name, so that what is drawn elsewhere does not change it.
+    /// Returns an independent sequence for a name, so that numbers drawn elsewhere do not change it.
     pub fn of(seed: u64, name: &str, count: u64) -> Random {
         const PRIME: u64 = 0x0000_0100_0000_01b3;
         let mixed = name
@@ -30,7 +30,7 @@ impl Random {
         self.next() % end.max(1)
     }
 
-    /// True so many times in a hundred.
+    /// Returns true with this probability in percent.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

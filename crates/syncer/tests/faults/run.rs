@@ -1,7 +1,7 @@
-//! One run: a control plane, a cluster, a syncer between them, and all that a seed lets happen.
+//! One run: a control plane, a cluster, a syncer between them, and the random events of a seed.
 
-mod deeds;
-mod mishaps;
+mod incidents;
+mod user_actions;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,75 +14,75 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::agreement::{self, Excuses};
-use crate::log::{Facts, Log, Written, wrongs};
-use crate::plane::{Clock, Copy, Plane};
+use crate::agreement::{self, AllowedDifferences};
+use crate::log::{Expectations, Log, WriteRecord, illegal_writes};
+use crate::objects::{AboveState, CLUSTER, ELSEWHERE, NamespaceRef, ObjectRef};
 use crate::random::Random;
-use crate::spots::{Above, CLUSTER, ELSEWHERE, Room, Spot};
+use crate::test_server::{Backup, Clock, TestServer};
 use crate::time;
-use crate::wire::{Weather, Wire};
+use crate::wire::{NetworkState, Wire};
 
 pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 pub const CLAIM: &str = "/api/v1/namespaces/atoll-system/configmaps/atoll-claim";
 const INTERVAL: Duration = Duration::from_secs(10);
-/// How long after the last fault above and below may still differ.
-const PATIENCE: Duration = Duration::from_secs(900);
-/// And how long they are watched when they do not.
-const PEACE: Duration = Duration::from_secs(200);
+/// The time after the last fault in which above and below must agree.
+const CONVERGENCE_TIMEOUT: Duration = Duration::from_secs(900);
+/// The time for which they must then stay unchanged.
+const QUIET_TIME: Duration = Duration::from_secs(200);
 
 struct Syncer {
-    life: Arc<AtomicBool>,
+    is_alive: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
-pub struct Run {
+pub struct Simulation {
     seed: u64,
     pub random: Random,
     pub clock: Clock,
-    pub above: Arc<Plane>,
-    pub below: Arc<Plane>,
-    /// Another cluster, whose objects are nobody's business.
-    pub other: Arc<Plane>,
+    pub above: Arc<TestServer>,
+    pub below: Arc<TestServer>,
+    /// Another cluster, to which nothing may be written.
+    pub other: Arc<TestServer>,
     pub up: Wire,
     pub down: Wire,
-    /// Between the control plane and its controllers.
-    pub beside: Wire,
+    /// The wire between the control plane and its controllers.
+    pub controllers_wire: Wire,
     pub log: Arc<Log>,
-    pub facts: Facts,
-    /// Between heartbeats.
+    pub expectations: Expectations,
+    /// The interval of heartbeats.
     pub interval: Duration,
     syncer: Option<Syncer>,
     started: u32,
-    copies: Vec<Copy>,
-    /// Uids of objects that a restored control plane may not know, or whose making arrived too late.
+    backups: Vec<Backup>,
+    /// Uids of objects that a restored control plane may not know, or whose creation arrived too late.
     unknown: BTreeSet<String>,
     /// Namespaces that a restored control plane may not know.
-    forgotten: BTreeSet<Room>,
+    forgotten: BTreeSet<NamespaceRef>,
 }
 
-impl Run {
-    pub async fn new(seed: u64) -> Run {
+impl Simulation {
+    pub async fn new(seed: u64) -> Simulation {
         let clock = Clock::new(Instant::now());
-        let above = Plane::new("above", Clock::new(clock.0)).await;
-        let below = Plane::new("below", Clock::new(clock.0)).await;
-        let other = Plane::new("other", clock).await;
-        for Room { space, namespace } in Room::all() {
-            let namespaces = format!("{}/api/v1/namespaces", space.prefix);
-            above.client.create(&namespaces, &named(namespace)).await.expect("a namespace");
+        let above = TestServer::new("above", Clock::new(clock.0)).await;
+        let below = TestServer::new("below", Clock::new(clock.0)).await;
+        let other = TestServer::new("other", clock).await;
+        for NamespaceRef { workspace, namespace } in NamespaceRef::all() {
+            let namespaces = format!("{}/api/v1/namespaces", workspace.prefix);
+            above.client.create(&namespaces, &named_object(namespace)).await.expect("a namespace");
         }
         for cluster in [CLUSTER, ELSEWHERE] {
-            above.client.create(CLUSTERS, &registered(cluster)).await.expect("a cluster");
+            above.client.create(CLUSTERS, &cluster_object(cluster)).await.expect("a cluster");
         }
         let system = above.client.get("/api/v1/namespaces/kube-system").await.expect("a namespace");
         let control_plane = object::uid(&system).to_string();
-        let facts = Facts { control_plane, grace: INTERVAL * 3, ..Facts::default() };
+        let expectations = Expectations { control_plane, grace: INTERVAL * 3, ..Expectations::default() };
         let log = Arc::new(Log::default());
-        let beside = Wire::new(seed, "beside", &above, None);
-        below.live();
-        let run = Run {
+        let controllers_wire = Wire::new(seed, "beside", &above, None);
+        below.run_cluster_controllers();
+        let run = Simulation {
             up: Wire::new(seed, "above", &above, None),
             down: Wire::new(seed, "below", &below, Some(log.clone())),
-            beside,
+            controllers_wire,
             random: Random::new(seed),
             seed,
             clock,
@@ -90,43 +90,43 @@ impl Run {
             below,
             other,
             log,
-            facts,
+            expectations,
             interval: INTERVAL,
             syncer: None,
             started: 0,
-            copies: Vec::new(),
+            backups: Vec::new(),
             unknown: BTreeSet::new(),
             forgotten: BTreeSet::new(),
         };
-        run.govern();
+        run.run_controllers();
         run
     }
 
-    /// The control plane gets controllers, which reach it as the weather lets them.
-    pub fn govern(&self) {
-        self.above.govern(self.beside.client(&Arc::new(AtomicBool::new(true))));
+    /// Starts the controllers of the control plane, which are subject to network faults.
+    pub fn run_controllers(&self) {
+        self.above.run_controllers(self.controllers_wire.client(&Arc::new(AtomicBool::new(true))));
     }
 
     pub fn start(&mut self) {
         self.started += 1;
         let mut numbers = Random::of(self.seed, "syncer", self.started.into());
-        // Some come back under the name that they had, some under another.
+        // Some syncers restart with the previous name, some with another.
         let instance = if numbers.chance(50) { "one".into() } else { format!("two-{}", self.started) };
         let numbers = std::sync::Mutex::new(numbers);
         let random = Arc::new(move || numbers.lock().map_or(0, |mut numbers| numbers.next()));
         let mut settings = Settings::new(CLUSTER, &instance, random);
         settings.clock = Arc::new(self.clock);
         settings.interval = self.interval;
-        let life = Arc::new(AtomicBool::new(true));
-        let (above, below) = (self.up.client(&life), self.down.client(&life));
+        let is_alive = Arc::new(AtomicBool::new(true));
+        let (above, below) = (self.up.client(&is_alive), self.down.client(&is_alive));
         let task = tokio::spawn(atoll_syncer::run(settings, above, below, std::future::pending()));
-        self.syncer = Some(Syncer { life, task });
+        self.syncer = Some(Syncer { is_alive, task });
     }
 
-    /// As a process is killed: in the middle of whatever it does.
+    /// Kills the syncer in the middle of its work, as a process is killed.
     pub fn kill(&mut self) {
-        if let Some(Syncer { life, task }) = self.syncer.take() {
-            life.store(false, Ordering::Release);
+        if let Some(Syncer { is_alive, task }) = self.syncer.take() {
+            is_alive.store(false, Ordering::Release);
             task.abort();
         }
     }
@@ -135,34 +135,34 @@ impl Run {
         self.clock.0.elapsed()
     }
 
-    pub async fn pass(&mut self, most: Duration) {
+    pub async fn pass_random(&mut self, most: Duration) {
         let millis = self.random.below(most.as_millis() as u64);
         time::pass(Duration::from_millis(millis)).await;
     }
 
-    /// One thing that happens.
-    pub async fn happen(&mut self) {
-        self.let_go_elsewhere().await;
+    /// Performs one random event.
+    pub async fn random_event(&mut self) {
+        self.confirm_removals_elsewhere().await;
         match self.random.below(100) {
             0..26 => self.create().await,
             26..44 => self.change().await,
-            44..53 => self.leave().await,
+            44..53 => self.unplace().await,
             53..61 => self.delete().await,
-            61..64 => self.end().await,
-            64..71 => self.meddle().await,
+            61..64 => self.delete_random_namespace().await,
+            64..71 => self.change_below().await,
             71..76 => {
                 self.kill();
-                self.pass(Duration::from_secs(5)).await;
+                self.pass_random(Duration::from_secs(5)).await;
                 self.start();
             }
-            76..79 => self.copies.push(self.above.copy().await),
+            76..79 => self.backups.push(self.above.copy().await),
             79..82 => self.restore().await,
-            82..84 => self.empty().await,
-            84..87 => self.wrong_cluster().await,
-            87..89 => self.claimed().await,
+            82..84 => self.lead_to_empty_control_plane().await,
+            84..87 => self.lead_to_wrong_cluster().await,
+            87..89 => self.claim_by_other().await,
             89..91 => self.pause().await,
-            91 => self.end_workspace().await,
-            92..96 => self.random.pick(&[&self.up, &self.down, &self.beside]).cut(),
+            91 => self.delete_workspace().await,
+            92..96 => self.random.pick(&[&self.up, &self.down, &self.controllers_wire]).cut(),
             _ => match self.random.chance(50) {
                 true => self.above.expire(),
                 false => self.below.expire(),
@@ -170,8 +170,8 @@ impl Run {
         }
     }
 
-    /// Clocks are set: the control plane's, the cluster's or the syncer's, by seconds or by days. What is drawn for that changes
-    /// nothing else.
+    /// Sets the clock of the control plane, the cluster or the syncer, by seconds or by days. Its random
+    /// numbers do not affect other events.
     pub fn set_clocks(&mut self, step: u64) {
         let mut random = Random::of(self.seed, "clocks", step);
         if !random.chance(20) {
@@ -194,33 +194,48 @@ impl Run {
         clock.set(seconds);
     }
 
-    /// What the Lease above says of when something was heard.
+    /// Returns the spec of the Lease above.
     async fn heartbeat(&self) -> Value {
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/cluster-{CLUSTER}");
         self.above.client.get(&path).await.unwrap_or_default()["spec"].clone()
     }
 
-    pub fn weather(&mut self) {
-        let up = *self.random.pick(&[Weather::Calm, Weather::Storm, Weather::Storm, Weather::Out]);
-        let down = *self.random.pick(&[Weather::Calm, Weather::Storm, Weather::Storm, Weather::Out]);
-        let beside = *self.random.pick(&[Weather::Calm, Weather::Calm, Weather::Storm, Weather::Out]);
+    pub fn set_network_states(&mut self) {
+        let up = *self.random.pick(&[
+            NetworkState::Healthy,
+            NetworkState::Faulty,
+            NetworkState::Faulty,
+            NetworkState::Down,
+        ]);
+        let down = *self.random.pick(&[
+            NetworkState::Healthy,
+            NetworkState::Faulty,
+            NetworkState::Faulty,
+            NetworkState::Down,
+        ]);
+        let controllers_wire = *self.random.pick(&[
+            NetworkState::Healthy,
+            NetworkState::Healthy,
+            NetworkState::Faulty,
+            NetworkState::Down,
+        ]);
         self.up.set(up);
         self.down.set(down);
-        self.beside.set(beside);
+        self.controllers_wire.set(controllers_wire);
     }
 
-    /// The cluster is emptied and removed, with faults; then it joins again.
+    /// The cluster is emptied and removed, with faults, and joins again.
     pub async fn leave_and_join(&mut self) -> Result<(), String> {
-        let spots: Vec<Spot> = Above::of(&self.above).await.objects.into_keys().collect();
-        self.weather();
-        for spot in &spots {
-            self.place(spot, json!([])).await;
-            self.pass(Duration::from_secs(2)).await;
+        let object_refs: Vec<ObjectRef> = AboveState::read(&self.above).await.objects.into_keys().collect();
+        self.set_network_states();
+        for object_ref in &object_refs {
+            self.place(object_ref, json!([])).await;
+            self.pass_random(Duration::from_secs(2)).await;
         }
         self.settle().await?;
         let path = format!("{CLUSTERS}/{CLUSTER}");
         self.above.client.delete(&path).await.map_err(|status| status.to_string())?;
-        // Until whoever listened to its view has heard.
+        // Until the syncer of the deleted Cluster has stopped.
         time::pass(self.interval * 3).await;
         self.below.client.delete(CLAIM).await.map_err(|status| status.to_string())?;
         time::pass(self.interval * 6).await;
@@ -229,30 +244,30 @@ impl Run {
         }
         self.above
             .client
-            .create(CLUSTERS, &registered(CLUSTER))
+            .create(CLUSTERS, &cluster_object(CLUSTER))
             .await
             .map_err(|status| status.to_string())?;
-        self.weather();
-        for spot in &spots {
-            self.place(spot, json!([{ "name": CLUSTER }])).await;
-            self.pass(Duration::from_secs(2)).await;
+        self.set_network_states();
+        for object_ref in &object_refs {
+            self.place(object_ref, json!([{ "name": CLUSTER }])).await;
+            self.pass_random(Duration::from_secs(2)).await;
         }
         self.settle().await
     }
 
-    /// Faults end; then above and below must agree, and go on to.
+    /// Ends all faults. Then above and below must agree and stay so.
     pub async fn settle(&mut self) -> Result<(), String> {
-        self.up.set(Weather::Calm);
-        self.down.set(Weather::Calm);
-        self.beside.set(Weather::Calm);
+        self.up.set(NetworkState::Healthy);
+        self.down.set(NetworkState::Healthy);
+        self.controllers_wire.set(NetworkState::Healthy);
         if self.syncer.is_none() {
             self.start();
         }
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + CONVERGENCE_TIMEOUT;
         loop {
-            self.let_go_elsewhere().await;
-            let wrong = self.wrong().await;
-            if wrong.is_empty() {
+            self.confirm_removals_elsewhere().await;
+            let problems = self.disagreements().await;
+            if problems.is_empty() {
                 break;
             }
             if Instant::now() > end {
@@ -260,31 +275,32 @@ impl Run {
                 let cluster =
                     self.above.client.get(&format!("{CLUSTERS}/{CLUSTER}")).await.unwrap_or_default();
                 let (claim, problem) = (&claim["data"], &cluster["status"]["problem"]);
-                return Err(format!("claim {claim}, problem {problem}\n{}", wrong.join("\n")));
+                return Err(format!("claim {claim}, problem {problem}\n{}", problems.join("\n")));
             }
             time::pass(Duration::from_secs(5)).await;
         }
-        let (before, heard) = (self.log.all().len(), self.heartbeat().await);
-        time::pass(PEACE).await;
-        if self.heartbeat().await == heard {
-            return Err(format!("nothing is heard of the cluster any longer: {heard}"));
+        let (before, last_heartbeat) = (self.log.all().len(), self.heartbeat().await);
+        time::pass(QUIET_TIME).await;
+        if self.heartbeat().await == last_heartbeat {
+            return Err(format!("no heartbeat arrives any more: {last_heartbeat}"));
         }
         let since = self.log.all().split_off(before).into_iter();
-        let restless: Vec<Written> =
+        let late_writes: Vec<WriteRecord> =
             since.filter(|written| written.succeeded() && !written.is_lease()).collect();
-        let mut wrong = self.wrong().await;
-        // What was still under way may yet arrive, and is then mended; what goes on by itself may not.
-        if restless.iter().any(|written| written.at + PEACE / 2 > self.now()) {
-            wrong.push(format!("it does not come to rest: {restless:#?}"));
+        let mut problems = self.disagreements().await;
+        // Delayed requests may still arrive and are then corrected, but continuous writes are a defect.
+        if late_writes.iter().any(|written| written.at + QUIET_TIME / 2 > self.now()) {
+            problems.push(format!("writes do not stop: {late_writes:#?}"));
         }
-        wrong.extend(wrongs(&self.log, &self.facts));
-        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+        problems.extend(illegal_writes(&self.log, &self.expectations));
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
     }
 
-    async fn wrong(&self) -> Vec<String> {
-        // What is made after its maker has given up is nobody's fault, and for people to find.
+    async fn disagreements(&self) -> Vec<String> {
+        // Objects created by a request whose sender had given up are not an error of the syncer. Users have
+        // to find them.
         let mut unknown = self.unknown.clone();
-        let late = |written: &Written| written.is_late && written.method == "POST";
+        let late = |written: &WriteRecord| written.is_late && written.method == "POST";
         let (mut late_namespaces, all) = (BTreeSet::new(), self.log.all());
         for written in all.into_iter().filter(late) {
             if written.path == "/api/v1/namespaces" {
@@ -292,28 +308,28 @@ impl Run {
             }
             unknown.insert(written.sent.1);
         }
-        let Facts { control_plane, foreign, .. } = &self.facts;
-        let excuses = Excuses {
+        let Expectations { control_plane, foreign, .. } = &self.expectations;
+        let allowed = AllowedDifferences {
             control_plane,
             unknown: &unknown,
             foreign,
             forgotten: &self.forgotten,
             late: &late_namespaces,
         };
-        agreement::disagreements(&self.above, &self.below, &excuses).await
+        agreement::disagreements(&self.above, &self.below, &allowed).await
     }
 }
 
-impl Drop for Run {
+impl Drop for Simulation {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-fn named(name: &str) -> Value {
+fn named_object(name: &str) -> Value {
     json!({ "metadata": { "name": name } })
 }
 
-pub fn registered(name: &str) -> Value {
+pub fn cluster_object(name: &str) -> Value {
     json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": name }, "spec": { "mode": "none" } })
 }

@@ -1,8 +1,8 @@
-//! Time that passes at once.
+//! Simulated time.
 
 use std::time::Duration;
 
-/// Lets it pass. Nobody waits for it: the clock stands still while there is something to do, and then jumps.
+/// Lets time pass without waiting: the paused clock stands still while a task can run, and then jumps.
 pub async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }

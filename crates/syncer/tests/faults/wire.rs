@@ -1,4 +1,5 @@
-//! What lies between a syncer and a server: requests and answers are lost, late, doubled, refused and cut off, as a seed says.
+//! The network between a syncer and a server: requests and responses are lost, delayed, repeated, rejected
+//! and cut off, as a seed determines.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -16,100 +17,100 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::log::Log;
-use crate::plane::Plane;
 use crate::random::Random;
+use crate::test_server::TestServer;
 use crate::time;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weather {
-    /// Nothing goes wrong.
-    Calm,
-    /// Anything may.
-    Storm,
-    /// Nobody gets through.
-    Out,
+#[derive(Clone, Backup, Debug, PartialEq, Eq)]
+pub enum NetworkState {
+    /// No faults.
+    Healthy,
+    /// Random faults.
+    Faulty,
+    /// No connection.
+    Down,
 }
 
-/// Handles are the same wire.
+/// A handle. Clones share the same wire.
 #[derive(Clone)]
 pub struct Wire {
     shared: Arc<Shared>,
-    /// Whether whoever holds this end is alive.
-    life: Arc<AtomicBool>,
+    /// Whether the owner of this handle is alive.
+    is_alive: Arc<AtomicBool>,
 }
 
 struct Shared {
     seed: u64,
-    /// To which side it leads.
+    /// The name of the server's side.
     side: &'static str,
-    state: Mutex<State>,
-    /// How often everything that was connected has been cut off.
+    state: Mutex<WireState>,
+    /// How often all connections have been cut.
     cuts: AtomicU64,
     cut: Notify,
-    /// Notes what is written.
+    /// Records writes.
     log: Option<Arc<Log>>,
 }
 
-struct State {
-    plane: Arc<Plane>,
-    weather: Weather,
-    /// How often the same was asked for.
+struct WireState {
+    plane: Arc<TestServer>,
+    network_state: NetworkState,
+    /// The number of requests by method and path.
     counts: HashMap<String, u64>,
-    /// Paths that are refused, each once, and how.
-    refusals: Vec<(String, u16)>,
+    /// Paths to reject, once each, and the status codes.
+    rejections: Vec<(String, u16)>,
 }
 
-/// What befalls one request.
+/// The faults of one request.
 #[derive(Default)]
-struct Fate {
+struct RequestFaults {
     before: Duration,
     after: Duration,
     refused: bool,
-    /// What is answered without asking the server.
-    instead: Option<u16>,
-    /// It arrives twice, the second time so much later.
-    twice: Option<Duration>,
-    /// The answer does not come back.
-    lost: bool,
-    /// How long a stream lasts.
-    lasts: Option<Duration>,
+    /// The status code of a response without forwarding the request.
+    answered_with: Option<u16>,
+    /// The request arrives again after this time.
+    repeated_after: Option<Duration>,
+    /// The response is lost.
+    is_response_lost: bool,
+    /// The duration of a stream.
+    duration: Option<Duration>,
     /// How a stream ends.
     end: End,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Backup, Default, PartialEq, Eq)]
 enum End {
     #[default]
     Reset,
-    /// With half a line.
-    Torn,
+    /// With a part of a line.
+    PartialLine,
     /// As a server ends it.
     Clean,
-    /// Told that the past is no longer known.
+    /// With an error that the revision has expired.
     Expired,
 }
 
 impl Wire {
-    pub fn new(seed: u64, side: &'static str, plane: &Arc<Plane>, log: Option<Arc<Log>>) -> Wire {
-        let state = State {
+    pub fn new(seed: u64, side: &'static str, plane: &Arc<TestServer>, log: Option<Arc<Log>>) -> Wire {
+        let state = WireState {
             plane: plane.clone(),
-            weather: Weather::Calm,
+            network_state: NetworkState::Healthy,
             counts: HashMap::new(),
-            refusals: Vec::new(),
+            rejections: Vec::new(),
         };
         let shared =
             Shared { seed, side, state: Mutex::new(state), cuts: AtomicU64::new(0), cut: Notify::new(), log };
-        Wire { shared: Arc::new(shared), life: Arc::new(AtomicBool::new(true)) }
+        Wire { shared: Arc::new(shared), is_alive: Arc::new(AtomicBool::new(true)) }
     }
 
-    /// For somebody who lives as long as `life` says.
-    pub fn client(&self, life: &Arc<AtomicBool>) -> Client {
-        Client::new(Arc::new(Wire { shared: self.shared.clone(), life: life.clone() }))
+    /// Returns a client that works while `is_alive` is true.
+    pub fn client(&self, is_alive: &Arc<AtomicBool>) -> Client {
+        Client::new(Arc::new(Wire { shared: self.shared.clone(), is_alive: is_alive.clone() }))
     }
 
-    pub fn set(&self, weather: Weather) {
-        self.state().weather = weather;
-        if weather == Weather::Out {
+    pub fn set(&self, network_state: NetworkState) {
+        self.state().network_state = network_state;
+        if network_state == NetworkState::Down {
             self.cut();
         }
     }
@@ -119,80 +120,81 @@ impl Wire {
         self.shared.cut.notify_waiters();
     }
 
-    /// From now on it leads elsewhere.
-    pub fn lead(&self, plane: &Arc<Plane>) {
+    /// Connects the wire to another server.
+    pub fn connect_to(&self, plane: &Arc<TestServer>) {
         self.state().plane = plane.clone();
         self.cut();
     }
 
-    /// Whoever gets through with a request for this is refused so many times.
-    pub fn refuse(&self, path: &str, code: u16, times: usize) {
-        self.state().refusals.extend(std::iter::repeat_n((path.to_string(), code), times));
+    /// Rejects the next requests for this path with this status code.
+    pub fn reject_next(&self, path: &str, code: u16, times: usize) {
+        self.state().rejections.extend(std::iter::repeat_n((path.to_string(), code), times));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WireState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What befalls a request follows from the seed, from what it asks for, and from how often that was asked for.
-    fn fate(&self, request: &Request<Bytes>) -> Fate {
+    /// Returns the faults of a request, which depend on the seed, its method and path, and the number of
+    /// equal requests before.
+    fn faults(&self, request: &Request<Bytes>) -> RequestFaults {
         let mut state = self.state();
         let name = format!("{} {} {}", self.shared.side, request.method(), request.uri().path());
         let count = state.counts.entry(name.clone()).or_default();
         *count += 1;
         let mut random = Random::of(self.shared.seed, &name, *count);
         let is_stream = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let is_out = state.weather == Weather::Out;
-        let refusal = state.refusals.iter().position(|(path, _)| !is_out && path == request.uri().path());
-        if let Some((_, code)) = refusal.map(|index| state.refusals.remove(index)) {
-            return Fate { instead: Some(code), ..Fate::default() };
+        let is_out = state.network_state == NetworkState::Down;
+        let rejection = state.rejections.iter().position(|(path, _)| !is_out && path == request.uri().path());
+        if let Some((_, code)) = rejection.map(|index| state.rejections.remove(index)) {
+            return RequestFaults { answered_with: Some(code), ..RequestFaults::default() };
         }
-        match state.weather {
-            Weather::Calm => Fate::default(),
-            Weather::Out => Fate { refused: true, ..Fate::default() },
-            Weather::Storm => Fate::drawn(&mut random, is_stream),
+        match state.network_state {
+            NetworkState::Healthy => RequestFaults::default(),
+            NetworkState::Down => RequestFaults { refused: true, ..RequestFaults::default() },
+            NetworkState::Faulty => RequestFaults::random_faults(&mut random, is_stream),
         }
     }
 
-    /// Carries a request to the server and the answer back; goes on even if nobody waits for it any longer.
-    async fn carry(
+    /// Forwards a request to the server and its response back. It continues even if the client has given up.
+    async fn forward(
         self,
-        plane: Arc<Plane>,
+        plane: Arc<TestServer>,
         request: Request<Bytes>,
-        fate: Fate,
+        faults: RequestFaults,
         answer: oneshot::Sender<Result<Response<ResponseBody>, BoxError>>,
     ) {
-        time::pass(fate.before).await;
-        if fate.refused || self.state().weather == Weather::Out {
+        time::pass(faults.before).await;
+        if faults.refused || self.state().network_state == NetworkState::Down {
             let _ = answer.send(Err("connection refused".into()));
             return;
         }
-        if let Some(code) = fate.instead {
-            let _ = answer.send(Ok(status(code)));
+        if let Some(code) = faults.answered_with {
+            let _ = answer.send(Ok(status_response(code)));
             return;
         }
         let is_read = request.method() == Method::GET;
         if is_read && answer.is_closed() {
             return;
         }
-        let mut outcome = self.arrives(&plane, &request, answer.is_closed()).await;
-        if let Some(later) = fate.twice.filter(|_| !is_read) {
+        let mut outcome = self.deliver(&plane, &request, answer.is_closed()).await;
+        if let Some(later) = faults.repeated_after.filter(|_| !is_read) {
             time::pass(later).await;
-            outcome = self.arrives(&plane, &request, answer.is_closed()).await;
+            outcome = self.deliver(&plane, &request, answer.is_closed()).await;
         }
-        time::pass(fate.after).await;
+        time::pass(faults.after).await;
         let is_stream = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let outcome = match outcome {
-            _ if fate.lost => Err("connection reset by peer".into()),
-            Ok(response) if is_stream && response.status().is_success() => Ok(self.stream(response, &fate)),
+            _ if faults.is_response_lost => Err("connection reset by peer".into()),
+            Ok(response) if is_stream && response.status().is_success() => Ok(self.stream(response, &faults)),
             outcome => outcome,
         };
         let _ = answer.send(outcome);
     }
 
-    async fn arrives(
+    async fn deliver(
         &self,
-        plane: &Arc<Plane>,
+        plane: &Arc<TestServer>,
         request: &Request<Bytes>,
         is_late: bool,
     ) -> Result<Response<ResponseBody>, BoxError> {
@@ -213,15 +215,15 @@ impl Wire {
         }
     }
 
-    /// An answer that lasts as long as the wire lets it.
-    fn stream(&self, response: Response<ResponseBody>, fate: &Fate) -> Response<ResponseBody> {
+    /// Returns a response whose stream ends as the faults say.
+    fn stream(&self, response: Response<ResponseBody>, faults: &RequestFaults) -> Response<ResponseBody> {
         let (parts, mut body) = response.into_parts();
         let (sender, receiver) = mpsc::unbounded_channel::<Result<Bytes, BoxError>>();
         let (shared, cuts) = (self.shared.clone(), self.shared.cuts());
-        let life = self.life.clone();
-        let (lasts, end) = (fate.lasts.unwrap_or(Duration::from_secs(86_400 * 30)), fate.end);
+        let is_alive = self.is_alive.clone();
+        let (duration, end) = (faults.duration.unwrap_or(Duration::from_secs(86_400 * 30)), faults.end);
         tokio::spawn(async move {
-            let mut ends = std::pin::pin!(time::pass(lasts));
+            let mut ends = std::pin::pin!(time::pass(duration));
             let mut last = None;
             loop {
                 let piece = tokio::select! {
@@ -231,10 +233,10 @@ impl Wire {
                     () = &mut ends => match (end, last.take()) {
                         (End::Clean, _) => return,
                         (End::Expired, _) => {
-                            let _ = sender.send(Ok(expired()));
+                            let _ = sender.send(Ok(expired_event()));
                             return;
                         }
-                        (End::Torn, Some(piece)) => {
+                        (End::PartialLine, Some(piece)) => {
                             let piece: Bytes = piece;
                             let _ = sender.send(Ok(piece.slice(..piece.len() / 2)));
                             Err("connection reset by peer".into())
@@ -253,13 +255,13 @@ impl Wire {
                 if let Ok(data) = &piece {
                     last = Some(data.clone());
                 }
-                let is_over = piece.is_err() || !life.load(Ordering::Acquire);
+                let is_over = piece.is_err() || !is_alive.load(Ordering::Acquire);
                 if sender.send(piece).is_err() || is_over {
                     return;
                 }
             }
         });
-        Response::from_parts(parts, Pieces(receiver).boxed_unsync())
+        Response::from_parts(parts, ChunkBody(receiver).boxed_unsync())
     }
 }
 
@@ -268,7 +270,7 @@ impl Shared {
         self.cuts.load(Ordering::Acquire)
     }
 
-    /// Returns when there have been more.
+    /// Returns when connections are cut again.
     async fn is_cut(&self, before: u64) {
         let mut cut = std::pin::pin!(self.cut.notified());
         cut.as_mut().enable();
@@ -282,61 +284,61 @@ impl Transport for Wire {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         let wire = self.clone();
         Box::pin(async move {
-            if !wire.life.load(Ordering::Acquire) {
-                // A process that was killed does nothing more.
+            if !wire.is_alive.load(Ordering::Acquire) {
+                // A killed process does nothing more.
                 return std::future::pending().await;
             }
-            let fate = wire.fate(&request);
+            let faults = wire.faults(&request);
             let plane = wire.state().plane.clone();
             let (shared, cuts) = (wire.shared.clone(), wire.shared.cuts());
             let (sender, answer) = oneshot::channel();
-            tokio::spawn(wire.carry(plane, request, fate, sender));
+            tokio::spawn(wire.forward(plane, request, faults, sender));
             tokio::select! {
                 biased;
                 () = shared.is_cut(cuts) => Err("connection reset by peer".into()),
-                answer = answer => answer.unwrap_or_else(|_| Err("nobody answers".into())),
+                answer = answer => answer.unwrap_or_else(|_| Err("no response".into())),
             }
         })
     }
 }
 
-impl Fate {
-    fn drawn(random: &mut Random, is_stream: bool) -> Fate {
-        let mut fate = Fate::default();
+impl RequestFaults {
+    fn random_faults(random: &mut Random, is_stream: bool) -> RequestFaults {
+        let mut faults = RequestFaults::default();
         if is_stream {
-            fate.refused = random.chance(15);
+            faults.refused = random.chance(15);
             if random.chance(10) {
-                fate.instead = Some(*random.pick(&[401, 403, 410, 429, 500, 503]));
+                faults.answered_with = Some(*random.pick(&[401, 403, 410, 429, 500, 503]));
             }
-            fate.lasts = Some(Duration::from_millis(random.below(40_000)));
-            fate.end = *random.pick(&[End::Reset, End::Torn, End::Clean, End::Expired]);
-            fate.after = Duration::from_millis(random.below(500));
-            return fate;
+            faults.duration = Some(Duration::from_millis(random.below(40_000)));
+            faults.end = *random.pick(&[End::Reset, End::PartialLine, End::Clean, End::Expired]);
+            faults.after = Duration::from_millis(random.below(500));
+            return faults;
         }
         match random.below(100) {
-            0..8 => fate.refused = true,
-            8..18 => fate.instead = Some(*random.pick(&[401, 403, 429, 500, 503])),
-            18..28 => fate.lost = true,
-            28..38 => fate.twice = Some(Duration::from_millis(random.below(4000))),
+            0..8 => faults.refused = true,
+            8..18 => faults.answered_with = Some(*random.pick(&[401, 403, 429, 500, 503])),
+            18..28 => faults.is_response_lost = true,
+            28..38 => faults.repeated_after = Some(Duration::from_millis(random.below(4000))),
             _ => {}
         }
         if random.chance(25) {
-            fate.before = Duration::from_millis(random.below(3000));
+            faults.before = Duration::from_millis(random.below(3000));
         }
         if random.chance(4) {
-            // Longer than anybody waits.
-            fate.before = Duration::from_secs(20 + random.below(30));
+            // Longer than any client waits.
+            faults.before = Duration::from_secs(20 + random.below(30));
         }
         if random.chance(15) {
-            fate.after = Duration::from_millis(random.below(3000));
+            faults.after = Duration::from_millis(random.below(3000));
         }
-        fate
+        faults
     }
 }
 
-struct Pieces(mpsc::UnboundedReceiver<Result<Bytes, BoxError>>);
+struct ChunkBody(mpsc::UnboundedReceiver<Result<Bytes, BoxError>>);
 
-impl http_body::Body for Pieces {
+impl http_body::Body for ChunkBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -348,7 +350,7 @@ impl http_body::Body for Pieces {
     }
 }
 
-fn refusal(code: u16) -> Value {
+fn status_object(code: u16) -> Value {
     let reason = match code {
         401 => "Unauthorized",
         403 => "Forbidden",
@@ -364,13 +366,13 @@ fn refusal(code: u16) -> Value {
     })
 }
 
-fn status(code: u16) -> Response<ResponseBody> {
-    let body = Full::new(Bytes::from(refusal(code).to_string())).map_err(|never| match never {});
+fn status_response(code: u16) -> Response<ResponseBody> {
+    let body = Full::new(Bytes::from(status_object(code).to_string())).map_err(|never| match never {});
     let mut response = Response::new(body.boxed_unsync());
     *response.status_mut() = StatusCode::from_u16(code).expect("a code");
     response
 }
 
-fn expired() -> Bytes {
-    format!("{}\n", json!({ "type": "ERROR", "object": refusal(410) })).into()
+fn expired_event() -> Bytes {
+    format!("{}\n", json!({ "type": "ERROR", "object": status_object(410) })).into()
 }

@@ -1,4 +1,4 @@
-//! Completes Jobs and Pods in place of the controllers and kubelets that this cluster lacks.
+//! Completes Jobs and Pods in place of the controllers and kubelets that the servers lack.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::site::Site;
 
-/// Works until it is dropped.
+/// Completes objects until it is dropped.
 pub struct Completer {
     completed: Arc<Mutex<BTreeSet<String>>>,
     task: JoinHandle<()>,
@@ -22,7 +22,7 @@ impl Completer {
         Completer { completed, task }
     }
 
-    /// What has been completed since this was last asked: `job/` or `pod/` and a name.
+    /// Returns the objects completed since the last call, as `job/NAME` or `pod/NAME`.
     pub fn completed(&self) -> Vec<String> {
         std::mem::take(&mut *self.completed.lock().unwrap()).into_iter().collect()
     }
@@ -36,7 +36,7 @@ impl Drop for Completer {
 
 async fn complete(site: Site, completed: Arc<Mutex<BTreeSet<String>>>) {
     let client = site.client();
-    // The field of a status that tells what is finished, and the status then.
+    // The status field that says whether an object is finished, and the finished status.
     let ends = [
         ("apis/batch/v1", "job", "completionTime", finished_job()),
         ("api/v1", "pod", "phase", json!({ "phase": "Succeeded" })),
@@ -50,19 +50,19 @@ async fn complete(site: Site, completed: Arc<Mutex<BTreeSet<String>>>) {
                     continue;
                 }
                 let name = object["metadata"]["name"].as_str().unwrap();
-                // Named before Helm can hear of it.
+                // Recorded before Helm can observe the completion.
                 completed.lock().unwrap().insert(format!("{kind}/{name}"));
                 let patch = json!({ "status": status });
                 let answer = client.patch(&format!("{path}/{name}/status"), "merge", &patch).await.unwrap();
-                // Helm may have deleted it meanwhile.
+                // Helm may have deleted it in the meantime.
                 assert!([200, 404].contains(&answer.status), "{kind} {name}: {}", answer.text());
             }
         }
-        Waiting::until("there is more to complete").again().await;
+        Waiting::until("there are more objects to complete").again().await;
     }
 }
 
-/// As the Job controller leaves it, long ago.
+/// Returns the status that the Job controller writes, with a fixed time.
 fn finished_job() -> Value {
     const THEN: &str = "2026-01-02T03:04:05Z";
     let condition = |kind: &str| json!({ "type": kind, "status": "True", "reason": "CompletionsReached", "message": "Reached expected number of succeeded pods", "lastProbeTime": THEN, "lastTransitionTime": THEN });

@@ -1,23 +1,23 @@
-//! Releases whose fields others have set, or another Helm.
+//! Releases whose fields another manager or another version of Helm has set.
 
-use atoll_testkit::{Answer, request};
+use atoll_testkit::{ApiResponse, request};
 use http::{HeaderValue, header};
 use serde_json::{Value, json};
 
-use super::life::revisions;
+use super::releases::revisions;
 use super::site::{HELM_3, HELM_4, NAME, RELEASE, Site, Sites};
 use super::state::{State, assert_same, releases, state};
 
 type Steps = Vec<(&'static str, State)>;
 
-fn compare(ours: &Steps, theirs: &Steps) {
-    for ((step, ours), (_, theirs)) in ours.iter().zip(theirs) {
-        assert_same(step, ours, theirs);
+fn compare(on_atoll: &Steps, on_upstream: &Steps) {
+    for ((step, on_atoll), (_, on_upstream)) in on_atoll.iter().zip(on_upstream) {
+        assert_same(step, on_atoll, on_upstream);
     }
 }
 
-/// Applies to the Deployment of the chart as somebody else, with force.
-async fn apply(site: &Site, manager: &str, spec: Value) -> Answer {
+/// Applies to the chart's Deployment as another manager, with force.
+async fn apply(site: &Site, manager: &str, spec: Value) -> ApiResponse {
     let path = format!(
         "/apis/apps/v1/namespaces/{}/deployments/{NAME}?fieldManager={manager}&force=true",
         site.namespace
@@ -35,18 +35,19 @@ fn deployment(state: &State) -> &Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn helm_4_stops_at_what_others_own() {
+async fn helm_4_fails_on_fields_of_another_manager() {
     let Some(sites) = Sites::start("contested") else { return };
-    let (ours, theirs) = tokio::join!(contest(&sites.ours), contest(&sites.theirs));
-    compare(&ours, &theirs);
+    let (on_atoll, on_upstream) =
+        tokio::join!(run_with_conflict(&sites.on_atoll), run_with_conflict(&sites.on_upstream));
+    compare(&on_atoll, &on_upstream);
 }
 
-async fn contest(site: &Site) -> Steps {
+async fn run_with_conflict(site: &Site) -> Steps {
     let helm = site.helm(HELM_4);
     let mut steps = Steps::new();
     helm.run(&format!("install {RELEASE} CHART --create-namespace --no-hooks")).await;
-    let taken = apply(site, "autoscaler", json!({ "replicas": 9 })).await;
-    assert_eq!(taken.status, 200, "{}", taken.text());
+    let applied = apply(site, "autoscaler", json!({ "replicas": 9 })).await;
+    assert_eq!(applied.status, 200, "{}", applied.text());
 
     let upgrade = format!("upgrade {RELEASE} CHART --no-hooks --values CHART/upgraded.yaml");
     let refused = helm.try_run(&upgrade).await;
@@ -64,9 +65,9 @@ async fn contest(site: &Site) -> Steps {
     assert_eq!(deployment(&forced)["spec"]["replicas"], 5);
     steps.push(("an upgrade with force", forced));
 
-    // What Helm has no opinion on stays when it goes on.
-    let noted = apply(site, "autoscaler", json!({ "minReadySeconds": 7 })).await;
-    assert_eq!(noted.status, 200, "{}", noted.text());
+    // A rollback keeps fields that Helm does not set.
+    let applied = apply(site, "autoscaler", json!({ "minReadySeconds": 7 })).await;
+    assert_eq!(applied.status, 200, "{}", applied.text());
     helm.run(&format!("rollback {RELEASE} 1 --no-hooks")).await;
     let back = state(site).await;
     let spec = &deployment(&back)["spec"];
@@ -76,26 +77,27 @@ async fn contest(site: &Site) -> Steps {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn helm_4_takes_over_from_helm_3() {
+async fn helm_4_takes_over_a_release_of_helm_3() {
     let Some(sites) = Sites::start("inherited") else { return };
-    let (ours, theirs) = tokio::join!(inherit(&sites.ours), inherit(&sites.theirs));
-    compare(&ours, &theirs);
+    let (on_atoll, on_upstream) =
+        tokio::join!(run_with_takeover(&sites.on_atoll), run_with_takeover(&sites.on_upstream));
+    compare(&on_atoll, &on_upstream);
 }
 
-async fn inherit(site: &Site) -> Steps {
+async fn run_with_takeover(site: &Site) -> Steps {
     let (three, four) = (site.helm(HELM_3), site.helm(HELM_4));
     let mut steps = Steps::new();
     three.run(&format!("install {RELEASE} CHART --create-namespace --no-hooks")).await;
     assert_eq!(four.json("list").await[0]["status"], "deployed");
 
-    // As the release began: by merging.
+    // Helm 4 keeps the method with which the release was installed: merging.
     let upgrade = format!("upgrade {RELEASE} CHART --no-hooks --values CHART/upgraded.yaml");
     four.run(&upgrade).await;
     let merged = state(site).await;
     assert_eq!(deployment(&merged)["spec"]["replicas"], 5);
     steps.push(("an upgrade by Helm 4", merged));
 
-    // From now on by applying; nothing may be left that Helm no longer wants.
+    // From now on with server-side apply. Fields that Helm no longer sets must be removed.
     four.run(&format!("upgrade {RELEASE} CHART --no-hooks --reset-values --server-side=true")).await;
     let applied = state(site).await;
     let containers = &deployment(&applied)["spec"]["template"]["spec"]["containers"];

@@ -1,4 +1,4 @@
-//! A server and a Helm that is pointed at it.
+//! A server, and Helm with a kubeconfig for it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,15 +9,15 @@ use tempfile::TempDir;
 
 use crate::support::programs;
 
-/// Both majors, by the names that `upstream/build` gives them.
+/// Both major versions, with the names that `upstream/build` gives them.
 pub const HELM_3: &str = "helm3";
 pub const HELM_4: &str = "helm";
 
 pub const RELEASE: &str = "demo";
-/// What the chart calls most of its objects.
+/// The name of most objects of the chart.
 pub const NAME: &str = "demo-shop";
 
-/// Where releases are installed: a server, and a namespace for one test.
+/// A server and a namespace in which one test installs releases.
 #[derive(Clone)]
 pub struct Site {
     programs: PathBuf,
@@ -27,19 +27,19 @@ pub struct Site {
     pub namespace: &'static str,
 }
 
-/// Both servers.
+/// The same namespace on both servers.
 pub struct Sites {
-    pub ours: Site,
-    pub theirs: Site,
+    pub on_atoll: Site,
+    pub on_upstream: Site,
     _atoll: Atoll,
 }
 
 impl Sites {
-    /// `None` where there is no Go; the reason has been printed.
+    /// Starts both servers. Returns `None`, with a printed reason, where Go is absent.
     pub fn start(namespace: &'static str) -> Option<Sites> {
         let programs = programs::upstream(&[HELM_3, HELM_4])?;
         let upstream = Upstream::shared()?;
-        let theirs = Site {
+        let on_upstream = Site {
             programs: programs.clone(),
             url: upstream.url().to_owned(),
             authority: upstream.authority(),
@@ -47,14 +47,14 @@ impl Sites {
             namespace,
         };
         let atoll = Atoll::start();
-        let ours = Site {
+        let on_atoll = Site {
             programs,
             url: atoll.url().to_owned(),
             authority: atoll.authority(),
             kubeconfig: atoll.kubeconfig(),
             namespace,
         };
-        Some(Sites { ours, theirs, _atoll: atoll })
+        Some(Sites { on_atoll, on_upstream, _atoll: atoll })
     }
 }
 
@@ -63,8 +63,9 @@ impl Site {
         Client::new(&self.url, &self.authority, Some(atoll_testkit::TOKEN))
     }
 
-    /// Pods run as their namespace's default account, which a server without controllers does not make.
-    pub async fn provide_account(&self) {
+    /// Creates the default ServiceAccount of the namespace, which a server without controllers does not
+    /// create.
+    pub async fn create_default_account(&self) {
         let path = format!("/api/v1/namespaces/{}/serviceaccounts", self.namespace);
         let made = self.client().post(&path, &json!({"metadata": {"name": "default"}})).await.unwrap();
         assert!(matches!(made.status, 201 | 409), "{made:?}");
@@ -75,47 +76,48 @@ impl Site {
     }
 }
 
-/// The directory of the chart.
+/// Returns the directory of the chart.
 pub fn chart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/chart")
 }
 
-/// One Helm, with a home of its own.
+/// One version of Helm, with its own home directory.
 pub struct Helm {
     site: Site,
     program: &'static str,
     home: TempDir,
 }
 
-/// What Helm said.
+/// Result of a Helm command.
 #[derive(Debug)]
-pub struct Said {
+pub struct HelmOutput {
     pub success: bool,
     pub output: String,
     pub errors: String,
 }
 
 impl Helm {
-    /// Runs a command; `line` is split at spaces, and `CHART` in it is the chart's directory. Other tasks go on meanwhile.
-    pub async fn try_run(&self, line: &str) -> Said {
+    /// Runs a command without blocking other tasks. `line` is split at spaces, and `CHART` in it is replaced
+    /// with the chart's directory.
+    pub async fn try_run(&self, line: &str) -> HelmOutput {
         let mut command = Command::new(self.site.programs.join(self.program));
         let chart = chart().display().to_string();
         command.args(line.split(' ').map(|word| word.replace("CHART", &chart)));
         command.args(["--namespace", self.site.namespace]);
         command.env("KUBECONFIG", &self.site.kubeconfig).env("HOME", self.home.path());
-        for place in ["CACHE", "CONFIG", "DATA"] {
-            command.env(format!("HELM_{place}_HOME"), self.home.path().join(place));
+        for directory in ["CACHE", "CONFIG", "DATA"] {
+            command.env(format!("HELM_{directory}_HOME"), self.home.path().join(directory));
         }
         let Output { status, stdout, stderr } =
             tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        Said { success: status.success(), output: text(stdout), errors: text(stderr) }
+        HelmOutput { success: status.success(), output: text(stdout), errors: text(stderr) }
     }
 
     pub async fn run(&self, line: &str) -> String {
-        let said = self.try_run(line).await;
-        assert!(said.success, "{} {line} at {}: {}", self.program, self.site.url, said.errors);
-        said.output
+        let printed = self.try_run(line).await;
+        assert!(printed.success, "{} {line} at {}: {}", self.program, self.site.url, printed.errors);
+        printed.output
     }
 
     pub async fn json(&self, line: &str) -> Value {

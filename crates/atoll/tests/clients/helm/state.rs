@@ -1,4 +1,4 @@
-//! What a namespace holds after a step, and the releases that Helm keeps there.
+//! The objects of a namespace after a step, and the releases that Helm stores there.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::site::Site;
 
-/// Every resource that the chart has objects of.
+/// Every resource of which the chart has objects.
 const RESOURCES: [&str; 16] = [
     "api/v1/configmaps",
     "api/v1/persistentvolumeclaims",
@@ -33,7 +33,7 @@ const RESOURCES: [&str; 16] = [
 /// Objects by `resource/name`.
 pub type State = BTreeMap<String, Value>;
 
-/// All objects of the chart, without what differs from run to run.
+/// Returns all objects of the chart without fields that differ from run to run.
 pub async fn state(site: &Site) -> State {
     let client = site.client();
     let mut found = State::new();
@@ -46,13 +46,13 @@ pub async fn state(site: &Site) -> State {
         let Value::Array(items) = answer.json()["items"].take() else { panic!("no items in {path}") };
         for object in items {
             let name = object["metadata"]["name"].as_str().unwrap();
-            found.insert(format!("{resource}/{name}"), comparable(&object));
+            found.insert(format!("{resource}/{name}"), normalized(&object));
         }
     }
     found
 }
 
-fn comparable(object: &Value) -> Value {
+fn normalized(object: &Value) -> Value {
     let uid = object["metadata"]["uid"].as_str().unwrap();
     let mut object: Value = serde_json::from_str(&object.to_string().replace(uid, "UID")).unwrap();
     for field in ["resourceVersion", "creationTimestamp"] {
@@ -62,7 +62,7 @@ fn comparable(object: &Value) -> Value {
         for manager in managers.iter_mut() {
             manager["time"].take();
         }
-        // Their order is that of their times, in whole seconds.
+        // Managers are ordered by time in whole seconds, so their order may differ.
         managers.sort_by_cached_key(|manager| {
             ["manager", "operation", "subresource"].map(|field| manager[field].to_string())
         });
@@ -74,14 +74,18 @@ fn comparable(object: &Value) -> Value {
     object
 }
 
-/// Fails unless both servers hold the same.
+/// Asserts that both servers have the same objects.
 #[track_caller]
-pub fn assert_same(step: &str, ours: &State, theirs: &State) {
+pub fn assert_same(step: &str, on_atoll: &State, on_upstream: &State) {
     let names = |state: &State| state.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(ours), names(theirs), "after {step}, Atoll has the first and kube-apiserver the second");
+    assert_eq!(
+        names(on_atoll),
+        names(on_upstream),
+        "after {step}, Atoll has the first and kube-apiserver the second"
+    );
     let mut differences = Vec::new();
-    for (name, object) in ours {
-        differ(name, object, &theirs[name], &mut differences);
+    for (name, object) in on_atoll {
+        collect_differences(name, object, &on_upstream[name], &mut differences);
     }
     assert!(
         differences.is_empty(),
@@ -90,26 +94,27 @@ pub fn assert_same(step: &str, ours: &State, theirs: &State) {
     );
 }
 
-/// Says where two values differ, as deep as it can.
-fn differ(path: &str, ours: &Value, theirs: &Value, differences: &mut Vec<String>) {
-    match (ours, theirs) {
-        (Value::Object(ours), Value::Object(theirs)) => {
-            for name in ours.keys().chain(theirs.keys().filter(|name| !ours.contains_key(*name))) {
+/// Collects the paths at which two values differ.
+fn collect_differences(path: &str, on_atoll: &Value, on_upstream: &Value, differences: &mut Vec<String>) {
+    match (on_atoll, on_upstream) {
+        (Value::Object(on_atoll), Value::Object(on_upstream)) => {
+            for name in on_atoll.keys().chain(on_upstream.keys().filter(|name| !on_atoll.contains_key(*name)))
+            {
                 let of = |side: &serde_json::Map<String, Value>| side.get(name).cloned().unwrap_or_default();
-                differ(&format!("{path}.{name}"), &of(ours), &of(theirs), differences);
+                collect_differences(&format!("{path}.{name}"), &of(on_atoll), &of(on_upstream), differences);
             }
         }
-        (Value::Array(ours), Value::Array(theirs)) if ours.len() == theirs.len() => {
-            for (index, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
-                differ(&format!("{path}[{index}]"), ours, theirs, differences);
+        (Value::Array(on_atoll), Value::Array(on_upstream)) if on_atoll.len() == on_upstream.len() => {
+            for (index, (on_atoll, on_upstream)) in on_atoll.iter().zip(on_upstream).enumerate() {
+                collect_differences(&format!("{path}[{index}]"), on_atoll, on_upstream, differences);
             }
         }
-        _ if ours == theirs => {}
-        _ => differences.push(format!("{path}: {ours} and {theirs}")),
+        _ if on_atoll == on_upstream => {}
+        _ => differences.push(format!("{path}: {on_atoll} and {on_upstream}")),
     }
 }
 
-/// The Secrets in which Helm keeps a release, decoded: revisions and their statuses.
+/// Decodes the Secrets in which Helm stores a release. Returns revisions and their statuses.
 pub async fn releases(site: &Site, release: &str) -> Vec<(u64, String)> {
     let path = format!(
         "/api/v1/namespaces/{}/secrets?fieldSelector=type%3Dhelm.sh%2Frelease.v1&labelSelector=owner%3Dhelm,name%3D{release}",
@@ -118,11 +123,11 @@ pub async fn releases(site: &Site, release: &str) -> Vec<(u64, String)> {
     let list = site.client().get(&path).await.unwrap().json();
     let mut releases = Vec::new();
     for secret in list["items"].as_array().unwrap() {
-        let stored = decoded(secret["data"]["release"].as_str().unwrap());
+        let stored = decode_release(secret["data"]["release"].as_str().unwrap());
         let revision = stored["version"].as_u64().unwrap();
         let status = stored["info"]["status"].as_str().unwrap().to_owned();
         let labels = &secret["metadata"]["labels"];
-        // The same three times: in the name, in the labels that Helm selects by, and in what is stored.
+        // The name, the labels that Helm selects by, and the data must agree.
         assert_eq!(secret["metadata"]["name"], format!("sh.helm.release.v1.{release}.v{revision}"));
         assert_eq!(labels["version"], revision.to_string(), "{labels}");
         assert_eq!(labels["status"], status, "{labels}");
@@ -135,8 +140,8 @@ pub async fn releases(site: &Site, release: &str) -> Vec<(u64, String)> {
     releases
 }
 
-/// Helm packs a release as JSON, gzip and base64; being a Secret's data adds another base64.
-fn decoded(data: &str) -> Value {
+/// Decodes a release. Helm stores it as JSON, gzip and base64, and the data of a Secret adds another base64.
+fn decode_release(data: &str) -> Value {
     let packed = STANDARD.decode(STANDARD.decode(data).unwrap()).unwrap();
     let mut text = String::new();
     GzDecoder::new(packed.as_slice()).read_to_string(&mut text).unwrap();

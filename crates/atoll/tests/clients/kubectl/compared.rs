@@ -1,4 +1,5 @@
-//! The same commands at Atoll and at kube-apiserver: kubectl says the same, and it is what is expected.
+//! The same commands on Atoll and on kube-apiserver: kubectl prints the same on both, and prints what is
+//! expected.
 
 use std::path::Path;
 
@@ -9,86 +10,95 @@ use serde_json::{Value, json};
 
 use super::{Kubectl, is_recent, programs};
 
-/// Both servers, with files to give to kubectl in place of `DIR`.
-struct Both {
-    ours: Kubectl,
-    theirs: Kubectl,
+/// Both servers, and a directory of files that replaces `DIR` in commands.
+struct BothServers {
+    on_atoll: Kubectl,
+    on_upstream: Kubectl,
     files: tempfile::TempDir,
     namespace: &'static str,
     _atoll: Atoll,
 }
 
-impl Both {
-    /// `None` where there is no Go; the reason has been printed.
-    fn start(namespace: &'static str) -> Option<Both> {
+impl BothServers {
+    /// Starts both servers. Returns `None`, with a printed reason, where Go is absent.
+    fn start(namespace: &'static str) -> Option<BothServers> {
         let directory = programs::kubectl()?;
         let upstream = Upstream::shared()?;
-        // What nodes are like is left to the tests, here as there.
+        // As on kube-apiserver, the tests set conditions and taints of nodes.
         let atoll = Atoll::start_with(&["--controllers=*,-nodelifecycle,-taint-eviction-controller"]);
         let of = |kubeconfig: &Path| {
             let home = tempfile::tempdir().unwrap();
             Kubectl { directory: directory.clone(), kubeconfig: kubeconfig.to_owned(), home }
         };
-        // The same user as at the real server: one with a token.
+        // The same user as on kube-apiserver, with a token.
         let kubeconfig = atoll.data_dir().join("token.kubeconfig");
         std::fs::write(&kubeconfig, token_kubeconfig(&atoll)).unwrap();
-        let (ours, theirs) = (of(&kubeconfig), of(&upstream.kubeconfig()));
-        for side in [&ours, &theirs] {
-            side.run(&format!("create namespace {namespace}"));
+        let (on_atoll, on_upstream) = (of(&kubeconfig), of(&upstream.kubeconfig()));
+        for kubectl in [&on_atoll, &on_upstream] {
+            kubectl.run(&format!("create namespace {namespace}"));
         }
-        // Atoll does that by itself, soon; upstream has its controllers elsewhere.
-        ours.run(&format!("wait serviceaccount/default --for=create --timeout=180s -n {namespace}"));
-        theirs.run(&format!("create serviceaccount default -n {namespace}"));
-        Some(Both { ours, theirs, files: tempfile::tempdir().unwrap(), namespace, _atoll: atoll })
+        // Atoll creates the account asynchronously. kube-apiserver runs without controllers.
+        on_atoll.run(&format!("wait serviceaccount/default --for=create --timeout=180s -n {namespace}"));
+        on_upstream.run(&format!("create serviceaccount default -n {namespace}"));
+        Some(BothServers {
+            on_atoll,
+            on_upstream,
+            files: tempfile::tempdir().unwrap(),
+            namespace,
+            _atoll: atoll,
+        })
     }
 
     fn file(&self, name: &str, object: &Value) {
         std::fs::write(self.files.path().join(name), object.to_string()).unwrap();
     }
 
-    /// Runs each line on both. Their codes must be as given, and each part must be among the words that both say.
+    /// Runs each line on both servers. The exit codes must be as given, and the output of both must contain
+    /// each part.
     #[track_caller]
-    fn check(&self, lines: &[(&str, i32, &[&str])]) {
+    fn check_lines(&self, lines: &[(&str, i32, &[&str])]) {
         for (line, code, parts) in lines {
-            let ours = self.said(&self.ours, line);
-            let theirs = self.said(&self.theirs, line);
-            assert_eq!(ours, theirs, "{line}: Atoll is first");
-            assert_eq!(ours.0, Some(*code), "{line}: {}", ours.1);
+            let on_atoll = self.normalized_output(&self.on_atoll, line);
+            let on_upstream = self.normalized_output(&self.on_upstream, line);
+            assert_eq!(on_atoll, on_upstream, "{line}: Atoll is first");
+            assert_eq!(on_atoll.0, Some(*code), "{line}: {}", on_atoll.1);
             for part in *parts {
-                assert!(ours.1.contains(part), "{line}: {part:?} is not in\n{}", ours.1);
+                assert!(on_atoll.1.contains(part), "{line}: {part:?} is not in\n{}", on_atoll.1);
             }
         }
     }
 
-    /// The code that kubectl ends with and what it prints, without what is accidental.
-    fn said(&self, side: &Kubectl, line: &str) -> (Option<i32>, String) {
+    /// Returns the exit code of kubectl and its output without parts that differ from run to run.
+    fn normalized_output(&self, kubectl: &Kubectl, line: &str) -> (Option<i32>, String) {
         let line = line.replace("DIR", &self.files.path().display().to_string());
-        let output = side.command(&line).args(["-n", self.namespace]).output().unwrap();
+        let output = kubectl.command(&line).args(["-n", self.namespace]).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8(text).unwrap();
-        let mut lines: Vec<String> = text.lines().filter(|line| !is_accidental(line)).map(masked).collect();
+        let mut lines: Vec<String> =
+            text.lines().filter(|line| !is_run_specific(line)).map(normalized).collect();
         sort_managers(&mut lines);
         (output.status.code(), lines.join("\n"))
     }
 }
 
-/// Managers are listed by the second in which they wrote, and which of two writes are in the same one is accidental.
+/// Sorts managers, which are ordered by time in seconds, because two writes may or may not fall into the same
+/// second.
 fn sort_managers(lines: &mut Vec<String>) {
     for line in lines.iter_mut().filter(|line| line.ends_with(";") && line.contains(":Apply;")) {
         let mut managers: Vec<&str> = line.split_terminator(';').collect();
         managers.sort_unstable();
         *line = managers.join(";");
     }
-    let Some(begin) = lines.iter().position(|line| line == "managedFields:").map(|line| line + 1) else {
+    let Some(first) = lines.iter().position(|line| line == "managedFields:").map(|line| line + 1) else {
         return;
     };
-    let Some(length) = lines[begin..].iter().position(|line| line.starts_with("name:")) else { return };
-    let fields: Vec<String> = lines.drain(begin..begin + length).collect();
+    let Some(length) = lines[first..].iter().position(|line| line.starts_with("name:")) else { return };
+    let fields: Vec<String> = lines.drain(first..first + length).collect();
     let mut managers: Vec<&[String]> =
         fields.chunk_by(|_, next| !next.starts_with("- apiVersion:")).collect();
     managers.sort_unstable();
     let sorted = managers.concat();
-    lines.splice(begin..begin, sorted);
+    lines.splice(first..first, sorted);
 }
 
 fn token_kubeconfig(atoll: &Atoll) -> String {
@@ -104,8 +114,9 @@ fn token_kubeconfig(atoll: &Atoll) -> String {
     .to_string()
 }
 
-/// Revisions, uids and times of creation, names of temporary files and their times, and lines of kubectl's log, which begin with one.
-fn is_accidental(line: &str) -> bool {
+/// Returns whether a line differs from run to run: resource versions, uids, creation times, names and times
+/// of temporary files, and lines of kubectl's log.
+fn is_run_specific(line: &str) -> bool {
     if line.contains(" diff.go:") {
         return true;
     }
@@ -115,8 +126,8 @@ fn is_accidental(line: &str) -> bool {
         .any(|start| line.starts_with(start))
 }
 
-/// One space between words, and neither times of now nor ages of seconds or minutes.
-fn masked(line: &str) -> String {
+/// Normalizes whitespace, and replaces current times and ages in seconds or minutes.
+fn normalized(line: &str) -> String {
     let year = time::OffsetDateTime::now_utc().year().to_string();
     let words = line.split_whitespace().map(|word| {
         let is_time = word.contains(&year) && word.contains('T') && word.contains('Z');
@@ -142,18 +153,19 @@ fn deployment(image: &str) -> Value {
 }
 
 #[test]
-fn server_side_apply_conflicts_and_takes_over() {
-    let Some(both) = Both::start("applied") else { return };
+fn server_side_apply_reports_conflicts_and_takes_over() {
+    let Some(servers) = BothServers::start("applied") else { return };
     for revision in ["1", "2", "3"] {
-        both.file(&format!("{revision}.json"), &deployment(&format!("web:{revision}")));
+        servers.file(&format!("{revision}.json"), &deployment(&format!("web:{revision}")));
     }
     let managers =
         "get deployment web -o jsonpath={range.metadata.managedFields[*]}{.manager}:{.operation};{end}";
     let whole = "get deployment web -o yaml --show-managed-fields";
-    both.check(&[
+    servers.check_lines(&[
         ("apply -f DIR/1.json", 0, &["deployment.apps/web created"]),
         ("diff --server-side -f DIR/2.json", 1, &["- - image: web:1", "+ - image: web:2"]),
-        // What kubectl applied itself becomes what it applies there, and is not left behind.
+        // Fields of client-side apply move to the manager of server-side apply and do not stay with the old
+        // one.
         ("apply --server-side -f DIR/2.json", 0, &["deployment.apps/web serverside-applied"]),
         (managers, 0, &["kubectl:Apply"]),
         (whole, 0, &["image: web:2", "f:image"]),
@@ -176,7 +188,7 @@ fn server_side_apply_conflicts_and_takes_over() {
         (managers, 0, &["kubectl:Apply", "other:Apply"]),
         ("apply --server-side -f DIR/2.json", 1, &["conflict with \"other\""]),
         ("apply --server-side -f DIR/3.json", 0, &["serverside-applied"]),
-        // Beside apply, others write fields too.
+        // Other commands write fields as well.
         ("scale deployment web --replicas=7", 0, &["deployment.apps/web scaled"]),
         (
             "apply --server-side -f DIR/3.json",
@@ -192,9 +204,9 @@ fn server_side_apply_conflicts_and_takes_over() {
 }
 
 #[test]
-fn who_one_is_and_what_one_may_do() {
-    let Some(both) = Both::start("asked") else { return };
-    both.check(&[
+fn whoami_can_i_and_tokens() {
+    let Some(servers) = BothServers::start("asked") else { return };
+    servers.check_lines(&[
         ("auth whoami", 0, &["Username admin", "Groups [system:masters system:authenticated]"]),
         ("auth can-i create deployments.apps", 0, &["yes"]),
         ("auth can-i get pods/log", 0, &["yes"]),
@@ -204,8 +216,8 @@ fn who_one_is_and_what_one_may_do() {
         ("create token nobody", 1, &["serviceaccounts \"nobody\" not found"]),
         ("create token robot --duration=1s", 1, &["may not specify a duration less than 10 minutes"]),
     ]);
-    for side in [&both.ours, &both.theirs] {
-        let token = side.run("create token robot -n asked --duration=20m --audience=them");
+    for kubectl in [&servers.on_atoll, &servers.on_upstream] {
+        let token = kubectl.run("create token robot -n asked --duration=20m --audience=them");
         let claims = token.trim().split('.').nth(1).unwrap();
         let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap();
         assert_eq!(claims["sub"], "system:serviceaccount:asked:robot", "{claims}");
@@ -216,9 +228,9 @@ fn who_one_is_and_what_one_may_do() {
 }
 
 #[test]
-fn nodes_are_cordoned_tainted_and_drained() {
-    let Some(both) = Both::start("drained") else { return };
-    both.file("node.json", &json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "worn" } }));
+fn nodes_can_be_cordoned_tainted_and_drained() {
+    let Some(servers) = BothServers::start("drained") else { return };
+    servers.file("node.json", &json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "worn" } }));
     let pod = |name: &str| {
         json!({
             "apiVersion": "v1",
@@ -231,12 +243,13 @@ fn nodes_are_cordoned_tainted_and_drained() {
             },
         })
     };
-    both.file("free.json", &pod("free"));
-    both.file("kept.json", &pod("kept"));
-    // Until somebody has counted, an eviction is to be repeated after ten seconds, which kubectl then does ten times.
+    servers.file("free.json", &pod("free"));
+    servers.file("kept.json", &pod("kept"));
+    // The status says that the budget was counted. Otherwise kubectl would repeat an eviction ten times,
+    // every ten seconds.
     let counted = r#"--subresource=status --type=merge -p {"status":{"observedGeneration":1,"desiredHealthy":1,"expectedPods":1,"currentHealthy":0,"disruptionsAllowed":0}}"#;
     let running = r#"--subresource=status --type=merge -p {"status":{"phase":"Running"}}"#;
-    both.check(&[
+    servers.check_lines(&[
         ("create -f DIR/node.json", 0, &["node/worn created"]),
         ("cordon worn", 0, &["node/worn cordoned"]),
         ("cordon worn", 0, &["node/worn already cordoned"]),
@@ -260,12 +273,12 @@ fn nodes_are_cordoned_tainted_and_drained() {
             &["evicting pod drained/free", "pod/free evicted", "node/worn drained"],
         ),
         ("get pod free", 1, &["pods \"free\" not found"]),
-        // What a budget keeps is not evicted, and can still be deleted.
+        // A pod protected by a budget is not evicted, and can still be deleted.
         ("create -f DIR/kept.json", 0, &["pod/kept created"]),
         (&format!("patch pod kept {running}"), 0, &["pod/kept patched"]),
         ("create pdb keep --selector=app=kept --min-available=1", 0, &["keep created"]),
         (&format!("patch pdb keep {counted}"), 0, &["keep patched"]),
-        // kubectl tries once in that time, and again only after five seconds.
+        // kubectl tries once within that timeout, and again only after five seconds.
         (
             "drain worn --force --timeout=4s",
             1,
@@ -285,11 +298,11 @@ fn nodes_are_cordoned_tainted_and_drained() {
 }
 
 #[test]
-fn conditions_are_awaited_and_events_shown() {
-    let Some(both) = Both::start("awaited") else { return };
-    both.file("1.json", &deployment("web:1"));
+fn wait_for_conditions_and_get_events() {
+    let Some(servers) = BothServers::start("awaited") else { return };
+    servers.file("1.json", &deployment("web:1"));
     const THEN: &str = "2001-02-03T04:05:06Z";
-    both.file(
+    servers.file(
         "event.json",
         &json!({
             "apiVersion": "v1",
@@ -308,7 +321,7 @@ fn conditions_are_awaited_and_events_shown() {
         }),
     );
     let available = r#"{"status":{"conditions":[{"type":"Available","status":"True"}]}}"#;
-    both.check(&[
+    servers.check_lines(&[
         ("wait deployment/web --for=create --timeout=3s", 1, &["timed out waiting for the condition"]),
         ("create -f DIR/1.json", 0, &["deployment.apps/web created"]),
         ("wait deployment/web --for=create --timeout=120s", 0, &["deployment.apps/web condition met"]),

@@ -1,4 +1,4 @@
-//! What kubectl does with OpenAPI: explain, validate, and make objects of its own.
+//! kubectl commands that use OpenAPI: explain, validation, and commands that build objects.
 
 use std::fs;
 
@@ -8,10 +8,10 @@ use super::Kubectl;
 use crate::support::process::Atoll;
 
 #[test]
-fn kinds_and_fields_are_explained() {
+fn explain_shows_kinds_and_fields() {
     let atoll = Atoll::start();
     let Some(kubectl) = Kubectl::of(&atoll) else { return };
-    // Command line, and what its answer contains.
+    // Command lines, and parts of the expected output.
     let cases: [(&str, &[&str]); 9] = [
         (
             "explain pod.spec.containers",
@@ -38,28 +38,28 @@ fn kinds_and_fields_are_explained() {
             assert!(shown.contains(part), "{line}: {part:?} is not in\n{shown}");
         }
     }
-    let refused = kubectl.refuse("explain pod.spec.nothing");
+    let refused = kubectl.run_failing("explain pod.spec.nothing");
     assert!(refused.contains("field \"nothing\" does not exist"), "{refused}");
 }
 
 #[test]
-fn the_same_is_explained_in_other_workspaces() {
+fn explain_works_in_other_workspaces() {
     let atoll = Atoll::start();
     let Some(kubectl) = Kubectl::of(&atoll) else { return };
-    kubectl.give(
+    kubectl.run_with_file(
         "create",
         &json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } }),
     );
     let server = kubectl.run("config view -o jsonpath={.clusters[0].cluster.server}");
-    let within = format!("--server={server}/clusters/root:team");
-    let shown = kubectl.run(&format!("{within} explain configmap.data"));
+    let context_flags = format!("--server={server}/clusters/root:team");
+    let shown = kubectl.run(&format!("{context_flags} explain configmap.data"));
     assert!(shown.contains("FIELD: data <map[string]string>"), "{shown}");
-    let index = kubectl.run(&format!("{within} get --raw /openapi/v3"));
+    let index = kubectl.run(&format!("{context_flags} get --raw /openapi/v3"));
     assert!(index.contains("\"/clusters/root:team/openapi/v3/api/v1?hash="), "{index}");
 }
 
 #[test]
-fn files_are_validated() {
+fn create_validates_files() {
     let atoll = Atoll::start();
     let Some(kubectl) = Kubectl::of(&atoll) else { return };
     let directory = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn files_are_validated() {
     let unknown = file("unknown.yaml", &good.replace("image: i", "image: i, imagee: j"));
     let good = file("good.yaml", good);
 
-    let refused = kubectl.refuse(&format!("create --validate=strict -f {unknown}"));
+    let refused = kubectl.run_failing(&format!("create --validate=strict -f {unknown}"));
     let expected = "strict decoding error: unknown field \"spec.containers[0].imagee\"";
     assert!(refused.contains("(BadRequest)") && refused.contains(expected), "{refused}");
     let warned = kubectl.command(&format!("create --validate=warn -f {unknown}")).output().unwrap();
@@ -89,7 +89,7 @@ fn files_are_validated() {
 }
 
 #[test]
-fn kubectl_makes_objects_of_its_own() {
+fn create_commands_build_objects() {
     let atoll = Atoll::start();
     let Some(kubectl) = Kubectl::of(&atoll) else { return };
     let cases = [
@@ -150,16 +150,16 @@ fn deployment(image: &str) -> Value {
 }
 
 #[test]
-fn objects_are_applied_compared_and_edited() {
+fn apply_diff_and_edit() {
     let atoll = Atoll::start();
     let Some(kubectl) = Kubectl::of(&atoll) else { return };
     let images = || kubectl.run("get deployment web -o jsonpath={.spec.template.spec.containers[*].image}");
-    assert_eq!(kubectl.give("apply", &deployment("web:1")), "deployment.apps/web created\n");
-    assert_eq!(kubectl.give("apply", &deployment("web:1")), "deployment.apps/web unchanged\n");
-    // A container that someone else added stays, because kubectl knows the merge key.
+    assert_eq!(kubectl.run_with_file("apply", &deployment("web:1")), "deployment.apps/web created\n");
+    assert_eq!(kubectl.run_with_file("apply", &deployment("web:1")), "deployment.apps/web unchanged\n");
+    // A container of another manager stays, because kubectl knows the merge key.
     let other = r#"{"spec":{"template":{"spec":{"containers":[{"name":"other","image":"other:1"}]}}}}"#;
     kubectl.run(&format!("patch deployment web -p {other}"));
-    assert_eq!(kubectl.give("apply", &deployment("web:2")), "deployment.apps/web configured\n");
+    assert_eq!(kubectl.run_with_file("apply", &deployment("web:2")), "deployment.apps/web configured\n");
     assert_eq!(images(), "other:1 web:2 side:1");
 
     let directory = tempfile::tempdir().unwrap();
@@ -172,7 +172,7 @@ fn objects_are_applied_compared_and_edited() {
 
     let editor = directory.path().join("editor");
     fs::write(&editor, "sed -i 's/replicas: 2/replicas: 5/' \"$1\"\n").unwrap();
-    // Read by a shell: what was just written cannot always be run, while another test starts a process.
+    // Run by a shell: executing a file that was just written fails while another test forks.
     let editor = format!("sh {}", editor.display());
     let edited =
         crate::support::programs::succeed(kubectl.command("edit deployment web").env("EDITOR", &editor));
@@ -181,10 +181,10 @@ fn objects_are_applied_compared_and_edited() {
 }
 
 #[test]
-fn workloads_are_set_and_rolled_out() {
+fn set_and_rollout_commands() {
     let atoll = Atoll::start();
     let Some(kubectl) = Kubectl::of(&atoll) else { return };
-    kubectl.give("create", &deployment("web:1"));
+    kubectl.run_with_file("create", &deployment("web:1"));
     let cases = [
         ("set image deployment/web web=web:2", "deployment.apps/web image updated"),
         ("set env deployment/web -c web A=b", "deployment.apps/web env updated"),
@@ -207,7 +207,7 @@ fn workloads_are_set_and_rolled_out() {
     assert_eq!(pod["containers"][1]["image"], "side:1");
     assert_eq!(pod["serviceAccountName"], "robot");
 
-    // What a controller would leave behind: one ReplicaSet for each revision.
+    // Objects that a controller would have created: one ReplicaSet for each revision.
     for revision in ["1", "2"] {
         let mut replicas = deployment(&format!("web:{revision}"));
         replicas["kind"] = "ReplicaSet".into();
@@ -220,7 +220,7 @@ fn workloads_are_set_and_rolled_out() {
             "annotations": { "deployment.kubernetes.io/revision": revision },
             "ownerReferences": [owner],
         });
-        kubectl.give("create", &replicas);
+        kubectl.run_with_file("create", &replicas);
     }
     let history = kubectl.run("rollout history deployment/web");
     assert!(history.contains("\n1         <none>\n2         <none>\n"), "{history}");

@@ -1,4 +1,4 @@
-//! Atoll's own kinds are explained and checked as any others.
+//! Atoll's kinds are explained and validated like built-in kinds.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::support::process::Setup;
 use crate::support::programs::fail;
 
 #[test]
-fn own_kinds_are_explained_and_typing_errors_in_them_refused() {
+fn atoll_kinds_are_explained_and_unknown_fields_rejected() {
     let server = Setup::new().flag("--controllers", false).start();
     let Some(kubectl) = Kubectl::of(&server) else { return };
     for (path, words) in [
@@ -18,8 +18,8 @@ fn own_kinds_are_explained_and_typing_errors_in_them_refused() {
         ("objectstatuses.status.state", "Refused"),
         ("workspaces.spec.grain", "namespace"),
     ] {
-        let said = kubectl.run(&format!("explain {path}"));
-        assert!(said.contains("DESCRIPTION:") && said.contains(words), "{path}: {said}");
+        let printed = kubectl.run(&format!("explain {path}"));
+        assert!(printed.contains("DESCRIPTION:") && printed.contains(words), "{path}: {printed}");
     }
 
     let cluster = |spec: Value| {
@@ -51,13 +51,13 @@ fn own_kinds_are_explained_and_typing_errors_in_them_refused() {
     std::fs::write(&file, cluster(json!({ "taintz": [] })).to_string()).unwrap();
     let errors = fail(kubectl.command("apply --server-side -f").arg(&file));
     assert!(errors.contains("taintz: field not declared in schema"), "{errors}");
-    // Without strictness what is not known is dropped, as of any other kind.
+    // Without strict validation unknown fields are dropped, as for any other kind.
     let lenient = cluster(json!({ "mode": "none", "taintz": [], "limits": { "cpu": 10, "memory": "1Ti" } }));
-    kubectl.give("apply --validate=false", &lenient);
+    kubectl.run_with_file("apply --validate=false", &lenient);
     let kept = kubectl.json("get clusters.atoll.dev east");
     assert_eq!(kept["spec"]["limits"], json!({ "cpu": 10, "memory": "1Ti" }));
     assert_eq!((&kept["spec"]["taintz"], &kept["spec"]["mode"]), (&Value::Null, &json!("none")));
-    // What a newer syncer says of a cluster is kept.
+    // Status fields of a newer syncer are kept.
     let status = r#"{"status":{"conditions":[],"later":{"a":1}}}"#;
     let patch = ["--subresource=status", "--type=merge", "-p", status];
     assert!(kubectl.command("patch clusters.atoll.dev east").args(patch).status().unwrap().success());

@@ -8,7 +8,7 @@ use crate::support::process::Atoll;
 use crate::support::programs::{fail, succeed};
 
 impl Kubectl {
-    /// kubectl as it is for somebody who has put the plugin on the PATH.
+    /// Returns kubectl with the plugin on its PATH.
     fn with_plugin(&self, words: &[&str]) -> Command {
         let plugin = Path::new(env!("CARGO_BIN_EXE_kubectl-atoll"));
         let mut command = self.command("atoll");
@@ -17,8 +17,8 @@ impl Kubectl {
         command
     }
 
-    /// What kubectl tells a shell that asks for completions.
-    fn completed(&self, words: &[&str]) -> String {
+    /// Returns the completions that kubectl prints for a shell.
+    fn completions(&self, words: &[&str]) -> String {
         let mut command = Command::new(self.directory.join("kubectl"));
         let plugin = Path::new(env!("CARGO_BIN_EXE_kubectl-atoll"));
         command.env("HOME", self.home.path()).env("KUBECONFIG", &self.kubeconfig);
@@ -32,14 +32,14 @@ impl Kubectl {
 fn kubectl_runs_and_completes_the_plugin() {
     let server = Atoll::start();
     let Some(kubectl) = Kubectl::of(&server) else { return };
-    let said = succeed(&mut kubectl.with_plugin(&["workspace", "create", "team"]));
-    assert_eq!(said, "Workspace root:team is ready. Enter it with: kubectl atoll workspace use team\n");
+    let printed = succeed(&mut kubectl.with_plugin(&["workspace", "create", "team"]));
+    assert_eq!(printed, "Workspace root:team is ready. Enter it with: kubectl atoll workspace use team\n");
     assert_eq!(kubectl.run("get workspaces -o name"), "workspace.atoll.dev/team\n");
     assert_eq!(
         succeed(&mut kubectl.with_plugin(&["workspace", "list", "-o", "name"])),
         kubectl.run("get workspaces -o name")
     );
-    // The same table, too.
+    // The table has the same headings.
     let headings = |text: String| text.lines().next().unwrap_or_default().to_string();
     assert_eq!(
         headings(succeed(&mut kubectl.with_plugin(&["workspace", "list"]))),
@@ -48,9 +48,9 @@ fn kubectl_runs_and_completes_the_plugin() {
     let errors = fail(&mut kubectl.with_plugin(&["workspace", "use", "taem"]));
     assert!(errors.contains("hint: did you mean root:team?"), "{errors}");
 
-    assert!(kubectl.completed(&["ato"]).starts_with("atoll\t"));
-    let completed = kubectl.completed(&["atoll", "workspace", "use", "t"]);
+    assert!(kubectl.completions(&["ato"]).starts_with("atoll\t"));
+    let completed = kubectl.completions(&["atoll", "workspace", "use", "t"]);
     assert!(completed.starts_with("team\tin root\n:4\n"), "{completed}");
-    let completed = kubectl.completed(&["atoll", "workspace", "list", "--output="]);
+    let completed = kubectl.completions(&["atoll", "workspace", "list", "--output="]);
     assert!(completed.starts_with("wide\njson\nyaml\nname\n:4\n"), "{completed}");
 }

@@ -1,18 +1,18 @@
-//! Pods that may not go, and then may.
+//! Pods that a disruption budget protects.
 
 use serde_json::json;
 
-use super::{runs, template};
-use crate::api::{Api, Done};
+use super::{is_running_of, template};
+use crate::api::{Api, ScenarioResult};
 
-/// A budget refuses an eviction, then allows one, and the pod is replaced.
-pub async fn eviction(api: &Api<'_>) -> Done {
+/// A budget rejects an eviction, then allows one, and the pod is replaced.
+pub async fn eviction(api: &Api<'_>) -> ScenarioResult {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "kept"},
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "kept"}}, "template": template("kept")},
     });
     api.create("apps/v1 deployments", deployment).await?;
-    api.until_count("pods that run", "pods", 3, runs("kept")).await?;
+    api.until_count("pods that run", "pods", 3, is_running_of("kept")).await?;
     let budget = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "kept"},
         "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "kept"}}},
@@ -35,11 +35,11 @@ pub async fn eviction(api: &Api<'_>) -> Done {
         return Err(format!("an eviction that the budget forbids: {} {}", refused.status, refused.text()));
     }
     api.merge(place, json!({"spec": {"minAvailable": 2}})).await?;
-    api.until("room for one", place, |object| object["status"]["disruptionsAllowed"] == 1).await?;
+    api.until("one allowed disruption", place, |object| object["status"]["disruptionsAllowed"] == 1).await?;
     let allowed = evict().await?;
     if allowed.status != 201 {
         return Err(format!("an eviction that the budget allows: {} {}", allowed.status, allowed.text()));
     }
     api.until_gone(&format!("pods/{name}")).await?;
-    api.until_count("pods that run", "pods", 3, runs("kept")).await
+    api.until_count("pods that run", "pods", 3, is_running_of("kept")).await
 }

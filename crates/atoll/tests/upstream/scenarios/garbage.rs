@@ -1,52 +1,52 @@
-//! What belongs to something that was deleted.
+//! Garbage collection of owned objects.
 
 use serde_json::json;
 
-use super::{runs, template};
-use crate::api::{Api, Done};
+use super::{is_running_of, template};
+use crate::api::{Api, ScenarioResult};
 
-const PLACE: &str = "apps/v1 replicasets/owner";
+const OWNER: &str = "apps/v1 replicasets/owner";
 
-async fn owner(api: &Api<'_>) -> Done {
+async fn create_owner(api: &Api<'_>) -> ScenarioResult {
     let object = json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "owner"},
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "owned"}}, "template": template("owned")},
     });
     api.create("apps/v1 replicasets", object).await?;
-    api.until_count("pods that run", "pods", 3, runs("owned")).await
+    api.until_count("pods that run", "pods", 3, is_running_of("owned")).await
 }
 
-/// The owner goes at once, its pods soon.
-pub async fn background(api: &Api<'_>) -> Done {
-    owner(api).await?;
-    api.delete(PLACE, "Background").await?;
-    api.until_gone(PLACE).await?;
+/// Background deletion: the owner is deleted first, its pods afterwards.
+pub async fn background(api: &Api<'_>) -> ScenarioResult {
+    create_owner(api).await?;
+    api.delete(OWNER, "Background").await?;
+    api.until_gone(OWNER).await?;
     api.until_count("pods left", "pods", 0, |_| true).await
 }
 
-/// The owner goes last.
-pub async fn foreground(api: &Api<'_>) -> Done {
-    owner(api).await?;
-    let deleted = api.delete(PLACE, "Foreground").await?;
+/// Foreground deletion: the owner is deleted last.
+pub async fn foreground(api: &Api<'_>) -> ScenarioResult {
+    create_owner(api).await?;
+    let deleted = api.delete(OWNER, "Foreground").await?;
     if deleted["metadata"]["finalizers"] != json!(["foregroundDeletion"]) {
         return Err(format!("no finalizer in {}", deleted["metadata"]));
     }
-    api.until_gone(PLACE).await?;
+    api.until_gone(OWNER).await?;
     let left = api.items("pods").await?.len();
     if left == 0 { Ok(()) } else { Err(format!("{left} pods outlive their owner")) }
 }
 
-/// The pods stay, without an owner, and a new one adopts them.
-pub async fn orphan(api: &Api<'_>) -> Done {
-    owner(api).await?;
+/// Orphaning: the pods are kept without an owner, and a new ReplicaSet adopts them.
+pub async fn orphan(api: &Api<'_>) -> ScenarioResult {
+    create_owner(api).await?;
     let before = api.items("pods").await?;
-    api.delete(PLACE, "Orphan").await?;
-    api.until_gone(PLACE).await?;
+    api.delete(OWNER, "Orphan").await?;
+    api.until_gone(OWNER).await?;
     let free = |pod: &serde_json::Value| {
-        runs("owned")(pod) && pod["metadata"]["ownerReferences"].as_array().is_none_or(Vec::is_empty)
+        is_running_of("owned")(pod) && pod["metadata"]["ownerReferences"].as_array().is_none_or(Vec::is_empty)
     };
     api.until_count("pods without an owner", "pods", 3, free).await?;
-    owner(api).await?;
+    create_owner(api).await?;
     let owned = |pod: &serde_json::Value| pod["metadata"]["ownerReferences"][0]["name"] == "owner";
     api.until_count("pods that are adopted", "pods", 3, owned).await?;
     let names = |pods: &[serde_json::Value]| {

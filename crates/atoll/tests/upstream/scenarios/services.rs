@@ -1,12 +1,12 @@
-//! Services find their pods.
+//! Services and their endpoints.
 
 use serde_json::{Value, json};
 
 use super::template;
-use crate::api::{Api, Done};
+use crate::api::{Api, ScenarioResult};
 
-/// A Service's slices follow its pods up and down, and go with it.
-pub async fn endpoint_slices(api: &Api<'_>) -> Done {
+/// A Service's EndpointSlices follow its pods, and are deleted with it.
+pub async fn endpoint_slices(api: &Api<'_>) -> ScenarioResult {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "back"},
         "spec": {"replicas": 4, "selector": {"matchLabels": {"app": "back"}}, "template": template("back")},
@@ -32,7 +32,7 @@ pub async fn endpoint_slices(api: &Api<'_>) -> Done {
     api.until("no slices", slices, |list| list["items"].as_array().is_some_and(Vec::is_empty)).await.map(drop)
 }
 
-/// Endpoints that are ready and stay.
+/// Counts endpoints that are ready and not terminating.
 fn ready(slices: &Value) -> usize {
     let endpoints = slices["items"].as_array().into_iter().flatten();
     let endpoints = endpoints.flat_map(|slice| slice["endpoints"].as_array().into_iter().flatten());

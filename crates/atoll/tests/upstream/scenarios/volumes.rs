@@ -1,12 +1,12 @@
-//! Claims find their volumes.
+//! Volume claims and their volumes.
 
 use serde_json::json;
 
 use super::template;
-use crate::api::{Api, Done};
+use crate::api::{Api, ScenarioResult};
 
-/// A claim is bound, a pod waits for it, and what is in use is kept until it is not.
-pub async fn claim(api: &Api<'_>) -> Done {
+/// A claim is bound, a pod waits for it, and a claim in use is protected until the pod is deleted.
+pub async fn claim(api: &Api<'_>) -> ScenarioResult {
     let volume = json!({
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
         "spec": {
@@ -27,7 +27,7 @@ pub async fn claim(api: &Api<'_>) -> Done {
     let bound = |object: &serde_json::Value| object["status"]["phase"] == "Bound";
     let claim = api.until("a bound claim", "persistentvolumeclaims/data", bound).await?;
     if claim["spec"]["volumeName"] != "disk" || claim["status"]["capacity"]["storage"] != "2Gi" {
-        return Err(format!("bound otherwise: {} {}", claim["spec"], claim["status"]));
+        return Err(format!("bound to another volume: {} {}", claim["spec"], claim["status"]));
     }
     api.until("a bound volume", "/api/v1/persistentvolumes/disk", bound).await?;
     let mut spec = template("user")["spec"].take();

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::{NODES, node, runs, template};
-use crate::api::{Api, Done};
+use super::{NODES, is_running_of, node, template};
+use crate::api::{Api, ScenarioResult};
 
-/// Three in order, one more, a new version, two fewer, claims for each.
-pub async fn stateful_set(api: &Api<'_>) -> Done {
+/// A StatefulSet with three ordered pods is scaled up, updated and scaled down, with a claim for each pod.
+pub async fn stateful_set(api: &Api<'_>) -> ScenarioResult {
     let place = "apps/v1 statefulsets/db";
     let mut template = template("db");
     template["spec"]["terminationGracePeriodSeconds"] = json!(1);
@@ -38,8 +38,8 @@ pub async fn stateful_set(api: &Api<'_>) -> Done {
     api.until("two replicas", place, |object| object["status"]["replicas"] == 2).await.map(drop)
 }
 
-/// One on each node, and on a node that comes later.
-pub async fn daemon_set(api: &Api<'_>) -> Done {
+/// A DaemonSet has a pod on each node, and on a node that is added later.
+pub async fn daemon_set(api: &Api<'_>) -> ScenarioResult {
     let place = "apps/v1 daemonsets/agent";
     let mut template = template("agent");
     // Not on a node of another scenario.
@@ -49,15 +49,15 @@ pub async fn daemon_set(api: &Api<'_>) -> Done {
         "spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template},
     });
     api.create("apps/v1 daemonsets", object).await?;
-    api.until("one on each node", place, |object| object["status"]["numberReady"] == NODES).await?;
+    api.until("a pod on each node", place, |object| object["status"]["numberReady"] == NODES).await?;
     api.create("/api/v1/nodes", node("late")).await?;
-    api.until("one on the new node", place, |object| object["status"]["numberReady"] == NODES + 1)
+    api.until("a pod on the new node", place, |object| object["status"]["numberReady"] == NODES + 1)
         .await
         .map(drop)
 }
 
-/// Five completions, two at a time; the Job is complete and removed after its time.
-pub async fn job(api: &Api<'_>) -> Done {
+/// A Job with five completions and a parallelism of two completes and is deleted after its TTL.
+pub async fn job(api: &Api<'_>) -> ScenarioResult {
     let mut template = template("work");
     template["spec"]["restartPolicy"] = json!("Never");
     let object = json!({
@@ -76,8 +76,8 @@ pub async fn job(api: &Api<'_>) -> Done {
     api.until_count("pods left", "pods", 0, |_| true).await
 }
 
-/// At the next minute there is a Job.
-pub async fn cron_job(api: &Api<'_>) -> Done {
+/// A CronJob creates a Job at the next minute.
+pub async fn cron_job(api: &Api<'_>) -> ScenarioResult {
     let mut template = template("tick");
     template["spec"]["restartPolicy"] = json!("OnFailure");
     let object = json!({
@@ -92,8 +92,8 @@ pub async fn cron_job(api: &Api<'_>) -> Done {
     api.until_count("completed jobs", "batch/v1 jobs", 1, |job| job["status"]["succeeded"] == 1).await
 }
 
-/// Without metrics it cannot do much; but it keeps to the minimum, and says what it lacks.
-pub async fn autoscaler(api: &Api<'_>) -> Done {
+/// Without metrics the autoscaler keeps the minimum and reports the missing metrics.
+pub async fn autoscaler(api: &Api<'_>) -> ScenarioResult {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "few"},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "few"}}, "template": template("few")},
@@ -107,7 +107,7 @@ pub async fn autoscaler(api: &Api<'_>) -> Done {
         },
     });
     api.create("autoscaling/v2 horizontalpodautoscalers", autoscaler).await?;
-    api.until_count("pods that run", "pods", 3, runs("few")).await?;
+    api.until_count("pods that run", "pods", 3, is_running_of("few")).await?;
     api.until("conditions", "autoscaling/v2 horizontalpodautoscalers/few", |object| {
         let conditions = object["status"]["conditions"].as_array();
         conditions.is_some_and(|all| {

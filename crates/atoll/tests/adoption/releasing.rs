@@ -1,0 +1,329 @@
+//! Released objects keep running, without any trace of Atoll.
+
+use serde_json::{Value, json};
+
+use crate::harness::{TestFleet, create, object, wait_for, wait_for_record, wait_until_deleted};
+use crate::support::access::Access;
+
+const CORE: &str = "/api/v1/namespaces/shop";
+const APPS: &str = "/apis/apps/v1/namespaces/shop";
+
+/// Returns a Deployment that refers to these ConfigMaps.
+fn deployment(name: &str, maps: &[&str]) -> Value {
+    let volumes: Vec<Value> =
+        maps.iter().map(|map| json!({ "name": map, "configMap": { "name": map } })).collect();
+    let template = json!({
+        "metadata": { "labels": { "app": name } },
+        "spec": { "containers": [{ "name": "main", "image": "example/web:1" }], "volumes": volumes },
+    });
+    let spec = json!({ "replicas": 1, "selector": { "matchLabels": { "app": name } }, "template": template });
+    object("apps/v1", "Deployment", name, json!({ "spec": spec }))
+}
+
+/// Asserts that an object has no trace of Atoll.
+async fn assert_no_trace(below: &Access, path: &str) -> Value {
+    let found = below.get(path).await.expect(200);
+    let text = found["metadata"].to_string();
+    // The controllers of the simulated cluster also have `atoll` in their manager's name, so the search is
+    // for the syncer's.
+    for trace in ["atoll.dev", r#""manager":"atoll""#, "atoll-adopt"] {
+        assert!(!text.contains(trace), "{path}: {text}");
+    }
+    assert!(text.contains("managedFields"), "{path}: {text}");
+    found
+}
+
+/// Returns the paths of ReplicaSets, and whether they carry marks copied from placed Deployments.
+async fn marked_replica_sets(below: &Access) -> Vec<(String, bool)> {
+    let list = below.get(&format!("{APPS}/replicasets")).await.expect(200);
+    let sets = list["items"].as_array().unwrap().iter();
+    sets.map(|set| {
+        let path = format!("{APPS}/replicasets/{}", set["metadata"]["name"].as_str().unwrap());
+        (path, set["metadata"]["annotations"]["atoll.dev/uid"].is_string())
+    })
+    .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kept_workloads_of_a_removed_cluster_have_no_trace() {
+    let fleet = TestFleet::start();
+    let (above, below) = (fleet.admin(), fleet.east.admin());
+    // One namespace existed before. `default` exists everywhere.
+    for access in [&above, &below] {
+        create(access, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
+    }
+    fleet.run("adopt namespace/shop --cluster east");
+    create(&above, &format!("{APPS}/deployments"), deployment("web", &[])).await;
+    fleet.run("place deploy/web -n shop --on east");
+    let web = format!("{APPS}/deployments/web");
+    wait_for("the workload is available", &above, &web, |found| found["status"]["availableReplicas"] == 1)
+        .await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    create(&above, maps, object("v1", "ConfigMap", "a", json!({}))).await;
+    fleet.run("place cm/a --on east");
+    wait_for("the object exists below", &below, &format!("{maps}/a"), |_| true).await;
+    let sets = marked_replica_sets(&below).await;
+    assert!(sets.len() == 1 && sets[0].1, "{sets:?}");
+    let pods = below.get(&format!("{CORE}/pods")).await.expect(200);
+
+    fleet.run("cluster remove east --keep-workloads --yes");
+    assert_no_trace(&below, &web).await;
+    assert_eq!(marked_replica_sets(&below).await, [(sets[0].0.clone(), false)]);
+    let set = below.get(&sets[0].0).await.expect(200);
+    assert!(!set["metadata"].to_string().contains("atoll.dev"), "{set}");
+    for space in ["shop", "default"] {
+        let found = below.get(&format!("/api/v1/namespaces/{space}")).await.expect(200);
+        assert!(!found["metadata"].to_string().contains("atoll.dev"), "{found}");
+    }
+    let pods_after = below.get(&format!("{CORE}/pods")).await.expect(200);
+    assert_eq!(pods_after["items"][0]["metadata"]["uid"], pods["items"][0]["metadata"]["uid"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn namespaces_of_a_removed_cluster_lose_their_locator() {
+    let fleet = TestFleet::start();
+    let (above, below) = (fleet.admin(), fleet.east.admin());
+    create(&below, "/api/v1/namespaces", object("v1", "Namespace", "legacy", json!({}))).await;
+    fleet.run("adopt namespace/legacy --into shop --cluster east");
+    for (namespace, there) in [("shop", "legacy"), ("default", "default")] {
+        let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+        create(&above, &maps, object("v1", "ConfigMap", "a", json!({}))).await;
+        fleet.run(&format!("place cm/a -n {namespace} --on east"));
+        wait_for(
+            "the object exists below",
+            &below,
+            &format!("/api/v1/namespaces/{there}/configmaps/a"),
+            |_| true,
+        )
+        .await;
+    }
+    fleet.run("cluster remove east --yes");
+    for space in ["legacy", "default"] {
+        let found = below.get(&format!("/api/v1/namespaces/{space}")).await.expect(200);
+        assert!(!found["metadata"].to_string().contains("atoll.dev"), "{found}");
+        assert_eq!(below.get(&format!("/api/v1/namespaces/{space}/configmaps/a")).await.status, 404);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn released_workload_keeps_running_without_a_trace() {
+    let fleet = TestFleet::start();
+    let (above, below) = (fleet.admin(), fleet.east.admin());
+    create(&above, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
+    for name in ["own", "shared"] {
+        let map = object("v1", "ConfigMap", name, json!({ "data": { "a": "1" } }));
+        create(&above, &format!("{CORE}/configmaps"), map).await;
+    }
+    for (name, maps) in [("web", &["own", "shared"][..]), ("store", &["shared"])] {
+        create(&above, &format!("{APPS}/deployments"), deployment(name, maps)).await;
+        fleet.run(&format!("place deploy/{name} -n shop --on east"));
+        let path = format!("{APPS}/deployments/{name}");
+        wait_for("the workload is available", &above, &path, |found| {
+            found["status"]["availableReplicas"] == 1
+        })
+        .await;
+    }
+    let (web, store) = (format!("{APPS}/deployments/web"), format!("{APPS}/deployments/store"));
+    let sets = marked_replica_sets(&below).await;
+    let before = below.get(&web).await.expect(200);
+    let pods = below.get(&format!("{CORE}/pods?labelSelector=app%3Dweb")).await.expect(200);
+
+    let printed = fleet.run("release deploy/web -n shop");
+    for words in [
+        "ConfigMap shop/own is let go as well: only Deployment shop/web refers to it.\n",
+        "Deployment shop/web runs on in east, and is no longer Atoll's.\n",
+        "Deployment shop/web stays in root; delete it there if it is not needed, or place it elsewhere.\n",
+    ] {
+        assert!(printed.contains(words), "{printed}");
+    }
+    let after = assert_no_trace(&below, &web).await;
+    assert_no_trace(&below, &format!("{CORE}/configmaps/own")).await;
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(after["spec"], before["spec"]);
+    // Owned objects have no trace either, and they are the same objects as before.
+    for (path, is_marked) in &sets {
+        let is_its = path.contains("/web-");
+        let set = below.get(path).await.expect(200);
+        assert!(is_marked, "{path} must have had a copied mark");
+        assert_eq!(set["metadata"]["annotations"].to_string().contains("atoll.dev"), !is_its, "{set}");
+    }
+    let pods_after = below.get(&format!("{CORE}/pods?labelSelector=app%3Dweb")).await.expect(200);
+    assert_eq!(pods_after["items"][0]["metadata"]["uid"], pods["items"][0]["metadata"]["uid"]);
+    for path in [&web, &format!("{CORE}/configmaps/own")] {
+        let placement = above.get(&format!("{path}/placement")).await.expect(200);
+        assert_eq!(
+            (&placement["spec"]["clusters"], &placement["status"]),
+            (&json!([]), &Value::Null),
+            "{path}"
+        );
+    }
+    // Shared dependents and the namespace stay managed.
+    let shared = below.get(&format!("{CORE}/configmaps/shared")).await.expect(200);
+    assert!(shared["metadata"]["labels"]["atoll.dev/control-plane"].is_string());
+    let space = below.get("/api/v1/namespaces/shop").await.expect(200);
+    assert!(space["metadata"]["annotations"]["atoll.dev/namespace"].is_string());
+
+    // Changes above are no longer applied to the released object. Other objects still follow.
+    above.merge(&web, json!({ "spec": { "replicas": 4 } })).await.expect(200);
+    above.merge(&store, json!({ "spec": { "replicas": 2 } })).await.expect(200);
+    wait_for("the change of the other Deployment is applied below", &below, &store, |store| {
+        store["spec"]["replicas"] == 2
+    })
+    .await;
+    assert_eq!(below.get(&web).await.expect(200)["spec"], before["spec"]);
+
+    // Releasing the last object also removes the marks of the namespace. With `--delete` the object above is
+    // deleted.
+    let printed = fleet.run("release deploy/store -n shop --delete");
+    assert!(printed.contains("Namespace shop of east has nothing more of Atoll's.\n"), "{printed}");
+    assert!(printed.ends_with("Deployment shop/store is deleted in root.\n"), "{printed}");
+    wait_until_deleted(&above, &store).await;
+    assert_no_trace(&below, &store).await;
+    assert_no_trace(&below, &format!("{CORE}/configmaps/shared")).await;
+    let space = below.get("/api/v1/namespaces/shop").await.expect(200);
+    assert!(!space["metadata"].to_string().contains("atoll"), "{space}");
+
+    let errors = fleet.run_failing("release deploy/web -n shop");
+    assert!(
+        errors.contains("Deployment shop/web is placed on no cluster")
+            && errors.contains("release deployment/web --namespace shop --cluster east"),
+        "{errors}"
+    );
+    let errors = fleet.run_failing("release deploy/web -n shop --cluster east");
+    assert!(errors.contains("Deployment shop/web is not on east"), "{errors}");
+}
+
+/// A dependent that is still needed stays managed. When it is no longer needed, it is released instead of
+/// deleted, because a released object refers to it.
+async fn assert_dependents_of_released_objects_are_kept(mut fleet: TestFleet) {
+    let (above, below) = (fleet.admin(), fleet.east.admin());
+    create(&above, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
+    for name in ["shared", "placed", "other"] {
+        let map = object("v1", "ConfigMap", name, json!({ "data": { "a": "1" } }));
+        create(&above, &format!("{CORE}/configmaps"), map).await;
+    }
+    fleet.run("place cm/placed -n shop --on east");
+    for (name, maps) in [("web", &["shared", "placed"][..]), ("store", &["shared", "other"])] {
+        create(&above, &format!("{APPS}/deployments"), deployment(name, maps)).await;
+        fleet.run(&format!("place deploy/{name} -n shop --on east"));
+        let path = format!("{APPS}/deployments/{name}");
+        wait_for("the workload is available", &above, &path, |found| {
+            found["status"]["availableReplicas"] == 1
+        })
+        .await;
+    }
+    let at = |name: &str| format!("{CORE}/configmaps/{name}");
+    let printed = fleet.run("release deploy/web -n shop");
+    for name in ["shared", "placed"] {
+        let words = format!(
+            "ConfigMap shop/{name} stays Atoll's, for it is needed there besides; when it goes, it is let go in east and not deleted.\n"
+        );
+        assert!(printed.contains(&words), "{printed}");
+        let kept = below.get(&at(name)).await.expect(200);
+        assert_eq!(kept["metadata"]["annotations"]["atoll.dev/keep"], "deployments.apps/web", "{kept}");
+    }
+    // Changes above are still applied to it, and restarts do not change that.
+    above.merge(&at("shared"), json!({ "data": { "a": "2" } })).await.expect(200);
+    let is_changed = |map: &Value| map["data"]["a"] == "2";
+    let changed = wait_for("the change is applied below", &below, &at("shared"), is_changed).await;
+    assert_eq!(changed["metadata"]["annotations"]["atoll.dev/keep"], "deployments.apps/web", "{changed}");
+    fleet.above.kill();
+    fleet.above.restart();
+    let above = fleet.admin();
+    above.delete(&format!("{APPS}/deployments/store")).await.expect(200);
+    above.delete(&at("placed")).await.expect(200);
+    wait_until_deleted(&below, &format!("{APPS}/deployments/store")).await;
+    // A dependent without a released referrer is deleted as usual.
+    wait_until_deleted(&below, &at("other")).await;
+    wait_until_deleted(&above, &at("placed")).await;
+    let placement = format!("{}/placement", at("shared"));
+    wait_for("the dependent is released", &above, &placement, |placement| {
+        placement["spec"]["clusters"] == json!([]) && placement["status"] == Value::Null
+    })
+    .await;
+    let shared = assert_no_trace(&below, &at("shared")).await;
+    assert_eq!(shared["data"], json!({ "a": "2" }));
+    assert_eq!(assert_no_trace(&below, &at("placed")).await["data"], json!({ "a": "1" }));
+    assert_eq!(fleet.run("orphans list"), "No orphans: everything that carries our mark is known here.\n");
+    // It is not deleted with the namespace either.
+    above.delete("/api/v1/namespaces/shop").await.expect(200);
+    wait_until_deleted(&above, "/api/v1/namespaces/shop").await;
+    for path in [at("shared"), at("placed"), format!("{APPS}/deployments/web")] {
+        let found = assert_no_trace(&below, &path).await;
+        assert_eq!(found["metadata"]["deletionTimestamp"], Value::Null, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dependents_of_released_objects_are_kept() {
+    assert_dependents_of_released_objects_are_kept(TestFleet::start()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dependents_of_released_objects_are_kept_by_an_agent() {
+    assert_dependents_of_released_objects_are_kept(TestFleet::with_agent()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn adopting_again_ends_the_protection_of_dependents() {
+    let fleet = TestFleet::start();
+    let (above, below) = (fleet.admin(), fleet.east.admin());
+    create(&above, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
+    let map = object("v1", "ConfigMap", "shared", json!({ "data": { "a": "1" } }));
+    let path = format!("{CORE}/configmaps/shared");
+    create(&above, &format!("{CORE}/configmaps"), map).await;
+    for name in ["web", "store"] {
+        create(&above, &format!("{APPS}/deployments"), deployment(name, &["shared"])).await;
+        fleet.run(&format!("place deploy/{name} -n shop --on east"));
+        let path = format!("{APPS}/deployments/{name}");
+        wait_for("the workload is available", &above, &path, |found| {
+            found["status"]["availableReplicas"] == 1
+        })
+        .await;
+    }
+    fleet.run("release deploy/web -n shop");
+    let kept = below.get(&path).await.expect(200);
+    assert_eq!(kept["metadata"]["annotations"]["atoll.dev/keep"], "deployments.apps/web");
+    fleet.run("adopt deploy/web -n shop --cluster east");
+    wait_for("the dependent is no longer protected", &below, &path, |map| {
+        map["metadata"]["annotations"]["atoll.dev/keep"] == Value::Null
+    })
+    .await;
+    for name in ["web", "store"] {
+        above.delete(&format!("{APPS}/deployments/{name}")).await.expect(200);
+    }
+    wait_until_deleted(&below, &path).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_can_be_adopted_and_released_repeatedly() {
+    let fleet = TestFleet::start();
+    let (above, below) = (fleet.admin(), fleet.east.admin());
+    create(&below, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
+    let path = format!("{APPS}/deployments/web");
+    create(&below, &format!("{APPS}/deployments"), deployment("web", &[])).await;
+    let before =
+        wait_for("the workload is available", &below, &path, |web| web["status"]["availableReplicas"] == 1)
+            .await;
+    for _ in 0..2 {
+        fleet.run("adopt deploy/web -n shop --cluster east");
+        let web = above.get(&path).await.expect(200);
+        wait_for_record(&above, "shop", &web, |status| status["state"] == "Applied").await;
+        // While paused, nothing is released.
+        fleet.run("pause --cluster east --reason storm");
+        let errors = fleet.run_failing("release deploy/web -n shop");
+        assert!(errors.contains("is paused") && errors.contains("storm"), "{errors}");
+        let errors = fleet.run_failing("adopt cm/kube-root-ca.crt -n shop --cluster east");
+        assert!(errors.contains("every cluster makes for itself"), "{errors}");
+        let marked = below.get(&path).await.expect(200);
+        assert_eq!(marked["metadata"]["annotations"]["atoll.dev/released"], Value::Null);
+        fleet.run("resume --cluster east");
+        fleet.run("release deploy/web -n shop --delete");
+        wait_until_deleted(&above, &path).await;
+        let after = assert_no_trace(&below, &path).await;
+        assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+        assert_eq!(after["spec"], before["spec"]);
+        let space = below.get("/api/v1/namespaces/shop").await.expect(200);
+        assert!(!space["metadata"].to_string().contains("atoll"), "{space}");
+    }
+}

@@ -1,0 +1,191 @@
+//! Actions of users above.
+
+use std::collections::BTreeSet;
+
+use atoll_client::PatchType;
+use atoll_fleet::view::{Record, Report, State};
+use atoll_fleet::{Placement, marks};
+use atoll_meta::object;
+use serde_json::{Value, json};
+
+use super::{Simulation, named_object};
+use crate::kinds::{KINDS, NAMES};
+use crate::objects::{AboveState, CLUSTER, ELSEWHERE, NAMESPACES, NamespaceRef, ObjectRef, WORKSPACES};
+
+impl Simulation {
+    pub(super) fn random_object(&mut self) -> ObjectRef {
+        let workspace = if self.random.chance(60) { &WORKSPACES[0] } else { &WORKSPACES[1] };
+        let namespace = *self.random.pick(&NAMESPACES);
+        let kind = self.random.pick(&KINDS);
+        let name = *self.random.pick(&NAMES);
+        ObjectRef { namespace_ref: NamespaceRef { workspace, namespace }, kind, name }
+    }
+
+    /// Returns a random existing object that matches.
+    async fn random_existing(&mut self, matches: impl Fn(&Value) -> bool) -> Option<ObjectRef> {
+        let objects = AboveState::read(&self.above).await.objects;
+        let random_existing: Vec<ObjectRef> =
+            objects.iter().filter(|(_, object)| matches(object)).map(|(object_ref, _)| *object_ref).collect();
+        (!random_existing.is_empty()).then(|| *self.random.pick(&random_existing))
+    }
+
+    /// Performs an action that may remove objects from the cluster, and records the requested deletions if
+    /// the action succeeds.
+    async fn with_requested_deletions(
+        &mut self,
+        additional: Option<&ObjectRef>,
+        action: impl AsyncFnOnce(&Simulation) -> bool,
+    ) {
+        let (now, before) = (self.now(), AboveState::read(&self.above).await);
+        if !action(self).await {
+            return;
+        }
+        let after = AboveState::read(&self.above).await.wanted();
+        let removed: BTreeSet<ObjectRef> =
+            before.wanted().difference(&after).copied().chain(additional.copied()).collect();
+        for object in removed.iter().filter_map(|object_ref| before.objects.get(object_ref)) {
+            self.expectations.requested_deletions.entry(object::uid(object).to_string()).or_insert(now);
+        }
+    }
+
+    pub async fn place(&mut self, object_ref: &ObjectRef, clusters: Value) {
+        let is_leaving =
+            !clusters.as_array().is_some_and(|all| all.iter().any(|share| share["name"] == CLUSTER));
+        let patch = json!({ "spec": { "clusters": clusters, "by": "hand" } });
+        let path = format!("{}/placement", object_ref.path());
+        self.with_requested_deletions(Some(object_ref).filter(|_| is_leaving), async |run| {
+            // Objects that are being deleted cannot be placed, and nothing can be placed while paused.
+            run.above.client.patch(&path, PatchType::Merge, &patch).await.is_ok()
+        })
+        .await;
+    }
+
+    pub async fn create_object(&self, object_ref: &ObjectRef, number: u64, drift: Option<&str>) {
+        let namespaces = format!("{}/api/v1/namespaces", object_ref.namespace_ref.workspace.prefix);
+        let mut content = object_ref.kind.content(object_ref.name, number);
+        if let Some(drift) = drift {
+            object::set_annotation(&mut content, marks::DRIFT, drift);
+        }
+        // The namespace may exist, or may be being deleted.
+        let _ =
+            self.above.client.create(&namespaces, &named_object(object_ref.namespace_ref.namespace)).await;
+        let _ = self.above.client.create(&object_ref.collection(), &content).await;
+    }
+
+    pub(super) async fn create(&mut self) {
+        let object_ref = self.random_object();
+        let number = self.random.below(1000);
+        let drift = self.random.chance(15).then_some("report");
+        self.create_object(&object_ref, number, drift).await;
+        // Some dependents exist before their referrer, some are created later, some never.
+        for dependent in AboveState::read(&self.above).await.dependents(&object_ref) {
+            if self.random.chance(60) {
+                let number = self.random.below(1000);
+                self.create_object(&dependent, number, None).await;
+            }
+        }
+        if object_ref.kind.is_dependent_kind() && self.random.chance(40) {
+            return;
+        }
+        let share = match object_ref.kind.is_divided() && self.random.chance(50) {
+            true => json!({ "name": CLUSTER, "replicas": number % 7 }),
+            false => json!({ "name": CLUSTER }),
+        };
+        self.place(&object_ref, json!([share])).await;
+    }
+
+    pub(super) async fn change(&mut self) {
+        let Some(object_ref) = self.random_existing(|_| true).await else { return };
+        let number = self.random.below(1000);
+        let patch = object_ref.kind.change(number, &mut self.random);
+        self.with_requested_deletions(None, async |run| {
+            run.above.client.patch(&object_ref.path(), PatchType::Merge, &patch).await.is_ok()
+        })
+        .await;
+    }
+
+    /// Removes an object from the cluster, or moves it to the other one.
+    pub(super) async fn unplace(&mut self) {
+        let is_placed = |object: &Value| Placement::of(object).share(CLUSTER).is_some();
+        let Some(object_ref) = self.random_existing(is_placed).await else { return };
+        let clusters = if self.random.chance(50) { json!([]) } else { json!([{ "name": ELSEWHERE }]) };
+        self.place(&object_ref, clusters).await;
+    }
+
+    pub(super) async fn delete(&mut self) {
+        let Some(object_ref) = self.random_existing(|_| true).await else { return };
+        let path = format!("{}?propagationPolicy=Background", object_ref.path());
+        self.with_requested_deletions(Some(&object_ref), async |run| {
+            run.above.client.delete(&path).await.is_ok()
+        })
+        .await;
+    }
+
+    /// Deletes a random namespace.
+    pub(super) async fn delete_random_namespace(&mut self) {
+        let namespaces: Vec<NamespaceRef> =
+            AboveState::read(&self.above).await.namespaces.into_keys().collect();
+        if namespaces.is_empty() {
+            return;
+        }
+        let namespace_ref = *self.random.pick(&namespaces);
+        self.delete_namespace_of(namespace_ref).await;
+    }
+
+    pub async fn delete_namespace_of(&mut self, namespace_ref: NamespaceRef) {
+        let (now, before) = (self.now(), AboveState::read(&self.above).await);
+        let is_in = |(object_ref, object): (&ObjectRef, &Value)| {
+            let is_placed = Placement::of(object).share(CLUSTER).is_some();
+            object_ref.namespace_ref == namespace_ref && is_placed && !object::is_being_deleted(object)
+        };
+        // A restored control plane knows the namespace now.
+        if before.objects.iter().any(is_in) {
+            self.forgotten.remove(&namespace_ref);
+        }
+        for (_, object) in
+            before.objects.iter().filter(|(object_ref, _)| object_ref.namespace_ref == namespace_ref)
+        {
+            self.expectations.requested_deletions.entry(object::uid(object).to_string()).or_insert(now);
+        }
+        let locator = namespace_ref.locator(&self.expectations.control_plane).text();
+        self.expectations.requested_deletions.entry(locator).or_insert(now);
+        let _ = self.above.client.delete(&namespace_ref.path()).await;
+    }
+
+    /// Deletes a workspace with all its namespaces. Its id is never used again.
+    pub(super) async fn delete_workspace(&mut self) {
+        let (now, workspace) = (self.now(), &WORKSPACES[1]);
+        let before = AboveState::read(&self.above).await;
+        for (_, object) in
+            before.objects.iter().filter(|(object_ref, _)| object_ref.namespace_ref.workspace == workspace)
+        {
+            self.expectations.requested_deletions.entry(object::uid(object).to_string()).or_insert(now);
+        }
+        for namespace_ref in NamespaceRef::all().filter(|namespace_ref| namespace_ref.workspace == workspace)
+        {
+            let locator = namespace_ref.locator(&self.expectations.control_plane).text();
+            self.expectations.requested_deletions.entry(locator).or_insert(now);
+        }
+        let name = workspace.prefix.rsplit(':').next().unwrap_or_default();
+        let _ = self.above.client.delete(&format!("/apis/atoll.dev/v1alpha1/workspaces/{name}")).await;
+    }
+
+    /// Confirms all removals from the other cluster immediately.
+    pub(super) async fn confirm_removals_elsewhere(&self) {
+        let mut records = Vec::new();
+        for (object_ref, object) in &AboveState::read(&self.above).await.objects {
+            let placement = Placement::of(object);
+            let is_leaving = placement.leaving.iter().any(|one| one.name == ELSEWHERE);
+            let is_going = object::is_being_deleted(object) && placement.share(ELSEWHERE).is_some();
+            if is_leaving || is_going {
+                let target = object_ref.target(object::uid(object));
+                records.push(Record { target, state: State::Gone, ..Record::default() });
+            }
+        }
+        if !records.is_empty() {
+            let report = serde_json::to_value(Report { records, ..Report::default() }).expect("a report");
+            let path = format!("/services/sync/{ELSEWHERE}");
+            self.above.client.create(&path, &report).await.expect("the report must be accepted");
+        }
+    }
+}
