@@ -1,7 +1,9 @@
-//! Runs controllers against any API server: `cargo run -p atoll-controllers --example run -- --kubeconfig FILE
-//! [--controllers deployment,replicaset] [--node-monitor-period SECONDS] …`. Whom to trust and who signs is told as
-//! kube-controller-manager is: `--root-ca-file`, `--cluster-signing-cert-file` and `--cluster-signing-key-file`,
-//! `--service-account-private-key-file` (a key of the curve P-256).
+//! Runs controllers against any API server:
+//! `cargo run -p atoll-controllers --example run -- --kubeconfig FILE [--controllers deployment,replicaset]
+//! …`.
+//! Certificates and keys are configured with the flags of kube-controller-manager: `--root-ca-file`,
+//! `--cluster-signing-cert-file`, `--cluster-signing-key-file` and `--service-account-private-key-file` (a
+//! P-256 key).
 
 use std::error::Error;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (mut certificate, mut key, mut signers) = (String::new(), String::new(), Signers::default());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        let value = arguments.next().ok_or("each option has a value")?;
+        let value = arguments.next().ok_or("every option needs a value")?;
         match argument.as_str() {
             "--kubeconfig" => kubeconfig = value,
             "--controllers" => choice = value.parse()?,
@@ -41,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 let keys = KeyRing::from_pem(&std::fs::read_to_string(value)?)?;
                 signers.tokens = Some(Arc::new(Tokens::new(atoll_authn::ISSUER, keys)));
             }
-            other => return Err(format!("no option {other}").into()),
+            other => return Err(format!("unknown option {other}").into()),
         }
     }
     if !certificate.is_empty() {
@@ -60,7 +62,7 @@ fn seconds(text: &str) -> Result<Duration, Box<dyn Error>> {
     Ok(Duration::from_secs(text.parse()?))
 }
 
-/// The first cluster and user of a kubeconfig.
+/// Returns the first cluster and user of a kubeconfig.
 fn endpoint(path: &str) -> Result<Endpoint, Box<dyn Error>> {
     let config: Value = serde_saphyr::from_str(&std::fs::read_to_string(path)?)?;
     let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);

@@ -1,4 +1,4 @@
-//! Every HorizontalPodAutoscaler sees to it that its target has as many pods as its metrics ask for.
+//! HorizontalPodAutoscalers: scales the target to the number of pods that its metrics call for.
 //!
 //! ```text
 //!   every few seconds: scale of the target ─► metrics ─► usage (how many pods) ─► proposal (of all metrics)
@@ -27,9 +27,9 @@ use metrics::Metrics;
 use proposal::Failure;
 use usage::{Situation, Start, Tolerance, fraction};
 
-/// Autoscalers that are worked on together.
+/// Number of autoscalers that are reconciled concurrently.
 const AT_ONCE: usize = 5;
-/// How often a scale is written that others are faster than.
+/// Number of attempts to write a scale that another writer keeps changing.
 const ATTEMPTS: usize = 5;
 const ABLE: &str = "AbleToScale";
 const ACTIVE: &str = "ScalingActive";
@@ -74,14 +74,14 @@ struct Controller {
 #[derive(Default)]
 struct Remembered {
     history: History,
-    /// Of the pods of its target.
+    /// Selector of the target's pods.
     selector: Option<LabelSelector>,
 }
 
-/// One look at an autoscaler.
+/// State of one reconciliation of an autoscaler.
 struct Round {
     key: Key,
-    /// As it is to be written.
+    /// The autoscaler with the status that will be written.
     autoscaler: Value,
     now: Timestamp,
 }
@@ -113,18 +113,21 @@ impl Round {
     }
 }
 
-/// Whether two statuses mean the same: what is zero or empty goes without saying.
+/// Compares two statuses. A missing field equals one that is zero or empty.
 fn means_the_same(one: &Value, other: &Value) -> bool {
-    let said = |status: &Value| -> Vec<(String, Value)> {
+    let set_fields = |status: &Value| -> Vec<(String, Value)> {
         let fields = status.as_object().into_iter().flatten();
-        let says = |value: &Value| match value {
+        let is_set = |value: &Value| match value {
             Value::Null => false,
             Value::Array(values) => !values.is_empty(),
             value => *value != 0,
         };
-        fields.filter(|(_, value)| says(value)).map(|(field, value)| (field.clone(), value.clone())).collect()
+        fields
+            .filter(|(_, value)| is_set(value))
+            .map(|(field, value)| (field.clone(), value.clone()))
+            .collect()
     };
-    said(one) == said(other)
+    set_fields(one) == set_fields(other)
 }
 
 impl Controller {
@@ -143,7 +146,7 @@ impl Controller {
             round.autoscaler["status"] = json!({});
         }
         if let Err(problem) = self.scale(&mut round).await {
-            tracing::debug!(%problem, %key, "an autoscaler could not do all it should");
+            tracing::debug!(%problem, %key, "HorizontalPodAutoscaler could not be reconciled completely");
         }
         if !means_the_same(&round.autoscaler["status"], &autoscaler["status"]) {
             let kind = &resources::HORIZONTAL_POD_AUTOSCALERS;
@@ -160,7 +163,7 @@ impl Controller {
         self.recorder.warning(&resources::HORIZONTAL_POD_AUTOSCALERS, &round.autoscaler, reason, message);
     }
 
-    /// Fails with what is also said in events and conditions.
+    /// Rescales the target. The error is also reported in events and conditions.
     async fn scale(&self, round: &mut Round) -> Result<(), String> {
         let (resource, target, scale) = match self.target(round).await {
             Ok(found) => found,
@@ -203,7 +206,7 @@ impl Controller {
                 let reason = match wanted.cmp(&current) {
                     Ordering::Greater => format!("{metric} above target"),
                     Ordering::Less => "All metrics below target".into(),
-                    // What was recommended before counts.
+                    // No change by the metrics: the recommendations of the stabilization window decide.
                     Ordering::Equal => String::new(),
                 };
                 (self.settle(round, &spec, Wish { current, desired: wanted, least, most }), reason)
@@ -263,7 +266,7 @@ impl Controller {
         }
     }
 
-    /// How many pods the metrics ask for, and which of them does.
+    /// Returns the number of pods that the metrics call for, and the metric that calls for it.
     async fn wanted(
         &self,
         round: &mut Round,
@@ -337,7 +340,7 @@ impl Controller {
         })
     }
 
-    /// Pods that two autoscalers look after would be pulled in two directions.
+    /// Fails if another autoscaler selects the same pods.
     fn is_unambiguous(
         &self,
         round: &mut Round,
@@ -350,7 +353,7 @@ impl Controller {
             let mut state = self.state();
             state.entry(round.key.clone()).or_default().selector = Some(selector);
             let selects = |other: &Arc<Value>| {
-                // One that was not looked at yet may well say the same.
+                // An autoscaler that was not reconciled yet has no selector: compare its target.
                 let selector = state.get(&Key::of(other)).and_then(|remembered| remembered.selector.as_ref());
                 other["spec"]["scaleTargetRef"] == target
                     || selector.is_some_and(|own| {

@@ -1,5 +1,5 @@
-//! Every namespace has a ServiceAccount `default` and knows, in a ConfigMap, whom to trust as this API. What is missing or
-//! changed is put right.
+//! Service account controller and root CA certificate publisher: every namespace has the ServiceAccount
+//! `default` and the ConfigMap `kube-root-ca.crt`. Both are restored after changes.
 
 use std::sync::Arc;
 
@@ -12,29 +12,29 @@ use crate::context::Context;
 const ACCOUNT: &str = "default";
 const TRUST: &str = "kube-root-ca.crt";
 const DESCRIPTION: &str = "The certificate authority of the API that Pods of this namespace talk to.";
-/// Namespaces that are looked after together.
+/// Number of namespaces that are reconciled concurrently.
 const AT_ONCE: usize = 16;
 
-/// Gives every namespace its account.
+/// Creates the ServiceAccount `default` in every namespace.
 pub async fn run_accounts(context: Context) {
     run(context, Belonging { resource: &resources::SERVICE_ACCOUNTS, name: ACCOUNT, content: None }).await;
 }
 
-/// Tells every namespace whom to trust, if that is known.
+/// Publishes the root CA certificates to every namespace, if they are configured.
 pub async fn run_trust(context: Context) {
     let Some(trusted) = context.signers.trusted.clone() else {
-        tracing::info!("namespaces are not told whom to trust: nobody has said");
+        tracing::info!("root CA publisher disabled: no --root-ca-file configured");
         return;
     };
     let content = Some(json!({ "ca.crt": &*trusted }));
     run(context, Belonging { resource: &resources::CONFIG_MAPS, name: TRUST, content }).await;
 }
 
-/// What every namespace has.
+/// An object that every namespace has.
 struct Belonging {
     resource: &'static Resource,
     name: &'static str,
-    /// Its data, where that matters.
+    /// The required data. `None` if the content does not matter.
     content: Option<Value>,
 }
 
@@ -46,7 +46,7 @@ async fn run(context: Context, belonging: Belonging) {
             queue.add(Key::of(&namespace));
         }
     });
-    // By the namespace: what is in it is known.
+    // The queue holds namespaces, because each has only one such object.
     let add = |object: &Value| {
         let key = Key::of(object);
         queue.add(key.in_workspace(&key.namespace));
@@ -58,7 +58,7 @@ async fn run(context: Context, belonging: Belonging) {
         Sight::Gone(object) => add(&object),
         Sight::There(_) | Sight::All(..) => {}
     });
-    let working = queue.work("what namespaces have", AT_ONCE, |key| {
+    let working = queue.work("namespace objects", AT_ONCE, |key| {
         let (world, belonging) = (world.clone(), belonging.clone());
         async move { belonging.provide(&world, &key).await }
     });
@@ -74,7 +74,7 @@ impl Belonging {
         match self.try_provide(world, namespace).await {
             Ok(()) => Ok(Next::Done),
             Err(status) if status.reason() == "AlreadyExists" => Ok(Next::Done),
-            // The namespace is on its way out, or gone.
+            // The namespace is being deleted, or is gone.
             Err(status) if matches!(status.reason(), "NotFound" | "Forbidden") => Ok(Next::Done),
             Err(status) => Err(status),
         }

@@ -1,4 +1,4 @@
-//! All controllers by name, and which of them run.
+//! The catalog of controllers, and the selection of those that run.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,25 +8,25 @@ use crate::context::Context;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A controller that runs over any API.
+/// A controller that runs against any API server.
 pub struct Controller {
-    /// As kube-controller-manager calls it.
+    /// The name in kube-controller-manager.
     pub name: &'static str,
-    /// As it was called before.
+    /// The former name, which is still accepted.
     pub alias: &'static str,
     pub run: fn(Context) -> Running,
 }
 
 macro_rules! controllers {
     ($($name:literal $alias:literal $run:path;)*) => {
-        /// Those that can be chosen.
+        /// The controllers that can be selected.
         pub const CONTROLLERS: &[Controller] = &[
             $(Controller { name: $name, alias: $alias, run: |context| Box::pin($run(context)) },)*
         ];
     };
 }
 
-// Each is a row: its name, how it was called before, what it does.
+// Each row: name, former name, run function.
 controllers! {
     "certificatesigningrequest-approving-controller" "csrapproving" crate::certificates::approve::run;
     "certificatesigningrequest-cleaner-controller" "csrcleaner" crate::certificates::clean::run;
@@ -60,7 +60,7 @@ controllers! {
     "volumeattributesclass-protection-controller" "vac-protection" crate::protection::run_attributes;
 }
 
-/// Those that only an Atoll has, in the same words.
+/// Names and former names of the controllers that only Atoll has.
 pub const OWN: &[(&str, &str)] = &[
     ("cluster-health-controller", "clusterhealth"),
     ("cluster-push-controller", "clusterpush"),
@@ -70,13 +70,13 @@ pub const OWN: &[(&str, &str)] = &[
     ("workspace-controller", "workspace"),
 ];
 
-/// All names, with the ones they had before.
+/// Returns all names with their aliases.
 fn names() -> impl Iterator<Item = (&'static str, &'static str)> + Clone {
     CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(OWN.iter().copied())
 }
 
-/// Which controllers run: `*` for all, `name` for one, `-name` for all but one; of two words about the same one the first
-/// counts.
+/// Selection of controllers: `*` for all, `name` for one, `-name` to exclude one. The first entry that names
+/// a controller decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     words: Vec<String>,
@@ -89,7 +89,7 @@ impl Default for Choice {
 }
 
 impl Choice {
-    /// Whether a controller runs, by its name or the one it had before.
+    /// Whether a controller is selected, by its name or alias.
     pub fn includes(&self, name: &str, alias: &str) -> bool {
         let about = |word: &&String| {
             let bare = word.strip_prefix('-').unwrap_or(word);
@@ -101,12 +101,12 @@ impl Choice {
         }
     }
 
-    /// The same, by the name it had before alone.
+    /// Whether the controller with this alias is selected.
     pub fn includes_alias(&self, alias: &str) -> bool {
         names().any(|(name, known)| known == alias && self.includes(name, alias))
     }
 
-    /// Whether any runs at all.
+    /// Whether any controller is selected.
     pub fn any(&self) -> bool {
         self.words.iter().any(|word| !word.starts_with('-'))
     }
@@ -115,7 +115,7 @@ impl Choice {
 impl FromStr for Choice {
     type Err = String;
 
-    /// `true` and `false` stand for all and none.
+    /// Parses the list; `true` and `false` stand for all and none.
     fn from_str(text: &str) -> Result<Self, String> {
         let words: Vec<String> = match text {
             "true" => vec!["*".into()],
@@ -128,7 +128,7 @@ impl FromStr for Choice {
             if bare != "*" && known.iter().all(|(name, alias)| bare != *name && bare != *alias) {
                 let mut names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
                 names.sort_unstable();
-                return Err(format!("there is no controller {bare:?}; there are {}", names.join(", ")));
+                return Err(format!("unknown controller {bare:?}; known controllers: {}", names.join(", ")));
             }
         }
         Ok(Choice { words })
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn controllers_are_chosen_as_upstream_does() {
+    fn controllers_are_selected_as_upstream_does() {
         for (text, deployment, endpoints, any) in [
             ("*", true, true, true),
             ("true", true, true, true),
@@ -153,7 +153,7 @@ mod tests {
             ("-endpoint", false, false, false),
             ("endpoint,-endpoint,*", true, true, true),
         ] {
-            let choice: Choice = text.parse().expect("all of them are known");
+            let choice: Choice = text.parse().expect("a valid selection");
             let of = |name, alias| choice.includes(name, alias);
             let found = (
                 of("deployment-controller", "deployment"),
@@ -164,19 +164,19 @@ mod tests {
         }
         let error = "*,-nobody".parse::<Choice>().unwrap_err();
         assert!(
-            error.starts_with("there is no controller \"nobody\"; there are certificatesigning"),
+            error.starts_with("unknown controller \"nobody\"; known controllers: certificatesigning"),
             "{error}"
         );
     }
 
     #[test]
-    fn names_are_of_one_controller_each() {
+    fn names_are_unique() {
         let rows = names();
         let mut names: Vec<&str> =
             rows.clone().map(|(name, _)| name).chain(rows.map(|(_, alias)| alias)).collect();
         names.sort_unstable();
         names.dedup();
-        // The newest of them never had another name.
+        // The taint eviction controller has no former name.
         let same = CONTROLLERS.iter().filter(|row| row.name == row.alias).count();
         assert_eq!(names.len() + same, 2 * (CONTROLLERS.len() + OWN.len()));
     }

@@ -1,8 +1,8 @@
-//! CronJobs: Jobs at certain times.
+//! CronJobs: creates Jobs on a schedule.
 //!
 //! ```text
-//!   cron jobs, their jobs ─► queue ─► superfluous jobs go ─► reconcile ─► a job is started ─► status, and when to look again
-//!                                                                └─ schedule, zone: when it is time
+//!   cron jobs, their jobs ─► queue ─► delete surplus jobs ─► reconcile ─► create a job ─► status, requeue
+//!                                                                └─ schedule, zone: times to run
 //! ```
 
 mod reconcile;
@@ -25,7 +25,7 @@ use crate::context::Context;
 use crate::wake;
 
 const AT_ONCE: usize = 8;
-/// Zones that are kept in memory.
+/// Number of time zones that are kept in memory.
 const ZONES: usize = 1000;
 
 struct Controller {
@@ -34,7 +34,7 @@ struct Controller {
     crons: Arc<Cache>,
     jobs: Arc<Cache>,
     recorder: Recorder,
-    /// By name; there are none of those that could not be found.
+    /// Time zones by name. Unknown zones are not stored.
     zones: Mutex<HashMap<String, Arc<Zone>>>,
 }
 
@@ -62,10 +62,10 @@ pub async fn run(context: Context) {
 }
 
 impl Controller {
-    /// Wakes a CronJob that comes, changes or goes. One with another schedule is looked at when that says so: what it
-    /// would have started before is not started now.
+    /// Enqueues a CronJob when it changes. With a new schedule it is enqueued for the next time of that
+    /// schedule, so that earlier times are not started now.
     fn wake(self: &Arc<Self>, queue: &Queue) {
-        // What is in the cache must not keep the cache.
+        // A strong reference from the cache's listener would keep the cache alive.
         let (controller, queue) = (Arc::downgrade(self), queue.clone());
         self.crons.listen(move |change| {
             if let (Some(old), Some(new)) = (&change.old, &change.new)
@@ -93,7 +93,7 @@ impl Controller {
             status = Value::Object(serde_json::Map::new());
         }
         for job in superfluous(&cron, &jobs) {
-            // One that cannot be deleted is tried again next time.
+            // A failed delete is retried with the next sync.
             let _ = self.delete(&cron, &job, &mut status).await;
         }
         let missing = self.missing(&cron, &jobs).await?;
@@ -153,7 +153,7 @@ impl Controller {
         Some(zone)
     }
 
-    /// Uids of jobs that the status has and that are really gone.
+    /// Returns the uids of jobs in the status that do not exist any more.
     async fn missing(&self, cron: &Value, jobs: &[Arc<Value>]) -> Result<Vec<String>, Status> {
         let mut missing = Vec::new();
         for reference in cron["status"]["active"].as_array().into_iter().flatten() {
@@ -170,7 +170,7 @@ impl Controller {
         Ok(missing)
     }
 
-    /// Starts the job for a time. Says whether the status is to be looked at again for the next one.
+    /// Creates the job for a scheduled time. Returns whether to requeue for the next time.
     async fn start(&self, cron: &Value, at: i64, status: &mut Value) -> Result<bool, Status> {
         if cron["spec"]["concurrencyPolicy"] == "Replace" {
             self.replace(cron, status).await?;
@@ -188,7 +188,7 @@ impl Controller {
             }
             Err(status) if status.has_cause("NamespaceTerminating") => return Err(status),
             Err(status) if status.reason() == "AlreadyExists" => {
-                // Made before, and then the status could not be written; or it is somebody else's.
+                // Created before the status could be written, or it belongs to another owner.
                 let key = place.beside(object::name(&wanted));
                 let job = self.world.get(&resources::JOBS, &key).await?;
                 if !is_managed_by(&job, object::uid(cron)) {
@@ -207,7 +207,7 @@ impl Controller {
         Ok(true)
     }
 
-    /// Ends the jobs that run.
+    /// Deletes the running jobs.
     async fn replace(&self, cron: &Value, status: &mut Value) -> Result<(), Status> {
         let active: Vec<Value> = status["active"].as_array().cloned().unwrap_or_default();
         for reference in active {

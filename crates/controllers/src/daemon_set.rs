@@ -1,8 +1,8 @@
-//! DaemonSets: one pod on each node that suits.
+//! DaemonSets: one pod on each suitable node.
 //!
 //! ```text
 //!   sets, pods, nodes, revisions ─► queue ─► revisions ─► manage ─► roll ─► counts ─► status
-//!                                                            └─ Setbacks: pods that fail are not replaced too often
+//!                                                            └─ FailedPodsBackoff: delays the replacement of failed pods
 //! ```
 
 mod placement;
@@ -28,11 +28,11 @@ use crate::history::{History, REVISION_LABEL};
 use crate::pods::{Maker, available_after, from_template, made_slowly};
 use crate::wake;
 
-/// Sets that are looked at together.
+/// Number of sets that are reconciled concurrently.
 const AT_ONCE: usize = 4;
-/// What happens to many nodes or pods is looked at once.
+/// Delay that combines the changes of many nodes or pods into one sync.
 const BATCH: Duration = Duration::from_millis(50);
-/// Pods that are made or deleted at most before a set is looked at again.
+/// Maximum number of pods created or deleted in one sync.
 const AT_MOST: usize = 250;
 
 struct Controller {
@@ -41,7 +41,7 @@ struct Controller {
     sets: Arc<Cache>,
     pods: Arc<Cache>,
     nodes: Arc<Cache>,
-    /// The index of pods that nobody manages.
+    /// Index of pods without a controller.
     orphans: usize,
     history: History,
     maker: Maker,
@@ -83,7 +83,7 @@ pub async fn run(context: Context) {
         .await;
 }
 
-/// Wakes the sets for which a node that comes, changes or goes makes a difference to their pods.
+/// Enqueues the sets whose pods are affected by a change of a node.
 fn wake_for_nodes(controller: &Controller, queue: &Queue) {
     let (sets, queue) = (controller.sets.clone(), queue.clone());
     let (pods, on_node) = (controller.pods.clone(), controller.pods.index(node_of));
@@ -106,18 +106,18 @@ fn wake_for_nodes(controller: &Controller, queue: &Queue) {
     });
 }
 
-/// The word under which [`node_of`] finds the pods of a node.
+/// Returns the key under which the [`node_of`] index lists the pods of a node.
 fn place(key: &Key, node: &str) -> String {
     format!("{}/{node}", key.workspace)
 }
 
-/// An index of pods by the node that they are on.
+/// Index of pods by node.
 fn node_of(pod: &Value) -> Vec<String> {
     let node = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty());
     node.map(|node| place(&Key::of(pod), node)).into_iter().collect()
 }
 
-/// Nodes say every few seconds that they are well; only what pods may want of them is of interest.
+/// Whether a node change affects scheduling. Frequent status updates do not.
 fn matters(change: &Change) -> bool {
     match (&change.old, &change.new) {
         (Some(old), Some(new)) => {
@@ -138,7 +138,8 @@ impl Controller {
             self.maker.recorder.warning(&resources::DAEMON_SETS, &set, "SelectingAll", message);
             return Ok(Next::Done);
         }
-        // What becomes of a set's revisions while it goes is not certain, so nothing can be said of its pods.
+        // The revisions of a set that is being deleted may be deleted already, so its pods cannot be compared
+        // with them.
         if object::is_being_deleted(&set) {
             return Ok(Next::Done);
         }
@@ -153,7 +154,8 @@ impl Controller {
         let seen = Observed { set: &set, nodes: &nodes, pods: &pods, hash, now };
         let (mut delay, mut changes) = (None, manage(&seen));
         self.settle_ended(&seen, &mut changes, &mut delay);
-        // An update goes on when all pods are where they should be; what was just done brings us back here.
+        // A rolling update continues only when no pods must be created or deleted. These changes trigger the
+        // next sync.
         if changes == Changes::default() {
             changes = roll(&seen);
         }
@@ -177,7 +179,7 @@ impl Controller {
         Ok(delay.map_or(Next::Done, Next::After))
     }
 
-    /// Pods that have ended go, but those that keep failing not too often.
+    /// Deletes finished pods. Failed ones are deleted with a backoff.
     fn settle_ended(&self, seen: &Observed<'_>, changes: &mut Changes, delay: &mut Option<Duration>) {
         let (recorder, kind) = (&self.maker.recorder, &resources::DAEMON_SETS);
         let name = |pod: &Value| format!("{}/{}", object::namespace(pod), object::name(pod));
@@ -226,7 +228,7 @@ impl Controller {
             pin(&mut pod, &create[place]);
             async move {
                 match maker.create(&set, &pod).await {
-                    // Nothing can be made where all is going, and that is no failure.
+                    // Failing to create a pod in a terminating namespace is no error.
                     Err(status) if !status.has_cause("NamespaceTerminating") => Err(status),
                     _ => Ok(()),
                 }

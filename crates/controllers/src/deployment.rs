@@ -1,9 +1,9 @@
-//! One ReplicaSet for each template that a Deployment has had, and pods that move from one to the next.
+//! Deployments: one ReplicaSet for each template, and rollouts from one to the next.
 //!
 //! ```text
-//!   deployments, sets, pods ─► queue ─► claim sets ─► reconcile ─► Plan: create, change, delete sets; status
+//!   deployments, sets, pods ─► queue ─► claim sets ─► reconcile ─► Plan: create, update, delete sets; status
 //!                                                       ├─ revision: the set with the template, or a new one
-//!                                                       ├─ scale: how large each set is
+//!                                                       ├─ scale: size of each set
 //!                                                       ├─ status, conditions
 //!                                                       └─ rollback
 //! ```
@@ -30,7 +30,7 @@ use conditions::{Conditions, PROGRESSING, condition};
 use reconcile::{Observed, Plan};
 use set::{Set, is_same_template};
 
-/// Deployments that are looked after together.
+/// Number of Deployments that are reconciled concurrently.
 const AT_ONCE: usize = 16;
 const COMPONENT: &str = "deployment-controller";
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
@@ -84,7 +84,7 @@ fn hear_set(deployments: &Cache, queue: &Queue, change: &Change) {
     }
 }
 
-/// Whoever waits for old pods to end wants to know when one has.
+/// Enqueues a Deployment with strategy Recreate when one of its old pods ends.
 fn hear_pod(deployments: &Cache, sets: &Cache, queue: &Queue, change: &Change) {
     let has_ended = change.new.as_deref().is_none_or(pods::is_terminal);
     let had_ended = change.old.as_deref().is_none_or(pods::is_terminal);
@@ -105,7 +105,7 @@ struct Controller {
     deployments: Arc<Cache>,
     sets: Arc<Cache>,
     pods: Arc<Cache>,
-    /// The index of sets that nobody manages.
+    /// Index of ReplicaSets without a controller.
     orphans: usize,
     recorder: Recorder,
 }
@@ -209,7 +209,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Creates the new set. Says whether it is there now and all else can go on.
+    /// Creates the new ReplicaSet. Returns whether it was created and the rest of the plan can be executed.
     async fn create(&self, deployment: &Value, set: &Value) -> Result<bool, Status> {
         let (world, place) = (self.context.world(), Key::of(deployment));
         let status =
@@ -236,7 +236,7 @@ impl Controller {
             if claim::is_managed_by(&other, object::uid(deployment))
                 && is_same_template(templates.0, templates.1)
             {
-                // The news of it are late; now they are here.
+                // The informer has not seen the set yet; store it in the cache.
                 self.sets.wrote(&other);
                 return Ok(false);
             }
@@ -252,7 +252,7 @@ impl Controller {
             conditions.set(condition(PROGRESSING, "False", "ReplicaSetCreateError", &message, now));
             changed["status"]["conditions"] = conditions.0.into();
             if changed["status"] != deployment["status"] {
-                // That it could not be created is worse.
+                // A failure of this write is less important than the failed creation, which is returned.
                 let _ = self.say(&changed).await;
             }
         }

@@ -1,8 +1,8 @@
-//! Every PodDisruptionBudget says how many of its pods may be evicted now.
+//! PodDisruptionBudgets: maintains the number of pods that may be evicted now.
 //!
 //! ```text
-//!   PodDisruptionBudgets, Pods ─► queue ─► how many pods there should be ─► reconcile ─► status
-//!                           └───► pods that were to go and did not ─► DisruptionTarget is False
+//!   PodDisruptionBudgets, Pods ─► queue ─► number of expected pods ─► reconcile ─► status
+//!                           └───► pods that were not deleted after an eviction ─► DisruptionTarget is False
 //! ```
 
 mod expected;
@@ -20,9 +20,9 @@ use crate::context::Context;
 use expected::{Expected, Owners};
 use reconcile::Outcome;
 
-/// Budgets that are worked on together.
+/// Number of budgets that are reconciled concurrently.
 const AT_ONCE: usize = 4;
-/// When something is looked at again that could not be counted.
+/// Delay before a budget that could not be computed is retried.
 const LATER: Duration = Duration::from_secs(30);
 
 pub async fn run(context: Context) {
@@ -106,7 +106,7 @@ impl Controller {
         match self.count(key, &budget).await {
             Ok(outcome) => self.write(&budget, outcome).await,
             Err(problem) => {
-                // What cannot be counted must not be disturbed.
+                // Fail safe: allow no disruptions if the pods cannot be counted.
                 let failed = reconcile::failed(&budget, &problem, &self.context.clock.now().to_time());
                 self.write_status(failed).await?;
                 Ok(Next::After(LATER))
@@ -145,7 +145,7 @@ impl Controller {
     async fn write(&self, budget: &Value, outcome: Outcome) -> Result<Next, Status> {
         for pod in &outcome.not_deleted {
             let namespace = object::namespace(budget);
-            // Both are the namespace in upstream's words, too.
+            // Upstream prints the namespace twice, too.
             let message =
                 format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
             self.recorder.warning(&resources::PODS, pod, "NotDeleted", message);

@@ -1,4 +1,4 @@
-//! Deletes what a namespace or a whole workspace holds, and says what would not go.
+//! Deletes the content of a namespace or of a workspace, and reports what remains.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 const BACKGROUND: &str = "Background";
 
-/// What is still there after everything was told to go.
+/// Objects that still exist after their deletion was requested.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Remaining {
     /// Number of objects by resource and group.
     objects: BTreeMap<(String, String), usize>,
-    /// Number of objects that wait for each finalizer.
+    /// Number of objects by finalizer that they wait for.
     finalizers: BTreeMap<String, usize>,
-    /// Number of objects that each cluster has not let go of.
+    /// Number of objects by cluster that has not removed them.
     clusters: BTreeMap<String, usize>,
 }
 
@@ -38,19 +38,19 @@ impl Remaining {
         }
     }
 
-    /// A cluster has not let go of something.
+    /// Counts an object that a cluster has not removed.
     pub fn wait_for(&mut self, cluster: &str) {
         *self.clusters.entry(cluster.to_string()).or_default() += 1;
     }
 
-    /// Which clusters it waits for, and what to do should one never come back; `None` if there is none.
+    /// Returns the condition message about the clusters that are waited for; `None` if there are none.
     pub fn clusters(&self) -> Option<String> {
         let parts: Vec<String> =
             self.clusters.iter().map(|(name, count)| format!("{name} ({count})")).collect();
         let first = self.clusters.keys().next()?;
         Some(format!(
-            "Waiting for clusters to let go of what was placed on them: {}; an event of the namespace says why if one refuses; \
-             if {first} is gone for good: atoll cluster remove {first} --lost",
+            "Waiting for clusters to remove placed objects: {}; see the events of the namespace if a cluster refuses; \
+             if {first} is lost permanently, run: atoll cluster remove {first} --lost",
             parts.join(", ")
         ))
     }
@@ -60,7 +60,7 @@ impl Remaining {
         *self.objects.entry(name).or_default() += count;
     }
 
-    /// What is there, by how a resource is named.
+    /// Returns the condition message about remaining objects. `named` formats the name of a resource.
     pub fn content(&self, named: impl Fn(&str, &str) -> String) -> String {
         let parts = self.objects.iter().map(|((plural, group), count)| {
             format!("{} has {count} resource instances", named(plural, group))
@@ -68,7 +68,7 @@ impl Remaining {
         format!("Some resources are remaining: {}", parts.collect::<Vec<_>>().join(", "))
     }
 
-    /// What it waits for, in upstream's words; `None` if nothing holds it.
+    /// Returns upstream's condition message about finalizers; `None` if there are none.
     pub fn finalizers(&self) -> Option<String> {
         let parts =
             self.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
@@ -79,8 +79,8 @@ impl Remaining {
     }
 }
 
-/// Tells all objects of a resource to go, in one namespace of a workspace or, without one, in all. Returns those that are
-/// there afterwards.
+/// Deletes all objects of a resource in one namespace of a workspace or, if `namespace` is empty, in all.
+/// Returns those that still exist.
 pub async fn empty(
     world: &World,
     resource: &Resource,
@@ -106,7 +106,8 @@ pub async fn empty(
     list(world, resource, workspace, namespace).await
 }
 
-/// What every workspace is born with does not keep it alive; its revision tells.
+/// Whether the object is a bootstrap object, which has revision 1. Bootstrap objects do not block the
+/// deletion of a workspace.
 pub fn is_layered(item: &Value) -> bool {
     object::resource_version(item) == "1"
 }
@@ -122,13 +123,13 @@ async fn list(
             items.retain(|item| !is_layered(item));
             Ok(items)
         }
-        // A custom resource goes with its definition.
+        // A custom resource is gone when its definition is.
         Err(status) if matches!(status.code(), 404 | 405) => Ok(Vec::new()),
         Err(status) => Err(status),
     }
 }
 
-/// Whether they can be told to go all at once.
+/// Deletes a whole collection. Returns whether the resource supports that.
 async fn empty_at_once(
     world: &World,
     resource: &Resource,

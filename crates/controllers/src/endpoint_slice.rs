@@ -1,4 +1,4 @@
-//! Every Service with a selector has EndpointSlices that say where its pods are.
+//! EndpointSlices: maintains the slices of every Service with a selector.
 //!
 //! ```text
 //!   Services, Pods, Nodes, EndpointSlices ─► queue of Services ─► reconcile ─► create, update, delete slices
@@ -21,7 +21,7 @@ use crate::slices::{self, MANAGED_BY, SERVICE_NAME};
 use reconcile::{MANAGER, Observed};
 use topology::{Topologies, ZONE};
 
-/// Services that are worked on together.
+/// Number of Services that are reconciled concurrently.
 const AT_ONCE: usize = 5;
 
 pub async fn run(context: Context) {
@@ -73,7 +73,7 @@ pub async fn run(context: Context) {
         .await;
 }
 
-/// Slices are looked up by namespace and Service.
+/// Index of slices by namespace and Service.
 fn by_service(slice: &Value) -> Vec<String> {
     match (object::label(slice, MANAGED_BY), object::label(slice, SERVICE_NAME)) {
         (Some(MANAGER), Some(service)) => vec![Key::of(slice).beside(service).to_string()],
@@ -81,11 +81,11 @@ fn by_service(slice: &Value) -> Vec<String> {
     }
 }
 
-/// The Services whose slices have changed, before and after.
+/// Returns the Services of a changed slice, before and after the change.
 fn services_of(change: &Change) -> Vec<Key> {
-    let ours = |slice: &Arc<Value>| object::label(slice, MANAGED_BY) == Some(MANAGER);
+    let is_managed = |slice: &Arc<Value>| object::label(slice, MANAGED_BY) == Some(MANAGER);
     let states = [&change.old, &change.new];
-    if !states.into_iter().flatten().any(ours) {
+    if !states.into_iter().flatten().any(is_managed) {
         return Vec::new();
     }
     let mut names: Vec<&str> =
@@ -94,7 +94,7 @@ fn services_of(change: &Change) -> Vec<Key> {
     names.into_iter().filter(|name| !name.is_empty()).map(|name| change.key.beside(name)).collect()
 }
 
-/// Whether zones may have more or fewer processors than before.
+/// Whether the CPUs per zone may have changed.
 fn is_elsewhere(change: &Change) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     topology::is_ready(old) != topology::is_ready(new) || object::label(old, ZONE) != object::label(new, ZONE)
@@ -130,7 +130,7 @@ impl Controller {
             pods: &pods,
             slices: &slices,
             node: &|name| self.nodes.get(&key.in_workspace(name)),
-            // Pods that are placed one by one run on nodes of clusters far away.
+            // The nodes of pods that are placed one by one are in member clusters.
             knows_nodes: self.context.acts == Acts::Everywhere,
             shares: &|| topology::shares(&self.nodes.list(&key.workspace, "")),
             trigger: self.triggers.since_last(key, &service, &pods).as_deref(),

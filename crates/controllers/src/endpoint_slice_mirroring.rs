@@ -1,4 +1,4 @@
-//! Endpoints that somebody else wrote, for Services without a selector, have EndpointSlices that say the same.
+//! Mirrors Endpoints of Services without a selector to EndpointSlices.
 
 mod reconcile;
 
@@ -13,7 +13,7 @@ use crate::endpoints::LEADER;
 use crate::slices::{self, MANAGED_BY, SERVICE_NAME, Writes};
 use reconcile::{CAPACITY, MANAGER};
 
-/// Services that are worked on together.
+/// Number of Services that are reconciled concurrently.
 const AT_ONCE: usize = 5;
 const SKIPPED: &str = "endpointslice.kubernetes.io/skip-mirror";
 
@@ -38,8 +38,8 @@ pub async fn run(context: Context) {
     controller.slices.listen({
         let queue = queue.clone();
         move |change| {
-            let ours = |slice: &&Arc<Value>| object::label(slice, MANAGED_BY) == Some(MANAGER);
-            let states = [&change.old, &change.new].into_iter().flatten().filter(ours);
+            let is_managed = |slice: &&Arc<Value>| object::label(slice, MANAGED_BY) == Some(MANAGER);
+            let states = [&change.old, &change.new].into_iter().flatten().filter(is_managed);
             for name in states.filter_map(|slice| object::label(slice, SERVICE_NAME)) {
                 queue.add(change.key.beside(name));
             }
@@ -53,7 +53,7 @@ pub async fn run(context: Context) {
         .await;
 }
 
-/// Slices are looked up by namespace and Service.
+/// Index of slices by namespace and Service.
 fn by_service(slice: &Value) -> Vec<String> {
     match (object::label(slice, MANAGED_BY), object::label(slice, SERVICE_NAME)) {
         (Some(MANAGER), Some(service)) => vec![Key::of(slice).beside(service).to_string()],
@@ -79,7 +79,7 @@ impl Controller {
         let mut existing = self.slices.found(self.by_service, &key.to_string());
         existing.retain(|slice| !object::is_being_deleted(slice));
         let service = self.services.get(key);
-        // Others' Services are mirrored where they are.
+        // Services of other workloads are mirrored in their clusters.
         let acts = match &service {
             Some(service) => self.context.acts_on(service),
             None => self.context.acts == Acts::Everywhere || !existing.is_empty(),

@@ -1,4 +1,4 @@
-//! Every Service with a selector has Endpoints of its name, the older form of its EndpointSlices.
+//! Endpoints: the older form of EndpointSlices, maintained for every Service with a selector.
 
 mod reconcile;
 mod repack;
@@ -14,9 +14,9 @@ use crate::service_pods::{self, Triggers};
 use reconcile::{MANAGED_BY, MANAGER};
 pub(crate) use repack::repack;
 
-/// Services that are worked on together.
+/// Number of Services that are reconciled concurrently.
 const AT_ONCE: usize = 5;
-/// Endpoints that are but a lock.
+/// Annotation of Endpoints that are used for leader election.
 pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
 pub async fn run(context: Context) {
@@ -49,7 +49,8 @@ pub async fn run(context: Context) {
             }
         }
     });
-    // Their Services may have gone while nobody looked. Later on, Endpoints may well come before their Service.
+    // Services may have been deleted while the controller did not run. Later, Endpoints may be created before
+    // their Service.
     for endpoints in controller.endpoints.all() {
         if object::annotation(&endpoints, LEADER).is_none() {
             queue.add(Key::of(&endpoints));
@@ -114,11 +115,11 @@ impl Controller {
         }
     }
 
-    /// The Service is gone, and its Endpoints go with it.
+    /// Deletes the Endpoints of a deleted Service.
     async fn clean_up(&self, key: &Key, current: Option<&Value>) -> Result<Next, Status> {
-        // Others' Services are not ours to clean up after; theirs are known by their mark.
-        let ours = |endpoints: &Value| object::label(endpoints, MANAGED_BY) == Some(MANAGER);
-        let acts = self.context.acts == Acts::Everywhere || current.is_some_and(ours);
+        // With pod-grain workloads only, delete only Endpoints with this controller's label.
+        let is_managed = |endpoints: &Value| object::label(endpoints, MANAGED_BY) == Some(MANAGER);
+        let acts = self.context.acts == Acts::Everywhere || current.is_some_and(is_managed);
         let Some(uid) = current.filter(|_| acts).map(object::uid) else { return Ok(Next::Done) };
         let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
         match self.context.world().delete(&resources::ENDPOINTS, key, options).await {

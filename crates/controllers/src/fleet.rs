@@ -1,7 +1,7 @@
-//! What a control plane does for the clusters that have joined it; who copies objects there and back is somebody else.
+//! Controllers for the clusters that have joined the control plane. Syncers copy objects and status.
 //!
 //! ```text
-//!   placed workloads ─► followers ─► placements of what they refer to
+//!   placed workloads ─► dependents ─► placements of the objects that they refer to
 //!   ObjectStatus of each cluster, placements, conditions of Clusters ─► statuses ─► the status above
 //!   heartbeats (Leases) ─► health ─► conditions of the Cluster
 //! ```
@@ -17,11 +17,11 @@ use atoll_informer::resources;
 use crate::catalog::Choice;
 use crate::context::Context;
 
-/// As they are chosen.
+/// Aliases by which these controllers are selected.
 const NAMES: [&str; 3] = ["clusterhealth", "objectstatus", "placementfollower"];
 
-/// Runs the chosen ones of them, from the first cluster on: without any there is nothing to do, and watching would cost
-/// something all the same.
+/// Runs the selected controllers once the first cluster exists. Without clusters the watches would only cost
+/// memory.
 pub async fn run(context: Context, choice: &Choice) {
     if !NAMES.iter().any(|name| choice.includes_alias(name)) {
         return;
@@ -30,7 +30,7 @@ pub async fn run(context: Context, choice: &Choice) {
     context.informers.of(&resources::CLUSTERS).listen(move |_| {
         there.send_replace(true);
     });
-    // The cache lives as long as whoever listens to it.
+    // The channel closes when the cache is dropped.
     if joined.wait_for(|joined| *joined).await.is_err() {
         return;
     }

@@ -1,13 +1,14 @@
-//! What belongs to something that is gone goes too.
+//! Garbage collector: deletes objects whose owners are gone.
 //!
 //! ```text
-//!   discovery ─► Served (kinds ─► resources) ─► Sights: one look at the metadata of each resource, all workspaces
-//!                                                 │
-//!                                               Graph: who belongs to whom ─► queue ─► Collector ─► decide
-//!                                                                                        └─ live looks at owners
+//!   discovery ─► Discovered (kinds ─► resources) ─► Monitors: one metadata watch per resource, all workspaces
+//!                                                    │
+//!                                                  Graph: owners and owned objects ─► queue ─► Collector ─► decide
+//!                                                                                               └─ live reads of owners
 //! ```
 //!
-//! Built-in resources are watched once for all workspaces; custom ones where they are defined.
+//! Built-in resources are watched once for all workspaces; custom resources in the workspaces that define
+//! them.
 
 mod collect;
 mod decide;
@@ -26,9 +27,9 @@ use graph::Graph;
 use served::Served;
 use sights::Sights;
 
-/// Objects that are looked at together.
+/// Number of objects that are processed concurrently.
 const AT_ONCE: usize = 32;
-/// How long everything may take to be seen for the first time. Whoever orphans must know what there is.
+/// Maximum time to wait for the initial lists. Orphaning requires that all owned objects are known.
 const FIRST_SIGHT: Duration = Duration::from_secs(30);
 const COMPONENT: &str = "garbage-collector-controller";
 
@@ -42,7 +43,9 @@ pub async fn run(context: Context) {
         Arc::new(Collector { world: context.world().clone(), graph, served, queue: queue.clone(), recorder });
     let working = async {
         if tokio::time::timeout(FIRST_SIGHT, all_seen).await.is_err() {
-            tracing::warn!("garbage collector: not all resources could be looked at; going on without them");
+            tracing::warn!(
+                "garbage collector: not all resources could be listed in time; continuing without them"
+            );
         }
         queue
             .work(COMPONENT, AT_ONCE, |key| {

@@ -1,10 +1,10 @@
-//! Jobs: pods that run to an end, counted once each.
+//! Jobs: pods that run to completion, counted exactly once.
 //!
 //! ```text
-//!   jobs, pods ─► queue ─► look ─┬─ it goes on: manage ─► pods made, deleted
-//!                                └─ it is over: active pods deleted
-//!                                        └─► track ─► status ─► pods lose their mark ─► count, finish ─► status
-//!   pods with the mark and no job ─► orphans: they lose it
+//!   jobs, pods ─► queue ─► observe ─┬─ running: manage ─► pods created, deleted
+//!                                   └─ finished: active pods deleted
+//!                                           └─► track ─► status ─► tracking finalizers removed ─► counts, conditions ─► status
+//!   pods with the tracking finalizer and without a job ─► orphans: finalizer removed
 //! ```
 
 mod act;
@@ -36,11 +36,11 @@ use crate::wake;
 pub(crate) use self::backoff::until;
 pub(crate) use self::status::finished;
 
-/// Jobs that are looked at together.
+/// Number of Jobs that are reconciled concurrently.
 const AT_ONCE: usize = 8;
-/// What happens to many pods is looked at once, so that those which fail together are seen to.
+/// Delay that combines the changes of many pods into one sync.
 const BATCH: Duration = Duration::from_secs(1);
-/// Who manages jobs that do not say otherwise.
+/// Value of `spec.managedBy` for this controller.
 const OURSELVES: &str = "kubernetes.io/job-controller";
 
 struct Controller {
@@ -48,10 +48,10 @@ struct Controller {
     world: World,
     jobs: Arc<Cache>,
     pods: Arc<Cache>,
-    /// The index of pods that nobody manages.
+    /// Index of pods without a controller.
     orphans: usize,
     maker: Maker,
-    /// Failures since the last success, by job.
+    /// Failures since the last success, by Job.
     failures: Mutex<HashMap<Key, Failures>>,
 }
 
@@ -88,14 +88,14 @@ pub async fn run(context: Context) {
             let controller = controller.clone();
             async move { controller.sync(key).await }
         }),
-        orphans.work("pods of jobs that are gone", AT_ONCE, move |key| {
+        orphans.work("orphaned job pods", AT_ONCE, move |key| {
             let controller = freeing.clone();
             async move { controller.free(key).await }
         }),
     );
 }
 
-/// What changes in a status is mostly what we wrote there; what people want is looked at at once.
+/// Whether a change may be delayed: status updates are mostly the controller's own writes.
 fn can_wait(change: &Change) -> bool {
     match (&change.old, &change.new) {
         (Some(old), Some(new)) => {
@@ -108,7 +108,7 @@ fn can_wait(change: &Change) -> bool {
     }
 }
 
-/// Whether a job is somebody else's to run.
+/// Whether another controller manages the Job.
 fn is_managed_elsewhere(job: &Value) -> bool {
     job["spec"]["managedBy"].as_str().is_some_and(|manager| manager != OURSELVES)
 }
@@ -117,12 +117,12 @@ fn is_finished(job: &Value) -> bool {
     finished(job).is_some()
 }
 
-/// The job that manages a pod, if there is one.
+/// Returns the Job that controls a pod, if it exists.
 fn job_of(jobs: &Cache, pod: &Value) -> Option<Arc<Value>> {
     jobs.get(&claim::manager(jobs, &resources::JOBS, pod)?)
 }
 
-/// Whether a job is what a pod says it is managed by, there or not.
+/// Whether a pod's controller is a Job, existing or not.
 fn is_of_a_job(pod: &Value) -> bool {
     object::controller_of(pod).is_some_and(|owner| {
         owner.kind == resources::JOBS.kind && owner.api_version == resources::JOBS.api_version()

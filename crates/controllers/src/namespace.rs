@@ -1,4 +1,5 @@
-//! A namespace that is being deleted is emptied, pods first, then finalized; its conditions say what is left.
+//! Namespace controller: deletes the content of a namespace that is being deleted, pods first, and finalizes
+//! it. Conditions report what remains.
 
 mod conditions;
 
@@ -16,7 +17,7 @@ use crate::resources::Served;
 use conditions::Findings;
 
 const FINALIZER: &str = "kubernetes";
-/// Namespaces that are emptied together.
+/// Number of namespaces that are deleted concurrently.
 const AT_ONCE: usize = 32;
 
 pub async fn run(context: Context) {
@@ -59,7 +60,7 @@ impl Controller {
             true => Findings::default(),
             false => self.empty(key, &namespace).await?,
         };
-        // Then it is held by clusters that may have one for it, if by anything.
+        // Only clusters that may still have the namespace can block it now.
         if findings.is_clean() {
             Placement::of(&namespace).names().for_each(|cluster| findings.remaining.wait_for(cluster));
         }
@@ -79,7 +80,8 @@ impl Controller {
             .map(|_| Next::Done)
     }
 
-    /// Tells everything in it to go: pods before all else, for they may need the rest to end well.
+    /// Requests the deletion of all content: pods first, because they may need the rest to terminate
+    /// gracefully.
     async fn empty(&self, key: &Key, namespace: &Value) -> Result<Findings, Status> {
         let served = self.served.of(&self.world, &key.workspace).await?;
         let mut findings = Findings::new(&served.failures);
@@ -97,7 +99,7 @@ impl Controller {
         Ok(findings)
     }
 
-    /// Whether some of them are left.
+    /// Deletes the objects of a resource. Returns whether some remain.
     async fn empty_of(
         &self,
         key: &Key,
@@ -107,7 +109,7 @@ impl Controller {
     ) -> Result<bool, Status> {
         let left = match empty(&self.world, resource, &key.workspace, &key.name).await {
             Ok(left) => left,
-            // Nobody has the time to wait for one kind while others could go.
+            // An error of one resource does not block the deletion of others.
             Err(status) if !matches!(status.code(), 401 | 503) => {
                 findings.failed.push(status.message().to_string());
                 return Ok(false);
@@ -127,7 +129,7 @@ impl Controller {
         Ok(true)
     }
 
-    /// Whether pods still have time to end by themselves.
+    /// Whether pods are still within their grace period.
     async fn is_ending(&self, key: &Key, resource: &Resource, namespace: &Value) -> Result<bool, Status> {
         if !resource.group.is_empty() || resource.plural != "pods" {
             return Ok(false);
@@ -140,7 +142,7 @@ impl Controller {
         Ok(waited < longest.unwrap_or(0))
     }
 
-    /// Says in its status what was found, unless it is as good as gone.
+    /// Writes the conditions, unless the namespace is about to be gone.
     async fn report(&self, key: &Key, namespace: &Value, findings: &Findings) -> Result<(), Status> {
         let stays = finalizers(namespace).any(|own| *own != FINALIZER)
             || object::finalizers(namespace).next().is_some()

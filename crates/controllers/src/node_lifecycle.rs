@@ -1,9 +1,9 @@
-//! Nodes that are not heard of are said to be lost, and their pods sent away.
+//! Node lifecycle controller: marks nodes without heartbeats as unknown, and evicts their pods by taints.
 //!
 //! ```text
-//!   Nodes ─► queue ─► taints by condition (NoSchedule), older labels
+//!   Nodes ─► queue ─► taints by condition (NoSchedule), legacy labels
 //!   every few seconds: Nodes, Leases ─► health ─► conditions Unknown, pods not ready
-//!                                         └─► zones (how many may be emptied) ─► NoExecute ─► taint_eviction
+//!                                         └─► zones (eviction rate) ─► NoExecute ─► taint_eviction
 //! ```
 
 mod health;
@@ -25,12 +25,12 @@ use crate::{conditions, settings::Settings};
 use health::{Health, Patience};
 use zones::{Turn, Zones};
 
-/// Nodes or pods that are worked on together.
+/// Number of nodes or pods that are processed concurrently.
 const AT_ONCE: usize = 8;
-/// How often nodes are emptied that wait for it.
+/// Interval at which waiting nodes are tainted for eviction.
 const PASS: Duration = Duration::from_millis(100);
 const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
-/// How often a write is tried that others are faster than.
+/// Number of attempts to write a node that another writer keeps changing.
 const ATTEMPTS: usize = 5;
 
 pub async fn run(context: Context) {
@@ -114,9 +114,9 @@ struct Controller {
 struct State {
     known: HashMap<Key, Arc<Value>>,
     health: HashMap<Key, Health>,
-    /// By workspace.
+    /// Zones by workspace.
     zones: BTreeMap<Arc<str>, Zones>,
-    /// Nodes whose pods are still to be told.
+    /// Nodes whose pods were not all marked not ready yet.
     untold: HashSet<Key>,
 }
 
@@ -129,7 +129,7 @@ impl Controller {
         self.context.clock.now().to_time()
     }
 
-    /// Sets the taints that keep pods from being placed, and the older labels.
+    /// Sets the NoSchedule taints of conditions, and the legacy labels.
     async fn mark(&self, key: &Key) -> Result<Next, Status> {
         let wanted = |node: &Value| {
             let (taints, labels) = (taints::unplaceable(node, &self.now()), taints::missing_labels(node));
@@ -138,7 +138,7 @@ impl Controller {
         self.change(key, wanted).await.map(|_| Next::Done)
     }
 
-    /// Patches a node as its present state demands. Returns whether it had to.
+    /// Patches a node as its current state requires. Returns whether it was changed.
     async fn change(&self, key: &Key, wanted: impl Fn(&Value) -> Option<Value>) -> Result<bool, Status> {
         let (world, kind) = (self.context.world(), &resources::NODES);
         let Some(mut node) = self.nodes.get(key) else { return Ok(false) };
@@ -159,7 +159,7 @@ impl Controller {
         outcome
     }
 
-    /// Empties the nodes whose turn it is.
+    /// Taints the nodes that are due for eviction.
     async fn empty(&self) {
         let due: Vec<Key> =
             self.state().zones.values_mut().flat_map(|zones| zones.due(Instant::now())).collect();
@@ -172,8 +172,8 @@ impl Controller {
                 Some(nodes::patch(node, Some(taints), &[]))
             };
             if let Err(status) = self.change(&key, wanted).await {
-                // The next look at it asks for it again.
-                tracing::warn!(%status, %key, "a node could not be tainted");
+                // The next monitor pass adds the node again.
+                tracing::warn!(%status, %key, "tainting a node for eviction failed");
             }
         }
     }
@@ -182,7 +182,7 @@ impl Controller {
         let wanted =
             |node: &Value| Some(nodes::patch(node, Some(taints::reachable(node, &self.now())?), &[]));
         if let Err(status) = self.change(key, wanted).await {
-            tracing::warn!(%status, %key, "a node's taints could not be removed; trying again");
+            tracing::warn!(%status, %key, "removing the taints of a node failed; retrying");
         }
         if let Some(node) = self.nodes.get(key)
             && let Some(zones) = self.state().zones.get_mut(&key.workspace)
@@ -234,7 +234,7 @@ impl Controller {
         }
     }
 
-    /// Tells of nodes that have come and gone.
+    /// Records events about new and deleted nodes.
     fn greet(&self, all: &[Arc<Value>]) {
         let mut state = self.state();
         let present: HashSet<Key> = all.iter().map(|node| Key::of(node)).collect();
@@ -256,12 +256,13 @@ impl Controller {
         }
     }
 
-    fn tell(&self, node: &Value, reason: &str, what: &str) {
-        let message = format!("Node {} event: {what}", object::name(node));
+    fn tell(&self, node: &Value, reason: &str, event: &str) {
+        let message = format!("Node {} event: {event}", object::name(node));
         self.recorder.normal(&resources::NODES, node, reason, message);
     }
 
-    /// Looks at one node and does what follows from it. Returns what it is taken for, if that is known.
+    /// Checks the health of a node and applies the consequences. Returns the status of its Ready condition,
+    /// if known.
     async fn look(&self, node: &Arc<Value>) -> Option<String> {
         let key = Key::of(node);
         let lease = self.leases.get(&Key::new(&key.workspace, "kube-node-lease", &key.name));
@@ -274,9 +275,9 @@ impl Controller {
         if let Some(lost) = &seen.lost {
             match self.context.world().update_status(&resources::NODES, lost).await {
                 Ok(written) => self.nodes.wrote(&written),
-                // It may just have been heard of; the next look will tell.
+                // The node may just have sent a heartbeat; the next pass decides.
                 Err(status) => {
-                    tracing::debug!(%status, %key, "a node could not be given up");
+                    tracing::debug!(%status, %key, "setting the conditions of a node to Unknown failed");
                     return None;
                 }
             }
@@ -291,7 +292,7 @@ impl Controller {
                     zones.remove(&zones::of(node), &key);
                 }
             }
-            // Of two taints that exclude each other, the right one at once.
+            // Swap two taints that exclude each other immediately.
             Some((add, opposite)) if nodes::has_taint(node, opposite, NO_EXECUTE) => {
                 let wanted = |node: &Value| {
                     let taints =
@@ -299,7 +300,7 @@ impl Controller {
                     Some(nodes::patch(node, Some(taints), &[]))
                 };
                 if let Err(status) = self.change(&key, wanted).await {
-                    tracing::warn!(%status, %key, "a node's taints could not be swapped; trying again");
+                    tracing::warn!(%status, %key, "swapping the taints of a node failed; retrying");
                 }
             }
             Some((add, _)) => {
@@ -314,10 +315,10 @@ impl Controller {
         Some(ready)
     }
 
-    /// Pods on a node that has ceased to be ready are not ready either.
+    /// Marks the pods of a node that stopped being ready as not ready.
     async fn tell_pods(&self, node: &Value, key: &Key, ready: &str, was_ready: bool) {
         let is_untold = self.state().untold.contains(key);
-        // A kubelet that says so itself also tells of its pods.
+        // A kubelet that reports the node as not ready also reports its pods.
         let has_failed = ready != "True" && was_ready;
         if has_failed {
             let message = format!("Node {} status is now: NodeNotReady", key.name);
@@ -330,7 +331,7 @@ impl Controller {
         let mut all_told = true;
         for pod in self.pods.found(self.by_node, &key.to_string()) {
             if let Err(status) = self.tell_pod(&pod).await {
-                tracing::debug!(%status, pod = object::name(&pod), "a pod could not be marked; trying again");
+                tracing::debug!(%status, pod = object::name(&pod), "marking a pod as not ready failed; retrying");
                 all_told = false;
             }
         }
@@ -359,7 +360,7 @@ impl Controller {
         Ok(())
     }
 
-    /// A pod that comes to a lost node is not ready from the beginning.
+    /// Marks a pod that was bound to a node which is not ready.
     async fn look_at_pod(&self, key: &Key) -> Result<Next, Status> {
         let Some(pod) = self.pods.get(key) else { return Ok(Next::Done) };
         let node = key.in_workspace(pod["spec"]["nodeName"].as_str().unwrap_or_default());

@@ -1,5 +1,5 @@
-//! Pods that nobody else would ever remove: too many that have ended, those of nodes that are gone or out of service, those
-//! that were to go before they had a node.
+//! Pod garbage collector: deletes finished pods beyond a threshold, pods of deleted or out-of-service nodes,
+//! and terminating pods that were never scheduled.
 
 mod reconcile;
 
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::context::{Acts, Context};
 use reconcile::{Reason, Removal};
 
-/// Pods that are removed together.
+/// Number of pods that are deleted concurrently.
 const AT_ONCE: usize = 32;
 
 pub async fn run(context: Context) {
@@ -38,12 +38,12 @@ pub async fn run(context: Context) {
     }
 }
 
-/// Nodes that pods name and that were not there, and since when.
+/// Missing nodes that pods refer to, with the time since when.
 #[derive(Default)]
 struct Missing(HashMap<Key, Timestamp>);
 
 impl Missing {
-    /// Those of them that have been away for long enough and are not there if one asks.
+    /// Returns the nodes that were missing for the quarantine period and that the API does not have.
     async fn confirm(
         &mut self,
         context: &Context,
@@ -51,7 +51,7 @@ impl Missing {
         nodes: &Cache,
         now: Timestamp,
     ) -> Vec<Key> {
-        // Where pods are placed elsewhere their nodes are not here, and nothing is wrong with that.
+        // Pods that are placed elsewhere run on nodes that do not exist here.
         let has_nodes =
             |key: &Key| context.acts == Acts::Everywhere || !nodes.list(&key.workspace, "").is_empty();
         let is_there = |key: &Key| nodes.get(key).is_some() || !has_nodes(key);
@@ -62,7 +62,7 @@ impl Missing {
             match context.world().get_metadata(&resources::NODES, &key).await {
                 Err(status) if status.reason() == "NotFound" => gone.push(key),
                 Ok(_) => {}
-                Err(status) => tracing::debug!(%status, %key, "a node could not be looked for"),
+                Err(status) => tracing::debug!(%status, %key, "reading a node failed"),
             }
         }
         gone
@@ -79,9 +79,13 @@ async fn remove(context: &Context, pods: &Arc<Cache>, removals: Vec<Removal>, no
         running.spawn(async move {
             let key = Key::of(&removal.pod);
             match remove_one(&world, &pods, &key, &removal, now).await {
-                Ok(()) => tracing::info!(%key, reason = ?removal.reason, "a pod was removed"),
+                Ok(()) => {
+                    tracing::info!(%key, reason = ?removal.reason, "pod garbage collector deleted a pod")
+                }
                 Err(status) if status.reason() == "NotFound" => {}
-                Err(status) => tracing::warn!(%status, %key, "a pod could not be removed; trying again"),
+                Err(status) => {
+                    tracing::warn!(%status, %key, "pod garbage collector could not delete a pod; retrying")
+                }
             }
         });
     }
@@ -95,7 +99,7 @@ async fn remove_one(
     removal: &Removal,
     now: Timestamp,
 ) -> Result<(), Status> {
-    // Nobody is left who would say that it has ended.
+    // No kubelet is left to report that the pod has ended.
     if let Some(patch) = reconcile::failed(&removal.pod, removal.reason == Reason::Orphaned, now) {
         pods.wrote(&world.patch_status_strategic(&resources::PODS, key, &patch).await?);
     }

@@ -1,8 +1,8 @@
-//! Pods as those see them who make them: which count, which go first, how more come to be.
+//! Helpers for controllers of pods: states, deletion order, creation and deletion.
 //!
 //! ```text
-//!   template ─► from_template ─► Maker ─► API      (slowly first: what fails once would fail often)
-//!   pods ─► is_active, is_ready, is_available ─► first_to_go ─► Maker
+//!   template ─► from_template ─► PodControl ─► API      (slow start: a failure is likely to repeat)
+//!   pods ─► is_active, is_ready, is_available ─► sort_for_deletion ─► PodControl
 //! ```
 
 mod availability;

@@ -1,4 +1,5 @@
-//! Volumes, claims and classes of attributes that are to go are let go once nothing uses them.
+//! Protection of PersistentVolumes, volume claims and VolumeAttributesClasses: removes the finalizer of
+//! deleted objects when they are unused.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 
-/// Objects that are looked at together.
+/// Number of objects that are processed concurrently.
 const AT_ONCE: usize = 16;
 
 /// A kind that is protected by a finalizer.
@@ -59,19 +60,19 @@ async fn run(context: Context, kind: Kind) {
             queue.add(Key::of(&object));
         }
     });
-    let working = queue.work("protection of storage", AT_ONCE, |key| {
+    let working = queue.work("storage protection", AT_ONCE, |key| {
         let controller = controller.clone();
         async move { controller.sync(&key).await }
     });
     tokio::join!(following, working);
 }
 
-/// Whether the object is to go and only kept from it.
+/// Whether the object is being deleted and has the finalizer.
 fn is_waiting(kind: Kind, object: &Value) -> bool {
     object::is_being_deleted(object) && object::finalizers(object).any(|own| own == kind.finalizer())
 }
 
-/// Whether the object should be protected and is not: an Atoll does so when it is made, and most others.
+/// Whether the object lacks the finalizer. Atoll, like most API servers, adds it on creation.
 fn lacks(kind: Kind, object: &Value) -> bool {
     !object::is_being_deleted(object) && object::finalizers(object).all(|own| own != kind.finalizer())
 }
@@ -128,7 +129,7 @@ impl Controller {
     }
 }
 
-/// A Pod that has no Node yet will not start with a claim that is to go.
+/// A pod without a node does not count, because it will not be scheduled with a claim that is being deleted.
 fn uses_claim(pod: &Value, claim: &str) -> bool {
     let runs = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
     let mut volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();

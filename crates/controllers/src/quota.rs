@@ -1,14 +1,15 @@
-//! Every ResourceQuota says what it limits and how much of that is used.
+//! ResourceQuotas: recounts the used amounts.
 //!
 //! ```text
-//!   watch of quotas ─► Interests (who counts what, where) ─► one watch for each resource that any quota counts
-//!          │                                                       │ something went, or needs less
-//!          └────────────── its specification is new ──────────────┴──► count: read the quota, list, write the sum
+//!   watch of quotas ─► QuotaIndex (counted resources by namespace) ─► one watch for each counted resource
+//!          │                                                              │ object deleted, or needs less
+//!          └─────────────── its spec has changed ────────────────────────┴──► count: read the quota, list, write the sum
 //! ```
 //!
-//! Admission adds what is new; here the whole is counted again when something is gone, and now and then in any case. The sum
-//! is written on condition that the quota is still the one that was read before anything was listed, and the server refuses
-//! it while objects are being written that may be missing in it. Where there are no quotas, nothing is watched.
+//! Admission adds the usage of new objects. This controller recounts when objects are deleted, and
+//! periodically. The sum is written with the resource version of the quota that was read before listing, and
+//! the server refuses it while objects are being written that may be missing in it. Without quotas, nothing
+//! is watched.
 
 mod count;
 mod interests;
@@ -26,9 +27,9 @@ use count::Counter;
 use interests::Interests;
 use replenish::Watches;
 
-/// Quotas that are counted together.
+/// Number of quotas that are counted concurrently.
 const AT_ONCE: usize = 8;
-/// How often everything is counted again, should something have been missed.
+/// Interval at which all quotas are recounted, in case an event was missed.
 const ROUND: Duration = Duration::from_secs(300);
 
 pub async fn run(context: Context) {
@@ -50,7 +51,7 @@ pub async fn run(context: Context) {
             interests.remove(&Key::of(&quota));
             watches.adjust();
         }
-        // Those that are gone meanwhile are found to be when they are counted.
+        // Quotas that were deleted meanwhile are removed when they are counted.
         Sight::All(..) => {}
     });
     let rounds = async {
@@ -77,7 +78,7 @@ pub async fn run(context: Context) {
     tokio::join!(following, rounds, working);
 }
 
-/// Whether its status does not say what is limited now, or not how much is used of anything.
+/// Whether the status does not match the spec, or has no used amounts.
 fn is_uncounted(quota: &Value) -> bool {
     let read = Quota::read(quota);
     read.wanted != read.hard || !quota["status"]["used"].is_object()

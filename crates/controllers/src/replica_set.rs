@@ -1,7 +1,7 @@
-//! As many pods as wanted, all alike: ReplicaSets and ReplicationControllers.
+//! ReplicaSets and ReplicationControllers: maintains the number of identical pods.
 //!
 //! ```text
-//!   sets, pods ─► queue ─► claim pods ─► step: how many to make or delete ─► status, if it has changed
+//!   sets, pods ─► queue ─► claim pods ─► next_action: number of pods to create or delete ─► status, if changed
 //! ```
 
 mod reconcile;
@@ -18,22 +18,22 @@ use crate::context::Context;
 use crate::pods::{self, Maker};
 use reconcile::Step;
 
-/// Sets that are looked after together.
+/// Number of sets that are reconciled concurrently.
 const AT_ONCE: usize = 16;
-/// Pods that are made or deleted before a set is looked at again: somebody may want something else by then.
+/// Maximum number of pods created or deleted in one sync, so that changes of the set are noticed.
 const BURST: usize = 500;
-/// With as many pods a set is looked at for every change of one.
+/// Up to this many pods, a set is synced for every change of a pod.
 const SMALL: i64 = 100;
-/// With more, changes are gathered for as long as this for each.
+/// Delay per pod that combines changes in larger sets.
 const PATIENCE: Duration = Duration::from_micros(50);
 
-/// What the two kinds do not have in common.
+/// Differences between the two kinds.
 struct Flavour {
     sets: &'static Resource,
     component: &'static str,
-    /// Whether selectors are no more than labels.
+    /// Whether the selector is a plain label map.
     plain_selector: bool,
-    /// Whether their status says how many pods are about to end.
+    /// Whether the status counts terminating pods.
     counts_terminating: bool,
 }
 
@@ -84,7 +84,7 @@ async fn run_flavour(context: Context, flavour: &'static Flavour) {
         .await;
 }
 
-/// A pod has changed: whose is it, or whose could it be?
+/// Enqueues the set that controls a changed pod, or the sets that could adopt it.
 fn hear(flavour: &Flavour, sets: &Cache, queue: &Queue, change: &Change) {
     let managed = |pod: &Value| claim::manager(sets, flavour.sets, pod);
     let before = change.old.as_deref().and_then(managed);
@@ -124,7 +124,7 @@ fn hear(flavour: &Flavour, sets: &Cache, queue: &Queue, change: &Change) {
     }
 }
 
-/// What a set wants to know of a pod.
+/// Returns the state of a pod that matters to its set.
 fn says(pod: &Value) -> impl PartialEq {
     (
         pods::is_active(pod),
@@ -136,7 +136,7 @@ fn says(pod: &Value) -> impl PartialEq {
     )
 }
 
-/// Where there are many pods, many change at a time.
+/// Enqueues a set; with a delay if it has many pods, because many change at a time.
 fn later(sets: &Cache, queue: &Queue, key: Key) {
     let count = sets.get(&key).and_then(|set| set["status"]["replicas"].as_i64()).unwrap_or(0);
     match u32::try_from(count) {
@@ -157,7 +157,7 @@ struct Controller {
     flavour: &'static Flavour,
     context: Context,
     sets: Arc<Cache>,
-    /// The index of pods that nobody manages.
+    /// Index of pods without a controller.
     orphans: usize,
     maker: Maker,
 }
@@ -167,7 +167,7 @@ impl Controller {
         let Some(set) = self.sets.get(key).filter(|set| self.context.acts_on(set)) else {
             return Ok(Next::Done);
         };
-        // A selector that means nothing selects nothing.
+        // An invalid selector selects nothing.
         let Ok(selector) = selector(self.flavour, &set) else { return Ok(Next::Done) };
         let found = claim::candidates(&self.maker.cache, self.orphans, &set);
         let (active, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|pod| pods::is_active(pod));
@@ -182,8 +182,9 @@ impl Controller {
         let active = claim.claim(active).await?;
         let uid = object::uid(&set);
         let terminating = self.flavour.counts_terminating.then(|| {
-            let ours = |pod: &&Arc<Value>| claim::is_managed_by(pod, uid) && claim::selects(&selector, pod);
-            others.iter().filter(|pod| pods::is_terminating(pod)).filter(ours).count()
+            let is_owned =
+                |pod: &&Arc<Value>| claim::is_managed_by(pod, uid) && claim::selects(&selector, pod);
+            others.iter().filter(|pod| pods::is_terminating(pod)).filter(is_owned).count()
         });
         let managed = self.manage(&set, &active).await;
         let now = self.context.clock.now();
@@ -200,7 +201,7 @@ impl Controller {
         Ok(next.map_or(Next::Done, Next::After))
     }
 
-    /// Makes or deletes pods.
+    /// Creates or deletes pods.
     async fn manage(&self, set: &Arc<Value>, active: &[Arc<Value>]) -> Result<(), Status> {
         match reconcile::step(set, active.len()) {
             Step::Rest => Ok(()),
@@ -220,7 +221,7 @@ impl Controller {
         }
     }
 
-    /// Pods of all sets that the manager of this one has.
+    /// Returns the pods of all sets with the same controller, such as a Deployment.
     fn related(&self, set: &Value) -> Vec<Arc<Value>> {
         let Some(manager) = object::controller_of(set) else { return Vec::new() };
         let place = Key::of(set);

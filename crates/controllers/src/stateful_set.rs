@@ -1,7 +1,7 @@
-//! StatefulSets: pods that are somebody, each with claims of its own, made and replaced in order.
+//! StatefulSets: pods with stable identities and volume claims, created and replaced in order.
 //!
 //! ```text
-//!   sets, pods, claims, revisions ─► queue ─► revisions: which templates there are ─► reconcile ─► act ─► status
+//!   sets, pods, volume claims, revisions ─► queue ─► revisions ─► reconcile ─► act ─► status
 //! ```
 
 mod act;
@@ -25,7 +25,7 @@ use crate::wake;
 
 use self::reconcile::{Observed, differs, min_ready_seconds, reconcile, status};
 
-/// Sets that are looked at together.
+/// Number of sets that are reconciled concurrently.
 const AT_ONCE: usize = 8;
 
 struct Controller {
@@ -33,7 +33,7 @@ struct Controller {
     world: World,
     sets: Arc<Cache>,
     pods: Arc<Cache>,
-    /// The index of pods that nobody manages.
+    /// Index of pods without a controller.
     orphans: usize,
     claims: Arc<Cache>,
     history: History,
@@ -68,7 +68,7 @@ pub async fn run(context: Context) {
         .await;
 }
 
-/// A claim that has gone may be what a pod waits for.
+/// Enqueues sets when a volume claim is deleted, because a pod may wait for that.
 fn wake_for_claims(controller: &Controller, queue: &Queue) {
     let (sets, queue) = (controller.sets.clone(), queue.clone());
     controller.claims.listen(move |change| {
@@ -92,7 +92,7 @@ impl Controller {
         let Some(set) = self.sets.get(&key).filter(|set| self.context.acts_on(set)) else {
             return Ok(Next::Done);
         };
-        // Nothing but another set helps a selector that is none.
+        // An invalid selector can only be corrected by an update of the set.
         let Ok(selector) = LabelSelector::from_object(&set["spec"]["selector"]) else {
             return Ok(Next::Done);
         };
@@ -134,12 +134,12 @@ impl Controller {
             selector,
             finalizers: &[],
         };
-        // A pod with a name of its own is none of the set's, whatever it says.
+        // Pods with names that do not belong to the set are released, even if they match the selector.
         claim(&nothing).claim(others).await?;
         claim(selector).claim(members).await
     }
 
-    /// Pods become available without anybody saying so.
+    /// Returns when the next pod becomes available, for which there is no event.
     fn check_again_after(&self, seen: &Observed<'_>, counts: &reconcile::Counts) -> Next {
         let min_ready = min_ready_seconds(seen.set);
         if min_ready <= 0 || counts.ready == counts.available {

@@ -1,9 +1,10 @@
-//! Pods that do not tolerate a NoExecute taint of their node are sent away, at once or after as long as they bear it.
+//! Taint eviction: deletes pods that do not tolerate a NoExecute taint of their node, immediately or after
+//! `tolerationSeconds`.
 //!
 //! ```text
-//!   Nodes, Pods ─► queue of pods ─► tolerations ─┬─ not at all: condition, event, delete
-//!                                                ├─ for a while: the same, later
-//!                                                └─ for ever: nothing, and what was planned is called off
+//!   Nodes, Pods ─► queue of pods ─► tolerations ─┬─ not tolerated: condition, event, delete
+//!                                                ├─ tolerated for some time: the same, later
+//!                                                └─ tolerated: a planned deletion is cancelled
 //! ```
 
 mod tolerations;
@@ -22,7 +23,7 @@ use crate::context::Context;
 use crate::nodes::{self, NO_EXECUTE};
 use tolerations::Bears;
 
-/// Pods that are sent away together.
+/// Number of pods that are processed concurrently.
 const AT_ONCE: usize = 8;
 const NAME: &str = "taint-eviction-controller";
 
@@ -65,14 +66,14 @@ pub async fn run(context: Context) {
         .await;
 }
 
-/// Those of a node's taints that send pods away.
+/// Returns the NoExecute taints of a node.
 fn emptying(node: &Value) -> Vec<&Value> {
     nodes::taints(node).iter().filter(|taint| taint["effect"] == NO_EXECUTE).collect()
 }
 
 fn is_news_of_node(change: &Change) -> bool {
     match (&change.old, &change.new) {
-        // What was planned for the pods of a node stays so when it goes.
+        // A planned deletion stays when the node is deleted.
         (_, None) => false,
         (None, Some(new)) => !emptying(new).is_empty(),
         (Some(old), Some(new)) => emptying(old) != emptying(new),
@@ -84,11 +85,11 @@ fn is_news_of_pod(change: &Change) -> bool {
     ["/spec/nodeName", "/spec/tolerations"].into_iter().any(|path| old.pointer(path) != new.pointer(path))
 }
 
-/// When a pod is to be sent away.
+/// A planned deletion.
 #[derive(Clone, Copy)]
 enum Plan {
     At(Instant),
-    /// It was; nothing more is to be done for it while its node is as it is.
+    /// The pod was deleted; no further action while its node is unchanged.
     Done,
 }
 
@@ -129,7 +130,7 @@ impl Controller {
                     planned.insert(key.clone(), Plan::At(now));
                 }
             }
-            // What was planned first counts, however long other taints are borne.
+            // The first plan counts, however long other taints are tolerated.
             Bears::For(time) => drop(self.planned().entry(key.clone()).or_insert(Plan::At(now + time))),
         }
         self.when_due(key, &pod).await
@@ -151,8 +152,8 @@ impl Controller {
         Ok(Next::Done)
     }
 
-    fn tell(&self, key: &Key, pod: &Value, what: &str) {
-        let message = format!("{what} {}/{}", key.namespace, key.name);
+    fn tell(&self, key: &Key, pod: &Value, action: &str) {
+        let message = format!("{action} {}/{}", key.namespace, key.name);
         self.recorder.normal(&resources::PODS, pod, "TaintManagerEviction", message);
     }
 

@@ -1,4 +1,5 @@
-//! Secrets that ask for a token of a ServiceAccount get one, and go when the account does.
+//! ServiceAccount token controller: fills Secrets of type `kubernetes.io/service-account-token`, and deletes
+//! them with their account.
 
 use std::sync::Arc;
 
@@ -14,15 +15,17 @@ use crate::context::Context;
 const TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
-/// Secrets that are worked on together.
+/// Number of Secrets that are processed concurrently.
 const AT_ONCE: usize = 8;
-/// The workspace that is meant where there is but one API server.
+/// Workspace in tokens of a single API server.
 const ROOT: &str = "root";
 
 pub async fn run(context: Context) {
     let (Some(tokens), Some(trusted)) = (context.signers.tokens.clone(), context.signers.trusted.clone())
     else {
-        tracing::info!("Secrets that ask for tokens get none: nobody signs them");
+        tracing::info!(
+            "service account token controller disabled: no --service-account-private-key-file or no --root-ca-file configured"
+        );
         return;
     };
     let (world, queue) = (context.world(), Queue::new());
@@ -37,11 +40,11 @@ pub async fn run(context: Context) {
     });
     let accounts = follow(world, Look::everywhere(&resources::SERVICE_ACCOUNTS).metadata(), |sight| {
         if let Sight::Gone(account) = sight {
-            // All of a namespace's.
+            // An empty name stands for all Secrets of the namespace.
             queue.add(Key::of(&account).beside(""));
         }
     });
-    let working = queue.work("tokens in Secrets", AT_ONCE, |key| {
+    let working = queue.work("service account token secrets", AT_ONCE, |key| {
         let controller = controller.clone();
         async move { controller.sync(&key).await }
     });
@@ -51,7 +54,7 @@ pub async fn run(context: Context) {
 struct Controller {
     world: World,
     tokens: Arc<Tokens>,
-    /// The certificate that clients of this server trust, as Secrets have it.
+    /// The CA certificates that clients of this server trust, base64 encoded.
     trusted: String,
 }
 
@@ -68,7 +71,7 @@ impl Controller {
         }
     }
 
-    /// Looks at all of a namespace's.
+    /// Processes all token Secrets of a namespace.
     async fn review(&self, key: &Key) -> Result<(), Status> {
         let collection = self.world.collection(&resources::SECRETS, &key.workspace, &key.namespace)?;
         let path = format!("{collection}?fieldSelector=type%3Dkubernetes.io%2Fservice-account-token");
@@ -111,7 +114,7 @@ impl Controller {
         self.world.update(&resources::SECRETS, &secret).await.map(drop)
     }
 
-    /// What a Secret lacks for an account.
+    /// Returns the fields that a Secret lacks for an account.
     fn missing(
         &self,
         key: &Key,

@@ -1,4 +1,4 @@
-//! Jobs that have ended are deleted after a while, if they say after which.
+//! Deletes finished Jobs after their `ttlSecondsAfterFinished`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const AT_ONCE: usize = 8;
 
 #[derive(Debug, PartialEq, Eq)]
 enum Due {
-    /// It stays, until something about it changes.
+    /// The Job stays until it changes.
     Never,
     After(Duration),
     Now,
@@ -28,7 +28,7 @@ pub async fn run(context: Context) {
     wake::itself(&jobs, &queue);
     jobs.synced().await;
     queue
-        .work("jobs that have ended", AT_ONCE, move |key| {
+        .work("finished jobs", AT_ONCE, move |key| {
             let (context, jobs) = (context.clone(), jobs.clone());
             async move { sync(&context, &jobs, key).await }
         })
@@ -42,7 +42,7 @@ async fn sync(context: &Context, jobs: &Arc<Cache>, key: Key) -> Result<Next, St
         Due::After(delay) => return Ok(Next::After(delay)),
         Due::Now => {}
     }
-    // What is known may be old, and what is deleted is gone.
+    // Read the Job again before deleting it, because the cache may be stale.
     let fresh = match context.world().get(&resources::JOBS, &key).await {
         Err(status) if status.reason() == "NotFound" => return Ok(Next::Done),
         fresh => fresh?,
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_go_when_their_time_is_over() {
+    fn jobs_are_deleted_after_their_ttl() {
         let now = time::parse("2026-11-15T08:00:10Z").unwrap();
         let ended = |kind: &str, status: &str, at: &str| json!([{"type": kind, "status": status, "lastTransitionTime": at}]);
         let complete = ended("Complete", "True", "2026-11-15T08:00:00Z");

@@ -1,16 +1,17 @@
-//! Claims get volumes, and volumes are released when their claims go.
+//! PersistentVolume controller: binds volume claims to volumes, and releases volumes when their claims are
+//! deleted.
 //!
 //! ```text
 //!   PersistentVolumeClaims, StorageClasses ─► queue of claims ──► claims ──► bind, class, provisioner, phase
 //!                                                  ▲  │              ▲
-//!                                                  │  ▼              └── fitting: which volume
+//!                                                  │  ▼              └── fitting: matching volume
 //!   PersistentVolumes ──────────────────────► queue of volumes ─► volumes ─► phase, release, unbind
 //! ```
 //!
-//! Volumes are made, and deleted, by provisioners; here they are only asked to, by annotations on claims.
+//! Provisioners create and delete volumes; this controller only requests that by annotations on claims.
 //!
-//! A volume has no namespace. Where only some namespaces have their pods made here, it is looked after from when one of their
-//! claims could use it; those that are nobody's here are left to whoever places them.
+//! A volume has no namespace. Where only some workloads have their pods created here, a volume is managed
+//! once one of their claims could use it. Other volumes are left to the clusters where they are placed.
 
 mod claims;
 mod fitting;
@@ -28,7 +29,7 @@ use crate::pods;
 use claims::{BIND_COMPLETED, BOUND_BY_CONTROLLER, Note, Observed};
 use volumes::Reclaim;
 
-/// Claims or volumes that are worked on together.
+/// Number of claims or volumes that are processed concurrently.
 const AT_ONCE: usize = 4;
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 const OLDER_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
@@ -66,7 +67,8 @@ pub async fn run(context: Context) {
             async move { controller.sync_volume(&key).await }
         })
     };
-    // Pods that want a claim come and go, and what they wait for is told from time to time.
+    // Waiting claims are synced periodically, because pods that need them come and go without an event for
+    // the claim.
     let rounds = async {
         loop {
             tokio::time::sleep(controller.context.settings.volume_sync_period).await;
@@ -78,7 +80,7 @@ pub async fn run(context: Context) {
     tokio::join!(on_claims, on_volumes, rounds);
 }
 
-/// An index of claims that have no volume yet, by workspace.
+/// Index of claims without a volume, by workspace.
 fn unbound(claim: &Value) -> Vec<String> {
     match object::annotation(claim, BIND_COMPLETED) {
         None => vec![Key::of(claim).workspace.to_string()],
@@ -86,7 +88,7 @@ fn unbound(claim: &Value) -> Vec<String> {
     }
 }
 
-/// An index of pods by the claims they use.
+/// Index of pods by the claims that they use.
 fn by_claim(pod: &Value) -> Vec<String> {
     claims_of(pod).iter().map(Key::to_string).collect()
 }
@@ -129,7 +131,7 @@ impl Controller {
             let volume = change.object();
             match claim_key(&change.key, volume) {
                 Some(claim) => on_volume.claim_queue.add(claim),
-                // Somebody may have waited for it.
+                // A pending claim may be waiting for this volume.
                 None => on_volume.wake(&change.key.workspace),
             }
         });
@@ -198,7 +200,7 @@ impl Controller {
         Ok(Next::Done)
     }
 
-    /// Volume first: whoever sees only half of it can go on from there.
+    /// Binds the volume first: after a partial failure, the next sync can continue from there.
     async fn bind(&self, volume: &Arc<Value>, claim: Arc<Value>) -> Result<(), Status> {
         let mut volume = volume.clone();
         if let Some(bound) = volumes::bound_to(&volume, &claim) {
@@ -273,7 +275,7 @@ impl Controller {
 
     async fn release(&self, key: &Key, mut volume: Arc<Value>) -> Result<(), Status> {
         let kind = &resources::PERSISTENT_VOLUMES;
-        // Who has failed once goes on to say so.
+        // A failed volume stays failed.
         if volume["status"]["phase"] != "Failed" {
             volume = self.write_phase(volume, "Released", "").await?;
         }
@@ -298,7 +300,7 @@ impl Controller {
         Ok(())
     }
 
-    /// The claim that a volume names. Before a volume is released, the API is asked whether the claim is really gone.
+    /// Returns the claim that a volume refers to. Reads it from the API before a volume is released.
     async fn claim_of(&self, key: &Key, volume: &Value) -> Result<Option<Arc<Value>>, Status> {
         let Some(place) = claim_key(key, volume) else { return Ok(None) };
         let uid = volume["spec"]["claimRef"]["uid"].as_str().unwrap_or_default();
@@ -356,7 +358,7 @@ impl Controller {
     }
 }
 
-/// Where the claim is that a volume names.
+/// Returns the key of the claim that a volume refers to.
 fn claim_key(volume_key: &Key, volume: &Value) -> Option<Key> {
     let reference = &volume["spec"]["claimRef"];
     let (namespace, name) = (reference["namespace"].as_str()?, reference["name"].as_str()?);

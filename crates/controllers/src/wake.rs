@@ -1,4 +1,4 @@
-//! Whose turn it is when something has changed.
+//! Enqueues objects when related objects change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,13 @@ use serde_json::Value;
 
 use crate::claim::{manager, selects};
 
-/// Wakes the owners of `children` whenever one comes, changes or goes; and, when one is nobody's, all that would have it.
+/// Enqueues the controllers of `children` when one changes and, when one has no controller, all owners that
+/// select it.
 pub fn owners(children: &Cache, owners: &Arc<Cache>, queue: &Queue) {
     owners_after(children, owners, queue, Duration::ZERO);
 }
 
-/// The same, after a while in which more may happen.
+/// Like [`owners`], after a delay that combines several changes.
 pub fn owners_after(children: &Cache, owners: &Arc<Cache>, queue: &Queue, delay: Duration) {
     let (owners, queue) = (owners.clone(), queue.clone());
     let wake = move |key: Key| match delay.is_zero() {
@@ -40,7 +41,7 @@ pub fn owners_after(children: &Cache, owners: &Arc<Cache>, queue: &Queue, delay:
     });
 }
 
-/// Wakes those that `children` say they are managed by, and nobody else.
+/// Enqueues only the controllers of `children`.
 pub fn managers(children: &Cache, owners: &Arc<Cache>, queue: &Queue) {
     let (owners, queue) = (owners.clone(), queue.clone());
     children.listen(move |change| {
@@ -52,13 +53,13 @@ pub fn managers(children: &Cache, owners: &Arc<Cache>, queue: &Queue) {
     });
 }
 
-/// Wakes each owner whenever it comes, changes or goes.
+/// Enqueues each owner when it changes.
 pub fn itself(owners: &Cache, queue: &Queue) {
     let queue = queue.clone();
     owners.listen(move |change| queue.add(change.key.clone()));
 }
 
-/// The owners in an object's namespace that select it.
+/// Returns the owners in an object's namespace that select it.
 fn who_select(owners: &Cache, object: &Value) -> Vec<Key> {
     let key = Key::of(object);
     let beside = owners.list(&key.workspace, &key.namespace).into_iter();

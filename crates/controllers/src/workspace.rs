@@ -1,4 +1,4 @@
-//! A workspace that is being deleted goes in order: its children, what it holds, then itself.
+//! Deletes workspaces in order: children, content, then the Workspace object.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::emptying::{Remaining, empty, is_layered};
 use crate::resources::Served;
 
 const FINALIZER: &str = "atoll.dev/contents";
-/// Workspaces that are emptied together: enough for their writes to share commits.
+/// Number of workspaces that are deleted concurrently: enough for their writes to share commits.
 const AT_ONCE: usize = 64;
 
-/// A Workspace object: the id of the workspace that it stands for, that of its parent, and its name.
+/// A Workspace object: its workspace id, that of its parent, and its name.
 struct Target {
     id: String,
     parent: String,
@@ -49,12 +49,12 @@ fn workspaces() -> Resource {
     }
 }
 
-/// Keeps the tree up to date, and empties what is being deleted if that `is_on`.
+/// Keeps the workspace tree up to date, and deletes the content of deleted workspaces if `is_on`.
 pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
     let (world, queue) = (World::all(client, tree.clone()), Queue::new());
     let controller =
         Arc::new(Controller { world: world.clone(), workspaces: workspaces(), served: Served::default() });
-    // Those that are being deleted, by id.
+    // Workspaces that are being deleted, by id.
     let mut going: HashMap<String, Key> = HashMap::new();
     let following = follow(&world, Look::everywhere(&controller.workspaces), |sight| match sight {
         Sight::There(workspace) => {
@@ -75,7 +75,7 @@ pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
             }
             tree.remove(&target.id);
             going.remove(&target.id);
-            // A parent that waited for this child may go on.
+            // A parent that waits for this child may continue.
             if let Some(parent) = going.get(&target.parent) {
                 queue.add(parent.clone());
             }
@@ -116,7 +116,7 @@ impl Controller {
                 ignore_missing(self.world.client().delete(&child).await)?;
             }
             let count = children.len();
-            self.report(key, &format!("waiting for {count} child workspaces to go")).await?;
+            self.report(key, &format!("waiting for {count} child workspaces to be deleted")).await?;
             return Ok(Next::Again);
         }
         let remaining = self.empty(id).await?;
@@ -133,7 +133,7 @@ impl Controller {
             self.report(key, &message).await?;
             return Ok(Next::Again);
         }
-        // What was said meanwhile has made it another one.
+        // The status updates have changed the resource version.
         let workspace = self.world.get(&self.workspaces, key).await?;
         let kept: Vec<&str> = object::finalizers(&workspace).filter(|name| *name != FINALIZER).collect();
         let patch = json!({ "metadata": {
@@ -143,8 +143,9 @@ impl Controller {
         self.world.patch(&self.workspaces, key, "", &patch).await.map(|_| Next::Done)
     }
 
-    /// First what lies in namespaces, then the namespaces and all else. The workspace's own Clusters, with the rights of their
-    /// syncers and what is in `atoll-system`, come last: until then clusters have to let go of what was placed on them.
+    /// Deletes the content of namespaces first, then the namespaces and cluster-scoped objects. The
+    /// workspace's Clusters, the roles of their syncers and the content of `atoll-system` are deleted last,
+    /// because syncers need them to remove placed objects.
     async fn empty(&self, id: &str) -> Result<Remaining, Status> {
         let served = self.served.of(&self.world, id).await?;
         let others =
@@ -164,7 +165,7 @@ impl Controller {
         for resource in outside {
             remaining.count(resource, &empty(&self.world, resource, id, "").await?);
         }
-        // Namespaces go through their own controller, which finds them empty.
+        // Namespaces are deleted by their own controller, which finds them empty.
         for resource in namespaces() {
             self.namespaces(id, resource, false, &mut remaining).await?;
         }
@@ -180,7 +181,7 @@ impl Controller {
         Ok(remaining)
     }
 
-    /// Tells all objects of a resource to go, but for those in the namespace that Atoll keeps for itself.
+    /// Deletes all objects of a resource, except those in Atoll's system namespace.
     async fn empty_but_system(&self, resource: &Resource, id: &str) -> Result<Vec<Value>, Status> {
         let is_own = |item: &Value| object::namespace(item) == SYSTEM_NAMESPACE;
         let has_own = match self.world.list(resource, id, SYSTEM_NAMESPACE, true).await {
@@ -201,7 +202,7 @@ impl Controller {
         Ok(left)
     }
 
-    /// Tells namespaces to go; the one that Atoll keeps for itself only `with_system`.
+    /// Deletes namespaces; Atoll's system namespace only `with_system`.
     async fn namespaces(
         &self,
         id: &str,
@@ -216,7 +217,7 @@ impl Controller {
             if !object::is_being_deleted(item) {
                 let own = self.world.path(resource, &Key::new(id, "", object::name(item)))?;
                 match self.world.client().delete(&own).await {
-                    // Namespaces that never go are taken away with the workspace.
+                    // Namespaces that cannot be deleted are removed with the workspace.
                     Err(status) if status.reason() == "Forbidden" => continue,
                     outcome => ignore_missing(outcome)?,
                 }
@@ -227,7 +228,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Says on the Workspace what it waits for.
+    /// Reports in the Workspace's status what it waits for.
     async fn report(&self, key: &Key, message: &str) -> Result<(), Status> {
         let patch = json!({ "status": { "message": message } });
         let path = format!("{}/status", self.world.path(&self.workspaces, key)?);
@@ -235,8 +236,8 @@ impl Controller {
     }
 }
 
-/// Whether a syncer of one of the workspace's own Clusters needs objects of this resource: the Cluster itself, and the roles
-/// by which an agent may report that the cluster has let go of something.
+/// Whether the syncers of the workspace's Clusters need objects of this resource: the Clusters, and the roles
+/// that allow an agent to report.
 fn is_needed_by_syncers(resource: &Resource) -> bool {
     let is_cluster = resource.group == "atoll.dev" && resource.plural == "clusters";
     is_cluster || resource.group == "rbac.authorization.k8s.io"

@@ -1,5 +1,5 @@
-//! Controllers that finish what a request began, from outside: over an Atoll, and over the real kube-apiserver where there
-//! is Go.
+//! Runs controllers outside of the server: against an Atoll, and against the real kube-apiserver if Go is
+//! installed.
 
 // Clippy takes only functions marked as tests for test code.
 #![allow(clippy::unwrap_used)]
@@ -28,14 +28,14 @@ const PLACE: &str = "/api/v1/namespaces/lively";
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_atoll_is_looked_after_from_outside() {
+async fn controllers_work_with_atoll() {
     let atoll = Atoll::start_with(&["--controllers=false"]);
     let (url, data) = (atoll.url(), atoll.data_dir());
     everything(&Place { url, authority: &atoll.authority(), signer: &data, token_keys: &data }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kube_apiserver_is_looked_after() {
+async fn controllers_work_with_kube_apiserver() {
     let keys = tempfile::tempdir().unwrap();
     KeyRing::open(keys.path()).unwrap();
     let flag = format!("--service-account-key-file={}", keys.path().join("service-account.pub").display());
@@ -45,11 +45,11 @@ async fn a_kube_apiserver_is_looked_after() {
         .await;
 }
 
-/// A server, and who signs for it.
+/// A server, and the files of its signers.
 struct Place<'a> {
     url: &'a str,
     authority: &'a Path,
-    /// Where the key is that its clients' certificates are signed with.
+    /// Directory with the key that signs client certificates.
     signer: &'a Path,
     token_keys: &'a Path,
 }
@@ -76,7 +76,7 @@ async fn everything(place: &Place<'_>) {
     let trusted = signers.trusted.clone().unwrap();
     let world = World::one(place.client(Some(TOKEN), None));
     let context = Context::new(world, Arc::new(SystemClock), Acts::Everywhere).with_signers(signers);
-    // Ends with this value.
+    // Dropping the set ends the controllers.
     let mut running = JoinSet::new();
     running.spawn(async move { run_chosen(context, &CONTROLLERS.parse().unwrap()).await });
 
@@ -192,7 +192,7 @@ async fn protection(client: &Client) {
 }
 
 async fn certificates(place: &Place<'_>, client: &Client) {
-    // Somebody approves this one.
+    // This request is approved by a user.
     let key = request(client, "jane", "people", "kubernetes.io/kube-apiserver-client").await;
     let mut approved = client.get(&format!("{REQUESTS}/jane")).await.unwrap();
     approved["status"]["conditions"] =
@@ -200,7 +200,7 @@ async fn certificates(place: &Place<'_>, client: &Client) {
     client.update(&format!("{REQUESTS}/jane/approval"), &approved).await.unwrap();
     let identity = (certificate(client, "jane").await, key);
     assert_eq!(who(&place.client(None, Some(identity))).await, "jane");
-    // And nobody needs to approve this one.
+    // This request is approved automatically.
     let kubelet = "kubernetes.io/kube-apiserver-client-kubelet";
     let key = request(client, "system:node:some", "system:nodes", kubelet).await;
     let identity = (certificate(client, "system:node:some").await, key);
@@ -209,7 +209,7 @@ async fn certificates(place: &Place<'_>, client: &Client) {
     assert_eq!(request["status"]["conditions"][0]["reason"], "AutoApproved");
 }
 
-/// Asks for a certificate, and returns the key that it is for.
+/// Requests a certificate, and returns its private key.
 async fn request(client: &Client, name: &str, group: &str, signer: &str) -> String {
     let key = KeyPair::generate().unwrap();
     let mut parameters = CertificateParams::default();
@@ -258,13 +258,13 @@ async fn tokens_in_secrets(place: &Place<'_>, client: &Client) {
     assert_eq!(who(&place.client(Some(&token), None)).await, "system:serviceaccount:lively:default");
 }
 
-/// Whom the server takes a client for.
+/// Returns the user name that the server sees.
 async fn who(client: &Client) -> String {
     let review = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let mut name = String::new();
-    // A server may hear of what a token speaks of a moment later.
-    eventually("the server knows who it is", async || {
+    // The server may accept a new token with a delay.
+    eventually("the server accepts the client", async || {
         let review = client.create(path, &review).await;
         let found = review.map(|review| review["status"]["userInfo"]["username"].as_str().map(String::from));
         name = found.ok().flatten().unwrap_or_default();
@@ -288,14 +288,14 @@ async fn namespaces(client: &Client) {
     says_what_is_left(client, "pods", "example.com/slow").await;
     let held = format!("{PLACE}/configmaps/held");
     let untouched = client.get(&held).await.unwrap();
-    assert!(untouched["metadata"]["deletionTimestamp"].is_null(), "pods go first");
+    assert!(untouched["metadata"]["deletionTimestamp"].is_null(), "pods are deleted first");
     release(client, &format!("{PLACE}/pods/slow")).await;
     says_what_is_left(client, "configmaps", "example.com/held").await;
     release(client, &held).await;
     eventually("the namespace is gone", async || is_gone(client, PLACE).await).await;
 }
 
-/// Waits until the conditions of the namespace say that there is one object, and what holds it.
+/// Waits until the conditions of the namespace report one remaining object and its finalizer.
 async fn says_what_is_left(client: &Client, plural: &str, finalizer: &str) {
     let content = format!("Some resources are remaining: {plural}. has 1 resource instances");
     let finalizers = format!(

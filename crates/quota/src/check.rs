@@ -1,4 +1,4 @@
-//! One request against the quotas of its namespace.
+//! Checks one request against the quotas of its namespace.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::amounts::Amounts;
 use crate::evaluator::{Evaluator, Operation};
 use crate::quota::Quota;
 
-/// What is about to be written.
+/// The requested change.
 #[derive(Clone, Copy)]
 pub struct Change<'a> {
     pub operation: Operation,
@@ -18,16 +18,16 @@ pub struct Change<'a> {
     pub old: Option<&'a Value>,
 }
 
-/// Why a request is not let through.
+/// Reason for the refusal of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     Forbidden(String),
-    /// The quota itself cannot be understood.
+    /// The quota itself is invalid.
     Internal(String),
 }
 
-/// What the change takes of each quota, in their order: nothing where the quota is not about it, or where it needs no
-/// more than before.
+/// Returns the usage that the change adds to each quota, in their order: none if the quota does not count the
+/// object, or if the usage does not increase.
 pub fn check(
     evaluator: &Evaluator,
     quotas: &[Quota],
@@ -57,7 +57,7 @@ pub fn check(
         };
         let added = increase.as_ref().filter(|_| counted_before).unwrap_or(&usage);
         let requested = added.only(|name| quota.hard.contains(name));
-        // What a status says has happened already.
+        // A status reports usage that already exists, so it is never refused.
         if change.subresource != "status" {
             fits(quota, &requested)?;
         }
@@ -66,7 +66,7 @@ pub fn check(
     Ok(taken)
 }
 
-/// The quotas that count such an object and know what is used.
+/// Returns the quotas that count the object and have a used amount.
 fn concerned(
     evaluator: &Evaluator,
     quotas: &[Quota],

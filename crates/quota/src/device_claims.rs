@@ -1,5 +1,4 @@
-//! Claims of devices, by class. A device may also be asked for as an extended resource of a Pod, and then is not counted
-//! twice.
+//! ResourceClaims, by device class. Devices that a pod requests as extended resources are not counted twice.
 
 use atoll_meta::object;
 use atoll_meta::quantity::{Format, Quantity};
@@ -10,11 +9,11 @@ use crate::{Surroundings, pods};
 
 const COUNT: &str = "count/resourceclaims.resource.k8s.io";
 const BY_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
-/// How a Pod asks for devices of a class that has no name as an extended resource.
+/// Prefix of a pod's request for devices of a class without an extended resource name.
 const IMPLICIT: &str = "requests.deviceclass.resource.kubernetes.io/";
 const REQUESTS: &str = "requests.";
 const FOR_EXTENDED_RESOURCES: &str = "resource.kubernetes.io/extended-resource-claim";
-/// What is counted for a claim of all devices there are.
+/// Devices that are counted for a claim with allocation mode `All`.
 const MOST_DEVICES: i64 = 32;
 
 pub fn matching<'n>(names: impl Iterator<Item = &'n str>, surroundings: &dyn Surroundings) -> Vec<&'n str> {
@@ -47,7 +46,7 @@ pub fn usage(claim: &Value, surroundings: &dyn Surroundings) -> Amounts {
         let alternatives = request["firstAvailable"].as_array().filter(|list| !list.is_empty());
         match (alternatives, &request["exactly"]) {
             (Some(alternatives), _) => {
-                // Whichever it will be: the worst for each class.
+                // Any alternative may be chosen, so the highest count of each class is used.
                 let mut most = Amounts::default();
                 for alternative in alternatives {
                     let mut own = Amounts::default();
@@ -81,7 +80,8 @@ fn devices(request: &Value) -> (String, Quantity) {
     (format!("{class}{BY_CLASS}"), Quantity::new(count, Format::DecimalSi))
 }
 
-/// The same devices under the names that Pods ask for them by, less what their Pod is charged for already.
+/// Adds the devices under the names of extended resources, without those that are already counted for the
+/// pod.
 fn add_extended_resources(usage: &mut Amounts, claim: &Value, surroundings: &dyn Surroundings) {
     let by_class = usage.iter().filter_map(|(name, count)| {
         let class = name.strip_suffix(BY_CLASS).filter(|class| !class.is_empty())?;
@@ -108,7 +108,7 @@ fn add_extended_resources(usage: &mut Amounts, claim: &Value, surroundings: &dyn
     }
 }
 
-/// What the Pod uses that this claim was made for, if it was made for its extended resources.
+/// Returns the usage of the pod that owns this claim, if the claim is for its extended resources.
 fn charged_to_pod(claim: &Value, surroundings: &dyn Surroundings) -> Option<Amounts> {
     let pod = owning_pod(claim)?;
     let namespace = object::namespace(claim);
@@ -120,7 +120,7 @@ fn charged_to_pod(claim: &Value, surroundings: &dyn Surroundings) -> Option<Amou
             return None;
         }
     } else {
-        // The Pod does not say which claim is its own: only the first one can be.
+        // The pod does not name its claim: only the oldest one can be it.
         let age = |claim: &Value| {
             (
                 object::creation_timestamp(claim).unwrap_or_default().to_string(),

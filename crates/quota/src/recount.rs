@@ -1,4 +1,4 @@
-//! What a namespace uses of a quota, from all that is in it.
+//! Recounts the usage of a quota from all objects of a namespace.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::check::matches;
 use crate::evaluator::Evaluator;
 use crate::quota::Quota;
 
-/// Which of the resources (group and plural) have to be looked at to know what is used.
+/// Returns evaluators of the resources (group and plural) that the quota counts.
 pub fn counted<'r>(
     quota: &Quota,
     resources: impl Iterator<Item = (&'r str, &'r str)>,
@@ -20,7 +20,7 @@ pub fn counted<'r>(
         .collect()
 }
 
-/// A sum of what is used of what a quota's specification limits.
+/// Sum of the usage that a quota limits.
 pub struct Recount<'a> {
     quota: &'a Quota,
     surroundings: &'a dyn Surroundings,
@@ -32,20 +32,20 @@ impl<'a> Recount<'a> {
         Recount { quota, surroundings, counted: Amounts::default() }
     }
 
-    /// Counts objects of one kind, some or none.
+    /// Adds objects of one resource.
     pub fn add<'o>(&mut self, evaluator: &Evaluator, objects: impl Iterator<Item = &'o Value>) {
         for name in evaluator.matching(self.quota.wanted.names(), self.surroundings) {
             if !self.counted.contains(name) {
                 self.counted.set(name, zero());
             }
         }
-        // A scope that cannot be understood holds nothing.
+        // An invalid scope matches no object.
         for object in objects.filter(|object| matches(evaluator, self.quota, object) == Ok(true)) {
             self.counted.add(&evaluator.usage(object, self.surroundings));
         }
     }
 
-    /// What is used. What nobody counts stays as it was.
+    /// Returns the usage. Amounts that no evaluator counts stay unchanged.
     pub fn finish(self) -> Amounts {
         let wanted = &self.quota.wanted;
         let mut used = self.quota.used.only(|name| wanted.contains(name));

@@ -29,7 +29,7 @@ impl Surroundings for World {
 
 fn evaluator(resource: &str) -> Evaluator {
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
-    Evaluator::of(group, resource).expect("a resource that is counted")
+    Evaluator::of(group, resource).expect("a counted resource")
 }
 
 fn usage(resource: &str, object: &Value) -> String {
@@ -45,7 +45,7 @@ fn pod(spec: Value) -> Value {
 }
 
 #[test]
-fn counts_have_names() {
+fn count_names() {
     let cases = [
         ("configmaps", "configmaps=1,count/configmaps=1"),
         ("secrets", "count/secrets=1,secrets=1"),
@@ -64,7 +64,7 @@ fn counts_have_names() {
 }
 
 #[test]
-fn services_count_their_ports() {
+fn services_count_ports() {
     let service = |spec: Value| usage("services", &json!({"spec": spec}));
     let shown = |ports: usize, balancers: usize| {
         format!("count/services=1,services=1,services.loadbalancers={balancers},services.nodeports={ports}")
@@ -100,7 +100,7 @@ fn claims_count_by_class() {
 }
 
 #[test]
-fn pods_are_the_sum_of_their_parts() {
+fn pod_usage_is_the_sum_of_containers() {
     let cpu = |amount: &str| json!({"cpu": amount});
     let sum = |spec: Value| usage("pods", &pod(spec));
     let two = json!({"containers": [
@@ -112,7 +112,7 @@ fn pods_are_the_sum_of_their_parts() {
         "count/pods=1,cpu=1500m,hugepages-2Mi=4Mi,limits.cpu=2,limits.memory=1Gi,memory=50M,pods=1,\
          requests.cpu=1500m,requests.example.com/dongle=2,requests.hugepages-2Mi=4Mi,requests.memory=50M"
     );
-    // The larger of what comes before and what stays, with the ones that keep running in both.
+    // The higher of init containers and containers, with sidecars in both.
     let mut sidecar = container("s", cpu("2"), json!({}));
     sidecar["restartPolicy"] = json!("Always");
     let init = |containers: Value| {
@@ -123,7 +123,7 @@ fn pods_are_the_sum_of_their_parts() {
     assert_eq!(init(json!([sidecar])), shown("3"));
     assert_eq!(init(json!([sidecar, container("i", cpu("2"), json!({}))])), shown("4"));
     assert_eq!(init(json!([container("i", cpu("2"), json!({})), sidecar])), shown("3"));
-    // Overhead comes on top, of limits only where there are some.
+    // Overhead is added, to limits only if there are any.
     let overhead = json!({
         "overhead": {"cpu": "1", "memory": "1Gi"},
         "containers": [container("c", cpu("1"), cpu("1"))],
@@ -132,7 +132,7 @@ fn pods_are_the_sum_of_their_parts() {
         sum(overhead),
         "count/pods=1,cpu=2,limits.cpu=2,memory=1Gi,pods=1,requests.cpu=2,requests.memory=1Gi"
     );
-    // What the Pod says for itself takes the place of the sum.
+    // Pod-level resources replace the sum.
     let whole = json!({
         "resources": {"requests": {"cpu": "7"}, "limits": {"memory": "2Gi"}},
         "containers": [container("c", cpu("1"), json!({"memory": "1Gi"}))],
@@ -141,7 +141,7 @@ fn pods_are_the_sum_of_their_parts() {
 }
 
 #[test]
-fn a_resize_counts_as_the_larger_until_it_is_done() {
+fn a_resize_counts_as_the_higher_amount() {
     let resized = |wanted: &str, actual: &str, allocated: &str, reason: &str| {
         let mut pod =
             pod(json!({"containers": [container("c", json!({"cpu": wanted}), json!({"cpu": wanted}))]}));
@@ -163,7 +163,7 @@ fn a_resize_counts_as_the_larger_until_it_is_done() {
 }
 
 #[test]
-fn what_is_over_is_only_a_number() {
+fn finished_pods_count_only_as_objects() {
     let alive = "count/pods=1,pods=1";
     let phase = |phase: &str| usage("pods", &json!({"spec": {}, "status": {"phase": phase}}));
     assert_eq!(phase("Running"), alive);
@@ -178,7 +178,7 @@ fn what_is_over_is_only_a_number() {
 }
 
 #[test]
-fn devices_count_by_class_and_not_twice() {
+fn devices_are_counted_once_by_class() {
     let claim = |requests: Value| {
         json!({
             "metadata": {"name": "c", "namespace": "n"}, "spec": {"devices": {"requests": requests}}
@@ -207,7 +207,7 @@ fn devices_count_by_class_and_not_twice() {
          nic.deviceclass.resource.k8s.io/devices=32,requests.deviceclass.resource.kubernetes.io/gpu=3,\
          requests.deviceclass.resource.kubernetes.io/nic=32"
     );
-    // A claim that stands for what its Pod asked for is charged only where the Pod is not.
+    // A claim for extended resources is counted only as far as its pod is not.
     let mut made = two;
     made["metadata"]["annotations"] = json!({"resource.kubernetes.io/extended-resource-claim": "true"});
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true});
@@ -246,7 +246,7 @@ fn takes(taken: &[&str]) -> Result<Vec<String>, Refusal> {
 }
 
 #[test]
-fn there_is_room_or_there_is_not() {
+fn limits_are_enforced() {
     let hard = json!({"hard": {"pods": "2", "requests.cpu": "1", "configmaps": "1"}});
     let asking = |cpu: &str| pod(json!({"containers": [container("c", json!({"cpu": cpu}), json!({}))]}));
     let of = |used: Value| vec![quota(hard.clone(), used)];
@@ -275,7 +275,7 @@ fn there_is_room_or_there_is_not() {
 }
 
 #[test]
-fn containers_must_say_what_a_quota_counts() {
+fn containers_must_specify_counted_resources() {
     let quotas = [quota(
         json!({"hard": {"requests.cpu": "1", "limits.memory": "1Gi", "pods": "9", "requests.ephemeral-storage": "1"}}),
         json!({"requests.cpu": "0", "limits.memory": "0", "pods": "0", "requests.ephemeral-storage": "0"}),
@@ -294,7 +294,7 @@ fn containers_must_say_what_a_quota_counts() {
 }
 
 #[test]
-fn scopes_choose_pods() {
+fn scopes_select_pods() {
     let scoped = |scope: Value| {
         let spec = match scope.is_string() {
             true => json!({"hard": {"pods": "5"}, "scopes": [scope]}),
@@ -351,7 +351,7 @@ fn scopes_choose_pods() {
 }
 
 #[test]
-fn scopes_choose_volumes_by_their_attributes() {
+fn scopes_select_volumes_by_attributes_class() {
     let quotas = |operator: &str, values: Value| {
         let scope = json!({"scopeName": "VolumeAttributesClass", "operator": operator, "values": values});
         let spec =
@@ -376,7 +376,7 @@ fn scopes_choose_volumes_by_their_attributes() {
 }
 
 #[test]
-fn updates_take_what_is_new() {
+fn updates_add_the_increase() {
     let quotas = [quota(
         json!({"hard": {"services": "1", "services.nodeports": "2", "services.loadbalancers": "0"}}),
         json!({"services": "1", "services.nodeports": "1", "services.loadbalancers": "0"}),
@@ -401,7 +401,7 @@ fn updates_take_what_is_new() {
 }
 
 #[test]
-fn an_update_into_a_scope_takes_everything() {
+fn an_update_into_a_scope_adds_the_whole_usage() {
     let spec = json!({"hard": {"pods": "1"}, "scopes": ["Terminating"]});
     let quotas = [quota(spec, json!({"pods": "1"}))];
     let (old, new) = (pod(json!({})), pod(json!({"activeDeadlineSeconds": 5})));
@@ -416,7 +416,7 @@ fn an_update_into_a_scope_takes_everything() {
 }
 
 #[test]
-fn all_objects_are_counted_again() {
+fn recounts_sum_all_objects() {
     let quota = Quota::read(&json!({
         "metadata": {"name": "q"},
         "spec": {"hard": {"pods": "5", "requests.cpu": "4", "configmaps": "9", "count/gone.example.com": "1"}},

@@ -1,9 +1,9 @@
-//! Addresses of pods: in 10.0.0.0/8 as the API shows them, and with 127 in front where their servers listen.
+//! Addresses of pods: in 10.0.0.0/8 in the API, and in 127.0.0.0/8 where their servers listen.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
-/// Addresses of one cluster. Each cluster of a machine has its own 65,000, by its name.
+/// Addresses of one cluster. Each cluster has a range of 65,000, chosen by its name.
 pub struct Addresses {
     second: u8,
     next: u16,
@@ -12,14 +12,14 @@ pub struct Addresses {
 
 impl Addresses {
     pub fn new(cluster: &str) -> Addresses {
-        // FNV-1a: spread evenly and the same each time.
+        // FNV-1a: evenly distributed and deterministic.
         let hash = cluster
             .bytes()
             .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         Addresses { second: 16 + (hash % 224) as u8, next: 1, used: HashSet::new() }
     }
 
-    /// One that nobody has; `None` if all are taken.
+    /// Allocates a free address; `None` if all are in use.
     pub fn take(&mut self) -> Option<Ipv4Addr> {
         for _ in 0..u16::MAX {
             let number = self.next;
@@ -33,7 +33,7 @@ impl Addresses {
         None
     }
 
-    /// Takes one that a pod has already; whether nobody else had it.
+    /// Reserves the address of an existing pod. Returns whether it was free.
     pub fn keep(&mut self, address: Ipv4Addr) -> bool {
         let [10, second, third, fourth] = address.octets() else { return false };
         second == self.second && self.used.insert(u16::from_be_bytes([third, fourth]))
@@ -45,7 +45,7 @@ impl Addresses {
     }
 }
 
-/// Where the server of a pod with this address listens.
+/// Returns the address at which the server of a pod listens.
 pub fn loopback(address: Ipv4Addr) -> Ipv4Addr {
     let [_, second, third, fourth] = address.octets();
     Ipv4Addr::new(127, second, third, fourth)
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_has_the_address_of_another() {
+    fn addresses_are_unique() {
         let mut addresses = Addresses::new("east");
         let first = addresses.take().unwrap();
         assert_eq!((first.octets()[0], loopback(first).octets()[0]), (10, 127));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_them() {
+    fn allocation_fails_when_all_addresses_are_used() {
         let mut addresses = Addresses::new("east");
         let count = std::iter::from_fn(|| addresses.take()).count();
         assert!(count > 60_000);

@@ -1,4 +1,4 @@
-//! What all parts of a simulated cluster share.
+//! State that all parts of a simulated cluster share.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ pub struct Cluster {
     pub settings: Settings,
     pub faults: Arc<Faults>,
     pub informers: Arc<Informers>,
-    /// Where the kubelets listen, if they do.
+    /// Port at which the kubelets listen, if they do.
     pub kubelet_port: Option<u16>,
-    /// Where pods are served.
+    /// Addresses at which pods are served.
     pub ports: Arc<Ports>,
     clock: Arc<dyn Clock>,
     began: Instant,

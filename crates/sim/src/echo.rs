@@ -1,4 +1,5 @@
-//! The server in a simulated container: it answers every request with who it is and how many it has answered.
+//! The HTTP server in a simulated container: answers every request with the pod's identity and a request
+//! count.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,19 +22,19 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::cluster::Cluster;
 use crate::kubelet::Running;
 
-/// Connections to one port at once.
+/// Maximum number of connections to one port.
 const CONNECTIONS: usize = 64;
 
-/// Whom a server speaks for.
+/// Identity of a server.
 pub struct About {
     pub cluster: String,
     pub running: Weak<Running>,
-    /// The position of the container in its pod.
+    /// The index of the container in its pod.
     pub container: usize,
     pub cluster_clock: Arc<Cluster>,
 }
 
-/// Listens at `address`, or at some other port where that one is not allowed, until the handle is aborted.
+/// Listens at `address`, or at another port if that one is not available, until the handle is aborted.
 pub async fn serve(address: SocketAddr, about: About) -> io::Result<(SocketAddr, AbortHandle)> {
     let listener = match TcpListener::bind(address).await {
         Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::AddrInUse) => {
@@ -48,7 +49,7 @@ pub async fn serve(address: SocketAddr, about: About) -> io::Result<(SocketAddr,
 
 async fn accept(listener: TcpListener, about: Arc<About>, count: Arc<AtomicU64>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
-    // Its connections end with it.
+    // Dropping the set closes its connections.
     let mut connections = JoinSet::new();
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
@@ -60,7 +61,7 @@ async fn accept(listener: TcpListener, about: Arc<About>, count: Arc<AtomicU64>)
                 let answer = answer(&about, &count, &request);
                 async move { Ok::<_, Infallible>(answer) }
             });
-            // Whoever goes away in the middle of something does no harm.
+            // A client that disconnects early is not an error.
             let _ = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .serve_connection(TokioIo::new(stream), service)

@@ -1,4 +1,4 @@
-//! Where the kubelets of all simulated nodes listen: logs, exec, attach and port-forward, as API servers ask for them.
+//! The server of the kubelets of all simulated nodes: logs, exec, attach and port-forward for API servers.
 
 pub(crate) mod exec;
 pub(crate) mod logs;
@@ -32,14 +32,14 @@ use self::statistics::{Statistics, asked_node};
 use crate::Admits;
 use crate::kubelet::{Kubelet, Running};
 
-/// Connections at once.
+/// Maximum number of connections.
 const CONNECTIONS: usize = 512;
-/// How long a client may take to open one.
+/// Time limit for opening a connection.
 const OPENING: Duration = Duration::from_secs(10);
-/// Ports of one client that are forwarded at once.
+/// Maximum number of concurrently forwarded ports of one client.
 const FORWARDS: usize = 64;
 
-/// An answer: bytes that are there, or such as come.
+/// Body of a response: complete, or a stream.
 pub enum Body {
     Whole(Option<Bytes>),
     Stream(mpsc::Receiver<Bytes>),
@@ -61,17 +61,18 @@ impl http_body::Body for Body {
     }
 }
 
-/// What a request is about.
+/// A request for a container of a pod.
 pub(crate) struct Asked {
     running: Arc<Running>,
     container: String,
     query: Query,
 }
 
-/// Answers at `listener` for as long as it is polled. Who may connect, `tls` decides, and `admits` if there is one.
+/// Answers at `listener` for as long as it is polled. `tls`, and `admits` if set, decide which clients may
+/// connect.
 pub async fn serve(kubelet: Arc<Kubelet>, listener: TcpListener, tls: TlsAcceptor, admits: Option<Admits>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
-    // Its connections end with it.
+    // Dropping the set closes its connections.
     let mut connections = JoinSet::new();
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
@@ -86,7 +87,7 @@ pub async fn serve(kubelet: Arc<Kubelet>, listener: TcpListener, tls: TlsAccepto
                     .timer(TokioTimer::new())
                     .serve_connection(TokioIo::new(stream), service)
                     .with_upgrades();
-                // Whoever goes away in the middle of something does no harm.
+                // A client that disconnects early is not an error.
                 let _ = serving.await;
             }
             drop(place);
@@ -94,7 +95,7 @@ pub async fn serve(kubelet: Arc<Kubelet>, listener: TcpListener, tls: TlsAccepto
     }
 }
 
-/// A connection of somebody who may have one.
+/// Opens a connection of a client that is admitted.
 async fn opened(
     stream: TcpStream,
     tls: &TlsAcceptor,
@@ -111,7 +112,7 @@ async fn opened(
     Some(stream)
 }
 
-/// The node of a pod does not answer: neither does this.
+/// Error that closes the connection, because the pod's node is simulated as unreachable.
 struct Silence;
 
 impl std::fmt::Display for Silence {
@@ -135,10 +136,7 @@ async fn answer(kubelet: Arc<Kubelet>, mut request: Request<Incoming>) -> Result
         Some(wanted @ (Wanted::Summary | Wanted::Resources)) => {
             let uri = request.headers().get("x-forwarded-uri").and_then(|uri| uri.to_str().ok());
             let Some(node) = uri.and_then(asked_node) else {
-                return Ok(text(
-                    StatusCode::NOT_FOUND,
-                    "ask through /api/v1/nodes/NAME/proxy of the server\n",
-                ));
+                return Ok(text(StatusCode::NOT_FOUND, "use /api/v1/nodes/NAME/proxy of the API server\n"));
             };
             let statistics = Statistics::of(&kubelet, node).ok_or(Silence)?;
             return Ok(match wanted {
@@ -200,7 +198,7 @@ async fn converse(session: Session, asked: Asked, is_exec: bool) {
     }
 }
 
-/// Connects what the client forwards with the servers of the pod.
+/// Connects forwarded ports with the servers of the pod.
 async fn forward(opening: port_forward::Opening, running: Arc<Running>) {
     let Ok(mut forwards) = opening.forwards().await else { return };
     let mut relays = JoinSet::new();

@@ -1,4 +1,4 @@
-//! A way in, for the targets in `fuzz/`, to parsers that are nobody else's business.
+//! Exports private parsers for the targets in `fuzz/`.
 
 use serde_json::Value;
 
@@ -6,13 +6,13 @@ use crate::endpoint::request::{Query, Wanted};
 use crate::endpoint::statistics::asked_node;
 use crate::endpoint::{exec, logs};
 
-/// Whether a container of a pod comes to an end by itself.
+/// Whether a container of a pod ends by itself.
 pub fn is_ending(container: &Value, pod: &Value) -> bool {
     crate::program::of(container, pod).ends.is_some()
 }
 
-/// Reads what a kubelet is asked for: a path, a query, and the address that a proxy was asked for. Whether all of them mean
-/// something.
+/// Parses a request to a kubelet: path, query, and the URI that a proxy forwards. Returns whether all of them
+/// are valid.
 pub fn is_understood(path: &str, query: &str, uri: &str) -> bool {
     let query = Query::parse(query);
     let _ = logs::Wanted::of(&query, 0);

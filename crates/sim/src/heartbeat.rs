@@ -1,4 +1,4 @@
-//! Nodes that live: their leases renewed in time, their status true.
+//! Heartbeats of simulated nodes: renews leases and updates status.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,13 +12,13 @@ use tokio::sync::Semaphore;
 use crate::cluster::Cluster;
 use crate::node::{self, Health, LEASE_SECONDS};
 
-/// Nodes that are made or looked after together.
+/// Number of nodes that are processed concurrently.
 const AT_ONCE: usize = 32;
-/// A lease is renewed four times before it is over.
+/// A lease is renewed four times within its duration.
 const RENEW: u64 = LEASE_SECONDS.cast_unsigned() * 1000 / 4;
 const TICK: Duration = Duration::from_millis(250);
 
-/// Makes the nodes that are missing, and keeps all simulated ones alive for as long as it is polled.
+/// Creates missing nodes, and maintains all simulated ones for as long as it is polled.
 pub async fn run(cluster: Arc<Cluster>) {
     let nodes = cluster.informers.of(&resources::NODES);
     nodes.synced().await;
@@ -30,7 +30,7 @@ pub async fn run(cluster: Arc<Cluster>) {
         match &change.new {
             Some(node) if settings.simulates(node) => {
                 let due = known.entry(change.key.name.to_string()).or_insert(0);
-                // Somebody says that it is not well, or its size has changed.
+                // Another writer marked the node not ready, or its size has changed.
                 if !is_ready(node) {
                     *due = 0;
                 }
@@ -62,7 +62,7 @@ pub async fn run(cluster: Arc<Cluster>) {
                     return;
                 }
                 if let Err(status) = beat(&cluster, &name, faults.is_full(&name)).await {
-                    tracing::debug!(%status, node = name, "a heartbeat failed; trying again");
+                    tracing::debug!(%status, node = name, "heartbeat of a simulated node failed; retrying");
                     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                     known.entry(name).and_modify(|due| *due = now.millis + RENEW / 8);
                 }
@@ -86,7 +86,7 @@ fn is_ready(node: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Makes the nodes that the settings ask for.
+/// Creates the nodes of the settings.
 async fn register(cluster: &Arc<Cluster>) {
     let nodes = cluster.informers.of(&resources::NODES);
     let mut making = tokio::task::JoinSet::new();
@@ -103,14 +103,16 @@ async fn register(cluster: &Arc<Cluster>) {
             match cluster.world().create(&resources::NODES, "", "", &node).await {
                 Ok(made) => nodes.wrote(&made),
                 Err(status) if status.reason() == "AlreadyExists" => {}
-                Err(status) => tracing::warn!(%status, node = object::name(&node), "a node was not made"),
+                Err(status) => {
+                    tracing::warn!(%status, node = object::name(&node), "creating a simulated node failed")
+                }
             }
         });
     }
     while making.join_next().await.is_some() {}
 }
 
-/// One node's lease and, if it has changed, its status.
+/// Renews a node's lease and, if changed, writes its status.
 async fn beat(cluster: &Cluster, name: &str, is_full: bool) -> Result<(), Status> {
     let nodes = cluster.informers.of(&resources::NODES);
     let key = Key::new("", "", name);

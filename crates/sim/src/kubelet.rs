@@ -1,4 +1,4 @@
-//! Pods that were assigned to simulated nodes: started, kept, stopped, and their status written.
+//! Simulated kubelets: start and stop the pods of simulated nodes, and write their status.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,19 +16,19 @@ use crate::echo;
 use crate::faults::FaultSet;
 use crate::pod::{Moment, Pod, Step, Surroundings};
 
-/// Pods whose status is written together.
+/// Number of pods that are processed concurrently.
 const AT_ONCE: usize = 64;
 const HOST: &str = "127.0.0.1";
 const FULL: (&str, &str) = ("Evicted", "The node had condition: [DiskPressure]. ");
 
-/// All that runs on the nodes of a cluster.
+/// The kubelets of all nodes of a cluster.
 pub struct Kubelet {
     cluster: Arc<Cluster>,
     pods: Arc<Cache>,
     nodes: Arc<Cache>,
     addresses: Mutex<Addresses>,
     running: Mutex<HashMap<Key, Arc<Running>>>,
-    /// What pods that are gone had used of the processors of their nodes.
+    /// CPU time of deleted pods by node.
     spent: Mutex<HashMap<String, u64>>,
 }
 
@@ -37,21 +37,21 @@ pub struct Running {
     pub key: Key,
     pub node: String,
     pub uid: String,
-    /// When it came, in seconds since 1970.
+    /// The time when the pod was first seen, in seconds since 1970.
     pub came: i64,
     pub address: Option<Ipv4Addr>,
     pub pod: Mutex<Pod>,
     servers: Mutex<Servers>,
-    /// What its containers are, with what they are told.
+    /// The containers of the spec, with their environment.
     containers: Vec<Value>,
 }
 
-/// Who answers at the ports of a pod.
+/// Servers at the ports of a pod.
 #[derive(Default)]
 struct Servers {
     started: bool,
     tasks: Vec<AbortHandle>,
-    /// From the ports of containers to where they are really served.
+    /// Container ports and the addresses at which they are served.
     ports: HashMap<u16, SocketAddr>,
 }
 
@@ -64,12 +64,12 @@ impl Running {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a port of the pod is served.
+    /// Returns the address at which a port of the pod is served.
     pub fn port(&self, port: u16) -> Option<SocketAddr> {
         self.servers().ports.get(&port).copied()
     }
 
-    /// What a container is told by names; values from elsewhere are left out.
+    /// Returns the environment of a container, without values from other sources.
     pub fn environment(&self, container: &str) -> Vec<(String, String)> {
         let mut all = self.containers.iter();
         let found = all.find(|known| container.is_empty() || known["name"] == container);
@@ -104,7 +104,7 @@ impl Kubelet {
         Kubelet { cluster, pods, nodes, addresses, running: Mutex::default(), spent: Mutex::default() }
     }
 
-    /// The pod of a name, if it runs here.
+    /// Returns the pod with this name, if it runs here.
     pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Running>> {
         self.all().get(&Key::new("", namespace, name)).cloned()
     }
@@ -114,30 +114,30 @@ impl Kubelet {
         self.all().get(&running.key).is_some_and(|known| Arc::ptr_eq(known, running))
     }
 
-    /// All pods of a node, or of all nodes, in no order.
+    /// Returns all pods of a node, or of all nodes, unsorted.
     pub fn pods_of(&self, node: Option<&str>) -> Vec<Arc<Running>> {
         let all = self.all();
         all.values().filter(|running| node.is_none_or(|node| running.node == node)).cloned().collect()
     }
 
-    /// The nodes that are simulated and answer.
+    /// Returns the simulated nodes that are reachable.
     pub fn nodes(&self) -> Vec<Arc<Value>> {
         let mut nodes = self.nodes.all();
         nodes.retain(|node| self.cluster.settings.simulates(node) && !self.is_cut_off(object::name(node)));
         nodes
     }
 
-    /// One of them.
+    /// Returns a simulated node, if it is reachable.
     pub fn node(&self, name: &str) -> Option<Arc<Value>> {
         self.nodes.get(&Key::new("", "", name)).filter(|_| self.is_ours(name) && !self.is_cut_off(name))
     }
 
-    /// What pods that are gone had used of the processors of a node.
+    /// Returns the CPU time that deleted pods used on a node.
     pub fn spent(&self, node: &str) -> u64 {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).get(node).copied().unwrap_or(0)
     }
 
-    /// Whether a node can neither hear nor be heard.
+    /// Whether a node is disconnected or stopped.
     pub fn is_cut_off(&self, node: &str) -> bool {
         let faults = self.cluster.faults.now();
         faults.is_dead(node) || faults.cuts_node(node)
@@ -147,7 +147,7 @@ impl Kubelet {
         self.cluster.now()
     }
 
-    /// Looks after pods for as long as it is polled.
+    /// Runs pods for as long as it is polled.
     pub async fn run(self: Arc<Self>) {
         self.pods.synced().await;
         self.nodes.synced().await;
@@ -201,7 +201,7 @@ impl Kubelet {
             true => self.serve(&running, &object).await,
             false => running.stop_serving(),
         }
-        // What runs goes on, but nobody hears of it.
+        // The pods of a disconnected node continue to run, but their status is not written.
         if faults.cuts_node(node) {
             return Ok(Next::Done);
         }
@@ -223,7 +223,7 @@ impl Kubelet {
         (step, pod.is_serving())
     }
 
-    /// Writes what has become of a pod.
+    /// Writes the status of a pod, and deletes it if requested.
     async fn tell(&self, key: &Key, object: &Value, step: Step) -> Result<Next, Status> {
         let world = self.cluster.world();
         if let Some(status) = step.status {
@@ -252,7 +252,7 @@ impl Kubelet {
         node.is_some_and(|node| self.cluster.settings.simulates(&node))
     }
 
-    /// The pod as it runs here; one of the same name that went before is let go.
+    /// Returns the running pod, after removing an older one with the same name.
     fn running(&self, key: &Key, object: &Value, node: &str) -> Arc<Running> {
         if let Some(known) = self.all().get(key).filter(|known| known.uid == object::uid(object)) {
             return known.clone();
@@ -272,7 +272,7 @@ impl Kubelet {
         running
     }
 
-    /// The address that a pod has already, or a new one.
+    /// Returns the address that a pod already has, or a new one.
     fn address(&self, object: &Value) -> Option<Ipv4Addr> {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let had = object["status"]["podIP"].as_str().and_then(|address| address.parse().ok());
@@ -291,7 +291,7 @@ impl Kubelet {
         }
     }
 
-    /// Answers at the ports of a pod, once.
+    /// Starts the servers at the ports of a pod, once.
     async fn serve(&self, running: &Arc<Running>, object: &Value) {
         if std::mem::replace(&mut running.servers().started, true) {
             return;
@@ -311,7 +311,9 @@ impl Kubelet {
                     self.cluster.ports.add(address, port, served);
                     servers.tasks.push(task);
                 }
-                Err(error) => tracing::debug!(%error, pod = %running.key, port, "a port is not served"),
+                Err(error) => {
+                    tracing::debug!(%error, pod = %running.key, port, "serving a port of a simulated pod failed")
+                }
             }
         }
     }
@@ -321,7 +323,7 @@ impl Kubelet {
     }
 }
 
-/// The TCP ports of a pod's containers, with the position of the container.
+/// Returns the TCP ports of a pod's containers, with the index of the container.
 fn ports(pod: &Value) -> Vec<(usize, u16)> {
     let mut found: Vec<(usize, u16)> = Vec::new();
     let containers = pod["spec"]["containers"].as_array().into_iter().flatten().enumerate();

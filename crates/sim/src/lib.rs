@@ -1,12 +1,12 @@
-//! A simulated physical cluster: nodes that are only numbers, and everything that can go wrong with them.
+//! A simulated cluster: nodes and pods without containers, and their faults.
 //!
 //! ```text
-//!   atoll sim fault add … ──► Faults ──┬─► nodes: dead, full, cut off; images that crash
-//!                                      └─► the program around it: network, clock, missing APIs
-//!   Settings ──► run(client, …) ──┬─► heartbeat: Nodes and Leases, over the plain Kubernetes API
+//!   atoll sim fault add … ──► Faults ──┬─► nodes: stopped, full, disconnected; images that crash
+//!                                      └─► the embedding program: network, clock, missing APIs
+//!   Settings ──► run(client, …) ──┬─► heartbeat: Nodes and Leases, over the Kubernetes API
 //!                                 ├─► kubelet: status of Pods, servers at their ports (echo)
 //!                                 ├─► endpoint: logs, exec, attach, port-forward, statistics
-//!                                 └─► measurements: what nodes and Pods use
+//!                                 └─► measurements: usage of nodes and Pods
 //!   storage::run(informers, …) ──► volumes for claims
 //! ```
 
@@ -46,22 +46,22 @@ pub use crate::ports::Ports;
 pub use crate::settings::{MARK, Settings};
 pub use crate::usage::Usage;
 
-/// Decides over the certificates of somebody, his own first.
+/// Decides whether a client with these certificates, its own first, is admitted.
 pub type Admits = Arc<dyn Fn(Vec<CertificateDer<'static>>) -> BoxFuture<'static, bool> + Send + Sync>;
 
-/// Where the kubelets are to listen, and whom they trust.
+/// Listener of the kubelets, with its TLS configuration.
 pub struct Door {
     pub listener: TcpListener,
     pub tls: TlsAcceptor,
-    /// Whether whoever has these certificates may come in, where not all may whom `tls` lets through.
+    /// An additional check of client certificates, where not all clients that `tls` accepts are admitted.
     pub admits: Option<Admits>,
-    /// Told where pods are served.
+    /// Receives the addresses at which pods are served.
     pub ports: Arc<Ports>,
-    /// Told who knows what is used.
+    /// Receives the kubelet, as the source of usage data.
     pub measurements: Arc<Measurements>,
 }
 
-/// Makes the nodes and runs what is assigned to them, for as long as it is polled.
+/// Creates the nodes and runs the pods that are bound to them, for as long as it is polled.
 pub async fn run(
     client: Client,
     settings: Settings,

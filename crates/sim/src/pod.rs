@@ -1,7 +1,7 @@
-//! One pod on a simulated node, from its start to its end.
+//! State machine of a pod on a simulated node.
 //!
-//! Pure: the time and what goes wrong come from outside, and what comes out is a status, when to look again, and
-//! whether the pod may go.
+//! Pure: time and faults are inputs; the output is a status, when to continue, and whether the pod can be
+//! deleted.
 
 mod container;
 mod log;
@@ -17,37 +17,38 @@ pub use self::log::Log;
 use crate::program::milliseconds;
 use crate::usage::Meter;
 
-/// Annotations of a pod that say what its probes find (`fail`) and how long its containers take to stop.
+/// Annotations of a pod with the results of its probes (`fail`), and with the time that its containers take
+/// to stop.
 const PROBES: [&str; 3] =
     ["sim.atoll.dev/startup-probe", "sim.atoll.dev/readiness-probe", "sim.atoll.dev/liveness-probe"];
 const STOP_AFTER: &str = "sim.atoll.dev/stop-after";
 
-/// A point in time: milliseconds of a clock that only goes on, and seconds since 1970.
+/// A point in time: milliseconds of a monotonic clock, and seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     pub millis: u64,
     pub seconds: i64,
 }
 
-/// What the node is like.
+/// The environment of a pod on its node.
 pub struct Surroundings<'a> {
-    /// Milliseconds from when a pod comes until its containers begin.
+    /// Milliseconds between the arrival of a pod and the start of its containers.
     pub start_delay: u64,
     pub address: &'a str,
     pub host: &'a str,
-    /// Why the node takes no more pods.
+    /// Reason and message with which the node refuses new pods.
     pub refuses: Option<(&'static str, &'static str)>,
     pub crashes: &'a dyn Fn(&str) -> bool,
 }
 
-/// What is to be done about a pod.
+/// Next actions for a pod.
 #[derive(Debug, Default)]
 pub struct Step {
-    /// Its status, if that has changed.
+    /// The new status, if changed.
     pub status: Option<Value>,
-    /// Milliseconds until it has to be looked at again.
+    /// Milliseconds until the next step.
     pub again: Option<u64>,
-    /// Nothing of it is left: it may go.
+    /// Whether the pod has stopped and can be deleted.
     pub remove: bool,
 }
 
@@ -55,7 +56,7 @@ pub struct Step {
 pub struct Pod {
     uid: String,
     came: u64,
-    /// When its end was asked for.
+    /// The time when its deletion was requested.
     asked_to_end: Option<u64>,
     refused: Option<(&'static str, &'static str)>,
     inits: Vec<Container>,
@@ -63,7 +64,7 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// A pod that has come to the node, or was there before this process was.
+    /// Creates the state of a pod, which may have run before this process started.
     pub fn new(pod: &Value, now: Moment) -> Pod {
         let containers = |field: &str, statuses: &str| -> Vec<Container> {
             let known = pod["status"][statuses].as_array().map_or(&[][..], Vec::as_slice);
@@ -88,7 +89,7 @@ impl Pod {
         }
     }
 
-    /// The container of a name; without one, the first.
+    /// Returns the log of a container; of the first one if the name is empty.
     pub fn log(&self, container: &str) -> Option<&Log> {
         let mut all = self.containers.iter().chain(&self.inits);
         all.find(|known| container.is_empty() || known.name == container).map(|known| &known.log)
@@ -104,7 +105,7 @@ impl Pod {
         self.containers.iter().any(Container::is_running)
     }
 
-    /// Looks at what its containers use.
+    /// Updates the usage of its containers.
     pub fn measure(&mut self, pod: &Value, now: Moment) {
         for (containers, field) in [(&mut self.inits, "initContainers"), (&mut self.containers, "containers")]
         {
@@ -115,7 +116,7 @@ impl Pod {
         }
     }
 
-    /// What each container uses that runs: its name, since when, and what.
+    /// Returns name, start time and usage of each running container.
     pub fn usage(&self) -> impl Iterator<Item = (&str, i64, &Meter)> {
         self.inits.iter().chain(&self.containers).filter_map(|container| match container.state {
             State::Running { at, .. } => Some((container.name.as_str(), at, &container.meter)),
@@ -123,13 +124,13 @@ impl Pod {
         })
     }
 
-    /// What all of them have used of processors, in billionths of seconds.
+    /// Returns the CPU time of all containers, in nanoseconds.
     pub fn spent(&self, now: Moment) -> u64 {
         let all = self.inits.iter().chain(&self.containers);
         all.map(|container| container.meter.spent(now.millis)).fold(0, u64::saturating_add)
     }
 
-    /// The node has stopped and everything on it with it.
+    /// Ends all containers, because the node was stopped.
     pub fn lose_power(&mut self, now: Moment) {
         for container in self.inits.iter_mut().chain(&mut self.containers) {
             if container.is_running() {
@@ -165,7 +166,7 @@ impl Pod {
         self.inits.iter().chain(&self.containers).all(|container| container.state == State::Waiting)
     }
 
-    /// Whether all has stopped, at the latest when the grace period is over.
+    /// Whether all containers have stopped, at the latest after the grace period.
     fn stopped(&mut self, pod: &Value, now: Moment, again: &mut Option<u64>) -> bool {
         let asked = *self.asked_to_end.get_or_insert(now.millis);
         let grace = object::deletion_grace_period_seconds(pod).unwrap_or(30).max(0).cast_unsigned() * 1000;
@@ -185,10 +186,11 @@ impl Pod {
         true
     }
 
-    /// The last step of one that is being deleted. Who waits for how it ended is told before it goes.
+    /// Returns the last step of a pod that is being deleted. With finalizers, its status is written before
+    /// the deletion.
     fn ending(&mut self, pod: &Value, now: Moment, around: &Surroundings<'_>) -> Step {
-        let somebody_waits = object::finalizers(pod).next().is_some();
-        let status = if somebody_waits { status::changed(pod, self, now, around) } else { None };
+        let has_finalizers = object::finalizers(pod).next().is_some();
+        let status = if has_finalizers { status::changed(pod, self, now, around) } else { None };
         Step { status, again: None, remove: true }
     }
 
@@ -220,7 +222,7 @@ impl Pod {
                 break;
             }
             let is_sidecar = spec["restartPolicy"] == "Always";
-            // An init container that failed is tried again unless the pod says never.
+            // A failed init container is restarted unless the pod's policy is Never.
             let policy = match (is_sidecar, policy) {
                 (true, _) => "Always",
                 (false, "Never") => "Never",
@@ -251,7 +253,7 @@ impl Pod {
     }
 }
 
-/// One container: it begins, goes on or begins again. Returns when to look again.
+/// Advances one container: starts, continues or restarts it. Returns the time of the next step.
 fn advance(
     container: &mut Container,
     spec: &Value,
@@ -278,7 +280,7 @@ fn advance(
     next
 }
 
-/// Whether a container that ended with `code` is to begin again.
+/// Whether a container that ended with `code` is restarted.
 fn begins_again(spec: &Value, policy: &str, code: i32) -> bool {
     let rules = spec["restartPolicyRules"].as_array().into_iter().flatten();
     for rule in rules.filter(|rule| rule["action"] == "Restart") {
@@ -300,7 +302,7 @@ fn findings(pod: &Value) -> Findings {
     Findings { startup, readiness, liveness }
 }
 
-/// The longest that a container sleeps before it stops.
+/// Returns the longest preStop sleep of the containers.
 fn pre_stop(pod: &Value) -> u64 {
     let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
     let seconds = containers.filter_map(|spec| spec["lifecycle"]["preStop"]["sleep"]["seconds"].as_i64());

@@ -1,5 +1,5 @@
-//! Volumes for claims of simulated clusters, as a provisioner of a cloud makes them: once a claim says that it waits for this one, and,
-//! where the class wants that, for which node. With the claim the volume goes too, if the class says so.
+//! Simulated storage provisioner: creates a volume when a claim waits for this provisioner and, if the class
+//! requires it, has a selected node. Deletes released volumes if the reclaim policy is Delete.
 
 mod volume;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 pub use self::volume::PROVISIONER;
 use self::volume::{SELECTED_NODE, Wish};
 
-/// Claims that are looked at together.
+/// Number of claims that are processed concurrently.
 const AT_ONCE: usize = 16;
 
 struct Provisioner {
@@ -24,7 +24,7 @@ struct Provisioner {
     recorder: Recorder,
 }
 
-/// Makes volumes, and deletes them again, for as long as it is polled.
+/// Creates and deletes volumes for as long as it is polled.
 pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>) {
     let events = Events::new(informers.world().clone(), clock);
     let provisioner = Arc::new(Provisioner {
@@ -38,7 +38,7 @@ pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>) {
     for cache in [&provisioner.claims, &provisioner.volumes, &provisioner.classes, &provisioner.nodes] {
         cache.synced().await;
     }
-    // Volumes have no namespace, so one queue will do.
+    // One queue suffices, because volumes have no namespace.
     let queue = Queue::new();
     for cache in [&provisioner.claims, &provisioner.volumes] {
         let adding = queue.clone();
@@ -74,7 +74,7 @@ impl Provisioner {
             Wish::Anywhere(class) => (class, None),
             Wish::At(class, node) => match self.nodes.get(&Key::new("", "", node)) {
                 Some(node) => (class, Some(node)),
-                // Its pod needs another.
+                // The selected node does not exist: let the scheduler select another one.
                 None => {
                     let patch = json!({"metadata": {"annotations": {SELECTED_NODE: null}}});
                     self.claims.wrote(&world.patch(kind, key, "", &patch).await?);

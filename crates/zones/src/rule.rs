@@ -1,4 +1,4 @@
-//! What holds in a zone year after year: `CET-1CEST,M3.5.0,M10.5.0/3`.
+//! Yearly rules of a zone in POSIX format: `CET-1CEST,M3.5.0,M10.5.0/3`.
 
 use atoll_meta::time::{date_of, day_of};
 
@@ -17,7 +17,7 @@ struct Summer {
     end: Moment,
 }
 
-/// A time of the year, by the clock that is in use until then.
+/// A time of the year, by the local time before the transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Moment {
     day: Day,
@@ -26,11 +26,11 @@ struct Moment {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Day {
-    /// The weekday in a week of a month; the fifth is the last.
+    /// A weekday in a week of a month; week five is the last.
     Weekday { month: i64, week: i64, weekday: i64 },
-    /// From 1 on; the leap day does not count.
+    /// Day of the year from 1, without the leap day.
     Julian(i64),
-    /// From 0 on; the leap day counts.
+    /// Day of the year from 0, with the leap day.
     OfYear(i64),
 }
 
@@ -72,7 +72,7 @@ impl Rule {
     }
 }
 
-/// What comes after the name of a zone.
+/// Skips the name of a zone, and returns the rest.
 fn name(text: &str) -> Option<&str> {
     if let Some(quoted) = text.strip_prefix('<') {
         return quoted.split_once('>').map(|(_, rest)| rest);
@@ -81,7 +81,7 @@ fn name(text: &str) -> Option<&str> {
     (end >= 3).then(|| &text[end..])
 }
 
-/// Hours, minutes and seconds, as seconds.
+/// Parses hours, minutes and seconds, as seconds.
 fn offset(text: &str) -> Option<(i64, &str)> {
     let (sign, digits) = match text.as_bytes().first()? {
         b'-' => (-1, &text[1..]),
@@ -99,7 +99,7 @@ fn offset(text: &str) -> Option<(i64, &str)> {
     Some((sign * seconds, rest))
 }
 
-/// The same, for how far ahead of UTC a clock is: rules say how far behind.
+/// Parses an offset east of UTC: POSIX rules contain the offset west of UTC.
 fn offset_of(text: &str) -> Option<(i64, &str)> {
     offset(text).map(|(seconds, rest)| (-seconds, rest))
 }
@@ -122,7 +122,7 @@ impl Moment {
         Some(Moment { day, seconds })
     }
 
-    /// In seconds of the clock.
+    /// Returns the time in a year, in seconds of the local clock.
     fn in_year(&self, year: i64) -> i64 {
         let new_year = day_of(year, 1, 1);
         let day = match self.day {

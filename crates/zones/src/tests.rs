@@ -11,7 +11,7 @@ fn at(text: &str) -> i64 {
 }
 
 #[test]
-fn rules_say_when_summer_is() {
+fn rules_define_daylight_saving() {
     let berlin = "CET-1CEST,M3.5.0,M10.5.0/3";
     let york = "EST5EDT,M3.2.0,M11.1.0";
     let sydney = "AEST-10AEDT,M10.1.0,M4.1.0/3";
@@ -39,22 +39,22 @@ fn rules_say_when_summer_is() {
 }
 
 #[test]
-fn clocks_show_times() {
+fn local_times_are_converted() {
     let berlin = ruled("CET-1CEST,M3.5.0,M10.5.0/3");
     let civil = berlin.civil(at("2026-11-15T23:30:05Z"));
     let shown = Civil { year: 2026, month: 11, day: 16, hour: 0, minute: 30, second: 5, weekday: 1 };
     assert_eq!(civil, shown);
     assert_eq!(berlin.time(civil), at("2026-11-15T23:30:05Z"));
-    // An hour that is not there, and one that is there twice.
+    // An hour that does not exist, and one that exists twice.
     let missing = Civil { year: 2026, month: 3, day: 29, hour: 2, minute: 30, second: 0, weekday: 0 };
     assert_eq!(berlin.time(missing), at("2026-03-29T01:30:00Z"));
     let twice = Civil { month: 10, day: 25, ..missing };
     assert_eq!(berlin.time(twice), at("2026-10-25T01:30:00Z"));
     let later = Civil { year: 2026, month: 14, day: 0, hour: 24, minute: 0, second: 0, weekday: 0 };
-    assert_eq!(Zone::utc().time(later), at("2027-02-01T00:00:00Z"), "numbers count on");
+    assert_eq!(Zone::utc().time(later), at("2027-02-01T00:00:00Z"), "out-of-range numbers are normalized");
 }
 
-/// A file with two changes and a rule after them.
+/// Returns a TZif file with two changes and a rule.
 fn file(rule: &str) -> Vec<u8> {
     let block = |width: usize, version: u8| {
         let mut bytes = b"TZif".to_vec();

@@ -1,4 +1,4 @@
-//! How fast, and how far, the number of pods may change.
+//! Limits how fast and how far the number of pods may change.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::usage::{float, whole};
 
-/// What was recommended and done lately for one autoscaler.
+/// Recent recommendations and scale events of one autoscaler.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     recommendations: Vec<(i64, Timestamp)>,
@@ -15,7 +15,7 @@ pub struct History {
     downs: Vec<(i64, Timestamp)>,
 }
 
-/// A count with the conditions that say why: `AbleToScale` and `ScalingLimited`.
+/// A replica count with the conditions that explain it: `AbleToScale` and `ScalingLimited`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Settled {
     pub replicas: i64,
@@ -42,7 +42,7 @@ const TOO_FEW: (&str, &str) =
     ("TooFewReplicas", "the desired replica count is less than the minimum replica count");
 const WITHIN: (&str, &str) = ("DesiredWithinRange", "the desired count is within the acceptable range");
 
-/// Where a count is, where it wants to go and between what.
+/// The current and desired replica counts, and the bounds of the autoscaler.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     pub current: i64,
@@ -61,14 +61,14 @@ fn nanos(seconds: i64) -> i128 {
 }
 
 impl History {
-    /// The first recommendation is what is there.
+    /// Records the current count as the first recommendation.
     pub fn begin(&mut self, current: i64, now: Timestamp) {
         if self.recommendations.is_empty() {
             self.recommendations.push((current, now));
         }
     }
 
-    /// Remembers that the count was changed.
+    /// Records a scale event.
     pub fn changed(&mut self, behaviour: &Value, from: i64, to: i64, now: Timestamp) {
         if !behaviour.is_object() {
             return;
@@ -82,7 +82,7 @@ impl History {
         events.push(((to - from).abs(), now));
     }
 
-    /// What becomes of a wish.
+    /// Applies stabilization and the scaling rules or default limits to a desired count.
     pub fn settle(&mut self, wish: Wish, behaviour: &Value, window: Duration, now: Timestamp) -> Settled {
         let (stabilized, why, (replicas, limit)) = match behaviour.is_object() {
             false => {
@@ -99,7 +99,7 @@ impl History {
         Settled { replicas, able, limited: (replicas != stabilized, limit.0, limit.1) }
     }
 
-    /// The highest of recent recommendations.
+    /// Returns the highest of the recent recommendations.
     fn stabilize(&mut self, desired: i64, window: Duration, now: Timestamp) -> i64 {
         let window = i128::try_from(window.as_nanos()).unwrap_or(i128::MAX);
         self.recommendations.retain(|(_, then)| age(now, *then) <= window);
@@ -108,7 +108,8 @@ impl History {
         highest
     }
 
-    /// Between the lowest of recent recommendations on the way up and the highest on the way down.
+    /// Keeps the current count between the lowest recent recommendation when scaling up and the highest when
+    /// scaling down.
     fn stabilize_by_rules(
         &mut self,
         wish: Wish,
@@ -157,7 +158,7 @@ impl History {
         (desired, WITHIN)
     }
 
-    /// How far the rules let a count go.
+    /// Returns the farthest count that the scaling rules allow.
     fn reach(&self, current: i64, rules: &Value, up: bool, now: Timestamp) -> i64 {
         let select = rules["selectPolicy"].as_str().unwrap_or("Max");
         if select == "Disabled" {
@@ -174,17 +175,17 @@ impl History {
                 (false, true) => start + value,
                 (false, false) => start - value,
                 (true, true) => whole((float(start) * (1.0 + float(value) / 100.0)).ceil()),
-                // Towards nothing, as a whole number.
+                // Truncated towards zero, as upstream does.
                 (true, false) => whole(float(start) * (1.0 - float(value) / 100.0)),
             }
         });
-        // The farthest, unless the nearest is asked for.
+        // The farthest value, unless `selectPolicy` is `Min`.
         let reached = if (select == "Min") == up { reaches.min() } else { reaches.max() };
         reached.unwrap_or(current)
     }
 }
 
-/// Without rules, a count at most doubles, or gets to four.
+/// Without scaling rules, a count at most doubles, or grows to four.
 fn plain_limit(wish: Wish) -> (i64, (&'static str, &'static str)) {
     let Wish { current, desired, least, most } = wish;
     let limit = (2 * current).max(4);
@@ -200,7 +201,7 @@ fn policies(rules: &Value) -> &[Value] {
     rules["policies"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// What is not said goes without saying.
+/// Returns the `scaleUp` rules with upstream's defaults.
 fn up_rules(behaviour: &Value) -> Value {
     let double = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
     let four = json!({"type": "Pods", "value": 4, "periodSeconds": 15});

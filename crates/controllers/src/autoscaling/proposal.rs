@@ -1,4 +1,4 @@
-//! What each metric of an autoscaler asks for, and what follows from all of them.
+//! Computes the proposal of each metric of an autoscaler, and combines them.
 
 use atoll_meta::quantity::{Format, Quantity};
 use serde_json::{Value, json};
@@ -7,22 +7,22 @@ use super::metrics::Metrics;
 use super::usage::{Situation, amount};
 use crate::go_print;
 
-/// How many pods a metric asks for.
+/// Number of pods that a metric calls for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
     pub replicas: i64,
-    /// The metric, in words.
+    /// The metric's description for messages.
     pub metric: String,
-    /// For the autoscaler's status.
+    /// The metric's entry in the autoscaler's status.
     pub status: Value,
 }
 
-/// Why a metric asks for nothing.
+/// Error of a metric for which no proposal could be computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub reason: &'static str,
     pub problem: String,
-    /// The same as part of a longer story.
+    /// The problem with the context that the error over all metrics adds.
     pub story: String,
 }
 
@@ -32,12 +32,13 @@ fn milli(value: i64, format: Format) -> Value {
     Quantity::from_millis(value, format).canonical().into()
 }
 
-/// How amounts of a resource are written.
+/// Returns the quantity format of a resource.
 fn format(resource: &str) -> Format {
     if resource == "memory" { Format::BinarySi } else { Format::DecimalSi }
 }
 
-/// `replicas` are those that there are, not those that are wanted; `selector` is of the pods.
+/// Computes the proposal of one metric. `replicas` is the target's status.replicas; `selector` selects its
+/// pods.
 pub async fn ask(
     metrics: &Metrics<'_>,
     situation: &Situation<'_>,
@@ -148,7 +149,7 @@ async fn of_resource(
     Ok(Proposal { replicas, metric, status })
 }
 
-/// Name and selector of a metric, as a status repeats them.
+/// Returns name and selector of a metric for the status.
 fn identity(metric: &Value) -> Value {
     let mut identity = json!({"name": metric["name"]});
     if let Some(selector) = metric.get("selector") {
@@ -176,7 +177,7 @@ async fn of_pods(
     Ok(Proposal { replicas, metric: format!("pods metric {name}"), status })
 }
 
-/// A problem, and how it is put in a longer story if that is different.
+/// A problem, and its text in the error over all metrics if that differs.
 type Wrapped = (String, Option<String>);
 
 async fn of_object(
@@ -190,7 +191,7 @@ async fn of_object(
     let text = |field: &str| about[field].as_str().unwrap_or_default();
     let get = async {
         metrics.of_object(name, about, &metric["selector"]).await.map_err(|problem| {
-            // In this order in upstream's words, too.
+            // Upstream has its arguments in this order, too.
             let namespace = &metrics.autoscaler.namespace;
             format!("unable to get metric {name}: {} on {namespace} {}/{problem}", text("kind"), text("name"))
         })
@@ -282,12 +283,13 @@ async fn external(
     }
 }
 
-/// What all metrics together ask for: the most, but nothing less than there is if some of them say nothing.
+/// Combined proposal of all metrics: the highest count. If some metrics failed, the count is never below the
+/// current one.
 #[derive(Debug, PartialEq)]
 pub struct Summary {
-    /// How many pods, and for which metric; the first failure if nothing can be said.
+    /// The number of pods and the metric that calls for it, or the first failure.
     pub outcome: Result<(i64, String), Failure>,
-    /// What is wrong with some of them.
+    /// Error over the metrics that failed.
     pub problem: Option<String>,
     pub statuses: Vec<Value>,
 }
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_is_taken_unless_something_is_unknown() {
+    fn highest_proposal_wins_unless_a_metric_failed() {
         let unknown = |count: usize, of: usize| {
             Some(format!("invalid metrics ({count} invalid out of {of}), first error is: a"))
         };

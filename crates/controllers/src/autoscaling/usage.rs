@@ -1,4 +1,4 @@
-//! How many pods are needed for what they use.
+//! Computes the number of pods that the measured usage needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{conditions, pods};
 
-/// What was measured of a pod, in thousandths.
+/// A measurement of a pod, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     pub value: i64,
@@ -20,10 +20,10 @@ pub struct Sample {
     pub window: Duration,
 }
 
-/// By the names of pods.
+/// Samples by pod name.
 pub type Samples = BTreeMap<String, Sample>;
 
-/// By how much a ratio may differ from one and change nothing.
+/// Deviations of the usage ratio from 1 that do not cause scaling.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
     pub down: f64,
@@ -36,7 +36,7 @@ impl Tolerance {
     }
 }
 
-/// How long pods take to become what they will be.
+/// Times during which the CPU usage of a starting pod is not reliable.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
     pub initialization: Duration,
@@ -44,7 +44,7 @@ pub struct Start {
 }
 
 pub struct Situation<'a> {
-    /// Those that the scale selects.
+    /// The pods that the scale's selector matches.
     pub pods: &'a [Arc<Value>],
     pub current: i64,
     pub tolerance: Tolerance,
@@ -98,7 +98,7 @@ impl Situation<'_> {
         groups
     }
 
-    /// Whether what a pod uses of processors says nothing yet.
+    /// Whether the CPU usage of a pod is not reliable yet.
     fn is_starting(&self, pod: &Value, sample: &Sample) -> bool {
         let (Some(condition), Some(started)) =
             (conditions::find(pod, "Ready"), parsed(&pod["status"]["startTime"]))
@@ -113,7 +113,8 @@ impl Situation<'_> {
         }
     }
 
-    /// By a part of what the pods ask for, in percent. Returns how many are needed, which part they use, and how much.
+    /// Computes replicas from a percentage of the pods' requests. Returns the replicas needed, the
+    /// utilization and the average usage.
     pub fn by_utilization(
         &self,
         mut samples: Samples,
@@ -129,7 +130,7 @@ impl Situation<'_> {
         Ok((self.needed(samples, &groups, ratio, of_missing, again)?, part, raw))
     }
 
-    /// By what a pod is to use on average. Returns how many are needed, and how much they use.
+    /// Computes replicas from an average value per pod. Returns the replicas needed and the average usage.
     pub fn by_average(
         &self,
         mut samples: Samples,
@@ -151,7 +152,7 @@ impl Situation<'_> {
         if samples.is_empty() { Err(NO_SAMPLES.into()) } else { Ok(groups) }
     }
 
-    /// Pods that nothing is known of are taken for what changes least.
+    /// Assumes for pods without samples the usage that changes the count least.
     fn needed(
         &self,
         mut samples: Samples,
@@ -188,7 +189,7 @@ impl Situation<'_> {
         Ok(if turns { self.current } else { needed })
     }
 
-    /// By something that is not the pods' own, compared with a value for all of them.
+    /// Computes replicas from an object or external metric with one target value for all pods.
     pub fn by_value(&self, usage: i64, target: i64) -> Result<i64, String> {
         let ratio = float(usage) / float(target);
         if self.current == 0 {
@@ -204,7 +205,8 @@ impl Situation<'_> {
         Ok(ceiling(ratio * count(ready.count())))
     }
 
-    /// The same, compared with a value for each of `replicas`. Returns how many are needed, and the share of each.
+    /// Computes replicas from an object or external metric with a target value per pod. Returns the replicas
+    /// needed and the value per replica.
     pub fn by_share(&self, usage: i64, target: i64, replicas: i64) -> (i64, i64) {
         let ratio = float(usage) / (float(target) * float(replicas));
         let needed =
@@ -228,7 +230,7 @@ pub fn whole(number: f64) -> i64 {
     number as i64
 }
 
-/// A count of pods, which has a limit.
+/// Rounds a pod count up, limited to `i32::MAX`.
 fn ceiling(number: f64) -> i64 {
     whole(number.ceil()).min(i64::from(i32::MAX))
 }
@@ -255,7 +257,7 @@ fn average(samples: &Samples, target: i64) -> (f64, i64) {
     (float(usage) / float(target), usage)
 }
 
-/// What each pod asks for, in thousandths: itself, one container of it, or all of them.
+/// Returns the request of each pod in thousandths: of the pod itself, of one container, or of all containers.
 fn requests(pods: &[Arc<Value>], container: &str, resource: &str) -> Result<BTreeMap<String, i64>, String> {
     let of_pod = |pod: &Arc<Value>| {
         let name = object::name(pod);
@@ -301,12 +303,12 @@ fn quantity(value: &Value) -> Option<Quantity> {
     Quantity::parse(&text).ok()
 }
 
-/// In thousandths.
+/// Returns a quantity in thousandths.
 pub fn amount(value: &Value) -> Option<i64> {
     quantity(value).map(|quantity| quantity.millis())
 }
 
-/// As a number, in the way that others compute it: what lies just beside a bound lies there for them, too.
+/// Returns a quantity as a float, computed as upstream does so that comparisons at a bound agree.
 pub fn fraction(value: &Value) -> Option<f64> {
     let text = quantity(value)?.canonical();
     let unit = match text.as_bytes().last()? {

@@ -1,4 +1,5 @@
-//! Approves what a kubelet asks for itself, or what those may ask for who may ask for kubelets.
+//! Approves client certificates that a kubelet requests for itself, or that an authorized user requests for a
+//! kubelet.
 
 use atoll_informer::{Key, Next, World, resources};
 use atoll_meta::Status;
@@ -43,6 +44,6 @@ async fn approve(world: World, key: Key) -> Result<Next, Status> {
             return world.update_subresource(requests, "approval", &request).await.map(|_| Next::Done);
         }
     }
-    // Somebody may be given the right later.
+    // The requesting user may be authorized later.
     Ok(if kinds.is_empty() { Next::Done } else { Next::Again })
 }

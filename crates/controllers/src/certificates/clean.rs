@@ -1,4 +1,4 @@
-//! Deletes, now and every hour, requests that nobody needs any more.
+//! Deletes obsolete certificate signing requests at the start and every hour.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use atoll_meta::{Status, object};
 use super::age;
 use crate::context::Context;
 
-/// How often old requests are looked for.
+/// Interval between cleanups.
 const CLEANING: Duration = Duration::from_secs(3600);
-/// When they could not be looked for.
+/// Delay before the next attempt after a failed list request.
 const SOON: Duration = Duration::from_secs(60);
-/// Objects for each page of a list.
+/// Page size of list requests.
 const PAGE: usize = 500;
 
 pub async fn run(context: Context) {
@@ -20,7 +20,7 @@ pub async fn run(context: Context) {
         let pause = match clean(&context).await {
             Ok(()) => CLEANING,
             Err(status) => {
-                tracing::debug!(%status, "old requests for certificates cannot be looked for");
+                tracing::debug!(%status, "listing certificate signing requests failed");
                 SOON
             }
         };
@@ -40,7 +40,7 @@ async fn clean(context: &Context) -> Result<(), Status> {
             let (key, uid) = (Key::of(request), object::uid(request));
             let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
             if let Err(status) = world.delete(requests, &key, options).await {
-                tracing::debug!(%status, %key, "an old request for a certificate is still there");
+                tracing::debug!(%status, %key, "deleting an obsolete certificate signing request failed");
             }
         }
         token = page["metadata"]["continue"].as_str().unwrap_or_default().to_string();

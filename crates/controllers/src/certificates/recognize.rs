@@ -1,4 +1,4 @@
-//! Which requests are whose business, and what is wrong with them.
+//! Validates requests for each signer.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,8 @@ pub fn usages(spec: &Value) -> impl Iterator<Item = &str> {
     spec["usages"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// As what a request can be approved without a person: the right that it takes, and what is then said.
+/// Returns the permissions under which a request is approved automatically, each with the message of the
+/// condition.
 pub fn approvable(spec: &Value, wanted: &CertificateRequest) -> &'static [(&'static str, &'static str)] {
     let usages: BTreeSet<&str> = usages(spec).collect();
     if spec["signerName"] != KUBELET_CLIENT || kubelet_client(wanted, &usages).is_err() {
@@ -31,7 +32,7 @@ pub fn approvable(spec: &Value, wanted: &CertificateRequest) -> &'static [(&'sta
     }
 }
 
-/// Whether a request is one that is signed here; if so, what is wrong with it.
+/// Validates a request for one of the known signers; `None` if the signer is not handled here.
 pub fn signable(spec: &Value, wanted: &CertificateRequest) -> Option<Result<(), String>> {
     let set: BTreeSet<&str> = usages(spec).collect();
     match spec["signerName"].as_str().unwrap_or_default() {
@@ -43,7 +44,7 @@ pub fn signable(spec: &Value, wanted: &CertificateRequest) -> Option<Result<(), 
     }
 }
 
-/// Whether a request is for a certificate that a kubelet serves.
+/// Whether the request is for a kubelet's serving certificate.
 pub fn is_kubelet_serving(spec: &Value) -> bool {
     spec["signerName"] == KUBELET_SERVING
 }
@@ -109,7 +110,7 @@ fn check_name(wanted: &CertificateRequest) -> Result<(), String> {
     }
 }
 
-/// Keys that only sign need no encipherment.
+/// Key encipherment is optional, because ECDSA keys do not need it.
 fn check_usages(usages: &BTreeSet<&str>, purpose: &str) -> Result<(), String> {
     let without = BTreeSet::from(["digital signature", purpose]);
     let mut with = without.clone();

@@ -1,9 +1,10 @@
-//! Signs what was approved.
+//! Signs approved certificate signing requests.
 //!
-//! A certificate that was asked for in a workspace other than the root is good in that workspace only: whoever may approve
-//! there shall not make users for others. Programs that know nothing of workspaces take any certificate of an authority that
-//! they trust, so these have an authority of their own; and so have kubelets, for whoever may approve theirs chooses the names
-//! and addresses in them, and one of these may be the API server's.
+//! A certificate that was requested in a workspace other than root is valid in that workspace only, so that a
+//! user with approval rights there cannot create users of other workspaces. Programs that do not know
+//! workspaces accept any certificate of an authority that they trust, so workspace certificates are signed by
+//! a separate authority. Serving certificates of kubelets have a separate authority, too: their approver
+//! chooses the names and addresses in them, which may be those of the API server.
 
 use std::sync::Arc;
 
@@ -18,14 +19,14 @@ use serde_json::json;
 use super::{add_condition, asked, is_waiting, recognize};
 use crate::context::Context;
 
-/// How long a certificate is good for unless less was asked for: a year.
+/// Longest lifetime of a certificate, and the default: one year.
 const LONGEST: i64 = 8760 * 3600;
 const SHORTEST: i64 = 600;
 const ROOT: &str = "root";
 
 pub async fn run(context: Context) {
     let Some(authority) = context.signers.authority.clone() else {
-        tracing::info!("certificates that are asked for are not signed: there is no authority");
+        tracing::info!("certificate signing disabled: no --cluster-signing-cert-file configured");
         return;
     };
     let world = context.world();
@@ -39,7 +40,7 @@ async fn sign(context: Context, authority: Arc<Authority>, key: Key) -> Result<N
     let spec = &request["spec"];
     let now = context.clock.now().seconds;
     match recognize::signable(spec, &wanted) {
-        // Another signer's.
+        // The request is for a signer that is not handled here.
         None => return Ok(Next::Done),
         Some(Err(problem)) => {
             let failure = json!({

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn objects_belong_to_whom_they_name_or_to_whom_selects_them() {
+fn decisions_follow_owner_selector_and_deletion() {
     let owner = json!({"metadata": {"name": "web", "namespace": "n", "uid": "u"}});
     let mut going = owner.clone();
     object::set_deletion_timestamp(&mut going, "2026-11-15T08:00:00Z");

@@ -1,4 +1,4 @@
-//! From a CronJob, its Jobs and the time to what is to be started, and when to look again.
+//! Computes from a CronJob, its Jobs and the time whether to start a job, and when to requeue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,29 +14,29 @@ use crate::job::finished;
 use crate::pods::controller_reference;
 
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
-/// Clocks differ; it is looked at a little later than it is time.
+/// Requeue a little later than the scheduled time, because clocks differ.
 const MARGIN: Duration = Duration::from_millis(100);
-/// More times than this are too many to have been missed.
+/// More missed start times than this cause a warning.
 const MANY: i64 = 100;
 
 pub struct Observed<'a> {
     pub cron: &'a Value,
     pub jobs: &'a [Arc<Value>],
-    /// Uids of jobs that the status has and that are not there any more.
+    /// Uids of jobs in the status that do not exist any more.
     pub missing: &'a [String],
     pub zone: ZoneName,
     pub schedule: Result<Schedule, String>,
     pub now: Timestamp,
 }
 
-/// What is known of the zone that a CronJob names.
+/// Whether the time zone that a CronJob names is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneName {
     Known,
     Unknown,
 }
 
-/// Something to tell.
+/// An event to record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     pub is_warning: bool,
@@ -46,10 +46,10 @@ pub struct Note {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Then {
-    /// Nothing, until something changes.
+    /// No action until a change.
     Rest,
     Look(Duration),
-    /// A job is to be started for this time.
+    /// Create a job for this time.
     Start(i64),
 }
 
@@ -68,7 +68,7 @@ fn is_active(status: &Value, uid: &str) -> bool {
     items(&status["active"]).any(|reference| reference["uid"] == uid)
 }
 
-/// Takes a job out of the list of those that run.
+/// Removes a job from `status.active`.
 pub fn remove_active(status: &mut Value, uid: &str) {
     if let Some(active) = status["active"].as_array_mut() {
         active.retain(|reference| reference["uid"] != uid);
@@ -96,7 +96,7 @@ pub fn add_active(status: &mut Value, job: &Value, at: i64) {
     status["lastScheduleTime"] = time::format(at).into();
 }
 
-/// Jobs that have ended and are more than are to be kept; the oldest of those that succeeded, then of those that failed.
+/// Returns finished jobs beyond the history limits: the oldest successful ones, then the oldest failed ones.
 pub fn superfluous(cron: &Value, jobs: &[Arc<Value>]) -> Vec<Arc<Value>> {
     let started = |job: &Value| job["status"]["startTime"].as_str().map(String::from);
     let mut found = Vec::new();
@@ -178,7 +178,7 @@ impl Plan {
                 self.tell("SawCompletedJob", format!("Saw completed job: {name}, condition: {kind}"));
             }
             let completed = job["status"]["completionTime"].as_str().filter(|_| kind == "Complete");
-            // Times are written so that the later one is the greater text.
+            // Times are UTC in RFC 3339, so later times compare greater as text.
             if let Some(completed) = completed
                 && self.status["lastSuccessfulTime"].as_str().is_none_or(|last| completed > last)
             {
@@ -234,7 +234,7 @@ fn seconds(text: &Value) -> Option<i64> {
     time::parse(text.as_str()?).ok().map(|time| time.seconds)
 }
 
-/// The last time that is over, and how many were missed.
+/// The most recent scheduled time that has passed, and the number of missed times.
 struct Recent {
     earliest: i64,
     time: Option<i64>,
@@ -266,7 +266,7 @@ fn recent(
     if between < 1 {
         return Err("time difference between two schedules is less than 1 second");
     }
-    // Roughly: as many as fit, if all were as far apart as the first two.
+    // An estimate, as if all times were as far apart as the first two.
     let missed = (now - first) / between + 1;
     let (mut time, mut next) = (None, schedule.next(first + (missed - 2) * between));
     while next <= now && next != NEVER && time != Some(next) {
@@ -276,7 +276,7 @@ fn recent(
     Ok(Recent { earliest, time, missed })
 }
 
-/// How long it is until there may be something to start.
+/// Returns the time until the next scheduled time.
 pub fn until_next(cron: &Value, status: &Value, schedule: &Schedule, now: Timestamp) -> Duration {
     let from = match recent(cron, status, schedule, None, now) {
         Ok(Recent { time: Some(time), .. }) => time,
@@ -287,7 +287,7 @@ pub fn until_next(cron: &Value, status: &Value, schedule: &Schedule, now: Timest
     left + MARGIN
 }
 
-/// As in mails: `Sun, 15 Nov 2026 08:00:00 +0000`.
+/// Formats a time as RFC 1123: `Sun, 15 Nov 2026 08:00:00 +0000`.
 fn mail_date(at: i64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
@@ -302,19 +302,19 @@ fn mail_date(at: i64) -> String {
     format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} +0000")
 }
 
-/// The same time has the same name, so that nothing is started twice.
+/// Derives the name from the time, so that no job is started twice for the same time.
 fn job_name(cron: &Value, at: i64) -> String {
     format!("{}-{}", object::name(cron), at / 60)
 }
 
-/// The job for a time. Clocks in its zone are `offset` seconds ahead.
+/// Returns the job for a scheduled time. `offset` is the zone's offset from UTC in seconds.
 pub fn job(cron: &Value, at: i64, offset: i64) -> Value {
     let template = &cron["spec"]["jobTemplate"];
     let map = |field: &str| template["metadata"][field].as_object().cloned().unwrap_or_default();
     let (labels, mut annotations): (Map<String, Value>, Map<String, Value>) =
         (map("labels"), map("annotations"));
     annotations.insert(SCHEDULED.into(), zoned(at, offset).into());
-    // Where pods are made one by one for some only, a job is where its CronJob is.
+    // The Job has the grain of its CronJob.
     if let Some(grain) = object::annotation(cron, GRAIN) {
         annotations.entry(GRAIN).or_insert(grain.into());
     }
@@ -334,7 +334,7 @@ pub fn job(cron: &Value, at: i64, offset: i64) -> Value {
     job
 }
 
-/// A time as clocks show it that are `offset` seconds ahead.
+/// Formats a time in RFC 3339 with the zone's offset.
 fn zoned(at: i64, offset: i64) -> String {
     let text = time::format(at + offset);
     if offset == 0 {

@@ -1,13 +1,13 @@
-//! When it is next time, by a schedule and by the clocks of a zone.
+//! Computes the next time of a schedule in a time zone.
 
 use std::sync::Arc;
 
 use atoll_meta::cron::{self, Fields};
 use atoll_zones::{Civil, Zone};
 
-/// A time that never was: there is no next one.
+/// Go's zero time: the schedule has no next time.
 pub const NEVER: i64 = -62_135_596_800;
-/// Years that are searched.
+/// Number of years that are searched.
 const HORIZON: i64 = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +17,13 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Reads a schedule. `zones` finds zones by name.
+    /// Parses a schedule. `zones` finds zones by name.
     pub fn parse(text: &str, zones: &dyn Fn(&str) -> Option<Arc<Zone>>) -> Result<Schedule, String> {
         let (times, zone) = cron::Schedule::parse(text, zones)?;
         Ok(Schedule { times, zone: zone.unwrap_or_default() })
     }
 
-    /// The first time after `time`, or [`NEVER`].
+    /// Returns the first scheduled time after `time`, or [`NEVER`].
     pub fn next(&self, time: i64) -> i64 {
         match &self.times {
             cron::Schedule::Every(seconds) => time.saturating_add(*seconds),
@@ -38,7 +38,7 @@ struct Clock<'a> {
 }
 
 impl Clock<'_> {
-    /// Where both the day of the month and that of the week are given, either will do.
+    /// If both the day of the month and the day of the week are restricted, either may match.
     fn is_day(&self, civil: Civil) -> bool {
         let Fields { day, weekday, .. } = self.fields;
         let is_star = day.is_star() || weekday.is_star();
@@ -49,12 +49,12 @@ impl Clock<'_> {
         }
     }
 
-    /// Goes on from field to field, the largest first, and begins again whenever one of them begins anew.
+    /// Advances field by field, the largest first, and restarts whenever a field wraps around.
     fn next(&self, after: i64) -> Option<i64> {
         let zone = self.zone;
         let mut time = after + 1;
         let limit = zone.civil(time).year + HORIZON;
-        // Whether what is smaller than the field at hand is at its beginning.
+        // Whether the smaller fields were already reset to their minimum.
         let mut is_round = false;
         'again: loop {
             let mut civil = zone.civil(time);
@@ -78,7 +78,7 @@ impl Clock<'_> {
                     civil = zone.civil(zone.time(Civil { hour: 0, minute: 0, second: 0, ..civil }));
                 }
                 time = zone.time(Civil { day: civil.day + 1, ..civil });
-                // Where there is no midnight, the day begins before or after.
+                // Where midnight does not exist because of daylight saving, the day starts at another hour.
                 civil = zone.civil(time);
                 if civil.hour != 0 {
                     time += if civil.hour > 12 { 24 - civil.hour } else { -civil.hour } * 3600;

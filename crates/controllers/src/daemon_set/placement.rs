@@ -1,9 +1,9 @@
-//! On which nodes a pod of a DaemonSet may run, and may go on running.
+//! Decides on which nodes a pod of a DaemonSet should run, and should continue to run.
 
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-/// What every pod of a DaemonSet tolerates: nodes in trouble are theirs too.
+/// Taints that every pod of a DaemonSet tolerates.
 const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -12,17 +12,17 @@ const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
-/// The same for those that are in the node's own network.
+/// Taint that pods with `hostNetwork` tolerate in addition.
 const TOLERATED_ON_HOST: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// What a node and a set have to do with each other.
+/// Whether a set should run a pod on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fit {
-    /// A pod is to be made there.
+    /// A pod should be created there.
     pub should_run: bool,
-    /// One that is there may stay.
+    /// An existing pod may stay.
     pub should_continue: bool,
 }
 
@@ -30,7 +30,7 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// What the pods of a set want of nodes.
+/// Scheduling requirements of the pods of a set.
 pub struct Wishes<'a> {
     spec: &'a Value,
     tolerations: Vec<Value>,
@@ -81,7 +81,7 @@ fn is_term_met(term: &Value, node: &Value) -> bool {
     let is_empty = items(expressions).next().is_none() && items(fields).next().is_none();
     let label = |wanted: &Value| object::label(node, wanted["key"].as_str().unwrap_or_default());
     let is_name = |wanted: &Value| wanted["key"] == "metadata.name";
-    // A term that asks for nothing is met by nothing.
+    // An empty term matches no node.
     !is_empty
         && items(expressions).all(|wanted| is_met(wanted, label(wanted)))
         && items(fields).all(|wanted| is_name(wanted) && is_met(wanted, Some(object::name(node))))
@@ -121,7 +121,7 @@ fn tolerates(toleration: &Value, taint: &Value) -> bool {
         }
 }
 
-/// The tolerations of a template, and those that all have.
+/// Returns the tolerations of a template with the default ones of DaemonSet pods.
 fn tolerations(spec: &Value) -> Vec<Value> {
     let mut all: Vec<Value> = items(&spec["tolerations"]).cloned().collect();
     let on_host = (spec["hostNetwork"] == true).then_some(TOLERATED_ON_HOST);
@@ -130,7 +130,7 @@ fn tolerations(spec: &Value) -> Vec<Value> {
         let mut is_there = false;
         for known in &mut all {
             let is_same = ["key", "operator", "effect"].iter().all(|field| known[*field] == wanted[*field]);
-            // One that holds for a while only holds for ever now.
+            // Replaces a toleration with `tolerationSeconds`, so that it is unlimited.
             if is_same && known["value"].as_str().unwrap_or_default().is_empty() {
                 *known = wanted.clone();
                 is_there = true;
@@ -143,7 +143,7 @@ fn tolerations(spec: &Value) -> Vec<Value> {
     all
 }
 
-/// Makes a pod go to a node, and tolerate what its kind does.
+/// Binds a pod to a node by affinity, and adds the default tolerations.
 pub fn pin(pod: &mut Value, node: &str) {
     pod["spec"]["tolerations"] = tolerations(&pod["spec"]).into();
     let wanted = json!({"key": "metadata.name", "operator": "In", "values": [node]});
@@ -151,7 +151,7 @@ pub fn pin(pod: &mut Value, node: &str) {
         json!({"nodeSelectorTerms": [{"matchFields": [wanted]}]});
 }
 
-/// Where a pod is, or is to go.
+/// Returns the node that a pod runs on or is bound to by affinity.
 pub fn target(pod: &Value) -> Option<&str> {
     if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
         return Some(node);

@@ -1,4 +1,4 @@
-//! From nodes and pods to pods that are to be made and deleted.
+//! Computes the pods to create and to delete from nodes and pods.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
@@ -19,20 +19,20 @@ pub struct Observed<'a> {
     pub set: &'a Value,
     pub nodes: &'a [Arc<Value>],
     pub pods: &'a [Arc<Value>],
-    /// The hash of the revision that pods are to have.
+    /// Hash of the current revision.
     pub hash: &'a str,
     pub now: Timestamp,
 }
 
-/// What is to be done.
+/// Actions to perform.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    /// Nodes that are to get a pod.
+    /// Nodes on which to create a pod.
     pub create: Vec<String>,
     pub delete: Vec<Arc<Value>>,
-    /// Pods that have failed, with their nodes; each is deleted, but not too often.
+    /// Failed pods with their nodes; deleted with a backoff.
     pub failed: Vec<(String, Arc<Value>)>,
-    /// Pods that have succeeded, with their nodes, which is not what they are for.
+    /// Succeeded pods with their nodes; deleted because daemon pods should not end.
     pub succeeded: Vec<(String, Arc<Value>)>,
 }
 
@@ -46,12 +46,12 @@ pub struct Counts {
     pub available: i64,
 }
 
-/// The pod of the new template and that of the old one.
+/// The pod of the new template and the pod of the old one.
 type NewAndOld<'a> = (Option<&'a Arc<Value>>, Option<&'a Arc<Value>>);
 
 type ByNode<'a> = BTreeMap<&'a str, Vec<&'a Arc<Value>>>;
 
-/// Pods by the node that they are on or will be. Those that have ended and are going are of no interest.
+/// Groups pods by the node that they run on or are bound to. Skips finished pods that are being deleted.
 fn by_node<'a>(seen: &Observed<'a>) -> ByNode<'a> {
     let mut found = ByNode::new();
     let living = seen.pods.iter().filter(|pod| !(is_terminal(pod) && object::is_being_deleted(pod)));
@@ -61,7 +61,7 @@ fn by_node<'a>(seen: &Observed<'a>) -> ByNode<'a> {
     found
 }
 
-/// Whether a pod is of the template that the set has now.
+/// Whether a pod has the current template of the set.
 fn is_updated(seen: &Observed<'_>, pod: &Value) -> bool {
     let generation =
         object::annotation(seen.set, TEMPLATE_GENERATION).and_then(|text| text.parse::<i64>().ok());
@@ -84,7 +84,7 @@ fn is_fit(seen: &Observed<'_>, pod: &Value) -> bool {
     is_available(pod, min_ready_seconds(seen.set), seen.now)
 }
 
-/// Those that have a node first, then the oldest.
+/// Orders pods with a node first, then by age.
 fn oldest_first(one: &&Arc<Value>, other: &&Arc<Value>) -> Ordering {
     let is_waiting = |pod: &Value| pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     let created = |pod| object::creation_timestamp(pod).unwrap_or_default();
@@ -94,7 +94,7 @@ fn oldest_first(one: &&Arc<Value>, other: &&Arc<Value>) -> Ordering {
         .then_with(|| object::name(one).cmp(object::name(other)))
 }
 
-/// Which nodes need a pod, and which pods are where they should not be.
+/// Returns the nodes that need a pod and the pods that must not run.
 pub fn manage(seen: &Observed<'_>) -> Changes {
     let (wishes, on) = (Wishes::of(seen.set), by_node(seen));
     let surges = limits(seen.set, 1).surge > 0;
@@ -118,7 +118,8 @@ pub fn manage(seen: &Observed<'_>) -> Changes {
             }
         }
     }
-    // Nobody else will ever delete a pod that waits for a node which is gone.
+    // The pod garbage collector skips pods without `nodeName`, so pods bound to a deleted node are deleted
+    // here.
     let known: HashSet<&str> = seen.nodes.iter().map(|node| object::name(node)).collect();
     for pods in on.iter().filter(|(node, _)| !known.contains(*node)).map(|(_, pods)| pods) {
         let waiting =
@@ -129,7 +130,7 @@ pub fn manage(seen: &Observed<'_>) -> Changes {
     changes
 }
 
-/// The pods of a node that run or will, the oldest first. Those that have ended are noted.
+/// Returns the unfinished pods of a node, oldest first. Finished ones are recorded in `changes`.
 fn sort_out<'a>(pods: &[&'a Arc<Value>], node: &str, changes: &mut Changes) -> Vec<&'a Arc<Value>> {
     let mut running = Vec::new();
     for pod in pods.iter().filter(|pod| !object::is_being_deleted(pod)) {
@@ -143,7 +144,7 @@ fn sort_out<'a>(pods: &[&'a Arc<Value>], node: &str, changes: &mut Changes) -> V
     running
 }
 
-/// Where a new pod may run beside an old one: one of each stays, and the old one until the new one is available.
+/// With surge, keeps one new and one old pod per node; the old one until the new one is available.
 fn prune_surge(seen: &Observed<'_>, running: &[&Arc<Value>], changes: &mut Changes) {
     if running.len() <= 1 {
         return;
@@ -169,7 +170,7 @@ struct Limits {
     unavailable: i64,
 }
 
-/// How many pods may be missing or too many during an update.
+/// Returns how many pods may be unavailable or surplus during an update.
 fn limits(set: &Value, desired: i64) -> Limits {
     let strategy = &set["spec"]["updateStrategy"];
     let rolling = &strategy["rollingUpdate"];
@@ -182,13 +183,13 @@ fn limits(set: &Value, desired: i64) -> Limits {
     }
 }
 
-/// A number, or a percentage of `total`, rounded up.
+/// Returns a number, or a percentage of `total`, rounded up.
 fn scaled(value: &Value, total: i64) -> i64 {
     let percent = || value.as_str()?.strip_suffix('%')?.parse::<i64>().ok();
     value.as_i64().or_else(|| Some((percent()?.saturating_mul(total) + 99).div_euclid(100))).unwrap_or(0)
 }
 
-/// What an update is to do next, where it may.
+/// Returns the next actions of a rolling update.
 pub fn roll(seen: &Observed<'_>) -> Changes {
     if seen.set["spec"]["updateStrategy"]["type"] != "RollingUpdate" {
         return Changes::default();
@@ -210,7 +211,7 @@ pub fn roll(seen: &Observed<'_>) -> Changes {
     }
 }
 
-/// The new and the old pod of a node; `None` if there are more of a kind.
+/// Returns the new and the old pod of a node; `None` if there are several of either.
 fn new_and_old<'a>(seen: &Observed<'_>, pods: &[&'a Arc<Value>]) -> Option<NewAndOld<'a>> {
     let (mut new, mut old) = (None, None);
     for pod in pods.iter().filter(|pod| !object::is_being_deleted(pod)) {
@@ -222,7 +223,7 @@ fn new_and_old<'a>(seen: &Observed<'_>, pods: &[&'a Arc<Value>]) -> Option<NewAn
     Some((new, old))
 }
 
-/// Deletes old pods: those that are not available anyhow, and others as long as few are missing.
+/// Deletes unavailable old pods, and available ones within `maxUnavailable`.
 fn replace(seen: &Observed<'_>, on: &ByNode<'_>, most: i64) -> Changes {
     let (mut unavailable, mut replaced, mut candidates) = (0, Vec::new(), Vec::new());
     for pods in on.values() {
@@ -233,7 +234,7 @@ fn replace(seen: &Observed<'_>, on: &ByNode<'_>, most: i64) -> Changes {
             }
             Some((None, Some(old))) => candidates.push(old.clone()),
             Some((Some(new), None)) => unavailable += i64::from(!is_fit(seen, new)),
-            // A pod is missing, or there are too many: that is set right first.
+            // A pod is missing, or there are too many; `manage` corrects that first.
             _ => unavailable += 1,
         }
     }
@@ -242,7 +243,7 @@ fn replace(seen: &Observed<'_>, on: &ByNode<'_>, most: i64) -> Changes {
     Changes { delete: replaced, ..Changes::default() }
 }
 
-/// Makes new pods beside old ones, as many as may be, and deletes the old ones when the new ones are available.
+/// Creates new pods beside old ones within `maxSurge`, and deletes old ones when the new ones are available.
 fn surge_over(seen: &Observed<'_>, on: &ByNode<'_>, wanted: &HashSet<&str>, most: i64) -> Changes {
     let mut changes = Changes::default();
     let (mut misplaced, mut candidates) = (Vec::new(), Vec::new());
@@ -266,7 +267,7 @@ fn surge_over(seen: &Observed<'_>, on: &ByNode<'_>, wanted: &HashSet<&str>, most
             (Some(_), Some(old)) => changes.delete.push(old.clone()),
         }
     }
-    // Whoever wants to surge wants all to be available: a pod goes only when there are enough elsewhere.
+    // With surge, available pods on unsuitable nodes are deleted only while enough others are available.
     let spare = usize::try_from(available - wanted.len() as i64).unwrap_or(0);
     changes.delete.extend(misplaced.into_iter().take(spare));
     let more = usize::try_from(most - surging).unwrap_or(0);
@@ -293,7 +294,7 @@ pub fn counts(seen: &Observed<'_>) -> Counts {
     counts
 }
 
-/// The status with these counts, if that is news.
+/// Returns the status with these counts, if it differs.
 pub fn status(set: &Value, counts: Counts) -> Option<Value> {
     let fields = [
         ("currentNumberScheduled", counts.current, true),

@@ -1,4 +1,4 @@
-//! Which template pods are to have, and which ones they had.
+//! Manages the ControllerRevisions of a DaemonSet.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Controller;
 use crate::history::{self, REVISION_LABEL};
 
-/// The revision of today, and those before.
+/// The current revision and the old ones.
 type Revisions = (Arc<Value>, Vec<Arc<Value>>);
 
 impl Controller {
@@ -28,7 +28,7 @@ impl Controller {
             if of_today { &mut current } else { &mut old }.push(revision);
         }
         let number = old.iter().map(|revision| history::number(revision)).max().unwrap_or(0) + 1;
-        // They are in order, so the last one is the newest.
+        // The revisions are sorted, so the last one is the newest.
         let Some(newest) = current.pop() else {
             return Ok((self.new_revision(set, data, number).await?, old));
         };
@@ -41,7 +41,7 @@ impl Controller {
         Ok((newest, old))
     }
 
-    /// A revision says in a label what its pods are to be found by.
+    /// Adds the hash label to a revision that lacks it.
     async fn labelled(&self, revision: Arc<Value>) -> Result<Arc<Value>, Status> {
         if object::label(&revision, REVISION_LABEL).is_some() {
             return Ok(revision);
@@ -51,7 +51,7 @@ impl Controller {
         self.history.update(&changed).await
     }
 
-    /// Makes one of several revisions that are the same.
+    /// Merges several revisions with the same template into one.
     async fn join(&self, kept: &Value, others: &[Arc<Value>], pods: &[Arc<Value>]) -> Result<(), Status> {
         let hash = object::label(kept, REVISION_LABEL);
         for pod in pods.iter().filter(|pod| object::label(pod, REVISION_LABEL) != hash) {
@@ -77,7 +77,7 @@ impl Controller {
                 if history::same(&existing["data"], &new["data"]) {
                     return Ok(Arc::new(existing));
                 }
-                // Another template has this name. With one more collision there will be another name.
+                // The name belongs to another template. A higher collision count produces another name.
                 let fresh = self.world.get(kind, &key).await?;
                 if fresh["status"]["collisionCount"].as_i64() == collisions {
                     let mut counted = fresh["status"].clone();
@@ -90,7 +90,7 @@ impl Controller {
         }
     }
 
-    /// Forgets old templates that no pod has.
+    /// Deletes old revisions that no pod uses.
     pub(super) async fn clean_up(
         &self,
         set: &Value,
@@ -104,7 +104,7 @@ impl Controller {
     }
 }
 
-/// Of those that are more than are to be kept, the oldest that no pod has. `old` is in order.
+/// Returns the oldest unused revisions beyond the history limit. `old` is sorted.
 fn superfluous<'a>(set: &Value, pods: &[Arc<Value>], old: &'a [Arc<Value>]) -> Vec<&'a Arc<Value>> {
     let kept = set["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(10);
     let count = old.len().saturating_sub(usize::try_from(kept).unwrap_or(0));
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_templates_are_forgotten_oldest_first() {
+    fn oldest_unused_revisions_are_deleted_first() {
         let revision = |number: i64| {
             let labels = json!({REVISION_LABEL: number.to_string()});
             Arc::new(json!({"metadata": {"labels": labels}, "revision": number}))

@@ -1,4 +1,4 @@
-//! How often pods that fail on a node are replaced: after a second, then after twice as long each time.
+//! Backoff for the replacement of failed pods per node: one second, doubled each time.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,18 +12,19 @@ use crate::job::until;
 
 const FIRST: i64 = 1;
 const LAST: i64 = 15 * 60;
-/// Nodes that are remembered; with more, those that have been well for long are forgotten.
+/// Maximum number of entries; beyond it, expired ones are removed.
 const REMEMBERED: usize = 4096;
 
-/// The uid of a set, its generation, and a node.
+/// Uid and observed generation of a set, and a node.
 type Place = (String, i64, String);
 
-/// How long to wait since when.
+/// The delay in seconds and the time of the last failure by set and node.
 #[derive(Default)]
 pub struct Setbacks(Mutex<HashMap<Place, (i64, Timestamp)>>);
 
 impl Setbacks {
-    /// How long a pod that failed has to stay. If it may go, the next one has to stay longer.
+    /// Returns how long a failed pod has to stay. `None` if it may be deleted now, which doubles the next
+    /// delay.
     pub fn wait(&self, set: &Value, node: &str, now: Timestamp) -> Option<Duration> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_old = |last: Timestamp| now.seconds - last.seconds > 2 * LAST;
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double() {
+    fn delays_double() {
         let (setbacks, set) = (Setbacks::default(), json!({"metadata": {"uid": "u"}}));
         let wait =
             |node: &str, at: i64| setbacks.wait(&set, node, Timestamp::new(at, 0)).map(|wait| wait.as_secs());
@@ -68,7 +69,7 @@ mod tests {
         assert_eq!(wait("one", 2), Some(1));
         assert_eq!(wait("one", 3), None);
         assert_eq!(wait("one", 4), Some(3));
-        assert_eq!(wait("one", 10_000), None, "that was long ago");
+        assert_eq!(wait("one", 10_000), None, "expired entry");
         assert_eq!(wait("one", 10_000), Some(1));
     }
 }

@@ -1,4 +1,4 @@
-//! From a Deployment and its ReplicaSets to what is to be done and what is to be said.
+//! Computes the actions and the status from a Deployment and its ReplicaSets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,29 +14,29 @@ use super::set::{REVISION, Set, by_revision};
 use super::status::{self, Estimate};
 use super::{limits, revision};
 
-/// What is known.
+/// Input of a reconciliation.
 pub struct Observed<'a> {
     pub deployment: &'a Value,
-    /// The Deployment's own.
+    /// ReplicaSets that the Deployment controls.
     pub sets: Vec<Arc<Value>>,
-    /// Whether there are pods that have not ended, of other sets than the one with this uid.
+    /// Whether unfinished pods of other sets than the one with this uid exist.
     pub pods_remain: &'a dyn Fn(&str) -> bool,
     pub now: Timestamp,
 }
 
-/// What is to be done, in this order.
+/// Actions to perform, in this order.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The Deployment as it is to be, spec and all; then there is nothing else.
+    /// The Deployment after a rollback. Excludes all other actions.
     pub rollback: Option<Rollback>,
-    /// A new ReplicaSet.
+    /// The new ReplicaSet to create.
     pub create: Option<Value>,
-    /// ReplicaSets that are to change.
+    /// ReplicaSets to update.
     pub change: Vec<Set>,
     pub delete: Vec<Arc<Value>>,
-    /// The Deployment with another status or revision.
+    /// The Deployment with the new status or revision to write.
     pub say: Option<Value>,
-    /// When there may be more to say, if nothing happens.
+    /// Delay after which to check the progress deadline.
     pub again: Option<Duration>,
 }
 
@@ -74,7 +74,7 @@ pub fn reconcile(observed: Observed<'_>) -> Plan {
     step.finish(deployment, Estimate::Progress)
 }
 
-/// What has been thought of so far.
+/// State of one reconciliation.
 struct Step {
     deployment: Value,
     sets: Sets,
@@ -83,7 +83,8 @@ struct Step {
 }
 
 impl Step {
-    /// A Deployment that is paused makes no progress, and is not to be blamed for it afterwards.
+    /// Records pauses in the `Progressing` condition, so that the paused time does not count against the
+    /// progress deadline.
     fn note_pause(&mut self) {
         let conditions = Conditions::of(&self.deployment["status"]);
         if limits::progress_deadline(&self.deployment).is_none()
@@ -105,7 +106,7 @@ impl Step {
         self.deployment["status"]["conditions"] = conditions.0.into();
     }
 
-    /// Brings the set with the Deployment's template up to date, if there is one.
+    /// Updates the ReplicaSet with the current template, if it exists.
     fn find_new(&mut self) {
         let Some(new) = &mut self.sets.new else { return };
         revision::bring_up_to_date(&self.deployment, new, revision::next_revision(&self.sets.old));
@@ -119,7 +120,7 @@ impl Step {
         }
     }
 
-    /// The new set, if there is none yet.
+    /// Plans the new ReplicaSet, unless it exists.
     fn make_new(&mut self) {
         if self.sets.new.is_some() {
             return;
@@ -165,7 +166,7 @@ impl Step {
         }
     }
 
-    /// The oldest sets of the past are forgotten.
+    /// Deletes the oldest idle ReplicaSets beyond the history limit.
     fn clean_up(&mut self) {
         let Some(limit) = limits::history_limit(&self.deployment) else { return };
         let alive = self.sets.old.iter().filter(|set| !object::is_being_deleted(&set.current));
@@ -194,7 +195,7 @@ impl Step {
             self.plan.say = Some(self.deployment);
         }
         if self.plan.create.is_some() {
-            // What is created may have been given another size since.
+            // The new set may have been resized since it was planned.
             self.plan.create = self.sets.new.take().map(|new| new.object().clone());
         }
         self.plan.change =
@@ -203,7 +204,7 @@ impl Step {
     }
 }
 
-/// A Deployment that selects everything does nothing but say that it was seen. `None` if it was.
+/// Returns a Deployment that selects all pods with its observed generation set; `None` if it is already set.
 pub fn seen(deployment: &Value) -> Option<Value> {
     let generation = object::generation(deployment);
     let is_seen = deployment["status"]["observedGeneration"].as_i64().unwrap_or(0) >= generation;

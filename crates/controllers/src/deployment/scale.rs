@@ -1,9 +1,9 @@
-//! How many pods each ReplicaSet of a Deployment is to have.
+//! Computes the size of each ReplicaSet of a Deployment.
 //!
 //! ```text
-//!   size changed, or paused ─► in_proportion: all sets grow and shrink together
-//!   rolling update ─► grow_new, else shrink_old: the unhealthy first, never below what must be available
-//!   recreate ─► stop_old; when nothing is left, the new one
+//!   size changed, or paused ─► scale_proportionally: all sets grow and shrink together
+//!   rolling update ─► scale_up_new, else scale_down_old: unhealthy pods first, never below the minimum available
+//!   recreate ─► scale_down_all_old; when no old pod is left, the new set
 //! ```
 
 use serde_json::Value;
@@ -12,11 +12,11 @@ use super::limits;
 use super::revision::note_replicas;
 use super::set::{DESIRED_REPLICAS, MAX_REPLICAS, Set, by_age};
 
-/// The sets of a Deployment.
+/// The ReplicaSets of a Deployment.
 #[derive(Clone, Debug, Default)]
 pub struct Sets {
     pub new: Option<Set>,
-    /// All others.
+    /// All other sets.
     pub old: Vec<Set>,
 }
 
@@ -29,18 +29,18 @@ impl Sets {
         self.old.iter_mut().chain(&mut self.new)
     }
 
-    /// How many pods all are to have.
+    /// Returns the sum of the desired pods.
     pub fn replicas(&self) -> i64 {
         self.all().map(Set::replicas).sum()
     }
 
-    /// How many pods there are or are to be: one that is to go takes room until it goes.
+    /// Returns the sum of existing or desired pods. A pod that should be deleted counts until it is gone.
     pub fn pods(&self) -> i64 {
         self.all().map(Set::pods).sum()
     }
 }
 
-/// Whether the Deployment has another size than when its sets got theirs.
+/// Whether the Deployment's size differs from the one noted on its active sets.
 pub fn is_scaled(deployment: &Value, sets: &Sets) -> bool {
     let wanted = limits::replicas(deployment);
     sets.all()
@@ -48,7 +48,7 @@ pub fn is_scaled(deployment: &Value, sets: &Sets) -> bool {
         .any(|set| noted(set, DESIRED_REPLICAS).is_some_and(|own| own != wanted))
 }
 
-/// Gives a set another size. Says whether it had another before.
+/// Sets the size of a set. Returns whether it changed.
 fn resize(deployment: &Value, set: &mut Set, size: i64) -> bool {
     if set.replicas() == size {
         return false;
@@ -58,7 +58,7 @@ fn resize(deployment: &Value, set: &mut Set, size: i64) -> bool {
     true
 }
 
-/// The size of the new set, as far as there is room for more pods.
+/// Returns the size of the new set, limited by the surge.
 pub fn new_size(deployment: &Value, total: i64, current: i64) -> i64 {
     let wanted = limits::replicas(deployment);
     if !limits::is_rolling(deployment) {
@@ -68,7 +68,7 @@ pub fn new_size(deployment: &Value, total: i64, current: i64) -> i64 {
     if room <= 0 { current } else { current + room.min(wanted - current) }
 }
 
-/// Rolling update, first half. Says whether anything changes.
+/// First half of a rolling update. Returns whether anything changed.
 pub fn grow_new(deployment: &Value, sets: &mut Sets) -> bool {
     let (total, wanted) = (sets.pods(), limits::replicas(deployment));
     let Some(new) = &mut sets.new else { return false };
@@ -79,7 +79,7 @@ pub fn grow_new(deployment: &Value, sets: &mut Sets) -> bool {
     resize(deployment, new, size)
 }
 
-/// Rolling update, second half. Says whether anything changes.
+/// Second half of a rolling update. Returns whether anything changed.
 pub fn shrink_old(deployment: &Value, sets: &mut Sets) -> bool {
     let least = limits::replicas(deployment) - limits::max_unavailable(deployment);
     let missing = sets.new.as_ref().map_or(0, |new| new.replicas() - new.available());
@@ -89,7 +89,7 @@ pub fn shrink_old(deployment: &Value, sets: &mut Sets) -> bool {
     }
     sets.old.sort_by(by_age);
     let mut gone = 0;
-    // Those that do no good are not missed, and would be in the way.
+    // Unavailable pods of old sets are removed first, because they would block the rollout.
     for set in sets.old.iter_mut().filter(|set| set.is_active()) {
         let unhealthy = (set.replicas() - set.available()).min(most - gone);
         resize(deployment, set, set.replicas() - unhealthy);
@@ -106,21 +106,21 @@ pub fn shrink_old(deployment: &Value, sets: &mut Sets) -> bool {
     gone > 0
 }
 
-/// Recreate: no pods of old sets. Says whether anything changes.
+/// Recreate: scales all old sets to zero. Returns whether anything changed.
 pub fn stop_old(deployment: &Value, sets: &mut Sets) -> bool {
     let active = sets.old.iter_mut().filter(|set| set.is_active());
     active.map(|set| resize(deployment, set, 0)).fold(false, |any, changed| any | changed)
 }
 
-/// Recreate: all pods of the new set.
+/// Recreate: scales the new set to all pods.
 pub fn fill_new(deployment: &Value, sets: &mut Sets) {
     if let Some(new) = &mut sets.new {
         resize(deployment, new, limits::replicas(deployment));
     }
 }
 
-/// The size of the Deployment has changed, or it is paused: sets share in what comes or goes by how large they are, so that
-/// a rollout gets neither ahead nor behind by it.
+/// Scales all sets in proportion to their size after the size of the Deployment changed, or while it is
+/// paused, so that the progress of a rollout stays the same.
 pub fn in_proportion(deployment: &Value, sets: &mut Sets) {
     let wanted = limits::replicas(deployment);
     sets.old.sort_by(|one, other| by_age(other, one));
@@ -150,7 +150,7 @@ fn share(deployment: &Value, sets: &mut Sets) {
     let allowed = if wanted > 0 { wanted + limits::max_surge(deployment) } else { 0 };
     let mut active: Vec<&mut Set> = sets.all_mut().filter(|set| set.is_active()).collect();
     let change = allowed - active.iter().map(|set| set.replicas()).sum::<i64>();
-    // Of sets of one size newer ones grow first, older ones shrink first.
+    // Of sets of the same size, newer ones grow first and older ones shrink first.
     active.sort_by(|one, other| {
         let age = if change > 0 { by_age(other, one) } else { by_age(one, other) };
         other.replicas().cmp(&one.replicas()).then(age)
@@ -165,7 +165,7 @@ fn share(deployment: &Value, sets: &mut Sets) {
         sizes.push(set.replicas() + part);
         done += part;
     }
-    // What is left over by rounding is the largest one's.
+    // The rounding error goes to the largest set.
     if let Some(first) = sizes.first_mut() {
         *first = (*first + change - done).max(0);
     }
@@ -176,7 +176,7 @@ fn share(deployment: &Value, sets: &mut Sets) {
     }
 }
 
-/// By how much a set changes when its Deployment does.
+/// Returns the change of a set's size in proportion to the Deployment's change.
 fn fraction(deployment: &Value, set: &Set) -> i64 {
     let wanted = limits::replicas(deployment);
     if wanted == 0 {
@@ -191,7 +191,7 @@ fn fraction(deployment: &Value, set: &Set) -> i64 {
     rounded(size, before) - set.replicas()
 }
 
-/// A quotient of numbers that are not negative, halves upwards.
+/// Divides non-negative numbers, rounding half up.
 fn rounded(number: i64, by: i64) -> i64 {
     (number.saturating_mul(2) + by) / (2 * by)
 }
@@ -204,7 +204,7 @@ fn noted(set: &Set, annotation: &str) -> Option<i64> {
         .map(i64::from)
 }
 
-/// Whether the new set has all pods, they can be counted on, and everybody agrees on how many they are.
+/// Whether the new set has all pods, they are available, and its annotation agrees.
 fn is_saturated(deployment: &Value, new: &Set) -> bool {
     let wanted = limits::replicas(deployment);
     new.replicas() == wanted

@@ -1,4 +1,4 @@
-//! How many pods a budget should have, by those who make them.
+//! Computes the number of expected pods of a budget from the scale of their controllers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ pub struct Owners {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expected {
     pub count: i64,
-    /// How many must stay.
+    /// Number of pods that must stay healthy.
     pub healthy: i64,
-    /// Whether there are pods that nobody would make anew.
+    /// Whether there are pods without a controller.
     pub unmanaged: bool,
 }
 
@@ -64,10 +64,11 @@ impl Owners {
         Ok(Expected { count, healthy, unmanaged })
     }
 
-    /// The sum of the scales of all who make these pods.
+    /// Returns the sum of the scales of the pods' controllers.
     async fn scales(&self, key: &Key, pods: &[Arc<Value>]) -> Result<(i64, bool), String> {
         let mut scales: HashMap<String, i64> = HashMap::new();
-        // Many pods have the same owner, which need not be the one that counts.
+        // Controllers that were already counted. Their scale may come from another object, such as a
+        // Deployment.
         let mut asked: Vec<&str> = Vec::new();
         let mut unmanaged = false;
         for pod in pods {
@@ -113,7 +114,7 @@ impl Owners {
         }
     }
 
-    /// What the owner's scale says, if it is there.
+    /// Reads the scale subresource of the controller, if it exists.
     async fn scale(&self, key: &Key, owner: &OwnerReference<'_>) -> Result<Option<(String, i64)>, String> {
         let (resource, has_scale) =
             scale::resource_of(&self.world, &key.workspace, owner.api_version, owner.kind).await?;
@@ -131,7 +132,7 @@ impl Owners {
     }
 }
 
-/// A number, or a percentage of `total` rounded up.
+/// Returns a number, or a percentage of `total` rounded up.
 pub fn scaled(share: &Value, total: i64) -> Result<i64, String> {
     match share {
         Value::String(text) => match text.strip_suffix('%').map(str::parse::<i64>) {
@@ -146,7 +147,7 @@ pub fn scaled(share: &Value, total: i64) -> Result<i64, String> {
     }
 }
 
-/// What to tell about pods that nobody would make anew.
+/// Returns the message of the event about pods without a controller.
 pub fn unmanaged_message(selector: &Value) -> String {
     format!(
         "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.",
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_rounded_up() {
+    fn percentages_are_rounded_up() {
         for (share, total, expected) in [
             (json!(3), 10, Ok(3)),
             (json!("30%"), 10, Ok(3)),

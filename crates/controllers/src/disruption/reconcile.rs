@@ -1,4 +1,4 @@
-//! From a budget, its pods and how many there should be to the budget's status.
+//! Computes the status of a budget from its pods and the number of expected pods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use serde_json::{Map, Value, json};
 
 use crate::{conditions, pods};
 
-/// For so long a pod that is to be evicted counts as gone, though it is not.
+/// Seconds for which an evicted pod that is not being deleted yet counts as disrupted.
 const DELETION_TIMEOUT: i64 = 120;
 const CONDITION: &str = "DisruptionAllowed";
 
 #[derive(Debug)]
 pub struct Outcome {
-    /// The budget with another status, if it has to be written.
+    /// The budget with the new status, if it must be written.
     pub updated: Option<Value>,
-    /// When to look again, for time alone will have changed something.
+    /// Delay after which the disrupted pods must be checked again.
     pub recheck: Option<Duration>,
-    /// Pods that were to go and did not.
+    /// Pods that were evicted but not deleted in time.
     pub not_deleted: Vec<Arc<Value>>,
 }
 
@@ -62,7 +62,7 @@ pub fn reconcile(
     outcome
 }
 
-/// Pods whose eviction was granted and that are not going yet.
+/// Returns pods whose eviction was granted and that are not being deleted yet.
 fn disrupted(
     budget: &Value,
     pods: &[Arc<Value>],
@@ -86,7 +86,7 @@ fn disrupted(
     still
 }
 
-/// Numbers that are not there are zero, and a condition's generation follows that of the whole.
+/// Compares two statuses. A missing number equals zero; the condition's observed generation is ignored.
 fn says_the_same(new: &Value, old: &Value) -> bool {
     let number = |status: &Value, field: &str| status[field].as_i64().unwrap_or(0);
     let numbers =
@@ -113,7 +113,7 @@ fn condition(status: &str, reason: &str, message: &str, generation: i64) -> Valu
     })
 }
 
-/// A budget whose pods could not be counted allows nothing.
+/// Returns a budget that allows no disruptions, because its pods could not be counted.
 pub fn failed(budget: &Value, problem: &str, now: &str) -> Option<Value> {
     let mut updated = budget.clone();
     if !updated["status"].is_object() {

@@ -1,4 +1,4 @@
-//! Pods that were told to go and did not are told so no longer.
+//! Clears the `DisruptionTarget` condition of pods that were not deleted in time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::{conditions, pods};
 const TIMEOUT: i64 = 120;
 const CONDITION: &str = "DisruptionTarget";
 
-/// After what time a pod that does not go is to be told so; `None` if never.
+/// Returns the time until the condition is stale; `None` if it never is.
 pub fn wait(pod: &Value, now: Timestamp) -> Option<Duration> {
     if object::is_being_deleted(pod) || pods::is_terminal(pod) {
         return None;
     }
     let condition = conditions::find(pod, CONDITION)?;
-    // The kubelet takes whatever time it needs.
+    // Terminations by the kubelet have no time limit.
     if condition["status"] != "True" || condition["reason"] == "TerminationByKubelet" {
         return None;
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_that_stay_are_told_so_after_two_minutes() {
+    fn disruption_target_is_stale_after_two_minutes() {
         let now = time::parse("2026-01-01T00:10:00Z").unwrap();
         for (status, reason, phase, since, expected) in [
             ("True", "EvictionByEvictionAPI", "Running", "2026-01-01T00:09:00Z", Some(60)),

@@ -1,15 +1,15 @@
-//! Hints at whom an endpoint is for: those in its zone, or on its node.
+//! Endpoint hints for `spec.trafficDistribution`: prefer clients in the same zone or on the same node.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-/// What a Service asks for.
+/// Kind of hints that a Service requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hints {
     None,
     Zone,
-    /// On the node, else in the zone.
+    /// Same node, with the zone as fallback.
     Node,
 }
 
@@ -22,7 +22,7 @@ impl Hints {
         }
     }
 
-    /// What an endpoint is to have. One that is not ready keeps what it has.
+    /// Returns the hints of an endpoint. An endpoint that is not ready keeps its hints.
     fn wanted(self, endpoint: &Value) -> Value {
         if self == Hints::None {
             return Value::Null;
@@ -60,7 +60,7 @@ fn endpoints(slice: &Value) -> impl Iterator<Item = &Value> {
     slice["endpoints"].as_array().into_iter().flatten()
 }
 
-/// Sets the hints of slices that are written, and writes others that have wrong ones.
+/// Sets the hints of slices that are written, and adds unchanged slices with wrong hints to `update`.
 pub fn give(hints: Hints, create: &mut [Value], update: &mut Vec<Value>, kept: &[&Arc<Value>]) {
     update.extend(kept.iter().filter(|slice| !hints.is_right(slice)).map(|slice| slice.as_ref().clone()));
     for slice in create.iter_mut().chain(update) {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_go_when_nobody_asks_for_them() {
+    fn hints_are_removed_when_not_requested() {
         let existing = Arc::new(json!({"endpoints": [{"hints": {"forZones": [{"name": "a"}]}}]}));
         let mut update = Vec::new();
         give(Hints::None, &mut [], &mut update, &[&existing]);

@@ -1,4 +1,4 @@
-//! From a Service, its pods and its slices to what has to be written.
+//! Computes the slices to write from a Service, its pods and its existing slices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ pub const MANAGER: &str = "endpointslice-controller.k8s.io";
 
 pub struct Observed<'a> {
     pub service: &'a Value,
-    /// Those that it selects.
+    /// The pods that the Service selects.
     pub pods: &'a [Arc<Value>],
-    /// Those of the Service that are managed by us and not going.
+    /// The Service's slices that this controller manages and that are not being deleted.
     pub slices: &'a [Arc<Value>],
     pub node: &'a dyn Fn(&str) -> Option<Arc<Value>>,
-    /// Whether a node that cannot be found is not there.
+    /// Whether all nodes are known, so that a missing node does not exist.
     pub knows_nodes: bool,
-    /// How the processors of nodes are spread over zones, for who asks.
+    /// The share of CPUs of each zone, computed on demand.
     pub shares: &'a dyn Fn() -> Option<Shares>,
-    /// When what has changed did so.
+    /// The time of the last relevant change.
     pub trigger: Option<&'a str>,
 }
 
 #[derive(Debug, Default)]
 pub struct Plan {
     pub writes: Writes,
-    /// Pods whose nodes are not there, with these: they are left out, and to be looked at again.
+    /// Pods whose nodes do not exist, with the node names. They are left out and retried.
     pub homeless: Vec<(String, String)>,
-    /// What came of hints that follow the nodes, by family.
+    /// Results of topology-aware hints, by address family.
     pub topologies: Vec<(String, Outcome)>,
 }
 
@@ -48,24 +48,24 @@ pub fn reconcile(observed: &Observed<'_>) -> Plan {
         plan.writes.update.append(&mut part.writes.update);
         plan.writes.delete.append(&mut part.writes.delete);
         plan.topologies.append(&mut part.topologies);
-        // The same pods are missed in all families.
+        // The same pods are missing in all families.
         plan.homeless = part.homeless;
     }
-    let strangers =
+    let other_families =
         observed.slices.iter().filter(|slice| !families.iter().any(|own| slice["addressType"] == **own));
-    for slice in strangers {
+    for slice in other_families {
         let family = slice["addressType"].as_str().unwrap_or_default();
         plan.topologies.push((family.into(), Outcome::NotAskedFor));
         plan.writes.delete.push(slice.clone());
     }
-    // What belongs to something that goes is not made anew.
+    // No slices are created for a Service that is being deleted.
     if object::is_being_deleted(observed.service) {
         plan.writes.create.clear();
     }
     plan
 }
 
-/// What to tell about pods that were left out.
+/// Returns the error about pods that were left out.
 pub fn complaint(homeless: &[(String, String)], service: &Value) -> Option<String> {
     let (namespace, name) = (object::namespace(service), object::name(service));
     let mut told: Vec<String> = homeless
@@ -93,13 +93,13 @@ fn families(service: &Value) -> Vec<&str> {
     }
 }
 
-/// Endpoints that have the same ports.
+/// Endpoints with the same ports.
 #[derive(Default)]
 struct Group {
     ports: Vec<Value>,
     wanted: Endpoints,
     existing: Vec<Arc<Value>>,
-    /// Whether some pod has these ports, even if it is left out.
+    /// Whether a pod has these ports, even one that is left out.
     is_wanted: bool,
 }
 
@@ -141,7 +141,7 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
         plan.update.append(&mut update);
         plan.delete.append(&mut delete);
     }
-    // A Service without endpoints has one slice without any, so that it can be told from one not looked at.
+    // A Service without endpoints has one empty slice, which shows that it was reconciled.
     if existing.len() == plan.delete.len() && plan.create.is_empty() {
         let placeholder = empty(Vec::new());
         match plan.delete.as_slice() {
@@ -256,7 +256,7 @@ fn new_slice(service: &Value, family: &str, ports: Vec<Value>) -> Value {
     })
 }
 
-/// The Service's labels and those that say what the slice is.
+/// Returns the Service's labels with those that identify the slice.
 pub fn labels(service: &Value) -> Map<String, Value> {
     let own = object::labels(service).filter(|(label, _)| !is_reserved(label));
     let mut labels: Map<String, Value> = own.map(|(label, value)| (label.into(), value.into())).collect();

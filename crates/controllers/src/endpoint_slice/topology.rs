@@ -1,4 +1,4 @@
-//! Hints that spread traffic over zones as their nodes' processors are spread: who asks for it gives up nothing but distance.
+//! Topology-aware hints: distributes traffic over zones in proportion to the CPUs of their nodes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,15 +12,15 @@ use super::hints::{self, Hints};
 use crate::conditions;
 
 pub const ZONE: &str = "topology.kubernetes.io/zone";
-/// How much more than its share an endpoint may get.
+/// Accepted overload of an endpoint relative to its share.
 const OVERLOAD: f64 = 0.2;
 
-/// What part of all processors each zone has.
+/// Fraction of all CPUs by zone.
 pub type Shares = BTreeMap<String, f64>;
-/// Endpoints for each zone.
+/// Number of endpoints by zone.
 pub type Counts = BTreeMap<String, usize>;
 
-/// Whether a Service wants such hints.
+/// Whether a Service requests topology-aware hints.
 pub fn is_asked_for(service: &Value) -> bool {
     let annotation = |name: &str| object::annotation(service, &format!("service.kubernetes.io/{name}"));
     let said = annotation("topology-aware-hints").or_else(|| annotation("topology-mode"));
@@ -31,14 +31,15 @@ pub fn is_ready(node: &Value) -> bool {
     conditions::find(node, "Ready").is_some_and(|condition| condition["status"] == "True")
 }
 
-/// `None` if the nodes do not say enough, or there is nothing to choose from.
+/// Returns the shares; `None` if a node lacks a zone or CPUs, or there is only one zone.
 pub fn shares(nodes: &[Arc<Value>]) -> Option<Shares> {
-    const OTHERS: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
-    let works = |node: &&Arc<Value>| {
-        is_ready(node) && !OTHERS.iter().any(|label| object::label(node, label).is_some())
+    const CONTROL_PLANE_LABELS: [&str; 2] =
+        ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
+    let is_worker = |node: &&Arc<Value>| {
+        is_ready(node) && !CONTROL_PLANE_LABELS.iter().any(|label| object::label(node, label).is_some())
     };
     let mut processors: BTreeMap<String, i64> = BTreeMap::new();
-    for node in nodes.iter().filter(works) {
+    for node in nodes.iter().filter(is_worker) {
         let zone = object::label(node, ZONE).filter(|zone| !zone.is_empty())?;
         let amount = Quantity::parse(node["status"]["allocatable"]["cpu"].as_str()?).ok()?;
         let millis = Some(amount.millis()).filter(|_| !amount.is_zero())?;
@@ -49,13 +50,13 @@ pub fn shares(nodes: &[Arc<Value>]) -> Option<Shares> {
     (processors.len() > 1 && all != 0).then(|| processors.into_iter().map(share).collect())
 }
 
-/// What a zone is to get.
+/// Number of endpoints that a zone should get.
 struct Allotment {
     most: usize,
     wanted: f64,
 }
 
-/// Fails with what is in the way.
+/// Computes the allotment of each zone, or fails with upstream's reason.
 fn allot(shares: Option<&Shares>, endpoints: usize) -> Result<BTreeMap<&str, Allotment>, String> {
     let shares = shares
         .ok_or("Insufficient Node information: allocatable CPU or zone not specified on one or more nodes")?;
@@ -77,8 +78,8 @@ fn allot(shares: Option<&Shares>, endpoints: usize) -> Result<BTreeMap<&str, All
     Ok(shares.iter().map(|(zone, share)| (zone.as_str(), allotment(share))).collect())
 }
 
-/// Sets the hints of slices that are written, and writes others that cannot stay as they are. Where there can be none, none is
-/// left, and it fails with the reason.
+/// Sets the hints of slices that are written, and adds unchanged slices that need other hints to `update`. On
+/// failure all hints are removed, and the reason is returned.
 pub fn give(
     shares: Option<&Shares>,
     create: &mut [Value],
@@ -98,7 +99,7 @@ pub fn give(
     }
 }
 
-/// The second are slices that were kept until now.
+/// Returns the counts, and the formerly unchanged slices that must be written.
 fn try_give(
     shares: Option<&Shares>,
     create: &mut [Value],
@@ -160,7 +161,7 @@ fn ready_mut(slice: &mut Value) -> impl Iterator<Item = &mut Value> {
     slice["endpoints"].as_array_mut().into_iter().flatten().filter(|endpoint| is_ready_endpoint(endpoint))
 }
 
-/// The hints of a slice that can stay as it is; `None` if it cannot.
+/// Returns the hint counts of a slice that can stay unchanged; `None` if it cannot.
 fn hinted(slice: &Value, counts: &Counts, allotments: &BTreeMap<&str, Allotment>) -> Option<Counts> {
     let mut hinted = Counts::new();
     for endpoint in ready(slice) {
@@ -177,7 +178,7 @@ fn hinted(slice: &Value, counts: &Counts, allotments: &BTreeMap<&str, Allotment>
     hinted.iter().all(fits).then_some(hinted)
 }
 
-/// How many endpoints zones have for others, and how many they need from others.
+/// Returns how many endpoints each zone gives to other zones, and how many it receives.
 fn exchange(allotments: &BTreeMap<&str, Allotment>, counts: &Counts) -> (Counts, Counts) {
     let (mut surplus, mut need) = (BTreeMap::new(), BTreeMap::new());
     for (zone, allotment) in allotments {
@@ -200,7 +201,7 @@ fn exchange(allotments: &BTreeMap<&str, Allotment>, counts: &Counts) -> (Counts,
     (giving, receiving)
 }
 
-/// The zone with the most of it.
+/// Returns the zone with the highest amount.
 fn most<'z, 'm>(zones: &'m mut BTreeMap<&'z str, f64>) -> Option<(&'z str, &'m mut f64)> {
     let zones = zones.iter_mut().filter(|(_, amount)| **amount > 0.0);
     zones
@@ -208,7 +209,7 @@ fn most<'z, 'm>(zones: &'m mut BTreeMap<&'z str, f64>) -> Option<(&'z str, &'m m
         .reduce(|most, other| if *other.1 > *most.1 { other } else { most })
 }
 
-/// Whether some zone has too few endpoints for its share.
+/// Whether a zone has too few endpoints for its share.
 fn is_overloaded(counts: &Counts, shares: Option<&Shares>) -> bool {
     let all: usize = counts.values().sum();
     let lacks = |(zone, share): (&String, &f64)| {
@@ -218,7 +219,7 @@ fn is_overloaded(counts: &Counts, shares: Option<&Shares>) -> bool {
     !counts.is_empty() && shares.is_none_or(|shares| shares.iter().any(lacks))
 }
 
-/// What came of it for one family.
+/// Result of topology-aware hints for one address family.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
     NotAskedFor,
@@ -234,7 +235,7 @@ pub struct Remark {
     pub message: String,
 }
 
-/// Which Services have hints of this sort, by family, and how many for which zone.
+/// Hint counts of Services with topology-aware hints, by address family.
 #[derive(Default)]
 pub struct Topologies {
     given: Mutex<HashMap<Key, Given>>,
@@ -243,12 +244,12 @@ pub struct Topologies {
 #[derive(Default)]
 struct Given {
     families: BTreeMap<String, Counts>,
-    /// Whether it was said so, and not taken back since.
+    /// Whether the event about enabled hints was recorded and not revoked since.
     is_told: bool,
 }
 
 impl Topologies {
-    /// Remembers what came of it, and says what is to be told.
+    /// Stores the result, and returns the event to record.
     pub fn note(&self, key: &Key, family: &str, outcome: Outcome) -> Option<Remark> {
         const DISABLED: &str = "TopologyAwareHintsDisabled";
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
@@ -283,7 +284,7 @@ impl Topologies {
         self.given.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
-    /// Services of a workspace that are to be looked at again, because its nodes are others now.
+    /// Returns the Services of a workspace that must be reconciled because its nodes changed.
     pub fn overloaded(&self, workspace: &str, nodes: impl FnOnce() -> Vec<Arc<Value>>) -> Vec<Key> {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let mut here = given.iter().filter(|(key, _)| &*key.workspace == workspace).peekable();

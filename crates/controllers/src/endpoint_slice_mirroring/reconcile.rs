@@ -1,4 +1,4 @@
-//! From Endpoints to slices that say the same.
+//! Computes EndpointSlices from Endpoints.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,20 +13,20 @@ use crate::service_pods::LAST_CHANGE;
 use crate::slices::{self, MANAGED_BY, SERVICE_NAME, Writes, identity, is_same_state};
 
 pub const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
-/// Addresses of a subset that are mirrored.
+/// Maximum number of mirrored addresses of a subset.
 pub const CAPACITY: usize = 1000;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 #[derive(Debug, Default)]
 pub struct Plan {
     pub writes: Writes,
-    /// Addresses that are none.
+    /// Number of invalid addresses.
     pub invalid: usize,
-    /// Addresses beyond those that are mirrored.
+    /// Number of addresses beyond the maximum.
     pub too_many: usize,
 }
 
-/// What is wanted of, and what there is of, one family with the same ports.
+/// Desired and existing endpoints of one address family with the same ports.
 #[derive(Default)]
 struct Group {
     ports: Vec<Value>,
@@ -79,7 +79,7 @@ pub fn reconcile(endpoints: &Value, existing: &[Arc<Value>]) -> Plan {
             Some(first) if is_right(&first, endpoints, &group.wanted) => {}
             Some(first) => {
                 let mut slice = slices::in_place_of(&first, slice());
-                // Nobody generates the name of what has one.
+                // `generateName` has no effect on an object with a name.
                 object::remove_metadata(&mut slice, "generateName");
                 plan.writes.update.push(slice);
             }
@@ -108,7 +108,7 @@ fn slice_port(port: &Value) -> Value {
     slice_port
 }
 
-/// An address as an endpoint, with its family.
+/// Converts an address to an endpoint, with its family.
 fn endpoint(address: &Value, ready: bool) -> Option<(&'static str, Value)> {
     let ip: IpAddr = address["ip"].as_str()?.parse().ok()?;
     let mut endpoint = json!({"addresses": [ip.to_string()], "conditions": {"ready": ready}});
@@ -128,7 +128,7 @@ fn labels(endpoints: &Value) -> Map<String, Value> {
     labels
 }
 
-/// Annotations that mean the same on a slice.
+/// Returns the annotations that are copied to slices.
 fn annotations(object: &Value) -> Map<String, Value> {
     let all = object::annotations(object);
     let passed_on = all.filter(|(name, _)| !matches!(*name, LAST_CHANGE | LAST_APPLIED | WORKSPACE));

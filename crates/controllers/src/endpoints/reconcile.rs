@@ -1,4 +1,4 @@
-//! From a Service and its pods to its Endpoints.
+//! Computes Endpoints from a Service and its pods.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::service_pods::{self, HEADLESS, LAST_CHANGE};
 pub const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 pub const MANAGER: &str = "endpoint-controller";
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
-/// Addresses in one object.
+/// Maximum number of addresses in one object.
 const CAPACITY: usize = 1000;
 
-/// What is to be written, if anything.
+/// Returns the object to write, if it must change.
 pub fn reconcile(
     service: &Value,
     pods: &[Arc<Value>],
@@ -56,7 +56,7 @@ fn labels(service: &Value) -> Map<String, Value> {
     labels
 }
 
-/// Whether nothing has to be written. Whether the Service is headless is not looked at, for it cannot change.
+/// Whether the Endpoints are up to date. The headless label is not compared, because it cannot change.
 fn is_right(current: &Value, subsets: &[Value], service: &Value) -> bool {
     let stored = stripped(current["subsets"].as_array().map_or(&[], Vec::as_slice));
     let is_same = stored == subsets || repack(&stored) == subsets;
@@ -71,7 +71,7 @@ fn is_right(current: &Value, subsets: &[Value], service: &Value) -> bool {
         && object::annotation(current, OVER_CAPACITY).is_none()
 }
 
-/// Subsets without what may differ and means nothing.
+/// Returns subsets without irrelevant differences.
 fn stripped(subsets: &[Value]) -> Vec<Value> {
     let mut subsets = subsets.to_vec();
     for subset in subsets.iter_mut().filter_map(Value::as_object_mut) {
@@ -86,7 +86,7 @@ fn stripped(subsets: &[Value]) -> Vec<Value> {
     subsets
 }
 
-/// One subset for each pod and port.
+/// Returns one subset for each pod and port.
 fn singles(service: &Value, pods: &[Arc<Value>]) -> Vec<Value> {
     let publishes_all = service["spec"]["publishNotReadyAddresses"] == true;
     let ports = service_pods::ports(service);
@@ -120,7 +120,7 @@ fn endpoint_port(service_port: &Value, number: i64) -> Value {
     port
 }
 
-/// The pod's address of the family that the Service prefers.
+/// Returns the pod's address of the Service's primary family.
 fn address(service: &Value, pod: &Value) -> Option<Value> {
     let spec = &service["spec"];
     let version_6 = match spec["ipFamilies"][0].as_str() {
@@ -151,7 +151,8 @@ fn count(subsets: &[Value], field: &str) -> usize {
     subsets.iter().filter_map(|subset| subset[field].as_array()).map(Vec::len).sum()
 }
 
-/// Leaves out what is too much, those that are not ready first, each subset in proportion. Returns whether it had to.
+/// Truncates to the capacity, unready addresses first, each subset in proportion. Returns whether anything
+/// was removed.
 fn cut(subsets: &mut [Value]) -> bool {
     let (ready, waiting) = (count(subsets, "addresses"), count(subsets, "notReadyAddresses"));
     if ready + waiting <= CAPACITY {

@@ -1,5 +1,5 @@
-//! What placed objects refer to goes where they go: their ConfigMaps, Secrets, accounts and claims get a placement of their
-//! own, and lose it when nobody there refers to them any longer.
+//! Places dependents: the ConfigMaps, Secrets, ServiceAccounts and volume claims that a placed object refers
+//! to get a placement on the same clusters, and lose it when no object there refers to them any more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,17 +15,18 @@ use serde_json::{Value, json};
 use crate::context::Context;
 
 const AT_ONCE: usize = 16;
-/// How soon something is tried again that was refused.
+/// Delay before a refused placement is retried.
 const LATER: Duration = Duration::from_secs(5);
-/// How soon what is paused is tried again: nobody tells when it goes on.
+/// Delay before a paused placement is retried, because there is no event when the pause ends.
 const PAUSED: Duration = Duration::from_secs(2);
 const PLACEMENT: &str = "placement";
-/// The same without writing anything.
+/// The placement subresource as a dry run.
 const DRY_RUN: &str = "placement?dryRun=All";
-/// Who decided where a follower is.
+/// Value of `by` in the placement of a dependent.
 const BY: &str = "reference";
 
-/// Where objects that refer to others are kept, and what their items are, which lists do not say.
+/// Resource of referring objects, and the index of their references. Items of lists do not have a kind, so it
+/// is added.
 type Referrers = (fn() -> Resource, fn(&Value) -> Vec<String>);
 
 const REFERRERS: [Referrers; 8] = [
@@ -49,7 +50,7 @@ fn ingresses() -> Resource {
     }
 }
 
-/// What an object that is placed refers to: `configmaps/namespace/name`.
+/// Returns the references of a placed object: `configmaps/namespace/name`.
 fn words(kind: &str, object: &Value) -> Vec<String> {
     if object::annotation(object, atoll_fleet::marks::PLACEMENT).is_none() {
         return Vec::new();
@@ -97,19 +98,20 @@ pub async fn run(context: Context) {
         arrivals.spawn(arrivals_of(context.clone(), resource, controller.clone(), queue.clone()));
     }
     queue
-        .work("what placed objects refer to", AT_ONCE, move |key| {
+        .work("dependents", AT_ONCE, move |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
         .await;
 }
 
-/// The key under which a word waits: what it names is in the namespace that it names.
+/// Returns the queue key of a reference, which contains the namespace.
 fn key(workspace: &str, word: &str) -> Key {
     Key::new(workspace, "", word)
 }
 
-/// What comes after whoever refers to it follows at once. Only metadata is looked at, and nothing is kept.
+/// Enqueues dependents that are created after the objects that refer to them. Watches only metadata, and
+/// caches nothing.
 async fn arrivals_of(context: Context, resource: &'static str, controller: Arc<Controller>, queue: Queue) {
     let Some(resource) = core(resource) else { return };
     follow(context.world(), Look::everywhere(resource).metadata(), |sight| {
@@ -146,7 +148,7 @@ impl Controller {
         found.filter(|object| *Key::of(object).workspace == *workspace).collect()
     }
 
-    /// Everything in a namespace that may refer to something, as it is now.
+    /// Lists all objects of a namespace that may refer to dependents.
     async fn around(&self, workspace: &str, namespace: &str) -> Result<Vec<Value>, Status> {
         let mut all = Vec::new();
         for (resource, _) in &REFERRERS {
@@ -173,7 +175,8 @@ impl Controller {
         let Some(mut clusters) = wanted(&found, &self.referrers_of(&key.workspace, &key.name)) else {
             return Ok(Next::Done);
         };
-        // What is taken away may be gone for good, and caches are not all as of the same time: who refers to it is asked anew.
+        // A removed object may be lost, and the caches may be at different revisions: list the referring
+        // objects again.
         let before = Placement::of(&found).clusters;
         if before.iter().any(|share| !contains(&clusters, share)) {
             let around = self.around(&key.workspace, namespace).await?;
@@ -183,9 +186,10 @@ impl Controller {
             }
         }
         match self.place(resource, &target, &found, clusters.values(), PLACEMENT).await {
-            // It has changed meanwhile.
+            // The object was changed by another writer.
             Err(status) if matches!(status.code(), 404 | 409) => Ok(Next::Again),
-            // A cluster takes nothing new, or is not there any more. That keeps it from no other cluster.
+            // A cluster accepts no new objects, or does not exist any more. The other clusters still get the
+            // object.
             Err(status) if status.code() == 422 => {
                 let one_by_one = clusters.values().filter(|share| !before.contains(share));
                 let accepted = self.accepted(resource, &target, &found, &before, one_by_one).await;
@@ -218,7 +222,7 @@ impl Controller {
         self.context.world().patch(resource, target, subresource, &patch).await
     }
 
-    /// The clusters that a dependent is on, and those of `new` that would take it.
+    /// Returns the clusters that have a dependent, and those of `new` that would accept it.
     async fn accepted<'a>(
         &self,
         resource: &Resource,
@@ -238,14 +242,15 @@ impl Controller {
     }
 }
 
-/// Clusters by their names. Of two with the same name one is followed: whichever the first referrer is on.
+/// Shares by cluster name. Of two clusters with the same name, the one of the first referring object is used.
 type Clusters = BTreeMap<String, Share>;
 
 fn contains(clusters: &Clusters, share: &Share) -> bool {
     clusters.get(&share.name).is_some_and(|other| other.is_of(&share.name, &share.uid))
 }
 
-/// Where a follower shall be from now on, if that is anything new. A placement by somebody else stays.
+/// Returns the clusters where a dependent should be, if they differ. A placement with another `by` is never
+/// changed.
 fn wanted(follower: &Value, referrers: &[Arc<Value>]) -> Option<Clusters> {
     let current = Placement::of(follower);
     if !current.clusters.is_empty() && current.by != BY {
@@ -272,8 +277,9 @@ fn add(all: &mut Clusters, more: impl IntoIterator<Item = Share>) {
     }
 }
 
-/// Where what a word names is needed: where those are that refer to it and, if one of them is only there because of others,
-/// where those are, whether it has followed them already or not.
+/// Returns the clusters that need a dependent: those of the objects that refer to it. If such an object is a
+/// dependent itself, the clusters of the objects that refer to it count, whether or not it was already placed
+/// there.
 fn needed(word: &str, around: &[Value]) -> Clusters {
     let namespace = around.first().map(object::namespace).unwrap_or_default();
     let refers = |object: &&Value| {
@@ -288,7 +294,7 @@ fn needed(word: &str, around: &[Value]) -> Clusters {
         let placement = Placement::of(referrer);
         let is_follower = placement.clusters.is_empty() || placement.by == BY;
         match is_follower && object::kind(referrer) == "ServiceAccount" {
-            // Secrets refer to nothing, so this ends.
+            // The recursion ends, because Secrets refer to nothing.
             true => {
                 let word = self::word("serviceaccounts", namespace, object::name(referrer));
                 add(&mut all, needed(&word, around).into_values());
@@ -308,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn followers_are_where_their_referrers_are() {
+    fn dependents_are_placed_with_their_referrers() {
         let on = |names: &[&str], by: &str| {
             let clusters: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
             placed(&json!({ "clusters": clusters, "by": by }).to_string())
@@ -326,10 +332,10 @@ mod tests {
             let found = wanted(&follower, &referrers).map(|found| found.into_keys().collect());
             assert_eq!(found, expected, "{follower} {referrers:?}");
         }
-        // It is where they are, and not on another cluster of the same name.
+        // Clusters with the same name and different uids are distinct.
         let of =
             |uid: &str| placed(&json!({ "clusters": [{ "name": "a", "uid": uid }], "by": BY }).to_string());
-        let found = wanted(&of("1"), &[Arc::new(of("2"))]).expect("it follows");
+        let found = wanted(&of("1"), &[Arc::new(of("2"))]).expect("the dependent moves");
         assert_eq!(found["a"].uid, "2");
         for (follower, referrer) in [(of("1"), of("1")), (of(""), of("1")), (of("1"), of(""))] {
             assert_eq!(wanted(&follower, &[Arc::new(referrer)]), None);
@@ -337,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_away_is_needed_by_nobody() {
+    fn a_dependent_is_removed_only_where_it_is_not_needed() {
         let on = |kind: &str, name: &str, spec: Value, placement: Value| {
             let annotations = match placement.is_null() {
                 true => json!({}),
@@ -359,10 +365,10 @@ mod tests {
         for (around, expected) in [
             (vec![], vec![]),
             (vec![on("Deployment", "a", json!({ "imagePullSecrets": pulls }), east.clone())], vec!["east"]),
-            // Who has not followed yet will.
+            // A service account that is not placed yet will be.
             (vec![web.clone(), on("ServiceAccount", "robot", pulls.clone(), Value::Null)], vec!["east"]),
             (vec![going, on("ServiceAccount", "robot", pulls.clone(), Value::Null)], vec![]),
-            // Who was put elsewhere by hand does not follow.
+            // A service account that was placed by hand is not a dependent.
             (vec![web, on("ServiceAccount", "robot", pulls, west)], vec!["west"]),
         ] {
             let found = needed("secrets/n/s", &around);
@@ -371,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn only_placed_objects_take_others_along() {
+    fn only_placed_objects_have_dependents() {
         let mut deployment = json!({
             "metadata": { "namespace": "n", "name": "web" },
             "spec": { "template": { "spec": { "volumes": [{ "configMap": { "name": "c" } }] } } },

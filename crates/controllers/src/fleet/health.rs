@@ -1,8 +1,8 @@
-//! Whether clusters can be used: from when each was last heard of, and what was heard then.
+//! Maintains the health conditions of clusters from their heartbeats and reports.
 //!
 //! ```text
-//!   Leases ─► beats: when, by our own watch ─┐
-//!   Clusters ─ what was heard ───────────────┴► judge: what is wrong ─► damping: is it believed ─► conditions
+//!   Leases ─► heartbeats: when, by the local clock ─┐
+//!   Clusters ─ last reports ────────────────────────┴► faults: what is wrong ─► damping: flapping ─► conditions
 //! ```
 
 mod beats;
@@ -27,7 +27,7 @@ use crate::{conditions, wake};
 
 const AT_ONCE: usize = 16;
 const COMPONENT: &str = "atoll-cluster-health";
-/// What may be over in a moment counts once it has lasted for this part of the time that is granted.
+/// A transient fault counts after this fraction of the grace period.
 const BLINK: u32 = 8;
 
 pub async fn run(context: Context) {
@@ -61,10 +61,10 @@ struct Health {
     standings: Mutex<HashMap<Key, Standing>>,
 }
 
-/// How a cluster has fared of late.
+/// Recent health of a cluster.
 struct Standing {
     damping: Damping,
-    /// Since when there is something that may be over in a moment.
+    /// Start of the current transient fault.
     troubled: Option<Instant>,
 }
 
@@ -83,7 +83,7 @@ impl Health {
                     queue.add(key);
                 }
             }
-            // It is made again with the next heartbeat, or goes with its Cluster.
+            // A Lease is created again with the next heartbeat, or its Cluster is deleted, too.
             Sight::Gone(_) => {}
             Sight::All(..) => has_begun = true,
         })
@@ -94,7 +94,7 @@ impl Health {
         self.clusters.synced().await;
         let health = self.clone();
         queue
-            .work("health of clusters", AT_ONCE, move |key| {
+            .work("cluster health", AT_ONCE, move |key| {
                 let health = health.clone();
                 async move { health.sync(&key).await }
             })
@@ -111,7 +111,7 @@ impl Health {
         Ok(again.map_or(Next::Done, Next::After))
     }
 
-    /// What is wrong, and when to look again if nothing happens.
+    /// Returns the fault of a cluster, and the delay after which to check again.
     fn judge(&self, key: &Key, cluster: &Value) -> (Option<Fault>, Option<Duration>) {
         let patience = self.context.settings.cluster_grace_period;
         let heard = self.beats.heard(key, patience);
@@ -138,7 +138,7 @@ impl Health {
             Some(_) => {}
             None => standing.troubled = None,
         }
-        // What was so before we began to look is neither well nor ill.
+        // The state before this process started observing counts as neither healthy nor faulty.
         if !matches!(heard, Heard::NotYet { .. })
             && let Some(held) = standing.damping.judge(fault.is_none(), patience, self.context.clock.now())
         {
@@ -163,12 +163,12 @@ impl Health {
         if !news {
             return Ok(());
         }
-        // Only with what is written anyway.
+        // The damping state is stored only together with other changes.
         if let Some(standing) = self.standings().get(&Key::of(cluster)) {
             standing.damping.leave(&mut changed);
         }
         match self.context.world().update_status(&self.clusters.resource, &changed).await {
-            // It is looked at again when it is seen as it is now.
+            // The cluster was deleted; its event enqueues it again.
             Err(status) if status.reason() == "NotFound" => return Ok(()),
             written => self.clusters.wrote(&written?),
         }
@@ -180,7 +180,7 @@ impl Health {
         self.standings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says so in an event when a cluster turns ready, or ceases to be.
+    /// Records an event when a cluster becomes ready, or stops being ready.
     fn tell(&self, cluster: &Value, fault: Option<&Fault>) {
         let before = conditions::find(cluster, "Ready").and_then(|ready| ready["status"].as_str());
         match (before, fault) {
@@ -193,7 +193,7 @@ impl Health {
                     &self.clusters.resource,
                     cluster,
                     "ClusterReady",
-                    "it is reached and synced",
+                    "the cluster is reachable and synced",
                 );
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! One status above from the records of all clusters that have an object.
+//! Aggregates the reports of all clusters that have an object into one status above.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,19 +18,19 @@ use crate::conditions;
 use crate::context::{Acts, Context};
 
 const AT_ONCE: usize = 16;
-/// The status subresource, to find out whether a status would be accepted.
+/// The status subresource as a dry run, which checks whether a status would be accepted.
 const STATUS_DRY_RUN: &str = "status?dryRun=All";
-/// An object that is younger than this, in seconds, was created while somebody waited for what becomes of it.
+/// Age in seconds up to which an unplaced object gets an event, because its creator is likely to be waiting.
 const NEW: i64 = 60;
-/// No cluster is called this.
+/// Index key of objects on no cluster; no cluster has this name.
 const NOWHERE: &str = "";
 
-/// The uid of the object that a record is about.
+/// Index of reports by the uid of their object.
 fn by_uid(record: &Value) -> Vec<String> {
     record["spec"]["uid"].as_str().map(str::to_string).into_iter().collect()
 }
 
-/// The cluster that a record is of.
+/// Index of reports by cluster.
 fn by_cluster(record: &Value) -> Vec<String> {
     record["spec"]["cluster"].as_str().map(str::to_string).into_iter().collect()
 }
@@ -39,7 +39,7 @@ fn own_uid(object: &Value) -> Vec<String> {
     vec![object::uid(object).to_string()]
 }
 
-/// The clusters that have an object; what is on none is found by [`NOWHERE`].
+/// Index of objects by cluster; objects on no cluster are listed under [`NOWHERE`].
 fn placed_on(object: &Value) -> Vec<String> {
     let placement = Placement::of(object);
     let nowhere = placement.clusters.is_empty().then(|| NOWHERE.to_string());
@@ -53,7 +53,7 @@ struct Workloads {
     by_cluster: usize,
 }
 
-/// Kinds that run nowhere until they are placed.
+/// Kinds that do not run until they are placed.
 fn workloads() -> [Resource; 7] {
     [
         resources::CRON_JOBS.clone(),
@@ -77,13 +77,13 @@ pub async fn run(context: Context) {
         if change.new.is_none() {
             leaving.note(change.object(), &change.key);
         }
-        // However many clusters have an object, its status is written once.
+        // The queue key is the object, so that its status is written once for many reports.
         for uid in by_uid(change.object()) {
             waking.add(Key::new(&change.key.workspace, &change.key.namespace, &uid));
         }
     });
     let mut kinds = Vec::new();
-    // A cluster that runs its workloads itself has no say in where they run.
+    // A single cluster runs its workloads itself, so they are not placed.
     if context.acts == Acts::OnPodGrain {
         for resource in workloads() {
             let cache = context.informers.of(&resource);
@@ -105,7 +105,7 @@ pub async fn run(context: Context) {
     clusters.listen(move |change| {
         let health = |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| reach::health(cluster));
         let terms = |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| Terms::of(cluster));
-        // What is on no cluster is told which one takes it.
+        // The status of unplaced objects names a cluster that would accept them.
         if terms(&change.old) != terms(&change.new) {
             let unplaced = concerned.iter().flat_map(|kind| kind.cache.found(kind.by_cluster, NOWHERE));
             unplaced.for_each(|object| waking.add(key_of(&object)));
@@ -148,13 +148,13 @@ pub async fn run(context: Context) {
         .await;
 }
 
-/// The key under which an object waits: its uid, as records name it.
+/// Returns the queue key of an object: its uid, as in reports.
 fn key_of(object: &Value) -> Key {
     let at = Key::of(object);
     Key::new(&at.workspace, &at.namespace, object::uid(object))
 }
 
-/// Objects of which a record has gone since they were last looked at. Each is taken out when it is looked at.
+/// Objects that lost a report since their last sync. Each is removed when it is synced.
 #[derive(Default)]
 struct Departed(Mutex<HashMap<String, (Resource, Key)>>);
 
@@ -177,7 +177,7 @@ impl Departed {
 struct Controller {
     context: Context,
     recorder: Recorder,
-    /// What was said of which object and cluster.
+    /// Last event by object uid and cluster.
     noted: Mutex<HashMap<(String, String), String>>,
     records: Arc<Cache>,
     index: usize,
@@ -196,7 +196,7 @@ impl Controller {
         outcome
     }
 
-    /// Looks at the object with the uid that is the name of `key`; of those that have `departed`, a record has gone.
+    /// Syncs the object whose uid is the name of `key`; `departed` is its location if it lost a report.
     async fn look(&self, key: &Key, departed: Option<&(Resource, Key)>) -> Result<Next, Status> {
         let records = self.records.found(self.index, &key.name);
         let workload = self.workload(&key.name);
@@ -204,7 +204,7 @@ impl Controller {
             let told = told(known, &records);
             self.tell(resource, known, &told);
             self.tell_new(resource, known, &told);
-            // What is as it should be is not read again.
+            // A workload with the right status is not read again.
             if departed.is_none() && self.wanted(resource, known, &told, false).is_none() {
                 return Ok(Next::Done);
             }
@@ -219,11 +219,11 @@ impl Controller {
         let found = match world.get(&resource, &at).await {
             Ok(found) if object::uid(&found) == &*key.name => found,
             Err(status) if status.reason() != "NotFound" => return Err(status),
-            // What they are about is gone, or another one of that name is there.
+            // The object is gone, or there is another one with its name.
             _ => return self.forget(&key.name, &records).await,
         };
         let told = told(&found, &records);
-        // Records do not say it, and servers insist on it for custom resources.
+        // Reports do not contain the kind, but API servers require it for custom resources.
         resource.kind = object::kind(&found).to_string().into();
         self.tell(&resource, &found, &told);
         let has_departed = departed.is_some() && told.is_empty();
@@ -235,7 +235,7 @@ impl Controller {
         changed["status"] = wanted;
         let mut written = world.update_status(&resource, &changed).await;
         if written.as_ref().is_err_and(|status| status.code() == 422) {
-            // A cluster has reported what is no status. That does not keep those of others from being shown.
+            // A cluster has reported an invalid status, which must not hide the reports of other clusters.
             let valid = self.valid(&resource, &found, told).await;
             self.tell(&resource, &found, &valid);
             let Some(wanted) = self.wanted(&resource, &found, &valid, false) else { return Ok(Next::Done) };
@@ -253,7 +253,7 @@ impl Controller {
         }
     }
 
-    /// What clusters have reported of an object, but for statuses that the API refuses.
+    /// Returns the reports without statuses that the API refuses.
     async fn valid(
         &self,
         resource: &Resource,
@@ -285,7 +285,7 @@ impl Controller {
         valid
     }
 
-    /// A workload whose pods are made where it is placed.
+    /// Returns the workload, if its pods are created in member clusters.
     fn workload(&self, uid: &str) -> Option<(Resource, Arc<Value>)> {
         let found = self.kinds.iter().find_map(|kind| {
             let found = kind.cache.found(kind.by_uid, uid).into_iter().next()?;
@@ -294,7 +294,7 @@ impl Controller {
         found.filter(|(_, object)| !self.context.acts_on(object))
     }
 
-    /// The status that an object shall have, if it has another one.
+    /// Returns the desired status of an object, if it differs.
     fn wanted(
         &self,
         resource: &Resource,
@@ -312,7 +312,7 @@ impl Controller {
             if !placed::has_condition(kind) {
                 return placed::emptied(kind, &found["status"]).filter(|_| has_departed);
             }
-            // Where no cluster ever was, others may run what is there, or nobody.
+            // If the object was never placed, another controller may run it, unless clusters exist.
             let is_known = has_departed || conditions::find(found, placed::CONDITION).is_some();
             if !is_known && self.reach.choice(kind, found) == Choice::Absent {
                 return None;
@@ -336,7 +336,7 @@ impl Controller {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that a workload is placed nowhere, where the status has no condition that could say it.
+    /// Records an event that a workload is not placed, for kinds whose status has no condition for that.
     fn tell_new(&self, resource: &Resource, found: &Value, told: &[(String, Record)]) {
         if placed::has_condition((&resource.group, &resource.plural))
             || !told.is_empty()
@@ -351,22 +351,22 @@ impl Controller {
         let key = (object::uid(found).to_string(), String::new());
         if is_new && !is_absent() && self.noted().insert(key, NOT_PLACED.to_string()).is_none() {
             let message = format!(
-                "it is placed on no cluster, so nothing runs; {}",
+                "the object is not placed on any cluster, so nothing runs; {}",
                 self.reach.advice(resource, found)
             );
             self.recorder.warning(resource, found, NOT_PLACED, message);
         }
     }
 
-    /// Says that no cluster has an object any longer, where the status has no condition that could say it.
+    /// Records an event that an object is no longer placed, for kinds whose status has no condition for that.
     fn tell_departed(&self, resource: &Resource, found: &Value) {
         let has_condition = placed::has_condition((&resource.group, &resource.plural));
         if !has_condition && Placement::of(found).is_empty() && !object::is_being_deleted(found) {
-            self.recorder.normal(resource, found, NOT_PLACED, "no cluster has it any longer");
+            self.recorder.normal(resource, found, NOT_PLACED, "the object is not on any cluster any more");
         }
     }
 
-    /// Says that an object has ceased to be placed.
+    /// Records an event when the `Placed` condition becomes false.
     fn tell_placed(&self, resource: &Resource, before: &Value, after: &Value) {
         let told = |object: &Value| {
             let condition = conditions::find(object, placed::CONDITION)?;
@@ -384,7 +384,7 @@ impl Controller {
         }
     }
 
-    /// Says once what clusters have against an object, and what others have changed there where that is left as it is.
+    /// Records problems and tolerated drift of an object in its clusters, each once.
     fn tell(&self, resource: &Resource, found: &Value, told: &[(String, Record)]) {
         let mut noted = self.noted();
         for (cluster, record) in told {

@@ -1,4 +1,4 @@
-//! Looks at one object: whether it is to go, and lets others go that wait for it.
+//! Processes one object: deletes it, or releases the objects that wait for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::graph::{FOREGROUND, Graph, Item, Node, ORPHAN, Owner};
 use super::served::Served;
 use super::sights::add;
 
-/// When an object is looked at again whose owner is of a kind that nobody knows: it may be defined yet.
+/// Delay before an object with an owner of an unknown kind is retried, because the kind may be defined later.
 const UNKNOWN_KIND: Duration = Duration::from_secs(30);
 
 pub struct Collector {
@@ -24,12 +24,12 @@ pub struct Collector {
     pub recorder: Recorder,
 }
 
-/// How looking for an owner ended.
+/// Result of looking up an owner.
 enum Look {
     Is(State),
-    /// Nobody serves that kind.
+    /// The owner's kind is not served.
     Unknown,
-    /// What is in no namespace cannot belong to what is in one.
+    /// A cluster-scoped object cannot be owned by a namespaced one.
     Impossible,
 }
 
@@ -51,13 +51,13 @@ impl Collector {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It was not there when somebody looked, whatever news are still under way.
+    /// Removes an object that a live read did not find, even if the watch event has not arrived yet.
     fn is_gone(&self, item: &Item) {
         let work = self.graph().gone(&item.node());
         add(&self.queue, work);
     }
 
-    /// The object as it is now; `None` if it is gone.
+    /// Reads the object; `None` if it is gone.
     async fn live(&self, item: &Item) -> Result<Option<Value>, Status> {
         match self.world.get_metadata(&item.resource, &item.key).await {
             Ok(live) if object::uid(&live) == &*item.uid => Ok(Some(live)),
@@ -69,7 +69,7 @@ impl Collector {
         }
     }
 
-    /// Whether an object that somebody owns may stay.
+    /// Decides whether an object with owners may stay.
     async fn judge(&self, item: &Item) -> Result<Next, Status> {
         let mut owners = Vec::with_capacity(item.owners.len());
         for owner in &item.owners {
@@ -83,7 +83,7 @@ impl Collector {
             return Ok(Next::Done);
         }
         let Some(live) = self.live(item).await? else { return Ok(Next::Done) };
-        // It has other owners by now: what is known of it is old, and there will be news.
+        // The owners have changed, so the graph is outdated: update it and wait for the watch event.
         let uids: Vec<&str> = object::owner_references(&live).map(|owner| owner.uid).collect();
         if !uids.iter().copied().eq(item.owners.iter().map(|owner| &*owner.uid)) {
             let work = self.graph().there(&item.resource, item.key.clone(), &live);
@@ -133,7 +133,7 @@ impl Collector {
         Ok(Look::Is(state))
     }
 
-    /// An owner in another namespace is none, and whoever thinks otherwise should know.
+    /// Records an event if the owner exists in another namespace, where it does not count.
     async fn tell_if_elsewhere(&self, item: &Item, owner: &Owner, resource: &Resource) {
         let Ok(path) = self.world.collection(resource, &item.key.workspace, "") else { return };
         let path = format!("{path}?fieldSelector=metadata.name%3D{}", owner.name);
@@ -165,7 +165,7 @@ impl Collector {
         let mut outcome = self.world.delete(&item.resource, &item.key, options).await;
         if outcome.as_ref().is_err_and(|status| status.reason() == "Conflict") {
             let Some(now) = self.live(item).await? else { return Ok(()) };
-            // It changes all the time, but not in what counts here.
+            // Retry without the resource version, if the owners are unchanged.
             if now["metadata"]["ownerReferences"] == live["metadata"]["ownerReferences"] {
                 let options = DeleteOptions { resource_version: None, ..options };
                 outcome = self.world.delete(&item.resource, &item.key, options).await;
@@ -178,14 +178,14 @@ impl Collector {
         Ok(())
     }
 
-    /// Takes owners from an object.
+    /// Removes owner references from an object.
     async fn disown(&self, item: &Item, uids: &[String]) -> Result<(), Status> {
         let gone: Vec<Value> = uids.iter().map(|uid| json!({"$patch": "delete", "uid": uid})).collect();
         let patch = json!({"metadata": {"uid": *item.uid, "ownerReferences": gone}});
         match self.world.patch_strategic(&item.resource, &item.key, &patch).await {
             Ok(_) => Ok(()),
             Err(status) if status.reason() == "NotFound" => Ok(()),
-            // Custom resources are not patched in this way.
+            // Custom resources do not support strategic merge patches.
             Err(status) if status.code() == 415 => {
                 let Some(live) = self.live(item).await? else { return Ok(()) };
                 self.set_owners(item, &live, decide::without(&live, uids)).await.map(drop)
@@ -194,7 +194,7 @@ impl Collector {
         }
     }
 
-    /// Nobody waits for the object any longer. Returns it as it is then.
+    /// Clears `blockOwnerDeletion` in the owner references of an object. Returns the updated object.
     async fn unblock(&self, item: &Item, live: &Value) -> Result<Value, Status> {
         self.set_owners(item, live, decide::unblocked(live)).await
     }
@@ -207,7 +207,7 @@ impl Collector {
         self.world.patch(&item.resource, &item.key, "", &patch).await
     }
 
-    /// What the object owns stays, and is no longer its own.
+    /// Removes the object from the owner references of all objects that it owns.
     async fn orphan(&self, item: &Item) -> Result<(), Status> {
         let dependents = self.graph().dependents(&item.node());
         let owner = [item.uid.to_string()];
@@ -217,7 +217,7 @@ impl Collector {
         self.remove_finalizer(item, ORPHAN).await
     }
 
-    /// Lets go an object that waits for what it owns, if there is nothing left to wait for.
+    /// Removes the foreground finalizer when no blocking owned object is left.
     async fn release(&self, item: &Item) -> Result<(), Status> {
         if self.live(item).await?.is_none() {
             return Ok(());

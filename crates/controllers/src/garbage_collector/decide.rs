@@ -1,34 +1,35 @@
-//! What becomes of an object, from what is known of its owners.
+//! Decides what to do with an object from the state of its owners.
 
 use atoll_meta::object;
 use serde_json::Value;
 
 use super::graph::{FOREGROUND, Item, ORPHAN, Owner};
 
-/// An owner, as somebody who looked found it.
+/// State of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is there to stay.
+    /// The owner exists and stays.
     Solid,
-    /// It is not there, or another one by that name.
+    /// The owner does not exist, or has another uid.
     Dangling,
-    /// It waits for what it owns to go.
+    /// The owner waits for its owned objects to be deleted.
     Waiting,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Keep,
-    /// It stays, and forgets those who are gone.
+    /// Keep the object, and remove the references to these owners.
     Disown(Vec<String>),
-    /// It goes; what it owns goes first. `unblock`: its owners no longer wait for it, lest all wait for each other.
+    /// Delete the object after those that it owns. With `unblock`, first clear `blockOwnerDeletion`, which
+    /// would deadlock in a cycle.
     DeleteForeground {
         unblock: bool,
     },
     Delete(&'static str),
 }
 
-/// The state of an owner that was found.
+/// Returns the state of an owner that was found.
 pub fn state(owner: &Owner, live: &Value) -> State {
     if object::uid(live) != &*owner.uid {
         return State::Dangling;
@@ -37,7 +38,7 @@ pub fn state(owner: &Owner, live: &Value) -> State {
     if waits { State::Waiting } else { State::Solid }
 }
 
-/// `live` is the object; `owners` are its owners, and `dependents` what it owns.
+/// Decides about the object `live` with these `owners`; `dependents` are the objects that it owns.
 pub fn decide(live: &Value, owners: &[(Owner, State)], dependents: &[Item]) -> Decision {
     let with = |wanted: State| owners.iter().filter(move |(_, state)| *state == wanted);
     if owners.is_empty() {
@@ -59,14 +60,14 @@ pub fn decide(live: &Value, owners: &[(Owner, State)], dependents: &[Item]) -> D
     })
 }
 
-/// The references of an object without these owners.
+/// Returns the owner references of an object without these owners.
 pub fn without(live: &Value, uids: &[String]) -> Vec<Value> {
     let references = live["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let is_kept = |own: &&Value| !uids.iter().any(|uid| own["uid"] == *uid);
     references.filter(is_kept).cloned().collect()
 }
 
-/// The references of an object, none of which makes its owner wait.
+/// Returns the owner references of an object with `blockOwnerDeletion` cleared.
 pub fn unblocked(live: &Value) -> Vec<Value> {
     let mut references = live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
     for reference in &mut references {
@@ -104,12 +105,12 @@ mod tests {
     }
 
     #[test]
-    fn objects_go_when_nobody_is_left_who_owns_them() {
+    fn objects_without_remaining_owners_are_deleted() {
         let plain = json!({"metadata": {}});
         let with = |finalizer: &str| json!({"metadata": {"finalizers": [finalizer]}});
         let disown = |uids: &[&str]| Decision::Disown(uids.iter().map(|uid| uid.to_string()).collect());
         let cases = [
-            ("nobody's", plain.clone(), vec![], vec![], Decision::Keep),
+            ("no owners", plain.clone(), vec![], vec![], Decision::Keep),
             ("owned", plain.clone(), vec![Solid], vec![], Decision::Keep),
             ("owned still", plain.clone(), vec![Dangling, Solid, Waiting], vec![], disown(&["0", "2"])),
             ("lost", plain.clone(), vec![Dangling], vec![], Decision::Delete("Background")),
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_who_they_were() {
+    fn owner_state_follows_uid_and_deletion() {
         let live = |uid: &str, going: bool, finalizers: Value| {
             let mut live = json!({"metadata": {"uid": uid, "finalizers": finalizers}});
             if going {
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_taken_away_or_made_harmless() {
+    fn references_are_removed_or_unblocked() {
         let live = json!({"metadata": {"ownerReferences": [
             {"uid": "a", "blockOwnerDeletion": true}, {"uid": "b"}, {"uid": "c", "blockOwnerDeletion": false},
         ]}});

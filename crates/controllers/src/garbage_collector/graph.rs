@@ -1,8 +1,10 @@
-//! Who belongs to whom: of all objects those that have owners, or go and have something to do before.
+//! Graph of owners and owned objects. It contains only objects that have owners, or that are being deleted
+//! and have to orphan or wait.
 //!
-//! An owner is but a uid here, in the workspace of what it owns: an object of another workspace is never its owner, whatever uid
-//! somebody writes into a reference. That it is there, under the name by which somebody calls it, is looked up once and
-//! remembered until it goes; so nothing has to be known of the many objects that own nothing and that nobody owns.
+//! An owner is only a uid in the workspace of the object that it owns. So an object of another workspace is
+//! never an owner, whatever uid a reference contains. That an owner exists, under the name in the reference,
+//! is looked up once and remembered until it is deleted. So no memory is used for the many objects that have
+//! no owners and own nothing.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -14,26 +16,26 @@ use serde_json::Value;
 pub const ORPHAN: &str = "orphan";
 pub const FOREGROUND: &str = "foregroundDeletion";
 
-/// Objects that are remembered to be gone.
+/// Number of deleted objects that are remembered.
 const REMEMBERED: usize = 8192;
 
 pub type Uid = Arc<str>;
 
-/// An object, or an owner that may be there or not.
+/// An object, or an owner that may not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Node {
     pub workspace: Arc<str>,
     pub uid: Uid,
 }
 
-/// How an object calls its owner.
+/// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     pub uid: Uid,
     pub api_version: String,
     pub kind: String,
     pub name: String,
-    /// Whether the owner waits for this object.
+    /// Whether the reference has `blockOwnerDeletion`.
     pub blocks: bool,
 }
 
@@ -44,9 +46,9 @@ pub struct Item {
     pub key: Key,
     pub owners: Vec<Owner>,
     pub is_going: bool,
-    /// It waits for what it owns to go.
+    /// The object waits for its owned objects to be deleted.
     pub waits: bool,
-    /// What it owns is to stay.
+    /// The object orphans its owned objects.
     pub orphans: bool,
 }
 
@@ -76,7 +78,7 @@ impl Item {
         Node { workspace: self.key.workspace.clone(), uid: self.uid.clone() }
     }
 
-    /// Where an owner of it would be.
+    /// Returns the node of an owner.
     fn owner(&self, owner: &Owner) -> Node {
         Node { workspace: self.key.workspace.clone(), uid: owner.uid.clone() }
     }
@@ -86,7 +88,7 @@ impl Item {
     }
 }
 
-/// An owner that was found under a name.
+/// A name under which an owner was found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Name {
     api_version: String,
@@ -95,27 +97,27 @@ struct Name {
     name: String,
 }
 
-/// What is known of an owner that is there.
+/// An owner that exists.
 struct Found {
     resource: Arc<Resource>,
-    /// Under which it was found.
+    /// Names under which it was found.
     names: HashSet<Name>,
 }
 
 #[derive(Default)]
 pub struct Graph {
     items: HashMap<Node, Item>,
-    /// By the owner.
+    /// Owned objects by owner.
     dependents: HashMap<Node, HashSet<Node>>,
-    /// Owners that are there.
+    /// Owners that exist.
     found: HashMap<Node, Found>,
-    /// The last that went, so that whoever looked just before does not bring them back.
+    /// Recently deleted objects, so that a concurrent live read does not add them again.
     gone: HashSet<Node>,
-    /// The same in the order in which they went.
+    /// The same in the order of their deletion.
     graves: VecDeque<Node>,
 }
 
-/// Items that are to be looked at.
+/// Objects to process.
 pub type Work = Vec<Node>;
 
 impl Graph {
@@ -128,7 +130,7 @@ impl Graph {
         dependents.filter_map(|dependent| self.items.get(dependent).cloned()).collect()
     }
 
-    /// Whether an owner is known to be there as `item` calls it.
+    /// Whether an owner is known to exist under the name in `item`'s reference.
     pub fn is_found(&self, item: &Item, owner: &Owner) -> bool {
         self.found.get(&item.owner(owner)).is_some_and(|found| {
             let known = |namespace| found.names.contains(&name(owner, namespace));
@@ -136,9 +138,9 @@ impl Graph {
         })
     }
 
-    /// Somebody has looked: the owner is there as `item` calls it. It is one of `resource`.
+    /// Records that the owner exists under the name in `item`'s reference. It is one of `resource`.
     pub fn found(&mut self, item: &Item, owner: &Owner, resource: &Arc<Resource>) {
-        // It may have gone since, or begun to wait for what it owns.
+        // The owner may have been deleted since, or wait for its owned objects.
         let node = item.owner(owner);
         if self.gone.contains(&node) || self.waiting(&node).is_some() || !self.dependents.contains_key(&node)
         {
@@ -152,7 +154,7 @@ impl Graph {
         found.names.insert(name(owner, namespace));
     }
 
-    /// An object is there, or has changed.
+    /// Adds or updates an object.
     pub fn there(&mut self, resource: &Arc<Resource>, key: Key, object: &Value) -> Work {
         let item = Item::new(resource, key, object);
         let node = item.node();
@@ -188,7 +190,7 @@ impl Graph {
         work
     }
 
-    /// An object is gone.
+    /// Removes an object.
     pub fn gone(&mut self, node: &Node) -> Work {
         self.found.remove(node);
         self.bury(node);
@@ -202,7 +204,8 @@ impl Graph {
         work
     }
 
-    /// All objects of a resource have been shown: what was not is gone. `workspace` is the only one in which they were looked for.
+    /// Removes all objects of a resource that are not `present` after a list. `workspace` limits the list to
+    /// one workspace.
     pub fn all(&mut self, resource: &Resource, workspace: Option<&str>, present: &HashSet<String>) -> Work {
         let is_meant = |own: &Resource, place: &str| {
             own == resource && workspace.is_none_or(|workspace| workspace == place)

@@ -1,4 +1,4 @@
-//! What is served where: from the kinds that owners are called by to the resources that requests name.
+//! Discovery: maps the kinds in owner references to resources.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -8,23 +8,23 @@ use atoll_informer::{Resource, World};
 use atoll_meta::Status;
 use serde_json::Value;
 
-/// Objects that come and go by themselves.
+/// Resources that are not collected.
 const LEFT_ALONE: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
 
-/// What one API server, or one workspace, serves.
+/// Resources that an API server, or a workspace, serves.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// By version and kind.
+    /// Resources by apiVersion and kind.
     kinds: HashMap<(String, String), Arc<Resource>>,
-    /// What can be collected, each in the version that its group prefers.
+    /// Resources that can be collected, each in the preferred version of its group.
     pub collected: Vec<Arc<Resource>>,
 }
 
 #[derive(Default)]
 pub struct Served {
-    /// What is served everywhere.
+    /// Resources of all workspaces.
     shared: RwLock<Arc<Table>>,
-    /// What is served in one workspace besides.
+    /// Additional resources by workspace.
     own: RwLock<HashMap<String, Arc<Table>>>,
 }
 
@@ -54,7 +54,7 @@ impl Served {
     }
 }
 
-/// Asks what is served under `root`; of which `counts` says what is of interest, by resource and group.
+/// Discovers the resources under `root`. `counts` filters by resource and group.
 pub async fn discover(
     world: &World,
     root: &str,
@@ -85,11 +85,12 @@ pub async fn discover(
         for version in versions {
             let base =
                 if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-            // One version that cannot be asked for (an extension that is away) does not hide the others.
+            // A version that cannot be discovered, such as an unavailable extension, does not hide the
+            // others.
             let list = match client.get(&format!("{root}{base}")).await {
                 Ok(list) => list,
                 Err(status) => {
-                    tracing::debug!(%status, base, "cannot be discovered");
+                    tracing::debug!(%status, base, "API group version could not be discovered; continuing without it");
                     continue;
                 }
             };

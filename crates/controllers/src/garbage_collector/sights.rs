@@ -1,4 +1,4 @@
-//! Looks at everything there is, everywhere it is served.
+//! Watches the metadata of all resources, wherever they are served.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use super::graph::{Graph, Node, Work};
 use super::served::{Served, discover};
 
-/// How often one API server is asked what it serves; extensions come without a word.
+/// Interval of discovery on a single API server, because extensions appear without an event.
 const DISCOVERY: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(1);
 const ROOT: &str = "root";
@@ -24,11 +24,11 @@ pub struct Sights {
     graph: Arc<Mutex<Graph>>,
     served: Arc<Served>,
     queue: Queue,
-    /// How much has not been seen at all yet; `None` before it is known what there is.
+    /// Number of resources that were not listed yet; `None` before the first discovery.
     unseen: watch::Sender<Option<usize>>,
 }
 
-/// What is looked at. Ends when dropped.
+/// Running watches. They end when this is dropped.
 #[derive(Default)]
 struct Looking(HashMap<(Scope, Arc<Resource>), AbortHandle>);
 
@@ -45,11 +45,11 @@ impl Sights {
         Sights { world, graph, served, queue, unseen: watch::Sender::new(None) }
     }
 
-    /// Returns when all that was there at the beginning has been seen.
+    /// Returns when all resources of the first discovery were listed.
     pub fn all_seen(&self) -> impl Future<Output = ()> + use<> {
         let mut unseen = self.unseen.subscribe();
         async move {
-            // Fails only when nobody looks any longer.
+            // Fails only when the watches have ended.
             let _ = unseen.wait_for(|unseen| *unseen == Some(0)).await;
         }
     }
@@ -59,10 +59,10 @@ impl Sights {
         tokio::join!(self.follow_definitions(told), self.look_around(defined));
     }
 
-    /// Looks at what is served, again whenever that changes.
+    /// Starts watches for discovered resources, and again whenever definitions change.
     async fn look_around(&self, mut defined: mpsc::UnboundedReceiver<Defined>) {
         let mut looking = Looking::default();
-        // By workspace: what is defined there, as `plural.group`.
+        // Definitions by workspace, as `plural.group`.
         let mut definitions: HashMap<String, HashSet<String>> = HashMap::new();
         let mut stale: HashSet<String> = HashSet::new();
         let mut shared = false;
@@ -83,7 +83,7 @@ impl Sights {
                 },
                 _ = due.tick() => {}
             }
-            // Definitions often come many at a time.
+            // Definitions often arrive in groups: process all before the next discovery.
             if !defined.is_empty() {
                 continue;
             }
@@ -98,7 +98,7 @@ impl Sights {
             for workspace in std::mem::take(&mut stale) {
                 let own = definitions.get(&workspace).cloned().unwrap_or_default();
                 if let Err(status) = self.look_at_workspace(&workspace, &own, &mut looking).await {
-                    tracing::debug!(%status, workspace, "what is served cannot be discovered; trying again");
+                    tracing::debug!(%status, workspace, "discovery failed; retrying");
                     stale.insert(workspace);
                 }
             }
@@ -123,13 +123,13 @@ impl Sights {
                 }
                 Sight::All(..) => Defined::All,
             };
-            // Fails only when nobody listens any longer.
+            // Fails only when the receiver is gone.
             let _ = told.send(news);
         })
         .await;
     }
 
-    /// One API server: everything it serves.
+    /// Watches all resources of a single API server.
     async fn look_at_one(&self, looking: &mut Looking) {
         match discover(&self.world, "", None, |_, _| true).await {
             Ok(table) => {
@@ -137,12 +137,12 @@ impl Sights {
                 self.look(&Scope::Everywhere, &table.collected, looking);
             }
             Err(status) => {
-                tracing::warn!(%status, "garbage collector: what is served cannot be discovered; trying again");
+                tracing::warn!(%status, "garbage collector: discovery failed; retrying");
             }
         }
     }
 
-    /// What all workspaces serve: what the root does, less what it has defined for itself.
+    /// Watches the resources of all workspaces: those of root without its own custom resources.
     async fn look_at_shared(&self, own: &HashSet<String>, looking: &mut Looking) -> bool {
         let root = match self.world.root(ROOT) {
             Ok(root) => root,
@@ -156,7 +156,7 @@ impl Sights {
                 true
             }
             Err(status) => {
-                tracing::warn!(%status, "garbage collector: what is served cannot be discovered; trying again");
+                tracing::warn!(%status, "garbage collector: discovery failed; retrying");
                 false
             }
         }
@@ -173,7 +173,7 @@ impl Sights {
         let is_own = |plural: &str, group: &str| own.contains(&format!("{plural}.{group}"));
         let root = match self.world.root(workspace) {
             Ok(root) => root,
-            // It is gone, and so is all that was in it.
+            // The workspace is gone with its content.
             Err(_) if own.is_empty() => {
                 self.look(&Scope::Workspace(workspace.into()), &[], looking);
                 return Ok(());
@@ -189,7 +189,7 @@ impl Sights {
         Ok(())
     }
 
-    /// Looks at these, and no longer at others of the same scope.
+    /// Starts watches for these resources, and ends others of the same scope.
     fn look(&self, scope: &Scope, wanted: &[Arc<Resource>], looking: &mut Looking) {
         looking.0.retain(|(own, resource), task| {
             let is_kept = own != scope || wanted.contains(resource);
@@ -244,7 +244,7 @@ impl Sights {
     }
 }
 
-/// Something that has not been seen yet; dropped when it is, or when nobody looks any longer.
+/// A resource that was not listed yet; dropped after the first list, or when its watch ends.
 struct Unseen(watch::Sender<Option<usize>>);
 
 impl Drop for Unseen {
@@ -259,7 +259,7 @@ enum Defined {
     All,
 }
 
-/// Items are queued by their uid, in their workspace.
+/// Enqueues objects by uid and workspace.
 pub fn add(queue: &Queue, work: Work) {
     for Node { workspace, uid } in work {
         queue.add(Key { workspace, namespace: "".into(), name: uid });

@@ -1,4 +1,4 @@
-//! Doing what was decided.
+//! Executes the planned actions.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -16,7 +16,7 @@ use super::status::JobStatus;
 use crate::claim::{self, Claim};
 use crate::pods::{is_ready, made_slowly};
 
-/// Requests for one job that are under way together.
+/// Maximum number of concurrent requests for one Job.
 const AT_ONCE: usize = 64;
 
 impl Controller {
@@ -46,7 +46,7 @@ impl Controller {
             let (controller, job, pods) = (self.clone(), job.clone(), pods.clone());
             async move {
                 match controller.maker.create(&job, &pods[place]).await {
-                    // Nothing can be made where all is going, and that is no failure.
+                    // Failing to create a pod in a terminating namespace is no error.
                     Err(status) if !status.has_cause("NamespaceTerminating") => Err(status),
                     _ => Ok(()),
                 }
@@ -56,7 +56,8 @@ impl Controller {
         (Managed { created: created as i64, ..Managed::default() }, outcome)
     }
 
-    /// Deletes pods. Those whose mark is not kept are not counted.
+    /// Deletes pods. Without `keeps_mark` the tracking finalizer is removed first, so that they are not
+    /// counted.
     pub(super) async fn delete(
         self: &Arc<Self>,
         job: &Arc<Value>,
@@ -82,7 +83,7 @@ impl Controller {
         (managed, outcome)
     }
 
-    /// Takes the mark from pods. Returns the uids of those that have none any more.
+    /// Removes the tracking finalizer from pods. Returns the uids of those without it.
     pub(super) async fn release(
         self: &Arc<Self>,
         pods: Vec<Arc<Value>>,
@@ -95,7 +96,7 @@ impl Controller {
         (done.iter().map(|pod| object::uid(pod).to_owned()).collect(), outcome)
     }
 
-    /// Takes the mark from a pod. One that is gone has none.
+    /// Removes the tracking finalizer from a pod.
     pub(super) async fn unmark(&self, pod: &Value) -> Result<(), Status> {
         if !is_tracked(pod) {
             return Ok(());
@@ -112,7 +113,7 @@ impl Controller {
         }
     }
 
-    /// Writes a status, and returns the job with it.
+    /// Writes a status, and returns the updated Job.
     pub(super) async fn write(&self, job: &Value, status: &JobStatus) -> Result<Arc<Value>, Status> {
         let mut changed = job.clone();
         changed["status"] = status.to_value();
@@ -122,7 +123,7 @@ impl Controller {
     }
 }
 
-/// Does something to all pods, many at once. Returns those for which it succeeded, and the first failure.
+/// Runs `work` for all pods concurrently. Returns the pods for which it succeeded, and the first error.
 async fn all<W, F>(pods: Vec<Arc<Value>>, work: W) -> (Vec<Arc<Value>>, Result<(), Status>)
 where
     W: Fn(Arc<Value>) -> F,

@@ -1,4 +1,4 @@
-//! The pods of a job: each with the mark of those that are not counted, and perhaps with an index.
+//! Builds the pods of a Job, with the tracking finalizer and an index if the Job is indexed.
 
 use atoll_informer::resources;
 use atoll_meta::object;
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use super::policies::verdict;
 use crate::pods;
 
-/// Pods with it are not counted yet, and stay until they are.
+/// Finalizer of pods that are not counted yet.
 pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
-/// A label and an annotation.
+/// Label and annotation with the completion index.
 pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
-/// What a name may have before the server adds to it.
+/// Maximum length of a name prefix, to which the server adds a suffix.
 const LONGEST_BASE: usize = 58;
 
 pub fn is_tracked(pod: &Value) -> bool {
@@ -29,7 +29,7 @@ pub fn index(pod: &Value) -> Option<i64> {
     object::annotation(pod, INDEX)?.parse().ok().filter(|index| *index >= 0)
 }
 
-/// How often pods with the index of this one had failed when it was made: what counts, and what does not.
+/// Returns how often pods of this index had failed when the pod was created: counted and ignored failures.
 pub fn failures_before(pod: &Value) -> (i64, i64) {
     let count = |key: &str| {
         let value = object::annotation(pod, key).and_then(|text| text.parse::<i32>().ok());
@@ -38,14 +38,14 @@ pub fn failures_before(pod: &Value) -> (i64, i64) {
     (count(FAILURES), count(IGNORED_FAILURES))
 }
 
-/// A pod of a job without indexes.
+/// Returns a pod of a non-indexed Job.
 pub fn plain(job: &Value) -> Value {
     let mut pod = pods::from_template(&resources::JOBS, job, &job["spec"]["template"]);
     track(&mut pod);
     pod
 }
 
-/// A pod for an index. `before` is the one that it replaces.
+/// Returns a pod for an index. `before` is the failed pod that it replaces.
 pub fn indexed(job: &Value, index: i64, before: Option<&Value>) -> Value {
     let mut pod = plain(job);
     for containers in ["initContainers", "containers"] {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_know_their_index() {
+    fn pods_have_their_index() {
         let pod = indexed(&job("j"), 3, None);
         assert_eq!((object::annotation(&pod, INDEX), object::label(&pod, INDEX)), (Some("3"), Some("3")));
         assert_eq!(pod["spec"]["hostname"], "j-3");
@@ -131,7 +131,7 @@ mod tests {
         let variable = &pod["spec"]["containers"][0]["env"][0];
         let path = "metadata.labels['batch.kubernetes.io/job-completion-index']";
         assert_eq!(variable["valueFrom"]["fieldRef"]["fieldPath"], path);
-        assert_eq!(pod["spec"]["containers"][1]["env"][0]["value"], "9", "one's own counts");
+        assert_eq!(pod["spec"]["containers"][1]["env"][0]["value"], "9", "an existing variable is kept");
         assert_eq!(object::annotation(&pod, FAILURES), None);
         let long = indexed(&job(&"x".repeat(63)), 12, None);
         assert_eq!(object::generate_name(&long).len(), LONGEST_BASE);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_an_index_are_handed_on() {
+    fn failure_counts_are_passed_to_the_next_pod() {
         let mut job = job("j");
         job["spec"]["backoffLimitPerIndex"] = 3.into();
         let first = indexed(&job, 0, None);

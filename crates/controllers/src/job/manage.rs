@@ -1,4 +1,4 @@
-//! Which pods of a job that goes on are to be made, and which are too many.
+//! Decides which pods of an unfinished Job to create and to delete.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use super::make::{failures_before, index, indexed, is_indexed, plain};
 use super::reconcile::{View, completions, is_suspended, replaces_only_failed, valid_index};
 use crate::pods::{Neighbours, first_to_go, is_terminating};
 
-/// Pods that are made or deleted at most before the job is looked at again.
+/// Maximum number of pods created or deleted in one sync.
 const AT_MOST: usize = 500;
 
-/// What is to be done about pods.
+/// Action for the pods of a Job.
 #[derive(Debug, PartialEq)]
 pub enum Manage {
     Nothing,
-    /// No pod may be made yet.
+    /// No pod may be created before this delay.
     Wait(Duration),
-    /// They are not to be counted.
+    /// Delete these pods without counting them.
     Delete(Vec<Arc<Value>>),
     Create(Vec<Value>),
 }
 
 impl View<'_> {
-    /// What is to be done about pods of a job that goes on.
+    /// Returns the action for an unfinished Job.
     pub fn manage(&self) -> Manage {
         let (job, active) = (self.job, self.active.len() as i64);
         if is_suspended(job) {
@@ -36,7 +36,7 @@ impl View<'_> {
         let parallelism = job["spec"]["parallelism"].as_i64().unwrap_or(1);
         let wanted = match completions(job) {
             Some(completions) => (completions - self.succeeded).min(parallelism).max(0),
-            // Once one has succeeded, those that run may go on, and no more are needed.
+            // Without completions, no pods are created after the first success, and running ones continue.
             None if self.succeeded > 0 => active,
             None => parallelism,
         };
@@ -97,7 +97,7 @@ impl View<'_> {
         taken.first_missing(count, completions(self.job).unwrap_or(0))
     }
 
-    /// Active pods that are too many: at least `count`, and those whose index is none or another's.
+    /// Returns at least `count` active pods to delete, including those with an invalid or duplicate index.
     fn to_remove(&self, count: i64) -> Vec<Arc<Value>> {
         let (mut removed, mut left) = (Vec::new(), self.active.clone());
         let none = Neighbours::of([]);

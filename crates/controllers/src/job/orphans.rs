@@ -1,4 +1,4 @@
-//! Pods that still have the mark when there is no job any more to count them.
+//! Removes the tracking finalizer from pods whose Job is gone.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::make::is_tracked;
 use super::{Controller, is_finished, is_managed_elsewhere, is_of_a_job, job_of};
 
 impl Controller {
-    /// Adds pods to `queue` that may have lost their job.
+    /// Enqueues pods that may have lost their Job.
     pub(super) fn wake_orphans(&self, queue: &Queue) {
         let (jobs, orphans) = (self.jobs.clone(), queue.clone());
         self.pods.listen(move |change| {
@@ -23,7 +23,7 @@ impl Controller {
                 orphans.add(change.key.clone());
             }
         });
-        // Each cache would keep the other one for ever.
+        // A strong reference between the caches would leak both.
         let (pods, orphans) = (Arc::downgrade(&self.pods), queue.clone());
         self.jobs.listen(move |change| {
             let Some(pods) = pods.upgrade() else { return };
@@ -37,7 +37,7 @@ impl Controller {
         });
     }
 
-    /// Takes the mark from a pod that nobody will count.
+    /// Removes the tracking finalizer from a pod that no Job counts.
     pub(super) async fn free(&self, key: Key) -> Result<Next, Status> {
         let Some(pod) = self.pods.get(&key).filter(|pod| is_tracked(pod)) else { return Ok(Next::Done) };
         if self.is_alone(&pod) {

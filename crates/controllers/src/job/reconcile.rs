@@ -1,4 +1,4 @@
-//! From a job and its pods to what it has come to and what pods are to be made or deleted.
+//! Computes the state of a Job from its pods, and the actions for its pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::pods::{is_active, is_ready, is_terminating, phase};
 pub struct Observed<'a> {
     pub job: &'a Value,
     pub pods: &'a [Arc<Value>],
-    /// What is remembered of pods that failed before.
+    /// Failures of previous syncs.
     pub failures: Failures,
     pub now: Timestamp,
 }
 
-/// A job, understood.
+/// State of a Job and its pods during a sync.
 pub struct View<'a> {
     pub job: &'a Value,
     pub pods: &'a [Arc<Value>],
@@ -35,20 +35,20 @@ pub struct View<'a> {
     pub succeeded: i64,
     pub failed: i64,
     pub failures: Failures,
-    /// What the job has come to.
+    /// The terminal condition, if the Job is finished or finishing.
     pub finished: Option<Condition>,
-    /// The indexes that have succeeded, as was known before and as is known now.
+    /// Indexes that have succeeded: as stored in the status, and including new ones.
     pub known_indexes: Indexes,
     pub succeeded_indexes: Indexes,
-    /// Where each index may fail a number of times.
+    /// Failed indexes, if the Job has a backoff limit per index.
     pub failed_indexes: Option<Indexes>,
-    /// Pods that failed and stay until there is another one to remember how often their index did.
+    /// Failed pods that are kept until their replacement has copied the failure counts, by index.
     pub delayed: BTreeMap<i64, Arc<Value>>,
-    /// How long the job may still take.
+    /// Time until the active deadline.
     pub time_left: Option<Duration>,
 }
 
-/// What became of it.
+/// Numbers of created and deleted pods.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Managed {
     pub created: i64,
@@ -64,7 +64,7 @@ pub fn is_suspended(job: &Value) -> bool {
     job["spec"]["suspend"] == true
 }
 
-/// Whether a pod that is being deleted is replaced only when it has ended.
+/// Whether a pod that is being deleted is replaced only after it has finished.
 pub fn replaces_only_failed(job: &Value) -> bool {
     job["spec"]["podReplacementPolicy"] == "Failed" || !job["spec"]["podFailurePolicy"].is_null()
 }
@@ -74,7 +74,7 @@ pub fn is_failed(job: &Value, pod: &Value) -> bool {
         || (!replaces_only_failed(job) && object::is_being_deleted(pod) && phase(pod) != "Succeeded")
 }
 
-/// The index of a pod, if the job has such an index.
+/// Returns the index of a pod, if it is valid for the Job.
 pub fn valid_index(job: &Value, pod: &Value) -> Option<i64> {
     index(pod).filter(|index| *index < completions(job).unwrap_or(0))
 }
@@ -83,7 +83,7 @@ pub fn look<'a>(seen: &Observed<'a>) -> View<'a> {
     let job = seen.job;
     let mut status = JobStatus::of(job);
     let active: Vec<Arc<Value>> = seen.pods.iter().filter(|pod| is_active(pod)).cloned().collect();
-    // Pods that have ended and that the status knows nothing of.
+    // Finished pods that are not in the status yet.
     let fresh = |known: &[String]| {
         let known = known.to_vec();
         let is_fresh = move |pod: &&Arc<Value>| {
@@ -130,7 +130,7 @@ pub fn look<'a>(seen: &Observed<'a>) -> View<'a> {
 }
 
 impl View<'_> {
-    /// What was decided before.
+    /// Returns the end that is stored in the status.
     fn known_end(&self) -> Option<Condition> {
         let failure = || self.status.condition(FAILURE_TARGET).map(|target| target.as_kind(FAILED));
         self.status.condition(SUCCESS_CRITERIA_MET).or_else(failure)
@@ -165,7 +165,7 @@ impl View<'_> {
         None
     }
 
-    /// Whether containers of pods that restart by themselves did so too often.
+    /// Whether the containers of pods with restart policy OnFailure were restarted too often.
     fn restarts_exceed(&self, limit: i64) -> bool {
         if self.job["spec"]["template"]["spec"]["restartPolicy"] != "OnFailure" {
             return false;
@@ -254,8 +254,8 @@ impl View<'_> {
         delayed
     }
 
-    /// Takes notice of what was done to a job that goes on; `managed` is what became of its pods. Says whether it was
-    /// suspended or resumed just now.
+    /// Updates the status of an unfinished Job after the actions in `managed`. Returns whether the Job was
+    /// just suspended (`true`) or resumed (`false`).
     pub fn proceed(&mut self, managed: Managed) -> Option<bool> {
         let active = self.take(managed);
         let is_complete = match completions(self.job) {
@@ -267,7 +267,7 @@ impl View<'_> {
             self.finished = Some(Condition::new(SUCCESS_CRITERIA_MET, "CompletionsReached", message));
             return None;
         }
-        // Whoever is going is not managed any more.
+        // The status of a Job that is being deleted is not updated.
         if object::is_being_deleted(self.job) {
             return None;
         }
@@ -278,13 +278,13 @@ impl View<'_> {
         };
         let is_news = self.status.ensure(&condition, suspended, self.now);
         if is_news {
-            // The time for which it may be active begins anew.
+            // The active deadline starts again.
             self.status.start_time = (!suspended).then(|| self.now.to_time());
         }
         is_news.then_some(suspended)
     }
 
-    /// The number of pods that are active after this.
+    /// Applies the actions to the counts. Returns the number of active pods.
     pub fn take(&mut self, managed: Managed) -> i64 {
         let active = self.active.len() as i64 + managed.created - managed.deleted;
         self.terminating += managed.deleted;

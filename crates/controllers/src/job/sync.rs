@@ -1,4 +1,4 @@
-//! One look at a job.
+//! Syncs one Job.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::status::{COMPLETE, Condition, JobStatus};
 use super::track::{Tracked, count, finish, is_too_many, track};
 use super::{Controller, is_finished, is_managed_elsewhere};
 
-/// Pods that failed are not waited for in shorter steps than this.
+/// Minimum delay before the next sync during a backoff.
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 
 impl Controller {
@@ -41,7 +41,7 @@ impl Controller {
         let outcome = if view.finished.is_some() {
             let active = view.active.clone();
             let (managed, outcome) = self.delete(&job, active, true).await;
-            // It is not over while pods may still be running.
+            // The Job is not finished while pods may still be running.
             if managed.deleted != view.active.len() as i64 {
                 view.finished = None;
             }
@@ -72,7 +72,7 @@ impl Controller {
         Ok(next.map_or(Next::Done, Next::After))
     }
 
-    /// Writes what is known, takes the marks from pods that are over, and counts them.
+    /// Writes the status, removes the tracking finalizers of finished pods, and counts them.
     async fn settle(
         self: &Arc<Self>,
         key: &Key,

@@ -1,12 +1,13 @@
-//! Counting pods that have ended, each exactly once, whatever fails in between.
+//! Counts finished pods exactly once, whatever fails in between.
 //!
 //! ```text
-//!   a pod has ended ─► its uid is in the status ─► it loses its mark ─► it is in the sum, its uid is gone
-//!                      (one write)                (one write)          (one write)
+//!   pod finished ─► uid in the status ─► tracking finalizer removed ─► counted, uid removed
+//!                   (one write)           (one write)                  (one write)
 //! ```
 //!
-//! After each write one can see how far it got. A uid whose pod still has the mark is not in the sum yet; one whose pod
-//! has no mark any more, or is gone, goes into the sum with the write that takes it out of the list.
+//! The state after each write is unambiguous. A uid whose pod still has the finalizer is not counted yet. A
+//! uid whose pod has no finalizer any more, or is gone, is counted with the write that removes it from the
+//! list.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,23 +23,24 @@ use super::reconcile::{View, completions, is_failed, valid_index};
 use super::status::{COMPLETE, Condition, FAILED, FAILURE_TARGET, JobStatus, SUCCESS_CRITERIA_MET};
 use crate::pods::phase;
 
-/// Pods that wait to be counted at most: the status has to stay small.
+/// Maximum number of uncounted pods in the status, which limits its size.
 const AT_MOST: usize = 500;
 
-/// What is to be written before pods lose their mark.
+/// The status to write before tracking finalizers are removed.
 pub struct Tracked {
     pub status: JobStatus,
-    /// Pods that are to lose their mark.
+    /// Pods whose tracking finalizer to remove.
     pub release: Vec<Arc<Value>>,
-    /// Uids of pods that have it.
+    /// Uids of pods with the tracking finalizer.
     pub marked: HashSet<String>,
-    /// What the job has come to once all are counted.
+    /// The terminal condition for when all pods are counted.
     pub finished: Option<Condition>,
-    /// There are more pods than could be taken in.
+    /// There are more pods than the status may list.
     pub is_full: bool,
 }
 
-/// Takes uids of pods without a mark out of the list and into the sum. Says whether there were any.
+/// Moves uids of pods without the tracking finalizer from the list to the counts. Returns whether there were
+/// any.
 pub fn count(status: &mut JobStatus, marked: &HashSet<String>) -> bool {
     let settle = |uids: &mut Vec<String>| {
         let before = uids.len();
@@ -72,7 +74,7 @@ pub fn track(view: View<'_>) -> Tracked {
         let is_known = |uids: &[String]| uids.iter().any(|known| known == uid);
         if phase(pod) == "Succeeded" && !is_known(&known_failed) {
             if is_indexed(view.job) {
-                // The index is enough to count it once.
+                // The index suffices to count the pod once.
                 let new = valid_index(view.job, pod).filter(|index| !view.known_indexes.has(*index));
                 new_indexes.extend(new);
             } else if !is_known(&known_succeeded) {
@@ -100,7 +102,7 @@ pub fn track(view: View<'_>) -> Tracked {
     Tracked { status, release, marked, finished, is_full }
 }
 
-/// Pods that were not yet over when a job failed have failed with it.
+/// Unfinished pods of a failed Job count as failed.
 fn ends_badly(finished: Option<&Condition>) -> bool {
     finished.is_some_and(|end| end.kind != SUCCESS_CRITERIA_MET)
 }
@@ -116,7 +118,7 @@ fn may_be_released(view: &View<'_>, pod: &Value) -> bool {
     is_failed(view.job, pod) && !waits()
 }
 
-/// Says in the status what a job is coming to, and returns what it will be then.
+/// Adds the interim condition to the status, and returns the terminal one.
 fn announced(status: &mut JobStatus, end: Condition, now: Timestamp) -> Condition {
     match end.kind {
         FAILURE_TARGET => {
@@ -133,7 +135,7 @@ fn announced(status: &mut JobStatus, end: Condition, now: Timestamp) -> Conditio
     }
 }
 
-/// Ends a job whose pods are all counted and gone. Says whether it has.
+/// Finishes a Job when all its pods are counted and gone. Returns whether it did.
 pub fn finish(status: &mut JobStatus, finished: &Condition, now: Timestamp) -> bool {
     let is_counted = status.uncounted_succeeded.is_empty() && status.uncounted_failed.is_empty();
     if !is_counted || status.terminating.unwrap_or(0) > 0 {
@@ -146,7 +148,7 @@ pub fn finish(status: &mut JobStatus, finished: &Condition, now: Timestamp) -> b
     true
 }
 
-/// Whether more succeeded than was asked for.
+/// Whether more pods succeeded than requested.
 pub fn is_too_many(job: &Value, status: &JobStatus) -> bool {
     completions(job).is_some_and(|completions| status.succeeded > completions)
 }

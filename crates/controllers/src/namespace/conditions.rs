@@ -1,4 +1,4 @@
-//! What a namespace says of its end.
+//! Conditions of a namespace that is being deleted.
 
 use atoll_informer::Resource;
 use atoll_meta::Status;
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 use crate::conditions;
 use crate::emptying::Remaining;
 
-/// What was found when everything in a namespace was told to go.
+/// Result of deleting the content of a namespace.
 #[derive(Debug, Default)]
 pub struct Findings {
     pub remaining: Remaining,
-    /// Why some of it could not be told.
+    /// Errors of deletions.
     pub failed: Vec<String>,
-    /// What is wrong with discovery.
+    /// Error of discovery.
     undiscovered: Option<String>,
 }
 
-/// Each condition: its type, and what it says if all is well.
+/// Each condition: its type, and reason and message without a problem.
 const CONDITIONS: [(&str, &str, &str); 5] = [
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     (
@@ -35,7 +35,7 @@ const CONDITIONS: [(&str, &str, &str); 5] = [
 ];
 
 impl Findings {
-    /// Before anything was told, and with what could not be discovered.
+    /// Creates an empty result with the errors of discovery.
     pub fn new(failures: &[(String, Status)]) -> Findings {
         let mut texts: Vec<String> =
             failures.iter().map(|(version, status)| format!("{version}: {}", status.message())).collect();
@@ -50,12 +50,12 @@ impl Findings {
         Findings { undiscovered: (!texts.is_empty()).then(message), ..Findings::default() }
     }
 
-    /// Whether nothing is left and nothing went wrong.
+    /// Whether nothing remains and nothing failed.
     pub fn is_clean(&self) -> bool {
         self.remaining.is_empty() && self.failed.is_empty() && self.undiscovered.is_none()
     }
 
-    /// Writes the conditions of a namespace, and tells whether they are new.
+    /// Sets the conditions of a namespace. Returns whether they changed.
     pub fn tell(&self, namespace: &mut Value, now: &str) -> bool {
         let mut changed = false;
         for (r#type, reason, message) in CONDITIONS {
@@ -97,7 +97,7 @@ impl Findings {
     }
 }
 
-/// What is there although nothing holds it.
+/// Returns the error about objects that remain without a finalizer.
 pub fn unexpected(namespace: &str, resource: &Resource) -> String {
     let Resource { group, version, plural, .. } = resource;
     format!(
@@ -114,7 +114,7 @@ mod tests {
     fn said(findings: &Findings) -> Vec<String> {
         let mut namespace = json!({"status": {"phase": "Terminating"}});
         assert!(findings.tell(&mut namespace, "1"));
-        assert!(!findings.tell(&mut namespace, "2"), "nothing new");
+        assert!(!findings.tell(&mut namespace, "2"), "no change");
         let conditions = namespace["status"]["conditions"].as_array().unwrap();
         let is_true = conditions.iter().filter(|condition| condition["status"] == "True");
         is_true
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_say_what_is_left_and_why() {
+    fn conditions_report_remaining_content() {
         let mut findings = Findings::default();
         assert!(findings.is_clean());
         assert!(said(&findings).is_empty());
@@ -146,10 +146,10 @@ mod tests {
     }
 
     #[test]
-    fn extensions_that_are_away_are_told_of() {
+    fn unavailable_extensions_are_reported() {
         let away = Status::service_unavailable("the server is currently unable to handle the request");
         let findings = Findings::new(&[("metrics.k8s.io/v1beta1".to_string(), away)]);
-        assert!(!findings.is_clean(), "something may be there that cannot be seen");
+        assert!(!findings.is_clean(), "undiscovered objects may exist");
         assert_eq!(
             said(&findings),
             [

@@ -1,4 +1,4 @@
-//! Whether a node is heard of, and what to write about one that is not.
+//! Determines whether a node sends heartbeats, and the conditions of one that does not.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use crate::conditions;
 
-/// Conditions that nobody knows anything about when a node is not heard of.
+/// Conditions that become Unknown when a node sends no heartbeats.
 const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// What is remembered of a node, by our own clock: clocks elsewhere may be wrong.
+/// Remembered state of a node. Times are by the local clock, because other clocks may be wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// When something was last heard.
+    /// Time of the last heartbeat.
     pub heard: Timestamp,
-    /// What was then said: when the heartbeat was, and what it said of readiness.
+    /// The heartbeat time and Ready status that the node reported.
     heartbeat: Option<String>,
     pub ready: Option<String>,
     renewed: Option<Timestamp>,
@@ -31,11 +31,11 @@ pub struct Patience {
 #[derive(Debug)]
 pub struct Seen {
     pub health: Health,
-    /// The node with conditions that are unknown, if it has to be written.
+    /// The node with unknown conditions, if it must be written.
     pub lost: Option<Value>,
     /// Whether the node was ready before.
     pub was_ready: bool,
-    /// `True`, `False` or `Unknown`; `None` if nobody has said anything yet.
+    /// `True`, `False` or `Unknown`; `None` if the node has no Ready condition yet.
     pub ready: Option<String>,
 }
 
@@ -82,7 +82,7 @@ fn nanos(time: Timestamp) -> i128 {
     i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos)
 }
 
-/// The node with everything unknown, unless it says so already.
+/// Returns the node with unknown conditions, unless it already has them.
 fn lost(node: &Value, now: Timestamp) -> Option<Value> {
     if conditions::find(node, "Ready").is_some_and(|ready| ready["status"] == "Unknown") {
         return None;

@@ -1,4 +1,4 @@
-//! Taints that say what a node's conditions mean for pods.
+//! Taints that follow from the conditions of a node.
 
 use atoll_meta::object;
 use serde_json::Value;
@@ -9,7 +9,7 @@ pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Condition, its state, and the taint for that.
+/// Condition, its status, and the taint for it.
 const BY_CONDITION: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
@@ -19,11 +19,11 @@ const BY_CONDITION: [(&str, &str, &str); 6] = [
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
-/// Labels that have an older name, too.
+/// Labels and their legacy names.
 const LABELS: [(&str, &str); 2] =
     [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
 
-/// The node's taints with those that keep pods from being placed on it; `None` if they are right.
+/// Returns the node's taints with the right NoSchedule taints; `None` if they are up to date.
 pub fn unplaceable(node: &Value, now: &str) -> Option<Vec<Value>> {
     let mut wanted = Vec::new();
     for condition in node["status"]["conditions"].as_array().into_iter().flatten() {
@@ -35,13 +35,13 @@ pub fn unplaceable(node: &Value, now: &str) -> Option<Vec<Value>> {
     if node["spec"]["unschedulable"] == true {
         wanted.push(UNSCHEDULABLE);
     }
-    let ours = BY_CONDITION.iter().map(|(_, _, key)| *key).chain([UNSCHEDULABLE]);
+    let managed = BY_CONDITION.iter().map(|(_, _, key)| *key).chain([UNSCHEDULABLE]);
     let add: Vec<_> = wanted.iter().map(|key| (*key, NO_SCHEDULE)).collect();
-    let remove: Vec<_> = ours.filter(|key| !wanted.contains(key)).map(|key| (key, NO_SCHEDULE)).collect();
+    let remove: Vec<_> = managed.filter(|key| !wanted.contains(key)).map(|key| (key, NO_SCHEDULE)).collect();
     nodes::swapped(node, &add, &remove, now)
 }
 
-/// Labels that have to be added for those who look for the older name.
+/// Returns legacy labels that must be added.
 pub fn missing_labels(node: &Value) -> Vec<(&'static str, &str)> {
     let missing = |(label, older): &(&'static str, &'static str)| {
         let value = object::label(node, label)?;
@@ -50,7 +50,7 @@ pub fn missing_labels(node: &Value) -> Vec<(&'static str, &str)> {
     LABELS.iter().filter_map(missing).collect()
 }
 
-/// The taint that empties a node of which this is known, and the one it must not have then.
+/// Returns the NoExecute taint for a Ready status, and the one that it replaces.
 pub fn emptying(ready: &str) -> Option<(&'static str, &'static str)> {
     match ready {
         "False" => Some((NOT_READY, UNREACHABLE)),
@@ -59,7 +59,7 @@ pub fn emptying(ready: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The node's taints without those that empty it; `None` if it has none.
+/// Returns the node's taints without the NoExecute ones; `None` if it has none.
 pub fn reachable(node: &Value, now: &str) -> Option<Vec<Value>> {
     nodes::swapped(node, &[], &[(UNREACHABLE, NO_EXECUTE), (NOT_READY, NO_EXECUTE)], now)
 }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn older_labels_follow_newer_ones() {
+    fn legacy_labels_follow_current_ones() {
         let node = json!({"metadata": {"labels": {
             "kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "amd64",
         }}});

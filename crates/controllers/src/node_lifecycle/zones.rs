@@ -1,4 +1,5 @@
-//! How many nodes may be emptied, zone by zone: fewer where many fail at once, for then it may be us who cannot see.
+//! Limits the eviction rate of each zone: fewer evictions where many nodes fail, because then the control
+//! plane may be disconnected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,23 +21,23 @@ pub enum State {
 
 pub struct Zone {
     state: State,
-    /// Nodes in a second.
+    /// Evictions per second.
     rate: f64,
-    /// When the next node may be emptied.
+    /// Earliest time of the next eviction.
     next: Option<Instant>,
-    /// Nodes that are to be emptied, first come first served.
+    /// Nodes to evict, in order.
     waiting: Vec<Key>,
     known: BTreeSet<Key>,
 }
 
-/// What a look at all nodes means for those who write.
+/// Change of the disruption state of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing unusual.
+    /// No change.
     On,
-    /// No node is left: nothing is emptied any longer.
+    /// All nodes have failed: evictions stop.
     Stop,
-    /// There are nodes again: all are as good as just heard of.
+    /// Some nodes recovered: all heartbeats count as just received.
     Again,
 }
 
@@ -44,7 +45,7 @@ pub enum Turn {
 #[derive(Default)]
 pub struct Zones(BTreeMap<String, Zone>);
 
-/// Region and zone of a node.
+/// Returns region and zone of a node.
 pub fn of(node: &Value) -> String {
     let label = |names: [&str; 2]| {
         names.into_iter().find_map(|name| object::label(node, name)).unwrap_or_default().to_string()
@@ -54,7 +55,7 @@ pub fn of(node: &Value) -> String {
     format!("{region}:{zone}")
 }
 
-/// What state a zone is in with so many nodes that are ready and that are not.
+/// Returns the state of a zone with these numbers of ready and failed nodes.
 fn state(ready: usize, failing: usize, threshold: f64) -> State {
     #[allow(clippy::cast_precision_loss)]
     let part = failing as f64 / (failing + ready).max(1) as f64;
@@ -76,7 +77,7 @@ impl Zones {
         });
     }
 
-    /// Takes notice of how many nodes of each zone are ready, and how many are not.
+    /// Updates the zones from the numbers of ready and failed nodes.
     pub fn look(&mut self, counts: &BTreeMap<String, (usize, usize)>, settings: &Settings) -> Turn {
         let states: BTreeMap<&String, State> = counts
             .iter()
@@ -112,7 +113,7 @@ impl Zones {
         }
     }
 
-    /// Asks for a node to be emptied.
+    /// Requests the eviction of a node.
     pub fn add(&mut self, zone: &str, node: Key) {
         if let Some(zone) = self.0.get_mut(zone)
             && zone.known.insert(node.clone())
@@ -121,7 +122,7 @@ impl Zones {
         }
     }
 
-    /// The node need not be emptied.
+    /// Cancels the eviction of a node.
     pub fn remove(&mut self, zone: &str, node: &Key) {
         if let Some(zone) = self.0.get_mut(zone)
             && zone.known.remove(node)
@@ -130,7 +131,7 @@ impl Zones {
         }
     }
 
-    /// Nodes whose turn it is now.
+    /// Returns the nodes that are due for eviction.
     pub fn due(&mut self, now: Instant) -> Vec<Key> {
         let mut due = Vec::new();
         for zone in self.0.values_mut().filter(|zone| zone.rate > 0.0) {
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zones_fail_partly_or_wholly() {
+    fn zone_state_follows_the_number_of_failed_nodes() {
         for (ready, failing, expected) in [
             (0, 0, State::Normal),
             (5, 0, State::Normal),
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nodes_are_emptied_one_after_the_other() {
+    async fn evictions_are_rate_limited() {
         let settings = Settings::default();
         let mut zones = Zones::default();
         let key = |name: &str| Key::new("", "", name);
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_that_fails_wholly_is_emptied_if_another_does_not() {
+    fn a_failed_zone_is_evicted_if_another_is_healthy() {
         let settings = Settings::default();
         let mut zones = Zones::default();
         let counts = BTreeMap::from([("a".to_string(), (3, 0)), ("b".to_string(), (0, 3))]);

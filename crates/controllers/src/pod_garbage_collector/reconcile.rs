@@ -1,4 +1,4 @@
-//! From pods and nodes to the pods that are to be removed.
+//! Computes the pods to delete from pods and nodes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::pods;
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const DISRUPTION: &str = "DisruptionTarget";
 
-/// Why a pod is removed.
+/// Reason of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     Ended,
@@ -29,7 +29,7 @@ pub struct Removal {
     pub reason: Reason,
 }
 
-/// Of pods that have ended those that are too many: evicted ones first, then the oldest. Zero is no limit.
+/// Returns surplus finished pods: evicted ones first, then the oldest. Zero means no limit.
 pub fn ended(pods: &[Arc<Value>], may_stay: usize) -> Vec<Removal> {
     if may_stay == 0 {
         return Vec::new();
@@ -60,7 +60,7 @@ pub fn ended(pods: &[Arc<Value>], may_stay: usize) -> Vec<Removal> {
     removals
 }
 
-/// Pods that are to go, on nodes that are not ready and that somebody has declared out of service.
+/// Returns terminating pods on nodes that are not ready and have the out-of-service taint.
 pub fn out_of_service(pods: &[Arc<Value>], node: impl Fn(&Key) -> Option<Arc<Value>>) -> Vec<Removal> {
     let is_lost = |pod: &&Arc<Value>| {
         object::is_being_deleted(pod)
@@ -69,13 +69,13 @@ pub fn out_of_service(pods: &[Arc<Value>], node: impl Fn(&Key) -> Option<Arc<Val
     removals(pods.iter().filter(is_lost), Reason::OutOfService)
 }
 
-/// Pods on nodes that are gone.
+/// Returns pods on deleted nodes.
 pub fn orphaned(pods: &[Arc<Value>], gone: &[Key]) -> Vec<Removal> {
     let is_orphaned = |pod: &&Arc<Value>| node_of(pod).is_some_and(|key| gone.contains(&key));
     removals(pods.iter().filter(is_orphaned), Reason::Orphaned)
 }
 
-/// Pods that are to go and have no node that would see to it.
+/// Returns terminating pods without a node.
 pub fn never_placed(pods: &[Arc<Value>]) -> Vec<Removal> {
     let is_stuck = |pod: &&Arc<Value>| object::is_being_deleted(pod) && node_of(pod).is_none();
     removals(pods.iter().filter(is_stuck), Reason::NeverPlaced)
@@ -85,7 +85,8 @@ fn removals<'a>(pods: impl Iterator<Item = &'a Arc<Value>>, reason: Reason) -> V
     pods.map(|pod| Removal { pod: pod.clone(), reason }).collect()
 }
 
-/// Notes since when nodes are missing that pods name. Those that have been for long enough are returned, and forgotten.
+/// Records since when nodes are missing that pods refer to. Removes and returns those whose quarantine is
+/// over.
 pub fn quarantine(
     missing: &mut HashMap<Key, Timestamp>,
     pods: &[Arc<Value>],
@@ -108,7 +109,7 @@ pub fn quarantine(
     due
 }
 
-/// The patch of a pod's status that says it has failed; `None` if it has ended anyway.
+/// Returns the status patch that marks a pod as failed; `None` if it has already finished.
 pub fn failed(pod: &Value, because_of_node: bool, now: Timestamp) -> Option<Value> {
     if pods::is_terminal(pod) {
         return None;
@@ -158,7 +159,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(40);
 
-    /// A pod from words: `phase=`, `node=`, `born=` (a minute), `evicted`, `going`.
+    /// Builds a pod from attributes: `phase=`, `node=`, `born=` (a minute), `evicted`, `going`.
     fn pod(name: &str, words: &str) -> Arc<Value> {
         let mut pod = json!({"metadata": {"name": name, "namespace": "n", "uid": name}, "status": {"phase": "Running"}});
         for word in words.split_whitespace() {
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_that_ended_the_oldest_go() {
+    fn oldest_finished_pods_are_deleted_first() {
         let pods = [
             pod("c", "phase=Succeeded born=03"),
             pod("b", "phase=Failed born=02"),
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_nobody_would_end_are_removed() {
+    fn stuck_pods_are_deleted() {
         let pods = [
             pod("stuck", "going phase=Pending"),
             pod("waiting", "phase=Pending"),
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_have_time_to_come_back() {
+    fn missing_nodes_are_quarantined() {
         let pods = [pod("a", "node=x"), pod("b", "node=y"), pod("c", "")];
         let mut missing = HashMap::new();
         let at = |second: i64| Timestamp::new(second, 0);
@@ -234,18 +235,21 @@ mod tests {
         assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(0)).is_empty());
         assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(39)).is_empty());
         assert_eq!(quarantine(&mut missing, &pods, x, PATIENCE, at(40)), [y]);
-        assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(41)).is_empty(), "it begins anew");
+        assert!(
+            quarantine(&mut missing, &pods, x, PATIENCE, at(41)).is_empty(),
+            "the quarantine starts again"
+        );
         assert!(quarantine(&mut missing, &pods, |_| true, PATIENCE, at(60)).is_empty());
-        assert!(missing.is_empty(), "it is back");
+        assert!(missing.is_empty(), "the node exists again");
     }
 
     #[test]
-    fn pods_fail_before_they_go() {
+    fn pods_are_marked_failed_before_deletion() {
         let now = time::parse("2026-11-15T08:30:00Z").unwrap();
         let plain = json!({"metadata": {"uid": "a"}, "status": {"phase": "Failed"}});
         assert_eq!(failed(&pod("a", ""), false, now), Some(plain));
         assert_eq!(failed(&pod("a", "phase=Succeeded"), true, now), None);
-        let patch = failed(&pod("a", ""), true, now).expect("it runs");
+        let patch = failed(&pod("a", ""), true, now).expect("the pod runs");
         let condition = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
             "message": "PodGC: node no longer exists", "lastTransitionTime": "2026-11-15T08:30:00Z",

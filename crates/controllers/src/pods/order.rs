@@ -1,4 +1,4 @@
-//! Which of many pods are missed the least.
+//! Deletion order of pods.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::availability::{is_active, is_ready, phase, ready_since};
 
-/// What a pod says of how much it would be missed.
+/// Annotation with the deletion cost.
 const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// How many active pods of the same kind are on each node.
+/// Number of active related pods by node.
 pub struct Neighbours(HashMap<String, usize>);
 
 impl Neighbours {
@@ -30,9 +30,9 @@ impl Neighbours {
     }
 }
 
-/// Sorts pods so that those come first which are to be deleted first: on no node, not running, not ready, cheap,
-/// with many neighbours, ready for a short time, restarted often, young. Times count by their order of magnitude, so
-/// that in the long run it is not always the same pods' turn.
+/// Sorts pods by deletion order: without a node, not running, not ready, low cost, many related pods on the
+/// node, ready for a short time, restarted often, young. Ages compare by their order of magnitude, so that it
+/// is not always the same pods that are deleted.
 pub fn first_to_go(pods: &mut Vec<Arc<Value>>, neighbours: &Neighbours, now: Timestamp) {
     let mut ranked: Vec<(Rank, Arc<Value>)> =
         pods.drain(..).map(|pod| (Rank::of(&pod, neighbours, now), pod)).collect();
@@ -42,7 +42,7 @@ pub fn first_to_go(pods: &mut Vec<Arc<Value>>, neighbours: &Neighbours, now: Tim
     pods.extend(ranked.into_iter().map(|(_, pod)| pod));
 }
 
-/// Compared field by field; the smallest goes first.
+/// Compared field by field; the smallest is deleted first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     assigned: bool,
@@ -55,7 +55,7 @@ struct Rank {
     age: Age,
 }
 
-/// The logarithm of an age, to the base of two; `None` where the time is not known, which is less than any.
+/// Binary logarithm of an age; `None` if the time is unknown, which is less than any.
 type Age = Option<i64>;
 
 impl Rank {
@@ -88,7 +88,7 @@ fn magnitude(since: Timestamp, now: Timestamp) -> i64 {
     if age > 0 { i64::from(age.ilog2()) } else { -1 }
 }
 
-/// Zero for what is not written as numbers usually are.
+/// Returns the deletion cost; zero if it is not a plain number.
 fn cost(pod: &Value) -> i32 {
     let Some(text) = object::annotation(pod, COST) else { return 0 };
     let is_plain = match text.as_bytes() {
@@ -99,7 +99,7 @@ fn cost(pod: &Value) -> i32 {
     if is_plain { text.parse().unwrap_or(0) } else { 0 }
 }
 
-/// The most restarts of a container, then of one that runs beside them from the beginning.
+/// Returns the highest restart count of a container, and of a sidecar.
 fn restarts(pod: &Value) -> (i64, i64) {
     let items = |value: &'static str, of: &'static str| pod[of][value].as_array().into_iter().flatten();
     let is_sidecar = |name: &Value| {

@@ -1,4 +1,4 @@
-//! Counts one quota again.
+//! Recounts one quota.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::interests;
 use crate::resources::Served;
 
-/// A sum that took longer may miss what the server no longer remembers as new.
+/// Maximum duration of a recount. After that, the server may have forgotten objects that were being written.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 pub struct Counter {
@@ -26,7 +26,8 @@ impl Counter {
     }
 
     pub async fn count(&self, key: &Key) -> Result<Next, Status> {
-        // First the quota, then what it counts: whatever it has room for by now is in the lists or still under way.
+        // Read the quota before listing: objects that were admitted since are in the lists, or still being
+        // written.
         let object = self.world.get(&resources::RESOURCE_QUOTAS, key).await?;
         let began = Instant::now();
         let quota = Quota::read(&object);
@@ -45,7 +46,7 @@ impl Counter {
         self.world.update_status(&resources::RESOURCE_QUOTAS, &counted).await.map(|_| Next::Done)
     }
 
-    /// Everything the quota counts.
+    /// Lists all objects that the quota counts.
     async fn gather(
         &self,
         key: &Key,
@@ -60,7 +61,7 @@ impl Counter {
             }
             let Some(resource) = self.served(&key.workspace, &group, &plural).await? else { continue };
             let objects = match self.world.list(&resource, &key.workspace, &key.namespace, false).await {
-                // Not every server has all of them.
+                // Not every server has all resources.
                 Err(status) if status.reason() == "NotFound" => continue,
                 listed => listed?,
             };
@@ -84,9 +85,9 @@ impl Counter {
         }
     }
 
-    /// A resource as it is served; `None` if it is not.
+    /// Finds a resource in discovery; `None` if it is not served.
     async fn served(&self, workspace: &str, group: &str, plural: &str) -> Result<Option<Resource>, Status> {
-        // What every server has need not be asked for.
+        // Resources of every server need no discovery.
         let core = [
             &resources::PODS,
             &resources::SERVICES,
@@ -113,7 +114,7 @@ fn sum(quota: &Quota, lists: &[(Evaluator, Vec<Value>)], found: &Found) -> Amoun
     count.finish()
 }
 
-/// The quota with a status that says what is limited and how much is used, or `None` if it does already.
+/// Returns the quota with a new status, or `None` if it is up to date.
 pub fn reconcile(object: &Value, quota: &Quota, used: &Amounts) -> Option<Value> {
     let is_there = object["status"]["hard"].is_object() && object["status"]["used"].is_object();
     if is_there && quota.wanted == quota.hard && quota.used == *used {
@@ -125,7 +126,7 @@ pub fn reconcile(object: &Value, quota: &Quota, used: &Amounts) -> Option<Value>
     Some(counted)
 }
 
-/// What was found around the objects.
+/// Objects that evaluators need besides those that they count.
 struct Found {
     now: i64,
     classes: Vec<Value>,
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_written_only_if_it_says_something_else() {
+    fn an_unchanged_status_is_not_written() {
         let quota = |hard: Value, status: Value| json!({"metadata": {"name": "q", "resourceVersion": "5"}, "spec": {"hard": hard}, "status": status});
         let used = Amounts::read(&json!({"pods": "1", "requests.cpu": "500m"}));
         let hard = json!({"pods": "2", "requests.cpu": "1"});
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(says(json!({})), Some(quota(hard.clone(), right.clone())));
         assert_eq!(says(right), None);
         let as_much = json!({"hard": {"pods": "2", "requests.cpu": "1000m"}, "used": {"pods": "1", "requests.cpu": "0.5"}});
-        assert_eq!(says(as_much), None, "written otherwise, but as much");
+        assert_eq!(says(as_much), None, "equal amounts in another format");
         assert!(says(json!({"hard": hard, "used": {"pods": "2", "requests.cpu": "500m"}})).is_some());
         assert!(
             says(json!({"hard": {"pods": "2"}, "used": {"pods": "1", "requests.cpu": "500m"}})).is_some()

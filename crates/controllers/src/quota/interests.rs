@@ -1,4 +1,4 @@
-//! Which quotas there are, and whose objects they count.
+//! Index of quotas by namespace and counted resources.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,11 +15,11 @@ pub struct Interests {
     quotas: Mutex<Quotas>,
 }
 
-/// What is counted: by workspace and namespace, then by the quota's name.
+/// Counted resources by workspace and namespace, then by quota name.
 type Quotas = HashMap<(Arc<str>, Arc<str>), HashMap<Arc<str>, BTreeSet<GroupResource>>>;
 
 impl Interests {
-    /// Whether something is counted now that was not before, or the other way round.
+    /// Adds a quota. Returns whether the counted resources changed.
     pub fn insert(&self, key: &Key, quota: &Value) -> bool {
         let counted: BTreeSet<GroupResource> = resources(&Quota::read(quota)).into_iter().collect();
         let mut quotas = self.quotas();
@@ -40,7 +40,7 @@ impl Interests {
         self.quotas().get(&place(key)).is_some_and(|beside| beside.contains_key(&key.name))
     }
 
-    /// The quotas in an object's namespace that count objects of a resource.
+    /// Returns the quotas in an object's namespace that count a resource.
     pub fn beside(&self, object: &Key, resource: &GroupResource) -> Vec<Key> {
         let quotas = self.quotas();
         let beside = quotas.get(&place(object)).into_iter().flatten();
@@ -48,7 +48,7 @@ impl Interests {
         counting.map(|(name, _)| object.beside(name)).collect()
     }
 
-    /// The quotas anywhere that count objects of a resource.
+    /// Returns all quotas that count a resource.
     pub fn counting(&self, resource: &GroupResource) -> Vec<Key> {
         self.found(|counted| counted.contains(resource))
     }
@@ -72,7 +72,7 @@ impl Interests {
         found
     }
 
-    /// All that any quota counts.
+    /// Returns all counted resources.
     pub fn resources(&self) -> HashSet<GroupResource> {
         let quotas = self.quotas();
         quotas.values().flat_map(HashMap::values).flatten().cloned().collect()
@@ -87,7 +87,7 @@ fn place(key: &Key) -> (Arc<str>, Arc<str>) {
     (key.workspace.clone(), key.namespace.clone())
 }
 
-/// Resources that quotas have names of their own for.
+/// Resources with quota names of their own.
 const NAMED: [&str; 7] = [
     "pods",
     "services",
@@ -98,7 +98,7 @@ const NAMED: [&str; 7] = [
     "resourcequotas",
 ];
 
-/// Whose objects have to be looked at for what the quota limits.
+/// Returns the resources whose objects count towards the quota.
 pub fn resources(quota: &Quota) -> Vec<GroupResource> {
     let mut candidates: Vec<GroupResource> =
         NAMED.iter().map(|resource| (String::new(), (*resource).to_string())).collect();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_what_is_counted() {
+    fn quota_names_determine_counted_resources() {
         let cases = [
             (json!({"pods": "1", "requests.cpu": "1"}), vec!["pods."]),
             (json!({"services.nodeports": "1"}), vec!["services."]),
@@ -152,12 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn only_those_who_count_are_asked() {
+    fn quotas_are_found_by_namespace_and_resource() {
         let interests = Interests::default();
         let target = |namespace: &str, name: &str| Key::new("w", namespace, name);
         let (pods, maps) = (quota(json!({"pods": "1"})), quota(json!({"configmaps": "1"})));
         assert!(interests.insert(&target("a", "p"), &pods));
-        assert!(!interests.insert(&target("a", "p"), &pods), "nothing new");
+        assert!(!interests.insert(&target("a", "p"), &pods), "no change");
         assert!(interests.insert(&target("a", "m"), &maps));
         assert!(interests.insert(&target("b", "p"), &pods));
         let resource = (String::new(), "pods".to_string());

@@ -1,4 +1,4 @@
-//! Hears of objects that are gone, or that need less than they did, where quotas count them.
+//! Triggers recounts when counted objects are deleted or need less.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -17,12 +17,12 @@ use super::interests::{GroupResource, Interests};
 
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
-/// The workspace that knows the versions of groups that all have.
+/// Workspace in which preferred versions of shared groups are read.
 const ROOT: &str = "root";
-/// How often what cannot be watched is counted.
+/// Interval of recounts for resources that cannot be watched.
 const LOOK_AGAIN: Duration = Duration::from_secs(20);
 
-/// One watch across all workspaces for each resource that is counted anywhere.
+/// One watch across all workspaces for each counted resource.
 pub struct Watches {
     world: World,
     interests: Arc<Interests>,
@@ -35,7 +35,7 @@ impl Watches {
         Watches { world, interests, queue, running: Mutex::default() }
     }
 
-    /// Begins what is needed now and ends what is not.
+    /// Starts the watches that are needed now, and ends others.
     pub fn adjust(&self) {
         let wanted = self.interests.resources();
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +73,7 @@ struct Following {
     interests: Arc<Interests>,
     queue: Queue,
     resource: GroupResource,
-    /// By uid, what objects that can need less without going were last seen to need.
+    /// Hash of the last seen usage by uid, for objects whose usage can shrink.
     known: HashMap<String, u64>,
 }
 
@@ -85,7 +85,7 @@ impl Following {
         loop {
             match self.follow(&evaluator, changes).await {
                 Ok(()) => (pause, is_told) = (PAUSE, false),
-                // Not served in all workspaces, so not for all at once either.
+                // The resource is not served in all workspaces, so it cannot be watched across them.
                 Err(status) if status.reason() == "NotFound" => {
                     tokio::time::sleep(LOOK_AGAIN).await;
                     self.count_all();
@@ -94,7 +94,7 @@ impl Following {
                 Err(status) => {
                     if !std::mem::replace(&mut is_told, true) {
                         let resource = &self.resource.1;
-                        tracing::warn!(%status, resource, "what quotas count cannot be watched; trying again");
+                        tracing::warn!(%status, resource, "watching a resource for quotas failed; retrying");
                     }
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
@@ -105,11 +105,11 @@ impl Following {
 
     async fn follow(&mut self, evaluator: &Evaluator, changes: bool) -> Result<(), Status> {
         let path = self.path().await?;
-        // From here on: what is there now is counted once.
+        // Existing objects are counted once; the watch starts at this revision.
         let list = self.world.client().get(&format!("{path}?limit=1")).await?;
         let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_string();
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={revision}");
-        // Only what can change is looked at whole.
+        // Full objects are watched only if their usage can change.
         let mut watch = match changes {
             true => self.world.client().watch(&path).await?,
             false => self.world.client().watch_metadata(&path).await?,
@@ -137,7 +137,7 @@ impl Following {
         self.interests.counting(&self.resource).into_iter().for_each(|key| self.queue.add(key));
     }
 
-    /// The collection in all workspaces, in the version that its group prefers.
+    /// Returns the collection path across all workspaces, in the group's preferred version.
     async fn path(&self) -> Result<String, Status> {
         let (group, plural) = &self.resource;
         let version = match group.is_empty() {
@@ -158,14 +158,14 @@ impl Following {
         Ok(self.world.everywhere(&resource))
     }
 
-    /// Whether the object may count for something else than when it was last seen.
+    /// Whether the object's usage may have changed since it was last seen.
     fn is_new(&mut self, evaluator: &Evaluator, object: &Value) -> bool {
         if self.interests.beside(&Key::of(object), &self.resource).is_empty() {
             return false;
         }
         let mut hasher = DefaultHasher::new();
         evaluator.usage(object, &Emptiness).print().hash(&mut hasher);
-        // What scopes ask about.
+        // Fields that quota scopes depend on.
         let (spec, status) = (&object["spec"], &object["status"]);
         for field in [
             &spec["activeDeadlineSeconds"],

@@ -1,4 +1,4 @@
-//! From a set and its pods to what is to be done and what is to be said.
+//! Computes actions and status from a set and its pods.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn replicas(set: &Value) -> usize {
     set["spec"]["replicas"].as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(1)
 }
 
-/// What a set's status should be; `None` if it is. `failure` is why pods could not be made or deleted.
+/// Returns the new status; `None` if unchanged. `failure` is the error of creating or deleting pods.
 pub fn status(
     set: &Value,
     active: &[Arc<Value>],
@@ -71,7 +71,7 @@ fn conditions(set: &Value, active: usize, failure: Option<&str>, now: Timestamp)
     let failed = conditions.iter().any(|condition| condition["type"] == FAILURE);
     match failure {
         None => conditions.retain(|condition| condition["type"] != FAILURE),
-        // The first reason stays.
+        // The first failure is kept.
         Some(_) if failed => {}
         Some(message) => {
             let reason = match step(set, active) {

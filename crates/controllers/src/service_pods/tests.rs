@@ -25,14 +25,14 @@ fn ports_are_found_by_name_and_protocol() {
 }
 
 #[test]
-fn addresses_are_of_one_family_and_usual_form() {
+fn addresses_are_canonical_and_of_one_family() {
     let pod = json!({"status": {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "FD00:0::0001"}, {"ip": "no"}]}});
     assert_eq!(addresses(&pod, false), ["10.0.0.1"]);
     assert_eq!(addresses(&pod, true), ["fd00::1"]);
 }
 
 #[test]
-fn pods_belong_while_they_have_an_address_and_are_not_over() {
+fn pods_with_an_address_are_endpoints_until_they_finish() {
     let going = "2026-01-01T00:00:00Z";
     for (status, deleted, even_if_going, expected) in [
         (json!({"podIP": "10.0.0.1"}), None, false, true),
@@ -52,7 +52,7 @@ fn pods_belong_while_they_have_an_address_and_are_not_over() {
 }
 
 #[test]
-fn changes_concern_services_that_select_the_pod_before_or_after() {
+fn changes_affect_services_that_select_the_pod_before_or_after() {
     let service = |value: &str| json!({"metadata": {"name": value}, "spec": {"selector": {"app": value}}});
     let pod = |app: &str, ready: &str, image: &str| {
         Some(Arc::new(json!({
@@ -75,7 +75,7 @@ fn changes_concern_services_that_select_the_pod_before_or_after() {
 }
 
 #[test]
-fn the_earliest_change_since_the_last_look_counts() {
+fn the_earliest_change_since_the_last_call_counts() {
     let triggers = Triggers::default();
     let key = Key::new("", "n", "s");
     let service = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}});
@@ -86,8 +86,8 @@ fn the_earliest_change_since_the_last_look_counts() {
     let (three, five, six) = ("2026-01-01T00:00:03Z", "2026-01-01T00:00:05Z", "2026-01-01T00:00:06Z");
     let look = |pods: &[Arc<Value>]| triggers.since_last(&key, &service, pods);
     assert_eq!(look(&[pod("a", three)]).as_deref(), Some("2026-01-01T00:00:00Z"), "the first time");
-    assert_eq!(look(&[pod("a", three)]), None, "nothing new");
+    assert_eq!(look(&[pod("a", three)]), None, "no change");
     let both = [pod("a", six), pod("b", five)];
     assert_eq!(look(&both).as_deref(), Some(five));
-    assert_eq!(look(&[pod("b", five)]), None, "one that went says nothing");
+    assert_eq!(look(&[pod("b", five)]), None, "deleted pods do not count");
 }

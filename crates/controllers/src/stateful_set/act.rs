@@ -1,4 +1,4 @@
-//! Doing what was decided, and telling of it.
+//! Executes the plan, and records events.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl Controller {
         let created = self.world.create(&resources::PODS, &place.workspace, &place.namespace, pod).await;
         match &created {
             Ok(created) => self.pods.wrote(created),
-            // Another pod has the name, or this one's news are late.
+            // Another pod has the name, or the cache has not seen this one yet.
             Err(status) if status.reason() == "AlreadyExists" => return created.map(drop),
             Err(_) => {}
         }
@@ -108,7 +108,7 @@ impl Controller {
         }
     }
 
-    /// Makes the claims that a pod needs. All are tried.
+    /// Creates the volume claims of a pod. Tries all of them.
     async fn provide(&self, set: &Value, pod: &Value, claims: &Claims) -> Result<(), Status> {
         let (place, mut failures) = (Key::of(set), Vec::new());
         for claim in &claims.create {
@@ -133,7 +133,7 @@ impl Controller {
         }
     }
 
-    /// Gives claims the owners that they are to have.
+    /// Sets the owners of volume claims.
     async fn own(&self, set: &Value, claims: &Claims) -> Result<(), Status> {
         for name in &claims.conflicting {
             let message = format!(

@@ -1,4 +1,4 @@
-//! From what is there to what is to be done next: one pod after the other, or all together.
+//! Computes the next actions of a StatefulSet: one pod at a time, or in parallel.
 
 use std::sync::Arc;
 
@@ -14,41 +14,42 @@ use super::identity::{
 use crate::history::template_of;
 use crate::pods::{is_available, is_ready, phase};
 
-/// All there is to know.
+/// Input of a reconciliation.
 pub struct Observed<'a> {
     pub set: &'a Value,
     pub pods: &'a [Arc<Value>],
-    /// The revision that pods had before, and that which they are to get. The same unless they are being updated.
+    /// The current revision of the pods, and the one that they are updated to. Equal unless an update is in
+    /// progress.
     pub current: &'a Value,
     pub update: &'a Value,
     pub collisions: i64,
-    /// The claim with a name, beside the set.
+    /// Returns the volume claim with a name, in the namespace of the set.
     pub claims: &'a (dyn Fn(&str) -> Option<Arc<Value>> + Sync),
     pub now: Timestamp,
 }
 
-/// Something to do for one pod, or with it.
+/// An action for one pod.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Its claims first.
+    /// Create the pod, after its volume claims.
     Create(Value, Claims),
-    /// Claims that a pod waits for.
+    /// Create volume claims that a pod waits for.
     Provide(Arc<Value>, Claims),
-    /// The pod as it should be.
+    /// Update the pod to this object.
     Update(Value, Claims),
-    /// Owners of the claims of a pod that is to go.
+    /// Update the owners of the volume claims of a pod that will be deleted.
     Disown(Arc<Value>, Claims),
     Delete(Arc<Value>),
 }
 
-/// What is to be done about the claims of a pod.
+/// Actions for the volume claims of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claims {
     pub create: Vec<Value>,
-    /// Those that are needed and on their way out.
+    /// Required claims that are being deleted.
     pub going: Vec<String>,
     pub update: Vec<Value>,
-    /// Those that somebody else manages, against the set's wishes.
+    /// Claims with another controller, for which the retention policy is ignored.
     pub conflicting: Vec<String>,
 }
 
@@ -58,13 +59,14 @@ impl Claims {
     }
 }
 
-/// What comes next. The steps of one pod are taken in their order; so are all others unless they may be taken together.
+/// The next actions. The steps of one pod are executed in order; those of different pods in parallel if
+/// `together` is set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// What must have succeeded before what follows.
+    /// Each phase starts after the previous one succeeded.
     pub phases: Vec<Vec<Vec<Step>>>,
     pub together: bool,
-    /// The pod that is deleted last so that a new one can take its place.
+    /// The outdated pod to delete last, so that it is recreated with the new revision.
     pub outdated: Option<Arc<Value>>,
     pub status: Counts,
 }
@@ -78,7 +80,7 @@ pub struct Counts {
     pub updated: i64,
 }
 
-/// Whether those that come after a pod may be looked at too.
+/// Whether the next pods may be processed, too.
 #[derive(PartialEq)]
 enum Turn {
     Next,
@@ -102,7 +104,7 @@ pub fn reconcile(seen: &Observed<'_>) -> Plan {
     plan
 }
 
-/// The place of an ordinal: a pod, or the need for one.
+/// The slot of an ordinal: a pod, or none yet.
 enum Place<'a> {
     Taken(&'a Arc<Value>),
     Free(i64),
@@ -117,7 +119,7 @@ impl Place<'_> {
     }
 }
 
-/// Pods by ordinal, and those whose ordinals are not wanted, the highest first.
+/// Returns pods by ordinal, and those with surplus ordinals, the highest first.
 fn sorted<'a>(seen: &Observed<'a>) -> (Vec<Place<'a>>, Vec<&'a Arc<Value>>) {
     let first = start(seen.set);
     let mut wanted: Vec<Place<'a>> = (first..first + replicas(seen.set)).map(Place::Free).collect();
@@ -131,7 +133,7 @@ fn sorted<'a>(seen: &Observed<'a>) -> (Vec<Place<'a>>, Vec<&'a Arc<Value>>) {
                 }
             }
             Some(_) => condemned.push(pod),
-            // Whatever it is, it is none of the set's.
+            // The pod's name has no valid ordinal: it does not belong to the set.
             None => {}
         }
     }
@@ -169,8 +171,8 @@ fn fill(seen: &Observed<'_>, wanted: &[Place<'_>], condemned: &[&Arc<Value>], pl
     }
 }
 
-/// Whether, one pod after the other, the one with the highest ordinal may be deleted now: all others are well, or it
-/// is the first that is not.
+/// Whether, in ordered mode, the pod with the highest ordinal may be deleted now: it is healthy, or it is the
+/// first unavailable pod.
 fn may_end(seen: &Observed<'_>, wanted: &[Place<'_>], condemned: &[&Arc<Value>], last: &Arc<Value>) -> bool {
     if object::is_being_deleted(last) {
         return false;
@@ -183,7 +185,7 @@ fn may_end(seen: &Observed<'_>, wanted: &[Place<'_>], condemned: &[&Arc<Value>],
     first.is_some_and(|first| Arc::ptr_eq(first, last))
 }
 
-/// What is to be done for one place.
+/// Returns the actions for one ordinal.
 fn look_after(seen: &Observed<'_>, place: &Place<'_>, together: bool) -> (Vec<Step>, Turn) {
     let pod = match place {
         Place::Taken(pod) => *pod,
@@ -224,7 +226,7 @@ fn make(seen: &Observed<'_>, ordinal: i64) -> (Vec<Step>, Turn) {
     (vec![Step::Create(pod, claims)], Turn::Wait)
 }
 
-/// A new pod, of the revision that its place has.
+/// Returns a new pod with the revision that applies to its ordinal.
 fn versioned(seen: &Observed<'_>, ordinal: i64) -> Value {
     let strategy = &seen.set["spec"]["updateStrategy"];
     let (first, rolling) = (start(seen.set), &strategy["rollingUpdate"]);
@@ -243,7 +245,7 @@ fn partition(set: &Value) -> i64 {
     set["spec"]["updateStrategy"]["rollingUpdate"]["partition"].as_i64().unwrap_or(0)
 }
 
-/// Claims that a pod needs and does not have.
+/// Returns the volume claims that a pod lacks.
 fn missing(seen: &Observed<'_>, pod: &Value) -> Claims {
     let mut claims = Claims::default();
     let Some(ordinal) = ordinal(pod) else { return claims };
@@ -258,7 +260,7 @@ fn missing(seen: &Observed<'_>, pod: &Value) -> Claims {
     claims
 }
 
-/// Claims of a pod that are to belong to others than they do.
+/// Returns the volume claims of a pod whose owners must change.
 fn owners(seen: &Observed<'_>, pod: &Value) -> Claims {
     let mut claims = Claims::default();
     let Some(ordinal) = ordinal(pod) else { return claims };
@@ -294,7 +296,8 @@ fn repair(seen: &Observed<'_>, pod: &Arc<Value>, claims_are_right: bool) -> Opti
     Some(Step::Update(right, claims))
 }
 
-/// The pod that is to be replaced next, from the last to the first; none while a later one is not yet available.
+/// Returns the next pod to replace, from the highest ordinal to the lowest; none while a higher one is
+/// unavailable.
 fn outdated(seen: &Observed<'_>, wanted: &[Place<'_>]) -> Option<Arc<Value>> {
     let first = usize::try_from(partition(seen.set)).unwrap_or(usize::MAX);
     for place in wanted.iter().skip(first).rev() {
@@ -341,7 +344,8 @@ fn counts<'a>(seen: &Observed<'_>, pods: impl Iterator<Item = &'a Value>) -> Cou
     counts
 }
 
-/// The status of a set with these pods. An update ends when all pods are of its revision and ready.
+/// Returns the status of a set with these counts. An update ends when all pods have its revision and are
+/// ready.
 pub fn status(seen: &Observed<'_>, mut counts: Counts) -> Value {
     let wanted = replicas(seen.set);
     let mut current = object::name(seen.current);
@@ -369,7 +373,7 @@ pub fn status(seen: &Observed<'_>, mut counts: Counts) -> Value {
     status
 }
 
-/// Whether a status says anything new.
+/// Whether a status differs from the stored one.
 pub fn differs(set: &Value, status: &Value) -> bool {
     let number = |of: &Value, field: &str| of[field].as_i64().unwrap_or(0);
     const COUNTS: [&str; 5] =

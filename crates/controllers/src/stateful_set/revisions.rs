@@ -1,4 +1,4 @@
-//! Which template the pods are to have, and which ones they had.
+//! Manages the ControllerRevisions of a StatefulSet.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use super::Controller;
 use super::identity::revision as revision_of;
 use crate::history::{self, HASH_LABEL};
 
-/// What the newest revision is.
+/// The newest revision.
 #[derive(Debug, PartialEq)]
 pub enum Newest {
     Unchanged(Arc<Value>),
-    /// An old one, which gets this number.
+    /// An old revision that matches again, with its new number.
     Again(Arc<Value>, i64),
     New(Value),
 }
 
-/// `revisions` are in order.
+/// Returns the newest revision. `revisions` are sorted.
 pub fn newest(set: &Value, revisions: &[Arc<Value>], collisions: i64) -> Newest {
     let number = revisions.last().map_or(1, |last| history::number(last) + 1);
     let data = history::snapshot(set);
@@ -38,7 +38,7 @@ pub fn newest(set: &Value, revisions: &[Arc<Value>], collisions: i64) -> Newest 
     }
 }
 
-/// Those that are no longer of use: neither live nor among the latest that are to be kept.
+/// Returns unused revisions beyond the history limit.
 pub fn superfluous<'a>(
     set: &Value,
     revisions: &'a [Arc<Value>],
@@ -46,14 +46,14 @@ pub fn superfluous<'a>(
 ) -> impl Iterator<Item = &'a Arc<Value>> {
     let old: Vec<_> = revisions.iter().filter(|revision| !live.contains(object::name(revision))).collect();
     let kept = set["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(10);
-    // A limit below zero is none.
+    // A negative limit means no limit.
     let kept = usize::try_from(kept).unwrap_or(usize::MAX);
     let count = old.len().saturating_sub(kept);
     old.into_iter().take(count)
 }
 
 impl Controller {
-    /// The revision that the pods are to have.
+    /// Returns the revision that pods are updated to.
     pub(super) async fn update_revision(
         &self,
         set: &Value,
@@ -67,7 +67,7 @@ impl Controller {
         }
     }
 
-    /// Forgets old templates.
+    /// Deletes old revisions.
     pub(super) async fn truncate(
         &self,
         set: &Value,

@@ -1,4 +1,4 @@
-//! For how long a pod bears the taints of its node.
+//! Computes how long a pod tolerates the taints of its node.
 
 use std::time::Duration;
 
@@ -51,12 +51,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_bear_taints_for_as_long_as_they_say() {
+    fn the_shortest_toleration_counts() {
         let taint = |key: &str| json!({"key": key, "value": "v", "effect": "NoExecute"});
         let (a, b) = (taint("a"), taint("b"));
         let bears_it = |key: &str, seconds: Value| json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds});
         let minute = Duration::from_secs(60);
-        for (what, taints, tolerations, expected) in [
+        for (case, taints, tolerations, expected) in [
             ("no taints", vec![], json!([]), Bears::Always),
             ("no tolerations", vec![&a], json!([]), Bears::Not),
             ("for ever", vec![&a], json!([bears_it("a", Value::Null)]), Bears::Always),
@@ -86,7 +86,7 @@ mod tests {
                 Bears::Not,
             ),
         ] {
-            assert_eq!(bears(&taints, &tolerations), expected, "{what}");
+            assert_eq!(bears(&taints, &tolerations), expected, "{case}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is to become of a claim.
+//! Decides what to do with a volume claim.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 pub struct Observed<'a> {
     pub claim: &'a Value,
-    /// All of the workspace.
+    /// All volumes of the workspace.
     pub volumes: &'a [Arc<Value>],
     pub classes: &'a [Arc<Value>],
-    /// Names of pods that want the claim and have no node yet.
+    /// Names of unscheduled pods that use the claim.
     pub pods: &'a [String],
 }
 
@@ -41,19 +41,19 @@ impl Note {
 #[derive(Debug, PartialEq)]
 pub enum Fate {
     Bind(Arc<Value>),
-    /// It waits, and says so.
+    /// The claim stays pending, with an event.
     Pending(Option<Note>),
     AssignClass(String),
-    /// Somebody else is to make a volume.
+    /// An external provisioner creates the volume.
     Provision(String),
     Lost(Note),
-    /// Nothing is written but the note.
+    /// Only an event is recorded.
     Noted(Note),
-    /// What should never be; it is tried again.
+    /// Inconsistent state; retried.
     Wrong(Note, String),
 }
 
-/// Fails with what is wrong with the claim.
+/// Decides about a claim, or fails if the claim is invalid.
 pub fn fate(observed: &Observed<'_>) -> Result<Fate, String> {
     let claim = observed.claim;
     let named = claim["spec"]["volumeName"].as_str().filter(|name| !name.is_empty());
@@ -90,7 +90,7 @@ fn bound(claim: &Value, volume: Option<Option<&Arc<Value>>>) -> Fate {
     }
 }
 
-/// A claim that says which volume it wants.
+/// Decides about a claim that names its volume.
 fn wanting(claim: &Value, name: &str, volume: Option<&Arc<Value>>) -> Fate {
     let Some(volume) = volume else { return Fate::Pending(None) };
     if volume["spec"]["claimRef"].is_null() {
@@ -179,14 +179,14 @@ fn waiting_for(pods: &[String]) -> Note {
     }
 }
 
-/// What is told of a claim for which somebody else is to make a volume.
+/// Returns the event message for a claim that waits for an external provisioner.
 pub fn provisioning(provisioner: &str) -> String {
     format!(
         "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
     )
 }
 
-/// The claim with another phase and, if it has one, with what its volume has; `None` if it says so already.
+/// Returns the claim with a phase and the properties of its volume; `None` if unchanged.
 pub fn with_status(claim: &Value, phase: &str, volume: Option<&Value>) -> Option<Value> {
     let mut updated = claim.clone();
     if !updated["status"].is_object() {
@@ -206,7 +206,7 @@ pub fn with_status(claim: &Value, phase: &str, volume: Option<&Value>) -> Option
             if let Some(modes) = spec.get("accessModes") {
                 status.insert("accessModes".into(), modes.clone());
             }
-            // Later on, the size may differ on purpose.
+            // Later, the size may differ because of a resize.
             if before != phase {
                 match object::annotation(volume, "volume.alpha.kubernetes.io/pre-resize-capacity") {
                     Some(size) => {

@@ -1,4 +1,4 @@
-//! Whose claims and volumes are looked after here, where only some namespaces have their pods made here.
+//! Decides which claims and volumes are managed here, where only some workloads have their pods created here.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::context::Acts;
 use crate::pods;
 
 impl Controller {
-    /// Pods that were made here get their volumes here, whatever their namespace says.
+    /// Whether a claim is managed here. Pods that were created here get their volumes here, whatever the
+    /// grain of the claim.
     pub(super) fn serves(&self, claim: &Value) -> bool {
         let is_used = || {
             let pods = self.pods.found(self.by_claim, &Key::of(claim).to_string());
@@ -21,13 +22,13 @@ impl Controller {
         self.context.acts_on(claim) || is_used()
     }
 
-    /// Volumes are looked after for their claims, and free ones for claims that wait.
+    /// Whether a volume is managed here: because of its claim, or because a pending claim could use it.
     pub(super) fn looks_after(&self, volume: &Value, claim: Option<&Value>) -> bool {
         self.context.acts == Acts::Everywhere
             || object::annotation(volume, BOUND_BY_CONTROLLER).is_some()
             || match claim {
                 Some(claim) => self.serves(claim),
-                // Only who binds here knows the uid of the claim.
+                // Only a controller that binds here writes the uid of the claim.
                 None if volume["spec"]["claimRef"]["uid"].is_string() => true,
                 None => self.context.acts_on(volume) || self.is_wanted(volume),
             }
@@ -38,7 +39,7 @@ impl Controller {
         volume["spec"]["claimRef"].is_null() && waiting().iter().any(|claim| self.serves(claim))
     }
 
-    /// Volumes that nobody has looked after may be wanted now.
+    /// Enqueues unmanaged volumes, which a pending claim may need now.
     pub(super) fn offer(&self, workspace: &str) {
         if self.context.acts == Acts::OnPodGrain {
             let free = |volume: &&Arc<Value>| {

@@ -1,4 +1,4 @@
-//! What is to become of a volume.
+//! Decides what to do with a volume.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 pub enum Fate {
     Available,
     Bound,
-    /// Its claim is to be looked at: it ends what was begun here.
+    /// Enqueue its claim, which completes the binding.
     AskClaim,
-    /// The claim it is meant for cannot use it.
+    /// The claim cannot use this volume.
     Mismatch(Arc<Value>),
-    /// Its claim is gone, or has another.
+    /// The claim is gone, or uses another volume.
     Released,
-    /// Its claim has another; it is free again.
+    /// The claim uses another volume; this one is free again.
     Unbind,
 }
 
-/// `claim` is the one that the volume names, if it is there.
+/// Decides about a volume. `claim` is the one that it refers to, if it exists.
 pub fn fate(volume: &Value, claim: Option<&Arc<Value>>) -> Fate {
     let reference = &volume["spec"]["claimRef"];
     let uid = reference["uid"].as_str().unwrap_or_default();
@@ -46,12 +46,12 @@ pub fn fate(volume: &Value, claim: Option<&Arc<Value>>) -> Fate {
     }
 }
 
-/// What is done with a volume that nobody claims any longer.
+/// Action for a released volume.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reclaim {
     Nothing,
     Delete,
-    /// It cannot be done: reason and message.
+    /// The volume cannot be reclaimed: reason and message.
     Failed(&'static str, String),
 }
 
@@ -62,7 +62,7 @@ pub fn reclaim(volume: &Value) -> Reclaim {
     match volume["spec"]["persistentVolumeReclaimPolicy"].as_str().unwrap_or_default() {
         "Retain" => Reclaim::Nothing,
         "Delete" => deletion(volume),
-        // Nothing runs pods that would empty a volume.
+        // Recycling needs pods, which are not supported here.
         "Recycle" => {
             Reclaim::Failed("VolumeFailedRecycle", "No recycler plugin found for the volume!".into())
         }
@@ -73,7 +73,8 @@ pub fn reclaim(volume: &Value) -> Reclaim {
     }
 }
 
-/// Whoever made a volume deletes it. Those that only stand for a directory of a test are nobody's.
+/// Provisioned volumes are deleted by their provisioner. HostPath volumes below /tmp are deleted here, as in
+/// upstream's tests.
 fn deletion(volume: &Value) -> Reclaim {
     const REASON: &str = "VolumeFailedDelete";
     match object::annotation(volume, PROVISIONED_BY) {
@@ -105,7 +106,7 @@ fn deletion(volume: &Value) -> Reclaim {
     Reclaim::Failed(REASON, format!("error getting deleter volume plugin for volume \"{name}\": {why}"))
 }
 
-/// The volume with another phase; `None` if it has it.
+/// Returns the volume with another phase; `None` if unchanged.
 pub fn with_phase(volume: &Value, phase: &str, message: &str) -> Option<Value> {
     if volume["status"]["phase"] == phase {
         return None;
@@ -122,7 +123,7 @@ pub fn with_phase(volume: &Value, phase: &str, message: &str) -> Option<Value> {
     Some(updated)
 }
 
-/// The volume with its claim; `None` if it has it.
+/// Returns the volume with its claim reference; `None` if unchanged.
 pub fn bound_to(volume: &Value, claim: &Value) -> Option<Value> {
     let reference = &volume["spec"]["claimRef"];
     let is_complete = fitting::is_bound_to(volume, claim) && reference["uid"] == object::uid(claim);
@@ -144,7 +145,7 @@ pub fn bound_to(volume: &Value, claim: &Value) -> Option<Value> {
     Some(updated)
 }
 
-/// The volume without its claim; one that was reserved for it stays so.
+/// Returns the volume without its claim; a reservation by a user stays.
 pub fn unbound(volume: &Value) -> Value {
     let mut updated = volume.clone();
     match object::annotation(volume, BOUND_BY_CONTROLLER) {

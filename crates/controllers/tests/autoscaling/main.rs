@@ -1,13 +1,13 @@
-//! The same autoscalers to the real kube-controller-manager and to ours, each at a simulated cluster of its own that measures what
-//! pods use: sizes, conditions, metrics and events must be the same.
+//! Compares the autoscalers of the real kube-controller-manager with Atoll's, each at its own simulated
+//! cluster with metrics: sizes, conditions, metrics and events must be equal.
 //!
 //! ```text
 //!   cases ─┬─► atoll sim ◄── kube-controller-manager ┐
-//!          └─► atoll sim ◄── our controller          ┴─► compared; then some things change ─► compared again
+//!          └─► atoll sim ◄── Atoll's controller      ┴─► compared; changes ─► compared again
 //! ```
 //!
-//! Pods are there, and measured, before anybody looks; most of them belong to nobody, so that what they use, and with it what
-//! is to be done, stays as it is however the size of the target changes.
+//! Pods exist, and have metrics, before the autoscalers start. Most of them have no controller, so that their
+//! usage stays the same whatever the size of the target.
 
 // Clippy takes only functions marked as tests for test code.
 #![allow(clippy::expect_used)]
@@ -30,15 +30,15 @@ use sides::Ours;
 use snapshot::{Snapshot, differences, list, name};
 
 const CONTROLLER: &str = "horizontal-pod-autoscaler-controller";
-/// Who else is at work: nobody who would remove pods for being odd.
+/// Other controllers that run, without those that would delete unusual pods.
 const OTHERS: &str = "deployment-controller,replicaset-controller,replicationcontroller-controller,\
     statefulset-controller,serviceaccount-controller,node-lifecycle-controller";
 const SYNC_PERIOD: Duration = Duration::from_secs(2);
-/// For so long the highest recommendation counts: longer than the test takes.
+/// Window in which the highest recommendation counts: longer than the test takes.
 const STABILIZATION: Duration = Duration::from_secs(3600);
-/// How long the two may differ.
+/// Time limit for both to agree.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Between two looks, at much.
+/// Interval between comparisons.
 const PAUSE: Duration = Duration::from_millis(500);
 const PODS: &str = "/api/v1/namespaces/test/pods";
 const MEASURED: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/test/pods";
@@ -86,19 +86,19 @@ async fn autoscalers_do_as_in_kube_controller_manager() {
     .await;
 }
 
-/// What a case lacks.
+/// Returns how a case differs from its expectation.
 fn unsettled(case: &Case, status: &Value) -> Option<String> {
     let current = status["currentReplicas"].as_i64().unwrap_or(0);
     let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let of = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind);
     let active = of("ScalingActive").map(|condition| condition["status"] == "True");
-    // What was just done is no state to stay in.
+    // The state right after a rescale is not final.
     let is_done = of("AbleToScale").is_some_and(|condition| condition["reason"] != "SucceededRescale");
     (current != case.settles || active != case.active || !is_done)
         .then(|| format!("{}: expected {} and {:?}, not {status}", case.name, case.settles, case.active))
 }
 
-/// Waits for both to say the same, and what is expected; and for that to last.
+/// Waits until both agree and match the expectations, and stay so.
 async fn same(clients: &[Client; 2], missing: impl Fn(&dyn Fn(&str) -> Value) -> Vec<String>) {
     let (begin, mut looks) = (Instant::now(), tokio::time::interval(PAUSE));
     loop {
@@ -132,7 +132,7 @@ fn autoscaler(name: &str, mut spec: Value) -> Value {
     json!({"metadata": {"name": name}, "spec": spec})
 }
 
-/// Makes everything: autoscalers at last, when there is nothing more to wait for.
+/// Creates all objects, the autoscalers last.
 async fn make(client: &Client, cases: &[Case]) {
     create(client, "/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}})).await;
     let account = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default");
@@ -175,7 +175,7 @@ async fn make(client: &Client, cases: &[Case]) {
     }
 }
 
-/// Whether pods have come as far as they will, and what they use counts.
+/// Whether pods have reached their final state, and their metrics count.
 fn is_measured(pods: &[Value], measured: &[Value]) -> bool {
     let seconds =
         |time: &Value| time::parse(time.as_str().unwrap_or_default()).map_or(0, |time| time.seconds);
@@ -190,7 +190,7 @@ fn is_measured(pods: &[Value], measured: &[Value]) -> bool {
         let is_ready = ready.is_some_and(|ready| ready["status"] == "True");
         let has_probe = pod["spec"]["containers"][0]["readinessProbe"].is_object();
         let sample = measured.iter().find(|sample| name(sample) == name(pod));
-        // Of the first moments after it has become ready nobody wants to know.
+        // Samples right after a pod became ready do not count.
         let counts = sample.zip(ready).is_some_and(|(sample, ready)| {
             seconds(&sample["timestamp"]) > seconds(&ready["lastTransitionTime"]) + 2
         });

@@ -1,4 +1,4 @@
-//! What autoscalers say, in a form in which the same looks the same.
+//! Normalized state of autoscalers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,11 @@ pub fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_string()
 }
 
-/// By the names of autoscalers.
+/// State by autoscaler name.
 #[derive(Default)]
 pub struct Snapshot {
     pub statuses: BTreeMap<String, Value>,
-    /// What else there is to compare: sizes of targets, and events.
+    /// Sizes of targets, and events.
     rest: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -36,7 +36,7 @@ pub async fn take(client: &Client) -> Snapshot {
     }
     for event in list(client, &format!("/api/v1/namespaces/{NAMESPACE}/events")).await {
         let about = &event["involvedObject"];
-        // Whoever writes a status that has changed meanwhile says so, by chance.
+        // Conflicts of status updates are random.
         if about["kind"] != "HorizontalPodAutoscaler" || event["reason"] == "FailedUpdateStatus" {
             continue;
         }
@@ -49,7 +49,7 @@ pub async fn take(client: &Client) -> Snapshot {
     snapshot
 }
 
-/// Without times, but with whether there are any.
+/// Replaces times by a placeholder.
 fn status(status: &Value) -> Value {
     let mut status = status.clone();
     if status.get("lastScaleTime").is_some() {
@@ -63,7 +63,7 @@ fn status(status: &Value) -> Value {
     status
 }
 
-/// Names in brackets come in any order.
+/// Sorts names in brackets.
 fn ordered(message: &str) -> String {
     let Some((before, inside)) = message.strip_suffix(']').and_then(|message| message.split_once('[')) else {
         return message.to_string();
@@ -73,7 +73,7 @@ fn ordered(message: &str) -> String {
     format!("{before}[{}]", names.join(" "))
 }
 
-/// What is not the same, in words.
+/// Describes the differences.
 pub fn differences(theirs: &Snapshot, ours: &Snapshot) -> Vec<String> {
     let names: BTreeSet<&String> = [theirs, ours]
         .into_iter()

@@ -1,13 +1,14 @@
-//! The same Services and pods to the real kube-controller-manager and to ours: the Endpoints, EndpointSlices and events must be
-//! the same, made from nothing as well as after changes.
+//! Compares the Endpoints, EndpointSlices and events of the real kube-controller-manager with those of
+//! Atoll's controllers, created from nothing as well as after changes.
 //!
 //! ```text
 //!   kube-controller-manager, from nothing ─► recorded
-//!   ours, from nothing ─────────────────────► the same?   then everything changes ─► recorded
-//!   kube-controller-manager, from nothing ─► the same?    then everything changes back ─► as at first?
+//!   Atoll's, from nothing ──────────────────► equal?   then changes ─► recorded
+//!   kube-controller-manager, from nothing ─► equal?    then reverted ─► as at first?
 //! ```
 //!
-//! `ENDPOINTS_PODS` is how many pods the largest Service has; with more than 1,000 its Endpoints are cut.
+//! `ENDPOINTS_PODS` is the number of pods of the largest Service; with more than 1,000 its Endpoints are
+//! truncated.
 
 mod cluster;
 #[path = "../support/sides.rs"]
@@ -25,9 +26,9 @@ use sides::Ours;
 use snapshot::{ENDPOINTS, EVENTS, SLICES, Seen, Snapshot, difference, events, list};
 
 const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller";
-/// How long nothing has to change for it to be all. It is only looked for once everything is there that has to be.
+/// Time without changes after which the state is final. Checked only when all expected objects exist.
 const QUIET: Duration = Duration::from_secs(4);
-/// How long the two may differ, and how often.
+/// Time limit for both to agree, and number of attempts.
 const PATIENCE: Duration = Duration::from_secs(90);
 const TRIES: usize = 5;
 
@@ -106,7 +107,7 @@ async fn change(client: &Client, there: bool) {
     }
 }
 
-/// Deletes what controllers have written.
+/// Deletes the objects that controllers have written.
 async fn clear(client: &Client) {
     let managed = [
         (ENDPOINTS, "endpoints.kubernetes.io/managed-by"),
@@ -120,7 +121,7 @@ async fn clear(client: &Client) {
     }
 }
 
-/// What there is once everything is there and nothing changes any more.
+/// Returns the final state: all expected objects exist and nothing changes.
 async fn settled(client: &Client) -> (Seen, BTreeSet<String>) {
     let services = list(client, "/api/v1/namespaces/test/services").await;
     let selecting = services.iter().filter(|service| {
@@ -151,7 +152,7 @@ async fn settled(client: &Client) -> (Seen, BTreeSet<String>) {
     }
 }
 
-/// Waits for what is there to be what was recorded.
+/// Waits until the state equals the recorded one.
 async fn same(
     client: &Client,
     what: &str,

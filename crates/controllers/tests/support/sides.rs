@@ -1,4 +1,4 @@
-//! The two that are compared: the real kube-controller-manager and our controllers, at any server.
+//! The two sides of a comparison: the real kube-controller-manager and Atoll's controllers, at any server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tokio::task::JoinHandle;
 
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
-/// `None`, with a line that says so, where Go is absent.
+/// Returns the programs; `None`, with a message, if Go is not installed.
 pub fn controller_manager() -> Option<Programs> {
     Programs::build(&[CONTROLLER_MANAGER])
 }
 
-/// kube-controller-manager with some of its controllers, until that is dropped.
+/// Runs kube-controller-manager with these controllers until it is dropped.
 pub fn theirs(
     programs: &Programs,
     kubeconfig: &Path,
@@ -37,7 +37,7 @@ pub fn theirs(
     programs.start(CONTROLLER_MANAGER, &arguments, log)
 }
 
-/// Our controllers, while they run.
+/// Atoll's controllers, while they run.
 pub struct Ours(JoinHandle<()>);
 
 impl Ours {

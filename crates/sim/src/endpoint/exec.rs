@@ -1,4 +1,4 @@
-//! Commands in simulated containers: a few that people try first, and a shell that knows them.
+//! Commands in simulated containers: a few common ones, and a shell that supports them.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use bytes::BytesMut;
 use super::Asked;
 use crate::program::milliseconds;
 
-/// The longest line that the shell reads.
+/// Maximum length of a line that the shell reads.
 const LINE: usize = 4096;
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Where a command runs.
+/// Environment of a command.
 struct Place {
     pod: String,
     node: String,
     environment: Vec<(String, String)>,
 }
 
-/// What a command has to say and how it ends.
+/// Output and exit code of a command.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Reply {
     out: String,
     problem: String,
     code: i32,
-    /// Milliseconds that it takes.
+    /// Duration in milliseconds.
     takes: u64,
-    /// The shell ends with it.
+    /// Whether the shell ends after this command.
     leaves: bool,
 }
 
@@ -61,7 +61,7 @@ pub async fn run(mut session: Session, asked: Asked) {
     session.end(&Outcome::exit(code)).await;
 }
 
-/// What the container says from now on, until the client goes or the container ends.
+/// Streams the container's log from now on, until the client disconnects or the container ends.
 pub async fn attach(mut session: Session, asked: Asked) {
     let mut next = asked.running.pod().log(&asked.container).map_or(0, |log| log.since(u64::MAX).1);
     let closed = session.closed();
@@ -96,7 +96,7 @@ fn is_shell(word: &str) -> bool {
     matches!(word.rsplit('/').next(), Some("sh" | "bash" | "ash"))
 }
 
-/// What comes in goes out.
+/// Copies stdin to stdout.
 async fn echo(session: &mut Session) -> i32 {
     if let (Some(stdin), Some(stdout)) = (&mut session.stdin, &mut session.stdout) {
         while let Some(piece) = stdin.next().await {
@@ -108,7 +108,7 @@ async fn echo(session: &mut Session) -> i32 {
     0
 }
 
-/// A shell: a command in each line, until there is no more or one says so.
+/// Runs a shell: one command per line, until the input ends or a command exits.
 async fn talk(session: &mut Session, place: &Place) -> i32 {
     let (mut pending, mut code) = (BytesMut::new(), 0);
     loop {
@@ -139,11 +139,11 @@ async fn talk(session: &mut Session, place: &Place) -> i32 {
 
 async fn show(session: &mut Session, reply: Reply) -> i32 {
     tokio::time::sleep(Duration::from_millis(reply.takes)).await;
-    // Somebody who does not listen misses nothing.
+    // Errors are ignored, because the client may not read the output.
     if let Some(stdout) = session.stdout.as_mut().filter(|_| !reply.out.is_empty()) {
         let _ = stdout.write(reply.out).await;
     }
-    // A terminal shows both in one place.
+    // A terminal has only one output stream.
     let stderr = if session.stderr.is_some() { &mut session.stderr } else { &mut session.stdout };
     if let Some(stderr) = stderr.as_mut().filter(|_| !reply.problem.is_empty()) {
         let _ = stderr.write(reply.problem).await;
@@ -184,7 +184,7 @@ fn command(words: &[&str], place: &Place) -> Reply {
     }
 }
 
-/// Whether a container knows what to do with a command.
+/// Whether a container supports a command.
 pub(crate) fn is_known(words: &[&str]) -> bool {
     let place = Place { pod: String::new(), node: String::new(), environment: Vec::new() };
     command(words, &place).code != 127
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_that_people_try_first() {
+    fn common_commands_work() {
         let environment = vec![("COLOUR".to_string(), "blue".to_string())];
         let place = Place { pod: "web-1".into(), node: "n".into(), environment };
         for (line, out, problem, code) in [

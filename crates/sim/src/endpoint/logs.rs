@@ -1,4 +1,4 @@
-//! What containers have said, and what they go on saying.
+//! Logs of containers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::request::Query;
 use super::{Asked, Body};
 use crate::kubelet::Kubelet;
 
-/// How soon those who follow hear of what was said.
+/// Interval at which followed logs are checked for new lines.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What is wanted of a log.
+/// Options of a log request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
     follow: bool,
@@ -57,7 +57,7 @@ pub fn answer(asked: Asked, kubelet: Arc<Kubelet>) -> Response<Body> {
             return;
         }
         let mut interval = tokio::time::interval(LOOK);
-        // Ends with the container, its pod, or whoever listens.
+        // Ends with the container, its pod, or the client.
         loop {
             interval.tick().await;
             let is_over = !asked.running.pod().is_serving() || !kubelet.has(&asked.running);
@@ -72,7 +72,7 @@ pub fn answer(asked: Asked, kubelet: Arc<Kubelet>) -> Response<Body> {
     Response::new(Body::Stream(receiver))
 }
 
-/// Lines from the one with number `from`, and the number of the next.
+/// Returns the lines from number `from`, and the number of the next line.
 fn said(asked: &Asked, wanted: Wanted, from: u64) -> (String, u64) {
     let pod = asked.running.pod();
     let Some(log) = pod.log(&asked.container) else { return (String::new(), from) };

@@ -1,14 +1,14 @@
-//! What API servers ask kubelets for, as paths and queries say it.
+//! Paths and queries of requests to kubelets.
 
 use percent_encoding::percent_decode_str;
 
-/// What a path means.
+/// A parsed path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted<'a> {
     Health,
     Summary,
     Resources,
-    /// Something of a pod, and perhaps of one of its containers.
+    /// A request for a pod, and possibly for one of its containers.
     Pod {
         what: &'a str,
         namespace: &'a str,
@@ -25,7 +25,7 @@ impl Wanted<'_> {
             ["stats", "summary"] => Wanted::Summary,
             ["metrics", "resource"] => Wanted::Resources,
             [what, namespace, name] => Wanted::Pod { what, namespace, name, container: "" },
-            // The uid of the pod may come before the container.
+            // The pod's uid may precede the container.
             [what, namespace, name, container] | [what, namespace, name, _, container] => {
                 Wanted::Pod { what, namespace, name, container }
             }
@@ -34,7 +34,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Names and values of a query, decoded.
+/// Decoded names and values of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query(Vec<(String, String)>);
 
@@ -47,7 +47,7 @@ impl Query {
         Query(pairs.map(|(name, value)| (decoded(name), decoded(value))).collect())
     }
 
-    /// The first value of a name.
+    /// Returns the first value of a name.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.values(name).next()
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_have_a_meaning() {
+    fn paths_are_parsed() {
         let pod = |what, container| Some(Wanted::Pod { what, namespace: "n", name: "p", container });
         for (path, expected) in [
             ("/healthz", Some(Wanted::Health)),

@@ -1,4 +1,4 @@
-//! What a node and its pods use, as kubelets tell it: to programs, and to those who collect figures.
+//! Statistics of nodes and pods, as kubelets serve them: summary and metrics.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use crate::kubelet::{Kubelet, Running};
 use crate::pod::Moment;
 use crate::usage::Usage;
 
-/// What somebody uses now, and has used of processors.
+/// Current usage, and CPU time used so far.
 #[derive(Clone, Copy, Default)]
 struct Figures {
     usage: Usage,
     spent: u64,
 }
 
-/// A container that runs.
+/// A running container.
 struct Part {
     name: String,
     began: i64,
     figures: Figures,
 }
 
-/// One pod, with those of its containers that run.
+/// A pod with its running containers.
 struct Whole {
     running: Arc<Running>,
     parts: Vec<Part>,
     figures: Figures,
 }
 
-/// A node that answers, and what is on it, in order.
+/// A reachable node and its pods, sorted.
 pub struct Statistics {
     name: String,
     node: Arc<Value>,
@@ -69,7 +69,7 @@ impl Statistics {
         Some(Statistics { name: name.into(), node, pods, figures, now })
     }
 
-    /// As at `/stats/summary`.
+    /// Returns the response of `/stats/summary`.
     pub fn summary(&self) -> Value {
         let at = time::format(self.now.seconds);
         let filled = |figures: Figures, room: Option<u64>| {
@@ -118,7 +118,7 @@ impl Statistics {
         })
     }
 
-    /// As at `/metrics/resource`.
+    /// Returns the response of `/metrics/resource`.
     pub fn resources(&self) -> String {
         let mut out = String::new();
         let at = self.now.seconds.saturating_mul(1000);
@@ -138,7 +138,7 @@ impl Statistics {
                 if samples.is_empty() {
                     return;
                 }
-                // Nothing that is written to a string fails.
+                // Writing to a string cannot fail.
                 let _ = writeln!(out, "# HELP {name} [STABLE] {help}\n# TYPE {name} {kind}");
                 for (labels, value) in samples {
                     let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
@@ -210,12 +210,12 @@ impl Statistics {
     }
 }
 
-/// Which node is asked, where all listen in one place: API servers say what they were asked themselves, as in
-/// `/api/v1/nodes/NAME/proxy/stats/summary`.
+/// Returns the requested node. All kubelets share one listener, so the node comes from the URI that the API
+/// server forwards, such as `/api/v1/nodes/NAME/proxy/stats/summary`.
 pub fn asked_node(uri: &str) -> Option<&str> {
     let mut segments = uri.split('/').skip_while(|segment| *segment != "nodes").skip(1);
     let name = segments.next()?;
-    // A scheme and a port may be around it.
+    // The name may be preceded by a scheme and followed by a port.
     let plain = match name.split(':').collect::<Vec<_>>()[..] {
         [name] | [name, _] | [_, name, _] => name,
         _ => return None,
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_says_which_node_is_asked() {
+    fn the_node_is_parsed_from_the_forwarded_uri() {
         for (uri, expected) in [
             ("/api/v1/nodes/east-node-1/proxy/stats/summary", Some("east-node-1")),
             ("/clusters/root/api/v1/nodes/n/proxy/metrics/resource", Some("n")),

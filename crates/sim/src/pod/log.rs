@@ -1,4 +1,4 @@
-//! What a container has said: the last of it.
+//! Recent output of a container.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ const LINES: usize = 200;
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     lines: VecDeque<(i64, String)>,
-    /// How many lines there ever were.
+    /// Number of lines since the start.
     said: u64,
 }
 
@@ -22,7 +22,7 @@ impl Log {
         self.said += 1;
     }
 
-    /// Lines from the one with number `from`, counted from the first ever said, and the number of the next.
+    /// Returns the lines from number `from`, counted from the first ever, and the number of the next line.
     pub fn since(&self, from: u64) -> (impl Iterator<Item = &(i64, String)>, u64) {
         let first = self.said - self.lines.len() as u64;
         let skip = from.saturating_sub(first).min(self.lines.len() as u64) as usize;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::container::{Container, State};
 use super::{Moment, Pod, Surroundings, begins_again};
 
-/// The status that the pod should have, unless it has it already.
+/// Returns the new status, if it differs.
 pub fn changed(object: &Value, pod: &Pod, now: Moment, around: &Surroundings<'_>) -> Option<Value> {
     let old = &object["status"];
     let mut new = old.clone();
@@ -37,7 +37,7 @@ pub fn changed(object: &Value, pod: &Pod, now: Moment, around: &Surroundings<'_>
     (!same(&new, old)).then_some(new)
 }
 
-/// Whether two values say the same: what is null or empty need not be said.
+/// Whether two values are equal if null and empty fields count as missing.
 fn same(one: &Value, other: &Value) -> bool {
     let is_nothing = |value: &Value| match value {
         Value::Null => true,
@@ -84,7 +84,7 @@ fn is_sidecar(spec: &Value) -> bool {
     spec["restartPolicy"] == "Always"
 }
 
-/// Whether every init container has done its part.
+/// Whether all init containers have finished or, as sidecars, started.
 fn is_initialized(object: &Value, pod: &Pod) -> bool {
     pod.inits.iter().zip(specs(object, "initContainers")).all(|(container, spec)| match is_sidecar(spec) {
         true => container.started || matches!(container.state, State::Ended(_)),
@@ -177,7 +177,7 @@ fn unready<'a>(object: &Value, pod: &'a Pod) -> Vec<&'a str> {
     all.filter(|container| !container.ready).map(|container| container.name.as_str()).collect()
 }
 
-/// What is missing of the conditions that the pod wants others to set.
+/// Returns the messages about readiness gates that are not met.
 fn gates(object: &Value) -> Vec<String> {
     let conditions = object["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let wanted = object["spec"]["readinessGates"].as_array().into_iter().flatten();
@@ -194,7 +194,7 @@ fn gates(object: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Sets one condition among those that are there; its time only moves with its status.
+/// Sets a condition; its transition time changes only with its status.
 fn set_condition(
     status: &mut Value,
     r#type: &str,

@@ -1,32 +1,32 @@
-//! Which claims want a volume of this provisioner, and what such a volume is.
+//! Decides which claims need a volume of this provisioner, and builds the volume.
 
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-/// What classes call this provisioner.
+/// Name of this provisioner in StorageClasses.
 pub const PROVISIONER: &str = "sim.atoll.dev";
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const WANTED_OF: &str = "volume.kubernetes.io/storage-provisioner";
 const MADE_BY: &str = "pv.kubernetes.io/provisioned-by";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// What a claim wants.
+/// Request of a claim.
 #[derive(Debug, PartialEq)]
 pub enum Wish<'a> {
-    /// It has a volume, or waits for somebody or something else.
+    /// No request: the claim has a volume, or waits for another provisioner or a selected node.
     Nothing,
-    /// One of a class.
+    /// A volume of this class.
     Anywhere(&'a Value),
-    /// One that this node can use.
+    /// A volume of this class for this node.
     At(&'a Value, &'a str),
 }
 
-/// Looks at a claim and its class.
+/// Returns the request of a claim with its class.
 pub fn wish<'a>(claim: &'a Value, class: Option<&'a Value>) -> Wish<'a> {
-    let is_ours = object::annotation(claim, WANTED_OF) == Some(PROVISIONER);
+    let is_selected = object::annotation(claim, WANTED_OF) == Some(PROVISIONER);
     let has_volume = claim["spec"]["volumeName"].as_str().is_some_and(|name| !name.is_empty());
     let class = class.filter(|class| class["provisioner"] == PROVISIONER);
-    let Some(class) = class.filter(|_| is_ours && !has_volume && !object::is_being_deleted(claim)) else {
+    let Some(class) = class.filter(|_| is_selected && !has_volume && !object::is_being_deleted(claim)) else {
         return Wish::Nothing;
     };
     match (class["volumeBindingMode"] == "WaitForFirstConsumer", object::annotation(claim, SELECTED_NODE)) {
@@ -36,7 +36,7 @@ pub fn wish<'a>(claim: &'a Value, class: Option<&'a Value>) -> Wish<'a> {
     }
 }
 
-/// The volume for a claim. Like a disk of a cloud it can be used in the zone of the node that it was made for.
+/// Returns the volume for a claim. Like a cloud disk, it is usable in the zone of its node.
 pub fn made(claim: &Value, class: &Value, node: Option<&Value>) -> Value {
     let uid = object::uid(claim);
     let mut spec = json!({
@@ -74,7 +74,7 @@ pub fn made(claim: &Value, class: &Value, node: Option<&Value>) -> Value {
     })
 }
 
-/// Whether nobody needs a volume any longer that was made here.
+/// Whether a volume of this provisioner must be deleted.
 pub fn is_done_with(volume: &Value) -> bool {
     object::annotation(volume, MADE_BY) == Some(PROVISIONER)
         && volume["status"]["phase"] == "Released"
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_wait_until_all_is_said() {
+    fn claims_wait_for_their_provisioner_and_node() {
         let (later, now) = (class("WaitForFirstConsumer"), class("Immediate"));
         let asked = json!({WANTED_OF: PROVISIONER});
         let placed = json!({WANTED_OF: PROVISIONER, SELECTED_NODE: "n"});

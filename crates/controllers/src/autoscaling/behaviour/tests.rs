@@ -11,8 +11,8 @@ fn wish(current: i64, desired: i64) -> Wish {
 }
 
 #[test]
-fn without_rules_counts_double_at_most_and_go_down_slowly() {
-    // Each with a history of its own that began with the current count, long ago.
+fn default_limits_apply_without_rules() {
+    // Each case has its own history, which started with the current count long ago.
     for (current, desired, expected, limited) in [
         (10, 15, 15, "DesiredWithinRange"),
         (10, 25, 20, "ScaleUpLimit"),
@@ -31,7 +31,7 @@ fn without_rules_counts_double_at_most_and_go_down_slowly() {
 }
 
 #[test]
-fn the_highest_of_recent_recommendations_counts() {
+fn the_highest_recent_recommendation_counts() {
     let mut history = History::default();
     history.begin(5, at(0));
     for (second, desired, expected, able) in [
@@ -47,7 +47,7 @@ fn the_highest_of_recent_recommendations_counts() {
 }
 
 #[test]
-fn rules_say_how_fast() {
+fn policies_limit_the_rate() {
     let policy = |kind: &str, value: i64| json!({"type": kind, "value": value, "periodSeconds": 60});
     let rules = |select: &str, policies: &[Value]| json!({"selectPolicy": select, "policies": policies, "stabilizationWindowSeconds": 0});
     let both = [policy("Pods", 4), policy("Percent", 50)];
@@ -74,7 +74,7 @@ fn rules_say_how_fast() {
 }
 
 #[test]
-fn rules_say_how_long_to_wait() {
+fn stabilization_windows_apply() {
     let behaviour = json!({"scaleUp": {"stabilizationWindowSeconds": 60}, "scaleDown": {"stabilizationWindowSeconds": 120}});
     let mut history = History::default();
     history.begin(10, at(0));
@@ -90,7 +90,7 @@ fn rules_say_how_long_to_wait() {
 }
 
 #[test]
-fn what_rules_leave_out_goes_without_saying() {
+fn missing_rules_have_defaults() {
     let behaviour = json!({"scaleDown": {"selectPolicy": "Max"}});
     let mut history = History::default();
     assert_eq!(history.settle(wish(10, 90), &behaviour, WINDOW, at(0)).replicas, 20);

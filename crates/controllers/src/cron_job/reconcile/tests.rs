@@ -45,7 +45,7 @@ fn active(names: &[&str]) -> Value {
     names.iter().map(|name| json!({"name": name, "namespace": "n", "uid": name})).collect()
 }
 
-/// What is done, and of what is told.
+/// Describes the actions and events of a plan.
 fn words(plan: &Plan) -> String {
     let then = match &plan.then {
         Then::Rest => "rest".to_owned(),
@@ -56,7 +56,7 @@ fn words(plan: &Plan) -> String {
 }
 
 #[test]
-fn jobs_are_started_when_it_is_time() {
+fn jobs_are_started_on_schedule() {
     let none = json!({});
     let last = |time: &str| json!({"lastScheduleTime": time});
     let running = |name: &str| json!({"lastScheduleTime": "2026-11-15T09:00:00Z", "active": active(&[name])});
@@ -115,7 +115,7 @@ fn jobs_are_started_when_it_is_time() {
 }
 
 #[test]
-fn names_are_of_their_time() {
+fn names_are_derived_from_the_scheduled_time() {
     let cron = cron(json!({}), json!({}));
     let started = super::job(&cron, at("2026-11-15T09:00:00Z").seconds, 3600);
     assert_eq!(object::name(&started), format!("c-{}", at("2026-11-15T09:00:00Z").seconds / 60));
@@ -125,13 +125,13 @@ fn names_are_of_their_time() {
     assert_eq!(started["metadata"]["ownerReferences"][0]["kind"], "CronJob");
     assert_eq!(zoned(at("2026-11-15T09:00:00Z").seconds, 0), "2026-11-15T09:00:00Z");
     assert_eq!(zoned(at("2026-11-15T09:00:00Z").seconds, -12_600), "2026-11-15T05:30:00-03:30");
-    // The name says that it was started already, even if the status could not be written.
+    // The job's name shows that it was already started, even if the status could not be written.
     let known = self::cron(json!({}), json!({"active": active(&[object::name(&started)])}));
     assert_eq!(words(&plan(&known, &[], "2026-11-15T09:00:01Z")), "in 3599");
 }
 
 #[test]
-fn jobs_are_followed() {
+fn finished_and_unexpected_jobs_are_recorded() {
     let cron = cron(json!({"suspend": true}), json!({"active": active(&["a", "b"])}));
     let jobs = [
         job("a", Some("Complete"), "2026-11-15T08:10:00Z"),
@@ -145,7 +145,7 @@ fn jobs_are_followed() {
 }
 
 #[test]
-fn jobs_that_went_missing_are_forgotten() {
+fn missing_jobs_are_removed_from_the_status() {
     let cron = cron(json!({"suspend": true}), json!({"active": active(&["a", "b"])}));
     let seen = Observed {
         cron: &cron,
@@ -161,7 +161,7 @@ fn jobs_that_went_missing_are_forgotten() {
 }
 
 #[test]
-fn zones_that_nobody_knows_stop_it() {
+fn unknown_time_zones_stop_scheduling() {
     let cron = cron(json!({"timeZone": "Mars/Olympus"}), json!({}));
     let seen = Observed {
         cron: &cron,
@@ -177,7 +177,7 @@ fn zones_that_nobody_knows_stop_it() {
 }
 
 #[test]
-fn old_jobs_go() {
+fn jobs_beyond_the_history_limit_are_deleted() {
     let cron = cron(json!({}), json!({}));
     let jobs = [
         job("new", Some("Complete"), "2026-11-15T08:30:00Z"),
@@ -201,12 +201,12 @@ fn old_jobs_go() {
 }
 
 #[test]
-fn dates_are_as_in_mails() {
+fn dates_are_rfc1123() {
     assert_eq!(mail_date(at("2026-11-15T08:07:06Z").seconds), "Sun, 15 Nov 2026 08:07:06 +0000");
     let cron = cron(json!({"startingDeadlineSeconds": 0}), json!({}));
     let late = Timestamp::new(at("2026-11-15T09:00:00Z").seconds, 1);
     let schedule = Schedule::parse("0 * * * *", &|_| None);
     let seen = Observed { cron: &cron, jobs: &[], missing: &[], zone: ZoneName::Known, schedule, now: late };
-    // Nothing before now is early enough, so there is nothing to miss either.
+    // The earliest time is later than now, so no time was missed.
     assert_eq!(words(&reconcile(&seen, json!({}))), "in 3600");
 }

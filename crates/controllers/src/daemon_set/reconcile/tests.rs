@@ -19,8 +19,8 @@ fn nodes(names: &str) -> Vec<Arc<Value>> {
     names.split_whitespace().map(|name| Arc::new(json!({"metadata": {"name": name}}))).collect()
 }
 
-/// A pod on a node: `one:R*n` runs there, is ready (`*`) and of the new template (`n`); `!` is being deleted, `?` waits
-/// for the node, a number is its age.
+/// Parses a pod: `one:R*n` runs on node `one`, is ready (`*`) and has the new template (`n`); `!` is being
+/// deleted, `?` is not scheduled yet, a number is its age.
 fn pod(text: &str, place: usize) -> Arc<Value> {
     let (node, state) = text.split_once(':').expect("node:state");
     let phase = match state.chars().next() {
@@ -92,7 +92,7 @@ fn each_node_has_one_pod() {
 }
 
 #[test]
-fn nodes_that_do_not_suit_lose_their_pods() {
+fn pods_on_unsuitable_nodes_are_deleted() {
     let mut picky = set(json!({"maxUnavailable": 1}));
     picky["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "a"});
     assert_eq!(seen(&picky, "one", "one:R*", |seen| words(&manage(seen))), "-one-0");
@@ -145,7 +145,7 @@ fn updates_may_surge() {
 }
 
 #[test]
-fn statuses_count() {
+fn counts_for_the_status() {
     let set = set(json!({"maxUnavailable": 1}));
     let counted = |texts: &str| {
         let c = seen(&set, "a b c", texts, counts);
@@ -153,7 +153,7 @@ fn statuses_count() {
     };
     assert_eq!(counted(""), (3, 0, 0, 0, 0, 0));
     assert_eq!(counted("a:R*n b:R c:P?n"), (3, 3, 0, 1, 2, 1));
-    assert_eq!(counted("a:R*n9 a:R1"), (3, 1, 0, 1, 1, 1), "the oldest counts");
+    assert_eq!(counted("a:R*n9 a:R1"), (3, 1, 0, 1, 1, 1), "the oldest pod counts");
     let mut picky = set.clone();
     picky["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "a"});
     let c = seen(&picky, "a b", "a:R*", counts);
@@ -165,7 +165,7 @@ fn statuses_count() {
 }
 
 #[test]
-fn statuses_are_written_when_they_say_something_new() {
+fn unchanged_statuses_are_not_written() {
     let mut set = set(json!({}));
     let counts = Counts { desired: 2, current: 2, ready: 1, available: 1, updated: 2, misscheduled: 0 };
     let written = status(&set, counts).unwrap();
@@ -180,7 +180,8 @@ fn statuses_are_written_when_they_say_something_new() {
     assert_eq!(done.get("numberUnavailable"), None);
 }
 
-/// From any state, with pods that start when they are made, an update ends, and never are more pods missing than may be.
+/// Property: from any state, with pods that start after their creation, an update ends and never exceeds
+/// maxUnavailable.
 #[test]
 fn updates_end() {
     for (rolling, fewest, most) in [
@@ -201,7 +202,7 @@ fn updates_end() {
             if changes == Changes::default() {
                 changes = roll(&seen);
             }
-            // What is made starts in the next round, and what is deleted is gone then.
+            // Created pods start in the next round, and deleted ones are gone then.
             if changes == Changes::default() && all.iter().all(|pod| is_ready(pod)) {
                 assert_eq!((all.len(), counts(&seen).updated), (5, 5), "{rolling}");
                 break;

@@ -32,7 +32,7 @@ fn template(image: &str) -> Value {
     })
 }
 
-/// A set of the Deployment with all its pods available.
+/// Returns a set of the Deployment with all its pods available.
 fn set(image: &str, revision: i64, replicas: i64) -> Value {
     let annotations = json!({REVISION: revision.to_string(), DESIRED_REPLICAS: "4", MAX_REPLICAS: "5"});
     json!({
@@ -57,7 +57,7 @@ fn plan(deployment: &Value, sets: &[Value], pods_remain: bool) -> Plan {
     })
 }
 
-/// What a plan does, in a few words.
+/// Describes the actions of a plan.
 fn words(plan: &Plan) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(set) = &plan.create {
@@ -119,7 +119,7 @@ fn rollouts_go_step_by_step() {
 }
 
 #[test]
-fn the_past_is_forgotten_when_a_rollout_is_over() {
+fn old_sets_are_deleted_after_the_rollout() {
     let mut done = deployment("RollingUpdate", json!({}));
     let sets = [set("a", 1, 0), set("b", 2, 0), set("c", 3, 0), set("new", 4, 4)];
     assert_eq!(words(&plan(&done, &sets, false)), Vec::<String>::new(), "not before");
@@ -135,7 +135,7 @@ fn the_past_is_forgotten_when_a_rollout_is_over() {
 }
 
 #[test]
-fn conditions_tell_of_progress() {
+fn conditions_report_progress() {
     let at = |time: &str, status: &str, reason: &str| {
         json!({"type": "Progressing", "status": status, "reason": reason, "lastUpdateTime": time,
             "lastTransitionTime": time})
@@ -207,11 +207,11 @@ fn conditions_tell_of_progress() {
     assert!(reasons(&plan(&paused, &stuck, false)).contains(&"Unknown=DeploymentPaused".to_string()));
     paused["spec"]["progressDeadlineSeconds"] = json!(i32::MAX);
     let plan = plan(&paused, &stuck, false);
-    assert_eq!(reasons(&plan), ["True=MinimumReplicasAvailable"], "nobody is waiting");
+    assert_eq!(reasons(&plan), ["True=MinimumReplicasAvailable"], "no deadline");
 }
 
 #[test]
-fn slow_rollouts_are_looked_at_again() {
+fn rollouts_are_requeued_for_the_progress_deadline() {
     let mut slow = deployment("RollingUpdate", json!({}));
     let mut broken = set("new", 2, 2);
     broken["status"] = json!({"replicas": 2, "terminatingReplicas": 0, "observedGeneration": 1});
@@ -225,18 +225,18 @@ fn slow_rollouts_are_looked_at_again() {
     slow["status"]["readyReplicas"] = json!(3);
     slow["status"]["availableReplicas"] = json!(3);
     assert_eq!(plan(&slow, &sets, false).again, Some(Duration::from_secs(301)));
-    assert_eq!(plan(&slow, &[set("new", 1, 4)], false).again, None, "it is over");
+    assert_eq!(plan(&slow, &[set("new", 1, 4)], false).again, None, "the rollout is complete");
 }
 
 #[test]
-fn status_counts_what_sets_count() {
+fn status_sums_the_counts_of_the_sets() {
     let mut failing = set("old", 1, 2);
     failing["status"]["conditions"] = json!([{
         "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no",
         "lastTransitionTime": "2026-11-15T08:01:00Z",
     }]);
     let plan = plan(&deployment("RollingUpdate", json!({})), &[failing, set("new", 2, 3)], false);
-    let status = plan.say.expect("there is something to say")["status"].clone();
+    let status = plan.say.expect("a status update")["status"].clone();
     for (field, count) in [
         ("observedGeneration", 2),
         ("replicas", 5),
@@ -248,12 +248,12 @@ fn status_counts_what_sets_count() {
         assert_eq!(status[field], count, "{field}");
     }
     assert_eq!(status.get("unavailableReplicas"), None, "nothing is missing");
-    let failure = Conditions::of(&status).get("ReplicaFailure").cloned().expect("it is passed on");
+    let failure = Conditions::of(&status).get("ReplicaFailure").cloned().expect("the failure is copied");
     assert_eq!(failure["lastUpdateTime"], "2026-11-15T08:01:00Z");
 }
 
 #[test]
-fn annotations_ask_for_earlier_revisions() {
+fn rollback_annotation_restores_a_revision() {
     let sets = [set("old", 1, 0), set("new", 2, 4)];
     for (to, reason, image) in [
         ("0", "DeploymentRollback", "old"),
@@ -263,7 +263,7 @@ fn annotations_ask_for_earlier_revisions() {
     ] {
         let mut asking = deployment("RollingUpdate", json!({}));
         object::set_annotation(&mut asking, revision::ROLLBACK_TO, to);
-        let rollback = plan(&asking, &sets, false).rollback.expect("it was asked for");
+        let rollback = plan(&asking, &sets, false).rollback.expect("a rollback");
         assert_eq!(rollback.reason, reason);
         let spec = &rollback.deployment["spec"]["template"]["spec"];
         assert_eq!(spec["containers"][0]["image"], image, "{to}");
@@ -272,10 +272,10 @@ fn annotations_ask_for_earlier_revisions() {
 }
 
 #[test]
-fn nothing_is_said_twice() {
+fn an_unchanged_status_is_not_written() {
     let before = deployment("RollingUpdate", json!({}));
     let sets = [set("old", 1, 0), set("new", 2, 4)];
-    let said = plan(&before, &sets, false).say.expect("all is new");
+    let said = plan(&before, &sets, false).say.expect("a status update");
     let again = plan(&said, &sets, false);
     assert!(again.say.is_none() && again.change.is_empty() && again.create.is_none());
 }

@@ -57,12 +57,12 @@ fn revisions_grow() {
 }
 
 #[test]
-fn sets_get_what_their_deployment_says() {
+fn sets_copy_annotations_of_their_deployment() {
     let deployment = deployment(json!({
         "note": "new", REVISION: "9", DESIRED_REPLICAS: "9",
         "kubectl.kubernetes.io/last-applied-configuration": "{}",
     }));
-    // The revision before; what the set says after it was made the fourth.
+    // The previous revision; annotations after it became revision 4.
     let cases = [
         (Value::Null, json!({"note": "new", REVISION: "4"})),
         (json!("4"), json!({"note": "new", REVISION: "4"})),
@@ -76,7 +76,7 @@ fn sets_get_what_their_deployment_says() {
         assert_eq!(new.object()["metadata"]["annotations"], wanted);
         let mut again = Set::new(Arc::new(new.object().clone()));
         bring_up_to_date(&deployment, &mut again, 4);
-        assert!(again.next.is_none(), "there is nothing new to say");
+        assert!(again.next.is_none(), "no change");
     }
     let mut hasty = set("a", "2026-11-15T08:00:00Z", "i", json!("4"));
     hasty.change()["spec"]["minReadySeconds"] = json!(1);
@@ -86,13 +86,13 @@ fn sets_get_what_their_deployment_says() {
 }
 
 #[test]
-fn histories_have_an_end() {
+fn revision_history_is_truncated() {
     assert_eq!(longer_history("", "1").as_deref(), Some("1"));
     assert_eq!(longer_history("1,3", "5").as_deref(), Some("1,3,5"));
     let full: Vec<String> = (1000..1400).map(|own| own.to_string()).collect();
     let full = full.join(",");
     assert_eq!(full.len(), 1999);
-    let longer = longer_history(&full, "1400").expect("there is room for the latest");
+    let longer = longer_history(&full, "1400").expect("room for the latest revision");
     assert!(longer.len() <= LONGEST_HISTORY && longer.starts_with("1001,") && longer.ends_with(",1399,1400"));
 }
 
@@ -117,11 +117,11 @@ fn new_sets_are_made_from_templates() {
 }
 
 #[test]
-fn hashes_are_words_and_differ_with_collisions() {
+fn hashes_differ_with_collisions() {
     let template = json!({"spec": {"containers": []}});
     let hash = template_hash(&template, None);
     assert!((1..=10).contains(&hash.len()) && hash.bytes().all(|byte| ALPHABET.contains(&byte)), "{hash}");
-    assert_eq!(hash, template_hash(&template, Some(0)), "none is none");
+    assert_eq!(hash, template_hash(&template, Some(0)), "zero collisions");
     assert_ne!(hash, template_hash(&template, Some(1)));
     assert_ne!(hash, template_hash(&json!({"spec": {}}), None));
     assert_eq!(set_name(&"d".repeat(253), "abc"), format!("{}-abc", "d".repeat(249)));

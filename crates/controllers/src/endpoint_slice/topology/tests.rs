@@ -17,7 +17,7 @@ fn plain(zone: &str, processors: &str) -> Arc<Value> {
 }
 
 #[test]
-fn zones_have_the_processors_of_their_nodes() {
+fn shares_follow_allocatable_cpu() {
     let labels = |label: &str| json!({"/metadata/labels": {ZONE: "c", label: ""}});
     let not_ready = json!({"/status/conditions": [{"type": "Ready", "status": "Unknown"}]});
     for (what, nodes, expected) in [
@@ -44,7 +44,7 @@ fn zones_have_the_processors_of_their_nodes() {
 }
 
 #[test]
-fn older_words_come_first() {
+fn the_older_annotation_takes_precedence() {
     for (annotations, expected) in [
         (json!({}), false),
         (json!({"service.kubernetes.io/topology-mode": "Auto"}), true),
@@ -61,7 +61,7 @@ fn older_words_come_first() {
     }
 }
 
-/// A slice with endpoints, each in a zone and with a hint; neither if empty.
+/// Returns a slice with endpoints, each in a zone and with a hint; either may be empty.
 fn slice(endpoints: &[(&str, &str)]) -> Value {
     let endpoint = |(zone, hint): &(&str, &str)| {
         let mut endpoint = json!({"conditions": {"ready": true}});
@@ -83,7 +83,7 @@ fn hints_of(slice: &Value) -> String {
 }
 
 #[test]
-fn endpoints_stand_in_where_there_are_too_few() {
+fn hints_are_balanced_over_zones() {
     let halves = || Some(Shares::from([("a".into(), 0.5), ("b".into(), 0.5)]));
     let quarters = || Some(Shares::from([("a".into(), 0.75), ("b".into(), 0.25)]));
     let six = [("a", ""), ("a", ""), ("a", ""), ("b", ""), ("b", ""), ("b", "")];
@@ -133,7 +133,7 @@ fn endpoints_stand_in_where_there_are_too_few() {
 }
 
 #[test]
-fn slices_are_written_only_if_they_have_to_be() {
+fn slices_with_valid_hints_are_kept() {
     let halves = Shares::from([("a".into(), 0.5), ("b".into(), 0.5)]);
     for (what, kept, create, expected) in [
         ("right already", &[("a", "a"), ("b", "b")][..], &[][..], None),
@@ -148,11 +148,11 @@ fn slices_are_written_only_if_they_have_to_be() {
     }
     let (kept, mut update) = (Arc::new(slice(&[("a", "a")])), Vec::new());
     assert!(give(None, &mut [], &mut update, &[&kept]).is_err());
-    assert_eq!(update.first().map(hints_of).as_deref(), Some("-"), "hints that cannot stay are taken away");
+    assert_eq!(update.first().map(hints_of).as_deref(), Some("-"), "invalid hints are removed");
 }
 
 #[test]
-fn it_is_told_when_hints_come_and_go() {
+fn changes_of_hints_are_recorded() {
     let topologies = Topologies::default();
     let key = Key::new("w", "n", "web");
     let given = || Outcome::Given(Counts::from([("a".into(), 3), ("b".into(), 3)]));
@@ -182,7 +182,7 @@ fn it_is_told_when_hints_come_and_go() {
 }
 
 #[test]
-fn services_are_looked_at_again_when_nodes_leave_them_too_little() {
+fn overloaded_services_are_found() {
     let topologies = Topologies::default();
     let key = Key::new("w", "n", "web");
     topologies.note(&key, "IPv4", Outcome::Given(Counts::from([("a".into(), 3), ("b".into(), 3)])));

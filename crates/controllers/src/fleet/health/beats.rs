@@ -1,7 +1,7 @@
-//! When something was last heard of each cluster, by our own watch.
+//! Times of the last heartbeat of each cluster, by the local monotonic clock.
 //!
-//! A Lease says who renewed it and when; only that it has changed counts, and when that was seen here. Clocks of other machines,
-//! and ones that jump, have no say in whether a cluster is there.
+//! A Lease contains its holder and renew time. Only the fact that it changed counts, and when the change was
+//! seen here. So clocks of other machines, and clocks that jump, do not affect the health of a cluster.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,51 +13,52 @@ use atoll_meta::object;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// What was heard of a cluster.
+/// State of a cluster's heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     Never,
-    /// Nothing since we look, but we have not looked for long: what was said before still counts.
+    /// No heartbeat since this process started observing, which was less than the grace period ago. The last
+    /// stored state counts.
     NotYet {
         left: Duration,
     },
-    /// Not for too long.
+    /// The last heartbeat is older than the grace period.
     LongAgo {
         why: Silence,
     },
-    /// And for this long that counts.
+    /// The last heartbeat is valid for the time left.
     Lately {
         left: Duration,
     },
 }
 
-/// What is known of one who says nothing.
+/// Cause of an expired heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence {
-    /// It has said that it stops.
+    /// The syncer has announced that it stops.
     Stopped,
-    /// It is connected all the same.
+    /// The syncer is connected to its sync view, but sends no heartbeats.
     Connected,
-    /// It is not.
+    /// The syncer is not connected.
     Gone,
 }
 
 struct Beat {
-    /// What is renewed.
+    /// The spec of the Lease.
     spec: Value,
-    /// When it was last seen to change, or seen at all.
+    /// The time when the Lease was last seen to change, or was first seen.
     since: Instant,
-    /// Whether it has changed since we look.
+    /// Whether the Lease has changed since this process started observing.
     has_changed: bool,
-    /// Since when nobody is connected.
+    /// The time since which the sync view is closed.
     closed: Option<Instant>,
 }
 
 impl Beat {
-    /// Whether somebody was connected for so long without a word that it cannot have been well. A connection to one that hangs is
-    /// closed after a while; one to a process that has ended, at once.
+    /// Whether the syncer stayed connected without heartbeats. The connection of a hanging syncer is closed
+    /// after a while, that of a process that has ended immediately.
     fn was_connected(&self) -> bool {
-        // Three heartbeats.
+        // Half of the lease duration: three heartbeats.
         let seconds = self.spec["leaseDurationSeconds"].as_u64().unwrap_or(30);
         let silent = self.closed.map(|closed| closed.saturating_duration_since(self.since));
         silent.is_none_or(|silent| silent >= Duration::from_secs(seconds) / 2)
@@ -70,7 +71,7 @@ pub struct Beats {
 }
 
 impl Beats {
-    /// A Lease as it is shown. The cluster that it is about, if that is to be looked at now.
+    /// Observes a Lease. Returns its cluster, if it must be reconciled now.
     pub fn saw(&self, lease: &Value, patience: Duration) -> Option<Key> {
         let name = object::label(lease, marks::CLUSTER)?;
         if object::name(lease) != marks::heartbeat(name)
@@ -91,13 +92,13 @@ impl Beats {
         if beat.spec == *spec {
             return None;
         }
-        // One that is renewed again and again need not be looked at each time.
+        // Renewals before the grace period has passed do not need a reconciliation.
         let is_news = !beat.has_changed || now.saturating_duration_since(beat.since) >= patience;
         *beat = Beat { spec: spec.clone(), since: now, has_changed: true, closed };
         is_news.then_some(cluster)
     }
 
-    /// A Lease that was not there when we began to look was made since.
+    /// Records that the Lease of a cluster was created after this process started observing.
     pub fn made(&self, cluster: &Key) {
         if let Some(beat) = self.known().get_mut(cluster) {
             beat.has_changed = true;
@@ -118,7 +119,7 @@ impl Beats {
             (true, has_changed) => {
                 let why = match beat.spec["holderIdentity"].as_str() {
                     None | Some("") => Silence::Stopped,
-                    // What was so before we began to look need not be so any longer.
+                    // A connection from before this process started observing may be closed by now.
                     Some(_) if beat.was_connected() && has_changed => Silence::Connected,
                     Some(_) => Silence::Gone,
                 };
@@ -151,31 +152,35 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_changes_count_and_when_they_were_seen() {
+    async fn only_observed_changes_count() {
         let (beats, key) = (Beats::default(), Key::new("w", "", "east"));
         let heard = || beats.heard(&key, PATIENCE);
         let pass = async |seconds: u64| tokio::time::advance(Duration::from_secs(seconds)).await;
         assert_eq!(heard(), Heard::Never);
-        // How it was when we began to look says nothing about whether anybody is there.
+        // The initial state of a Lease does not tell whether its syncer is alive.
         assert_eq!(beats.saw(&lease("1999", "one", "open"), PATIENCE), Some(key.clone()));
         assert_eq!(heard(), Heard::NotYet { left: PATIENCE });
         pass(40).await;
         assert_eq!(heard(), Heard::LongAgo { why: Silence::Gone });
-        // Any change will do, whatever time it names: forward by years, or back.
+        // Any change counts, whatever renew time it has.
         for renewed in ["2099", "1970", "2026"] {
-            assert!(beats.saw(&lease(renewed, "one", "open"), PATIENCE).is_some(), "it was silent");
+            assert!(
+                beats.saw(&lease(renewed, "one", "open"), PATIENCE).is_some(),
+                "the heartbeat had expired"
+            );
             assert_eq!(heard(), Heard::Lately { left: PATIENCE });
             pass(30).await;
             assert_eq!(heard(), Heard::Lately { left: Duration::from_secs(10) });
             assert_eq!(beats.saw(&lease(&format!("{renewed}-1"), "one", "open"), PATIENCE), None);
             pass(39).await;
             assert!(matches!(heard(), Heard::Lately { .. }));
-            // The same again is nothing new.
+            // An unchanged Lease is not a heartbeat.
             assert_eq!(beats.saw(&lease(&format!("{renewed}-1"), "one", "open"), PATIENCE), None);
             pass(1).await;
             assert_eq!(heard(), Heard::LongAgo { why: Silence::Connected });
         }
-        // Who is cut off only long after its last word was hanging; whose connection ends soon after it has ended itself.
+        // A view that closes long after the last heartbeat belonged to a hanging syncer; one that closes soon
+        // after it, to one that has ended.
         beats.saw(&lease("2026-1", "one", "closed"), PATIENCE);
         assert_eq!(heard(), Heard::LongAgo { why: Silence::Connected });
         beats.saw(&lease("2026-2", "one", "open"), PATIENCE);
@@ -185,13 +190,13 @@ mod tests {
         beats.saw(&lease("2026-2", "one", "closed"), PATIENCE);
         assert_eq!(heard(), Heard::LongAgo { why: Silence::Gone });
         beats.saw(&lease("2026-2", "", "closed"), PATIENCE);
-        assert!(matches!(heard(), Heard::Lately { .. }), "who says good-bye was there");
+        assert!(matches!(heard(), Heard::Lately { .. }), "an announced stop is a heartbeat");
         pass(40).await;
         assert_eq!(heard(), Heard::LongAgo { why: Silence::Stopped });
         beats.forget(&key);
         assert_eq!(heard(), Heard::Never);
         let mut other = lease("1", "one", "open");
         other["metadata"]["name"] = "another".into();
-        assert_eq!(beats.saw(&other, PATIENCE), None, "anybody can label a lease");
+        assert_eq!(beats.saw(&other, PATIENCE), None, "Leases with another name are ignored");
     }
 }

@@ -1,4 +1,4 @@
-//! A cluster that fails again and again is not believed at once when it is well again.
+//! Flap damping: a cluster that fails repeatedly becomes ready again only after a delay.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use tokio::time::Instant;
 
 use crate::conditions;
 
-/// Failures that long ago do not count any more.
+/// Failures older than this are forgotten.
 const WINDOW: Duration = Duration::from_secs(600);
-/// So many within that time are nothing unusual.
+/// Number of failures within the window that cause no delay.
 const USUAL: usize = 3;
-/// So many are remembered; waiting does not get longer from there.
+/// Maximum number of remembered failures; the delay does not grow beyond it.
 const MOST: usize = 16;
 
-/// In the status of a Cluster: when it failed, of late.
+/// Field in the status of a Cluster: times of recent failures.
 const FAILURES: &str = "failures";
 
 #[derive(Default)]
 pub struct Damping {
     is_well: Option<bool>,
-    /// When it failed, of late.
+    /// Times of recent failures, by the monotonic and the wall clock.
     falls: VecDeque<(Instant, Timestamp)>,
-    /// Since when it is well, and until when that is not believed.
+    /// The current delay, if the cluster recovered from too many failures.
     steady: Option<Steady>,
 }
 
@@ -33,19 +33,19 @@ struct Steady {
     held: Held,
 }
 
-/// That it is well is not believed yet.
+/// A delay before a recovered cluster is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub left: Duration,
-    /// How often it failed, and since when.
+    /// Number of failures, and the time of the first one.
     pub falls: usize,
     pub since: Timestamp,
     pub until: Timestamp,
 }
 
 impl Damping {
-    /// As the status of a Cluster tells it: whoever looked before has written it there, and a restart is no reason to believe
-    /// somebody who was not believed. Only how long ago something was is by the clock, and never more or less than matters.
+    /// Restores the damping state from the status of a Cluster, so that a restart does not end a delay. Ages
+    /// are computed by the wall clock and limited to the window.
     pub fn recall(cluster: &Value, clock: Timestamp) -> Damping {
         let now = Instant::now();
         let times = cluster["status"][FAILURES].as_array().into_iter().flatten();
@@ -63,7 +63,7 @@ impl Damping {
         Damping { is_well, falls, steady: None }
     }
 
-    /// Leaves that in the status of a Cluster.
+    /// Stores the failures in the status of a Cluster.
     pub fn leave(&self, cluster: &mut Value) {
         let times: Vec<Value> = self.falls.iter().map(|(_, at)| at.to_time().into()).collect();
         match (times.is_empty(), cluster["status"].as_object_mut()) {
@@ -73,8 +73,8 @@ impl Damping {
         }
     }
 
-    /// Takes note of whether a cluster is well. Waiting begins with `first` and doubles with each failure. Times are by our own
-    /// watch; the clock is only for what people read.
+    /// Records whether a cluster is healthy. Returns the delay, which starts with `first` and doubles with
+    /// each failure. Durations use the monotonic clock; the wall clock is for messages only.
     pub fn judge(&mut self, is_well: bool, first: Duration, clock: Timestamp) -> Option<Held> {
         let now = Instant::now();
         while self.falls.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
@@ -120,16 +120,16 @@ mod tests {
     const FIRST: Duration = Duration::from_secs(40);
 
     #[tokio::test(start_paused = true)]
-    async fn who_fails_often_waits_longer_and_longer() {
+    async fn repeated_failures_double_the_delay() {
         let mut damping = Damping::default();
         let began = Instant::now();
-        // The clock goes back by days: nothing depends on it.
+        // The wall clock goes back by days, which has no effect.
         let judge = |damping: &mut Damping, is_well: bool| {
             let clock = Timestamp::new(1_000_000 - began.elapsed().as_secs().cast_signed() * 1000, 0);
             damping.judge(is_well, FIRST, clock).map(|held| held.left.as_secs())
         };
         let pass = async |seconds: u64| tokio::time::advance(Duration::from_secs(seconds)).await;
-        // One that has never been well has not failed.
+        // A cluster that was never healthy has not failed.
         assert_eq!(judge(&mut damping, false), None);
         assert_eq!(judge(&mut damping, true), None);
         for expected in [None, None, None, Some(40), Some(80), Some(160)] {
@@ -141,21 +141,21 @@ mod tests {
         pass(159).await;
         assert_eq!(judge(&mut damping, true), Some(1));
         pass(1).await;
-        assert_eq!(judge(&mut damping, true), None, "it was steady for long enough");
-        // A failure meanwhile begins it anew, and longer.
+        assert_eq!(judge(&mut damping, true), None, "the delay is over");
+        // A failure during the delay starts a longer delay.
         for expected in [Some(320), Some(600)] {
             assert_eq!(judge(&mut damping, false), None);
             assert_eq!(judge(&mut damping, true), expected);
             pass(100).await;
         }
-        // After a quiet while all is forgotten.
+        // After the window all failures are forgotten.
         pass(600).await;
         assert_eq!(judge(&mut damping, true), None);
         assert_eq!(judge(&mut damping, false), None);
         assert_eq!(judge(&mut damping, true), None);
     }
     #[tokio::test(start_paused = true)]
-    async fn a_restart_is_no_reason_to_believe_anybody() {
+    async fn damping_survives_a_restart() {
         let clock = |seconds: i64| Timestamp::new(1_000_000 + seconds, 0);
         let mut cluster =
             serde_json::json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
@@ -176,13 +176,13 @@ mod tests {
             damping.judge(false, FIRST, at);
             (first, damping.judge(true, FIRST, at).map(|held| held.left.as_secs()))
         };
-        // One that was not believed is not believed, and its next failure is one more.
+        // The delay continues after a restart, and the next failure doubles it.
         assert_eq!(judged("False", clock(10)), (Some((40, 4)), Some(80)));
         assert_eq!(judged("True", clock(10)), (None, Some(80)));
-        // After a while all is forgotten; a clock that was set back makes it no longer than that.
+        // After the window all failures are forgotten; a clock that was set back does not extend it.
         assert_eq!(judged("False", clock(603)), (None, None));
         assert_eq!(judged("False", clock(-1_000_000)), (Some((40, 4)), Some(80)));
-        // Nobody can make it long, or anything but times.
+        // Invalid or too long lists of times are ignored or truncated.
         let many: Vec<Value> = (0..50).map(|second| clock(second).to_time().into()).collect();
         let mut stuffed = serde_json::json!({ "status": { "failures": many } });
         Damping::recall(&stuffed, clock(60)).leave(&mut stuffed);

@@ -12,7 +12,7 @@ use crate::context::Acts;
 
 const DAY: i64 = 86_400;
 
-/// A server that nobody needs.
+/// A transport that is never used.
 struct Nobody;
 
 impl Transport for Nobody {
@@ -21,7 +21,7 @@ impl Transport for Nobody {
     }
 }
 
-/// Is whatever it was set to.
+/// A clock that returns the value it was set to.
 #[derive(Clone, Default)]
 struct Anything(Arc<AtomicI64>);
 
@@ -67,9 +67,9 @@ async fn pass(seconds: u64) {
     tokio::time::advance(Duration::from_secs(seconds)).await;
 }
 
-/// The clocks of the control plane, and of whoever renews the Lease, jump by days: who is heard is ready, who is not is not.
+/// The clocks of the control plane and of the syncer jump by days, which must not affect readiness.
 #[tokio::test(start_paused = true)]
-async fn clocks_that_jump_make_nobody_ready_or_not() {
+async fn clock_jumps_do_not_affect_readiness() {
     let clock = Anything::default();
     let health = health(&clock);
     let key = Key::new("", "", "east");
@@ -80,13 +80,13 @@ async fn clocks_that_jump_make_nobody_ready_or_not() {
     for (step, jump) in [0, 400 * DAY, -400 * DAY, 3 * DAY, -3 * DAY, 1, -1, 45, -45].into_iter().enumerate()
     {
         clock.0.store(jump, Ordering::Relaxed);
-        // However wrong it is, it is renewed.
+        // The Lease is renewed, however wrong the clocks are.
         for beat in 0..6 {
             pass(10).await;
             heard(step as i64 * 1000 + beat - jump);
             assert_eq!(reason("True"), None, "{jump}");
         }
-        // Nobody renews it any longer.
+        // The Lease is not renewed any more.
         pass(39).await;
         assert_eq!(reason("True"), None, "{jump}");
         clock.0.store(-jump, Ordering::Relaxed);
@@ -95,7 +95,7 @@ async fn clocks_that_jump_make_nobody_ready_or_not() {
         assert_eq!(reason("True").as_deref(), Some("SyncerSilent"), "{jump}");
         clock.0.store(jump, Ordering::Relaxed);
         assert_eq!(reason("False").as_deref(), Some("SyncerSilent"), "{jump}");
-        // All is forgotten until the next one.
+        // The failure history expires before the next step.
         heard(step as i64 * 1000 + 500);
         pass(30).await;
         for _ in 0..70 {
@@ -109,7 +109,7 @@ async fn clocks_that_jump_make_nobody_ready_or_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_over_in_a_moment_does_not_count() {
+async fn transient_faults_do_not_count() {
     let health = health(&Anything::default());
     let key = Key::new("", "", "east");
     let patience = health.context.settings.cluster_grace_period;
@@ -121,24 +121,24 @@ async fn what_is_over_in_a_moment_does_not_count() {
     beat(1);
     beat(2);
     assert_eq!(judge("False", None).0, None);
-    // A connection breaks, and is there again.
+    // A connection fails, and recovers.
     let (fault, again) = judge("True", Some("ConnectionRefused"));
     assert_eq!((fault, again), (None, Some(patience / BLINK)));
     pass(4).await;
     beat(3);
     assert_eq!(judge("True", None).0, None);
-    // It breaks in one way and in another, and does not come back.
+    // The connection fails in two ways, and does not recover.
     assert_eq!(judge("True", Some("ConnectionRefused")).0, None);
     pass(4).await;
     beat(4);
     assert_eq!(judge("True", Some("TimedOut")).0, None);
     pass(1).await;
     assert_eq!(judge("True", Some("TimedOut")).0.as_deref(), Some("TimedOut"));
-    // One that was not ready does not become so.
+    // A cluster that was not ready stays not ready.
     pass(1).await;
     assert_eq!(judge("False", Some("TimedOut")).0.as_deref(), Some("TimedOut"));
     beat(5);
     assert_eq!(judge("False", None).0, None);
-    // What somebody has to do something about counts at once.
+    // Faults that require an action count immediately.
     assert_eq!(judge("True", Some("CredentialsRefused")).0.as_deref(), Some("CredentialsRefused"));
 }

@@ -44,10 +44,10 @@ fn work(mut work: Work) -> Vec<String> {
 const NOTHING: Vec<String> = Vec::new();
 
 #[test]
-fn owners_are_looked_for_once() {
+fn owners_are_looked_up_once() {
     let mut graph = Graph::default();
     assert_eq!(work(graph.there(&sets(), key("s"), &object("s", &[], None))), NOTHING);
-    assert!(graph.get(&node("s")).is_none(), "what owns nothing and is nobody's is not remembered");
+    assert!(graph.get(&node("s")).is_none(), "objects without owners are not stored");
     assert_eq!(work(graph.there(&pods(), key("p"), &object("p", &[("s", true)], None))), ["p"]);
     let item = graph.get(&node("p")).expect("it has an owner");
     assert!(!graph.is_found(&item, &item.owners[0]));
@@ -60,7 +60,7 @@ fn owners_are_looked_for_once() {
 }
 
 #[test]
-fn what_is_owned_is_looked_at_when_its_owner_goes() {
+fn owned_objects_are_processed_when_their_owner_is_deleted() {
     let mut graph = Graph::default();
     graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
     graph.there(&pods(), key("q"), &object("q", &[("s", false)], None));
@@ -69,29 +69,29 @@ fn what_is_owned_is_looked_at_when_its_owner_goes() {
     assert_eq!(work(graph.gone(&node("s"))), ["p", "q"]);
     assert!(!graph.is_found(&item, &item.owners[0]));
     graph.found(&item, &item.owners[0], &sets());
-    assert!(!graph.is_found(&item, &item.owners[0]), "that was seen before it went");
+    assert!(!graph.is_found(&item, &item.owners[0]), "the owner was deleted meanwhile");
     assert_eq!(work(graph.gone(&node("p"))), NOTHING);
     assert_eq!(graph.dependents(&node("s")).len(), 1);
 }
 
 #[test]
-fn owners_that_wait_are_told() {
+fn waiting_owners_are_processed() {
     let mut graph = Graph::default();
     graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
     graph.there(&pods(), key("q"), &object("q", &[("s", true)], None));
     let waiting = object("s", &[], Some(&[FOREGROUND]));
     assert_eq!(work(graph.there(&sets(), key("s"), &waiting)), ["p", "q", "s"]);
-    assert_eq!(work(graph.there(&sets(), key("s"), &waiting)), NOTHING, "it has begun already");
+    assert_eq!(work(graph.there(&sets(), key("s"), &waiting)), NOTHING, "it is already waiting");
     assert_eq!(work(graph.gone(&node("p"))), ["s"]);
     let freed = object("q", &[("s", false)], None);
-    assert_eq!(work(graph.there(&pods(), key("q"), &freed)), ["q", "s"], "it waits for that no longer");
+    assert_eq!(work(graph.there(&pods(), key("q"), &freed)), ["q", "s"], "it is not blocking any more");
     let disowned = object("q", &[], None);
     assert_eq!(work(graph.there(&pods(), key("q"), &disowned)), NOTHING);
     assert!(graph.dependents(&node("s")).is_empty());
 }
 
 #[test]
-fn orphaning_comes_first() {
+fn orphaning_takes_precedence() {
     let mut graph = Graph::default();
     graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
     let orphaning = object("s", &[], Some(&[ORPHAN]));
@@ -100,7 +100,7 @@ fn orphaning_comes_first() {
 }
 
 #[test]
-fn what_a_list_does_not_show_is_gone() {
+fn objects_missing_in_a_list_are_removed() {
     let mut graph = Graph::default();
     graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
     graph.there(&pods(), key("q"), &object("q", &[("s", true)], None));
@@ -108,7 +108,7 @@ fn what_a_list_does_not_show_is_gone() {
     graph.found(&item, &item.owners[0], &sets());
     assert_eq!(work(graph.all(&sets(), Some("elsewhere"), &HashSet::new())), NOTHING);
     assert_eq!(work(graph.all(&sets(), None, &HashSet::from(["s".to_string()]))), NOTHING);
-    assert_eq!(work(graph.all(&sets(), None, &HashSet::new())), ["p", "q"], "their owner was not there");
+    assert_eq!(work(graph.all(&sets(), None, &HashSet::new())), ["p", "q"], "their owner is gone");
     graph.all(&pods(), Some("w"), &HashSet::from(["q".to_string()]));
     assert!(graph.get(&node("p")).is_none() && graph.get(&node("q")).is_some());
 }
@@ -120,14 +120,14 @@ fn owners_are_in_the_workspace_of_what_they_own() {
     graph.there(&pods(), key("p"), &owned("p"));
     let item = graph.get(&node("p")).expect("it has an owner");
     graph.found(&item, &item.owners[0], &sets());
-    // The same references, written in another workspace.
+    // The same references in another workspace.
     let elsewhere = Key::new("x", "n", "q");
-    assert_eq!(work(graph.there(&pods(), elsewhere.clone(), &owned("q"))), ["q"], "it is looked for there");
+    assert_eq!(work(graph.there(&pods(), elsewhere.clone(), &owned("q"))), ["q"], "it is looked up there");
     let stranger = graph.get(&Node { workspace: "x".into(), uid: "q".into() }).expect("it has an owner");
     assert!(graph.is_found(&item, &item.owners[0]) && !graph.is_found(&stranger, &stranger.owners[0]));
     let names = |items: Vec<Item>| items.into_iter().map(|item| item.uid.to_string()).collect::<Vec<_>>();
     assert_eq!(names(graph.dependents(&node("s"))), ["p"]);
-    // Nobody waits for what is elsewhere, nor is told of it.
+    // Owners in other workspaces do not wait, and are not processed.
     let waiting = object("s", &[], Some(&[FOREGROUND]));
     assert_eq!(work(graph.there(&sets(), key("s"), &waiting)), ["p", "s"]);
     let freed = object("q", &[], None);

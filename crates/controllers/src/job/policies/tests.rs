@@ -45,7 +45,7 @@ fn the_first_rule_that_matches_counts() {
 }
 
 #[test]
-fn some_indexes_may_be_enough() {
+fn success_policies_apply() {
     for (rules, succeeded, expected) in [
         (json!([{"succeededCount": 2}]), "0", None),
         (json!([{"succeededCount": 2}]), "0,3", Some(0)),

@@ -21,7 +21,8 @@ fn job(spec: Value) -> Value {
     job
 }
 
-/// A pod in a state: the letter of its phase, `*` ready, `!` being deleted, `.` without the mark, a number its index.
+/// Parses a pod: the letter of its phase, `*` ready, `!` being deleted, `.` without the tracking finalizer, a
+/// number its index.
 fn pod(place: usize, state: &str) -> Arc<Value> {
     let phase = match state.chars().next() {
         Some('R') => "Running",
@@ -60,7 +61,8 @@ fn with_view<T>(job: &Value, states: &str, ask: impl Fn(View<'_>) -> T) -> T {
     ask(look(&Observed { job, pods: &pods, failures: Failures::default(), now: NOW }))
 }
 
-/// What is done: `+2` makes two pods, `+[0,3]` those with indexes, `-p1` deletes one, `wait 5` waits.
+/// Describes the action: `+2` creates two pods, `+[0,3]` those with indexes, `-p1` deletes one, `wait 5`
+/// waits.
 fn words(manage: Manage) -> String {
     match manage {
         Manage::Nothing => String::new(),
@@ -78,7 +80,7 @@ fn words(manage: Manage) -> String {
 }
 
 #[test]
-fn pods_are_made_and_deleted() {
+fn pods_are_created_and_deleted() {
     for (spec, states, expected) in [
         (json!({}), "", "+2"),
         (json!({}), "R R", ""),
@@ -128,7 +130,7 @@ fn indexes_have_one_pod_each() {
 }
 
 #[test]
-fn jobs_come_to_an_end() {
+fn terminal_conditions() {
     let on_failure = json!({
         "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [], "restartPolicy": "OnFailure"},
     });
@@ -170,7 +172,7 @@ fn jobs_come_to_an_end() {
 }
 
 #[test]
-fn deadlines_count_from_the_start() {
+fn deadlines_start_with_the_start_time() {
     let mut job = job(json!({"activeDeadlineSeconds": 10}));
     let started = |job: &mut Value, ago: i64| {
         job["status"]["startTime"] = Timestamp::new(NOW.seconds - ago, 0).to_time().into();
@@ -182,11 +184,11 @@ fn deadlines_count_from_the_start() {
     let reason = with_view(&job, "R", |view| view.finished.map(|end| end.reason));
     assert_eq!(reason.as_deref(), Some("DeadlineExceeded"));
     job["spec"]["suspend"] = true.into();
-    assert_eq!(with_view(&job, "R", |view| view.finished), None, "time stands still");
+    assert_eq!(with_view(&job, "R", |view| view.finished), None, "suspended jobs have no deadline");
 }
 
 #[test]
-fn what_was_decided_stays() {
+fn interim_conditions_are_kept() {
     let mut job = job(json!({}));
     job["status"]["conditions"] =
         json!([{"type": "FailureTarget", "status": "True", "reason": "X", "message": "because"}]);
@@ -198,7 +200,7 @@ fn what_was_decided_stays() {
 }
 
 #[test]
-fn failed_pods_are_replaced_after_a_while() {
+fn failed_pods_are_replaced_after_a_backoff() {
     let job = job(json!({}));
     let mut failed = pod(0, "F").as_ref().clone();
     let ended = Timestamp::new(NOW.seconds - 4, 0).to_time();

@@ -1,4 +1,4 @@
-//! Whatever fails and whenever, each pod is counted once.
+//! Property: each pod is counted exactly once, whatever fails.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use super::*;
 
 const NOW: Timestamp = Timestamp { seconds: 1_800_000_000, nanos: 0 };
 
-/// Numbers that look like chance and are the same for a seed.
+/// Deterministic pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -22,7 +22,7 @@ impl Chance {
     }
 }
 
-/// An API with one job and its pods, and the truth about them.
+/// An API with one Job and its pods, and the expected counts.
 struct Api {
     job: Value,
     pods: Vec<Arc<Value>>,
@@ -32,7 +32,7 @@ struct Api {
     chance: Chance,
 }
 
-/// A write that never came to be, or the end of who made it.
+/// A failed write, or a crash of the controller.
 struct Crash;
 
 impl Api {
@@ -59,7 +59,7 @@ impl Api {
         self.may_crash()
     }
 
-    /// Nothing is counted that has not happened, and nothing twice.
+    /// Checks that only finished pods are counted, and none twice.
     fn check(&self, status: &JobStatus) {
         let succeeded = status.succeeded + status.uncounted_succeeded.len() as i64;
         let failed = status.failed + status.uncounted_failed.len() as i64;
@@ -85,12 +85,12 @@ impl Api {
             object::set_finalizers::<&str>(&mut changed, &[]);
             *pod = Arc::new(changed);
         }
-        // What is to go and has no mark is gone.
+        // Terminating pods without the finalizer are gone.
         self.pods.retain(|pod| !object::is_being_deleted(pod) || is_tracked(pod));
         self.may_crash()
     }
 
-    /// A kubelet, or somebody who deletes things.
+    /// Simulates an event: a pod finishes, or a user deletes it.
     fn happen(&mut self) {
         if self.pods.is_empty() {
             return;
@@ -118,7 +118,7 @@ impl Api {
         self.pods.retain(|pod| !object::is_being_deleted(pod) || is_tracked(pod));
     }
 
-    /// One look at the job, in the order in which it is really done.
+    /// Syncs the Job in the order of the real controller.
     fn sync(&mut self) -> Result<(), Crash> {
         let (job, pods) = (self.job.clone(), self.pods.clone());
         let now = Timestamp::new(NOW.seconds + self.made as i64 * 1000, 0);
@@ -179,7 +179,7 @@ fn pods_are_counted_once() {
 }
 
 #[test]
-fn sums_take_in_what_has_no_mark() {
+fn pods_without_finalizer_are_counted() {
     let uids = |uids: &[&str]| uids.iter().map(|uid| (*uid).to_owned()).collect::<Vec<_>>();
     let mut status = JobStatus {
         succeeded: 1,
@@ -199,7 +199,7 @@ fn sums_take_in_what_has_no_mark() {
 }
 
 #[test]
-fn jobs_end_when_their_pods_are_counted_and_gone() {
+fn jobs_finish_when_all_pods_are_counted() {
     let end = Condition::new(COMPLETE, "CompletionsReached", "m");
     let mut waiting = JobStatus { uncounted_failed: vec!["a".into()], ..JobStatus::default() };
     assert!(!finish(&mut waiting, &end, NOW));
@@ -235,5 +235,5 @@ fn active_pods_fail_with_their_job() {
     assert_eq!(tracked.status.uncounted_succeeded, ["c"]);
     assert_eq!(tracked.status.conditions[0]["type"], FAILURE_TARGET);
     assert_eq!(tracked.finished.map(|end| end.kind), Some(FAILED));
-    assert_eq!(tracked.status.terminating, Some(1), "it is over when the pod is");
+    assert_eq!(tracked.status.terminating, Some(1), "the job finishes after the pod");
 }

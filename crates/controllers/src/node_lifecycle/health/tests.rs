@@ -24,8 +24,9 @@ fn lease(second: i64) -> Value {
 }
 
 #[test]
-fn nodes_are_lost_when_nothing_is_heard_of_them() {
-    // Each step: the second, the node's state and heartbeat, its lease; then what it is taken for.
+fn nodes_without_heartbeats_become_unknown() {
+    // Each step: the second, the node's Ready status and heartbeat, its lease; then the resulting Ready
+    // status.
     type Step = (i64, Option<(&'static str, i64)>, Option<i64>, Option<&'static str>);
     let cases: [(&str, &[Step]); 6] = [
         ("silent from the start", &[(59, None, None, None), (61, None, None, Some("Unknown"))]),
@@ -68,7 +69,7 @@ fn nodes_are_lost_when_nothing_is_heard_of_them() {
 }
 
 #[test]
-fn what_is_not_known_is_said() {
+fn unknown_conditions_are_written() {
     let first = look(None, &node(Some(("True", 0))), None, at(0), PATIENCE);
     let seen = look(Some(&first.health), &node(Some(("True", 0))), None, at(60), PATIENCE);
     assert!(seen.was_ready);
@@ -89,5 +90,5 @@ fn what_is_not_known_is_said() {
     );
     assert_eq!(conditions::find(&lost, "NetworkUnavailable").unwrap()["status"], "False");
     let again = look(Some(&seen.health), &lost, None, at(70), PATIENCE);
-    assert!(again.lost.is_none() && !again.was_ready, "it is said once");
+    assert!(again.lost.is_none() && !again.was_ready, "they are written once");
 }

@@ -4,7 +4,8 @@ use super::*;
 
 const NOW: &str = "2026-11-15T12:00:00Z";
 
-/// A pod from words: `node=`, `phase=`, `ready=` (since when), `cost=`, `restarts=`, `sidecar=`, `born=`.
+/// Builds a pod from attributes: `node=`, `phase=`, `ready=` (since when), `cost=`, `restarts=`, `sidecar=`,
+/// `born=`.
 fn pod(words: &str) -> Value {
     let word = |name: &str| {
         let mut found = words.split(' ').filter_map(|word| word.split_once('='));
@@ -41,7 +42,7 @@ fn pod(words: &str) -> Value {
 }
 
 #[test]
-fn the_least_missed_go_first() {
+fn deletion_order() {
     let long_ago = "2026-11-10T12:00:00Z";
     let ready = "node=a phase=Running ready=2026-11-10T12:00:00Z";
     let older = format!("{ready} born={long_ago}");
@@ -53,7 +54,7 @@ fn the_least_missed_go_first() {
         (&format!("{ready} cost=-1"), ready),
         (ready, &format!("{ready} cost=1")),
         (&format!("{ready} cost=9"), &format!("{ready} cost=10")),
-        // Crowded nodes before all that has to do with time.
+        // Crowded nodes take precedence over ages.
         (ready, "node=b phase=Running ready=2026-11-15T11:59:59Z"),
         ("node=a phase=Running ready=?", "node=a phase=Running ready=2026-11-15T11:59:59Z"),
         ("node=a phase=Running ready=2026-11-15T11:59:00Z", ready),
@@ -62,7 +63,7 @@ fn the_least_missed_go_first() {
         (&format!("{older} restarts=1 sidecar=0"), &format!("{older} sidecar=9")),
         (ready, &older),
         (&format!("{ready} born=2026-11-15T11:59:00Z"), &older),
-        // Of about the same age, neither is older.
+        // Ages of the same magnitude are equal.
         (
             &format!("{ready} uid=a born=2026-11-10T12:00:00Z"),
             &format!("{ready} uid=b born=2026-11-10T12:00:09Z"),
@@ -84,7 +85,7 @@ fn the_least_missed_go_first() {
 }
 
 #[test]
-fn costs_are_numbers_as_usually_written() {
+fn costs_are_plain_numbers() {
     for (text, wanted) in [
         ("0", 0),
         ("7", 7),
@@ -102,7 +103,7 @@ fn costs_are_numbers_as_usually_written() {
 }
 
 #[test]
-fn only_active_pods_are_neighbours() {
+fn only_active_pods_are_related() {
     let pods = ["node=a phase=Running", "node=a phase=Failed", "node=b phase=Pending", "phase=Pending"];
     let pods: Vec<Arc<Value>> = pods.into_iter().map(|words| Arc::new(pod(words))).collect();
     let neighbours = Neighbours::of(&pods);

@@ -16,7 +16,7 @@ fn pod(name: &str) -> Value {
     json!({"metadata": {"name": name, "uid": name}})
 }
 
-/// References to "set", to a pod by its name, or to others.
+/// Returns a claim with references to "set", to a pod by its name, or to others.
 fn claim(owners: &[&str]) -> Value {
     let references: Vec<Value> = owners
         .iter()
@@ -37,8 +37,8 @@ fn owners(claim: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn policies_say_whose_claims_are() {
-    // whenDeleted, whenScaled, pod; who is to own the claim
+fn retention_policies_determine_owners() {
+    // whenDeleted, whenScaled, pod; expected owner of the claim
     for (deleted, scaled, name, expected) in [
         ("Retain", "Retain", "web-0", &[][..]),
         ("Retain", "Retain", "web-9", &[]),
@@ -68,7 +68,7 @@ fn policies_say_whose_claims_are() {
 }
 
 #[test]
-fn claims_of_others_are_left_alone() {
+fn claims_with_another_controller_are_not_owned() {
     let (set, pod) = (set("Delete", "Delete"), pod("web-0"));
     let check = |before: &[&str]| {
         let claim = claim(before);
@@ -77,8 +77,8 @@ fn claims_of_others_are_left_alone() {
         (owned.is_up_to_date(), owners(&updated).join(" "))
     };
     assert_eq!(check(&["other"]), (true, "o".into()));
-    assert_eq!(check(&["other", "set"]), (false, "o".into()), "our mark goes");
-    assert!(check(&["old set"]).0, "the garbage collector's work");
+    assert_eq!(check(&["other", "set"]), (false, "o".into()), "the set's reference is removed");
+    assert!(check(&["old set"]).0, "left to the garbage collector");
     let retained = self::set("Retain", "Retain");
     let claim = claim(&["other", "set"]);
     assert_eq!(owners(&Owned { claim: &claim, set: &retained, pod: &pod }.updated()), ["o"]);
@@ -89,6 +89,6 @@ fn stale_claims_block_new_pods() {
     let claim = claim(&["web-0"]);
     let new = json!({"metadata": {"name": "web-0"}});
     assert!(blocks(&set("Retain", "Delete"), &new, &claim));
-    assert!(!blocks(&set("Delete", "Retain"), &new, &claim), "such claims are used again");
+    assert!(!blocks(&set("Delete", "Retain"), &new, &claim), "such claims are reused");
     assert!(!blocks(&set("Retain", "Delete"), &new, &self::claim(&["set"])));
 }

@@ -1,4 +1,4 @@
-//! Situations, each with what is to be done about it; and a long random life in which the order is always kept.
+//! Cases with their plans; and a random simulation in which the order is always kept.
 
 mod life;
 
@@ -35,7 +35,7 @@ fn revision(set: &Value) -> Value {
     history::revision(set, &resources::STATEFUL_SETS, data, 1, HASH_LABEL, &hash)
 }
 
-/// A pod in a state: the letter of its phase, `*` ready, `!` being deleted.
+/// Returns a pod in a state: the letter of its phase, `*` ready, `!` being deleted.
 fn pod(set: &Value, revision: &Value, ordinal: i64, state: &str) -> Arc<Value> {
     let mut pod = new_pod(set, &template_of(revision), object::name(revision), ordinal);
     object::set_uid(&mut pod, &format!("pod-{ordinal}"));
@@ -57,8 +57,8 @@ fn pod(set: &Value, revision: &Value, ordinal: i64, state: &str) -> Arc<Value> {
     Arc::new(pod)
 }
 
-/// A plan in words: `+2` makes a pod, `-2` deletes it, `~2` replaces it, `=2` sets it right, `c2` makes its claims, `o2`
-/// changes their owners. Phases are apart by `|`.
+/// Describes a plan: `+2` creates a pod, `-2` deletes it, `~2` replaces it, `=2` repairs it, `c2` creates its
+/// claims, `o2` changes their owners. Phases are separated by `|`.
 fn words(plan: &Plan) -> String {
     let number = |pod: &Value| ordinal(pod).map_or("?".into(), |ordinal| ordinal.to_string());
     let step = |step: &Step| match step {
@@ -89,7 +89,7 @@ fn plan_with(
     reconcile(&Observed { set, pods, current, update, collisions: 0, claims: &claims, now: NOW })
 }
 
-/// `states` are those of the pods from ordinal 0 on; `-` is none.
+/// `states` are those of the pods from ordinal 0; `-` is none.
 fn next(set: &Value, states: &str) -> String {
     let revision = revision(set);
     let pods: Vec<_> = states
@@ -102,8 +102,8 @@ fn next(set: &Value, states: &str) -> String {
 }
 
 #[test]
-fn pods_come_and_go_one_after_the_other() {
-    // replicas, states, what is done
+fn ordered_pod_management() {
+    // replicas, states, expected plan
     for (replicas, states, expected) in [
         (3, "", "+0"),
         (3, "P", ""),
@@ -135,7 +135,7 @@ fn pods_come_and_go_one_after_the_other() {
 }
 
 #[test]
-fn pods_may_come_and_go_together() {
+fn parallel_pod_management() {
     for (replicas, states, expected) in [
         (3, "", "+0 +1 +2"),
         (3, "P", "+1 +2"),
@@ -152,14 +152,14 @@ fn pods_may_come_and_go_together() {
 }
 
 #[test]
-fn sets_that_go_do_nothing() {
+fn deleted_sets_are_not_changed() {
     let mut going = set(3);
     object::set_deletion_timestamp(&mut going, &NOW.to_time());
     assert_eq!(next(&going, "R* P"), "");
 }
 
 #[test]
-fn pods_wait_until_those_before_are_available() {
+fn pods_wait_for_their_predecessors() {
     let mut set = set(2);
     set["spec"]["minReadySeconds"] = 10.into();
     assert_eq!(next(&set, "R*"), "+1", "ready for ten seconds");
@@ -168,16 +168,16 @@ fn pods_wait_until_those_before_are_available() {
 }
 
 #[test]
-fn ordinals_begin_where_the_set_says() {
+fn ordinals_start_as_specified() {
     let mut set = set(2);
     set["spec"]["ordinals"] = json!({"start": 1});
     assert_eq!(next(&set, ""), "+1");
     assert_eq!(next(&set, "- R*"), "+2");
-    assert_eq!(next(&set, "R* R* R*"), "-0", "the lower ones go as well");
+    assert_eq!(next(&set, "R* R* R*"), "-0", "lower ordinals are deleted, too");
     assert_eq!(next(&set, "R* R* R* R*"), "-3", "the highest first");
 }
 
-/// `states` with an `n` are of the new template.
+/// `states` with an `n` have the new template.
 fn updating(set: &Value, states: &str) -> Plan {
     let mut newer = set.clone();
     newer["spec"]["template"]["spec"]["containers"][0]["image"] = "two".into();
@@ -214,15 +214,15 @@ fn updates_go_from_the_last_to_the_first() {
     }
     let mut manual = set(3);
     manual["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
-    assert_eq!(words(&updating(&manual, "R* R* R*")), "", "only what others delete is replaced");
+    assert_eq!(words(&updating(&manual, "R* R* R*")), "", "OnDelete replaces only deleted pods");
     let mut parallel = set(3);
     parallel["spec"]["podManagementPolicy"] = "Parallel".into();
-    assert_eq!(words(&updating(&parallel, "P R* R*")), "~2", "whatever the others do");
+    assert_eq!(words(&updating(&parallel, "P R* R*")), "~2", "regardless of the other pods");
     assert_eq!(words(&updating(&parallel, "R* R* Pn")), "");
 }
 
 #[test]
-fn new_pods_have_the_revision_of_their_place() {
+fn new_pods_have_the_revision_of_their_ordinal() {
     let mut set = set(3);
     set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 2.into();
     let image = |states: &str| match &updating(&set, states).phases[0][0][0] {
@@ -234,7 +234,7 @@ fn new_pods_have_the_revision_of_their_place() {
 }
 
 #[test]
-fn pods_are_set_right() {
+fn identities_are_repaired() {
     let set = set(1);
     let revision = revision(&set);
     let mut lost = pod(&set, &revision, 0, "R*").as_ref().clone();
@@ -244,7 +244,7 @@ fn pods_are_set_right() {
 }
 
 #[test]
-fn pods_have_claims() {
+fn claims_are_created_with_their_pods() {
     let mut set = set(1);
     set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {}}]);
     let revision = revision(&set);
@@ -263,13 +263,13 @@ fn pods_have_claims() {
     let Step::Create(_, claims) = made(&going) else { panic!("a pod") };
     assert_eq!(claims.going, ["data-web-0"]);
     let pending = [pod(&set, &revision, 0, "P")];
-    assert_eq!(words(&plan(&set, &pending, &revision, &revision)), "c0", "claims that got lost");
+    assert_eq!(words(&plan(&set, &pending, &revision, &revision)), "c0", "missing claims");
     let there = plan_with(&set, &pending, &revision, &revision, &there);
     assert_eq!(words(&there), "");
 }
 
 #[test]
-fn claims_go_with_pods_that_are_not_wanted() {
+fn claims_of_surplus_pods_are_owned_by_them() {
     let mut set = set(1);
     set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {}}]);
     set["spec"]["persistentVolumeClaimRetentionPolicy"] =
@@ -286,7 +286,7 @@ fn claims_go_with_pods_that_are_not_wanted() {
 }
 
 #[test]
-fn statuses_count() {
+fn counts_for_the_status() {
     let seen = |states: &str| {
         let plan = updating(&set(3), states);
         let c = plan.status;
@@ -294,7 +294,7 @@ fn statuses_count() {
     };
     assert_eq!(seen("R* R* R*"), (3, 3, 3, 3, 0));
     assert_eq!(seen("R* P R*n"), (3, 2, 2, 2, 1));
-    assert_eq!(seen("R* R*! R*n"), (3, 3, 3, 1, 1), "what goes is of no revision");
+    assert_eq!(seen("R* R*! R*n"), (3, 3, 3, 1, 1), "terminating pods have no revision");
     assert_eq!(seen("R* R* R* R*"), (4, 4, 4, 4, 0));
 }
 
@@ -318,12 +318,12 @@ fn updates_end_when_all_are_new_and_ready() {
     assert_eq!((&done["currentRevision"], &done["currentReplicas"]), (&done["updateRevision"], &json!(2)));
     let waiting = status(&seen, Counts { ready: 1, ..counts });
     assert_eq!(waiting["currentRevision"], *object::name(&current));
-    assert_eq!(waiting.get("currentReplicas"), None, "nothing is not written");
+    assert_eq!(waiting.get("currentReplicas"), None, "zero is omitted");
     assert_eq!(waiting["collisionCount"], 0);
 }
 
 #[test]
-fn statuses_are_written_when_they_say_something_new() {
+fn unchanged_statuses_are_not_written() {
     let status = json!({"observedGeneration": 2, "replicas": 1, "updateRevision": "r"});
     let with = |status: Value| json!({"status": status});
     assert!(!differs(&with(status.clone()), &status));

@@ -20,7 +20,7 @@ fn revision(image: &str, number: i64) -> Arc<Value> {
 }
 
 #[test]
-fn templates_that_were_there_before_come_back() {
+fn old_templates_are_reused() {
     let (one, two) = (revision("one", 1), revision("two", 2));
     let all = [one.clone(), two.clone()];
     assert_eq!(newest(&set("two"), &all, 0), Newest::Unchanged(two));
@@ -33,7 +33,7 @@ fn templates_that_were_there_before_come_back() {
 }
 
 #[test]
-fn old_templates_are_forgotten_oldest_first() {
+fn oldest_unused_revisions_are_deleted_first() {
     let all: Vec<_> = (1..=5).map(|number| revision(&number.to_string(), number)).collect();
     let live = HashSet::from([object::name(&all[1]), object::name(&all[4])]);
     let forgotten = |limit: i64| {

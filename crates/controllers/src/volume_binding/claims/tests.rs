@@ -44,7 +44,7 @@ fn told(fate: &Fate) -> String {
 }
 
 #[test]
-fn claims_get_what_they_ask_for() {
+fn decisions_about_claims() {
     let mine = json!({"name": "c", "namespace": "n", "uid": "u"});
     let others = json!({"name": "d", "namespace": "n", "uid": "w"});
     let free = || volume("v", &Value::Null);
@@ -184,7 +184,7 @@ fn claims_without_a_class_get_the_default() {
 }
 
 #[test]
-fn bound_claims_say_what_they_have() {
+fn bound_claims_have_the_properties_of_their_volume() {
     let claim = claim(&json!({}), &json!({}));
     let volume = volume("v", &Value::Null);
     let bound = with_status(&claim, "Bound", Some(&volume)).unwrap();

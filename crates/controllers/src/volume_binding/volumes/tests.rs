@@ -9,7 +9,7 @@ fn claim(uid: &str, volume: &str) -> Arc<Value> {
 }
 
 #[test]
-fn volumes_follow_their_claims() {
+fn decisions_about_volumes() {
     let reference = json!({"name": "c", "namespace": "n", "uid": "u"});
     let reserved = json!({"claimRef": {"name": "c", "namespace": "n"}});
     let bound = json!({"claimRef": reference});
@@ -84,7 +84,7 @@ fn bindings_are_made_and_undone() {
     assert_eq!(unbound(&bound)["spec"], json!({}));
     let reserved = volume(&json!({}), &json!({"claimRef": {"name": "c", "namespace": "n"}}));
     let bound = bound_to(&reserved, &claim).unwrap();
-    assert_eq!(object::annotation(&bound, BOUND_BY_CONTROLLER), None, "its user reserved it");
+    assert_eq!(object::annotation(&bound, BOUND_BY_CONTROLLER), None, "a user reserved it");
     assert_eq!(unbound(&bound)["spec"]["claimRef"].get("uid"), None);
     assert_eq!(unbound(&bound)["spec"]["claimRef"]["name"], "c");
 }

@@ -1,8 +1,8 @@
-//! A set's life: pods start, fail, end; people scale and update; whatever happens, the order is kept.
+//! Random simulation of a set: pods start, fail and end, users scale and update; the order is always kept.
 
 use super::*;
 
-/// Numbers that look like chance and are the same for a seed.
+/// Deterministic pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -36,7 +36,7 @@ impl Life {
         self.revisions.last().expect("there is one")
     }
 
-    /// People.
+    /// Simulates a user.
     fn change(&mut self) {
         match self.chance.below(3) {
             0 => self.set["spec"]["replicas"] = self.chance.below(6).into(),
@@ -54,7 +54,7 @@ impl Life {
         }
     }
 
-    /// A kubelet: some pod starts, becomes ready or not, fails, or is gone.
+    /// Simulates a kubelet: a pod starts, becomes ready or unready, fails, or is gone.
     fn happen(&mut self, may_fail: bool) {
         let Some(ordinal) = self.pods.keys().copied().nth(self.chance.below(8) as usize) else { return };
         let pod = &self.pods[&ordinal];
@@ -70,11 +70,11 @@ impl Life {
             _ => "R*",
         };
         let of = self.revisions.iter().find(|of| object::name(of) == super::super::revision(pod)).cloned();
-        let of = of.expect("pods are of revisions that there are");
+        let of = of.expect("a known revision");
         self.pods.insert(ordinal, super::pod(&self.set, &of, ordinal, state));
     }
 
-    /// A look at it all, and what follows. Says whether there was anything to do.
+    /// Reconciles, and executes the plan. Returns whether there was anything to do.
     fn reconcile(&mut self) -> bool {
         let pods: Vec<_> = self.pods.values().cloned().collect();
         let current = self.revisions.first().expect("there is one").clone();
@@ -101,7 +101,7 @@ impl Life {
         !idle
     }
 
-    /// The rules.
+    /// Checks the invariants.
     fn check(&self, plan: &Plan) {
         let is_well = |ordinal: i64| {
             self.pods
@@ -124,8 +124,8 @@ impl Life {
                 Step::Delete(pod) if matches!(phase(pod), "Failed") => {}
                 Step::Delete(pod) => {
                     let ordinal = ordinal(pod).expect("it has one");
-                    assert!(ordinal >= wanted, "only those that are not wanted");
-                    assert!(self.together || (0..wanted).all(is_well), "all others are well");
+                    assert!(ordinal >= wanted, "only surplus pods are deleted");
+                    assert!(self.together || (0..wanted).all(is_well), "all others are healthy");
                     assert!(
                         self.together || self.pods.keys().all(|other| *other <= ordinal),
                         "the last first"
@@ -136,11 +136,11 @@ impl Life {
         }
         if let Some(outdated) = &plan.outdated {
             let ordinal = ordinal(outdated).expect("it has one");
-            assert!(ordinal >= partition(&self.set), "nothing before the partition");
+            assert!(ordinal >= partition(&self.set), "no pod below the partition");
             assert!((ordinal + 1..wanted).all(is_well), "all after {ordinal} are well");
             let is_new =
                 |ordinal: i64| super::super::revision(&self.pods[&ordinal]) == object::name(self.update());
-            assert!((ordinal + 1..wanted).all(is_new), "and new");
+            assert!((ordinal + 1..wanted).all(is_new), "and updated");
         }
     }
 }
@@ -156,7 +156,7 @@ fn the_order_is_always_kept() {
                 _ => drop(life.reconcile()),
             }
         }
-        // Once nobody meddles and nothing fails, all comes to rest as it should.
+        // Without changes and failures, the set reaches its desired state.
         life.set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 0.into();
         let mut rest = 0;
         for _ in 0..4000 {
