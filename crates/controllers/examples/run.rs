@@ -13,8 +13,8 @@ use atoll_authn::authority::Authority;
 use atoll_authn::service_account::{KeyRing, Tokens};
 use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
-use atoll_controllers::catalog::Choice;
-use atoll_controllers::context::{Acts, Context, Signers};
+use atoll_controllers::catalog::ControllerSelection;
+use atoll_controllers::context::{Context, Signers, WorkloadScope};
 use atoll_controllers::settings::Settings;
 use atoll_informer::{SystemClock, World};
 use base64::Engine;
@@ -23,20 +23,21 @@ use serde_json::Value;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_env_filter(std::env::var("RUST_LOG").unwrap_or("info".into())).init();
-    let (mut kubeconfig, mut choice, mut settings) = (String::new(), Choice::default(), Settings::default());
+    let (mut kubeconfig, mut selection, mut settings) =
+        (String::new(), ControllerSelection::default(), Settings::default());
     let (mut certificate, mut key, mut signers) = (String::new(), String::new(), Signers::default());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let value = arguments.next().ok_or("every option needs a value")?;
         match argument.as_str() {
             "--kubeconfig" => kubeconfig = value,
-            "--controllers" => choice = value.parse()?,
+            "--controllers" => selection = value.parse()?,
             "--node-monitor-period" => settings.node_monitor_period = seconds(&value)?,
             "--node-monitor-grace-period" => settings.node_monitor_grace_period = seconds(&value)?,
             "--horizontal-pod-autoscaler-sync-period" => {
                 settings.horizontal_pod_autoscaler_sync_period = seconds(&value)?;
             }
-            "--root-ca-file" => signers.trusted = Some(std::fs::read_to_string(value)?.into()),
+            "--root-ca-file" => signers.root_ca = Some(std::fs::read_to_string(value)?.into()),
             "--cluster-signing-cert-file" => certificate = std::fs::read_to_string(value)?,
             "--cluster-signing-key-file" => key = std::fs::read_to_string(value)?,
             "--service-account-private-key-file" => {
@@ -51,10 +52,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         signers.authority = Some(Arc::new(authority));
     }
     let client = Client::new(Arc::new(Https::new(&endpoint(&kubeconfig)?)?));
-    let context = Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere)
+    let context = Context::new(World::one(client), Arc::new(SystemClock), WorkloadScope::All)
         .with_settings(settings)
         .with_signers(signers);
-    atoll_controllers::run_chosen(context, &choice).await;
+    atoll_controllers::run_selected(context, &selection).await;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::context::Context;
 
-type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+type ControllerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A controller that runs against any API server.
 pub struct Controller {
@@ -14,7 +14,7 @@ pub struct Controller {
     pub name: &'static str,
     /// The former name, which is still accepted.
     pub alias: &'static str,
-    pub run: fn(Context) -> Running,
+    pub run: fn(Context) -> ControllerFuture,
 }
 
 macro_rules! controllers {
@@ -51,8 +51,8 @@ controllers! {
     "replicaset-controller" "replicaset" crate::replica_set::run;
     "replicationcontroller-controller" "replicationcontroller" crate::replica_set::run_replication_controllers;
     "resourcequota-controller" "resourcequota" crate::quota::run;
-    "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" crate::belongings::run_trust;
-    "serviceaccount-controller" "serviceaccount" crate::belongings::run_accounts;
+    "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" crate::service_account_and_root_ca::run_root_ca;
+    "serviceaccount-controller" "serviceaccount" crate::service_account_and_root_ca::run_service_accounts;
     "serviceaccount-token-controller" "serviceaccount-token" crate::tokens::run;
     "statefulset-controller" "statefulset" crate::stateful_set::run;
     "taint-eviction-controller" "taint-eviction-controller" crate::taint_eviction::run;
@@ -61,7 +61,7 @@ controllers! {
 }
 
 /// Names and former names of the controllers that only Atoll has.
-pub const OWN: &[(&str, &str)] = &[
+pub const ATOLL_CONTROLLERS: &[(&str, &str)] = &[
     ("cluster-health-controller", "clusterhealth"),
     ("cluster-push-controller", "clusterpush"),
     ("kcp-cluster-controller", "kcpcluster"),
@@ -72,32 +72,32 @@ pub const OWN: &[(&str, &str)] = &[
 
 /// Returns all names with their aliases.
 fn names() -> impl Iterator<Item = (&'static str, &'static str)> + Clone {
-    CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(OWN.iter().copied())
+    CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(ATOLL_CONTROLLERS.iter().copied())
 }
 
 /// Selection of controllers: `*` for all, `name` for one, `-name` to exclude one. The first entry that names
 /// a controller decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
-    words: Vec<String>,
+pub struct ControllerSelection {
+    entries: Vec<String>,
 }
 
-impl Default for Choice {
+impl Default for ControllerSelection {
     fn default() -> Self {
-        Choice { words: vec!["*".into()] }
+        ControllerSelection { entries: vec!["*".into()] }
     }
 }
 
-impl Choice {
+impl ControllerSelection {
     /// Whether a controller is selected, by its name or alias.
     pub fn includes(&self, name: &str, alias: &str) -> bool {
-        let about = |word: &&String| {
-            let bare = word.strip_prefix('-').unwrap_or(word);
+        let names_it = |entry: &&String| {
+            let bare = entry.strip_prefix('-').unwrap_or(entry);
             bare == name || bare == alias
         };
-        match self.words.iter().find(about) {
-            Some(word) => !word.starts_with('-'),
-            None => self.words.iter().any(|word| word == "*"),
+        match self.entries.iter().find(names_it) {
+            Some(entry) => !entry.starts_with('-'),
+            None => self.entries.iter().any(|entry| entry == "*"),
         }
     }
 
@@ -108,30 +108,30 @@ impl Choice {
 
     /// Whether any controller is selected.
     pub fn any(&self) -> bool {
-        self.words.iter().any(|word| !word.starts_with('-'))
+        self.entries.iter().any(|entry| !entry.starts_with('-'))
     }
 }
 
-impl FromStr for Choice {
+impl FromStr for ControllerSelection {
     type Err = String;
 
     /// Parses the list; `true` and `false` stand for all and none.
     fn from_str(text: &str) -> Result<Self, String> {
-        let words: Vec<String> = match text {
+        let entries: Vec<String> = match text {
             "true" => vec!["*".into()],
             "false" | "" => Vec::new(),
-            list => list.split(',').map(|word| word.trim().to_string()).collect(),
+            list => list.split(',').map(|entry| entry.trim().to_string()).collect(),
         };
         let known: Vec<(&str, &str)> = names().collect();
-        for word in &words {
-            let bare = word.strip_prefix('-').unwrap_or(word);
+        for entry in &entries {
+            let bare = entry.strip_prefix('-').unwrap_or(entry);
             if bare != "*" && known.iter().all(|(name, alias)| bare != *name && bare != *alias) {
                 let mut names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
                 names.sort_unstable();
                 return Err(format!("unknown controller {bare:?}; known controllers: {}", names.join(", ")));
             }
         }
-        Ok(Choice { words })
+        Ok(ControllerSelection { entries })
     }
 }
 
@@ -153,16 +153,16 @@ mod tests {
             ("-endpoint", false, false, false),
             ("endpoint,-endpoint,*", true, true, true),
         ] {
-            let choice: Choice = text.parse().expect("a valid selection");
-            let of = |name, alias| choice.includes(name, alias);
+            let selection: ControllerSelection = text.parse().expect("a valid selection");
+            let of = |name, alias| selection.includes(name, alias);
             let found = (
                 of("deployment-controller", "deployment"),
                 of("endpoints-controller", "endpoint"),
-                choice.any(),
+                selection.any(),
             );
             assert_eq!(found, (deployment, endpoints, any), "{text}");
         }
-        let error = "*,-nobody".parse::<Choice>().unwrap_err();
+        let error = "*,-nobody".parse::<ControllerSelection>().unwrap_err();
         assert!(
             error.starts_with("unknown controller \"nobody\"; known controllers: certificatesigning"),
             "{error}"
@@ -178,6 +178,6 @@ mod tests {
         names.dedup();
         // The taint eviction controller has no former name.
         let same = CONTROLLERS.iter().filter(|row| row.name == row.alias).count();
-        assert_eq!(names.len() + same, 2 * (CONTROLLERS.len() + OWN.len()));
+        assert_eq!(names.len() + same, 2 * (CONTROLLERS.len() + ATOLL_CONTROLLERS.len()));
     }
 }

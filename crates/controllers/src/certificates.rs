@@ -21,7 +21,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 /// Number of requests that are handled concurrently.
-const AT_ONCE: usize = 8;
+const WORKERS: usize = 8;
 
 /// Runs `work` for every request that matches `is`, whenever it changes.
 async fn work<W, F>(world: &World, what: &'static str, is: fn(&Value) -> bool, work: W)
@@ -38,7 +38,7 @@ where
             queue.add(Key::of(&request));
         }
     });
-    let working = queue.work(what, AT_ONCE, |key| {
+    let working = queue.work(what, WORKERS, |key| {
         let working = work(key);
         async move {
             match working.await {
@@ -51,7 +51,7 @@ where
 }
 
 /// Parses the certificate request; `None` if it is invalid.
-fn asked(request: &Value) -> Option<CertificateRequest> {
+fn parse_request(request: &Value) -> Option<CertificateRequest> {
     let text = STANDARD.decode(request["spec"]["request"].as_str().unwrap_or_default()).ok()?;
     CertificateRequest::from_pem(&text).ok()
 }

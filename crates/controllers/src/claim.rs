@@ -18,7 +18,7 @@ use crate::pods::controller_reference;
 
 /// Result of comparing an object with a possible owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum ClaimDecision {
     Keep,
     Adopt,
     Release,
@@ -26,7 +26,7 @@ enum Fate {
 }
 
 /// Adopts and releases objects for one owner.
-pub struct Claim<'a> {
+pub struct ControllerRefManager<'a> {
     pub world: &'a World,
     /// Cache of the candidate objects; written objects are stored in it.
     pub cache: &'a Cache,
@@ -39,7 +39,7 @@ pub struct Claim<'a> {
 }
 
 /// Returns the key under which the [`orphans`] index lists an object without a controller.
-pub fn place_of(object: &Value) -> String {
+pub fn namespace_key(object: &Value) -> String {
     let key = Key::of(object);
     format!("{}/{}", key.workspace, key.namespace)
 }
@@ -48,7 +48,7 @@ pub fn place_of(object: &Value) -> String {
 pub fn orphans(object: &Value) -> Vec<String> {
     match object::controller_of(object) {
         Some(_) => Vec::new(),
-        None => vec![place_of(object)],
+        None => vec![namespace_key(object)],
     }
 }
 
@@ -58,7 +58,7 @@ pub fn candidates(cache: &Cache, index: usize, owner: &Value) -> Vec<Arc<Value>>
     let uid = object::uid(owner);
     let own = cache.owned_by(&Key::of(owner), uid).into_iter();
     let mut found: Vec<Arc<Value>> = own.filter(|object| is_managed_by(object, uid)).collect();
-    found.extend(cache.found(index, &place_of(owner)));
+    found.extend(cache.found(index, &namespace_key(owner)));
     found
 }
 
@@ -68,7 +68,7 @@ pub fn is_managed_by(object: &Value, uid: &str) -> bool {
 }
 
 /// Returns the key of the controller of `object`, if it is one of `owners` and in `cache`.
-pub fn manager(cache: &Cache, owners: &Resource, object: &Value) -> Option<Key> {
+pub fn controller_key(cache: &Cache, owners: &Resource, object: &Value) -> Option<Key> {
     let reference = object::controller_of(object)?;
     if reference.kind != owners.kind {
         return None;
@@ -81,19 +81,19 @@ pub fn selects(selector: &LabelSelector, object: &Value) -> bool {
     selector.matches(|key| object::label(object, key))
 }
 
-impl Claim<'_> {
+impl ControllerRefManager<'_> {
     /// Returns the objects that belong to the owner now. Continues after failed writes and returns the first
     /// error.
     pub async fn claim(&self, objects: Vec<Arc<Value>>) -> Result<Vec<Arc<Value>>, Status> {
         let (mut claimed, mut failed, mut checked) = (Vec::new(), None, None);
         for object in objects {
-            let outcome = match fate(self.owner, &object, selects(self.selector, &object)) {
-                Fate::Ignore => continue,
-                Fate::Keep => {
+            let outcome = match decide(self.owner, &object, selects(self.selector, &object)) {
+                ClaimDecision::Ignore => continue,
+                ClaimDecision::Keep => {
                     claimed.push(object);
                     continue;
                 }
-                Fate::Adopt => {
+                ClaimDecision::Adopt => {
                     // One check is enough for all objects.
                     if checked.is_none() {
                         checked = Some(self.may_adopt().await);
@@ -103,7 +103,7 @@ impl Claim<'_> {
                         _ => self.write(&object, self.adoption(&object)).await.map(Some),
                     }
                 }
-                Fate::Release => match self.write(&object, self.release(&object)).await {
+                ClaimDecision::Release => match self.write(&object, self.release(&object)).await {
                     // The object has no owner reference any more, or is another object with the same name.
                     Err(status) if status.reason() == "Invalid" => Ok(None),
                     released => released.map(|_| None),
@@ -171,16 +171,16 @@ impl Claim<'_> {
     }
 }
 
-fn fate(owner: &Value, object: &Value, selected: bool) -> Fate {
+fn decide(owner: &Value, object: &Value, selected: bool) -> ClaimDecision {
     let is_owner_going = object::is_being_deleted(owner);
     match object::controller_of(object) {
-        Some(reference) if reference.uid != object::uid(owner) => Fate::Ignore,
-        Some(_) if selected => Fate::Keep,
-        Some(_) if is_owner_going => Fate::Ignore,
-        Some(_) => Fate::Release,
-        None if is_owner_going || !selected || object::is_being_deleted(object) => Fate::Ignore,
-        None if object::namespace(object) != object::namespace(owner) => Fate::Ignore,
-        None => Fate::Adopt,
+        Some(reference) if reference.uid != object::uid(owner) => ClaimDecision::Ignore,
+        Some(_) if selected => ClaimDecision::Keep,
+        Some(_) if is_owner_going => ClaimDecision::Ignore,
+        Some(_) => ClaimDecision::Release,
+        None if is_owner_going || !selected || object::is_being_deleted(object) => ClaimDecision::Ignore,
+        None if object::namespace(object) != object::namespace(owner) => ClaimDecision::Ignore,
+        None => ClaimDecision::Adopt,
     }
 }
 

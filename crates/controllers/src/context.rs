@@ -18,7 +18,7 @@ pub struct Context {
     pub informers: Arc<Informers>,
     pub events: Events,
     pub clock: Arc<dyn Clock>,
-    pub acts: Acts,
+    pub workloads: WorkloadScope,
     pub settings: Arc<Settings>,
     pub signers: Signers,
 }
@@ -36,41 +36,41 @@ pub struct Signers {
     /// Signs tokens that are stored in Secrets.
     pub tokens: Option<Arc<Tokens>>,
     /// CA certificates that clients of the API trust, as PEM.
-    pub trusted: Option<Arc<str>>,
+    pub root_ca: Option<Arc<str>>,
 }
 
 /// Workloads whose pods are created by these controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acts {
+pub enum WorkloadScope {
     /// All workloads, as in a cluster.
-    Everywhere,
+    All,
     /// Workloads that are placed pod by pod. The pods of other workloads are created in member clusters.
-    OnPodGrain,
+    PodGrain,
 }
 
 impl Signers {
     /// Creates signers from one authority, which clients trust, and a token signer.
     pub fn of(authority: Arc<Authority>, tokens: Arc<Tokens>) -> Signers {
-        let trusted = Some(authority.certificate_pem.as_str().into());
+        let root_ca = Some(authority.certificate_pem.as_str().into());
         Signers {
             authority: Some(authority),
             kubelets: None,
             workspaces: None,
             tokens: Some(tokens),
-            trusted,
+            root_ca,
         }
     }
 }
 
 impl Context {
-    pub fn new(world: World, clock: Arc<dyn Clock>, acts: Acts) -> Context {
-        Context::sharing(Informers::new(world), clock, acts)
+    pub fn new(world: World, clock: Arc<dyn Clock>, workloads: WorkloadScope) -> Context {
+        Context::sharing(Informers::new(world), clock, workloads)
     }
 
     /// Creates a context that shares informers with other controllers.
-    pub fn sharing(informers: Arc<Informers>, clock: Arc<dyn Clock>, acts: Acts) -> Context {
+    pub fn sharing(informers: Arc<Informers>, clock: Arc<dyn Clock>, workloads: WorkloadScope) -> Context {
         let events = Events::new(informers.world().clone(), clock.clone());
-        Context { informers, events, clock, acts, settings: Arc::default(), signers: Signers::default() }
+        Context { informers, events, clock, workloads, settings: Arc::default(), signers: Signers::default() }
     }
 
     pub fn with_settings(self, settings: Settings) -> Context {
@@ -86,7 +86,7 @@ impl Context {
     }
 
     /// Whether controllers of pods handle this object.
-    pub fn acts_on(&self, object: &Value) -> bool {
-        self.acts == Acts::Everywhere || object::annotation(object, GRAIN) == Some("pod")
+    pub fn manages(&self, object: &Value) -> bool {
+        self.workloads == WorkloadScope::All || object::annotation(object, GRAIN) == Some("pod")
     }
 }

@@ -17,14 +17,14 @@ use atoll_zones::Zone;
 use serde_json::Value;
 
 use self::reconcile::{
-    Observed, Plan, Then, ZoneName, add_active, reconcile, remove_active, superfluous, until_next,
+    NextAction, Observed, Plan, ZoneName, add_active, jobs_to_delete, reconcile, remove_active, until_next,
 };
 use self::schedule::Schedule;
 use crate::claim::is_managed_by;
 use crate::context::Context;
-use crate::wake;
+use crate::enqueue;
 
-const AT_ONCE: usize = 8;
+const WORKERS: usize = 8;
 /// Number of time zones that are kept in memory.
 const ZONES: usize = 1000;
 
@@ -49,12 +49,12 @@ pub async fn run(context: Context) {
         context,
     });
     let queue = Queue::new();
-    controller.wake(&queue);
-    wake::managers(&controller.jobs, &controller.crons, &queue);
+    controller.enqueue_on_change(&queue);
+    enqueue::controllers(&controller.jobs, &controller.crons, &queue);
     controller.crons.synced().await;
     controller.jobs.synced().await;
     queue
-        .work("cron jobs", AT_ONCE, move |key| {
+        .work("cron jobs", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(key).await }
         })
@@ -64,7 +64,7 @@ pub async fn run(context: Context) {
 impl Controller {
     /// Enqueues a CronJob when it changes. With a new schedule it is enqueued for the next time of that
     /// schedule, so that earlier times are not started now.
-    fn wake(self: &Arc<Self>, queue: &Queue) {
+    fn enqueue_on_change(self: &Arc<Self>, queue: &Queue) {
         // A strong reference from the cache's listener would keep the cache alive.
         let (controller, queue) = (Arc::downgrade(self), queue.clone());
         self.crons.listen(move |change| {
@@ -82,7 +82,7 @@ impl Controller {
     }
 
     async fn sync(&self, key: Key) -> Result<Next, Status> {
-        let Some(cron) = self.crons.get(&key).filter(|cron| self.context.acts_on(cron)) else {
+        let Some(cron) = self.crons.get(&key).filter(|cron| self.context.manages(cron)) else {
             return Ok(Next::Done);
         };
         let uid = object::uid(&cron);
@@ -92,14 +92,14 @@ impl Controller {
         if !status.is_object() {
             status = Value::Object(serde_json::Map::new());
         }
-        for job in superfluous(&cron, &jobs) {
+        for job in jobs_to_delete(&cron, &jobs) {
             // A failed delete is retried with the next sync.
             let _ = self.delete(&cron, &job, &mut status).await;
         }
         let missing = self.missing(&cron, &jobs).await?;
         let zone = cron["spec"]["timeZone"].as_str();
         let is_known = zone.is_none_or(|name| self.zone(name).is_some());
-        let seen = Observed {
+        let observed = Observed {
             cron: &cron,
             jobs: &jobs,
             missing: &missing,
@@ -107,18 +107,20 @@ impl Controller {
             schedule: self.schedule(&cron),
             now: self.context.clock.now(),
         };
-        let Plan { mut status, notes, then } = reconcile(&seen, status);
-        for note in notes {
-            match note.is_warning {
-                true => self.recorder.warning(&resources::CRON_JOBS, &cron, note.reason, note.message),
-                false => self.recorder.normal(&resources::CRON_JOBS, &cron, note.reason, note.message),
+        let Plan { mut status, events, next } = reconcile(&observed, status);
+        for event in events {
+            match event.is_warning {
+                true => self.recorder.warning(&resources::CRON_JOBS, &cron, event.reason, event.message),
+                false => self.recorder.normal(&resources::CRON_JOBS, &cron, event.reason, event.message),
             }
         }
-        let next = match then {
-            Then::Rest => Ok(Next::Done),
-            Then::Look(delay) => Ok(Next::After(delay)),
-            Then::Start(at) => match (self.start(&cron, at, &mut status).await, &seen.schedule) {
-                (Ok(true), Ok(schedule)) => Ok(Next::After(until_next(&cron, &status, schedule, seen.now))),
+        let next = match next {
+            NextAction::Wait => Ok(Next::Done),
+            NextAction::RequeueAfter(delay) => Ok(Next::After(delay)),
+            NextAction::Start(at) => match (self.start(&cron, at, &mut status).await, &observed.schedule) {
+                (Ok(true), Ok(schedule)) => {
+                    Ok(Next::After(until_next(&cron, &status, schedule, observed.now)))
+                }
                 (outcome, _) => outcome.map(|_| Next::Done),
             },
         };
@@ -177,8 +179,11 @@ impl Controller {
         }
         let zone = cron["spec"]["timeZone"].as_str().and_then(|name| self.zone(name));
         let wanted = reconcile::job(cron, at, zone.map_or(0, |zone| zone.offset(at)));
-        let place = Key::of(cron);
-        let created = self.world.create(&resources::JOBS, &place.workspace, &place.namespace, &wanted).await;
+        let key_of_cron = Key::of(cron);
+        let created = self
+            .world
+            .create(&resources::JOBS, &key_of_cron.workspace, &key_of_cron.namespace, &wanted)
+            .await;
         let job = match created {
             Ok(job) => {
                 self.jobs.wrote(&job);
@@ -189,7 +194,7 @@ impl Controller {
             Err(status) if status.has_cause("NamespaceTerminating") => return Err(status),
             Err(status) if status.reason() == "AlreadyExists" => {
                 // Created before the status could be written, or it belongs to another owner.
-                let key = place.beside(object::name(&wanted));
+                let key = key_of_cron.beside(object::name(&wanted));
                 let job = self.world.get(&resources::JOBS, &key).await?;
                 if !is_managed_by(&job, object::uid(cron)) {
                     return Ok(false);

@@ -8,14 +8,14 @@ use atoll_informer::{Cache, Key, Next, Queue, Recorder, resources};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use crate::context::{Acts, Context};
-use crate::endpoints::LEADER;
+use crate::context::{Context, WorkloadScope};
+use crate::endpoints::LEADER_ANNOTATION;
 use crate::slices::{self, MANAGED_BY, SERVICE_NAME, Writes};
 use reconcile::{CAPACITY, MANAGER};
 
 /// Number of Services that are reconciled concurrently.
-const AT_ONCE: usize = 5;
-const SKIPPED: &str = "endpointslice.kubernetes.io/skip-mirror";
+const WORKERS: usize = 5;
+const SKIP_MIRROR_LABEL: &str = "endpointslice.kubernetes.io/skip-mirror";
 
 pub async fn run(context: Context) {
     let slices = context.informers.of(&resources::ENDPOINT_SLICES);
@@ -46,7 +46,7 @@ pub async fn run(context: Context) {
         }
     });
     queue
-        .work("mirrored endpoint slices", AT_ONCE, move |key| {
+        .work("mirrored endpoint slices", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
@@ -62,7 +62,8 @@ fn by_service(slice: &Value) -> Vec<String> {
 }
 
 fn is_mirrored(endpoints: &Value) -> bool {
-    object::label(endpoints, SKIPPED) != Some("true") && object::annotation(endpoints, LEADER).is_none()
+    object::label(endpoints, SKIP_MIRROR_LABEL) != Some("true")
+        && object::annotation(endpoints, LEADER_ANNOTATION).is_none()
 }
 
 struct Controller {
@@ -81,8 +82,8 @@ impl Controller {
         let service = self.services.get(key);
         // Services of other workloads are mirrored in their clusters.
         let acts = match &service {
-            Some(service) => self.context.acts_on(service),
-            None => self.context.acts == Acts::Everywhere || !existing.is_empty(),
+            Some(service) => self.context.manages(service),
+            None => self.context.workloads == WorkloadScope::All || !existing.is_empty(),
         };
         if !acts {
             return Ok(Next::Done);
@@ -93,7 +94,7 @@ impl Controller {
             None => Writes { delete: existing, ..Writes::default() },
             Some(endpoints) => {
                 let plan = reconcile::reconcile(&endpoints, &existing);
-                self.tell(&endpoints, plan.invalid, plan.too_many);
+                self.record_events(&endpoints, plan.invalid, plan.too_many);
                 plan.writes
             }
         };
@@ -106,7 +107,7 @@ impl Controller {
         }
     }
 
-    fn tell(&self, endpoints: &Value, invalid: usize, too_many: usize) {
+    fn record_events(&self, endpoints: &Value, invalid: usize, too_many: usize) {
         let warn = |reason, message| self.recorder.warning(&resources::ENDPOINTS, endpoints, reason, message);
         if invalid > 0 {
             let message = format!("Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices");

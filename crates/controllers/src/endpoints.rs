@@ -9,22 +9,22 @@ use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, resources
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use crate::context::{Acts, Context};
-use crate::service_pods::{self, Triggers};
+use crate::context::{Context, WorkloadScope};
+use crate::service_pods::{self, TriggerTimeTracker};
 use reconcile::{MANAGED_BY, MANAGER};
 pub(crate) use repack::repack;
 
 /// Number of Services that are reconciled concurrently.
-const AT_ONCE: usize = 5;
+const WORKERS: usize = 5;
 /// Annotation of Endpoints that are used for leader election.
-pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+pub(crate) const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 
 pub async fn run(context: Context) {
     let controller = Arc::new(Controller {
         services: context.informers.of(&resources::SERVICES),
         pods: context.informers.of(&resources::PODS),
         endpoints: context.informers.of(&resources::ENDPOINTS),
-        triggers: Triggers::default(),
+        triggers: TriggerTimeTracker::default(),
         recorder: context.events.recorder("endpoint-controller"),
         context: context.clone(),
     });
@@ -35,12 +35,12 @@ pub async fn run(context: Context) {
     controller.services.listen({
         let (queue, context) = (queue.clone(), context.clone());
         move |change| {
-            if context.acts_on(change.object()) {
+            if context.manages(change.object()) {
                 queue.add(change.key.clone());
             }
         }
     });
-    service_pods::follow(&context, &controller.pods, &controller.services, &queue);
+    service_pods::enqueue_on_pod_changes(&context, &controller.pods, &controller.services, &queue);
     controller.endpoints.listen({
         let queue = queue.clone();
         move |change| {
@@ -52,12 +52,12 @@ pub async fn run(context: Context) {
     // Services may have been deleted while the controller did not run. Later, Endpoints may be created before
     // their Service.
     for endpoints in controller.endpoints.all() {
-        if object::annotation(&endpoints, LEADER).is_none() {
+        if object::annotation(&endpoints, LEADER_ANNOTATION).is_none() {
             queue.add(Key::of(&endpoints));
         }
     }
     queue
-        .work("endpoints", AT_ONCE, move |key| {
+        .work("endpoints", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
@@ -68,7 +68,7 @@ struct Controller {
     services: Arc<Cache>,
     pods: Arc<Cache>,
     endpoints: Arc<Cache>,
-    triggers: Triggers,
+    triggers: TriggerTimeTracker,
     recorder: Recorder,
     context: Context,
 }
@@ -80,11 +80,11 @@ impl Controller {
             self.triggers.forget(key);
             return self.clean_up(key, current.as_deref()).await;
         };
-        if !service_pods::has_selector(&service) || !self.context.acts_on(&service) {
+        if !service_pods::has_selector(&service) || !self.context.manages(&service) {
             return Ok(Next::Done);
         }
-        let pods = service_pods::of(&self.pods, &service);
-        let trigger = self.triggers.since_last(key, &service, &pods);
+        let pods = service_pods::selected_pods(&self.pods, &service);
+        let trigger = self.triggers.compute_trigger_time(key, &service, &pods);
         let Some(wanted) = reconcile::reconcile(&service, &pods, current.as_deref(), trigger.as_deref())
         else {
             return Ok(Next::Done);
@@ -119,7 +119,7 @@ impl Controller {
     async fn clean_up(&self, key: &Key, current: Option<&Value>) -> Result<Next, Status> {
         // With pod-grain workloads only, delete only Endpoints with this controller's label.
         let is_managed = |endpoints: &Value| object::label(endpoints, MANAGED_BY) == Some(MANAGER);
-        let acts = self.context.acts == Acts::Everywhere || current.is_some_and(is_managed);
+        let acts = self.context.workloads == WorkloadScope::All || current.is_some_and(is_managed);
         let Some(uid) = current.filter(|_| acts).map(object::uid) else { return Ok(Next::Done) };
         let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
         match self.context.world().delete(&resources::ENDPOINTS, key, options).await {

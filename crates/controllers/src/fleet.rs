@@ -6,15 +6,15 @@
 //!   heartbeats (Leases) ─► health ─► conditions of the Cluster
 //! ```
 
-mod followers;
+mod cluster_lookup;
+mod dependents;
 mod health;
-mod reach;
-mod records;
+mod reports;
 mod statuses;
 
 use atoll_informer::resources;
 
-use crate::catalog::Choice;
+use crate::catalog::ControllerSelection;
 use crate::context::Context;
 
 /// Aliases by which these controllers are selected.
@@ -22,26 +22,26 @@ const NAMES: [&str; 3] = ["clusterhealth", "objectstatus", "placementfollower"];
 
 /// Runs the selected controllers once the first cluster exists. Without clusters the watches would only cost
 /// memory.
-pub async fn run(context: Context, choice: &Choice) {
-    if !NAMES.iter().any(|name| choice.includes_alias(name)) {
+pub async fn run(context: Context, selection: &ControllerSelection) {
+    if !NAMES.iter().any(|name| selection.includes_alias(name)) {
         return;
     }
-    let (there, mut joined) = tokio::sync::watch::channel(false);
+    let (exists, mut joined) = tokio::sync::watch::channel(false);
     context.informers.of(&resources::CLUSTERS).listen(move |_| {
-        there.send_replace(true);
+        exists.send_replace(true);
     });
     // The channel closes when the cache is dropped.
     if joined.wait_for(|joined| *joined).await.is_err() {
         return;
     }
     let running = async |name: &str, work: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
-        if choice.includes_alias(name) {
+        if selection.includes_alias(name) {
             work.await;
         }
     };
     tokio::join!(
         running(NAMES[0], Box::pin(health::run(context.clone()))),
         running(NAMES[1], Box::pin(statuses::run(context.clone()))),
-        running(NAMES[2], Box::pin(followers::run(context.clone()))),
+        running(NAMES[2], Box::pin(dependents::run(context.clone()))),
     );
 }

@@ -17,20 +17,20 @@
 //! One process serves all workspaces; an idle workspace costs nothing here.
 
 mod autoscaling;
-mod belongings;
 pub mod catalog;
 mod certificates;
 mod claim;
 mod conditions;
+mod content_deletion;
 pub mod context;
 mod cron_job;
 mod daemon_set;
 mod deployment;
 mod disruption;
-mod emptying;
 mod endpoint_slice;
 mod endpoint_slice_mirroring;
 mod endpoints;
+mod enqueue;
 mod fleet;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -49,6 +49,7 @@ mod replica_set;
 mod resources;
 mod roles;
 mod scale;
+mod service_account_and_root_ca;
 mod service_pods;
 pub mod settings;
 mod slices;
@@ -58,7 +59,6 @@ mod taint_eviction;
 mod tokens;
 mod ttl_after_finished;
 mod volume_binding;
-mod wake;
 mod workspace;
 
 use std::sync::Arc;
@@ -67,14 +67,14 @@ use atoll_client::Client;
 pub(crate) use atoll_informer::WORKSPACE;
 use atoll_informer::{Clock, Informers, Tree};
 
-use crate::catalog::{CONTROLLERS, Choice};
-use crate::context::{Acts, Context, Signers};
+use crate::catalog::{CONTROLLERS, ControllerSelection};
+use crate::context::{Context, Signers, WorkloadScope};
 use crate::settings::Settings;
 
 /// Runs the selected controllers of the catalog. Ends when dropped.
-pub async fn run_chosen(context: Context, choice: &Choice) {
-    let chosen = CONTROLLERS.iter().filter(|row| choice.includes(row.name, row.alias));
-    let mut running: tokio::task::JoinSet<()> = chosen.map(|row| (row.run)(context.clone())).collect();
+pub async fn run_selected(context: Context, controllers: &ControllerSelection) {
+    let selected = CONTROLLERS.iter().filter(|row| controllers.includes(row.name, row.alias));
+    let mut running: tokio::task::JoinSet<()> = selected.map(|row| (row.run)(context.clone())).collect();
     while running.join_next().await.is_some() {}
 }
 
@@ -86,26 +86,26 @@ pub struct Setup {
     pub informers: Arc<Informers>,
     pub signers: Signers,
     pub clock: Arc<dyn Clock>,
-    pub acts: Acts,
-    pub choice: Choice,
+    pub workloads: WorkloadScope,
+    pub controllers: ControllerSelection,
     pub settings: Settings,
 }
 
 /// Runs Atoll's controllers until its server stops.
 pub async fn run(setup: Setup) {
-    let Setup { client, tree, informers, signers, clock, acts, choice, settings } = setup;
-    let context = Context::sharing(informers, clock, acts).with_settings(settings).with_signers(signers);
+    let Setup { client, tree, informers, signers, clock, workloads, controllers, settings } = setup;
+    let context = Context::sharing(informers, clock, workloads).with_settings(settings).with_signers(signers);
     tokio::join!(
         // All other controllers depend on the list of workspaces.
-        workspace::run(client, tree, choice.includes_alias("workspace")),
-        run_chosen(context.clone(), &choice),
-        run_fleet(context, &choice),
+        workspace::run(client, tree, controllers.includes_alias("workspace")),
+        run_selected(context.clone(), &controllers),
+        run_fleet(context, &controllers),
     );
 }
 
 /// A simulated cluster has no member clusters.
-async fn run_fleet(context: Context, choice: &Choice) {
-    if context.acts == Acts::OnPodGrain {
-        fleet::run(context, choice).await;
+async fn run_fleet(context: Context, controllers: &ControllerSelection) {
+    if context.workloads == WorkloadScope::PodGrain {
+        fleet::run(context, controllers).await;
     }
 }

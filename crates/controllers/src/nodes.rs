@@ -24,12 +24,17 @@ pub fn has_taint(node: &Value, key: &str, effect: &str) -> bool {
 }
 
 /// Taints by key and effect.
-pub type Marks<'a> = &'a [(&'a str, &'a str)];
+pub type TaintKeys<'a> = &'a [(&'a str, &'a str)];
 
 /// Returns the node's taints with some added and others removed; `None` if nothing changes.
-pub fn swapped(node: &Value, add: Marks<'_>, remove: Marks<'_>, now: &str) -> Option<Vec<Value>> {
-    let is_one_of = |taint: &Value, marks: Marks<'_>| {
-        marks.iter().any(|(key, effect)| taint["key"] == *key && taint["effect"] == *effect)
+pub fn with_taints_swapped(
+    node: &Value,
+    add: TaintKeys<'_>,
+    remove: TaintKeys<'_>,
+    now: &str,
+) -> Option<Vec<Value>> {
+    let is_one_of = |taint: &Value, keys: TaintKeys<'_>| {
+        keys.iter().any(|(key, effect)| taint["key"] == *key && taint["effect"] == *effect)
     };
     let missing: Vec<Value> = add
         .iter()
@@ -72,9 +77,9 @@ mod tests {
         };
         let a = [("a", NO_EXECUTE)];
         let b = [("b", NO_EXECUTE)];
-        assert_eq!(keys(swapped(&node, &b, &a, "2")).unwrap(), ["mine", "b"]);
-        assert_eq!(keys(swapped(&node, &a, &b, "2")), None);
-        assert_eq!(keys(swapped(&node, &[], &[("a", NO_SCHEDULE)], "2")), None, "another effect");
-        assert_eq!(keys(swapped(&node, &[], &a, "2")).unwrap(), ["mine"]);
+        assert_eq!(keys(with_taints_swapped(&node, &b, &a, "2")).unwrap(), ["mine", "b"]);
+        assert_eq!(keys(with_taints_swapped(&node, &a, &b, "2")), None);
+        assert_eq!(keys(with_taints_swapped(&node, &[], &[("a", NO_SCHEDULE)], "2")), None, "another effect");
+        assert_eq!(keys(with_taints_swapped(&node, &[], &a, "2")).unwrap(), ["mine"]);
     }
 }

@@ -12,37 +12,37 @@ use atoll_meta::{Status, object};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use crate::context::{Acts, Context};
+use crate::context::{Context, WorkloadScope};
 use reconcile::{Reason, Removal};
 
 /// Number of pods that are deleted concurrently.
-const AT_ONCE: usize = 32;
+const WORKERS: usize = 32;
 
 pub async fn run(context: Context) {
     let pods = context.informers.of(&resources::PODS);
     let nodes = context.informers.of(&resources::NODES);
     tokio::join!(pods.synced(), nodes.synced());
-    let mut missing = Missing::default();
+    let mut missing = MissingNodes::default();
     let mut due = tokio::time::interval(context.settings.pod_gc_period);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         due.tick().await;
         let all = pods.all();
         let now = context.clock.now();
-        let mut removals = reconcile::ended(&all, context.settings.terminated_pod_gc_threshold);
+        let mut removals = reconcile::surplus_terminated(&all, context.settings.terminated_pod_gc_threshold);
         removals.extend(reconcile::out_of_service(&all, |key| nodes.get(key)));
         let gone = missing.confirm(&context, &all, &nodes, now).await;
         removals.extend(reconcile::orphaned(&all, &gone));
-        removals.extend(reconcile::never_placed(&all));
-        remove(&context, &pods, removals, now).await;
+        removals.extend(reconcile::unscheduled_terminating(&all));
+        delete_pods(&context, &pods, removals, now).await;
     }
 }
 
 /// Missing nodes that pods refer to, with the time since when.
 #[derive(Default)]
-struct Missing(HashMap<Key, Timestamp>);
+struct MissingNodes(HashMap<Key, Timestamp>);
 
-impl Missing {
+impl MissingNodes {
     /// Returns the nodes that were missing for the quarantine period and that the API does not have.
     async fn confirm(
         &mut self,
@@ -53,10 +53,10 @@ impl Missing {
     ) -> Vec<Key> {
         // Pods that are placed elsewhere run on nodes that do not exist here.
         let has_nodes =
-            |key: &Key| context.acts == Acts::Everywhere || !nodes.list(&key.workspace, "").is_empty();
-        let is_there = |key: &Key| nodes.get(key).is_some() || !has_nodes(key);
-        let patience = context.settings.pod_gc_quarantine;
-        let due = reconcile::quarantine(&mut self.0, pods, is_there, patience, now);
+            |key: &Key| context.workloads == WorkloadScope::All || !nodes.list(&key.workspace, "").is_empty();
+        let exists = |key: &Key| nodes.get(key).is_some() || !has_nodes(key);
+        let quarantine_period = context.settings.pod_gc_quarantine;
+        let due = reconcile::quarantine(&mut self.0, pods, exists, quarantine_period, now);
         let mut gone = Vec::new();
         for key in due {
             match context.world().get_metadata(&resources::NODES, &key).await {
@@ -69,16 +69,16 @@ impl Missing {
     }
 }
 
-async fn remove(context: &Context, pods: &Arc<Cache>, removals: Vec<Removal>, now: Timestamp) {
+async fn delete_pods(context: &Context, pods: &Arc<Cache>, removals: Vec<Removal>, now: Timestamp) {
     let mut running = JoinSet::new();
     for removal in removals {
-        if running.len() >= AT_ONCE {
+        if running.len() >= WORKERS {
             running.join_next().await;
         }
         let (world, pods) = (context.world().clone(), pods.clone());
         running.spawn(async move {
             let key = Key::of(&removal.pod);
-            match remove_one(&world, &pods, &key, &removal, now).await {
+            match delete_pod(&world, &pods, &key, &removal, now).await {
                 Ok(()) => {
                     tracing::info!(%key, reason = ?removal.reason, "pod garbage collector deleted a pod")
                 }
@@ -92,7 +92,7 @@ async fn remove(context: &Context, pods: &Arc<Cache>, removals: Vec<Removal>, no
     while running.join_next().await.is_some() {}
 }
 
-async fn remove_one(
+async fn delete_pod(
     world: &World,
     pods: &Cache,
     key: &Key,
@@ -100,7 +100,8 @@ async fn remove_one(
     now: Timestamp,
 ) -> Result<(), Status> {
     // No kubelet is left to report that the pod has ended.
-    if let Some(patch) = reconcile::failed(&removal.pod, removal.reason == Reason::Orphaned, now) {
+    if let Some(patch) = reconcile::failed_status_patch(&removal.pod, removal.reason == Reason::Orphaned, now)
+    {
         pods.wrote(&world.patch_status_strategic(&resources::PODS, key, &patch).await?);
     }
     let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };

@@ -6,13 +6,13 @@
 //! ```
 
 mod availability;
-mod maker;
-mod order;
+mod deletion_order;
+mod pod_control;
 mod template;
 
 pub use availability::{
     available_after, is_active, is_available, is_ready, is_terminal, is_terminating, phase, ready_since,
 };
-pub use maker::{Maker, made_slowly};
-pub use order::{Neighbours, first_to_go};
+pub use deletion_order::{RelatedPods, sort_for_deletion};
+pub use pod_control::{PodControl, slow_start_batch};
 pub use template::{controller_reference, from_template};

@@ -13,19 +13,19 @@ use atoll_informer::{Cache, Change, Key, Next, Queue, Resource, resources};
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::{Value, json};
 
-use crate::claim::{self, Claim};
+use crate::claim::{self, ControllerRefManager};
 use crate::context::Context;
-use crate::pods::{self, Maker};
-use reconcile::Step;
+use crate::pods::{self, PodControl};
+use reconcile::ReplicaAction;
 
 /// Number of sets that are reconciled concurrently.
-const AT_ONCE: usize = 16;
+const WORKERS: usize = 16;
 /// Maximum number of pods created or deleted in one sync, so that changes of the set are noticed.
-const BURST: usize = 500;
+const BURST_REPLICAS: usize = 500;
 /// Up to this many pods, a set is synced for every change of a pod.
-const SMALL: i64 = 100;
+const BATCH_THRESHOLD: i64 = 100;
 /// Delay per pod that combines changes in larger sets.
-const PATIENCE: Duration = Duration::from_micros(50);
+const BATCH_DELAY_PER_POD: Duration = Duration::from_micros(50);
 
 /// Differences between the two kinds.
 struct Flavour {
@@ -67,17 +67,17 @@ async fn run_flavour(context: Context, flavour: &'static Flavour) {
     let adding = queue.clone();
     sets.listen(move |change| adding.add(change.key.clone()));
     let (adding, known) = (queue.clone(), sets.clone());
-    pods.listen(move |change| hear(flavour, &known, &adding, change));
+    pods.listen(move |change| on_pod_change(flavour, &known, &adding, change));
     tokio::join!(sets.synced(), pods.synced());
-    let maker = Maker {
+    let pod_control = PodControl {
         world: context.world().clone(),
         cache: pods,
         recorder: context.events.recorder(flavour.component),
         owners: flavour.sets,
     };
-    let controller = Arc::new(Controller { flavour, context, sets, orphans, maker });
+    let controller = Arc::new(Controller { flavour, context, sets, orphans, pod_control });
     queue
-        .work(flavour.component, AT_ONCE, |key| {
+        .work(flavour.component, WORKERS, |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
@@ -85,13 +85,13 @@ async fn run_flavour(context: Context, flavour: &'static Flavour) {
 }
 
 /// Enqueues the set that controls a changed pod, or the sets that could adopt it.
-fn hear(flavour: &Flavour, sets: &Cache, queue: &Queue, change: &Change) {
-    let managed = |pod: &Value| claim::manager(sets, flavour.sets, pod);
+fn on_pod_change(flavour: &Flavour, sets: &Cache, queue: &Queue, change: &Change) {
+    let managed = |pod: &Value| claim::controller_key(sets, flavour.sets, pod);
     let before = change.old.as_deref().and_then(managed);
     let Some(pod) = change.new.as_deref() else {
         match before {
             Some(key) if change.old.as_deref().is_some_and(pods::is_active) => queue.add(key),
-            Some(key) => later(sets, queue, key),
+            Some(key) => add_batched(sets, queue, key),
             None => {}
         }
         return;
@@ -102,17 +102,17 @@ fn hear(flavour: &Flavour, sets: &Cache, queue: &Queue, change: &Change) {
     {
         queue.add(key);
     }
-    let says_more = change.old.as_deref().is_none_or(|old| says(old) != says(pod));
+    let is_relevant = change.old.as_deref().is_none_or(|old| relevant_state(old) != relevant_state(pod));
     match after {
-        Some(_) if !says_more => {}
+        Some(_) if !is_relevant => {}
         Some(key) => {
             match change.old.as_deref().is_some_and(|old| pods::is_active(old) == pods::is_active(pod)) {
-                true => later(sets, queue, key),
+                true => add_batched(sets, queue, key),
                 false => queue.add(key),
             }
         }
         None if object::controller_of(pod).is_some() || object::is_being_deleted(pod) => {}
-        None if !says_more => {}
+        None if !is_relevant => {}
         None => {
             let place = Key::of(pod);
             for set in sets.list(&place.workspace, &place.namespace) {
@@ -125,7 +125,7 @@ fn hear(flavour: &Flavour, sets: &Cache, queue: &Queue, change: &Change) {
 }
 
 /// Returns the state of a pod that matters to its set.
-fn says(pod: &Value) -> impl PartialEq {
+fn relevant_state(pod: &Value) -> impl PartialEq {
     (
         pods::is_active(pod),
         pods::is_terminating(pod),
@@ -137,10 +137,10 @@ fn says(pod: &Value) -> impl PartialEq {
 }
 
 /// Enqueues a set; with a delay if it has many pods, because many change at a time.
-fn later(sets: &Cache, queue: &Queue, key: Key) {
+fn add_batched(sets: &Cache, queue: &Queue, key: Key) {
     let count = sets.get(&key).and_then(|set| set["status"]["replicas"].as_i64()).unwrap_or(0);
     match u32::try_from(count) {
-        Ok(many) if count > SMALL => queue.add_after(key, PATIENCE * many),
+        Ok(many) if count > BATCH_THRESHOLD => queue.add_after(key, BATCH_DELAY_PER_POD * many),
         _ => queue.add(key),
     }
 }
@@ -159,21 +159,21 @@ struct Controller {
     sets: Arc<Cache>,
     /// Index of pods without a controller.
     orphans: usize,
-    maker: Maker,
+    pod_control: PodControl,
 }
 
 impl Controller {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
-        let Some(set) = self.sets.get(key).filter(|set| self.context.acts_on(set)) else {
+        let Some(set) = self.sets.get(key).filter(|set| self.context.manages(set)) else {
             return Ok(Next::Done);
         };
         // An invalid selector selects nothing.
         let Ok(selector) = selector(self.flavour, &set) else { return Ok(Next::Done) };
-        let found = claim::candidates(&self.maker.cache, self.orphans, &set);
+        let found = claim::candidates(&self.pod_control.cache, self.orphans, &set);
         let (active, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|pod| pods::is_active(pod));
-        let claim = Claim {
+        let claim = ControllerRefManager {
             world: self.context.world(),
-            cache: &self.maker.cache,
+            cache: &self.pod_control.cache,
             owners: self.flavour.sets,
             owner: &set,
             selector: &selector,
@@ -203,20 +203,20 @@ impl Controller {
 
     /// Creates or deletes pods.
     async fn manage(&self, set: &Arc<Value>, active: &[Arc<Value>]) -> Result<(), Status> {
-        match reconcile::step(set, active.len()) {
-            Step::Rest => Ok(()),
-            Step::Create(count) => {
+        match reconcile::next_action(set, active.len()) {
+            ReplicaAction::None => Ok(()),
+            ReplicaAction::Create(count) => {
                 let pod = pods::from_template(self.flavour.sets, set, &set["spec"]["template"]);
-                self.maker.create_many(set, pod, count.min(BURST)).await
+                self.pod_control.create_many(set, pod, count.min(BURST_REPLICAS)).await
             }
-            Step::Delete(count) => {
-                let mut going = active.to_vec();
-                if count < going.len() {
-                    let related = pods::Neighbours::of(&self.related(set));
-                    pods::first_to_go(&mut going, &related, self.context.clock.now());
+            ReplicaAction::Delete(count) => {
+                let mut surplus = active.to_vec();
+                if count < surplus.len() {
+                    let related = pods::RelatedPods::of(&self.related(set));
+                    pods::sort_for_deletion(&mut surplus, &related, self.context.clock.now());
                 }
-                going.truncate(count.min(BURST));
-                self.maker.delete_many(set, going).await
+                surplus.truncate(count.min(BURST_REPLICAS));
+                self.pod_control.delete_many(set, surplus).await
             }
         }
     }
@@ -227,6 +227,6 @@ impl Controller {
         let place = Key::of(set);
         let sets = self.sets.owned_by(&place, manager.uid).into_iter();
         let beside = sets.filter(|other| claim::is_managed_by(other, manager.uid));
-        beside.flat_map(|other| self.maker.cache.owned_by(&place, object::uid(&other))).collect()
+        beside.flat_map(|other| self.pod_control.cache.owned_by(&place, object::uid(&other))).collect()
     }
 }

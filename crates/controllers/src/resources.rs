@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 /// Deletable resources of an API server or workspace.
 #[derive(Debug, Default)]
-pub struct Deletable {
+pub struct DiscoveredResources {
     /// Each resource in the preferred version of its group, or in the first that has it.
     pub resources: Vec<Resource>,
     /// Versions that could not be discovered, such as those of an unavailable extension.
@@ -20,13 +20,13 @@ pub struct Deletable {
 
 /// Cache of deletable resources. Workspaces without definitions share one entry.
 #[derive(Default)]
-pub struct Served {
-    shared: OnceCell<Arc<Deletable>>,
+pub struct DeletableResources {
+    shared: OnceCell<Arc<DiscoveredResources>>,
 }
 
-impl Served {
+impl DeletableResources {
     /// Returns the deletable resources of a workspace.
-    pub async fn of(&self, world: &World, workspace: &str) -> Result<Arc<Deletable>, Status> {
+    pub async fn of(&self, world: &World, workspace: &str) -> Result<Arc<DiscoveredResources>, Status> {
         let root = world.root(workspace)?;
         // A foreign API server may change its resources at any time.
         if !world.has_workspaces() {
@@ -50,7 +50,7 @@ impl Served {
     }
 }
 
-async fn discover(world: &World, root: &str) -> Result<Arc<Deletable>, Status> {
+async fn discover(world: &World, root: &str) -> Result<Arc<DiscoveredResources>, Status> {
     let groups = world.client().get(&format!("{root}/apis")).await?;
     let mut versions = vec![(String::new(), "v1".to_string())];
     for group in groups["groups"].as_array().into_iter().flatten() {
@@ -61,7 +61,7 @@ async fn discover(world: &World, root: &str) -> Result<Arc<Deletable>, Status> {
         let ordered = std::iter::once(preferred).chain(others);
         versions.extend(ordered.map(|version| (name.to_string(), version.to_string())));
     }
-    let (mut found, mut known) = (Deletable::default(), HashSet::new());
+    let (mut found, mut known) = (DiscoveredResources::default(), HashSet::new());
     for (group, version) in versions {
         let (base, shown) = match group.is_empty() {
             true => (format!("{root}/api/{version}"), version.clone()),

@@ -11,7 +11,7 @@ use crate::context::Context;
 
 const MANAGER: &str = "clusterrole-aggregation-controller";
 /// Number of workspaces that are processed concurrently.
-const AT_ONCE: usize = 8;
+const WORKERS: usize = 8;
 
 pub async fn run(context: Context) {
     let (world, queue) = (context.world(), Queue::new());
@@ -23,7 +23,7 @@ pub async fn run(context: Context) {
             queue.add(Key::of(&role).in_workspace(""));
         }
     });
-    let working = queue.work("cluster roles", AT_ONCE, |key| {
+    let working = queue.work("cluster roles", WORKERS, |key| {
         let controller = controller.clone();
         async move { controller.sync(&key.workspace).await }
     });

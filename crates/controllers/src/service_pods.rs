@@ -9,7 +9,7 @@ use atoll_informer::{Cache, Change, Key, Queue};
 use atoll_meta::object;
 use serde_json::Value;
 
-pub use trigger::Triggers;
+pub use trigger::TriggerTimeTracker;
 
 use crate::context::Context;
 use crate::pods::{is_ready, is_terminal};
@@ -33,11 +33,11 @@ pub fn has_address(service: &Value) -> bool {
 }
 
 /// Whether a pod should be among the endpoints, ready or not.
-pub fn belongs(pod: &Value, even_if_going: bool) -> bool {
+pub fn should_be_in_endpoints(pod: &Value, include_terminating: bool) -> bool {
     let status = &pod["status"];
     let has_one = status["podIP"].as_str().is_some_and(|address| !address.is_empty());
     let has_some = status["podIPs"].as_array().is_some_and(|addresses| !addresses.is_empty());
-    !is_terminal(pod) && (has_one || has_some) && (even_if_going || !object::is_being_deleted(pod))
+    !is_terminal(pod) && (has_one || has_some) && (include_terminating || !object::is_being_deleted(pod))
 }
 
 /// Returns the pod's DNS hostname, if it is in the Service's subdomain.
@@ -61,13 +61,13 @@ pub fn find_port(pod: &Value, service_port: &Value) -> Option<i64> {
     };
     let list = |field: &str| pod["spec"][field].as_array().map_or(&[][..], Vec::as_slice);
     // Sidecar containers count, too.
-    let beside = list("initContainers").iter().filter(|container| container["restartPolicy"] == "Always");
+    let sidecars = list("initContainers").iter().filter(|container| container["restartPolicy"] == "Always");
     let mut ports = list("containers")
         .iter()
-        .chain(beside)
+        .chain(sidecars)
         .flat_map(|container| container["ports"].as_array().into_iter().flatten());
-    let is_it = |port: &&Value| port["name"] == **name && port["protocol"] == service_port["protocol"];
-    ports.find(is_it).and_then(|port| port["containerPort"].as_i64())
+    let matches = |port: &&Value| port["name"] == **name && port["protocol"] == service_port["protocol"];
+    ports.find(matches).and_then(|port| port["containerPort"].as_i64())
 }
 
 pub fn ports(service: &Value) -> &[Value] {
@@ -75,7 +75,7 @@ pub fn ports(service: &Value) -> &[Value] {
 }
 
 /// Returns the pods that a Service selects.
-pub fn of(pods: &Cache, service: &Value) -> Vec<Arc<Value>> {
+pub fn selected_pods(pods: &Cache, service: &Value) -> Vec<Arc<Value>> {
     let key = Key::of(service);
     let mut found = pods.list(&key.workspace, &key.namespace);
     found.retain(|pod| selects(service, pod));
@@ -83,12 +83,12 @@ pub fn of(pods: &Cache, service: &Value) -> Vec<Arc<Value>> {
 }
 
 /// Enqueues the Services that are affected by a change of a pod.
-pub fn follow(context: &Context, pods: &Cache, services: &Arc<Cache>, queue: &Queue) {
+pub fn enqueue_on_pod_changes(context: &Context, pods: &Cache, services: &Arc<Cache>, queue: &Queue) {
     let (services, queue, context) = (services.clone(), queue.clone(), context.clone());
     pods.listen(move |change: &Change| {
-        let Some(changed) = Changed::of(change) else { return };
+        let Some(changed) = PodChange::of(change) else { return };
         for service in services.list(&change.key.workspace, &change.key.namespace) {
-            if changed.concerns(&service) && context.acts_on(&service) {
+            if changed.affects(&service) && context.manages(&service) {
                 queue.add(Key::of(&service));
             }
         }
@@ -96,26 +96,28 @@ pub fn follow(context: &Context, pods: &Cache, services: &Arc<Cache>, queue: &Qu
 }
 
 /// Relevant changes of a pod.
-struct Changed<'a> {
+struct PodChange<'a> {
     old: Option<&'a Value>,
     new: Option<&'a Value>,
     /// Whether the pod's state changed, not only its membership.
     state: bool,
 }
 
-impl<'a> Changed<'a> {
-    fn of(change: &'a Change) -> Option<Changed<'a>> {
+impl<'a> PodChange<'a> {
+    fn of(change: &'a Change) -> Option<PodChange<'a>> {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
-        let (Some(before), Some(after)) = (old, new) else { return Some(Changed { old, new, state: true }) };
+        let (Some(before), Some(after)) = (old, new) else {
+            return Some(PodChange { old, new, state: true });
+        };
         let differs = |path: &str| before.pointer(path) != after.pointer(path);
         let membership = ["/metadata/labels", "/spec/hostname", "/spec/subdomain"].into_iter().any(differs);
         let state =
             ["/metadata/deletionTimestamp", "/status/podIPs", "/status/phase"].into_iter().any(differs)
                 || is_ready(before) != is_ready(after);
-        (membership || state).then_some(Changed { old, new, state })
+        (membership || state).then_some(PodChange { old, new, state })
     }
 
-    fn concerns(&self, service: &Value) -> bool {
+    fn affects(&self, service: &Value) -> bool {
         let is_in = |pod: Option<&Value>| pod.is_some_and(|pod| selects(service, pod));
         let (was, is) = (is_in(self.old), is_in(self.new));
         // The DNS name may have changed although the labels are the same.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Whether a status equals `wanted`. Other fields may exist if they are zero or empty.
-pub fn says_the_same(status: &Value, wanted: &Map<String, Value>) -> bool {
+pub fn is_same_status(status: &Value, wanted: &Map<String, Value>) -> bool {
     let is_unset = |value: &Value| match value {
         Value::Null | Value::Bool(false) => true,
         Value::Array(values) => values.is_empty(),

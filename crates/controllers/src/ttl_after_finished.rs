@@ -9,10 +9,10 @@ use atoll_meta::{Status, object};
 use serde_json::Value;
 
 use crate::context::Context;
+use crate::enqueue;
 use crate::job::finished;
-use crate::wake;
 
-const AT_ONCE: usize = 8;
+const WORKERS: usize = 8;
 
 #[derive(Debug, PartialEq, Eq)]
 enum Due {
@@ -25,10 +25,10 @@ enum Due {
 pub async fn run(context: Context) {
     let jobs = context.informers.of(&resources::JOBS);
     let queue = Queue::new();
-    wake::itself(&jobs, &queue);
+    enqueue::object(&jobs, &queue);
     jobs.synced().await;
     queue
-        .work("finished jobs", AT_ONCE, move |key| {
+        .work("finished jobs", WORKERS, move |key| {
             let (context, jobs) = (context.clone(), jobs.clone());
             async move { sync(&context, &jobs, key).await }
         })
@@ -36,7 +36,7 @@ pub async fn run(context: Context) {
 }
 
 async fn sync(context: &Context, jobs: &Arc<Cache>, key: Key) -> Result<Next, Status> {
-    let Some(job) = jobs.get(&key).filter(|job| context.acts_on(job)) else { return Ok(Next::Done) };
+    let Some(job) = jobs.get(&key).filter(|job| context.manages(job)) else { return Ok(Next::Done) };
     match due(&job, context.clock.now())? {
         Due::Never => return Ok(Next::Done),
         Due::After(delay) => return Ok(Next::After(delay)),

@@ -76,7 +76,7 @@ impl Amounts {
     }
 
     /// Subtracts the amounts of names that both have; the result is at least zero.
-    pub fn give_back(&mut self, other: &Amounts) {
+    pub fn subtract(&mut self, other: &Amounts) {
         for (name, amount) in &other.0 {
             if let Some(own) = self.0.get_mut(name) {
                 own.subtract(amount);

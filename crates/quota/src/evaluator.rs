@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::amounts::Amounts;
 use crate::scopes::Scope;
-use crate::{Surroundings, device_claims, pods, services, volume_claims};
+use crate::{QuotaLookup, device_claims, pods, services, volume_claims};
 
 /// Resources that are not stored, and events, which quotas never count.
 const IGNORED: [(&str, &str); 10] = [
@@ -24,7 +24,7 @@ const IGNORED: [(&str, &str); 10] = [
 const ALIASES: [&str; 4] = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum QuotaOperation {
     Create,
     Update,
 }
@@ -74,8 +74,8 @@ impl Evaluator {
     }
 
     /// Whether such a request can change the usage.
-    pub fn handles(&self, operation: Operation, subresource: &str, new: &Value, old: Option<&Value>) -> bool {
-        let creates = operation == Operation::Create;
+    pub fn handles(&self, operation: QuotaOperation, subresource: &str, new: &Value, old: Option<&Value>) -> bool {
+        let creates = operation == QuotaOperation::Create;
         match self {
             Evaluator::Pods => match subresource {
                 "" => {
@@ -95,13 +95,13 @@ impl Evaluator {
     pub fn matching<'n>(
         &self,
         names: impl Iterator<Item = &'n str>,
-        surroundings: &dyn Surroundings,
+        lookup: &dyn QuotaLookup,
     ) -> Vec<&'n str> {
         match self {
             Evaluator::Pods => names.filter(|name| pods::matches(name)).collect(),
             Evaluator::Services => names.filter(|name| services::NAMES.contains(name)).collect(),
             Evaluator::VolumeClaims => names.filter(|name| volume_claims::matches(name)).collect(),
-            Evaluator::DeviceClaims => device_claims::matching(names, surroundings),
+            Evaluator::DeviceClaims => device_claims::matching(names, lookup),
             Evaluator::Count { names: own, .. } => {
                 names.filter(|name| own.iter().any(|own| own == name)).collect()
             }
@@ -126,12 +126,12 @@ impl Evaluator {
     }
 
     /// Returns the usage of the object.
-    pub fn usage(&self, object: &Value, surroundings: &dyn Surroundings) -> Amounts {
+    pub fn usage(&self, object: &Value, lookup: &dyn QuotaLookup) -> Amounts {
         match self {
-            Evaluator::Pods => pods::usage(object, surroundings.now()),
+            Evaluator::Pods => pods::usage(object, lookup.now()),
             Evaluator::Services => services::usage(object),
             Evaluator::VolumeClaims => volume_claims::usage(object),
-            Evaluator::DeviceClaims => device_claims::usage(object, surroundings),
+            Evaluator::DeviceClaims => device_claims::usage(object, lookup),
             Evaluator::Count { names, .. } => {
                 let mut usage = Amounts::default();
                 names.iter().for_each(|name| usage.set_count(name.as_str(), 1));

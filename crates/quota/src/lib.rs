@@ -9,7 +9,7 @@
 //!       └─► recount  all objects of a namespace: usage of one quota
 //! ```
 //!
-//! Everything here is a pure function of objects; other objects that it needs come from [`Surroundings`].
+//! Everything here is a pure function of objects; other objects that it needs come from [`QuotaLookup`].
 
 mod amounts;
 mod check;
@@ -23,8 +23,8 @@ mod services;
 mod volume_claims;
 
 pub use amounts::Amounts;
-pub use check::{Change, Refusal, check};
-pub use evaluator::{Evaluator, Operation};
+pub use check::{QuotaChange, QuotaRefusal, check};
+pub use evaluator::{Evaluator, QuotaOperation};
 pub use pods::requests;
 pub use quota::Quota;
 pub use recount::{Recount, counted};
@@ -32,7 +32,7 @@ pub use recount::{Recount, counted};
 use serde_json::Value;
 
 /// Other objects that affect the usage of an object.
-pub trait Surroundings {
+pub trait QuotaLookup {
     /// Seconds since 1970.
     fn now(&self) -> i64;
 
@@ -46,9 +46,9 @@ pub trait Surroundings {
 }
 
 /// An implementation without objects, at time zero, for evaluators that hardly need any.
-pub struct Emptiness;
+pub struct NoObjects;
 
-impl Surroundings for Emptiness {
+impl QuotaLookup for NoObjects {
     fn now(&self) -> i64 {
         0
     }

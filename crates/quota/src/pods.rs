@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::amounts::Amounts;
 use crate::scopes::Scope;
-use sums::{Side, is_pod_level};
+use sums::{ResourceSide, is_pod_level};
 
 const COUNT: &str = "count/pods";
 const NAMES: [&str; 11] = [
@@ -56,7 +56,7 @@ pub fn usage(pod: &Value, now: i64) -> Amounts {
     let mut usage = Amounts::default();
     // A finished pod counts as an object, but uses no resources.
     if is_alive(pod, now) {
-        usage = compute(&sums::of(pod, Side::Requests), &sums::of(pod, Side::Limits));
+        usage = compute(&sums::of(pod, ResourceSide::Requests), &sums::of(pod, ResourceSide::Limits));
     }
     usage.set_count(COUNT, 1);
     usage
@@ -64,7 +64,7 @@ pub fn usage(pod: &Value, now: i64) -> Amounts {
 
 /// Returns the requests of a pod, with `missing` for each container that does not specify them.
 pub fn requests(pod: &Value, missing: &Amounts) -> Amounts {
-    sums::with_missing(pod, Side::Requests, missing)
+    sums::with_missing(pod, ResourceSide::Requests, missing)
 }
 
 /// Whether the pod is neither finished nor past its deletion grace period.
@@ -138,7 +138,7 @@ pub fn is_within(scope: &Scope, pod: &Value) -> Result<bool, String> {
         "NotBestEffort" => Ok(!is_best_effort(pod)),
         "PriorityClass" if scope.is_exists() => Ok(priority.is_some()),
         "PriorityClass" => scope.selects(priority.as_slice()),
-        "CrossNamespacePodAffinity" => Ok(looks_into_other_namespaces(pod)),
+        "CrossNamespacePodAffinity" => Ok(has_cross_namespace_affinity(pod)),
         _ => Ok(false),
     }
 }
@@ -166,7 +166,7 @@ fn is_best_effort(pod: &Value) -> bool {
     !all.any(|container| asks(&container["resources"]))
 }
 
-fn looks_into_other_namespaces(pod: &Value) -> bool {
+fn has_cross_namespace_affinity(pod: &Value) -> bool {
     let affinity = &pod["spec"]["affinity"];
     let terms =
         |kind: &'static str, when: &'static str| affinity[kind][when].as_array().into_iter().flatten();

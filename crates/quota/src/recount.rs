@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::Surroundings;
+use crate::QuotaLookup;
 use crate::amounts::{Amounts, zero};
 use crate::check::matches;
 use crate::evaluator::Evaluator;
@@ -12,36 +12,36 @@ use crate::quota::Quota;
 pub fn counted<'r>(
     quota: &Quota,
     resources: impl Iterator<Item = (&'r str, &'r str)>,
-    surroundings: &dyn Surroundings,
+    lookup: &dyn QuotaLookup,
 ) -> Vec<Evaluator> {
     resources
         .filter_map(|(group, resource)| Evaluator::of(group, resource))
-        .filter(|evaluator| !evaluator.matching(quota.wanted.names(), surroundings).is_empty())
+        .filter(|evaluator| !evaluator.matching(quota.wanted.names(), lookup).is_empty())
         .collect()
 }
 
 /// Sum of the usage that a quota limits.
 pub struct Recount<'a> {
     quota: &'a Quota,
-    surroundings: &'a dyn Surroundings,
+    lookup: &'a dyn QuotaLookup,
     counted: Amounts,
 }
 
 impl<'a> Recount<'a> {
-    pub fn new(quota: &'a Quota, surroundings: &'a dyn Surroundings) -> Self {
-        Recount { quota, surroundings, counted: Amounts::default() }
+    pub fn new(quota: &'a Quota, lookup: &'a dyn QuotaLookup) -> Self {
+        Recount { quota, lookup, counted: Amounts::default() }
     }
 
     /// Adds objects of one resource.
     pub fn add<'o>(&mut self, evaluator: &Evaluator, objects: impl Iterator<Item = &'o Value>) {
-        for name in evaluator.matching(self.quota.wanted.names(), self.surroundings) {
+        for name in evaluator.matching(self.quota.wanted.names(), self.lookup) {
             if !self.counted.contains(name) {
                 self.counted.set(name, zero());
             }
         }
         // An invalid scope matches no object.
         for object in objects.filter(|object| matches(evaluator, self.quota, object) == Ok(true)) {
-            self.counted.add(&evaluator.usage(object, self.surroundings));
+            self.counted.add(&evaluator.usage(object, self.lookup));
         }
     }
 

@@ -40,10 +40,10 @@ impl Scope {
             "NotIn" => LabelOperator::NotIn,
             "Exists" => LabelOperator::Exists,
             "DoesNotExist" => LabelOperator::DoesNotExist,
-            other => return Err(unreadable(&format!("{other:?} is not a valid scope selector operator"))),
+            other => return Err(selector_error(&format!("{other:?} is not a valid scope selector operator"))),
         };
         let requirement = Requirement::new(&self.name, operator, self.values.clone(), &FieldPath::nil())
-            .map_err(|errors| unreadable(&aggregate(&errors)))?;
+            .map_err(|errors| selector_error(&aggregate(&errors)))?;
         let selector = LabelSelector::new(vec![requirement]);
         if values.is_empty() {
             return Ok(selector.matches(|_| None));
@@ -52,7 +52,7 @@ impl Scope {
     }
 }
 
-fn unreadable(cause: &str) -> String {
+fn selector_error(cause: &str) -> String {
     format!("failed to parse and convert selector: {cause}")
 }
 

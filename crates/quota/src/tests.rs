@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::{Amounts, Change, Evaluator, Operation, Quota, Recount, Refusal, Surroundings, check, counted};
+use crate::{Amounts, Change, Evaluator, QuotaOperation, Quota, Recount, QuotaRefusal, QuotaLookup, check, counted};
 
 /// Noon of a day in 2026.
 const NOW: i64 = 1_780_000_000;
@@ -12,7 +12,7 @@ struct World {
     claims: Vec<Value>,
 }
 
-impl Surroundings for World {
+impl QuotaLookup for World {
     fn now(&self) -> i64 {
         NOW
     }
@@ -231,18 +231,18 @@ fn quota(spec: Value, used: Value) -> Quota {
     Quota::read(&quota)
 }
 
-fn create(resource: &str, quotas: &[Quota], object: &Value) -> Result<Vec<String>, Refusal> {
-    let change = Change { operation: Operation::Create, subresource: "", new: object, old: None };
+fn create(resource: &str, quotas: &[Quota], object: &Value) -> Result<Vec<String>, QuotaRefusal> {
+    let change = QuotaChange { operation: QuotaOperation::Create, subresource: "", new: object, old: None };
     check(&evaluator(resource), quotas, &change, &World::default())
-        .map(|taken| taken.iter().map(Amounts::print).collect())
+        .map(|added| added.iter().map(Amounts::print).collect())
 }
 
-fn refused(message: &str) -> Result<Vec<String>, Refusal> {
-    Err(Refusal::Forbidden(message.into()))
+fn refused(message: &str) -> Result<Vec<String>, QuotaRefusal> {
+    Err(QuotaRefusal::Forbidden(message.into()))
 }
 
-fn takes(taken: &[&str]) -> Result<Vec<String>, Refusal> {
-    Ok(taken.iter().map(ToString::to_string).collect())
+fn adds(added: &[&str]) -> Result<Vec<String>, QuotaRefusal> {
+    Ok(added.iter().map(ToString::to_string).collect())
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn limits_are_enforced() {
     let asking = |cpu: &str| pod(json!({"containers": [container("c", json!({"cpu": cpu}), json!({}))]}));
     let of = |used: Value| vec![quota(hard.clone(), used)];
     let free = of(json!({"pods": "1", "requests.cpu": "500m"}));
-    assert_eq!(create("pods", &free, &asking("500m")), takes(&["pods=1,requests.cpu=500m"]));
+    assert_eq!(create("pods", &free, &asking("500m")), adds(&["pods=1,requests.cpu=500m"]));
     assert_eq!(
         create("pods", &free, &asking("501m")),
         refused(
@@ -270,8 +270,8 @@ fn limits_are_enforced() {
         create("pods", &of(json!({"pods": "2"})), &asking("1")),
         refused("status unknown for quota: q, resources: pods,requests.cpu")
     );
-    assert_eq!(create("configmaps", &of(json!({"configmaps": "0"})), &json!({})), takes(&["configmaps=1"]));
-    assert_eq!(create("secrets", &full, &json!({})), takes(&[""]), "no quota counts these");
+    assert_eq!(create("configmaps", &of(json!({"configmaps": "0"})), &json!({})), adds(&["configmaps=1"]));
+    assert_eq!(create("secrets", &full, &json!({})), adds(&[""]), "no quota counts these");
 }
 
 #[test]
@@ -335,11 +335,11 @@ fn scopes_select_pods() {
     ];
     for (scope, pod, counted) in cases {
         let expected = if counted { "pods=1" } else { "" };
-        assert_eq!(create("pods", &scoped(scope.clone()), pod), takes(&[expected]), "{scope} {pod}");
+        assert_eq!(create("pods", &scoped(scope.clone()), pod), adds(&[expected]), "{scope} {pod}");
     }
     assert_eq!(
         create("pods", &scoped(priority("In", json!(["a b"]))), &urgent),
-        Err(Refusal::Internal(
+        Err(QuotaRefusal::Internal(
             "error matching scopes of quota q, err: error on matching scope {PriorityClass In [a b]}: failed to \
              parse and convert selector: values[0][PriorityClass]: Invalid value: \"a b\": a valid label must be an \
              empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
@@ -371,7 +371,7 @@ fn scopes_select_volumes_by_attributes_class() {
     ] {
         let expected = if counted { "persistentvolumeclaims=1" } else { "" };
         let created = create("persistentvolumeclaims", &quotas(operator, values), claim);
-        assert_eq!(created, takes(&[expected]), "{operator} {claim}");
+        assert_eq!(created, adds(&[expected]), "{operator} {claim}");
     }
 }
 
@@ -384,13 +384,13 @@ fn updates_add_the_increase() {
     let service =
         |kind: &str, ports: usize| json!({"spec": {"type": kind, "ports": vec![json!({"port": 1}); ports]}});
     let update = |old: &Value, new: &Value| {
-        let change = Change { operation: Operation::Update, subresource: "", new, old: Some(old) };
+        let change = QuotaChange { operation: QuotaOperation::Update, subresource: "", new, old: Some(old) };
         check(&evaluator("services"), &quotas, &change, &World::default())
-            .map(|taken| taken.iter().map(Amounts::print).collect::<Vec<_>>())
+            .map(|added| added.iter().map(Amounts::print).collect::<Vec<_>>())
     };
-    assert_eq!(update(&service("NodePort", 1), &service("NodePort", 1)), takes(&[""]));
-    assert_eq!(update(&service("NodePort", 1), &service("NodePort", 2)), takes(&["services.nodeports=1"]));
-    assert_eq!(update(&service("NodePort", 3), &service("ClusterIP", 3)), takes(&[""]));
+    assert_eq!(update(&service("NodePort", 1), &service("NodePort", 1)), adds(&[""]));
+    assert_eq!(update(&service("NodePort", 1), &service("NodePort", 2)), adds(&["services.nodeports=1"]));
+    assert_eq!(update(&service("NodePort", 3), &service("ClusterIP", 3)), adds(&[""]));
     assert_eq!(
         update(&service("NodePort", 1), &service("LoadBalancer", 3)),
         refused(
@@ -406,12 +406,12 @@ fn an_update_into_a_scope_adds_the_whole_usage() {
     let quotas = [quota(spec, json!({"pods": "1"}))];
     let (old, new) = (pod(json!({})), pod(json!({"activeDeadlineSeconds": 5})));
     let evaluator = evaluator("pods");
-    assert!(evaluator.handles(Operation::Update, "", &new, Some(&old)));
-    assert!(!evaluator.handles(Operation::Update, "", &new, Some(&new)));
-    let change = Change { operation: Operation::Update, subresource: "", new: &new, old: Some(&old) };
+    assert!(evaluator.handles(QuotaOperation::Update, "", &new, Some(&old)));
+    assert!(!evaluator.handles(QuotaOperation::Update, "", &new, Some(&new)));
+    let change = QuotaChange { operation: QuotaOperation::Update, subresource: "", new: &new, old: Some(&old) };
     assert_eq!(
         check(&evaluator, &quotas, &change, &World::default()),
-        Err(Refusal::Forbidden("exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1".into()))
+        Err(QuotaRefusal::Forbidden("exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1".into()))
     );
 }
 

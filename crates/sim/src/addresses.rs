@@ -20,7 +20,7 @@ impl Addresses {
     }
 
     /// Allocates a free address; `None` if all are in use.
-    pub fn take(&mut self) -> Option<Ipv4Addr> {
+    pub fn allocate(&mut self) -> Option<Ipv4Addr> {
         for _ in 0..u16::MAX {
             let number = self.next;
             self.next = self.next.checked_add(1).unwrap_or(1);
@@ -34,12 +34,12 @@ impl Addresses {
     }
 
     /// Reserves the address of an existing pod. Returns whether it was free.
-    pub fn keep(&mut self, address: Ipv4Addr) -> bool {
+    pub fn reserve(&mut self, address: Ipv4Addr) -> bool {
         let [10, second, third, fourth] = address.octets() else { return false };
         second == self.second && self.used.insert(u16::from_be_bytes([third, fourth]))
     }
 
-    pub fn give_back(&mut self, address: Ipv4Addr) {
+    pub fn release(&mut self, address: Ipv4Addr) {
         let [_, _, third, fourth] = address.octets();
         self.used.remove(&u16::from_be_bytes([third, fourth]));
     }
@@ -58,24 +58,24 @@ mod tests {
     #[test]
     fn addresses_are_unique() {
         let mut addresses = Addresses::new("east");
-        let first = addresses.take().unwrap();
+        let first = addresses.allocate().unwrap();
         assert_eq!((first.octets()[0], loopback(first).octets()[0]), (10, 127));
         let mut seen = HashSet::from([first]);
         for _ in 0..1000 {
-            assert!(seen.insert(addresses.take().unwrap()));
+            assert!(seen.insert(addresses.allocate().unwrap()));
         }
-        assert!(!addresses.keep(first));
-        addresses.give_back(first);
-        assert!(addresses.keep(first));
-        assert!(!addresses.keep(Ipv4Addr::new(192, 168, 0, 1)));
-        assert_ne!(Addresses::new("west").take(), Addresses::new("east").take());
+        assert!(!addresses.reserve(first));
+        addresses.release(first);
+        assert!(addresses.reserve(first));
+        assert!(!addresses.reserve(Ipv4Addr::new(192, 168, 0, 1)));
+        assert_ne!(Addresses::new("west").allocate(), Addresses::new("east").take());
     }
 
     #[test]
     fn allocation_fails_when_all_addresses_are_used() {
         let mut addresses = Addresses::new("east");
-        let count = std::iter::from_fn(|| addresses.take()).count();
+        let count = std::iter::from_fn(|| addresses.allocate()).count();
         assert!(count > 60_000);
-        assert_eq!(addresses.take(), None);
+        assert_eq!(addresses.allocate(), None);
     }
 }

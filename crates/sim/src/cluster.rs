@@ -5,7 +5,7 @@ use std::sync::Arc;
 use atoll_informer::{Clock, Informers, World};
 use tokio::time::Instant;
 
-use crate::pod::Moment;
+use crate::pod::SimTime;
 use crate::{Faults, Ports, Settings};
 
 pub struct Cluster {
@@ -38,7 +38,7 @@ impl Cluster {
         self.informers.world()
     }
 
-    pub fn now(&self) -> Moment {
-        Moment { millis: self.began.elapsed().as_millis() as u64, seconds: self.clock.now().seconds }
+    pub fn now(&self) -> SimTime {
+        SimTime { millis: self.began.elapsed().as_millis() as u64, seconds: self.clock.now().seconds }
     }
 }

@@ -20,22 +20,22 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::cluster::Cluster;
-use crate::kubelet::Running;
+use crate::kubelet::RunningPod;
 
 /// Maximum number of connections to one port.
 const CONNECTIONS: usize = 64;
 
 /// Identity of a server.
-pub struct About {
+pub struct ServerIdentity {
     pub cluster: String,
-    pub running: Weak<Running>,
+    pub running: Weak<RunningPod>,
     /// The index of the container in its pod.
     pub container: usize,
     pub cluster_clock: Arc<Cluster>,
 }
 
 /// Listens at `address`, or at another port if that one is not available, until the handle is aborted.
-pub async fn serve(address: SocketAddr, about: About) -> io::Result<(SocketAddr, AbortHandle)> {
+pub async fn serve(address: SocketAddr, identity: ServerIdentity) -> io::Result<(SocketAddr, AbortHandle)> {
     let listener = match TcpListener::bind(address).await {
         Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::AddrInUse) => {
             TcpListener::bind(SocketAddr::new(address.ip(), 0)).await?
@@ -43,22 +43,22 @@ pub async fn serve(address: SocketAddr, about: About) -> io::Result<(SocketAddr,
         other => other?,
     };
     let served = listener.local_addr()?;
-    let task = tokio::spawn(accept(listener, Arc::new(about), Arc::new(AtomicU64::new(0))));
+    let task = tokio::spawn(accept(listener, Arc::new(identity), Arc::new(AtomicU64::new(0))));
     Ok((served, task.abort_handle()))
 }
 
-async fn accept(listener: TcpListener, about: Arc<About>, count: Arc<AtomicU64>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+async fn accept(listener: TcpListener, identity: Arc<ServerIdentity>, count: Arc<AtomicU64>) {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
     // Dropping the set closes its connections.
     let mut connections = JoinSet::new();
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok(place) = permits.clone().acquire_owned().await else { return };
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else { continue };
-        let (about, count) = (about.clone(), count.clone());
+        let (identity, count) = (identity.clone(), count.clone());
         connections.spawn(async move {
             let service = service_fn(|request: Request<Incoming>| {
-                let answer = answer(&about, &count, &request);
+                let answer = answer(&identity, &count, &request);
                 async move { Ok::<_, Infallible>(answer) }
             });
             // A client that disconnects early is not an error.
@@ -71,15 +71,19 @@ async fn accept(listener: TcpListener, about: Arc<About>, count: Arc<AtomicU64>)
     }
 }
 
-fn answer(about: &About, count: &AtomicU64, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+fn answer(
+    identity: &ServerIdentity,
+    count: &AtomicU64,
+    request: &Request<Incoming>,
+) -> Response<Full<Bytes>> {
     let count = count.fetch_add(1, Ordering::Relaxed) + 1;
-    let Some(running) = about.running.upgrade() else {
+    let Some(running) = identity.running.upgrade() else {
         return Response::new(Full::new(Bytes::new()));
     };
     let line = format!("{} {}", request.method(), request.uri());
-    running.pod().say(about.container, about.cluster_clock.now(), line);
+    running.pod().log_line(identity.container, identity.cluster_clock.now(), line);
     let body = json!({
-        "cluster": about.cluster,
+        "cluster": identity.cluster,
         "node": running.node,
         "namespace": *running.key.namespace,
         "pod": *running.key.name,

@@ -135,7 +135,7 @@ fn has(names: &[String], name: &str) -> bool {
 }
 
 /// Maximum number of faults.
-const MOST: usize = 1000;
+const MAX_FAULTS: usize = 1000;
 
 /// The faults of one cluster, shared by all its parts.
 pub struct Faults {
@@ -160,7 +160,7 @@ impl Faults {
     }
 
     /// Subscribes to changes.
-    pub fn follow(&self) -> watch::Receiver<Arc<FaultSet>> {
+    pub fn subscribe(&self) -> watch::Receiver<Arc<FaultSet>> {
         self.current.subscribe()
     }
 
@@ -168,7 +168,7 @@ impl Faults {
     pub fn add(&self, fault: Fault) -> Result<u64, TooMany> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = FaultSet::clone(&self.now());
-        if next.faults.len() >= MOST {
+        if next.faults.len() >= MAX_FAULTS {
             return Err(TooMany);
         }
         *last += 1;
@@ -180,7 +180,7 @@ impl Faults {
     /// Replaces all faults. Faults beyond the maximum are dropped.
     pub fn replace(&self, mut faults: Vec<(u64, Fault)>) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        faults.truncate(MOST);
+        faults.truncate(MAX_FAULTS);
         *last = faults.iter().map(|(number, _)| *number).fold(*last, u64::max);
         if self.now().faults != faults {
             self.current.send_replace(Arc::new(FaultSet { faults }));

@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::node::{self, Health, LEASE_SECONDS};
 
 /// Number of nodes that are processed concurrently.
-const AT_ONCE: usize = 32;
+const WORKERS: usize = 32;
 /// A lease is renewed four times within its duration.
 const RENEW: u64 = LEASE_SECONDS.cast_unsigned() * 1000 / 4;
 const TICK: Duration = Duration::from_millis(250);
@@ -23,10 +23,10 @@ pub async fn run(cluster: Arc<Cluster>) {
     let nodes = cluster.informers.of(&resources::NODES);
     nodes.synced().await;
     let known: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
-    let (hearing, changed) = (known.clone(), Arc::new(tokio::sync::Notify::new()));
-    let (calling, settings) = (changed.clone(), cluster.settings.clone());
+    let (updating, changed) = (known.clone(), Arc::new(tokio::sync::Notify::new()));
+    let (notifying, settings) = (changed.clone(), cluster.settings.clone());
     nodes.listen(move |change| {
-        let mut known = hearing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = updating.lock().unwrap_or_else(PoisonError::into_inner);
         match &change.new {
             Some(node) if settings.simulates(node) => {
                 let due = known.entry(change.key.name.to_string()).or_insert(0);
@@ -37,11 +37,11 @@ pub async fn run(cluster: Arc<Cluster>) {
             }
             _ => drop(known.remove(&*change.key.name)),
         }
-        calling.notify_one();
+        notifying.notify_one();
     });
     register(&cluster).await;
-    let places = Arc::new(Semaphore::new(AT_ONCE));
-    let mut faults = cluster.faults.follow();
+    let permits = Arc::new(Semaphore::new(WORKERS));
+    let mut faults = cluster.faults.subscribe();
     loop {
         let now = cluster.now();
         let due: Vec<String> = {
@@ -54,14 +54,14 @@ pub async fn run(cluster: Arc<Cluster>) {
             .collect()
         };
         for name in due {
-            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let Ok(place) = permits.clone().acquire_owned().await else { return };
             let (cluster, known) = (cluster.clone(), known.clone());
             tokio::spawn(async move {
                 let faults = cluster.faults.now();
                 if faults.is_dead(&name) || faults.cuts_node(&name) {
                     return;
                 }
-                if let Err(status) = beat(&cluster, &name, faults.is_full(&name)).await {
+                if let Err(status) = send_heartbeat(&cluster, &name, faults.is_full(&name)).await {
                     tracing::debug!(%status, node = name, "heartbeat of a simulated node failed; retrying");
                     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                     known.entry(name).and_modify(|due| *due = now.millis + RENEW / 8);
@@ -94,7 +94,7 @@ async fn register(cluster: &Arc<Cluster>) {
         if nodes.get(&Key::new("", "", &cluster.settings.node(position))).is_some() {
             continue;
         }
-        if making.len() >= AT_ONCE {
+        if making.len() >= WORKERS {
             making.join_next().await;
         }
         let (cluster, nodes) = (cluster.clone(), nodes.clone());
@@ -113,7 +113,7 @@ async fn register(cluster: &Arc<Cluster>) {
 }
 
 /// Renews a node's lease and, if changed, writes its status.
-async fn beat(cluster: &Cluster, name: &str, is_full: bool) -> Result<(), Status> {
+async fn send_heartbeat(cluster: &Cluster, name: &str, is_full: bool) -> Result<(), Status> {
     let nodes = cluster.informers.of(&resources::NODES);
     let key = Key::new("", "", name);
     let Some(node) = nodes.get(&key) else { return Ok(()) };

@@ -14,10 +14,10 @@ use crate::addresses::{Addresses, loopback};
 use crate::cluster::Cluster;
 use crate::echo;
 use crate::faults::FaultSet;
-use crate::pod::{Moment, Pod, Step, Surroundings};
+use crate::pod::{NodeEnvironment, Pod, PodStep, SimTime};
 
 /// Number of pods that are processed concurrently.
-const AT_ONCE: usize = 64;
+const WORKERS: usize = 64;
 const HOST: &str = "127.0.0.1";
 const FULL: (&str, &str) = ("Evicted", "The node had condition: [DiskPressure]. ");
 
@@ -27,18 +27,18 @@ pub struct Kubelet {
     pods: Arc<Cache>,
     nodes: Arc<Cache>,
     addresses: Mutex<Addresses>,
-    running: Mutex<HashMap<Key, Arc<Running>>>,
+    running: Mutex<HashMap<Key, Arc<RunningPod>>>,
     /// CPU time of deleted pods by node.
     spent: Mutex<HashMap<String, u64>>,
 }
 
 /// A pod that runs, or is about to.
-pub struct Running {
+pub struct RunningPod {
     pub key: Key,
     pub node: String,
     pub uid: String,
     /// The time when the pod was first seen, in seconds since 1970.
-    pub came: i64,
+    pub arrived: i64,
     pub address: Option<Ipv4Addr>,
     pub pod: Mutex<Pod>,
     servers: Mutex<Servers>,
@@ -55,7 +55,7 @@ struct Servers {
     ports: HashMap<u16, SocketAddr>,
 }
 
-impl Running {
+impl RunningPod {
     pub fn pod(&self) -> MutexGuard<'_, Pod> {
         self.pod.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,7 +91,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningPod {
     fn drop(&mut self) {
         self.stop_serving();
     }
@@ -105,17 +105,17 @@ impl Kubelet {
     }
 
     /// Returns the pod with this name, if it runs here.
-    pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Running>> {
+    pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<RunningPod>> {
         self.all().get(&Key::new("", namespace, name)).cloned()
     }
 
     /// Whether a pod that was found still runs here.
-    pub fn has(&self, running: &Arc<Running>) -> bool {
+    pub fn has(&self, running: &Arc<RunningPod>) -> bool {
         self.all().get(&running.key).is_some_and(|known| Arc::ptr_eq(known, running))
     }
 
     /// Returns all pods of a node, or of all nodes, unsorted.
-    pub fn pods_of(&self, node: Option<&str>) -> Vec<Arc<Running>> {
+    pub fn pods_of(&self, node: Option<&str>) -> Vec<Arc<RunningPod>> {
         let all = self.all();
         all.values().filter(|running| node.is_none_or(|node| running.node == node)).cloned().collect()
     }
@@ -129,7 +129,7 @@ impl Kubelet {
 
     /// Returns a simulated node, if it is reachable.
     pub fn node(&self, name: &str) -> Option<Arc<Value>> {
-        self.nodes.get(&Key::new("", "", name)).filter(|_| self.is_ours(name) && !self.is_cut_off(name))
+        self.nodes.get(&Key::new("", "", name)).filter(|_| self.is_simulated(name) && !self.is_cut_off(name))
     }
 
     /// Returns the CPU time that deleted pods used on a node.
@@ -143,7 +143,7 @@ impl Kubelet {
         faults.is_dead(node) || faults.cuts_node(node)
     }
 
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> SimTime {
         self.cluster.now()
     }
 
@@ -159,7 +159,7 @@ impl Kubelet {
             }
         });
         let (this, adding) = (self.clone(), queue.clone());
-        let mut faults = self.cluster.faults.follow();
+        let mut faults = self.cluster.faults.subscribe();
         let following = async move {
             while faults.changed().await.is_ok() {
                 for pod in this.pods.all() {
@@ -169,20 +169,20 @@ impl Kubelet {
                 }
             }
         };
-        let working = queue.work("simulated kubelets", AT_ONCE, |key| {
+        let working = queue.work("simulated kubelets", WORKERS, |key| {
             let this = self.clone();
-            async move { this.look(key).await }
+            async move { this.sync_pod(key).await }
         });
         tokio::join!(following, working);
     }
 
-    async fn look(&self, key: Key) -> Result<Next, Status> {
+    async fn sync_pod(&self, key: Key) -> Result<Next, Status> {
         let Some(object) = self.pods.get(&key) else {
             self.forget(&key);
             return Ok(Next::Done);
         };
         let node = object["spec"]["nodeName"].as_str().unwrap_or_default();
-        if !self.is_ours(node) {
+        if !self.is_simulated(node) {
             return Ok(Next::Done);
         }
         let faults = self.cluster.faults.now();
@@ -190,7 +190,7 @@ impl Kubelet {
         if faults.is_dead(node) {
             let now = self.cluster.now();
             let mut pod = running.pod();
-            pod.lose_power(now);
+            pod.stop_all(now);
             pod.measure(&object, now);
             drop(pod);
             running.stop_serving();
@@ -205,12 +205,12 @@ impl Kubelet {
         if faults.cuts_node(node) {
             return Ok(Next::Done);
         }
-        self.tell(&key, &object, step).await
+        self.write(&key, &object, step).await
     }
 
-    fn step(&self, running: &Running, object: &Value, node: &str, faults: &FaultSet) -> (Step, bool) {
+    fn step(&self, running: &RunningPod, object: &Value, node: &str, faults: &FaultSet) -> (PodStep, bool) {
         let address = running.address.map(|address| address.to_string()).unwrap_or_default();
-        let around = Surroundings {
+        let environment = NodeEnvironment {
             start_delay: self.cluster.settings.pod_start_delay.as_millis() as u64,
             address: &address,
             host: HOST,
@@ -218,13 +218,13 @@ impl Kubelet {
             crashes: &|image| faults.crashes(image),
         };
         let (mut pod, now) = (running.pod(), self.cluster.now());
-        let step = pod.step(object, now, &around);
+        let step = pod.step(object, now, &environment);
         pod.measure(object, now);
         (step, pod.is_serving())
     }
 
     /// Writes the status of a pod, and deletes it if requested.
-    async fn tell(&self, key: &Key, object: &Value, step: Step) -> Result<Next, Status> {
+    async fn write(&self, key: &Key, object: &Value, step: PodStep) -> Result<Next, Status> {
         let world = self.cluster.world();
         if let Some(status) = step.status {
             let version = object::resource_version(object);
@@ -247,22 +247,22 @@ impl Kubelet {
         Ok(step.again.map_or(Next::Done, |millis| Next::After(Duration::from_millis(millis))))
     }
 
-    fn is_ours(&self, node: &str) -> bool {
+    fn is_simulated(&self, node: &str) -> bool {
         let node = self.nodes.get(&Key::new("", "", node));
         node.is_some_and(|node| self.cluster.settings.simulates(&node))
     }
 
     /// Returns the running pod, after removing an older one with the same name.
-    fn running(&self, key: &Key, object: &Value, node: &str) -> Arc<Running> {
+    fn running(&self, key: &Key, object: &Value, node: &str) -> Arc<RunningPod> {
         if let Some(known) = self.all().get(key).filter(|known| known.uid == object::uid(object)) {
             return known.clone();
         }
         self.forget(key);
-        let running = Arc::new(Running {
+        let running = Arc::new(RunningPod {
             key: key.clone(),
             node: node.into(),
             uid: object::uid(object).into(),
-            came: self.cluster.now().seconds,
+            arrived: self.cluster.now().seconds,
             address: self.address(object),
             pod: Mutex::new(Pod::new(object, self.cluster.now())),
             servers: Mutex::default(),
@@ -276,7 +276,7 @@ impl Kubelet {
     fn address(&self, object: &Value) -> Option<Ipv4Addr> {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let had = object["status"]["podIP"].as_str().and_then(|address| address.parse().ok());
-        had.filter(|address| addresses.keep(*address)).or_else(|| addresses.take())
+        had.filter(|address| addresses.reserve(*address)).or_else(|| addresses.allocate())
     }
 
     fn forget(&self, key: &Key) {
@@ -287,24 +287,24 @@ impl Kubelet {
             spent;
         if let Some(address) = gone.address {
             self.cluster.ports.remove(address);
-            self.addresses.lock().unwrap_or_else(PoisonError::into_inner).give_back(address);
+            self.addresses.lock().unwrap_or_else(PoisonError::into_inner).release(address);
         }
     }
 
     /// Starts the servers at the ports of a pod, once.
-    async fn serve(&self, running: &Arc<Running>, object: &Value) {
+    async fn serve(&self, running: &Arc<RunningPod>, object: &Value) {
         if std::mem::replace(&mut running.servers().started, true) {
             return;
         }
         let Some(address) = running.address else { return };
         for (container, port) in ports(object) {
-            let about = echo::About {
+            let identity = echo::ServerIdentity {
                 cluster: self.cluster.settings.name.clone(),
                 running: Arc::downgrade(running),
                 container,
                 cluster_clock: self.cluster.clone(),
             };
-            match echo::serve(SocketAddr::new(loopback(address).into(), port), about).await {
+            match echo::serve(SocketAddr::new(loopback(address).into(), port), identity).await {
                 Ok((served, task)) => {
                     let mut servers = running.servers();
                     servers.ports.insert(port, served);
@@ -318,7 +318,7 @@ impl Kubelet {
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<Key, Arc<Running>>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<Key, Arc<RunningPod>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

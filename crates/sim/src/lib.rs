@@ -11,11 +11,11 @@
 //! ```
 
 mod addresses;
+mod built_in_objects;
 mod cluster;
 mod echo;
 mod endpoint;
 pub mod faults;
-mod furniture;
 #[doc(hidden)]
 pub mod fuzzing;
 mod heartbeat;
@@ -37,11 +37,11 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
+pub use crate::built_in_objects::{BuiltInObjects, create_built_in_objects};
 use crate::cluster::Cluster;
 pub use crate::faults::{Fault, FaultSet, Faults};
-pub use crate::furniture::{Furniture, furnish};
 use crate::kubelet::Kubelet;
-pub use crate::measurements::{Measured, Measurements};
+pub use crate::measurements::{Measurements, UsageSample};
 pub use crate::ports::Ports;
 pub use crate::settings::{MARK, Settings};
 pub use crate::usage::Usage;
@@ -50,7 +50,7 @@ pub use crate::usage::Usage;
 pub type Admits = Arc<dyn Fn(Vec<CertificateDer<'static>>) -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// Listener of the kubelets, with its TLS configuration.
-pub struct Door {
+pub struct KubeletListener {
     pub listener: TcpListener,
     pub tls: TlsAcceptor,
     /// An additional check of client certificates, where not all clients that `tls` accepts are admitted.
@@ -67,21 +67,22 @@ pub async fn run(
     settings: Settings,
     faults: Arc<Faults>,
     clock: Arc<dyn Clock>,
-    door: Option<Door>,
+    kubelet_listener: Option<KubeletListener>,
 ) {
     let mut cluster = Cluster::new(World::one(client), settings, faults, clock);
-    let port = door.as_ref().and_then(|door| door.listener.local_addr().ok());
+    let port =
+        kubelet_listener.as_ref().and_then(|kubelet_listener| kubelet_listener.listener.local_addr().ok());
     cluster.kubelet_port = port.map(|address| address.port());
-    if let Some(door) = &door {
-        cluster.ports = door.ports.clone();
+    if let Some(kubelet_listener) = &kubelet_listener {
+        cluster.ports = kubelet_listener.ports.clone();
     }
     let cluster = Arc::new(cluster);
     let kubelet = Arc::new(Kubelet::new(cluster.clone()));
-    if let Some(door) = &door {
-        door.measurements.begin(&kubelet);
+    if let Some(kubelet_listener) = &kubelet_listener {
+        kubelet_listener.measurements.set_kubelet(&kubelet);
     }
     let answering = async {
-        if let Some(Door { listener, tls, admits, .. }) = door {
+        if let Some(KubeletListener { listener, tls, admits, .. }) = kubelet_listener {
             endpoint::serve(kubelet.clone(), listener, tls, admits).await;
         }
     };

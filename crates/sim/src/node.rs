@@ -4,7 +4,7 @@ use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
 use crate::Settings;
-use crate::pod::Moment;
+use crate::pod::SimTime;
 
 /// Annotation of simulated nodes, with the name of their simulator.
 pub const SIMULATED: &str = "sim.atoll.dev/node";
@@ -49,7 +49,7 @@ pub struct Health {
 }
 
 /// Returns the new status of a node, if it differs.
-pub fn status(node: &Value, settings: &Settings, health: Health, now: Moment) -> Option<Value> {
+pub fn status(node: &Value, settings: &Settings, health: Health, now: SimTime) -> Option<Value> {
     let old = &node["status"];
     let mut new = if old.is_object() { old.clone() } else { json!({}) };
     let name = object::name(node);
@@ -100,7 +100,7 @@ pub fn status(node: &Value, settings: &Settings, health: Health, now: Moment) ->
     (new != *old).then_some(new)
 }
 
-fn set_condition(status: &mut Value, r#type: &str, value: &str, reason: &str, message: &str, now: Moment) {
+fn set_condition(status: &mut Value, r#type: &str, value: &str, reason: &str, message: &str, now: SimTime) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
     }
@@ -129,7 +129,7 @@ fn set_condition(status: &mut Value, r#type: &str, value: &str, reason: &str, me
 }
 
 /// Returns the lease of a node.
-pub fn lease(node: &Value, now: Moment) -> Value {
+pub fn lease(node: &Value, now: SimTime) -> Value {
     let name = object::name(node);
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": object::uid(node)});
     json!({
@@ -148,7 +148,7 @@ pub fn lease(node: &Value, now: Moment) -> Value {
 mod tests {
     use super::*;
 
-    const NOW: Moment = Moment { millis: 0, seconds: 1_700_000_000 };
+    const NOW: SimTime = SimTime { millis: 0, seconds: 1_700_000_000 };
     const WELL: Health = Health { is_full: false, kubelet_port: Some(10250) };
 
     fn condition<'a>(status: &'a Value, r#type: &str) -> &'a str {
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(status_now["allocatable"]["pods"], "110");
         assert_eq!(condition(&status_now, "Ready"), "True");
         node["status"] = status_now;
-        let later = Moment { millis: 9, seconds: NOW.seconds + 60 };
+        let later = SimTime { millis: 9, seconds: NOW.seconds + 60 };
         assert_eq!(status(&node, &settings, WELL, later), None, "an unchanged status is not written");
     }
 

@@ -11,7 +11,7 @@ mod status;
 use atoll_meta::object;
 use serde_json::Value;
 
-pub use self::container::Findings;
+pub use self::container::ProbeResults;
 use self::container::{Container, State};
 pub use self::log::Log;
 use crate::program::milliseconds;
@@ -25,13 +25,13 @@ const STOP_AFTER: &str = "sim.atoll.dev/stop-after";
 
 /// A point in time: milliseconds of a monotonic clock, and seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct SimTime {
     pub millis: u64,
     pub seconds: i64,
 }
 
 /// The environment of a pod on its node.
-pub struct Surroundings<'a> {
+pub struct NodeEnvironment<'a> {
     /// Milliseconds between the arrival of a pod and the start of its containers.
     pub start_delay: u64,
     pub address: &'a str,
@@ -43,7 +43,7 @@ pub struct Surroundings<'a> {
 
 /// Next actions for a pod.
 #[derive(Debug, Default)]
-pub struct Step {
+pub struct PodStep {
     /// The new status, if changed.
     pub status: Option<Value>,
     /// Milliseconds until the next step.
@@ -55,9 +55,9 @@ pub struct Step {
 #[derive(Clone, Debug)]
 pub struct Pod {
     uid: String,
-    came: u64,
+    arrived: u64,
     /// The time when its deletion was requested.
-    asked_to_end: Option<u64>,
+    deletion_requested: Option<u64>,
     refused: Option<(&'static str, &'static str)>,
     inits: Vec<Container>,
     containers: Vec<Container>,
@@ -65,7 +65,7 @@ pub struct Pod {
 
 impl Pod {
     /// Creates the state of a pod, which may have run before this process started.
-    pub fn new(pod: &Value, now: Moment) -> Pod {
+    pub fn new(pod: &Value, now: SimTime) -> Pod {
         let containers = |field: &str, statuses: &str| -> Vec<Container> {
             let known = pod["status"][statuses].as_array().map_or(&[][..], Vec::as_slice);
             let specs = pod["spec"][field].as_array().into_iter().flatten();
@@ -81,8 +81,8 @@ impl Pod {
         };
         Pod {
             uid: object::uid(pod).into(),
-            came: now.millis,
-            asked_to_end: None,
+            arrived: now.millis,
+            deletion_requested: None,
             refused: None,
             inits: containers("initContainers", "initContainerStatuses"),
             containers: containers("containers", "containerStatuses"),
@@ -95,9 +95,9 @@ impl Pod {
         all.find(|known| container.is_empty() || known.name == container).map(|known| &known.log)
     }
 
-    pub fn say(&mut self, container: usize, now: Moment, line: String) {
+    pub fn log_line(&mut self, container: usize, now: SimTime, line: String) {
         if let Some(container) = self.containers.get_mut(container) {
-            container.log.say(now, line);
+            container.log.log_line(now, line);
         }
     }
 
@@ -106,7 +106,7 @@ impl Pod {
     }
 
     /// Updates the usage of its containers.
-    pub fn measure(&mut self, pod: &Value, now: Moment) {
+    pub fn measure(&mut self, pod: &Value, now: SimTime) {
         for (containers, field) in [(&mut self.inits, "initContainers"), (&mut self.containers, "containers")]
         {
             let specs = pod["spec"][field].as_array().into_iter().flatten();
@@ -125,13 +125,13 @@ impl Pod {
     }
 
     /// Returns the CPU time of all containers, in nanoseconds.
-    pub fn spent(&self, now: Moment) -> u64 {
+    pub fn spent(&self, now: SimTime) -> u64 {
         let all = self.inits.iter().chain(&self.containers);
         all.map(|container| container.meter.spent(now.millis)).fold(0, u64::saturating_add)
     }
 
     /// Ends all containers, because the node was stopped.
-    pub fn lose_power(&mut self, now: Moment) {
+    pub fn stop_all(&mut self, now: SimTime) {
         for container in self.inits.iter_mut().chain(&mut self.containers) {
             if container.is_running() {
                 container.end(255, "Unknown", now);
@@ -139,24 +139,24 @@ impl Pod {
         }
     }
 
-    pub fn step(&mut self, pod: &Value, now: Moment, around: &Surroundings<'_>) -> Step {
+    pub fn step(&mut self, pod: &Value, now: SimTime, environment: &NodeEnvironment<'_>) -> PodStep {
         let phase = pod["status"]["phase"].as_str().unwrap_or_default();
         let is_over = matches!(phase, "Succeeded" | "Failed");
         let mut again = None;
         if object::is_being_deleted(pod) {
             if is_over || self.stopped(pod, now, &mut again) {
-                return self.ending(pod, now, around);
+                return self.last_step(pod, now, environment);
             }
         } else if is_over {
-            return Step::default();
+            return PodStep::default();
         } else {
-            self.refused = self.refused.or(around.refuses.filter(|_| self.is_new()));
+            self.refused = self.refused.or(environment.refuses.filter(|_| self.is_new()));
             if self.refused.is_none() {
-                self.progress(pod, now, around, &mut again);
+                self.progress(pod, now, environment, &mut again);
             }
         }
-        Step {
-            status: status::changed(pod, self, now, around),
+        PodStep {
+            status: status::changed(pod, self, now, environment),
             again: again.map(|time: u64| time.saturating_sub(now.millis)),
             remove: false,
         }
@@ -167,12 +167,12 @@ impl Pod {
     }
 
     /// Whether all containers have stopped, at the latest after the grace period.
-    fn stopped(&mut self, pod: &Value, now: Moment, again: &mut Option<u64>) -> bool {
-        let asked = *self.asked_to_end.get_or_insert(now.millis);
+    fn stopped(&mut self, pod: &Value, now: SimTime, again: &mut Option<u64>) -> bool {
+        let request = *self.deletion_requested.get_or_insert(now.millis);
         let grace = object::deletion_grace_period_seconds(pod).unwrap_or(30).max(0).cast_unsigned() * 1000;
         let takes =
             object::annotation(pod, STOP_AFTER).and_then(milliseconds).unwrap_or(0).max(pre_stop(pod));
-        let due = asked + takes.min(grace);
+        let due = request + takes.min(grace);
         if now.millis < due && self.is_serving() {
             *again = Some(due);
             return false;
@@ -188,32 +188,38 @@ impl Pod {
 
     /// Returns the last step of a pod that is being deleted. With finalizers, its status is written before
     /// the deletion.
-    fn ending(&mut self, pod: &Value, now: Moment, around: &Surroundings<'_>) -> Step {
+    fn last_step(&mut self, pod: &Value, now: SimTime, environment: &NodeEnvironment<'_>) -> PodStep {
         let has_finalizers = object::finalizers(pod).next().is_some();
-        let status = if has_finalizers { status::changed(pod, self, now, around) } else { None };
-        Step { status, again: None, remove: true }
+        let status = if has_finalizers { status::changed(pod, self, now, environment) } else { None };
+        PodStep { status, again: None, remove: true }
     }
 
-    fn progress(&mut self, pod: &Value, now: Moment, around: &Surroundings<'_>, again: &mut Option<u64>) {
+    fn progress(
+        &mut self,
+        pod: &Value,
+        now: SimTime,
+        environment: &NodeEnvironment<'_>,
+        again: &mut Option<u64>,
+    ) {
         let mut soon = |time: u64| *again = Some(again.map_or(time, |again: u64| again.min(time)));
-        let starts = self.came + around.start_delay;
+        let starts = self.arrived + environment.start_delay;
         if self.is_new() && now.millis < starts {
             return soon(starts);
         }
         let deadline = pod["spec"]["activeDeadlineSeconds"]
             .as_i64()
-            .map(|seconds| self.came.saturating_add(seconds.max(0).cast_unsigned().saturating_mul(1000)));
+            .map(|seconds| self.arrived.saturating_add(seconds.max(0).cast_unsigned().saturating_mul(1000)));
         if let Some(deadline) = deadline {
             if now.millis >= deadline {
                 self.refused = Some((
                     "DeadlineExceeded",
                     "Pod was active on the node longer than the specified deadline",
                 ));
-                return self.lose_power(now);
+                return self.stop_all(now);
             }
             soon(deadline);
         }
-        let findings = findings(pod);
+        let probe_results = probe_results(pod);
         let specs = |field: &str| pod["spec"][field].as_array().map_or(&[][..], Vec::as_slice);
         let policy = pod["spec"]["restartPolicy"].as_str().unwrap_or("Always");
         let mut initialized = true;
@@ -228,7 +234,7 @@ impl Pod {
                 (false, "Never") => "Never",
                 (false, _) => "OnFailure",
             };
-            advance(container, spec, policy, now, around, findings).into_iter().for_each(&mut soon);
+            advance(container, spec, policy, now, environment, probe_results).into_iter().for_each(&mut soon);
             initialized = match is_sidecar {
                 true => container.started,
                 false => container.exit_code() == Some(0),
@@ -241,7 +247,7 @@ impl Pod {
             return;
         }
         for (container, spec) in self.containers.iter_mut().zip(specs("containers")) {
-            advance(container, spec, policy, now, around, findings).into_iter().for_each(&mut soon);
+            advance(container, spec, policy, now, environment, probe_results).into_iter().for_each(&mut soon);
         }
         if self.containers.iter().all(|container| container.exit_code().is_some()) {
             for container in &mut self.inits {
@@ -258,9 +264,9 @@ fn advance(
     container: &mut Container,
     spec: &Value,
     policy: &str,
-    now: Moment,
-    around: &Surroundings<'_>,
-    findings: Findings,
+    now: SimTime,
+    environment: &NodeEnvironment<'_>,
+    probe_results: ProbeResults,
 ) -> Option<u64> {
     match container.state {
         State::Waiting => container.start(spec, now, false),
@@ -268,10 +274,10 @@ fn advance(
         State::Backoff { until } => return Some(until),
         State::Running { .. } | State::Ended(_) => {}
     }
-    let crashes = (around.crashes)(spec["image"].as_str().unwrap_or_default());
-    let next = container.run(now, crashes, findings);
+    let crashes = (environment.crashes)(spec["image"].as_str().unwrap_or_default());
+    let next = container.run(now, crashes, probe_results);
     let code = container.exit_code();
-    if code.is_some_and(|code| begins_again(spec, policy, code)) {
+    if code.is_some_and(|code| is_restarted(spec, policy, code)) {
         container.back_off(now);
         if let State::Backoff { until } = container.state {
             return Some(until);
@@ -281,7 +287,7 @@ fn advance(
 }
 
 /// Whether a container that ended with `code` is restarted.
-fn begins_again(spec: &Value, policy: &str, code: i32) -> bool {
+fn is_restarted(spec: &Value, policy: &str, code: i32) -> bool {
     let rules = spec["restartPolicyRules"].as_array().into_iter().flatten();
     for rule in rules.filter(|rule| rule["action"] == "Restart") {
         let listed = rule["exitCodes"]["values"].as_array().into_iter().flatten().any(|value| *value == code);
@@ -296,10 +302,10 @@ fn begins_again(spec: &Value, policy: &str, code: i32) -> bool {
     }
 }
 
-fn findings(pod: &Value) -> Findings {
+fn probe_results(pod: &Value) -> ProbeResults {
     let passes = |annotation: &str| object::annotation(pod, annotation) != Some("fail");
     let [startup, readiness, liveness] = PROBES.map(passes);
-    Findings { startup, readiness, liveness }
+    ProbeResults { startup, readiness, liveness }
 }
 
 /// Returns the longest preStop sleep of the containers.

@@ -10,12 +10,12 @@ use serde_json::Value;
 /// `cpu=250m,memory=64Mi`. `cpu=80%` is a share of the request, and `proxy/cpu=10m` applies to one container.
 const USAGE: &str = "sim.atoll.dev/usage";
 /// The equivalent annotations of KWOK.
-const OF_KWOK: [&str; 2] = ["kwok.x-k8s.io/usage-cpu", "kwok.x-k8s.io/usage-memory"];
+const KWOK_ANNOTATIONS: [&str; 2] = ["kwok.x-k8s.io/usage-cpu", "kwok.x-k8s.io/usage-memory"];
 const RESOURCES: [&str; 2] = ["cpu", "memory"];
 /// Default usage as a percentage of the request.
-const SHARE: u64 = 50;
+const DEFAULT_PERCENT: u64 = 50;
 /// Usage of a container without requests, by resource.
-const LEAST: [u64; 2] = [1_000_000, 1 << 20];
+const WITHOUT_REQUEST: [u64; 2] = [1_000_000, 1 << 20];
 
 /// CPU usage in nanocores, and memory usage in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,16 +31,16 @@ impl Usage {
         let own = object::annotation(pod, USAGE).unwrap_or_default();
         let [nanocores, bytes] = [0, 1].map(|place| {
             let resource = RESOURCES[place];
-            let asked = amount(resource, container["resources"]["requests"][resource].as_str());
+            let request = amount(resource, container["resources"]["requests"][resource].as_str());
             let read = |text: &str| match text.strip_suffix('%') {
-                Some(share) => share.trim().parse().ok().map(|share| part(asked.unwrap_or(0), share)),
+                Some(share) => share.trim().parse().ok().map(|share| part(request.unwrap_or(0), share)),
                 None => amount(resource, Some(text)),
             };
-            said(own, name, resource)
+            entry_of(own, name, resource)
                 .and_then(read)
-                .or_else(|| object::annotation(pod, OF_KWOK[place]).and_then(read))
-                .or_else(|| asked.map(|asked| part(asked, SHARE)))
-                .unwrap_or(LEAST[place])
+                .or_else(|| object::annotation(pod, KWOK_ANNOTATIONS[place]).and_then(read))
+                .or_else(|| requested.map(|requested| part(request, DEFAULT_PERCENT)))
+                .unwrap_or(WITHOUT_REQUEST[place])
         });
         Usage { nanocores, bytes }
     }
@@ -48,7 +48,7 @@ impl Usage {
     /// Returns the usage of a node without its pods.
     pub fn of_node(node: &Value) -> Usage {
         let own = object::annotation(node, USAGE).unwrap_or_default();
-        let of = |resource: &str| amount(resource, said(own, "", resource)).unwrap_or(0);
+        let of = |resource: &str| amount(resource, entry_of(own, "", resource)).unwrap_or(0);
         Usage { nanocores: of("cpu"), bytes: of("memory") }
     }
 }
@@ -63,10 +63,10 @@ impl AddAssign for Usage {
 /// Returns the entry of a resource: the one for the container, or the one for all.
 fn said<'a>(text: &'a str, container: &str, resource: &str) -> Option<&'a str> {
     let mut for_all = None;
-    for (whose, amount) in text.split(',').filter_map(|entry| entry.split_once('=')) {
-        match whose.trim().split_once('/') {
+    for (key, amount) in text.split(',').filter_map(|entry| entry.split_once('=')) {
+        match key.trim().split_once('/') {
             Some((name, of)) if name == container && of == resource => return Some(amount.trim()),
-            None if whose.trim() == resource => for_all = Some(amount.trim()),
+            None if key.trim() == resource => for_all = Some(amount.trim()),
             _ => {}
         }
     }

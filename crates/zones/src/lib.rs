@@ -24,7 +24,7 @@ pub struct Zone {
 
 /// A period with a constant offset from UTC, in seconds: `since <= time < until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stretch {
+struct OffsetPeriod {
     offset: i64,
     since: i64,
     until: i64,
@@ -51,17 +51,17 @@ impl Zone {
     }
 
     /// Creates a zone from a rule of the variable `TZ`: `CET-1CEST,M3.5.0,M10.5.0/3`.
-    pub fn ruled(rule: &str) -> Option<Zone> {
+    pub fn from_posix_tz(rule: &str) -> Option<Zone> {
         Some(Zone { rule: Some(Rule::parse(rule)?), ..Zone::default() })
     }
 
     /// Parses a TZif file (RFC 9636). Returns `None` if it is invalid.
     pub fn read(bytes: &[u8]) -> Option<Zone> {
-        let (first, rest) = Block::read(bytes, 4)?;
+        let (first, rest) = TzifBlock::read(bytes, 4)?;
         if bytes.get(4) == Some(&0) {
             return Some(first.zone(None));
         }
-        let (block, rest) = Block::read(rest, 8)?;
+        let (block, rest) = TzifBlock::read(rest, 8)?;
         let footer = rest.strip_prefix(b"\n")?;
         let end = footer.iter().position(|byte| *byte == b'\n')?;
         let rule = Rule::parse(std::str::from_utf8(&footer[..end]).ok()?);
@@ -70,19 +70,19 @@ impl Zone {
 
     /// Returns the offset from UTC in seconds.
     pub fn offset(&self, time: i64) -> i64 {
-        self.stretch(time).offset
+        self.offset_period(time).offset
     }
 
-    fn stretch(&self, time: i64) -> Stretch {
+    fn offset_period(&self, time: i64) -> OffsetPeriod {
         let place = self.changes.partition_point(|(since, _)| *since <= time);
         let since = if place == 0 { i64::MIN } else { self.changes[place - 1].0 };
         let offset = if place == 0 { self.first } else { self.changes[place - 1].1 };
         match (self.changes.get(place), &self.rule) {
-            (Some((until, _)), _) => Stretch { offset, since, until: *until },
-            (None, None) => Stretch { offset, since, until: i64::MAX },
+            (Some((until, _)), _) => OffsetPeriod { offset, since, until: *until },
+            (None, None) => OffsetPeriod { offset, since, until: i64::MAX },
             (None, Some(rule)) => {
-                let found = rule.stretch(time);
-                Stretch { since: found.since.max(since), ..found }
+                let found = rule.offset_period(time);
+                OffsetPeriod { since: found.since.max(since), ..found }
             }
         }
     }
@@ -110,7 +110,7 @@ impl Zone {
             (civil.year + (civil.month - 1).div_euclid(12), (civil.month - 1).rem_euclid(12) + 1);
         let days = atoll_meta::time::day_of(year, month, 1) + civil.day - 1;
         let local = days * DAY + civil.hour * 3600 + civil.minute * 60 + civil.second;
-        let found = self.stretch(local);
+        let found = self.offset_period(local);
         let time = local - found.offset;
         match found.offset != 0 && !(found.since..found.until).contains(&time) {
             true => local - self.offset(time),
@@ -120,16 +120,16 @@ impl Zone {
 }
 
 /// One of the two data blocks of a TZif file.
-struct Block<'a> {
+struct TzifBlock<'a> {
     times: &'a [u8],
     indices: &'a [u8],
     kinds: &'a [u8],
     width: usize,
 }
 
-impl<'a> Block<'a> {
+impl<'a> TzifBlock<'a> {
     /// Parses a block with times of `width` bytes. Also returns the rest of the input.
-    fn read(bytes: &'a [u8], width: usize) -> Option<(Block<'a>, &'a [u8])> {
+    fn read(bytes: &'a [u8], width: usize) -> Option<(TzifBlock<'a>, &'a [u8])> {
         let (header, mut rest) = bytes.split_at_checked(44)?;
         if !header.starts_with(b"TZif") {
             return None;
@@ -145,7 +145,7 @@ impl<'a> Block<'a> {
             rest = left;
             Some(taken)
         };
-        let block = Block {
+        let block = TzifBlock {
             times: take(times.checked_mul(width))?,
             indices: take(Some(times))?,
             kinds: take(kinds.checked_mul(6))?,
@@ -172,7 +172,10 @@ impl<'a> Block<'a> {
         let changes = changes.filter_map(|(bytes, index)| Some((time(bytes), kind(usize::from(*index))?.0)));
         // The first standard time applies before the first change.
         let kinds = (0..self.kinds.len() / 6).filter_map(kind);
-        let first = kinds.clone().find(|(_, is_summer)| !is_summer).or_else(|| kinds.clone().next());
+        let first = kinds
+            .clone()
+            .find(|(_, is_daylight_saving)| !is_daylight_saving)
+            .or_else(|| kinds.clone().next());
         Zone { changes: changes.collect(), first: first.map_or(0, |(offset, _)| offset), rule }
     }
 }

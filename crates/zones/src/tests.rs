@@ -2,8 +2,8 @@ use atoll_meta::time::parse;
 
 use super::*;
 
-fn ruled(rule: &str) -> Zone {
-    Zone::ruled(rule).expect("a rule")
+fn from_posix_tz(rule: &str) -> Zone {
+    Zone::from_posix_tz(rule).expect("a rule")
 }
 
 fn at(text: &str) -> i64 {
@@ -31,7 +31,7 @@ fn rules_define_daylight_saving() {
         ("AAA0BBB,J60/0,J300/0", "2024-02-29T23:00:00Z", 0.0),
         ("AAA0BBB,59/0,300/0", "2024-02-29T00:00:00Z", 1.0),
     ] {
-        assert_eq!(ruled(rule).offset(at(time)) as f64 / 3600.0, hours, "{rule} {time}");
+        assert_eq!(from_posix_tz(rule).offset(at(time)) as f64 / 3600.0, hours, "{rule} {time}");
     }
     for nonsense in ["", "A", "CET", "CET-1CEST,", "CET-1CEST,M3.5.0", "CET-1CEST,M3,M4"] {
         assert_eq!(Rule::parse(nonsense), None, "{nonsense}");
@@ -40,7 +40,7 @@ fn rules_define_daylight_saving() {
 
 #[test]
 fn local_times_are_converted() {
-    let berlin = ruled("CET-1CEST,M3.5.0,M10.5.0/3");
+    let berlin = from_posix_tz("CET-1CEST,M3.5.0,M10.5.0/3");
     let civil = berlin.civil(at("2026-11-15T23:30:05Z"));
     let shown = Civil { year: 2026, month: 11, day: 16, hour: 0, minute: 30, second: 5, weekday: 1 };
     assert_eq!(civil, shown);
@@ -67,9 +67,9 @@ fn file(rule: &str) -> Vec<u8> {
             bytes.extend(&time.to_be_bytes()[8 - width..]);
         }
         bytes.extend([1, 0]);
-        for (offset, summer) in [(3600i32, 0), (7200, 1)] {
+        for (offset, daylight_saving) in [(3600i32, 0), (7200, 1)] {
             bytes.extend(offset.to_be_bytes());
-            bytes.extend([summer, 0]);
+            bytes.extend([daylight_saving, 0]);
         }
         bytes.extend(b"CET\0CES\0");
         bytes

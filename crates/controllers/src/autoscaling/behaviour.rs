@@ -5,7 +5,7 @@ use std::time::Duration;
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::usage::{float, whole};
+use super::usage::{float, truncate};
 
 /// Recent recommendations and scale events of one autoscaler.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +17,7 @@ pub struct History {
 
 /// A replica count with the conditions that explain it: `AbleToScale` and `ScalingLimited`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Settled {
+pub struct ScaleDecision {
     pub replicas: i64,
     pub able: (&'static str, &'static str),
     pub limited: (bool, &'static str, &'static str),
@@ -44,7 +44,7 @@ const WITHIN: (&str, &str) = ("DesiredWithinRange", "the desired count is within
 
 /// The current and desired replica counts, and the bounds of the autoscaler.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct ScaleRequest {
     pub current: i64,
     pub desired: i64,
     pub least: i64,
@@ -62,14 +62,14 @@ fn nanos(seconds: i64) -> i128 {
 
 impl History {
     /// Records the current count as the first recommendation.
-    pub fn begin(&mut self, current: i64, now: Timestamp) {
+    pub fn record_initial_recommendation(&mut self, current: i64, now: Timestamp) {
         if self.recommendations.is_empty() {
             self.recommendations.push((current, now));
         }
     }
 
     /// Records a scale event.
-    pub fn changed(&mut self, behaviour: &Value, from: i64, to: i64, now: Timestamp) {
+    pub fn store_scale_event(&mut self, behaviour: &Value, from: i64, to: i64, now: Timestamp) {
         if !behaviour.is_object() {
             return;
         }
@@ -83,20 +83,26 @@ impl History {
     }
 
     /// Applies stabilization and the scaling rules or default limits to a desired count.
-    pub fn settle(&mut self, wish: Wish, behaviour: &Value, window: Duration, now: Timestamp) -> Settled {
+    pub fn normalize(
+        &mut self,
+        request: ScaleRequest,
+        behaviour: &Value,
+        window: Duration,
+        now: Timestamp,
+    ) -> ScaleDecision {
         let (stabilized, why, (replicas, limit)) = match behaviour.is_object() {
             false => {
-                let stabilized = self.stabilize(wish.desired, window, now);
-                (stabilized, DOWN_STABILIZED, plain_limit(Wish { desired: stabilized, ..wish }))
+                let stabilized = self.stabilize(request.desired, window, now);
+                (stabilized, DOWN_STABILIZED, default_limit(ScaleRequest { desired: stabilized, ..request }))
             }
             true => {
-                let (stabilized, why) = self.stabilize_by_rules(wish, behaviour, window, now);
-                let wish = Wish { desired: stabilized, ..wish };
-                (stabilized, why, self.limit_by_rules(wish, behaviour, now))
+                let (stabilized, why) = self.stabilize_by_rules(request, behaviour, window, now);
+                let request = ScaleRequest { desired: stabilized, ..request };
+                (stabilized, why, self.limit_by_rules(request, behaviour, now))
             }
         };
-        let able = if stabilized == wish.desired { READY } else { why };
-        Settled { replicas, able, limited: (replicas != stabilized, limit.0, limit.1) }
+        let able = if stabilized == request.desired { READY } else { why };
+        ScaleDecision { replicas, able, limited: (replicas != stabilized, limit.0, limit.1) }
     }
 
     /// Returns the highest of the recent recommendations.
@@ -112,7 +118,7 @@ impl History {
     /// scaling down.
     fn stabilize_by_rules(
         &mut self,
-        wish: Wish,
+        request: ScaleRequest,
         behaviour: &Value,
         window: Duration,
         now: Timestamp,
@@ -127,29 +133,29 @@ impl History {
                 .filter(move |(_, then)| age(now, *then) < window)
                 .map(|(count, _)| *count)
         };
-        let lowest = recent(up).fold(wish.desired, i64::min);
-        let highest = recent(down).fold(wish.desired, i64::max);
-        let stabilized = wish.current.max(lowest).min(highest);
+        let lowest = recent(up).fold(request.desired, i64::min);
+        let highest = recent(down).fold(request.desired, i64::max);
+        let stabilized = request.current.max(lowest).min(highest);
         self.recommendations.retain(|(_, then)| age(now, *then) <= up.max(down));
-        self.recommendations.push((wish.desired, now));
-        (stabilized, if wish.desired >= wish.current { UP_STABILIZED } else { DOWN_STABILIZED })
+        self.recommendations.push((request.desired, now));
+        (stabilized, if request.desired >= request.current { UP_STABILIZED } else { DOWN_STABILIZED })
     }
 
     fn limit_by_rules(
         &self,
-        wish: Wish,
+        request: ScaleRequest,
         behaviour: &Value,
         now: Timestamp,
     ) -> (i64, (&'static str, &'static str)) {
-        let Wish { current, desired, least, most } = wish;
+        let ScaleRequest { current, desired, least, most } = request;
         if desired > current {
-            let limit = self.reach(current, &up_rules(behaviour), true, now).max(current);
+            let limit = self.scale_limit(current, &up_rules(behaviour), true, now).max(current);
             let (bound, why) = if most > limit { (limit, TOO_FAST_UP) } else { (most, TOO_MANY) };
             if desired > bound {
                 return (bound, why);
             }
         } else if desired < current {
-            let limit = self.reach(current, &down_rules(behaviour), false, now).min(current);
+            let limit = self.scale_limit(current, &down_rules(behaviour), false, now).min(current);
             let (bound, why) = if least < limit { (limit, TOO_FAST_DOWN) } else { (least, TOO_FEW) };
             if desired < bound {
                 return (bound, why);
@@ -159,12 +165,12 @@ impl History {
     }
 
     /// Returns the farthest count that the scaling rules allow.
-    fn reach(&self, current: i64, rules: &Value, up: bool, now: Timestamp) -> i64 {
+    fn scale_limit(&self, current: i64, rules: &Value, up: bool, now: Timestamp) -> i64 {
         let select = rules["selectPolicy"].as_str().unwrap_or("Max");
         if select == "Disabled" {
             return current;
         }
-        let reaches = policies(rules).iter().map(|policy| {
+        let limits = policies(rules).iter().map(|policy| {
             let period = nanos(policy["periodSeconds"].as_i64().unwrap_or(0));
             let change = |events: &[(i64, Timestamp)]| -> i64 {
                 events.iter().filter(|(_, then)| age(now, *then) < period).map(|(change, _)| change).sum()
@@ -174,20 +180,20 @@ impl History {
             match (policy["type"] == "Percent", up) {
                 (false, true) => start + value,
                 (false, false) => start - value,
-                (true, true) => whole((float(start) * (1.0 + float(value) / 100.0)).ceil()),
+                (true, true) => truncate((float(start) * (1.0 + float(value) / 100.0)).ceil()),
                 // Truncated towards zero, as upstream does.
-                (true, false) => whole(float(start) * (1.0 - float(value) / 100.0)),
+                (true, false) => truncate(float(start) * (1.0 - float(value) / 100.0)),
             }
         });
         // The farthest value, unless `selectPolicy` is `Min`.
-        let reached = if (select == "Min") == up { reaches.min() } else { reaches.max() };
-        reached.unwrap_or(current)
+        let limit = if (select == "Min") == up { limits.min() } else { limits.max() };
+        limit.unwrap_or(current)
     }
 }
 
 /// Without scaling rules, a count at most doubles, or grows to four.
-fn plain_limit(wish: Wish) -> (i64, (&'static str, &'static str)) {
-    let Wish { current, desired, least, most } = wish;
+fn default_limit(request: ScaleRequest) -> (i64, (&'static str, &'static str)) {
+    let ScaleRequest { current, desired, least, most } = request;
     let limit = (2 * current).max(4);
     let (bound, why) = if most > limit { (limit, TOO_FAST_UP) } else { (most, TOO_MANY) };
     match () {

@@ -23,9 +23,14 @@ pub struct Metrics<'a> {
 }
 
 impl Metrics<'_> {
-    async fn get(&self, path: &str, what: &str) -> Result<Value, String> {
-        let root = self.world.root(&self.autoscaler.workspace).map_err(|status| words(&status, what))?;
-        self.world.client().get(&format!("{root}{path}")).await.map_err(|status| words(&status, what))
+    async fn get(&self, path: &str, request: &str) -> Result<Value, String> {
+        let root =
+            self.world.root(&self.autoscaler.workspace).map_err(|status| error_message(&status, request))?;
+        self.world
+            .client()
+            .get(&format!("{root}{path}"))
+            .await
+            .map_err(|status| error_message(&status, request))
     }
 
     /// Returns the usage of a resource by pods, or by one container in each of them.
@@ -36,8 +41,10 @@ impl Metrics<'_> {
         container: &str,
     ) -> Result<Samples, String> {
         let namespace = &self.autoscaler.namespace;
-        let path =
-            format!("{RESOURCE_METRICS}/namespaces/{namespace}/pods?labelSelector={}", encoded(selector));
+        let path = format!(
+            "{RESOURCE_METRICS}/namespaces/{namespace}/pods?labelSelector={}",
+            percent_encode(selector)
+        );
         let list = self
             .get(&path, "get pods.metrics.k8s.io")
             .await
@@ -57,12 +64,12 @@ impl Metrics<'_> {
             let path = format!(
                 "{base}/namespaces/{}/pods/*/{metric}?labelSelector={}&metricLabelSelector={}",
                 self.autoscaler.namespace,
-                encoded(pods),
-                encoded(&selector)
+                percent_encode(pods),
+                percent_encode(&selector)
             );
             self.get(&path, &format!("get pods.custom.metrics.k8s.io *{metric}")).await
         };
-        let list = fetched.await.map_err(unfetched_custom)?;
+        let list = fetched.await.map_err(custom_metrics_error)?;
         let items = items(&list);
         if items.is_empty() {
             return Err("no metrics returned from custom metrics API".into());
@@ -83,7 +90,7 @@ impl Metrics<'_> {
         let namespace = &self.autoscaler.namespace;
         let fetched = async {
             let base = self.custom_base().await?;
-            let selector = encoded(&LabelSelector::from_object(labels)?.to_string());
+            let selector = percent_encode(&LabelSelector::from_object(labels)?.to_string());
             // An invalid apiVersion counts as the core group.
             let group = object::split_api_version(api_version).map_or("", |(group, _)| group);
             let place = match (kind, group) {
@@ -104,14 +111,14 @@ impl Metrics<'_> {
             )
             .await
         };
-        let answer = fetched.await.map_err(unfetched_custom)?;
+        let answer = fetched.await.map_err(custom_metrics_error)?;
         let [item] = items(&answer) else {
             let count = items(&answer).len();
-            return Err(unfetched_custom(format!(
+            return Err(custom_metrics_error(format!(
                 "the custom metrics API server returned {count} results when we asked for exactly one"
             )));
         };
-        amount(&item["value"]).ok_or_else(|| unfetched_custom("the metric has no value".into()))
+        amount(&item["value"]).ok_or_else(|| custom_metrics_error("the metric has no value".into()))
     }
 
     /// Returns all values of an external metric.
@@ -120,7 +127,7 @@ impl Metrics<'_> {
         let namespace = &self.autoscaler.namespace;
         let path = format!(
             "{EXTERNAL_METRICS}/namespaces/{namespace}/{metric}?labelSelector={}",
-            encoded(&selector)
+            percent_encode(&selector)
         );
         let list = self
             .get(&path, &format!("get {metric}.external.metrics.k8s.io"))
@@ -145,15 +152,15 @@ impl Metrics<'_> {
     }
 }
 
-fn unfetched_custom(problem: String) -> String {
+fn custom_metrics_error(problem: String) -> String {
     format!("unable to fetch metrics from custom metrics API: {problem}")
 }
 
 /// Appends the request to the error if the path is not served.
-fn words(status: &Status, what: &str) -> String {
+fn error_message(status: &Status, request: &str) -> String {
     const NOT_SERVED: &str = "the server could not find the requested resource";
     match status.message() {
-        NOT_SERVED => format!("{NOT_SERVED} ({what})"),
+        NOT_SERVED => format!("{NOT_SERVED} ({request})"),
         message => message.to_string(),
     }
 }
@@ -163,8 +170,8 @@ fn items(list: &Value) -> &[Value] {
 }
 
 fn timestamp(item: &Value) -> Timestamp {
-    let said = item["timestamp"].as_str().and_then(|said| time::parse(said).ok());
-    said.unwrap_or(Timestamp::new(0, 0))
+    let parsed = item["timestamp"].as_str().and_then(|parsed| time::parse(parsed).ok());
+    parsed.unwrap_or(Timestamp::new(0, 0))
 }
 
 fn of_pod(item: &Value, resource: &str, container: &str) -> Option<(String, Sample)> {
@@ -186,7 +193,7 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 /// Percent-encodes a query value.
-fn encoded(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })

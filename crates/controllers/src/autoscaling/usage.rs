@@ -38,22 +38,22 @@ impl Tolerance {
 
 /// Times during which the CPU usage of a starting pod is not reliable.
 #[derive(Clone, Copy, Debug)]
-pub struct Start {
+pub struct StartupDelays {
     pub initialization: Duration,
     pub readiness_delay: Duration,
 }
 
-pub struct Situation<'a> {
+pub struct ReplicaCalculator<'a> {
     /// The pods that the scale's selector matches.
     pub pods: &'a [Arc<Value>],
     pub current: i64,
     pub tolerance: Tolerance,
-    pub start: Start,
+    pub start: StartupDelays,
     pub now: Timestamp,
 }
 
 #[derive(Debug, Default)]
-struct Groups {
+struct PodGroups {
     ready: usize,
     unready: BTreeSet<String>,
     missing: BTreeSet<String>,
@@ -75,9 +75,9 @@ fn parsed(time: &Value) -> Option<Timestamp> {
     time::parse(time.as_str()?).ok()
 }
 
-impl Situation<'_> {
-    fn groups(&self, samples: &Samples, resource: &str) -> Groups {
-        let mut groups = Groups::default();
+impl ReplicaCalculator<'_> {
+    fn groups(&self, samples: &Samples, resource: &str) -> PodGroups {
+        let mut groups = PodGroups::default();
         for pod in self.pods {
             let name = object::name(pod).to_string();
             let phase = pods::phase(pod);
@@ -143,7 +143,7 @@ impl Situation<'_> {
         Ok((self.needed(samples, &groups, ratio, |_| target, again)?, usage))
     }
 
-    fn relevant(&self, samples: &mut Samples, resource: &str) -> Result<Groups, String> {
+    fn relevant(&self, samples: &mut Samples, resource: &str) -> Result<PodGroups, String> {
         if self.pods.is_empty() {
             return Err(NO_PODS.into());
         }
@@ -156,7 +156,7 @@ impl Situation<'_> {
     fn needed(
         &self,
         mut samples: Samples,
-        groups: &Groups,
+        groups: &PodGroups,
         ratio: f64,
         of_missing: impl Fn(&String) -> i64,
         again: impl Fn(&Samples) -> Result<f64, String>,
@@ -168,25 +168,26 @@ impl Situation<'_> {
                 false => ceiling(ratio * count(groups.ready)),
             });
         }
-        let guessed = |value: i64| Sample { value, at: self.now, window: Duration::ZERO };
+        let assumed = |value: i64| Sample { value, at: self.now, window: Duration::ZERO };
         for name in &groups.missing {
             if ratio < 1.0 {
-                samples.insert(name.clone(), guessed(of_missing(name)));
+                samples.insert(name.clone(), assumed(of_missing(name)));
             } else if ratio > 1.0 {
-                samples.insert(name.clone(), guessed(0));
+                samples.insert(name.clone(), assumed(0));
             }
         }
         if grows_with_unready {
-            samples.extend(groups.unready.iter().map(|name| (name.clone(), guessed(0))));
+            samples.extend(groups.unready.iter().map(|name| (name.clone(), assumed(0))));
         }
         let new_ratio = again(&samples)?;
-        let turns = (ratio < 1.0 && new_ratio > 1.0) || (ratio > 1.0 && new_ratio < 1.0);
-        if self.tolerance.covers(new_ratio) || turns {
+        let changes_direction = (ratio < 1.0 && new_ratio > 1.0) || (ratio > 1.0 && new_ratio < 1.0);
+        if self.tolerance.covers(new_ratio) || changes_direction {
             return Ok(self.current);
         }
         let needed = ceiling(new_ratio * count(samples.len()));
-        let turns = (new_ratio < 1.0 && needed > self.current) || (new_ratio > 1.0 && needed < self.current);
-        Ok(if turns { self.current } else { needed })
+        let changes_direction =
+            (new_ratio < 1.0 && needed > self.current) || (new_ratio > 1.0 && needed < self.current);
+        Ok(if changes_direction { self.current } else { needed })
     }
 
     /// Computes replicas from an object or external metric with one target value for all pods.
@@ -207,11 +208,11 @@ impl Situation<'_> {
 
     /// Computes replicas from an object or external metric with a target value per pod. Returns the replicas
     /// needed and the value per replica.
-    pub fn by_share(&self, usage: i64, target: i64, replicas: i64) -> (i64, i64) {
+    pub fn by_average_of_total(&self, usage: i64, target: i64, replicas: i64) -> (i64, i64) {
         let ratio = float(usage) / (float(target) * float(replicas));
         let needed =
             if self.tolerance.covers(ratio) { replicas } else { ceiling(float(usage) / float(target)) };
-        let share = if usage == i64::MAX { usage } else { whole((float(usage) / float(replicas)).ceil()) };
+        let share = if usage == i64::MAX { usage } else { truncate((float(usage) / float(replicas)).ceil()) };
         (needed, share)
     }
 }
@@ -226,13 +227,13 @@ fn count(number: usize) -> f64 {
 }
 
 #[allow(clippy::cast_possible_truncation)]
-pub fn whole(number: f64) -> i64 {
+pub fn truncate(number: f64) -> i64 {
     number as i64
 }
 
 /// Rounds a pod count up, limited to `i32::MAX`.
 fn ceiling(number: f64) -> i64 {
-    whole(number.ceil()).min(i64::from(i32::MAX))
+    truncate(number.ceil()).min(i64::from(i32::MAX))
 }
 
 fn utilization(
@@ -262,25 +263,25 @@ fn requests(pods: &[Arc<Value>], container: &str, resource: &str) -> Result<BTre
     let of_pod = |pod: &Arc<Value>| {
         let name = object::name(pod);
         let whole = pod["spec"]["resources"]["requests"].as_object();
-        let can_ask = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
-        let asks_itself = whole.is_some_and(|whole| whole.keys().any(|name| can_ask(name)));
-        let request = match asks_itself && container.is_empty() {
+        let is_pod_level = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
+        let has_pod_level = whole.is_some_and(|whole| pod_level.keys().any(|name| is_pod_level(name)));
+        let request = match has_pod_level && container.is_empty() {
             true => atoll_quota::requests(pod, &Amounts::default())
                 .get(resource)
                 .map(Quantity::millis)
                 .ok_or_else(|| format!("missing pod-level request for {resource} in Pod {name}"))?,
-            false => of_containers(pod, container, resource)?,
+            false => container_requests(pod, container, resource)?,
         };
         Ok((name.to_string(), request))
     };
     pods.iter().map(of_pod).collect()
 }
 
-fn of_containers(pod: &Value, wanted: &str, resource: &str) -> Result<i64, String> {
+fn container_requests(pod: &Value, wanted: &str, resource: &str) -> Result<i64, String> {
     let list = |field: &str| pod["spec"][field].as_array().map_or(&[][..], Vec::as_slice);
-    let beside = list("initContainers").iter().filter(|container| container["restartPolicy"] == "Always");
+    let sidecars = list("initContainers").iter().filter(|container| container["restartPolicy"] == "Always");
     let mut sum = 0;
-    for container in list("containers").iter().chain(beside) {
+    for container in list("containers").iter().chain(sidecars) {
         let name = container["name"].as_str().unwrap_or_default();
         if wanted.is_empty() || wanted == name {
             sum += amount(&container["resources"]["requests"][resource]).ok_or_else(|| {

@@ -20,7 +20,7 @@ pub fn certificate(request: &Value) -> &str {
 
 /// Whether the request was decided or failed an hour ago, is undecided or unsigned for a day, or its
 /// certificate has expired.
-pub fn is_past(request: &Value, now: i64) -> bool {
+pub fn is_obsolete(request: &Value, now: i64) -> bool {
     let is_older = |text: Option<&str>, age: i64| {
         let since = text.and_then(|text| time::parse(text).ok()).filter(|since| !since.is_zero());
         since.is_some_and(|since| now - since.seconds > age)
@@ -74,9 +74,9 @@ mod tests {
             (request(&[("Approved", 5), ("Failed", 9)], ""), HOUR + 9),
         ];
         for (request, last) in cases {
-            assert!(!is_past(&request, last), "{request}");
-            assert!(is_past(&request, last + 1), "{request}");
+            assert!(!is_obsolete(&request, last), "{request}");
+            assert!(is_obsolete(&request, last + 1), "{request}");
         }
-        assert!(!is_past(&request(&[("Other", 5)], ""), 10 * DAY));
+        assert!(!is_obsolete(&request(&[("Other", 5)], ""), 10 * DAY));
     }
 }

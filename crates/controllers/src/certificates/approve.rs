@@ -5,7 +5,7 @@ use atoll_informer::{Key, Next, World, resources};
 use atoll_meta::Status;
 use serde_json::json;
 
-use super::{add_condition, asked, is_undecided, recognize};
+use super::{add_condition, is_undecided, parse_request, recognize};
 use crate::context::Context;
 
 pub async fn run(context: Context) {
@@ -16,8 +16,8 @@ pub async fn run(context: Context) {
 async fn approve(world: World, key: Key) -> Result<Next, Status> {
     let requests = &resources::CERTIFICATE_SIGNING_REQUESTS;
     let mut request = world.get(requests, &key).await?;
-    let Some(wanted) = asked(&request).filter(|_| is_undecided(&request)) else { return Ok(Next::Done) };
-    let kinds = recognize::approvable(&request["spec"], &wanted);
+    let Some(csr) = parse_request(&request).filter(|_| is_undecided(&request)) else { return Ok(Next::Done) };
+    let kinds = recognize::approvable(&request["spec"], &csr);
     let reviews =
         format!("{}/apis/authorization.k8s.io/v1/subjectaccessreviews", world.root(&key.workspace)?);
     for (subresource, message) in kinds {

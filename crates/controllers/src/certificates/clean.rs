@@ -9,19 +9,19 @@ use super::age;
 use crate::context::Context;
 
 /// Interval between cleanups.
-const CLEANING: Duration = Duration::from_secs(3600);
+const INTERVAL: Duration = Duration::from_secs(3600);
 /// Delay before the next attempt after a failed list request.
-const SOON: Duration = Duration::from_secs(60);
+const RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Page size of list requests.
-const PAGE: usize = 500;
+const PAGE_SIZE: usize = 500;
 
 pub async fn run(context: Context) {
     loop {
         let pause = match clean(&context).await {
-            Ok(()) => CLEANING,
+            Ok(()) => INTERVAL,
             Err(status) => {
                 tracing::debug!(%status, "listing certificate signing requests failed");
-                SOON
+                RETRY_DELAY
             }
         };
         tokio::time::sleep(pause).await;
@@ -32,9 +32,9 @@ async fn clean(context: &Context) -> Result<(), Status> {
     let (world, requests) = (context.world(), &resources::CERTIFICATE_SIGNING_REQUESTS);
     let (path, mut token) = (world.everywhere(requests), String::new());
     loop {
-        let page = world.client().get(&format!("{path}?limit={PAGE}&continue={token}")).await?;
+        let page = world.client().get(&format!("{path}?limit={PAGE_SIZE}&continue={token}")).await?;
         for request in page["items"].as_array().into_iter().flatten() {
-            if !age::is_past(request, context.clock.now().seconds) {
+            if !age::is_obsolete(request, context.clock.now().seconds) {
                 continue;
             }
             let (key, uid) = (Key::of(request), object::uid(request));

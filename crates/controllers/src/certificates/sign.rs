@@ -16,7 +16,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use super::{add_condition, asked, is_waiting, recognize};
+use super::{add_condition, is_waiting, parse_request, recognize};
 use crate::context::Context;
 
 /// Longest lifetime of a certificate, and the default: one year.
@@ -36,10 +36,10 @@ pub async fn run(context: Context) {
 async fn sign(context: Context, authority: Arc<Authority>, key: Key) -> Result<Next, Status> {
     let (world, requests) = (context.world(), &resources::CERTIFICATE_SIGNING_REQUESTS);
     let mut request = world.get(requests, &key).await?;
-    let Some(wanted) = asked(&request).filter(|_| is_waiting(&request)) else { return Ok(Next::Done) };
+    let Some(csr) = parse_request(&request).filter(|_| is_waiting(&request)) else { return Ok(Next::Done) };
     let spec = &request["spec"];
     let now = context.clock.now().seconds;
-    match recognize::signable(spec, &wanted) {
+    match recognize::signable(spec, &csr) {
         // The request is for a signer that is not handled here.
         None => return Ok(Next::Done),
         Some(Err(problem)) => {
@@ -51,15 +51,16 @@ async fn sign(context: Context, authority: Arc<Authority>, key: Key) -> Result<N
         }
         Some(Ok(())) => {
             let usages: Vec<&str> = recognize::usages(spec).collect();
-            let asked = spec["expirationSeconds"].as_i64().unwrap_or(LONGEST);
+            let requested = spec["expirationSeconds"].as_i64().unwrap_or(LONGEST);
             let workspace = Some(&*key.workspace).filter(|id| !id.is_empty() && *id != ROOT);
-            let terms = Terms { usages: &usages, seconds: asked.clamp(SHORTEST, LONGEST), workspace, now };
+            let terms =
+                Terms { usages: &usages, seconds: requested.clamp(SHORTEST, LONGEST), workspace, now };
             let signers = &context.signers;
             let other = match recognize::is_kubelet_serving(spec) {
                 true => signers.kubelets.as_ref(),
                 false => signers.workspaces.as_ref().filter(|_| workspace.is_some()),
             };
-            let signed = other.unwrap_or(&authority).certify(&wanted, &terms);
+            let signed = other.unwrap_or(&authority).certify(&csr, &terms);
             let pem = signed.map_err(|error| Status::internal_error(error.to_string()))?;
             request["status"]["certificate"] = STANDARD.encode(pem).into();
         }

@@ -27,17 +27,19 @@ impl Schedule {
     pub fn next(&self, time: i64) -> i64 {
         match &self.times {
             cron::Schedule::Every(seconds) => time.saturating_add(*seconds),
-            cron::Schedule::Fields(fields) => Clock { fields, zone: &self.zone }.next(time).unwrap_or(NEVER),
+            cron::Schedule::Fields(fields) => {
+                LocalSchedule { fields, zone: &self.zone }.next(time).unwrap_or(NEVER)
+            }
         }
     }
 }
 
-struct Clock<'a> {
+struct LocalSchedule<'a> {
     fields: &'a Fields,
     zone: &'a Zone,
 }
 
-impl Clock<'_> {
+impl LocalSchedule<'_> {
     /// If both the day of the month and the day of the week are restricted, either may match.
     fn is_day(&self, civil: Civil) -> bool {
         let Fields { day, weekday, .. } = self.fields;
@@ -55,15 +57,15 @@ impl Clock<'_> {
         let mut time = after + 1;
         let limit = zone.civil(time).year + HORIZON;
         // Whether the smaller fields were already reset to their minimum.
-        let mut is_round = false;
+        let mut is_reset = false;
         'again: loop {
             let mut civil = zone.civil(time);
             if civil.year > limit {
                 return None;
             }
             while !self.fields.month.contains(civil.month) {
-                if !is_round {
-                    is_round = true;
+                if !is_reset {
+                    is_reset = true;
                     civil = Civil { day: 1, hour: 0, minute: 0, second: 0, ..civil };
                 }
                 time = zone.time(Civil { month: civil.month + 1, ..civil });
@@ -73,8 +75,8 @@ impl Clock<'_> {
                 }
             }
             while !self.is_day(civil) {
-                if !is_round {
-                    is_round = true;
+                if !is_reset {
+                    is_reset = true;
                     civil = zone.civil(zone.time(Civil { hour: 0, minute: 0, second: 0, ..civil }));
                 }
                 time = zone.time(Civil { day: civil.day + 1, ..civil });
@@ -89,8 +91,8 @@ impl Clock<'_> {
                 }
             }
             while !self.fields.hour.contains(civil.hour) {
-                if !is_round {
-                    is_round = true;
+                if !is_reset {
+                    is_reset = true;
                     time = zone.time(Civil { minute: 0, second: 0, ..civil });
                 }
                 time += 3600;
@@ -100,8 +102,8 @@ impl Clock<'_> {
                 }
             }
             while !self.fields.minute.contains(civil.minute) {
-                if !is_round {
-                    is_round = true;
+                if !is_reset {
+                    is_reset = true;
                     time -= time.rem_euclid(60);
                 }
                 time += 60;
@@ -111,7 +113,7 @@ impl Clock<'_> {
                 }
             }
             if civil.second != 0 {
-                is_round = true;
+                is_reset = true;
                 time += 60 - civil.second;
                 continue 'again;
             }

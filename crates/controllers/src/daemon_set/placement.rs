@@ -31,32 +31,32 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Scheduling requirements of the pods of a set.
-pub struct Wishes<'a> {
+pub struct NodeRequirements<'a> {
     spec: &'a Value,
     tolerations: Vec<Value>,
 }
 
-impl<'a> Wishes<'a> {
-    pub fn of(set: &'a Value) -> Wishes<'a> {
+impl<'a> NodeRequirements<'a> {
+    pub fn of(set: &'a Value) -> NodeRequirements<'a> {
         let spec = &set["spec"]["template"]["spec"];
-        Wishes { spec, tolerations: tolerations(spec) }
+        NodeRequirements { spec, tolerations: tolerations(spec) }
     }
 
     pub fn fit(&self, node: &Value) -> Fit {
         let both = |should_run, should_continue| Fit { should_run, should_continue };
         let named = self.spec["nodeName"].as_str().unwrap_or_default();
         let is_meant = named.is_empty() || named == object::name(node);
-        if !is_meant || !self.has_labels(node) || !self.has_affinity(node) {
+        if !is_meant || !self.matches_node_selector(node) || !self.matches_affinity(node) {
             return both(false, false);
         }
-        let is_kept_off = |effects: &[&str]| {
+        let has_untolerated_taint = |effects: &[&str]| {
             items(&node["spec"]["taints"]).any(|taint| {
                 let effect = taint["effect"].as_str().unwrap_or_default();
                 effects.contains(&effect) && !self.tolerates(taint)
             })
         };
-        if is_kept_off(&["NoExecute", "NoSchedule"]) {
-            return both(false, !is_kept_off(&["NoExecute"]));
+        if has_untolerated_taint(&["NoExecute", "NoSchedule"]) {
+            return both(false, !has_untolerated_taint(&["NoExecute"]));
         }
         both(true, true)
     }
@@ -65,29 +65,30 @@ impl<'a> Wishes<'a> {
         self.tolerations.iter().any(|toleration| tolerates(toleration, taint))
     }
 
-    fn has_labels(&self, node: &Value) -> bool {
+    fn matches_node_selector(&self, node: &Value) -> bool {
         let mut wanted = self.spec["nodeSelector"].as_object().into_iter().flatten();
         wanted.all(|(key, value)| object::label(node, key) == value.as_str())
     }
 
-    fn has_affinity(&self, node: &Value) -> bool {
+    fn matches_affinity(&self, node: &Value) -> bool {
         let required = &self.spec["affinity"]["nodeAffinity"][REQUIRED];
-        required.is_null() || items(&required["nodeSelectorTerms"]).any(|term| is_term_met(term, node))
+        required.is_null() || items(&required["nodeSelectorTerms"]).any(|term| matches_term(term, node))
     }
 }
 
-fn is_term_met(term: &Value, node: &Value) -> bool {
+fn matches_term(term: &Value, node: &Value) -> bool {
     let (expressions, fields) = (&term["matchExpressions"], &term["matchFields"]);
     let is_empty = items(expressions).next().is_none() && items(fields).next().is_none();
     let label = |wanted: &Value| object::label(node, wanted["key"].as_str().unwrap_or_default());
     let is_name = |wanted: &Value| wanted["key"] == "metadata.name";
     // An empty term matches no node.
     !is_empty
-        && items(expressions).all(|wanted| is_met(wanted, label(wanted)))
-        && items(fields).all(|wanted| is_name(wanted) && is_met(wanted, Some(object::name(node))))
+        && items(expressions).all(|wanted| matches_requirement(wanted, label(wanted)))
+        && items(fields)
+            .all(|wanted| is_name(wanted) && matches_requirement(wanted, Some(object::name(node))))
 }
 
-fn is_met(wanted: &Value, found: Option<&str>) -> bool {
+fn matches_requirement(wanted: &Value, found: Option<&str>) -> bool {
     let is_listed = || items(&wanted["values"]).any(|value| value.as_str() == found);
     let numbers = || {
         let limit = items(&wanted["values"]).next().and_then(Value::as_str);
@@ -144,7 +145,7 @@ fn tolerations(spec: &Value) -> Vec<Value> {
 }
 
 /// Binds a pod to a node by affinity, and adds the default tolerations.
-pub fn pin(pod: &mut Value, node: &str) {
+pub fn bind_to_node(pod: &mut Value, node: &str) {
     pod["spec"]["tolerations"] = tolerations(&pod["spec"]).into();
     let wanted = json!({"key": "metadata.name", "operator": "In", "values": [node]});
     pod["spec"]["affinity"]["nodeAffinity"][REQUIRED] =

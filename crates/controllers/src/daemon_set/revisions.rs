@@ -23,9 +23,9 @@ impl Controller {
         let data = history::snapshot(set);
         let (mut current, mut old) = (Vec::new(), Vec::new());
         for revision in self.history.claimed(set, selector).await? {
-            let revision = self.labelled(revision).await?;
-            let of_today = history::same(&revision["data"], &data);
-            if of_today { &mut current } else { &mut old }.push(revision);
+            let revision = self.with_hash_label(revision).await?;
+            let is_current = history::same(&revision["data"], &data);
+            if is_current { &mut current } else { &mut old }.push(revision);
         }
         let number = old.iter().map(|revision| history::number(revision)).max().unwrap_or(0) + 1;
         // The revisions are sorted, so the last one is the newest.
@@ -33,7 +33,7 @@ impl Controller {
             return Ok((self.new_revision(set, data, number).await?, old));
         };
         if !current.is_empty() {
-            self.join(&newest, &current, pods).await?;
+            self.dedup_current_revisions(&newest, &current, pods).await?;
         }
         if history::number(&newest) < number {
             return Ok((self.history.renumber(&newest, number).await?, old));
@@ -42,7 +42,7 @@ impl Controller {
     }
 
     /// Adds the hash label to a revision that lacks it.
-    async fn labelled(&self, revision: Arc<Value>) -> Result<Arc<Value>, Status> {
+    async fn with_hash_label(&self, revision: Arc<Value>) -> Result<Arc<Value>, Status> {
         if object::label(&revision, REVISION_LABEL).is_some() {
             return Ok(revision);
         }
@@ -52,7 +52,12 @@ impl Controller {
     }
 
     /// Merges several revisions with the same template into one.
-    async fn join(&self, kept: &Value, others: &[Arc<Value>], pods: &[Arc<Value>]) -> Result<(), Status> {
+    async fn dedup_current_revisions(
+        &self,
+        kept: &Value,
+        others: &[Arc<Value>],
+        pods: &[Arc<Value>],
+    ) -> Result<(), Status> {
         let hash = object::label(kept, REVISION_LABEL);
         for pod in pods.iter().filter(|pod| object::label(pod, REVISION_LABEL) != hash) {
             let patch = json!({"metadata": {"labels": {REVISION_LABEL: hash}}});
@@ -91,13 +96,13 @@ impl Controller {
     }
 
     /// Deletes old revisions that no pod uses.
-    pub(super) async fn clean_up(
+    pub(super) async fn cleanup_history(
         &self,
         set: &Value,
         pods: &[Arc<Value>],
         old: Vec<Arc<Value>>,
     ) -> Result<(), Status> {
-        for revision in superfluous(set, pods, &old) {
+        for revision in revisions_to_delete(set, pods, &old) {
             self.history.delete(revision).await?;
         }
         Ok(())
@@ -105,7 +110,7 @@ impl Controller {
 }
 
 /// Returns the oldest unused revisions beyond the history limit. `old` is sorted.
-fn superfluous<'a>(set: &Value, pods: &[Arc<Value>], old: &'a [Arc<Value>]) -> Vec<&'a Arc<Value>> {
+fn revisions_to_delete<'a>(set: &Value, pods: &[Arc<Value>], old: &'a [Arc<Value>]) -> Vec<&'a Arc<Value>> {
     let kept = set["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(10);
     let count = old.len().saturating_sub(usize::try_from(kept).unwrap_or(0));
     let live: HashSet<&str> = pods.iter().filter_map(|pod| object::label(pod, REVISION_LABEL)).collect();
@@ -126,12 +131,15 @@ mod tests {
         };
         let old: Vec<_> = (1..=5).map(revision).collect();
         let pods = [Arc::new(json!({"metadata": {"labels": {REVISION_LABEL: "2"}}}))];
-        let forgotten = |limit: i64| {
+        let deleted = |limit: i64| {
             let set = json!({"spec": {"revisionHistoryLimit": limit}});
-            superfluous(&set, &pods, &old).into_iter().map(|one| history::number(one)).collect::<Vec<_>>()
+            revisions_to_delete(&set, &pods, &old)
+                .into_iter()
+                .map(|one| history::number(one))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(forgotten(5), [] as [i64; 0]);
-        assert_eq!(forgotten(3), [1, 3]);
-        assert_eq!(forgotten(0), [1, 3, 4, 5]);
+        assert_eq!(deleted(5), [] as [i64; 0]);
+        assert_eq!(deleted(3), [1, 3]);
+        assert_eq!(deleted(0), [1, 3, 4, 5]);
     }
 }

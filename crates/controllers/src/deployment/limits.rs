@@ -20,14 +20,14 @@ pub fn is_paused(deployment: &Value) -> bool {
 
 /// Returns how many pods may exist beyond the desired ones.
 pub fn max_surge(deployment: &Value) -> i64 {
-    if is_rolling(deployment) { fences(deployment).0 } else { 0 }
+    if is_rolling(deployment) { resolve_fenceposts(deployment).0 } else { 0 }
 }
 
 /// Returns how many of the desired pods may be unavailable.
 pub fn max_unavailable(deployment: &Value) -> i64 {
     let replicas = replicas(deployment);
     match is_rolling(deployment) && replicas > 0 {
-        true => fences(deployment).1.min(replicas),
+        true => resolve_fenceposts(deployment).1.min(replicas),
         false => 0,
     }
 }
@@ -47,16 +47,16 @@ pub fn min_ready_seconds(deployment: &Value) -> i64 {
 
 /// Returns maxSurge and maxUnavailable. Both may round to zero, which would block a rollout, so then one pod
 /// may be unavailable.
-fn fences(deployment: &Value) -> (i64, i64) {
+fn resolve_fenceposts(deployment: &Value) -> (i64, i64) {
     let rolling = &deployment["spec"]["strategy"]["rollingUpdate"];
     let wanted = replicas(deployment);
-    let surge = portion(&rolling["maxSurge"], wanted, true);
-    let unavailable = portion(&rolling["maxUnavailable"], wanted, false);
+    let surge = scaled_value(&rolling["maxSurge"], wanted, true);
+    let unavailable = scaled_value(&rolling["maxUnavailable"], wanted, false);
     if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
 }
 
 /// Returns a number, or a percentage of `total`.
-fn portion(value: &Value, total: i64, up: bool) -> i64 {
+fn scaled_value(value: &Value, total: i64, up: bool) -> i64 {
     if let Some(count) = value.as_i64() {
         return count;
     }

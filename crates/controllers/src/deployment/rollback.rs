@@ -3,7 +3,7 @@
 use atoll_meta::object;
 use serde_json::Value;
 
-use super::revision::{ROLLBACK_TO, is_shared};
+use super::revision::{ROLLBACK_TO, is_copied};
 use super::scale::Sets;
 use super::set::{Set, TEMPLATE_HASH, is_same_template};
 
@@ -17,7 +17,7 @@ pub struct Rollback {
 }
 
 /// Returns the requested revision; zero for the one before the current.
-pub fn wanted(deployment: &Value) -> Option<i64> {
+pub fn requested_revision(deployment: &Value) -> Option<i64> {
     object::annotation(deployment, ROLLBACK_TO)?.parse().ok()
 }
 
@@ -55,14 +55,14 @@ pub fn roll_back(deployment: &Value, to: i64, sets: &Sets) -> Rollback {
     let mut template = template.clone();
     object::remove_label(&mut template, TEMPLATE_HASH);
     changed["spec"]["template"] = template;
-    let gone: Vec<String> = object::annotations(deployment)
+    let removed: Vec<String> = object::annotations(deployment)
         .map(|(key, _)| key.to_string())
-        .filter(|key| is_shared(key))
+        .filter(|key| is_copied(key))
         .collect();
-    for key in gone {
+    for key in removed {
         object::remove_annotation(&mut changed, &key);
     }
-    for (key, value) in object::annotations(&set.current).filter(|(key, _)| is_shared(key)) {
+    for (key, value) in object::annotations(&set.current).filter(|(key, _)| is_copied(key)) {
         object::set_annotation(&mut changed, key, value);
     }
     Rollback {

@@ -9,7 +9,7 @@
 use serde_json::Value;
 
 use super::limits;
-use super::revision::note_replicas;
+use super::revision::set_replicas_annotations;
 use super::set::{DESIRED_REPLICAS, MAX_REPLICAS, Set, by_age};
 
 /// The ReplicaSets of a Deployment.
@@ -45,7 +45,7 @@ pub fn is_scaled(deployment: &Value, sets: &Sets) -> bool {
     let wanted = limits::replicas(deployment);
     sets.all()
         .filter(|set| set.is_active())
-        .any(|set| noted(set, DESIRED_REPLICAS).is_some_and(|own| own != wanted))
+        .any(|set| annotated_count(set, DESIRED_REPLICAS).is_some_and(|own| own != wanted))
 }
 
 /// Sets the size of a set. Returns whether it changed.
@@ -54,7 +54,7 @@ fn resize(deployment: &Value, set: &mut Set, size: i64) -> bool {
         return false;
     }
     set.change()["spec"]["replicas"] = size.into();
-    note_replicas(deployment, set);
+    set_replicas_annotations(deployment, set);
     true
 }
 
@@ -69,7 +69,7 @@ pub fn new_size(deployment: &Value, total: i64, current: i64) -> i64 {
 }
 
 /// First half of a rolling update. Returns whether anything changed.
-pub fn grow_new(deployment: &Value, sets: &mut Sets) -> bool {
+pub fn scale_up_new(deployment: &Value, sets: &mut Sets) -> bool {
     let (total, wanted) = (sets.pods(), limits::replicas(deployment));
     let Some(new) = &mut sets.new else { return false };
     let size = match new.replicas() {
@@ -80,7 +80,7 @@ pub fn grow_new(deployment: &Value, sets: &mut Sets) -> bool {
 }
 
 /// Second half of a rolling update. Returns whether anything changed.
-pub fn shrink_old(deployment: &Value, sets: &mut Sets) -> bool {
+pub fn scale_down_old(deployment: &Value, sets: &mut Sets) -> bool {
     let least = limits::replicas(deployment) - limits::max_unavailable(deployment);
     let missing = sets.new.as_ref().map_or(0, |new| new.replicas() - new.available());
     let most = sets.replicas() - least - missing;
@@ -88,32 +88,32 @@ pub fn shrink_old(deployment: &Value, sets: &mut Sets) -> bool {
         return false;
     }
     sets.old.sort_by(by_age);
-    let mut gone = 0;
+    let mut removed = 0;
     // Unavailable pods of old sets are removed first, because they would block the rollout.
     for set in sets.old.iter_mut().filter(|set| set.is_active()) {
-        let unhealthy = (set.replicas() - set.available()).min(most - gone);
+        let unhealthy = (set.replicas() - set.available()).min(most - removed);
         resize(deployment, set, set.replicas() - unhealthy);
-        gone += unhealthy;
+        removed += unhealthy;
     }
     let available: i64 = sets.all().map(Set::available).sum();
-    let mut more = (available - least).min(most - gone);
+    let mut more = (available - least).min(most - removed);
     for set in sets.old.iter_mut().filter(|set| set.is_active()) {
         let size = set.replicas() - set.replicas().min(more.max(0));
         more -= set.replicas() - size;
-        gone += set.replicas() - size;
+        removed += set.replicas() - size;
         resize(deployment, set, size);
     }
-    gone > 0
+    removed > 0
 }
 
 /// Recreate: scales all old sets to zero. Returns whether anything changed.
-pub fn stop_old(deployment: &Value, sets: &mut Sets) -> bool {
+pub fn scale_down_all_old(deployment: &Value, sets: &mut Sets) -> bool {
     let active = sets.old.iter_mut().filter(|set| set.is_active());
     active.map(|set| resize(deployment, set, 0)).fold(false, |any, changed| any | changed)
 }
 
 /// Recreate: scales the new set to all pods.
-pub fn fill_new(deployment: &Value, sets: &mut Sets) {
+pub fn scale_new_to_full(deployment: &Value, sets: &mut Sets) {
     if let Some(new) = &mut sets.new {
         resize(deployment, new, limits::replicas(deployment));
     }
@@ -121,7 +121,7 @@ pub fn fill_new(deployment: &Value, sets: &mut Sets) {
 
 /// Scales all sets in proportion to their size after the size of the Deployment changed, or while it is
 /// paused, so that the progress of a rollout stays the same.
-pub fn in_proportion(deployment: &Value, sets: &mut Sets) {
+pub fn scale_proportionally(deployment: &Value, sets: &mut Sets) {
     let wanted = limits::replicas(deployment);
     sets.old.sort_by(|one, other| by_age(other, one));
     let active = sets.all().filter(|set| set.is_active()).count();
@@ -137,15 +137,15 @@ pub fn in_proportion(deployment: &Value, sets: &mut Sets) {
         return;
     }
     if sets.new.as_ref().is_some_and(|new| is_saturated(deployment, new)) {
-        stop_old(deployment, sets);
+        scale_down_all_old(deployment, sets);
         return;
     }
     if limits::is_rolling(deployment) {
-        share(deployment, sets);
+        distribute(deployment, sets);
     }
 }
 
-fn share(deployment: &Value, sets: &mut Sets) {
+fn distribute(deployment: &Value, sets: &mut Sets) {
     let wanted = limits::replicas(deployment);
     let allowed = if wanted > 0 { wanted + limits::max_surge(deployment) } else { 0 };
     let mut active: Vec<&mut Set> = sets.all_mut().filter(|set| set.is_active()).collect();
@@ -171,7 +171,7 @@ fn share(deployment: &Value, sets: &mut Sets) {
     }
     for (set, size) in active.into_iter().zip(sizes) {
         if !resize(deployment, set, size) {
-            note_replicas(deployment, set);
+            set_replicas_annotations(deployment, set);
         }
     }
 }
@@ -182,7 +182,7 @@ fn fraction(deployment: &Value, set: &Set) -> i64 {
     if wanted == 0 {
         return -set.replicas();
     }
-    let before = noted(set, MAX_REPLICAS).filter(|most| *most != 0);
+    let before = annotated_count(set, MAX_REPLICAS).filter(|most| *most != 0);
     let before = before.unwrap_or_else(|| deployment["status"]["replicas"].as_i64().unwrap_or(0));
     if before == 0 {
         return 0;
@@ -196,7 +196,7 @@ fn rounded(number: i64, by: i64) -> i64 {
     (number.saturating_mul(2) + by) / (2 * by)
 }
 
-fn noted(set: &Set, annotation: &str) -> Option<i64> {
+fn annotated_count(set: &Set, annotation: &str) -> Option<i64> {
     set.annotation(annotation)?
         .parse::<u32>()
         .ok()

@@ -79,8 +79,8 @@ impl Set {
 
 /// Orders sets by age, then by name.
 pub fn by_age(one: &Set, other: &Set) -> Ordering {
-    let born = |set: &Set| object::creation_timestamp(&set.current).map(String::from);
-    born(one).cmp(&born(other)).then_with(|| one.name().cmp(other.name()))
+    let created = |set: &Set| object::creation_timestamp(&set.current).map(String::from);
+    created(one).cmp(&created(other)).then_with(|| one.name().cmp(other.name()))
 }
 
 /// Orders sets by revision, then by age.

@@ -10,7 +10,7 @@ use super::conditions::{AVAILABLE, Conditions, PROGRESSING, REPLICA_FAILURE, con
 use super::limits;
 use super::scale::Sets;
 use super::set::Set;
-use crate::status::{fields, says_the_same, unless_zero};
+use crate::status::{fields, is_same_status, unless_zero};
 
 /// Whether the progress of a rollout is tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub fn status(deployment: &Value, sets: &Sets, estimate: Estimate, now: Timestam
         }
     });
     if estimate == Estimate::Progress {
-        note_progress(deployment, &status, sets.new.as_ref(), &mut conditions, now);
-        note_failure(sets, &mut conditions);
+        set_progressing(deployment, &status, sets.new.as_ref(), &mut conditions, now);
+        set_replica_failure(sets, &mut conditions);
     }
     if !conditions.0.is_empty() {
         status["conditions"] = conditions.0.into();
@@ -57,7 +57,7 @@ pub fn status(deployment: &Value, sets: &Sets, estimate: Estimate, now: Timestam
 }
 
 pub fn is_same(status: &Value, wanted: &Value) -> bool {
-    wanted.as_object().is_some_and(|wanted| says_the_same(status, wanted))
+    wanted.as_object().is_some_and(|wanted| is_same_status(status, wanted))
 }
 
 /// Returns `None` as long as an observed set has not reported its count.
@@ -69,7 +69,7 @@ fn terminating(sets: &Sets) -> Option<i64> {
     counted.sum()
 }
 
-fn note_progress(
+fn set_progressing(
     deployment: &Value,
     status: &Value,
     new: Option<&Set>,
@@ -124,7 +124,7 @@ fn has_timed_out(conditions: &Conditions, deadline: i64, now: Timestamp) -> bool
 }
 
 /// Copies the failure of a set to the Deployment, the new set's first.
-fn note_failure(sets: &Sets, conditions: &mut Conditions) {
+fn set_replica_failure(sets: &Sets, conditions: &mut Conditions) {
     let failure = |set: &Set| Conditions::of(&set.current["status"]).get(REPLICA_FAILURE).cloned();
     match sets.new.as_ref().and_then(failure).or_else(|| sets.old.iter().find_map(failure)) {
         None => conditions.remove(REPLICA_FAILURE),

@@ -58,14 +58,14 @@ impl Owners {
             }
             (None, None) => return Ok(Expected { count: 0, healthy: 0, unmanaged: false }),
         };
-        let (count, unmanaged) = self.scales(key, pods).await?;
+        let (count, unmanaged) = self.sum_of_scales(key, pods).await?;
         let part = scaled(share, count)?;
         let healthy = if is_maximum { (count - part).max(0) } else { part };
         Ok(Expected { count, healthy, unmanaged })
     }
 
     /// Returns the sum of the scales of the pods' controllers.
-    async fn scales(&self, key: &Key, pods: &[Arc<Value>]) -> Result<(i64, bool), String> {
+    async fn sum_of_scales(&self, key: &Key, pods: &[Arc<Value>]) -> Result<(i64, bool), String> {
         let mut scales: HashMap<String, i64> = HashMap::new();
         // Controllers that were already counted. Their scale may come from another object, such as a
         // Deployment.
@@ -80,9 +80,9 @@ impl Owners {
                 continue;
             }
             asked.push(owner.uid);
-            let (uid, scale) = match self.known(key, &owner) {
+            let (uid, scale) = match self.scale_from_cache(key, &owner) {
                 Some(found) => found,
-                None => match self.scale(key, &owner).await? {
+                None => match self.scale_from_api(key, &owner).await? {
                     Some(found) => found,
                     None => return Err(format!("found no controllers for pod \"{}\"", object::name(pod))),
                 },
@@ -92,22 +92,24 @@ impl Owners {
         Ok((scales.values().sum(), unmanaged))
     }
 
-    fn known(&self, key: &Key, owner: &OwnerReference<'_>) -> Option<(String, i64)> {
+    fn scale_from_cache(&self, key: &Key, owner: &OwnerReference<'_>) -> Option<(String, i64)> {
         let group = object::split_api_version(owner.api_version)?.0;
         let find = |cache: &Cache, owner: &OwnerReference<'_>| {
             cache.get(&key.beside(owner.name)).filter(|found| object::uid(found) == owner.uid)
         };
-        let sized = |found: Arc<Value>| {
+        let with_replicas = |found: Arc<Value>| {
             Some((object::uid(&found).to_string(), found["spec"]["replicas"].as_i64().unwrap_or(1)))
         };
         match (group, owner.kind) {
-            ("", "ReplicationController") => sized(find(&self.replication_controllers, owner)?),
-            ("apps", "StatefulSet") => sized(find(&self.stateful_sets, owner)?),
+            ("", "ReplicationController") => with_replicas(find(&self.replication_controllers, owner)?),
+            ("apps", "StatefulSet") => with_replicas(find(&self.stateful_sets, owner)?),
             ("apps" | "extensions", "ReplicaSet") => {
                 let set = find(&self.replica_sets, owner)?;
                 match object::controller_of(&set) {
-                    Some(above) if above.kind == "Deployment" => sized(find(&self.deployments, &above)?),
-                    _ => sized(set.clone()),
+                    Some(above) if above.kind == "Deployment" => {
+                        with_replicas(find(&self.deployments, &above)?)
+                    }
+                    _ => with_replicas(set.clone()),
                 }
             }
             _ => None,
@@ -115,7 +117,11 @@ impl Owners {
     }
 
     /// Reads the scale subresource of the controller, if it exists.
-    async fn scale(&self, key: &Key, owner: &OwnerReference<'_>) -> Result<Option<(String, i64)>, String> {
+    async fn scale_from_api(
+        &self,
+        key: &Key,
+        owner: &OwnerReference<'_>,
+    ) -> Result<Option<(String, i64)>, String> {
         let (resource, has_scale) =
             scale::resource_of(&self.world, &key.workspace, owner.api_version, owner.kind).await?;
         match scale::read(&self.world, &resource, &key.beside(owner.name)).await {

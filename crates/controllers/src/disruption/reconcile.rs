@@ -14,7 +14,7 @@ const DELETION_TIMEOUT: i64 = 120;
 const CONDITION: &str = "DisruptionAllowed";
 
 #[derive(Debug)]
-pub struct Outcome {
+pub struct BudgetUpdate {
     /// The budget with the new status, if it must be written.
     pub updated: Option<Value>,
     /// Delay after which the disrupted pods must be checked again.
@@ -29,8 +29,8 @@ pub fn reconcile(
     expected: i64,
     desired: i64,
     now: Timestamp,
-) -> Outcome {
-    let mut outcome = Outcome { updated: None, recheck: None, not_deleted: Vec::new() };
+) -> BudgetUpdate {
+    let mut outcome = BudgetUpdate { updated: None, recheck: None, not_deleted: Vec::new() };
     let disrupted = disrupted(budget, pods, now, &mut outcome);
     let healthy = pods.iter().filter(|pod| {
         !object::is_being_deleted(pod) && !disrupted.contains_key(object::name(pod)) && pods::is_ready(pod)
@@ -58,7 +58,7 @@ pub fn reconcile(
     };
     let condition = condition(state, reason, "", object::generation(budget));
     conditions::set_in(&mut updated, condition, &now.to_time());
-    outcome.updated = (!says_the_same(&updated["status"], &budget["status"])).then_some(updated);
+    outcome.updated = (!is_same_status(&updated["status"], &budget["status"])).then_some(updated);
     outcome
 }
 
@@ -67,12 +67,12 @@ fn disrupted(
     budget: &Value,
     pods: &[Arc<Value>],
     now: Timestamp,
-    outcome: &mut Outcome,
+    outcome: &mut BudgetUpdate,
 ) -> Map<String, Value> {
-    let mut still = Map::new();
-    let said = &budget["status"]["disruptedPods"];
+    let mut disrupted = Map::new();
+    let recorded = &budget["status"]["disruptedPods"];
     for pod in pods.iter().filter(|pod| !object::is_being_deleted(pod)) {
-        let Some(at) = said.get(object::name(pod)) else { continue };
+        let Some(at) = recorded.get(object::name(pod)) else { continue };
         let granted = at.as_str().and_then(|at| time::parse(at).ok()).map_or(0, |at| at.seconds);
         let left = granted + DELETION_TIMEOUT - now.seconds;
         if left < 0 || (left == 0 && now.nanos > 0) {
@@ -81,13 +81,13 @@ fn disrupted(
         }
         let left = Duration::from_secs(left.unsigned_abs()) + Duration::from_millis(1);
         outcome.recheck = Some(outcome.recheck.map_or(left, |other| other.min(left)));
-        still.insert(object::name(pod).into(), at.clone());
+        disrupted.insert(object::name(pod).into(), at.clone());
     }
-    still
+    disrupted
 }
 
 /// Compares two statuses. A missing number equals zero; the condition's observed generation is ignored.
-fn says_the_same(new: &Value, old: &Value) -> bool {
+fn is_same_status(new: &Value, old: &Value) -> bool {
     let number = |status: &Value, field: &str| status[field].as_i64().unwrap_or(0);
     let numbers =
         ["observedGeneration", "currentHealthy", "desiredHealthy", "expectedPods", "disruptionsAllowed"];

@@ -15,7 +15,7 @@ const TIMEOUT: i64 = 120;
 const CONDITION: &str = "DisruptionTarget";
 
 /// Returns the time until the condition is stale; `None` if it never is.
-pub fn wait(pod: &Value, now: Timestamp) -> Option<Duration> {
+pub fn time_left(pod: &Value, now: Timestamp) -> Option<Duration> {
     if object::is_being_deleted(pod) || pods::is_terminal(pod) {
         return None;
     }
@@ -32,7 +32,7 @@ pub fn wait(pod: &Value, now: Timestamp) -> Option<Duration> {
 pub async fn sync(context: &Context, cache: &Arc<Cache>, key: &Key) -> Result<Next, Status> {
     let now = context.clock.now();
     let Some(pod) = cache.get(key) else { return Ok(Next::Done) };
-    match wait(&pod, now) {
+    match time_left(&pod, now) {
         None => return Ok(Next::Done),
         Some(left) if !left.is_zero() => return Ok(Next::After(left)),
         Some(_) => {}
@@ -68,7 +68,7 @@ mod tests {
             let condition =
                 json!({"type": CONDITION, "status": status, "reason": reason, "lastTransitionTime": since});
             let pod = json!({"metadata": {}, "status": {"phase": phase, "conditions": [condition]}});
-            assert_eq!(wait(&pod, now), expected.map(Duration::from_secs), "{pod}");
+            assert_eq!(time_left(&pod, now), expected.map(Duration::from_secs), "{pod}");
         }
     }
 }

@@ -74,7 +74,7 @@ pub fn fill(
 ) -> Writes {
     let mut filled = Writes::default();
     let mut unchanged: Vec<&Arc<Value>> = Vec::new();
-    let right_labels = labels(service);
+    let wanted_labels = labels(service);
     for slice in existing {
         let old = slice["endpoints"].as_array().map_or(&[][..], Vec::as_slice);
         let mut changed = false;
@@ -93,7 +93,7 @@ pub fn fill(
             if changed {
                 copy["endpoints"] = kept.into();
             }
-            object::metadata_mut(&mut copy).insert("labels".into(), right_labels.clone().into());
+            object::metadata_mut(&mut copy).insert("labels".into(), wanted_labels.clone().into());
             filled.update.push(copy);
         } else {
             unchanged.push(slice);

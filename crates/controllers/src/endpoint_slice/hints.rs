@@ -40,7 +40,7 @@ impl Hints {
         if hints.as_object().is_some_and(serde_json::Map::is_empty) { Value::Null } else { hints }
     }
 
-    fn is_right(self, slice: &Value) -> bool {
+    fn is_up_to_date(self, slice: &Value) -> bool {
         endpoints(slice).all(|endpoint| endpoint["hints"] == self.wanted(endpoint))
     }
 
@@ -61,8 +61,9 @@ fn endpoints(slice: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Sets the hints of slices that are written, and adds unchanged slices with wrong hints to `update`.
-pub fn give(hints: Hints, create: &mut [Value], update: &mut Vec<Value>, kept: &[&Arc<Value>]) {
-    update.extend(kept.iter().filter(|slice| !hints.is_right(slice)).map(|slice| slice.as_ref().clone()));
+pub fn assign(hints: Hints, create: &mut [Value], update: &mut Vec<Value>, kept: &[&Arc<Value>]) {
+    update
+        .extend(kept.iter().filter(|slice| !hints.is_up_to_date(slice)).map(|slice| slice.as_ref().clone()));
     for slice in create.iter_mut().chain(update) {
         hints.set(slice);
     }
@@ -88,7 +89,7 @@ mod tests {
             let service = json!({"spec": {"trafficDistribution": preference}});
             let mut update = Vec::new();
             let existing = Arc::new(json!({"endpoints": [endpoint(ready, "a")]}));
-            give(Hints::of(&service), &mut [], &mut update, &[&existing]);
+            assign(Hints::of(&service), &mut [], &mut update, &[&existing]);
             assert_eq!(update.is_empty(), expected.is_null(), "{preference}");
             if let Some(slice) = update.first() {
                 assert_eq!(slice["endpoints"][0]["hints"], expected, "{preference}");
@@ -100,7 +101,7 @@ mod tests {
     fn hints_are_removed_when_not_requested() {
         let existing = Arc::new(json!({"endpoints": [{"hints": {"forZones": [{"name": "a"}]}}]}));
         let mut update = Vec::new();
-        give(Hints::None, &mut [], &mut update, &[&existing]);
+        assign(Hints::None, &mut [], &mut update, &[&existing]);
         assert_eq!(update, [json!({"endpoints": [{}]})]);
     }
 }

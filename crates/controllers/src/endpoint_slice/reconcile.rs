@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::fill::{self, Endpoints};
 use super::hints::{self, Hints};
-use super::topology::{self, Outcome, Shares};
+use super::topology::{self, HintsOutcome, Shares};
 use crate::pods;
 use crate::service_pods::{self, HEADLESS, LAST_CHANGE};
 use crate::slices::{self, MANAGED_BY, SERVICE_NAME, Writes};
@@ -34,9 +34,9 @@ pub struct Observed<'a> {
 pub struct Plan {
     pub writes: Writes,
     /// Pods whose nodes do not exist, with the node names. They are left out and retried.
-    pub homeless: Vec<(String, String)>,
+    pub pods_without_node: Vec<(String, String)>,
     /// Results of topology-aware hints, by address family.
-    pub topologies: Vec<(String, Outcome)>,
+    pub topologies: Vec<(String, HintsOutcome)>,
 }
 
 pub fn reconcile(observed: &Observed<'_>) -> Plan {
@@ -49,13 +49,13 @@ pub fn reconcile(observed: &Observed<'_>) -> Plan {
         plan.writes.delete.append(&mut part.writes.delete);
         plan.topologies.append(&mut part.topologies);
         // The same pods are missing in all families.
-        plan.homeless = part.homeless;
+        plan.pods_without_node = part.pods_without_node;
     }
     let other_families =
         observed.slices.iter().filter(|slice| !families.iter().any(|own| slice["addressType"] == **own));
     for slice in other_families {
         let family = slice["addressType"].as_str().unwrap_or_default();
-        plan.topologies.push((family.into(), Outcome::NotAskedFor));
+        plan.topologies.push((family.into(), HintsOutcome::NotRequested));
         plan.writes.delete.push(slice.clone());
     }
     // No slices are created for a Service that is being deleted.
@@ -66,9 +66,9 @@ pub fn reconcile(observed: &Observed<'_>) -> Plan {
 }
 
 /// Returns the error about pods that were left out.
-pub fn complaint(homeless: &[(String, String)], service: &Value) -> Option<String> {
+pub fn missing_nodes_error(pods_without_node: &[(String, String)], service: &Value) -> Option<String> {
     let (namespace, name) = (object::namespace(service), object::name(service));
-    let mut told: Vec<String> = homeless
+    let mut told: Vec<String> = pods_without_node
         .iter()
         .map(|(pod, node)| {
             format!("skipping Pod {pod} for Service {namespace}/{name}: Node {node} Not Found")
@@ -105,7 +105,7 @@ struct Group {
 
 fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
     let service = observed.service;
-    let (mut plan, mut homeless) = (Writes::default(), Vec::new());
+    let (mut plan, mut pods_without_node) = (Writes::default(), Vec::new());
     let mut groups: BTreeMap<String, Group> = BTreeMap::new();
     let existing: Vec<&Arc<Value>> =
         observed.slices.iter().filter(|slice| slice["addressType"] == family).collect();
@@ -118,13 +118,13 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
             false => plan.delete.push(Arc::clone(slice)),
         }
     }
-    for pod in observed.pods.iter().filter(|pod| service_pods::belongs(pod, true)) {
+    for pod in observed.pods.iter().filter(|pod| service_pods::should_be_in_endpoints(pod, true)) {
         let group = group(&mut groups, ports(service, pod));
         group.is_wanted = true;
         let node_name = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         let node = (observed.node)(node_name);
         if node.is_none() && observed.knows_nodes && !publishes_all(service) {
-            homeless.push((object::name(pod).into(), node_name.into()));
+            pods_without_node.push((object::name(pod).into(), node_name.into()));
             continue;
         }
         group.wanted.insert(endpoint(pod, node.as_deref(), service, family));
@@ -154,14 +154,14 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
         .filter(|slice| !plan.update.iter().any(|other| object::name(other) == object::name(slice)))
         .filter(|slice| !plan.delete.iter().any(|other| object::name(other) == object::name(slice)))
         .collect();
-    let topology = if topology::is_asked_for(service) {
-        match topology::give((observed.shares)().as_ref(), &mut plan.create, &mut plan.update, &kept) {
-            Ok(counts) => Outcome::Given(counts),
-            Err(reason) => Outcome::Refused(reason),
+    let topology = if topology::is_requested(service) {
+        match topology::assign((observed.shares)().as_ref(), &mut plan.create, &mut plan.update, &kept) {
+            Ok(counts) => HintsOutcome::Assigned(counts),
+            Err(reason) => HintsOutcome::Failed(reason),
         }
     } else {
-        hints::give(Hints::of(service), &mut plan.create, &mut plan.update, &kept);
-        Outcome::NotAskedFor
+        hints::assign(Hints::of(service), &mut plan.create, &mut plan.update, &kept);
+        HintsOutcome::NotRequested
     };
     plan.reuse(|old| is_owned(old, service));
     for slice in plan.create.iter_mut().chain(&mut plan.update) {
@@ -170,7 +170,7 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
             None => object::remove_annotation(slice, LAST_CHANGE),
         }
     }
-    Plan { writes: plan, homeless, topologies: vec![(family.into(), topology)] }
+    Plan { writes: plan, pods_without_node, topologies: vec![(family.into(), topology)] }
 }
 
 fn group(groups: &mut BTreeMap<String, Group>, mut ports: Vec<Value>) -> &mut Group {

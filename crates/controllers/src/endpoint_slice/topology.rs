@@ -21,7 +21,7 @@ pub type Shares = BTreeMap<String, f64>;
 pub type Counts = BTreeMap<String, usize>;
 
 /// Whether a Service requests topology-aware hints.
-pub fn is_asked_for(service: &Value) -> bool {
+pub fn is_requested(service: &Value) -> bool {
     let annotation = |name: &str| object::annotation(service, &format!("service.kubernetes.io/{name}"));
     let said = annotation("topology-aware-hints").or_else(|| annotation("topology-mode"));
     matches!(said, Some("Auto" | "auto"))
@@ -80,27 +80,27 @@ fn allot(shares: Option<&Shares>, endpoints: usize) -> Result<BTreeMap<&str, All
 
 /// Sets the hints of slices that are written, and adds unchanged slices that need other hints to `update`. On
 /// failure all hints are removed, and the reason is returned.
-pub fn give(
+pub fn assign(
     shares: Option<&Shares>,
     create: &mut [Value],
     update: &mut Vec<Value>,
     kept: &[&Arc<Value>],
 ) -> Result<Counts, String> {
-    let outcome = try_give(shares, create, update, kept);
+    let outcome = try_assign(shares, create, update, kept);
     match outcome {
         Ok((counts, moved)) => {
             update.extend(moved);
             Ok(counts)
         }
         Err(reason) => {
-            hints::give(Hints::None, create, update, kept);
+            hints::assign(Hints::None, create, update, kept);
             Err(reason)
         }
     }
 }
 
 /// Returns the counts, and the formerly unchanged slices that must be written.
-fn try_give(
+fn try_assign(
     shares: Option<&Shares>,
     create: &mut [Value],
     update: &mut [Value],
@@ -221,15 +221,15 @@ fn is_overloaded(counts: &Counts, shares: Option<&Shares>) -> bool {
 
 /// Result of topology-aware hints for one address family.
 #[derive(Debug, PartialEq)]
-pub enum Outcome {
-    NotAskedFor,
-    Given(Counts),
-    Refused(String),
+pub enum HintsOutcome {
+    NotRequested,
+    Assigned(Counts),
+    Failed(String),
 }
 
 /// An event about a Service.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Remark {
+pub struct HintsEvent {
     pub warning: bool,
     pub reason: &'static str,
     pub message: String,
@@ -238,63 +238,65 @@ pub struct Remark {
 /// Hint counts of Services with topology-aware hints, by address family.
 #[derive(Default)]
 pub struct Topologies {
-    given: Mutex<HashMap<Key, Given>>,
+    assigned: Mutex<HashMap<Key, AssignedHints>>,
 }
 
 #[derive(Default)]
-struct Given {
+struct AssignedHints {
     families: BTreeMap<String, Counts>,
     /// Whether the event about enabled hints was recorded and not revoked since.
-    is_told: bool,
+    is_recorded: bool,
 }
 
 impl Topologies {
     /// Stores the result, and returns the event to record.
-    pub fn note(&self, key: &Key, family: &str, outcome: Outcome) -> Option<Remark> {
+    pub fn record(&self, key: &Key, family: &str, outcome: HintsOutcome) -> Option<HintsEvent> {
         const DISABLED: &str = "TopologyAwareHintsDisabled";
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_told = given.get(key).is_some_and(|given| given.is_told);
-        let remark = |warning, reason, message: &str| {
-            Some(Remark { warning, reason, message: format!("{message}, addressType: {family}") })
+        let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_recorded = assigned.get(key).is_some_and(|assigned| assigned.is_recorded);
+        let event = |warning, reason, message: &str| {
+            Some(HintsEvent { warning, reason, message: format!("{message}, addressType: {family}") })
         };
-        if let Outcome::Given(counts) = outcome {
-            let given = given.entry(key.clone()).or_default();
-            given.families.insert(family.into(), counts);
-            given.is_told = true;
-            return match was_told {
+        if let HintsOutcome::Assigned(counts) = outcome {
+            let assigned = assigned.entry(key.clone()).or_default();
+            assigned.families.insert(family.into(), counts);
+            assigned.is_recorded = true;
+            return match was_recorded {
                 true => None,
-                false => remark(false, "TopologyAwareHintsEnabled", "Topology Aware Hints has been enabled"),
+                false => event(false, "TopologyAwareHintsEnabled", "Topology Aware Hints has been enabled"),
             };
         }
-        if let Some(own) = given.get_mut(key) {
+        if let Some(own) = assigned.get_mut(key) {
             own.families.remove(family);
-            own.is_told = false;
+            own.is_recorded = false;
             if own.families.is_empty() {
-                given.remove(key);
+                assigned.remove(key);
             }
         }
         match outcome {
-            Outcome::Refused(reason) => remark(true, DISABLED, &reason),
-            _ if was_told => remark(true, DISABLED, "Topology Aware Hints has been disabled"),
+            HintsOutcome::Failed(reason) => event(true, DISABLED, &reason),
+            _ if was_recorded => event(true, DISABLED, "Topology Aware Hints has been disabled"),
             _ => None,
         }
     }
 
     pub fn forget(&self, key: &Key) {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.assigned.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
     /// Returns the Services of a workspace that must be reconciled because its nodes changed.
     pub fn overloaded(&self, workspace: &str, nodes: impl FnOnce() -> Vec<Arc<Value>>) -> Vec<Key> {
-        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut here = given.iter().filter(|(key, _)| &*key.workspace == workspace).peekable();
+        let assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut here = assigned.iter().filter(|(key, _)| &*key.workspace == workspace).peekable();
         if here.peek().is_none() {
             return Vec::new();
         }
         let shares = shares(&nodes());
-        here.filter(|(_, given)| given.families.values().any(|counts| is_overloaded(counts, shares.as_ref())))
-            .map(|(key, _)| key.clone())
-            .collect()
+        here.filter(|(_, assigned)| {
+            assigned.families.values().any(|counts| is_overloaded(counts, shares.as_ref()))
+        })
+        .map(|(key, _)| key.clone())
+        .collect()
     }
 }
 

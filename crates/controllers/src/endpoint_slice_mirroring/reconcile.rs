@@ -76,7 +76,7 @@ pub fn reconcile(endpoints: &Value, existing: &[Arc<Value>]) -> Plan {
         };
         match first {
             None => plan.writes.create.push(slice()),
-            Some(first) if is_right(&first, endpoints, &group.wanted) => {}
+            Some(first) if is_up_to_date(&first, endpoints, &group.wanted) => {}
             Some(first) => {
                 let mut slice = slices::in_place_of(&first, slice());
                 // `generateName` has no effect on an object with a name.
@@ -164,12 +164,12 @@ fn new_slice(endpoints: &Value, family: &str, ports: &[Value], wanted: Vec<Value
     slice
 }
 
-fn is_right(slice: &Value, endpoints: &Value, wanted: &BTreeMap<String, Value>) -> bool {
+fn is_up_to_date(slice: &Value, endpoints: &Value, wanted: &BTreeMap<String, Value>) -> bool {
     let present = list(slice, "endpoints");
     let says =
         |endpoint: &Value| wanted.get(&identity(endpoint)).is_some_and(|own| is_same_state(own, endpoint));
     let name = object::name(endpoints);
-    let is_of_older = object::owner_references(slice)
+    let is_of_deleted_owner = object::owner_references(slice)
         .any(|owner| owner.kind == "Endpoints" && owner.name == name && owner.uid != object::uid(endpoints));
     let present_labels: Map<String, Value> =
         object::labels(slice).map(|(label, value)| (label.into(), value.into())).collect();
@@ -177,7 +177,7 @@ fn is_right(slice: &Value, endpoints: &Value, wanted: &BTreeMap<String, Value>) 
         && present.iter().all(says)
         && present_labels == labels(endpoints)
         && annotations(slice) == annotations(endpoints)
-        && !is_of_older
+        && !is_of_deleted_owner
 }
 
 #[cfg(test)]

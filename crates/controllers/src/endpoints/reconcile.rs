@@ -23,7 +23,7 @@ pub fn reconcile(
     trigger: Option<&str>,
 ) -> Option<Value> {
     let mut subsets = repack(&singles(service, pods));
-    if current.is_some_and(|current| is_right(current, &subsets, service)) {
+    if current.is_some_and(|current| is_up_to_date(current, &subsets, service)) {
         return None;
     }
     let mut wanted = match current {
@@ -34,8 +34,9 @@ pub fn reconcile(
             "metadata": {"name": object::name(service), "namespace": object::namespace(service)},
         }),
     };
-    let is_cut = cut(&mut subsets);
-    for (annotation, value) in [(LAST_CHANGE, trigger), (OVER_CAPACITY, is_cut.then_some("truncated"))] {
+    let is_truncated = truncate(&mut subsets);
+    for (annotation, value) in [(LAST_CHANGE, trigger), (OVER_CAPACITY, is_truncated.then_some("truncated"))]
+    {
         match value {
             Some(value) => object::set_annotation(&mut wanted, annotation, value),
             None => object::remove_annotation(&mut wanted, annotation),
@@ -57,7 +58,7 @@ fn labels(service: &Value) -> Map<String, Value> {
 }
 
 /// Whether the Endpoints are up to date. The headless label is not compared, because it cannot change.
-fn is_right(current: &Value, subsets: &[Value], service: &Value) -> bool {
+fn is_up_to_date(current: &Value, subsets: &[Value], service: &Value) -> bool {
     let stored = stripped(current["subsets"].as_array().map_or(&[], Vec::as_slice));
     let is_same = stored == subsets || repack(&stored) == subsets;
     let own = |object| {
@@ -91,7 +92,7 @@ fn singles(service: &Value, pods: &[Arc<Value>]) -> Vec<Value> {
     let publishes_all = service["spec"]["publishNotReadyAddresses"] == true;
     let ports = service_pods::ports(service);
     let mut subsets = Vec::new();
-    for pod in pods.iter().filter(|pod| service_pods::belongs(pod, publishes_all)) {
+    for pod in pods.iter().filter(|pod| service_pods::should_be_in_endpoints(pod, publishes_all)) {
         let Some(address) = address(service, pod) else { continue };
         let field = match publishes_all || pods::is_ready(pod) {
             true => "addresses",
@@ -153,7 +154,7 @@ fn count(subsets: &[Value], field: &str) -> usize {
 
 /// Truncates to the capacity, unready addresses first, each subset in proportion. Returns whether anything
 /// was removed.
-fn cut(subsets: &mut [Value]) -> bool {
+fn truncate(subsets: &mut [Value]) -> bool {
     let (ready, waiting) = (count(subsets, "addresses"), count(subsets, "notReadyAddresses"));
     if ready + waiting <= CAPACITY {
         return false;

@@ -12,16 +12,16 @@ use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource,
 use atoll_meta::{Status, object, time};
 use serde_json::Value;
 
-use super::reach::{self, Reach, Terms};
-use super::records::{complaint, is_refusal, target, told};
+use super::cluster_lookup::{self, AcceptanceTerms, ClusterLookup};
+use super::reports::{is_refusal, problem, reports, target};
 use crate::conditions;
-use crate::context::{Acts, Context};
+use crate::context::{Context, WorkloadScope};
 
-const AT_ONCE: usize = 16;
+const WORKERS: usize = 16;
 /// The status subresource as a dry run, which checks whether a status would be accepted.
 const STATUS_DRY_RUN: &str = "status?dryRun=All";
 /// Age in seconds up to which an unplaced object gets an event, because its creator is likely to be waiting.
-const NEW: i64 = 60;
+const NEW_SECONDS: i64 = 60;
 /// Index key of objects on no cluster; no cluster has this name.
 const NOWHERE: &str = "";
 
@@ -71,20 +71,20 @@ pub async fn run(context: Context) {
     let clusters = context.informers.of(&resources::CLUSTERS);
     let (index, of_cluster) = (records.index(by_uid), records.index(by_cluster));
     let queue = Queue::new();
-    let departed: Arc<Departed> = Arc::default();
-    let (waking, leaving) = (queue.clone(), departed.clone());
+    let lost_report: Arc<LostReports> = Arc::default();
+    let (adding, losing) = (queue.clone(), lost_report.clone());
     records.listen(move |change| {
         if change.new.is_none() {
-            leaving.note(change.object(), &change.key);
+            losing.note(change.object(), &change.key);
         }
         // The queue key is the object, so that its status is written once for many reports.
         for uid in by_uid(change.object()) {
-            waking.add(Key::new(&change.key.workspace, &change.key.namespace, &uid));
+            adding.add(Key::new(&change.key.workspace, &change.key.namespace, &uid));
         }
     });
     let mut kinds = Vec::new();
     // A single cluster runs its workloads itself, so they are not placed.
-    if context.acts == Acts::OnPodGrain {
+    if context.workloads == WorkloadScope::PodGrain {
         for resource in workloads() {
             let cache = context.informers.of(&resource);
             kinds.push(Workloads {
@@ -92,35 +92,37 @@ pub async fn run(context: Context) {
                 by_cluster: cache.index(placed_on),
                 cache: cache.clone(),
             });
-            let (waking, context) = (queue.clone(), context.clone());
+            let (adding, context) = (queue.clone(), context.clone());
             cache.listen(move |change| {
-                if !context.acts_on(change.object()) {
-                    waking.add(key_of(change.object()));
+                if !context.manages(change.object()) {
+                    adding.add(key_of(change.object()));
                 }
             });
         }
     }
     let kinds = Arc::new(kinds);
-    let (waking, concerned, all) = (queue.clone(), kinds.clone(), records.clone());
+    let (adding, affected, all) = (queue.clone(), kinds.clone(), records.clone());
     clusters.listen(move |change| {
-        let health = |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| reach::health(cluster));
-        let terms = |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| Terms::of(cluster));
+        let health =
+            |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| cluster_lookup::health(cluster));
+        let terms =
+            |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| AcceptanceTerms::of(cluster));
         // The status of unplaced objects names a cluster that would accept them.
         if terms(&change.old) != terms(&change.new) {
-            let unplaced = concerned.iter().flat_map(|kind| kind.cache.found(kind.by_cluster, NOWHERE));
-            unplaced.for_each(|object| waking.add(key_of(&object)));
+            let unplaced = affected.iter().flat_map(|kind| kind.cache.found(kind.by_cluster, NOWHERE));
+            unplaced.for_each(|object| adding.add(key_of(&object)));
         }
         let (before, now) = (health(&change.old), health(&change.new));
         if before == now {
             return;
         }
-        for kind in concerned.iter() {
+        for kind in affected.iter() {
             let found = kind.cache.found(kind.by_cluster, &change.key.name);
-            found.iter().for_each(|object| waking.add(key_of(object)));
+            found.iter().for_each(|object| adding.add(key_of(object)));
         }
         for record in all.found(of_cluster, &change.key.name) {
             let at = Key::of(&record);
-            by_uid(&record).iter().for_each(|uid| waking.add(Key::new(&at.workspace, &at.namespace, uid)));
+            by_uid(&record).iter().for_each(|uid| adding.add(Key::new(&at.workspace, &at.namespace, uid)));
         }
     });
     records.synced().await;
@@ -129,19 +131,19 @@ pub async fn run(context: Context) {
         kind.cache.synced().await;
     }
     let recorder = context.events.recorder("atoll-fleet");
-    let reach = Reach { clusters, world: context.world().clone() };
+    let lookup = ClusterLookup { clusters, world: context.world().clone() };
     let controller = Arc::new(Controller {
         context,
         recorder,
-        noted: Mutex::default(),
+        recorded: Mutex::default(),
         records,
         index,
         kinds,
-        reach,
-        departed,
+        lookup,
+        lost_report,
     });
     queue
-        .work("statuses of placed objects", AT_ONCE, move |key| {
+        .work("statuses of placed objects", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
@@ -156,9 +158,9 @@ fn key_of(object: &Value) -> Key {
 
 /// Objects that lost a report since their last sync. Each is removed when it is synced.
 #[derive(Default)]
-struct Departed(Mutex<HashMap<String, (Resource, Key)>>);
+struct LostReports(Mutex<HashMap<String, (Resource, Key)>>);
 
-impl Departed {
+impl LostReports {
     fn note(&self, record: &Value, at: &Key) {
         if let (Some(uid), Some(target)) = (by_uid(record).pop(), target(record, at)) {
             self.known().insert(uid, target);
@@ -178,41 +180,41 @@ struct Controller {
     context: Context,
     recorder: Recorder,
     /// Last event by object uid and cluster.
-    noted: Mutex<HashMap<(String, String), String>>,
+    recorded: Mutex<HashMap<(String, String), String>>,
     records: Arc<Cache>,
     index: usize,
     kinds: Arc<Vec<Workloads>>,
-    reach: Reach,
-    departed: Arc<Departed>,
+    lookup: ClusterLookup,
+    lost_report: Arc<LostReports>,
 }
 
 impl Controller {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
-        let departed = self.departed.take(&key.name);
-        let outcome = self.look(key, departed.as_ref()).await;
-        if let (Some(departed), Err(_) | Ok(Next::Again)) = (departed, &outcome) {
-            self.departed.known().entry(key.name.to_string()).or_insert(departed);
+        let lost_report = self.lost_report.take(&key.name);
+        let outcome = self.sync_object(key, lost_report.as_ref()).await;
+        if let (Some(lost_report), Err(_) | Ok(Next::Again)) = (lost_report, &outcome) {
+            self.lost_report.known().entry(key.name.to_string()).or_insert(lost_report);
         }
         outcome
     }
 
-    /// Syncs the object whose uid is the name of `key`; `departed` is its location if it lost a report.
-    async fn look(&self, key: &Key, departed: Option<&(Resource, Key)>) -> Result<Next, Status> {
+    /// Syncs the object whose uid is the name of `key`; `lost_report` is its location if it lost a report.
+    async fn sync_object(&self, key: &Key, lost_report: Option<&(Resource, Key)>) -> Result<Next, Status> {
         let records = self.records.found(self.index, &key.name);
         let workload = self.workload(&key.name);
         if let Some((resource, known)) = &workload {
-            let told = told(known, &records);
-            self.tell(resource, known, &told);
-            self.tell_new(resource, known, &told);
+            let reports = reports::of_object(known, &records);
+            self.record_problems(resource, known, &reports);
+            self.record_not_placed(resource, known, &reports);
             // A workload with the right status is not read again.
-            if departed.is_none() && self.wanted(resource, known, &told, false).is_none() {
+            if lost_report.is_none() && self.changed_status(resource, known, &reports, false).is_none() {
                 return Ok(Next::Done);
             }
         }
         let of_workload = workload.map(|(resource, known)| (resource, Key::of(&known)));
         let of_record = records.first().and_then(|record| target(record, key));
-        let Some((mut resource, at)) = of_workload.or(of_record).or(departed.cloned()) else {
-            self.noted().remove(&(key.name.to_string(), String::new()));
+        let Some((mut resource, at)) = of_workload.or(of_record).or(lost_report.cloned()) else {
+            self.recorded().remove(&(key.name.to_string(), String::new()));
             return Ok(Next::Done);
         };
         let world = self.context.world();
@@ -222,23 +224,27 @@ impl Controller {
             // The object is gone, or there is another one with its name.
             _ => return self.forget(&key.name, &records).await,
         };
-        let told = told(&found, &records);
+        let reports = reports::of_object(&found, &records);
         // Reports do not contain the kind, but API servers require it for custom resources.
         resource.kind = object::kind(&found).to_string().into();
-        self.tell(&resource, &found, &told);
-        let has_departed = departed.is_some() && told.is_empty();
-        if has_departed {
-            self.tell_departed(&resource, &found);
+        self.record_problems(&resource, &found, &reports);
+        let has_lost_reports = lost_report.is_some() && reports.is_empty();
+        if has_lost_reports {
+            self.record_removed(&resource, &found);
         }
-        let Some(wanted) = self.wanted(&resource, &found, &told, has_departed) else { return Ok(Next::Done) };
+        let Some(wanted) = self.changed_status(&resource, &found, &reports, has_lost_reports) else {
+            return Ok(Next::Done);
+        };
         let mut changed = found.clone();
         changed["status"] = wanted;
         let mut written = world.update_status(&resource, &changed).await;
         if written.as_ref().is_err_and(|status| status.code() == 422) {
             // A cluster has reported an invalid status, which must not hide the reports of other clusters.
-            let valid = self.valid(&resource, &found, told).await;
-            self.tell(&resource, &found, &valid);
-            let Some(wanted) = self.wanted(&resource, &found, &valid, false) else { return Ok(Next::Done) };
+            let valid = self.without_invalid(&resource, &found, reports).await;
+            self.record_problems(&resource, &found, &valid);
+            let Some(wanted) = self.changed_status(&resource, &found, &valid, false) else {
+                return Ok(Next::Done);
+            };
             changed["status"] = wanted;
             written = world.update_status(&resource, &changed).await;
         }
@@ -247,23 +253,23 @@ impl Controller {
             // Kinds without a status have none below, either.
             Err(status) if matches!(status.reason(), "NotFound" | "MethodNotAllowed") => Ok(Next::Done),
             written => {
-                self.tell_placed(&resource, &found, &written?);
+                self.record_placed_condition(&resource, &found, &written?);
                 Ok(Next::Done)
             }
         }
     }
 
     /// Returns the reports without statuses that the API refuses.
-    async fn valid(
+    async fn without_invalid(
         &self,
         resource: &Resource,
         found: &Value,
-        told: Vec<(String, Record)>,
+        reports: Vec<(String, Record)>,
     ) -> Vec<(String, Record)> {
-        let mut valid = Vec::with_capacity(told.len());
-        for (cluster, record) in told {
+        let mut valid = Vec::with_capacity(reports.len());
+        for (cluster, record) in reports {
             let alone = [(cluster, record)];
-            let refused = match self.wanted(resource, found, &alone, false) {
+            let refused = match self.changed_status(resource, found, &alone, false) {
                 Some(status) => {
                     let mut tried = found.clone();
                     tried["status"] = status;
@@ -291,75 +297,77 @@ impl Controller {
             let found = kind.cache.found(kind.by_uid, uid).into_iter().next()?;
             Some((kind.cache.resource.clone(), found))
         });
-        found.filter(|(_, object)| !self.context.acts_on(object))
+        found.filter(|(_, object)| !self.context.manages(object))
     }
 
     /// Returns the desired status of an object, if it differs.
-    fn wanted(
+    fn changed_status(
         &self,
         resource: &Resource,
         found: &Value,
-        told: &[(String, Record)],
-        has_departed: bool,
+        reports: &[(String, Record)],
+        has_lost_reports: bool,
     ) -> Option<Value> {
         let kind = (&*resource.group, &*resource.plural);
         let workspace = Key::of(found).workspace;
         let placement = Placement::of(found);
-        if told.is_empty() && placement.is_empty() {
-            if self.context.acts_on(found) || object::is_being_deleted(found) {
+        if reports.is_empty() && placement.is_empty() {
+            if self.context.manages(found) || object::is_being_deleted(found) {
                 return None;
             }
             if !placed::has_condition(kind) {
-                return placed::emptied(kind, &found["status"]).filter(|_| has_departed);
+                return placed::emptied(kind, &found["status"]).filter(|_| has_lost_reports);
             }
             // If the object was never placed, another controller may run it, unless clusters exist.
-            let is_known = has_departed || conditions::find(found, placed::CONDITION).is_some();
-            if !is_known && self.reach.choice(kind, found) == Choice::Absent {
+            let is_known = has_lost_reports || conditions::find(found, placed::CONDITION).is_some();
+            if !is_known && self.lookup.choice(kind, found) == Choice::Absent {
                 return None;
             }
         }
         let health = |name: &str| {
             let uid = placement.share(name).map(|share| share.uid.as_str()).unwrap_or_default();
-            self.reach.health(&workspace, name, uid)
+            self.lookup.health(&workspace, name, uid)
         };
         let is_there = |share: &Share| health(&share.name) != Health::Missing;
         let advice = match !placement.clusters.is_empty() && placement.clusters.iter().all(is_there) {
             true => String::new(),
-            false => self.reach.advice(resource, found),
+            false => self.lookup.advice(resource, found),
         };
-        let known = Known { resource: kind, object: found, records: told, health: &health, advice: &advice };
+        let known =
+            Known { resource: kind, object: found, records: reports, health: &health, advice: &advice };
         let wanted = known.status(&self.context.clock.now().to_time())?;
         (found["status"] != wanted).then_some(wanted)
     }
 
-    fn noted(&self) -> MutexGuard<'_, HashMap<(String, String), String>> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recorded(&self) -> MutexGuard<'_, HashMap<(String, String), String>> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records an event that a workload is not placed, for kinds whose status has no condition for that.
-    fn tell_new(&self, resource: &Resource, found: &Value, told: &[(String, Record)]) {
+    fn record_not_placed(&self, resource: &Resource, found: &Value, reports: &[(String, Record)]) {
         if placed::has_condition((&resource.group, &resource.plural))
-            || !told.is_empty()
+            || !reports.is_empty()
             || !Placement::of(found).is_empty()
             || object::is_being_deleted(found)
         {
             return;
         }
         let created = object::creation_timestamp(found).and_then(|text| time::parse(text).ok());
-        let is_new = created.is_some_and(|created| self.context.clock.now().seconds - created.seconds < NEW);
-        let is_absent = || self.reach.choice((&resource.group, &resource.plural), found) == Choice::Absent;
+        let is_new =
+            created.is_some_and(|created| self.context.clock.now().seconds - created.seconds < NEW_SECONDS);
+        let is_absent = || self.lookup.choice((&resource.group, &resource.plural), found) == Choice::Absent;
         let key = (object::uid(found).to_string(), String::new());
-        if is_new && !is_absent() && self.noted().insert(key, NOT_PLACED.to_string()).is_none() {
+        if is_new && !is_absent() && self.recorded().insert(key, NOT_PLACED.to_string()).is_none() {
             let message = format!(
                 "the object is not placed on any cluster, so nothing runs; {}",
-                self.reach.advice(resource, found)
+                self.lookup.advice(resource, found)
             );
             self.recorder.warning(resource, found, NOT_PLACED, message);
         }
     }
 
     /// Records an event that an object is no longer placed, for kinds whose status has no condition for that.
-    fn tell_departed(&self, resource: &Resource, found: &Value) {
+    fn record_removed(&self, resource: &Resource, found: &Value) {
         let has_condition = placed::has_condition((&resource.group, &resource.plural));
         if !has_condition && Placement::of(found).is_empty() && !object::is_being_deleted(found) {
             self.recorder.normal(resource, found, NOT_PLACED, "the object is not on any cluster any more");
@@ -367,13 +375,13 @@ impl Controller {
     }
 
     /// Records an event when the `Placed` condition becomes false.
-    fn tell_placed(&self, resource: &Resource, before: &Value, after: &Value) {
-        let told = |object: &Value| {
+    fn record_placed_condition(&self, resource: &Resource, before: &Value, after: &Value) {
+        let reports = |object: &Value| {
             let condition = conditions::find(object, placed::CONDITION)?;
             let text = |field: &str| condition[field].as_str().unwrap_or_default().to_string();
             Some((text("status"), text("reason"), text("message")))
         };
-        let (before, after_told) = (told(before), told(after));
+        let (before, after_told) = (reports(before), reports(after));
         let is_old = |reason: &str| before.as_ref().is_some_and(|(_, known, _)| known == reason);
         if let Some((status, reason, message)) = after_told
             && status == "False"
@@ -385,25 +393,25 @@ impl Controller {
     }
 
     /// Records problems and tolerated drift of an object in its clusters, each once.
-    fn tell(&self, resource: &Resource, found: &Value, told: &[(String, Record)]) {
-        let mut noted = self.noted();
-        for (cluster, record) in told {
+    fn record_problems(&self, resource: &Resource, found: &Value, reports: &[(String, Record)]) {
+        let mut recorded = self.recorded();
+        for (cluster, record) in reports {
             let key = (object::uid(found).to_string(), cluster.clone());
-            let Some((reason, what)) = complaint(record) else {
-                noted.remove(&key);
+            let Some((reason, what)) = problem(record) else {
+                recorded.remove(&key);
                 continue;
             };
-            let line = format!("{reason}: {what}");
-            if noted.get(&key).is_some_and(|before| *before == line) {
+            let ancestry = format!("{reason}: {what}");
+            if recorded.get(&key).is_some_and(|before| *before == ancestry) {
                 continue;
             }
             self.recorder.warning(resource, found, reason, format!("in cluster {cluster}, {what}"));
-            noted.insert(key, line);
+            recorded.insert(key, ancestry);
         }
     }
 
     async fn forget(&self, uid: &str, records: &[Arc<Value>]) -> Result<Next, Status> {
-        self.noted().retain(|(about, _), _| about != uid);
+        self.recorded().retain(|(about, _), _| about != uid);
         for record in records {
             let (key, uid) = (Key::of(record), object::uid(record));
             let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };

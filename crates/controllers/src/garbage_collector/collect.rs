@@ -8,10 +8,10 @@ use atoll_informer::{DeleteOptions, Key, Next, Queue, Recorder, Resource, World}
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-use super::decide::{self, Decision, State, decide};
+use super::decide::{self, Decision, OwnerState, decide};
 use super::graph::{FOREGROUND, Graph, Item, Node, ORPHAN, Owner};
-use super::served::Served;
-use super::sights::add;
+use super::monitors::add;
+use super::rest_mapper::RestMapper;
 
 /// Delay before an object with an owner of an unknown kind is retried, because the kind may be defined later.
 const UNKNOWN_KIND: Duration = Duration::from_secs(30);
@@ -19,14 +19,14 @@ const UNKNOWN_KIND: Duration = Duration::from_secs(30);
 pub struct Collector {
     pub world: World,
     pub graph: Arc<Mutex<Graph>>,
-    pub served: Arc<Served>,
+    pub rest_mapper: Arc<RestMapper>,
     pub queue: Queue,
     pub recorder: Recorder,
 }
 
 /// Result of looking up an owner.
-enum Look {
-    Is(State),
+enum OwnerLookup {
+    Found(OwnerState),
     /// The owner's kind is not served.
     Unknown,
     /// A cluster-scoped object cannot be owned by a namespaced one.
@@ -34,15 +34,15 @@ enum Look {
 }
 
 impl Collector {
-    pub async fn look_at(&self, key: &Key) -> Result<Next, Status> {
+    pub async fn process(&self, key: &Key) -> Result<Next, Status> {
         let node = Node { workspace: key.workspace.clone(), uid: key.name.clone() };
         let Some(item) = self.graph().get(&node) else { return Ok(Next::Done) };
         if item.orphans {
             self.orphan(&item).await?;
         } else if item.waits {
             self.release(&item).await?;
-        } else if !item.is_going {
-            return self.judge(&item).await;
+        } else if !item.is_being_deleted {
+            return self.attempt_to_delete(&item).await;
         }
         Ok(Next::Done)
     }
@@ -52,8 +52,8 @@ impl Collector {
     }
 
     /// Removes an object that a live read did not find, even if the watch event has not arrived yet.
-    fn is_gone(&self, item: &Item) {
-        let work = self.graph().gone(&item.node());
+    fn remove_from_graph(&self, item: &Item) {
+        let work = self.graph().remove(&item.node());
         add(&self.queue, work);
     }
 
@@ -63,37 +63,37 @@ impl Collector {
             Ok(live) if object::uid(&live) == &*item.uid => Ok(Some(live)),
             Err(status) if status.reason() != "NotFound" => Err(status),
             _ => {
-                self.is_gone(item);
+                self.remove_from_graph(item);
                 Ok(None)
             }
         }
     }
 
     /// Decides whether an object with owners may stay.
-    async fn judge(&self, item: &Item) -> Result<Next, Status> {
+    async fn attempt_to_delete(&self, item: &Item) -> Result<Next, Status> {
         let mut owners = Vec::with_capacity(item.owners.len());
         for owner in &item.owners {
-            owners.push(match self.look_for(item, owner).await? {
-                Look::Is(state) => (owner.clone(), state),
-                Look::Unknown => return Ok(Next::After(UNKNOWN_KIND)),
-                Look::Impossible => return Ok(Next::Done),
+            owners.push(match self.look_up_owner(item, owner).await? {
+                OwnerLookup::Found(state) => (owner.clone(), state),
+                OwnerLookup::UnknownKind => return Ok(Next::After(UNKNOWN_KIND)),
+                OwnerLookup::Impossible => return Ok(Next::Done),
             });
         }
-        if owners.iter().all(|(_, state)| *state == State::Solid) {
+        if owners.iter().all(|(_, state)| *state == OwnerState::Solid) {
             return Ok(Next::Done);
         }
         let Some(live) = self.live(item).await? else { return Ok(Next::Done) };
         // The owners have changed, so the graph is outdated: update it and wait for the watch event.
         let uids: Vec<&str> = object::owner_references(&live).map(|owner| owner.uid).collect();
         if !uids.iter().copied().eq(item.owners.iter().map(|owner| &*owner.uid)) {
-            let work = self.graph().there(&item.resource, item.key.clone(), &live);
+            let work = self.graph().update(&item.resource, item.key.clone(), &live);
             add(&self.queue, work);
             return Ok(Next::Done);
         }
         let dependents = self.graph().dependents(&item.node());
         match decide(&live, &owners, &dependents) {
             Decision::Keep => {}
-            Decision::Disown(uids) => self.disown(item, &uids).await?,
+            Decision::RemoveReferences(uids) => self.remove_references(item, &uids).await?,
             Decision::DeleteForeground { unblock } => {
                 let live = match unblock {
                     true => self.unblock(item, &live).await?,
@@ -106,35 +106,37 @@ impl Collector {
         Ok(Next::Done)
     }
 
-    async fn look_for(&self, item: &Item, owner: &Owner) -> Result<Look, Status> {
-        if self.graph().is_found(item, owner) {
-            return Ok(Look::Is(State::Solid));
+    async fn look_up_owner(&self, item: &Item, owner: &Owner) -> Result<OwnerLookup, Status> {
+        if self.graph().is_known_owner(item, owner) {
+            return Ok(OwnerLookup::Found(OwnerState::Solid));
         }
         let workspace = &item.key.workspace;
-        let Some(resource) = self.served.resource(workspace, &owner.api_version, &owner.kind) else {
-            return Ok(Look::Unknown);
+        let Some(resource) = self.rest_mapper.resource(workspace, &owner.api_version, &owner.kind) else {
+            return Ok(OwnerLookup::UnknownKind);
         };
         if resource.namespaced && item.key.namespace.is_empty() {
-            self.tell_if_elsewhere(item, owner, &resource).await;
-            return Ok(Look::Impossible);
+            self.record_invalid_namespace(item, owner, &resource).await;
+            return Ok(OwnerLookup::Impossible);
         }
         let namespace = if resource.namespaced { &*item.key.namespace } else { "" };
         let key = Key::new(workspace, namespace, &owner.name);
         let state = match self.world.get_metadata(&resource, &key).await {
             Ok(live) => decide::state(owner, &live),
-            Err(status) if status.reason() == "NotFound" => State::Dangling,
+            Err(status) if status.reason() == "NotFound" => OwnerState::Dangling,
             Err(status) => return Err(status),
         };
         match state {
-            State::Solid => self.graph().found(item, owner, &resource),
-            State::Dangling if resource.namespaced => self.tell_if_elsewhere(item, owner, &resource).await,
+            OwnerState::Solid => self.graph().add_known_owner(item, owner, &resource),
+            OwnerState::Dangling if resource.namespaced => {
+                self.record_invalid_namespace(item, owner, &resource).await
+            }
             _ => {}
         }
-        Ok(Look::Is(state))
+        Ok(OwnerLookup::Found(state))
     }
 
     /// Records an event if the owner exists in another namespace, where it does not count.
-    async fn tell_if_elsewhere(&self, item: &Item, owner: &Owner, resource: &Resource) {
+    async fn record_invalid_namespace(&self, item: &Item, owner: &Owner, resource: &Resource) {
         let Ok(path) = self.world.collection(resource, &item.key.workspace, "") else { return };
         let path = format!("{path}?fieldSelector=metadata.name%3D{}", owner.name);
         let Ok(list) = self.world.client().list_metadata(&path).await else { return };
@@ -172,14 +174,14 @@ impl Collector {
             }
         }
         match outcome {
-            Err(status) if status.reason() == "NotFound" => self.is_gone(item),
+            Err(status) if status.reason() == "NotFound" => self.remove_from_graph(item),
             outcome => drop(outcome?),
         }
         Ok(())
     }
 
     /// Removes owner references from an object.
-    async fn disown(&self, item: &Item, uids: &[String]) -> Result<(), Status> {
+    async fn remove_references(&self, item: &Item, uids: &[String]) -> Result<(), Status> {
         let gone: Vec<Value> = uids.iter().map(|uid| json!({"$patch": "delete", "uid": uid})).collect();
         let patch = json!({"metadata": {"uid": *item.uid, "ownerReferences": gone}});
         match self.world.patch_strategic(&item.resource, &item.key, &patch).await {
@@ -188,7 +190,7 @@ impl Collector {
             // Custom resources do not support strategic merge patches.
             Err(status) if status.code() == 415 => {
                 let Some(live) = self.live(item).await? else { return Ok(()) };
-                self.set_owners(item, &live, decide::without(&live, uids)).await.map(drop)
+                self.set_owners(item, &live, decide::references_without(&live, uids)).await.map(drop)
             }
             Err(status) => Err(status),
         }
@@ -196,7 +198,7 @@ impl Collector {
 
     /// Clears `blockOwnerDeletion` in the owner references of an object. Returns the updated object.
     async fn unblock(&self, item: &Item, live: &Value) -> Result<Value, Status> {
-        self.set_owners(item, live, decide::unblocked(live)).await
+        self.set_owners(item, live, decide::unblocked_references(live)).await
     }
 
     async fn set_owners(&self, item: &Item, live: &Value, owners: Vec<Value>) -> Result<Value, Status> {
@@ -212,7 +214,7 @@ impl Collector {
         let dependents = self.graph().dependents(&item.node());
         let owner = [item.uid.to_string()];
         for dependent in &dependents {
-            self.disown(dependent, &owner).await?;
+            self.remove_references(dependent, &owner).await?;
         }
         self.remove_finalizer(item, ORPHAN).await
     }

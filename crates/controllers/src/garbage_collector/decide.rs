@@ -7,7 +7,7 @@ use super::graph::{FOREGROUND, Item, ORPHAN, Owner};
 
 /// State of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum OwnerState {
     /// The owner exists and stays.
     Solid,
     /// The owner does not exist, or has another uid.
@@ -20,7 +20,7 @@ pub enum State {
 pub enum Decision {
     Keep,
     /// Keep the object, and remove the references to these owners.
-    Disown(Vec<String>),
+    RemoveReferences(Vec<String>),
     /// Delete the object after those that it owns. With `unblock`, first clear `blockOwnerDeletion`, which
     /// would deadlock in a cycle.
     DeleteForeground {
@@ -30,26 +30,26 @@ pub enum Decision {
 }
 
 /// Returns the state of an owner that was found.
-pub fn state(owner: &Owner, live: &Value) -> State {
+pub fn state(owner: &Owner, live: &Value) -> OwnerState {
     if object::uid(live) != &*owner.uid {
-        return State::Dangling;
+        return OwnerState::Dangling;
     }
     let waits = object::is_being_deleted(live) && object::finalizers(live).any(|own| own == FOREGROUND);
-    if waits { State::Waiting } else { State::Solid }
+    if waits { OwnerState::Waiting } else { OwnerState::Solid }
 }
 
 /// Decides about the object `live` with these `owners`; `dependents` are the objects that it owns.
-pub fn decide(live: &Value, owners: &[(Owner, State)], dependents: &[Item]) -> Decision {
-    let with = |wanted: State| owners.iter().filter(move |(_, state)| *state == wanted);
+pub fn decide(live: &Value, owners: &[(Owner, OwnerState)], dependents: &[Item]) -> Decision {
+    let with = |wanted: OwnerState| owners.iter().filter(move |(_, state)| *state == wanted);
     if owners.is_empty() {
         return Decision::Keep;
     }
-    if with(State::Solid).next().is_some() {
-        let lost = with(State::Dangling).chain(with(State::Waiting));
+    if with(OwnerState::Solid).next().is_some() {
+        let lost = with(OwnerState::Dangling).chain(with(OwnerState::Waiting));
         let lost: Vec<String> = lost.map(|(owner, _)| owner.uid.to_string()).collect();
-        return if lost.is_empty() { Decision::Keep } else { Decision::Disown(lost) };
+        return if lost.is_empty() { Decision::Keep } else { Decision::RemoveReferences(lost) };
     }
-    if with(State::Waiting).next().is_some() && !dependents.is_empty() {
+    if with(OwnerState::Waiting).next().is_some() && !dependents.is_empty() {
         return Decision::DeleteForeground { unblock: dependents.iter().any(|item| item.waits) };
     }
     let has = |finalizer: &str| object::finalizers(live).any(|own| own == finalizer);
@@ -61,14 +61,14 @@ pub fn decide(live: &Value, owners: &[(Owner, State)], dependents: &[Item]) -> D
 }
 
 /// Returns the owner references of an object without these owners.
-pub fn without(live: &Value, uids: &[String]) -> Vec<Value> {
+pub fn references_without(live: &Value, uids: &[String]) -> Vec<Value> {
     let references = live["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let is_kept = |own: &&Value| !uids.iter().any(|uid| own["uid"] == *uid);
     references.filter(is_kept).cloned().collect()
 }
 
 /// Returns the owner references of an object with `blockOwnerDeletion` cleared.
-pub fn unblocked(live: &Value) -> Vec<Value> {
+pub fn unblocked_references(live: &Value) -> Vec<Value> {
     let mut references = live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
     for reference in &mut references {
         if reference["blockOwnerDeletion"] == true {
@@ -98,7 +98,7 @@ mod tests {
             resource: Arc::new(resources::PODS.clone()),
             key: Key::new("", "n", "x"),
             owners: Vec::new(),
-            is_going: waits,
+            is_being_deleted: waits,
             waits,
             orphans: false,
         }
@@ -108,11 +108,12 @@ mod tests {
     fn objects_without_remaining_owners_are_deleted() {
         let plain = json!({"metadata": {}});
         let with = |finalizer: &str| json!({"metadata": {"finalizers": [finalizer]}});
-        let disown = |uids: &[&str]| Decision::Disown(uids.iter().map(|uid| uid.to_string()).collect());
+        let remove =
+            |uids: &[&str]| Decision::RemoveReferences(uids.iter().map(|uid| uid.to_string()).collect());
         let cases = [
             ("no owners", plain.clone(), vec![], vec![], Decision::Keep),
             ("owned", plain.clone(), vec![Solid], vec![], Decision::Keep),
-            ("owned still", plain.clone(), vec![Dangling, Solid, Waiting], vec![], disown(&["0", "2"])),
+            ("owned still", plain.clone(), vec![Dangling, Solid, Waiting], vec![], remove(&["0", "2"])),
             ("lost", plain.clone(), vec![Dangling], vec![], Decision::Delete("Background")),
             (
                 "lost twice",
@@ -140,7 +141,7 @@ mod tests {
             ),
         ];
         for (name, live, states, dependents, wanted) in cases {
-            let owners: Vec<(Owner, State)> = states
+            let owners: Vec<(Owner, OwnerState)> = states
                 .into_iter()
                 .enumerate()
                 .map(|(index, state)| (owner(&index.to_string()), state))
@@ -174,12 +175,12 @@ mod tests {
         let live = json!({"metadata": {"ownerReferences": [
             {"uid": "a", "blockOwnerDeletion": true}, {"uid": "b"}, {"uid": "c", "blockOwnerDeletion": false},
         ]}});
-        assert_eq!(without(&live, &["a".into(), "c".into()]), [json!({"uid": "b"})]);
-        let harmless = [
+        assert_eq!(references_without(&live, &["a".into(), "c".into()]), [json!({"uid": "b"})]);
+        let expected = [
             json!({"uid": "a", "blockOwnerDeletion": false}),
             json!({"uid": "b"}),
             json!({"uid": "c", "blockOwnerDeletion": false}),
         ];
-        assert_eq!(unblocked(&live), harmless);
+        assert_eq!(unblocked_references(&live), expected);
     }
 }

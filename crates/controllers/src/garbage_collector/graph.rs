@@ -17,7 +17,7 @@ pub const ORPHAN: &str = "orphan";
 pub const FOREGROUND: &str = "foregroundDeletion";
 
 /// Number of deleted objects that are remembered.
-const REMEMBERED: usize = 8192;
+const MAX_REMEMBERED: usize = 8192;
 
 pub type Uid = Arc<str>;
 
@@ -45,7 +45,7 @@ pub struct Item {
     pub resource: Arc<Resource>,
     pub key: Key,
     pub owners: Vec<Owner>,
-    pub is_going: bool,
+    pub is_being_deleted: bool,
     /// The object waits for its owned objects to be deleted.
     pub waits: bool,
     /// The object orphans its owned objects.
@@ -54,7 +54,7 @@ pub struct Item {
 
 impl Item {
     fn new(resource: &Arc<Resource>, key: Key, object: &Value) -> Item {
-        let is_going = object::is_being_deleted(object);
+        let is_being_deleted = object::is_being_deleted(object);
         let has = |finalizer: &str| object::finalizers(object).any(|own| own == finalizer);
         let owners = object::owner_references(object).map(|owner| Owner {
             uid: owner.uid.into(),
@@ -68,9 +68,9 @@ impl Item {
             resource: resource.clone(),
             key,
             owners: owners.collect(),
-            is_going,
-            waits: is_going && has(FOREGROUND),
-            orphans: is_going && has(ORPHAN),
+            is_being_deleted,
+            waits: is_being_deleted && has(FOREGROUND),
+            orphans: is_being_deleted && has(ORPHAN),
         }
     }
 
@@ -83,7 +83,7 @@ impl Item {
         Node { workspace: self.key.workspace.clone(), uid: owner.uid.clone() }
     }
 
-    fn is_of_interest(&self) -> bool {
+    fn is_relevant(&self) -> bool {
         !self.owners.is_empty() || self.waits || self.orphans
     }
 }
@@ -98,7 +98,7 @@ struct Name {
 }
 
 /// An owner that exists.
-struct Found {
+struct ExistingOwner {
     resource: Arc<Resource>,
     /// Names under which it was found.
     names: HashSet<Name>,
@@ -110,11 +110,11 @@ pub struct Graph {
     /// Owned objects by owner.
     dependents: HashMap<Node, HashSet<Node>>,
     /// Owners that exist.
-    found: HashMap<Node, Found>,
+    found: HashMap<Node, ExistingOwner>,
     /// Recently deleted objects, so that a concurrent live read does not add them again.
-    gone: HashSet<Node>,
+    deleted: HashSet<Node>,
     /// The same in the order of their deletion.
-    graves: VecDeque<Node>,
+    deletion_order: VecDeque<Node>,
 }
 
 /// Objects to process.
@@ -131,7 +131,7 @@ impl Graph {
     }
 
     /// Whether an owner is known to exist under the name in `item`'s reference.
-    pub fn is_found(&self, item: &Item, owner: &Owner) -> bool {
+    pub fn is_known_owner(&self, item: &Item, owner: &Owner) -> bool {
         self.found.get(&item.owner(owner)).is_some_and(|found| {
             let known = |namespace| found.names.contains(&name(owner, namespace));
             known(&item.key.namespace) || known("")
@@ -139,10 +139,12 @@ impl Graph {
     }
 
     /// Records that the owner exists under the name in `item`'s reference. It is one of `resource`.
-    pub fn found(&mut self, item: &Item, owner: &Owner, resource: &Arc<Resource>) {
+    pub fn add_known_owner(&mut self, item: &Item, owner: &Owner, resource: &Arc<Resource>) {
         // The owner may have been deleted since, or wait for its owned objects.
         let node = item.owner(owner);
-        if self.gone.contains(&node) || self.waiting(&node).is_some() || !self.dependents.contains_key(&node)
+        if self.deleted.contains(&node)
+            || self.waiting(&node).is_some()
+            || !self.dependents.contains_key(&node)
         {
             return;
         }
@@ -150,12 +152,12 @@ impl Graph {
         let found = self
             .found
             .entry(node)
-            .or_insert_with(|| Found { resource: resource.clone(), names: HashSet::new() });
+            .or_insert_with(|| ExistingOwner { resource: resource.clone(), names: HashSet::new() });
         found.names.insert(name(owner, namespace));
     }
 
     /// Adds or updates an object.
-    pub fn there(&mut self, resource: &Arc<Resource>, key: Key, object: &Value) -> Work {
+    pub fn update(&mut self, resource: &Arc<Resource>, key: Key, object: &Value) -> Work {
         let item = Item::new(resource, key, object);
         let node = item.node();
         let before = self.items.remove(&node);
@@ -173,7 +175,7 @@ impl Graph {
             self.dependents.entry(item.owner(owner)).or_default().insert(node.clone());
         }
         let is_new = |owner: &&Owner| !before.as_ref().is_some_and(|before| before.owners.contains(owner));
-        if item.owners.iter().filter(is_new).any(|owner| !self.is_found(&item, owner)) {
+        if item.owners.iter().filter(is_new).any(|owner| !self.is_known_owner(&item, owner)) {
             work.push(node.clone());
         }
         let (waited, orphaned) = before.as_ref().map_or((false, false), |own| (own.waits, own.orphans));
@@ -184,16 +186,16 @@ impl Graph {
             work.extend(self.dependents.get(&node).into_iter().flatten().cloned());
             work.push(node.clone());
         }
-        if item.is_of_interest() {
+        if item.is_relevant() {
             self.items.insert(node, item);
         }
         work
     }
 
     /// Removes an object.
-    pub fn gone(&mut self, node: &Node) -> Work {
+    pub fn remove(&mut self, node: &Node) -> Work {
         self.found.remove(node);
-        self.bury(node);
+        self.remember_deleted(node);
         let mut work: Work = self.dependents.get(node).into_iter().flatten().cloned().collect();
         if let Some(item) = self.items.remove(node) {
             for owner in &item.owners {
@@ -206,7 +208,12 @@ impl Graph {
 
     /// Removes all objects of a resource that are not `present` after a list. `workspace` limits the list to
     /// one workspace.
-    pub fn all(&mut self, resource: &Resource, workspace: Option<&str>, present: &HashSet<String>) -> Work {
+    pub fn retain_listed(
+        &mut self,
+        resource: &Resource,
+        workspace: Option<&str>,
+        present: &HashSet<String>,
+    ) -> Work {
         let is_meant = |own: &Resource, place: &str| {
             own == resource && workspace.is_none_or(|workspace| workspace == place)
         };
@@ -215,17 +222,17 @@ impl Graph {
         let found = self.found.iter().filter(|(node, found)| is_meant(&found.resource, &node.workspace));
         gone.extend(found.map(|(node, _)| node.clone()));
         gone.retain(|node| !present.contains(&*node.uid));
-        gone.iter().flat_map(|node| self.gone(node)).collect()
+        gone.iter().flat_map(|node| self.remove(node)).collect()
     }
 
-    fn bury(&mut self, node: &Node) {
-        if self.gone.insert(node.clone()) {
-            self.graves.push_back(node.clone());
+    fn remember_deleted(&mut self, node: &Node) {
+        if self.deleted.insert(node.clone()) {
+            self.deletion_order.push_back(node.clone());
         }
-        if self.graves.len() > REMEMBERED
-            && let Some(oldest) = self.graves.pop_front()
+        if self.deletion_order.len() > MAX_REMEMBERED
+            && let Some(oldest) = self.deletion_order.pop_front()
         {
-            self.gone.remove(&oldest);
+            self.deleted.remove(&oldest);
         }
     }
 

@@ -7,7 +7,7 @@ use atoll_meta::{LabelSelector, Status, object};
 use serde_json::Value;
 
 use super::{hash, in_order, name, number, same};
-use crate::claim::{self, Claim};
+use crate::claim::{self, ControllerRefManager};
 
 /// Revisions of one kind of workload.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ impl History {
     pub async fn claimed(&self, owner: &Value, selector: &LabelSelector) -> Result<Vec<Arc<Value>>, Status> {
         let mut candidates = claim::candidates(&self.cache, self.orphans, owner);
         candidates.retain(|revision| !object::is_being_deleted(revision));
-        let claim = Claim {
+        let claim = ControllerRefManager {
             world: &self.world,
             cache: &self.cache,
             owners: self.kind,

@@ -6,8 +6,8 @@ use atoll_meta::object;
 use atoll_meta::time::{self, Timestamp};
 use serde_json::Value;
 
-const FIRST: i64 = 10;
-const LAST: i64 = 600;
+const INITIAL_SECONDS: i64 = 10;
+const MAX_SECONDS: i64 = 600;
 
 /// Number of failures since the last success, and the time of the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Failures {
     pub fn remaining(self, now: Timestamp) -> Duration {
         let Some(last) = self.last.filter(|_| self.count > 0) else { return Duration::ZERO };
         let doublings = u32::try_from(self.count - 1).unwrap_or(u32::MAX).min(16);
-        let wait = FIRST.saturating_mul(1 << doublings).min(LAST);
+        let wait = INITIAL_SECONDS.saturating_mul(1 << doublings).min(MAX_SECONDS);
         until(Timestamp::new(last.seconds.saturating_add(wait), last.nanos), now)
     }
 }

@@ -7,7 +7,7 @@ use super::indexes::Indexes;
 
 /// Action of a pod failure policy for a failed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FailureAction {
     /// The failure counts, by a rule or because no rule matches.
     Count,
     Ignore,
@@ -16,10 +16,10 @@ pub enum Verdict {
     FailJob(String),
 }
 
-impl Verdict {
+impl FailureAction {
     /// Whether the failure counts towards the backoff limit.
     pub fn counts(&self) -> bool {
-        *self != Verdict::Ignore
+        *self != FailureAction::Ignore
     }
 }
 
@@ -28,7 +28,7 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Returns the action of the first rule that matches a failed pod.
-pub fn verdict(policy: &Value, pod: &Value) -> Verdict {
+pub fn failure_action(policy: &Value, pod: &Value) -> FailureAction {
     for (place, rule) in items(&policy["rules"]).enumerate() {
         let why = match (&rule["onExitCodes"], &rule["onPodConditions"]) {
             (Value::Object(_), _) => exit(&rule["onExitCodes"], pod),
@@ -37,16 +37,16 @@ pub fn verdict(policy: &Value, pod: &Value) -> Verdict {
         };
         let Some(why) = why else { continue };
         match rule["action"].as_str() {
-            Some("Ignore") => return Verdict::Ignore,
-            Some("Count") => return Verdict::Count,
-            Some("FailIndex") => return Verdict::FailIndex,
+            Some("Ignore") => return FailureAction::Ignore,
+            Some("Count") => return FailureAction::Count,
+            Some("FailIndex") => return FailureAction::FailIndex,
             Some("FailJob") => {
-                return Verdict::FailJob(format!("{why} matching FailJob rule at index {place}"));
+                return FailureAction::FailJob(format!("{why} matching FailJob rule at index {place}"));
             }
             _ => {}
         }
     }
-    Verdict::Count
+    FailureAction::Count
 }
 
 /// Returns the message about a failed container, if the exit code rule matches.

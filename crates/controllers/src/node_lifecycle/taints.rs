@@ -24,7 +24,7 @@ const LABELS: [(&str, &str); 2] =
     [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
 
 /// Returns the node's taints with the right NoSchedule taints; `None` if they are up to date.
-pub fn unplaceable(node: &Value, now: &str) -> Option<Vec<Value>> {
+pub fn no_schedule_taints(node: &Value, now: &str) -> Option<Vec<Value>> {
     let mut wanted = Vec::new();
     for condition in node["status"]["conditions"].as_array().into_iter().flatten() {
         let means = |(r#type, status, _): &&(&str, &str, &str)| {
@@ -38,7 +38,7 @@ pub fn unplaceable(node: &Value, now: &str) -> Option<Vec<Value>> {
     let managed = BY_CONDITION.iter().map(|(_, _, key)| *key).chain([UNSCHEDULABLE]);
     let add: Vec<_> = wanted.iter().map(|key| (*key, NO_SCHEDULE)).collect();
     let remove: Vec<_> = managed.filter(|key| !wanted.contains(key)).map(|key| (key, NO_SCHEDULE)).collect();
-    nodes::swapped(node, &add, &remove, now)
+    nodes::with_taints_swapped(node, &add, &remove, now)
 }
 
 /// Returns legacy labels that must be added.
@@ -51,7 +51,7 @@ pub fn missing_labels(node: &Value) -> Vec<(&'static str, &str)> {
 }
 
 /// Returns the NoExecute taint for a Ready status, and the one that it replaces.
-pub fn emptying(ready: &str) -> Option<(&'static str, &'static str)> {
+pub fn eviction_taint(ready: &str) -> Option<(&'static str, &'static str)> {
     match ready {
         "False" => Some((NOT_READY, UNREACHABLE)),
         "Unknown" => Some((UNREACHABLE, NOT_READY)),
@@ -60,8 +60,8 @@ pub fn emptying(ready: &str) -> Option<(&'static str, &'static str)> {
 }
 
 /// Returns the node's taints without the NoExecute ones; `None` if it has none.
-pub fn reachable(node: &Value, now: &str) -> Option<Vec<Value>> {
-    nodes::swapped(node, &[], &[(UNREACHABLE, NO_EXECUTE), (NOT_READY, NO_EXECUTE)], now)
+pub fn without_eviction_taints(node: &Value, now: &str) -> Option<Vec<Value>> {
+    nodes::with_taints_swapped(node, &[], &[(UNREACHABLE, NO_EXECUTE), (NOT_READY, NO_EXECUTE)], now)
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
                 "spec": {"unschedulable": unschedulable, "taints": taints},
                 "status": {"conditions": list},
             });
-            assert_eq!(keys(unplaceable(&node, "now")).as_deref(), expected, "{node}");
+            assert_eq!(keys(no_schedule_taints(&node, "now")).as_deref(), expected, "{node}");
         }
     }
 

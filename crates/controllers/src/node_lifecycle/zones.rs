@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::settings::Settings;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ZoneState {
     Initial,
     Normal,
     Partial,
@@ -20,7 +20,7 @@ pub enum State {
 }
 
 pub struct Zone {
-    state: State,
+    state: ZoneState,
     /// Evictions per second.
     rate: f64,
     /// Earliest time of the next eviction.
@@ -32,13 +32,13 @@ pub struct Zone {
 
 /// Change of the disruption state of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum DisruptionChange {
     /// No change.
-    On,
+    None,
     /// All nodes have failed: evictions stop.
-    Stop,
+    StopEvictions,
     /// Some nodes recovered: all heartbeats count as just received.
-    Again,
+    Resume,
 }
 
 /// The zones of a workspace, by name.
@@ -56,20 +56,20 @@ pub fn of(node: &Value) -> String {
 }
 
 /// Returns the state of a zone with these numbers of ready and failed nodes.
-fn state(ready: usize, failing: usize, threshold: f64) -> State {
+fn state(ready: usize, failing: usize, threshold: f64) -> ZoneState {
     #[allow(clippy::cast_precision_loss)]
     let part = failing as f64 / (failing + ready).max(1) as f64;
     match () {
-        () if ready == 0 && failing > 0 => State::Full,
-        () if failing > 2 && part >= threshold => State::Partial,
-        () => State::Normal,
+        () if ready == 0 && failing > 0 => ZoneState::Full,
+        () if failing > 2 && part >= threshold => ZoneState::Partial,
+        () => ZoneState::Normal,
     }
 }
 
 impl Zones {
     pub fn insert(&mut self, zone: String, settings: &Settings) {
         self.0.entry(zone).or_insert_with(|| Zone {
-            state: State::Initial,
+            state: ZoneState::Initial,
             rate: settings.node_eviction_rate,
             next: None,
             waiting: Vec::new(),
@@ -78,8 +78,12 @@ impl Zones {
     }
 
     /// Updates the zones from the numbers of ready and failed nodes.
-    pub fn look(&mut self, counts: &BTreeMap<String, (usize, usize)>, settings: &Settings) -> Turn {
-        let states: BTreeMap<&String, State> = counts
+    pub fn update(
+        &mut self,
+        counts: &BTreeMap<String, (usize, usize)>,
+        settings: &Settings,
+    ) -> DisruptionChange {
+        let states: BTreeMap<&String, ZoneState> = counts
             .iter()
             .map(|(zone, (ready, failing))| {
                 (zone, state(*ready, *failing, settings.unhealthy_zone_threshold))
@@ -89,26 +93,26 @@ impl Zones {
             self.insert(zone.clone(), settings);
         }
         self.0.retain(|zone, _| counts.contains_key(zone));
-        let all_full = states.values().all(|state| *state == State::Full);
-        let all_were_full = self.0.values().all(|zone| zone.state == State::Full);
+        let all_full = states.values().all(|state| *state == ZoneState::Full);
+        let all_were_full = self.0.values().all(|zone| zone.state == ZoneState::Full);
         match (all_full, all_were_full) {
-            (true, true) => Turn::On,
+            (true, true) => DisruptionChange::None,
             (true, false) => {
                 for zone in self.0.values_mut() {
-                    (zone.state, zone.rate) = (State::Full, 0.0);
+                    (zone.state, zone.rate) = (ZoneState::Full, 0.0);
                 }
-                Turn::Stop
+                DisruptionChange::StopEvictions
             }
             (false, _) => {
                 for (name, zone) in &mut self.0 {
                     let size = counts.get(name).map_or(0, |(ready, failing)| ready + failing);
-                    let state = states.get(name).copied().unwrap_or(State::Normal);
+                    let state = states.get(name).copied().unwrap_or(ZoneState::Normal);
                     if state != zone.state || all_were_full {
                         zone.rate = rate(state, size, settings);
                     }
                     zone.state = state;
                 }
-                if all_were_full { Turn::Again } else { Turn::On }
+                if all_were_full { DisruptionChange::Resume } else { DisruptionChange::None }
             }
         }
     }
@@ -146,13 +150,13 @@ impl Zones {
     }
 }
 
-fn rate(state: State, size: usize, settings: &Settings) -> f64 {
+fn rate(state: ZoneState, size: usize, settings: &Settings) -> f64 {
     match state {
-        State::Initial | State::Normal | State::Full => settings.node_eviction_rate,
-        State::Partial if size > settings.large_cluster_size_threshold => {
+        ZoneState::Initial | ZoneState::Normal | ZoneState::Full => settings.node_eviction_rate,
+        ZoneState::Partial if size > settings.large_cluster_size_threshold => {
             settings.secondary_node_eviction_rate
         }
-        State::Partial => 0.0,
+        ZoneState::Partial => 0.0,
     }
 }
 
@@ -163,13 +167,13 @@ mod tests {
     #[test]
     fn zone_state_follows_the_number_of_failed_nodes() {
         for (ready, failing, expected) in [
-            (0, 0, State::Normal),
-            (5, 0, State::Normal),
-            (0, 1, State::Full),
-            (1, 2, State::Normal),
-            (2, 3, State::Partial),
-            (3, 3, State::Normal),
-            (9, 11, State::Partial),
+            (0, 0, ZoneState::Normal),
+            (5, 0, ZoneState::Normal),
+            (0, 1, ZoneState::Full),
+            (1, 2, ZoneState::Normal),
+            (2, 3, ZoneState::Partial),
+            (3, 3, ZoneState::Normal),
+            (9, 11, ZoneState::Partial),
         ] {
             assert_eq!(state(ready, failing, 0.55), expected, "{ready} {failing}");
         }
@@ -181,7 +185,7 @@ mod tests {
         let mut zones = Zones::default();
         let key = |name: &str| Key::new("", "", name);
         let counts = |ready, failing| BTreeMap::from([("z".to_string(), (ready, failing))]);
-        assert_eq!(zones.look(&counts(8, 2), &settings), Turn::On);
+        assert_eq!(zones.update(&counts(8, 2), &settings), DisruptionChange::None);
         zones.add("z", key("a"));
         zones.add("z", key("b"));
         zones.add("z", key("a"));
@@ -190,12 +194,12 @@ mod tests {
         assert_eq!(zones.due(start + Duration::from_secs(9)), []);
         assert_eq!(zones.due(start + Duration::from_secs(10)), [key("b")]);
         zones.add("z", key("c"));
-        assert_eq!(zones.look(&counts(4, 6), &settings), Turn::On);
+        assert_eq!(zones.update(&counts(4, 6), &settings), DisruptionChange::None);
         assert_eq!(zones.due(start + Duration::from_secs(99)), [], "many fail in a small zone");
-        assert_eq!(zones.look(&counts(0, 10), &settings), Turn::Stop);
+        assert_eq!(zones.update(&counts(0, 10), &settings), DisruptionChange::StopEvictions);
         assert_eq!(zones.due(start + Duration::from_secs(199)), [], "all fail");
-        assert_eq!(zones.look(&counts(0, 10), &settings), Turn::On);
-        assert_eq!(zones.look(&counts(9, 1), &settings), Turn::Again);
+        assert_eq!(zones.update(&counts(0, 10), &settings), DisruptionChange::None);
+        assert_eq!(zones.update(&counts(9, 1), &settings), DisruptionChange::Resume);
         assert_eq!(zones.due(start + Duration::from_secs(299)), [key("c")]);
         zones.add("z", key("d"));
         zones.remove("z", &key("d"));
@@ -207,7 +211,7 @@ mod tests {
         let settings = Settings::default();
         let mut zones = Zones::default();
         let counts = BTreeMap::from([("a".to_string(), (3, 0)), ("b".to_string(), (0, 3))]);
-        assert_eq!(zones.look(&counts, &settings), Turn::On);
+        assert_eq!(zones.update(&counts, &settings), DisruptionChange::None);
         zones.add("b", Key::new("", "", "n"));
         assert_eq!(zones.due(Instant::now()).len(), 1);
     }

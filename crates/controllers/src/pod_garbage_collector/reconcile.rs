@@ -17,10 +17,10 @@ const DISRUPTION: &str = "DisruptionTarget";
 /// Reason of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    Ended,
+    Terminated,
     OutOfService,
     Orphaned,
-    NeverPlaced,
+    UnscheduledTerminating,
 }
 
 #[derive(Clone, Debug)]
@@ -30,8 +30,8 @@ pub struct Removal {
 }
 
 /// Returns surplus finished pods: evicted ones first, then the oldest. Zero means no limit.
-pub fn ended(pods: &[Arc<Value>], may_stay: usize) -> Vec<Removal> {
-    if may_stay == 0 {
+pub fn surplus_terminated(pods: &[Arc<Value>], threshold: usize) -> Vec<Removal> {
+    if threshold == 0 {
         return Vec::new();
     }
     let mut by_workspace: BTreeMap<Arc<str>, Vec<&Arc<Value>>> = BTreeMap::new();
@@ -40,21 +40,24 @@ pub fn ended(pods: &[Arc<Value>], may_stay: usize) -> Vec<Removal> {
     }
     let mut removals = Vec::new();
     for mut ended in by_workspace.into_values() {
-        let surplus = ended.len().saturating_sub(may_stay);
+        let surplus = ended.len().saturating_sub(threshold);
         if surplus == 0 {
             continue;
         }
         let is_evicted = |pod: &Value| pods::phase(pod) == "Failed" && pod["status"]["reason"] == "Evicted";
         ended.sort_by(|one, other| {
             let key = |pod: &'_ Value| !is_evicted(pod);
-            let born = |pod: &Value| object::creation_timestamp(pod).map(String::from);
+            let created = |pod: &Value| object::creation_timestamp(pod).map(String::from);
             key(one)
                 .cmp(&key(other))
-                .then_with(|| born(one).cmp(&born(other)))
+                .then_with(|| created(one).cmp(&created(other)))
                 .then_with(|| object::name(one).cmp(object::name(other)))
         });
         removals.extend(
-            ended.into_iter().take(surplus).map(|pod| Removal { pod: pod.clone(), reason: Reason::Ended }),
+            ended
+                .into_iter()
+                .take(surplus)
+                .map(|pod| Removal { pod: pod.clone(), reason: Reason::Terminated }),
         );
     }
     removals
@@ -76,9 +79,9 @@ pub fn orphaned(pods: &[Arc<Value>], gone: &[Key]) -> Vec<Removal> {
 }
 
 /// Returns terminating pods without a node.
-pub fn never_placed(pods: &[Arc<Value>]) -> Vec<Removal> {
+pub fn unscheduled_terminating(pods: &[Arc<Value>]) -> Vec<Removal> {
     let is_stuck = |pod: &&Arc<Value>| object::is_being_deleted(pod) && node_of(pod).is_none();
-    removals(pods.iter().filter(is_stuck), Reason::NeverPlaced)
+    removals(pods.iter().filter(is_stuck), Reason::UnscheduledTerminating)
 }
 
 fn removals<'a>(pods: impl Iterator<Item = &'a Arc<Value>>, reason: Reason) -> Vec<Removal> {
@@ -90,16 +93,16 @@ fn removals<'a>(pods: impl Iterator<Item = &'a Arc<Value>>, reason: Reason) -> V
 pub fn quarantine(
     missing: &mut HashMap<Key, Timestamp>,
     pods: &[Arc<Value>],
-    is_there: impl Fn(&Key) -> bool,
-    patience: Duration,
+    exists: impl Fn(&Key) -> bool,
+    quarantine_period: Duration,
     now: Timestamp,
 ) -> Vec<Key> {
     let named: HashSet<Key> = pods.iter().filter_map(|pod| node_of(pod)).collect();
-    missing.retain(|key, _| named.contains(key) && !is_there(key));
-    for key in named.into_iter().filter(|key| !is_there(key)) {
+    missing.retain(|key, _| named.contains(key) && !exists(key));
+    for key in named.into_iter().filter(|key| !exists(key)) {
         missing.entry(key).or_insert(now);
     }
-    let seconds = i64::try_from(patience.as_secs()).unwrap_or(i64::MAX);
+    let seconds = i64::try_from(quarantine_period.as_secs()).unwrap_or(i64::MAX);
     let is_due = |since: &Timestamp| since.seconds.saturating_add(seconds) <= now.seconds;
     let due: Vec<Key> =
         missing.iter().filter(|(_, since)| is_due(since)).map(|(key, _)| key.clone()).collect();
@@ -110,7 +113,7 @@ pub fn quarantine(
 }
 
 /// Returns the status patch that marks a pod as failed; `None` if it has already finished.
-pub fn failed(pod: &Value, because_of_node: bool, now: Timestamp) -> Option<Value> {
+pub fn failed_status_patch(pod: &Value, because_of_node: bool, now: Timestamp) -> Option<Value> {
     if pods::is_terminal(pod) {
         return None;
     }
@@ -157,13 +160,13 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(40);
+    const QUARANTINE: Duration = Duration::from_secs(40);
 
-    /// Builds a pod from attributes: `phase=`, `node=`, `born=` (a minute), `evicted`, `going`.
-    fn pod(name: &str, words: &str) -> Arc<Value> {
+    /// Builds a pod from attributes: `phase=`, `node=`, `created=` (a minute), `evicted`, `going`.
+    fn pod(name: &str, attributes: &str) -> Arc<Value> {
         let mut pod = json!({"metadata": {"name": name, "namespace": "n", "uid": name}, "status": {"phase": "Running"}});
-        for word in words.split_whitespace() {
-            match word.split_once('=').unwrap_or((word, "")) {
+        for attribute in attributes.split_whitespace() {
+            match attribute.split_once('=').unwrap_or((attribute, "")) {
                 ("phase", phase) => pod["status"]["phase"] = phase.into(),
                 ("node", node) => pod["spec"]["nodeName"] = node.into(),
                 ("born", minute) => {
@@ -192,10 +195,10 @@ mod tests {
             pod("p", "phase=Pending born=01"),
             pod("u", "phase=Unknown born=01"),
         ];
-        for (may_stay, wanted) in
+        for (threshold, wanted) in
             [(4, vec![]), (3, vec!["e"]), (2, vec!["e", "a"]), (1, vec!["e", "a", "b"]), (0, vec![])]
         {
-            assert_eq!(names(&ended(&pods, may_stay)), wanted, "{may_stay}");
+            assert_eq!(names(&surplus_terminated(&pods, threshold)), wanted, "{threshold}");
         }
     }
 
@@ -209,7 +212,7 @@ mod tests {
             pod("busy", "going node=busy"),
             pod("orphan", "node=gone phase=Running"),
         ];
-        assert_eq!(names(&never_placed(&pods)), ["stuck"]);
+        assert_eq!(names(&unscheduled_terminating(&pods)), ["stuck"]);
         let node = |ready: &str, taint: &str| {
             json!({
                 "spec": {"taints": [{"key": taint}]},
@@ -232,14 +235,14 @@ mod tests {
         let at = |second: i64| Timestamp::new(second, 0);
         let x = |key: &Key| &*key.name == "x";
         let y = Key::new("", "", "y");
-        assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(0)).is_empty());
-        assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(39)).is_empty());
-        assert_eq!(quarantine(&mut missing, &pods, x, PATIENCE, at(40)), [y]);
+        assert!(quarantine(&mut missing, &pods, x, QUARANTINE, at(0)).is_empty());
+        assert!(quarantine(&mut missing, &pods, x, QUARANTINE, at(39)).is_empty());
+        assert_eq!(quarantine(&mut missing, &pods, x, QUARANTINE, at(40)), [y]);
         assert!(
-            quarantine(&mut missing, &pods, x, PATIENCE, at(41)).is_empty(),
+            quarantine(&mut missing, &pods, x, QUARANTINE, at(41)).is_empty(),
             "the quarantine starts again"
         );
-        assert!(quarantine(&mut missing, &pods, |_| true, PATIENCE, at(60)).is_empty());
+        assert!(quarantine(&mut missing, &pods, |_| true, QUARANTINE, at(60)).is_empty());
         assert!(missing.is_empty(), "the node exists again");
     }
 
@@ -247,9 +250,9 @@ mod tests {
     fn pods_are_marked_failed_before_deletion() {
         let now = time::parse("2026-11-15T08:30:00Z").unwrap();
         let plain = json!({"metadata": {"uid": "a"}, "status": {"phase": "Failed"}});
-        assert_eq!(failed(&pod("a", ""), false, now), Some(plain));
-        assert_eq!(failed(&pod("a", "phase=Succeeded"), true, now), None);
-        let patch = failed(&pod("a", ""), true, now).expect("the pod runs");
+        assert_eq!(failed_status_patch(&pod("a", ""), false, now), Some(plain));
+        assert_eq!(failed_status_patch(&pod("a", "phase=Succeeded"), true, now), None);
+        let patch = failed_status_patch(&pod("a", ""), true, now).expect("the pod runs");
         let condition = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
             "message": "PodGC: node no longer exists", "lastTransitionTime": "2026-11-15T08:30:00Z",

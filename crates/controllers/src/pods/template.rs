@@ -4,7 +4,7 @@ use atoll_informer::Resource;
 use atoll_meta::object;
 use serde_json::{Map, Value, json};
 
-const LONGEST_NAME: usize = 253;
+const MAX_NAME_LENGTH: usize = 253;
 
 /// Returns the owner reference to the controller `owner`, which is one of `owners`.
 pub fn controller_reference(owners: &Resource, owner: &Value) -> Value {
@@ -27,7 +27,7 @@ pub fn from_template(owners: &Resource, owner: &Value, template: &Value) -> Valu
         }
     }
     let name = object::name(owner);
-    let dash = if name.len() < LONGEST_NAME { "-" } else { "" };
+    let dash = if name.len() < MAX_NAME_LENGTH { "-" } else { "" };
     metadata.insert("generateName".into(), format!("{name}{dash}").into());
     metadata.insert("ownerReferences".into(), json!([controller_reference(owners, owner)]));
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})

@@ -7,24 +7,24 @@ use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::pods;
-use crate::status::{fields, says_the_same, unless_zero};
+use crate::status::{fields, is_same_status, unless_zero};
 
 const FAILURE: &str = "ReplicaFailure";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    Rest,
+pub enum ReplicaAction {
+    None,
     Create(usize),
     Delete(usize),
 }
 
-pub fn step(set: &Value, active: usize) -> Step {
+pub fn next_action(set: &Value, active: usize) -> ReplicaAction {
     let wanted = replicas(set);
     match object::is_being_deleted(set) {
-        true => Step::Rest,
-        false if active < wanted => Step::Create(wanted - active),
-        false if active > wanted => Step::Delete(active - wanted),
-        false => Step::Rest,
+        true => ReplicaAction::None,
+        false if active < wanted => ReplicaAction::Create(wanted - active),
+        false if active > wanted => ReplicaAction::Delete(active - wanted),
+        false => ReplicaAction::None,
     }
 }
 
@@ -63,7 +63,7 @@ pub fn status(
     if !conditions.is_empty() {
         status.insert("conditions".into(), conditions.into());
     }
-    (!says_the_same(&set["status"], &status)).then_some(Value::Object(status))
+    (!is_same_status(&set["status"], &status)).then_some(Value::Object(status))
 }
 
 fn conditions(set: &Value, active: usize, failure: Option<&str>, now: Timestamp) -> Vec<Value> {
@@ -74,10 +74,10 @@ fn conditions(set: &Value, active: usize, failure: Option<&str>, now: Timestamp)
         // The first failure is kept.
         Some(_) if failed => {}
         Some(message) => {
-            let reason = match step(set, active) {
-                Step::Create(_) => "FailedCreate",
-                Step::Delete(_) => "FailedDelete",
-                Step::Rest => "",
+            let reason = match next_action(set, active) {
+                ReplicaAction::Create(_) => "FailedCreate",
+                ReplicaAction::Delete(_) => "FailedDelete",
+                ReplicaAction::None => "",
             };
             conditions.push(json!({
                 "type": FAILURE,

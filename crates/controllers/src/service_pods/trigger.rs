@@ -11,22 +11,22 @@ use crate::conditions;
 
 /// Last seen state of each Service and its pods.
 #[derive(Default)]
-pub struct Triggers {
-    seen: Mutex<HashMap<Key, Seen>>,
+pub struct TriggerTimeTracker {
+    seen: Mutex<HashMap<Key, ServiceState>>,
 }
 
-struct Seen {
+struct ServiceState {
     service: String,
     /// Last transition of readiness, by pod name.
     pods: HashMap<String, String>,
 }
 
-impl Triggers {
+impl TriggerTimeTracker {
     /// Returns the time of the earliest change since the last call. Times in this format compare like text.
-    pub fn since_last(&self, key: &Key, service: &Value, pods: &[Arc<Value>]) -> Option<String> {
+    pub fn compute_trigger_time(&self, key: &Key, service: &Value, pods: &[Arc<Value>]) -> Option<String> {
         let created = object::creation_timestamp(service).unwrap_or_default().to_string();
         let times: HashMap<String, String> = pods.iter().filter_map(time_of).collect();
-        let now = Seen { service: created, pods: times };
+        let now = ServiceState { service: created, pods: times };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let last = seen.get(key);
         let earliest = match last {

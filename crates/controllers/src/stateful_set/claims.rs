@@ -35,13 +35,13 @@ impl Retention {
 }
 
 /// A volume claim with its possible owners.
-pub struct Owned<'a> {
+pub struct ClaimOwnership<'a> {
     pub claim: &'a Value,
     pub set: &'a Value,
     pub pod: &'a Value,
 }
 
-impl Owned<'_> {
+impl ClaimOwnership<'_> {
     fn references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
         object::owner_references(self.claim)
     }
@@ -58,7 +58,7 @@ impl Owned<'_> {
     }
 
     /// Whether another object is the controller of the claim, or an owner has our name and another uid.
-    pub fn is_somebody_elses(&self) -> bool {
+    pub fn has_other_controller(&self) -> bool {
         if Retention::of(self.set).keeps_all() {
             return false;
         }
@@ -71,7 +71,7 @@ impl Owned<'_> {
         })
     }
 
-    fn has_owner_that_does_not_manage(&self) -> bool {
+    fn has_non_controller_owner(&self) -> bool {
         let uids = [object::uid(self.set), object::uid(self.pod)];
         self.references().any(|reference| uids.contains(&reference.uid) && reference.controller != Some(true))
     }
@@ -82,10 +82,10 @@ impl Owned<'_> {
             return true;
         }
         let (by_set, by_pod) = (self.has(self.set), self.has(self.pod));
-        if self.is_somebody_elses() {
+        if self.has_other_controller() {
             return !by_set && !by_pod;
         }
-        !self.has_owner_that_does_not_manage() && (by_set, by_pod) == self.wanted()
+        !self.has_non_controller_owner() && (by_set, by_pod) == self.wanted()
     }
 
     fn wanted(&self) -> (bool, bool) {
@@ -105,7 +105,7 @@ impl Owned<'_> {
             .filter(|(_, reference)| !is_managed(reference))
             .map(|(value, _)| value.clone())
             .collect();
-        let (by_set, by_pod) = if self.is_somebody_elses() { (false, false) } else { self.wanted() };
+        let (by_set, by_pod) = if self.has_other_controller() { (false, false) } else { self.wanted() };
         for (is_wanted, kind, owner) in
             [(by_pod, &resources::PODS, self.pod), (by_set, &resources::STATEFUL_SETS, self.set)]
         {
@@ -125,7 +125,8 @@ impl Owned<'_> {
 
 /// Whether a new pod has to wait for the deletion of a claim of its predecessor.
 pub fn blocks(set: &Value, pod: &Value, claim: &Value) -> bool {
-    Retention::of(set).delete_when_scaled && Owned { claim, set, pod }.is_stale(&resources::PODS, pod)
+    Retention::of(set).delete_when_scaled
+        && ClaimOwnership { claim, set, pod }.is_stale(&resources::PODS, pod)
 }
 
 fn names(reference: &OwnerReference<'_>, kind: &Resource, owner: &Value) -> bool {

@@ -16,7 +16,7 @@ use crate::history::{self, HASH_LABEL};
 pub enum Newest {
     Unchanged(Arc<Value>),
     /// An old revision that matches again, with its new number.
-    Again(Arc<Value>, i64),
+    Old(Arc<Value>, i64),
     New(Value),
 }
 
@@ -29,7 +29,7 @@ pub fn newest(set: &Value, revisions: &[Arc<Value>], collisions: i64) -> Newest 
         Some(_) if revisions.last().is_some_and(|last| same(&last)) => {
             Newest::Unchanged(revisions[revisions.len() - 1].clone())
         }
-        Some(old) => Newest::Again(old.clone(), number),
+        Some(old) => Newest::Old(old.clone(), number),
         None => {
             let hash = history::hash(&data, Some(collisions));
             let new = history::revision(set, &resources::STATEFUL_SETS, data, number, HASH_LABEL, &hash);
@@ -39,7 +39,7 @@ pub fn newest(set: &Value, revisions: &[Arc<Value>], collisions: i64) -> Newest 
 }
 
 /// Returns unused revisions beyond the history limit.
-pub fn superfluous<'a>(
+pub fn revisions_to_delete<'a>(
     set: &Value,
     revisions: &'a [Arc<Value>],
     live: &HashSet<&str>,
@@ -62,7 +62,7 @@ impl Controller {
     ) -> Result<Arc<Value>, Status> {
         match newest(set, revisions, *collisions) {
             Newest::Unchanged(revision) => Ok(revision),
-            Newest::Again(revision, number) => self.history.renumber(&revision, number).await,
+            Newest::Old(revision, number) => self.history.renumber(&revision, number).await,
             Newest::New(revision) => self.history.create(set, revision, collisions).await,
         }
     }
@@ -78,7 +78,7 @@ impl Controller {
     ) -> Result<(), Status> {
         let mut live: HashSet<&str> = pods.iter().map(|pod| revision_of(pod)).collect();
         live.extend([object::name(current), object::name(update)]);
-        for revision in superfluous(set, revisions, &live) {
+        for revision in revisions_to_delete(set, revisions, &live) {
             self.history.delete(revision).await?;
         }
         Ok(())

@@ -6,17 +6,17 @@ use atoll_meta::object;
 use serde_json::{Value, json};
 
 use super::claims::BOUND_BY_CONTROLLER;
-use super::fitting;
+use super::matching;
 
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 
 #[derive(Debug, PartialEq)]
-pub enum Fate {
+pub enum VolumeDecision {
     Available,
     Bound,
     /// Enqueue its claim, which completes the binding.
-    AskClaim,
+    EnqueueClaim,
     /// The claim cannot use this volume.
     Mismatch(Arc<Value>),
     /// The claim is gone, or uses another volume.
@@ -26,23 +26,25 @@ pub enum Fate {
 }
 
 /// Decides about a volume. `claim` is the one that it refers to, if it exists.
-pub fn fate(volume: &Value, claim: Option<&Arc<Value>>) -> Fate {
+pub fn decide(volume: &Value, claim: Option<&Arc<Value>>) -> VolumeDecision {
     let reference = &volume["spec"]["claimRef"];
     let uid = reference["uid"].as_str().unwrap_or_default();
     if uid.is_empty() {
-        return Fate::Available;
+        return VolumeDecision::Available;
     }
-    let Some(claim) = claim.filter(|claim| object::uid(claim) == uid) else { return Fate::Released };
+    let Some(claim) = claim.filter(|claim| object::uid(claim) == uid) else {
+        return VolumeDecision::Released;
+    };
     match claim["spec"]["volumeName"].as_str().unwrap_or_default() {
-        "" if fitting::has_other_mode(volume, claim) => Fate::Mismatch(claim.clone()),
-        "" => Fate::AskClaim,
-        name if name == object::name(volume) => Fate::Bound,
+        "" if matching::has_other_mode(volume, claim) => VolumeDecision::Mismatch(claim.clone()),
+        "" => VolumeDecision::EnqueueClaim,
+        name if name == object::name(volume) => VolumeDecision::Bound,
         _ if object::annotation(volume, PROVISIONED_BY).is_some()
             && volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete" =>
         {
-            Fate::Released
+            VolumeDecision::Released
         }
-        _ => Fate::Unbind,
+        _ => VolumeDecision::Unbind,
     }
 }
 
@@ -126,7 +128,7 @@ pub fn with_phase(volume: &Value, phase: &str, message: &str) -> Option<Value> {
 /// Returns the volume with its claim reference; `None` if unchanged.
 pub fn bound_to(volume: &Value, claim: &Value) -> Option<Value> {
     let reference = &volume["spec"]["claimRef"];
-    let is_complete = fitting::is_bound_to(volume, claim) && reference["uid"] == object::uid(claim);
+    let is_complete = matching::is_bound_to(volume, claim) && reference["uid"] == object::uid(claim);
     if is_complete {
         return None;
     }
@@ -139,7 +141,7 @@ pub fn bound_to(volume: &Value, claim: &Value) -> Option<Value> {
         "uid": object::uid(claim),
         "resourceVersion": object::resource_version(claim),
     });
-    if !fitting::is_bound_to(volume, claim) {
+    if !matching::is_bound_to(volume, claim) {
         object::set_annotation(&mut updated, BOUND_BY_CONTROLLER, "yes");
     }
     Some(updated)

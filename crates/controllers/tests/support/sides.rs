@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atoll_client::https::{Endpoint, Https};
-use atoll_controllers::context::{Acts, Context};
+use atoll_controllers::context::{Context, WorkloadScope};
 use atoll_controllers::settings::Settings;
 use atoll_informer::{SystemClock, World};
 use atoll_testkit::{Program, Programs, TOKEN};
@@ -49,10 +49,10 @@ impl Ours {
             ..Endpoint::default()
         };
         let client = atoll_client::Client::new(Arc::new(Https::new(&endpoint).expect("a client")));
-        let context = Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere);
-        let choice = controllers.parse().expect("controllers");
+        let context = Context::new(World::one(client), Arc::new(SystemClock), WorkloadScope::All);
+        let selection = controllers.parse().expect("controllers");
         Ours(tokio::spawn(async move {
-            atoll_controllers::run_chosen(context.with_settings(settings), &choice).await;
+            atoll_controllers::run_selected(context.with_settings(settings), &selection).await;
         }))
     }
 }

@@ -6,27 +6,27 @@ use super::{HUGE_PAGES, containers};
 use crate::amounts::Amounts;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum ResourceSide {
     Requests,
     Limits,
 }
 
-impl Side {
+impl ResourceSide {
     fn field(self) -> &'static str {
         match self {
-            Side::Requests => "requests",
-            Side::Limits => "limits",
+            ResourceSide::Requests => "requests",
+            ResourceSide::Limits => "limits",
         }
     }
 }
 
 /// Returns the highest amounts that the pod needs at any time.
-pub fn of(pod: &Value, side: Side) -> Amounts {
+pub fn of(pod: &Value, side: ResourceSide) -> Amounts {
     with_missing(pod, side, &Amounts::default())
 }
 
 /// Like [`of`], with `missing` for containers that do not specify a resource.
-pub fn with_missing(pod: &Value, side: Side, missing: &Amounts) -> Amounts {
+pub fn with_missing(pod: &Value, side: ResourceSide, missing: &Amounts) -> Amounts {
     let mut total = of_containers(pod, side, missing);
     let whole = &pod["spec"]["resources"][side.field()];
     // Pod-level resources replace the sum of the containers.
@@ -36,7 +36,7 @@ pub fn with_missing(pod: &Value, side: Side, missing: &Amounts) -> Amounts {
     for (name, amount) in Amounts::read(&pod["spec"]["overhead"]).iter() {
         // A missing limit stays unlimited.
         let limited = total.get(name).is_some_and(|limit| !limit.is_zero());
-        if side == Side::Requests || limited {
+        if side == ResourceSide::Requests || limited {
             total.add_one(name, amount);
         }
     }
@@ -53,7 +53,7 @@ fn is_pod_level_name(name: &str) -> bool {
 }
 
 /// Containers run together; each init container runs alone, with the sidecars before it.
-fn of_containers(pod: &Value, side: Side, missing: &Amounts) -> Amounts {
+fn of_containers(pod: &Value, side: ResourceSide, missing: &Amounts) -> Amounts {
     let mut total = Amounts::default();
     for container in containers(pod, "containers") {
         let mut own = effective(pod, container, side, true);
@@ -80,7 +80,7 @@ fn of_containers(pod: &Value, side: Side, missing: &Amounts) -> Amounts {
 }
 
 /// During a resize, returns the higher of desired and actual amounts.
-fn effective(pod: &Value, container: &Value, side: Side, resizable: bool) -> Amounts {
+fn effective(pod: &Value, container: &Value, side: ResourceSide, resizable: bool) -> Amounts {
     let wanted = Amounts::read(&container["resources"][side.field()]);
     let statuses = ["containerStatuses", "initContainerStatuses"].into_iter();
     let mut statuses = statuses.flat_map(|list| pod["status"][list].as_array().into_iter().flatten());
@@ -89,7 +89,7 @@ fn effective(pod: &Value, container: &Value, side: Side, resizable: bool) -> Amo
         return wanted;
     };
     let mut amounts = Amounts::read(&status["resources"][side.field()]);
-    if side == Side::Requests {
+    if side == ResourceSide::Requests {
         amounts.raise_to(&Amounts::read(&status["allocatedResources"]));
     }
     if !is_infeasible(pod) {

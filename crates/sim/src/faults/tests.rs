@@ -51,7 +51,7 @@ fn faults_apply_to_nodes_and_images() {
 #[test]
 fn changes_are_sent_to_subscribers() {
     let faults = Faults::default();
-    let mut follower = faults.follow();
+    let mut follower = faults.subscribe();
     let first = faults.add(Fault::DeadCluster).expect("there is room");
     let second = faults.add(Fault::PartitionClients).expect("there is room");
     assert!(follower.has_changed().expect("the sender exists"));
@@ -61,7 +61,7 @@ fn changes_are_sent_to_subscribers() {
     assert_eq!(faults.now().list(), [(second, Fault::PartitionClients)]);
     assert_eq!((faults.clear(), faults.clear()), (1, 0));
     assert!(faults.add(Fault::DeadCluster).expect("there is room") > second, "numbers are not reused");
-    for _ in 1..MOST {
+    for _ in 1..MAX_FAULTS {
         faults.add(Fault::DeadCluster).expect("there is room");
     }
     assert_eq!(faults.add(Fault::DeadCluster), Err(TooMany));

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::Fault;
 
 /// Maximum delay.
-const LATEST: Duration = Duration::from_secs(600);
+const MAX_DELAY: Duration = Duration::from_secs(600);
 /// Maximum clock skew, so that times stay valid in Kubernetes.
-const FURTHEST: i64 = 100 * 365 * 86_400;
+const MAX_SKEW: i64 = 100 * 365 * 86_400;
 
 impl Fault {
     /// Returns the name of the fault.
@@ -63,7 +63,7 @@ impl Fault {
             None => Ok(Duration::ZERO),
             Some(text) => {
                 let nanos = parse_duration(text).and_then(|nanos| u64::try_from(nanos).ok());
-                let span = nanos.map(Duration::from_nanos).filter(|span| *span <= LATEST);
+                let span = nanos.map(Duration::from_nanos).filter(|span| *span <= MAX_DELAY);
                 span.ok_or_else(|| {
                     format!("{name}: {text:?} is not a duration of at most ten minutes, such as 200ms")
                 })
@@ -104,7 +104,7 @@ impl Fault {
             "clock-skew" => {
                 let text = word("skew")?;
                 let seconds = parse_duration(&text).map(|nanos| nanos / 1_000_000_000);
-                let seconds = seconds.filter(|seconds| seconds.abs() <= FURTHEST && *seconds != 0);
+                let seconds = seconds.filter(|seconds| seconds.abs() <= MAX_SKEW && *seconds != 0);
                 let wrong =
                     || format!("skew: {text:?} is not a duration of at least a second, such as +5m or -90s");
                 Ok(Fault::ClockSkew { seconds: seconds.ok_or_else(wrong)? })

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Moment;
+use super::SimTime;
 use super::probe::Probe;
 use crate::program::{self, Program};
 use crate::usage::{Meter, Usage};
@@ -20,7 +20,7 @@ pub enum State {
     Backoff {
         until: u64,
     },
-    Running {
+    RunningPod {
         since: u64,
         at: i64,
     },
@@ -57,7 +57,7 @@ pub struct Container {
 
 /// Current results of the probes of a pod.
 #[derive(Clone, Copy, Debug)]
-pub struct Findings {
+pub struct ProbeResults {
     pub startup: bool,
     pub readiness: bool,
     pub liveness: bool,
@@ -83,7 +83,7 @@ impl Container {
     }
 
     /// Updates its usage, which is zero unless it runs.
-    pub fn measure(&mut self, spec: &Value, pod: &Value, now: Moment) {
+    pub fn measure(&mut self, spec: &Value, pod: &Value, now: SimTime) {
         let usage = if self.is_running() { Usage::of_container(spec, pod) } else { Usage::default() };
         if usage != self.meter.usage {
             self.meter.set(usage, now.millis);
@@ -91,7 +91,7 @@ impl Container {
     }
 
     /// Restores the state of a container that ran before this process started.
-    pub fn resume(&mut self, spec: &Value, status: &Value, now: Moment) {
+    pub fn resume(&mut self, spec: &Value, status: &Value, now: SimTime) {
         let seconds = |time: &Value| {
             time.as_str().and_then(|time| atoll_meta::time::parse(time).ok()).map_or(0, |time| time.seconds)
         };
@@ -119,7 +119,7 @@ impl Container {
         }
     }
 
-    pub fn start(&mut self, spec: &Value, now: Moment, again: bool) {
+    pub fn start(&mut self, spec: &Value, now: SimTime, again: bool) {
         if again {
             self.restarts += 1;
         }
@@ -130,11 +130,11 @@ impl Container {
         self.started = self.startup.is_none();
         self.ready = self.started && self.readiness.is_none();
         for line in &self.program.says {
-            self.log.say(now, line.clone());
+            self.log.log_line(now, line.clone());
         }
     }
 
-    pub fn end(&mut self, code: i32, reason: &'static str, now: Moment) {
+    pub fn end(&mut self, code: i32, reason: &'static str, now: SimTime) {
         let began = if let State::Running { at, .. } = self.state { at } else { now.seconds };
         self.state = State::Ended(Ended { code, reason, began, at: now.seconds });
         self.started = false;
@@ -142,7 +142,7 @@ impl Container {
     }
 
     /// Schedules the restart of an ended container, with a backoff that is reset after a long run.
-    pub fn back_off(&mut self, now: Moment) {
+    pub fn back_off(&mut self, now: SimTime) {
         let State::Ended(ended) = &self.state else { return };
         let ran = ended.at.saturating_sub(ended.began).max(0).cast_unsigned() * 1000;
         if ran > FORGET {
@@ -163,10 +163,10 @@ impl Container {
 
     /// Advances a running container: it may end, crash, or be stopped by probes. Returns the time of the next
     /// step.
-    pub fn run(&mut self, now: Moment, crashes: bool, findings: Findings) -> Option<u64> {
+    pub fn run(&mut self, now: SimTime, crashes: bool, probe_results: ProbeResults) -> Option<u64> {
         let State::Running { since, .. } = self.state else { return None };
         if crashes {
-            self.log.say(now, "crashing because of a crash-loop fault".into());
+            self.log.log_line(now, "crashing because of a crash-loop fault".into());
             self.end(1, "Error", now);
             return None;
         }
@@ -181,7 +181,7 @@ impl Container {
         let mut soon = |time: u64| next = Some(next.map_or(time, |next: u64| next.min(time)));
         if !self.started {
             let Some(startup) = &mut self.startup else { return next };
-            startup.tick(now.millis, findings.startup);
+            startup.tick(now.millis, probe_results.startup);
             match startup.passed {
                 Some(false) => {
                     self.end(137, "Error", now);
@@ -202,22 +202,22 @@ impl Container {
         match &mut self.readiness {
             None => self.ready = true,
             Some(readiness) => {
-                readiness.tick(now.millis, findings.readiness);
+                readiness.tick(now.millis, probe_results.readiness);
                 self.ready = readiness.passed == Some(true);
                 // No further probes are needed while the result cannot change.
-                if self.ready != findings.readiness {
+                if self.ready != probe_results.readiness {
                     soon(readiness.next());
                 }
             }
         }
         if let Some(liveness) = &mut self.liveness {
-            liveness.tick(now.millis, findings.liveness);
+            liveness.tick(now.millis, probe_results.liveness);
             if liveness.passed == Some(false) {
-                self.log.say(now, "stopped: its liveness probe failed".into());
+                self.log.log_line(now, "stopped: its liveness probe failed".into());
                 self.end(137, "Error", now);
                 return None;
             }
-            if !findings.liveness {
+            if !probe_results.liveness {
                 soon(liveness.next());
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Moment;
+use super::SimTime;
 
 const LINES: usize = 200;
 
@@ -14,7 +14,7 @@ pub struct Log {
 }
 
 impl Log {
-    pub fn say(&mut self, now: Moment, line: String) {
+    pub fn log_line(&mut self, now: SimTime, line: String) {
         if self.lines.len() == LINES {
             self.lines.pop_front();
         }
@@ -35,7 +35,7 @@ impl Log {
 fn the_last_lines_are_kept_and_counted() {
     let mut log = Log::default();
     for number in 0..LINES as u64 + 5 {
-        log.say(Moment { millis: 0, seconds: number as i64 }, number.to_string());
+        log.log_line(SimTime { millis: 0, seconds: number as i64 }, number.to_string());
     }
     let (lines, next) = log.since(0);
     assert_eq!((lines.map(|(_, line)| line.as_str()).next(), next), (Some("5"), 205));

@@ -4,10 +4,10 @@ use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
 use super::container::{Container, State};
-use super::{Moment, Pod, Surroundings, begins_again};
+use super::{NodeEnvironment, Pod, SimTime, is_restarted};
 
 /// Returns the new status, if it differs.
-pub fn changed(object: &Value, pod: &Pod, now: Moment, around: &Surroundings<'_>) -> Option<Value> {
+pub fn changed(object: &Value, pod: &Pod, now: SimTime, environment: &NodeEnvironment<'_>) -> Option<Value> {
     let old = &object["status"];
     let mut new = old.clone();
     if !new.is_object() {
@@ -23,10 +23,11 @@ pub fn changed(object: &Value, pod: &Pod, now: Moment, around: &Surroundings<'_>
         new["reason"] = reason.into();
         new["message"] = message.into();
     }
-    new["hostIP"] = around.host.into();
-    new["hostIPs"] = json!([{"ip": around.host}]);
+    new["hostIP"] = environment.host.into();
+    new["hostIPs"] = json!([{"ip": environment.host}]);
     if pod.refused.is_none() && !pod.is_new() {
-        let address = if object["spec"]["hostNetwork"] == true { around.host } else { around.address };
+        let address =
+            if object["spec"]["hostNetwork"] == true { environment.host } else { environment.address };
         new["podIP"] = address.into();
         new["podIPs"] = json!([{"ip": address}]);
     }
@@ -98,7 +99,7 @@ fn phase(object: &Value, pod: &Pod) -> &'static str {
     }
     let policy = object["spec"]["restartPolicy"].as_str().unwrap_or("Always");
     let is_ending = object::is_being_deleted(object);
-    let for_good = |spec: &Value, code: i32| is_ending || !begins_again(spec, policy, code);
+    let for_good = |spec: &Value, code: i32| is_ending || !is_restarted(spec, policy, code);
     if !is_initialized(object, pod) {
         let failed = pod.inits.iter().zip(specs(object, "initContainers")).any(|(container, spec)| {
             !is_sidecar(spec)
@@ -119,7 +120,7 @@ fn phase(object: &Value, pod: &Pod) -> &'static str {
     }
 }
 
-fn conditions(object: &Value, pod: &Pod, phase: &str, now: Moment, new: &mut Value) {
+fn conditions(object: &Value, pod: &Pod, phase: &str, now: SimTime, new: &mut Value) {
     let is_over = match phase {
         "Succeeded" => Some("PodCompleted"),
         "Failed" => Some("PodFailed"),
@@ -202,7 +203,7 @@ fn set_condition(
     reason: &str,
     message: &str,
     generation: i64,
-    now: Moment,
+    now: SimTime,
 ) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);

@@ -4,8 +4,8 @@ use super::*;
 
 const START: i64 = 1_700_000_000;
 
-fn at(millis: u64) -> Moment {
-    Moment { millis, seconds: START + (millis / 1000).cast_signed() }
+fn at(millis: u64) -> SimTime {
+    SimTime { millis, seconds: START + (millis / 1000).cast_signed() }
 }
 
 /// A pod on a node, as in the API, with its simulated state.
@@ -26,16 +26,16 @@ impl Stage {
         Stage { object, pod, crashing: false, refuses: None }
     }
 
-    fn step(&mut self, millis: u64) -> Step {
+    fn step(&mut self, millis: u64) -> PodStep {
         let crashing = self.crashing;
-        let around = Surroundings {
+        let environment = NodeEnvironment {
             start_delay: 100,
             address: "10.1.0.1",
             host: "127.0.0.1",
             refuses: self.refuses,
             crashes: &|_| crashing,
         };
-        let step = self.pod.step(&self.object, at(millis), &around);
+        let step = self.pod.step(&self.object, at(millis), &environment);
         if let Some(status) = &step.status {
             self.object["status"] = status.clone();
         }
@@ -240,7 +240,7 @@ fn pods_resume_after_a_restart_and_after_power_loss() {
     stage.pod = Pod::new(&stage.object, at(50_000));
     assert!(stage.step(50_000).status.is_none());
     assert_eq!(stage.container()["state"]["running"]["startedAt"], began);
-    stage.pod.lose_power(at(60_000));
+    stage.pod.stop_all(at(60_000));
     stage.run(60_000, 90_000);
     assert_eq!(stage.container()["restartCount"], 1);
     assert_eq!(stage.container()["lastState"]["terminated"]["exitCode"], 255);

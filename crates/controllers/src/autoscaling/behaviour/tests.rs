@@ -6,8 +6,8 @@ fn at(second: i64) -> Timestamp {
     Timestamp::new(1_800_000_000 + second, 0)
 }
 
-fn wish(current: i64, desired: i64) -> Wish {
-    Wish { current, desired, least: 2, most: 100 }
+fn request(current: i64, desired: i64) -> ScaleRequest {
+    ScaleRequest { current, desired, least: 2, most: 100 }
 }
 
 #[test]
@@ -22,11 +22,11 @@ fn default_limits_apply_without_rules() {
         (10, 5, 5, "DesiredWithinRange"),
     ] {
         let mut history = History::default();
-        history.begin(current, at(-1000));
-        let settled = history.settle(wish(current, desired), &Value::Null, WINDOW, at(0));
-        assert_eq!((settled.replicas, settled.limited.1), (expected, limited), "{current} to {desired}");
-        assert_eq!(settled.limited.0, expected != desired);
-        assert_eq!(settled.able.0, "ReadyForNewScale");
+        history.record_initial_recommendation(current, at(-1000));
+        let decision = history.normalize(request(current, desired), &Value::Null, WINDOW, at(0));
+        assert_eq!((decision.replicas, decision.limited.1), (expected, limited), "{current} to {desired}");
+        assert_eq!(decision.limited.0, expected != desired);
+        assert_eq!(decision.able.0, "ReadyForNewScale");
     }
 }
 
@@ -41,8 +41,8 @@ fn the_highest_recent_recommendation_counts() {
         (319, 2, 8, "ScaleDownStabilized"),
         (321, 2, 2, "ReadyForNewScale"),
     ] {
-        let settled = history.settle(wish(5, desired), &Value::Null, WINDOW, at(second));
-        assert_eq!((settled.replicas, settled.able.0), (expected, able), "at {second}");
+        let decision = history.normalize(request(5, desired), &Value::Null, WINDOW, at(second));
+        assert_eq!((decision.replicas, decision.able.0), (expected, able), "at {second}");
     }
 }
 
@@ -68,8 +68,8 @@ fn policies_limit_the_rate() {
         if done > 0 {
             history.changed(&behaviour, current - done, current, at(-30));
         }
-        let settled = history.settle(wish(current, desired), &behaviour, WINDOW, at(0));
-        assert_eq!((settled.replicas, settled.limited.1), (expected, limited), "{what}");
+        let decision = history.normalize(request(current, desired), &behaviour, WINDOW, at(0));
+        assert_eq!((decision.replicas, decision.limited.1), (expected, limited), "{what}");
     }
 }
 
@@ -84,8 +84,8 @@ fn stabilization_windows_apply() {
         (62, 6, 10, "ScaleDownStabilized"),
         (200, 6, 6, "ReadyForNewScale"),
     ] {
-        let settled = history.settle(wish(10, desired), &behaviour, WINDOW, at(second));
-        assert_eq!((settled.replicas, settled.able.0), (expected, able), "at {second}");
+        let decision = history.normalize(request(10, desired), &behaviour, WINDOW, at(second));
+        assert_eq!((decision.replicas, decision.able.0), (expected, able), "at {second}");
     }
 }
 
@@ -93,6 +93,6 @@ fn stabilization_windows_apply() {
 fn missing_rules_have_defaults() {
     let behaviour = json!({"scaleDown": {"selectPolicy": "Max"}});
     let mut history = History::default();
-    assert_eq!(history.settle(wish(10, 90), &behaviour, WINDOW, at(0)).replicas, 20);
-    assert_eq!(history.settle(wish(1, 90), &behaviour, WINDOW, at(0)).replicas, 5);
+    assert_eq!(history.normalize(request(10, 90), &behaviour, WINDOW, at(0)).replicas, 20);
+    assert_eq!(history.normalize(request(1, 90), &behaviour, WINDOW, at(0)).replicas, 5);
 }

@@ -35,12 +35,15 @@ fn samples(values: &[i64]) -> Samples {
     values.iter().enumerate().map(|(number, value)| (format!("p{number}"), sample(value))).collect()
 }
 
-fn situation(pods: &[Arc<Value>], current: i64) -> Situation<'_> {
-    Situation {
+fn calculator(pods: &[Arc<Value>], current: i64) -> ReplicaCalculator<'_> {
+    ReplicaCalculator {
         pods,
         current,
         tolerance: Tolerance { down: 0.1, up: 0.1 },
-        start: Start { initialization: Duration::from_secs(300), readiness_delay: Duration::from_secs(30) },
+        start: StartupDelays {
+            initialization: Duration::from_secs(300),
+            readiness_delay: Duration::from_secs(30),
+        },
         now: at(0),
     }
 }
@@ -72,7 +75,7 @@ fn replicas_follow_utilization() {
         ("no pods", vec![], vec![100], 30, Err(NO_PODS)),
     ] {
         let current = i64::try_from(pods.len()).unwrap();
-        let found = situation(&pods, current).by_utilization(samples(&used), target, "cpu", "");
+        let found = calculator(&pods, current).by_utilization(samples(&used), target, "cpu", "");
         assert_eq!(found, expected.map_err(String::from), "{what}");
     }
 }
@@ -87,23 +90,23 @@ fn replicas_follow_average_values() {
         ("less, one missing", vec![1_000, 1_000], 10_000, (2, 1_000)),
     ] {
         let pods = pods(3);
-        assert_eq!(situation(&pods, 3).by_average(samples(&used), target, "").unwrap(), expected, "{what}");
+        assert_eq!(calculator(&pods, 3).by_average(samples(&used), target, "").unwrap(), expected, "{what}");
     }
 }
 
 #[test]
 fn replicas_follow_object_and_external_values() {
     let pods = pods(3);
-    let three = situation(&pods, 3);
+    let three = calculator(&pods, 3);
     assert_eq!(three.by_value(20_000, 10_000), Ok(6));
     assert_eq!(three.by_value(10_500, 10_000), Ok(3), "within tolerance");
     assert_eq!(
-        situation(&[], 3).by_value(20_000, 10_000),
+        calculator(&[], 3).by_value(20_000, 10_000),
         Err(format!("unable to calculate ready pods: {NO_PODS}"))
     );
-    assert_eq!(situation(&[], 0).by_value(20_500, 10_000), Ok(3), "from zero");
-    assert_eq!(three.by_share(9_000, 2_000, 3), (5, 3_000));
-    assert_eq!(three.by_share(6_100, 2_000, 3), (3, 2_034), "within tolerance");
+    assert_eq!(calculator(&[], 0).by_value(20_500, 10_000), Ok(3), "from zero");
+    assert_eq!(three.by_average_of_total(9_000, 2_000, 3), (5, 3_000));
+    assert_eq!(three.by_average_of_total(6_100, 2_000, 3), (3, 2_034), "within tolerance");
 }
 
 #[test]
@@ -115,8 +118,8 @@ fn missing_requests_are_errors() {
         (&both, "", Err("missing request for cpu in container b of Pod p0")),
         (&both, "a", Ok(500)),
         (&both, "x", Err("container x not found in Pod p0")),
-        (&whole, "", Ok(2000)),
-        (&whole, "a", Ok(500)),
+        (&truncate, "", Ok(2000)),
+        (&truncate, "a", Ok(500)),
     ] {
         let found = requests(pods, container, "cpu").map(|found| found["p0"]);
         assert_eq!(found, expected.map_err(String::from), "{container}");
@@ -144,9 +147,9 @@ fn cpu_of_starting_pods_is_ignored() {
         ("no longer ready", state(-3600, "False", -100), false),
     ] {
         let pods = [pod];
-        let groups = situation(&pods, 1).groups(&samples(&[100]), "cpu");
+        let groups = calculator(&pods, 1).groups(&samples(&[100]), "cpu");
         assert_eq!(groups.unready.len(), usize::from(expected), "{what}");
-        let groups = situation(&pods, 1).groups(&samples(&[100]), "memory");
+        let groups = calculator(&pods, 1).groups(&samples(&[100]), "memory");
         assert_eq!(groups.ready, 1, "{what}: memory always counts");
     }
 }

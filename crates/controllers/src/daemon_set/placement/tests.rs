@@ -10,7 +10,7 @@ fn node(labels: Value, taints: Value) -> Value {
 
 fn fit(spec: Value, node: &Value) -> (bool, bool) {
     let set = set(spec);
-    let fit = Wishes::of(&set).fit(node);
+    let fit = NodeRequirements::of(&set).fit(node);
     (fit.should_run, fit.should_continue)
 }
 
@@ -104,7 +104,7 @@ fn pods_are_bound_to_their_node() {
             {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
         ],
     }});
-    pin(&mut pod, "one");
+    bind_to_node(&mut pod, "one");
     assert_eq!(target(&pod), Some("one"));
     assert_eq!(pod["spec"]["affinity"]["podAffinity"], json!({"x": 1}));
     let tolerations = pod["spec"]["tolerations"].as_array().unwrap();

@@ -58,20 +58,21 @@ fn plan(deployment: &Value, sets: &[Value], pods_remain: bool) -> Plan {
 }
 
 /// Describes the actions of a plan.
-fn words(plan: &Plan) -> Vec<String> {
-    let mut words = Vec::new();
+fn describe(plan: &Plan) -> Vec<String> {
+    let mut describe = Vec::new();
     if let Some(set) = &plan.create {
-        words.push(format!("create {}", set["spec"]["replicas"]));
+        describe.push(format!("create {}", set["spec"]["replicas"]));
     }
     for set in &plan.change {
-        words.push(format!("{} {}", set.name(), set.replicas()));
+        describe.push(format!("{} {}", set.name(), set.replicas()));
     }
-    words.extend(plan.delete.iter().map(|set| format!("delete {}", object::name(set))));
-    words
+    describe.extend(plan.delete.iter().map(|set| format!("delete {}", object::name(set))));
+    describe
 }
 
 fn reasons(plan: &Plan) -> Vec<String> {
-    let status = plan.say.as_ref().map(|deployment| deployment["status"].clone()).unwrap_or_default();
+    let status =
+        plan.status_update.as_ref().map(|deployment| deployment["status"].clone()).unwrap_or_default();
     let mut reasons: Vec<String> = Conditions::of(&status)
         .0
         .iter()
@@ -110,7 +111,7 @@ fn rollouts_go_step_by_step() {
         ),
     ];
     for (name, deployment, sets, pods_remain, wanted) in cases {
-        let mut found = words(&plan(deployment, &sets, pods_remain));
+        let mut found = describe(&plan(deployment, &sets, pods_remain));
         found.sort();
         let mut wanted: Vec<String> = wanted.into_iter().map(String::from).collect();
         wanted.sort();
@@ -122,16 +123,16 @@ fn rollouts_go_step_by_step() {
 fn old_sets_are_deleted_after_the_rollout() {
     let mut done = deployment("RollingUpdate", json!({}));
     let sets = [set("a", 1, 0), set("b", 2, 0), set("c", 3, 0), set("new", 4, 4)];
-    assert_eq!(words(&plan(&done, &sets, false)), Vec::<String>::new(), "not before");
+    assert_eq!(describe(&plan(&done, &sets, false)), Vec::<String>::new(), "not before");
     done["status"] = json!({
         "observedGeneration": 2, "replicas": 4, "updatedReplicas": 4, "readyReplicas": 4, "availableReplicas": 4,
     });
-    assert_eq!(words(&plan(&done, &sets, false)), ["delete web-a", "delete web-b"]);
+    assert_eq!(describe(&plan(&done, &sets, false)), ["delete web-a", "delete web-b"]);
     let mut unfinished = sets.clone();
     unfinished[0]["status"]["replicas"] = json!(1);
-    assert_eq!(words(&plan(&done, &unfinished, false)), ["delete web-b"], "one still has pods");
+    assert_eq!(describe(&plan(&done, &unfinished, false)), ["delete web-b"], "one still has pods");
     done["spec"]["revisionHistoryLimit"] = json!(i32::MAX);
-    assert!(words(&plan(&done, &sets, false)).is_empty());
+    assert!(describe(&plan(&done, &sets, false)).is_empty());
 }
 
 #[test]
@@ -224,8 +225,8 @@ fn rollouts_are_requeued_for_the_progress_deadline() {
     slow["status"]["updatedReplicas"] = json!(2);
     slow["status"]["readyReplicas"] = json!(3);
     slow["status"]["availableReplicas"] = json!(3);
-    assert_eq!(plan(&slow, &sets, false).again, Some(Duration::from_secs(301)));
-    assert_eq!(plan(&slow, &[set("new", 1, 4)], false).again, None, "the rollout is complete");
+    assert_eq!(plan(&slow, &sets, false).requeue_after, Some(Duration::from_secs(301)));
+    assert_eq!(plan(&slow, &[set("new", 1, 4)], false).requeue_after, None, "the rollout is complete");
 }
 
 #[test]
@@ -236,7 +237,7 @@ fn status_sums_the_counts_of_the_sets() {
         "lastTransitionTime": "2026-11-15T08:01:00Z",
     }]);
     let plan = plan(&deployment("RollingUpdate", json!({})), &[failing, set("new", 2, 3)], false);
-    let status = plan.say.expect("a status update")["status"].clone();
+    let status = plan.status_update.expect("a status update")["status"].clone();
     for (field, count) in [
         ("observedGeneration", 2),
         ("replicas", 5),
@@ -275,7 +276,7 @@ fn rollback_annotation_restores_a_revision() {
 fn an_unchanged_status_is_not_written() {
     let before = deployment("RollingUpdate", json!({}));
     let sets = [set("old", 1, 0), set("new", 2, 4)];
-    let said = plan(&before, &sets, false).say.expect("a status update");
+    let said = plan(&before, &sets, false).status_update.expect("a status update");
     let again = plan(&said, &sets, false);
     assert!(again.say.is_none() && again.change.is_empty() && again.create.is_none());
 }

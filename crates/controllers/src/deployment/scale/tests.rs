@@ -49,7 +49,7 @@ fn new_sets_scale_up_within_the_surge() {
     ] {
         let deployment = deployment(wanted, json!(surge), json!(1));
         let mut sets = Sets { new: Some(set(0, before, 0, None)), old: vec![set(1, old, old, None)] };
-        assert_eq!(grow_new(&deployment, &mut sets), before != after);
+        assert_eq!(scale_up_new(&deployment, &mut sets), before != after);
         assert_eq!(sets.new.map(|new| new.replicas()), Some(after), "{wanted} {surge} {old} {before}");
     }
 }
@@ -71,7 +71,7 @@ fn terminating_pods_count_until_they_are_gone() {
         old["status"]["replicas"] = pods.into();
         let old = vec![Set::new(Arc::new(old))];
         let mut sets = Sets { new: Some(set(0, before, 0, None)), old };
-        grow_new(&deployment, &mut sets);
+        scale_up_new(&deployment, &mut sets);
         assert_eq!(
             sets.new.map(|new| new.replicas()),
             Some(after),
@@ -99,7 +99,7 @@ fn old_sets_scale_down_within_max_unavailable() {
     ] {
         let deployment = deployment(wanted, json!(3), json!(unavailable));
         let mut sets = Sets { new: Some(set(0, new.0, new.1, None)), old: vec![set(1, old.0, old.1, None)] };
-        assert_eq!(shrink_old(&deployment, &mut sets), after != old.0);
+        assert_eq!(scale_down_old(&deployment, &mut sets), after != old.0);
         assert_eq!(sets.old[0].replicas(), after, "{wanted} {unavailable} {old:?} {new:?}");
     }
 }
@@ -109,7 +109,7 @@ fn unhealthy_pods_and_older_sets_are_scaled_down_first() {
     let deployment = deployment(10, json!(3), json!(2));
     let old = vec![set(1, 3, 0, None), set(2, 10, 10, None)];
     let mut sets = Sets { new: Some(set(0, 0, 0, None)), old };
-    assert!(shrink_old(&deployment, &mut sets));
+    assert!(scale_down_old(&deployment, &mut sets));
     assert_eq!(sizes(&sets), [0, 0, 8], "three unhealthy ones, then two of the oldest set");
 }
 
@@ -133,7 +133,7 @@ fn scaling_is_proportional() {
         let noted = Some((most - surge, most));
         let mut all = before.iter().enumerate().map(|(age, size)| set(age as i64, *size, 0, noted));
         let mut sets = Sets { new: all.next(), old: all.collect() };
-        in_proportion(&deployment, &mut sets);
+        scale_proportionally(&deployment, &mut sets);
         assert_eq!(sizes(&sets), after, "{wanted} {surge} {most} {before:?}");
     }
 }
@@ -143,7 +143,7 @@ fn old_sets_are_scaled_to_zero_if_the_new_one_is_saturated() {
     let deployment = deployment(10, json!(3), json!(2));
     let new = set(0, 10, 10, Some((10, 13)));
     let mut sets = Sets { new: Some(new), old: vec![set(1, 4, 4, Some((10, 13)))] };
-    in_proportion(&deployment, &mut sets);
+    scale_proportionally(&deployment, &mut sets);
     assert_eq!(sizes(&sets), [10, 0]);
 }
 
@@ -207,7 +207,7 @@ proptest! {
                 // The Deployment's controller reconciles.
                 _ => {
                     let newest = pods.len() - 1;
-                    let made = |index: usize| {
+                    let created = |index: usize| {
                         let (replicas, available) = pods[index].told;
                         let mut own = set((newest - index) as i64, wants[index], available, None);
                         own.current = Arc::new({
@@ -217,9 +217,9 @@ proptest! {
                         });
                         own
                     };
-                    let mut sets = Sets { new: Some(made(newest)), old: (0..newest).map(made).collect() };
-                    if !grow_new(&deployment, &mut sets) {
-                        shrink_old(&deployment, &mut sets);
+                    let mut sets = Sets { new: Some(created(newest)), old: (0..newest).map(created).collect() };
+                    if !scale_up_new(&deployment, &mut sets) {
+                        scale_down_old(&deployment, &mut sets);
                     }
                     for set in sets.all() {
                         let age: usize = set.name().trim_start_matches("set-").parse().unwrap();

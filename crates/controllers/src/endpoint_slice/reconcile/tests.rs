@@ -234,10 +234,10 @@ fn pods_on_missing_nodes_are_left_out() {
     let left_out = whole_plan(&own, std::slice::from_ref(&lost), &[]);
     assert_eq!(left_out.writes.create[0]["endpoints"], json!([]));
     assert_eq!(
-        complaint(&left_out.homeless, &own).as_deref(),
+        error(&left_out.pods_without_node, &own).as_deref(),
         Some("skipping Pod p1 for Service n/web: Node gone Not Found")
     );
     let published = whole_plan(&service(&json!({"publishNotReadyAddresses": true})), &[lost], &[]);
     assert_eq!(published.writes.create[0]["endpoints"][0]["nodeName"], "gone");
-    assert!(published.homeless.is_empty());
+    assert!(published.pods_without_node.is_empty());
 }

@@ -57,7 +57,7 @@ fn the_older_annotation_takes_precedence() {
         ),
     ] {
         let service = json!({"metadata": {"annotations": annotations}});
-        assert_eq!(is_asked_for(&service), expected, "{annotations}");
+        assert_eq!(is_requested(&service), expected, "{annotations}");
     }
 }
 
@@ -117,8 +117,8 @@ fn hints_are_balanced_over_zones() {
         ),
     ] {
         let mut create = [slice(endpoints)];
-        let given = give(shares.as_ref(), &mut create, &mut Vec::new(), &[]);
-        match (given, expected) {
+        let assigned = assign(shares.as_ref(), &mut create, &mut Vec::new(), &[]);
+        match (assigned, expected) {
             (Ok(counts), Ok(expected)) => {
                 assert_eq!(hints_of(&create[0]), expected, "{what}");
                 assert_eq!(counts.values().sum::<usize>(), endpoints.len(), "{what}");
@@ -127,7 +127,7 @@ fn hints_are_balanced_over_zones() {
                 assert_eq!(reason, expected, "{what}");
                 assert_eq!(hints_of(&create[0]), "-".repeat(endpoints.len()), "{what}: none is left");
             }
-            (given, _) => panic!("{what}: {given:?}"),
+            (assigned, _) => panic!("{what}: {assigned:?}"),
         }
     }
 }
@@ -143,11 +143,11 @@ fn slices_with_valid_hints_are_kept() {
         ("far too many for one zone", &[("a", "a"), ("a", "a"), ("a", "a")], &[("b", "")], Some("baa")),
     ] {
         let (kept, mut create, mut update) = (Arc::new(slice(kept)), [slice(create)], Vec::new());
-        give(Some(&halves), &mut create, &mut update, &[&kept]).expect(what);
+        assign(Some(&halves), &mut create, &mut update, &[&kept]).expect(what);
         assert_eq!(update.first().map(hints_of).as_deref(), expected, "{what}");
     }
     let (kept, mut update) = (Arc::new(slice(&[("a", "a")])), Vec::new());
-    assert!(give(None, &mut [], &mut update, &[&kept]).is_err());
+    assert!(assign(None, &mut [], &mut update, &[&kept]).is_err());
     assert_eq!(update.first().map(hints_of).as_deref(), Some("-"), "invalid hints are removed");
 }
 
@@ -155,28 +155,28 @@ fn slices_with_valid_hints_are_kept() {
 fn changes_of_hints_are_recorded() {
     let topologies = Topologies::default();
     let key = Key::new("w", "n", "web");
-    let given = || Outcome::Given(Counts::from([("a".into(), 3), ("b".into(), 3)]));
+    let assigned = || HintsOutcome::Assigned(Counts::from([("a".into(), 3), ("b".into(), 3)]));
     for (outcome, expected) in [
-        (Outcome::NotAskedFor, None),
+        (HintsOutcome::NotRequested, None),
         (
-            given(),
+            assigned(),
             Some("TopologyAwareHintsEnabled: Topology Aware Hints has been enabled, addressType: IPv4"),
         ),
-        (given(), None),
-        (Outcome::Refused("Why".into()), Some("TopologyAwareHintsDisabled: Why, addressType: IPv4")),
-        (Outcome::Refused("Why".into()), Some("TopologyAwareHintsDisabled: Why, addressType: IPv4")),
-        (Outcome::NotAskedFor, None),
+        (assigned(), None),
+        (HintsOutcome::Failed("Why".into()), Some("TopologyAwareHintsDisabled: Why, addressType: IPv4")),
+        (HintsOutcome::Failed("Why".into()), Some("TopologyAwareHintsDisabled: Why, addressType: IPv4")),
+        (HintsOutcome::NotRequested, None),
         (
-            given(),
+            assigned(),
             Some("TopologyAwareHintsEnabled: Topology Aware Hints has been enabled, addressType: IPv4"),
         ),
         (
-            Outcome::NotAskedFor,
+            HintsOutcome::NotRequested,
             Some("TopologyAwareHintsDisabled: Topology Aware Hints has been disabled, addressType: IPv4"),
         ),
     ] {
-        let remark = topologies.note(&key, "IPv4", outcome);
-        let told = remark.map(|remark| format!("{}: {}", remark.reason, remark.message));
+        let event = topologies.record(&key, "IPv4", outcome);
+        let told = event.map(|event| format!("{}: {}", event.reason, event.message));
         assert_eq!(told.as_deref(), expected);
     }
 }
@@ -185,7 +185,7 @@ fn changes_of_hints_are_recorded() {
 fn overloaded_services_are_found() {
     let topologies = Topologies::default();
     let key = Key::new("w", "n", "web");
-    topologies.note(&key, "IPv4", Outcome::Given(Counts::from([("a".into(), 3), ("b".into(), 3)])));
+    topologies.record(&key, "IPv4", HintsOutcome::Assigned(Counts::from([("a".into(), 3), ("b".into(), 3)])));
     for (what, workspace, nodes, expected) in [
         ("as before", "w", vec![plain("a", "4"), plain("b", "4")], false),
         ("a little more", "w", vec![plain("a", "5"), plain("b", "4")], false),

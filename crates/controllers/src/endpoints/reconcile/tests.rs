@@ -121,7 +121,7 @@ fn addresses_are_truncated() {
     let pods = |ready: usize, waiting: usize| -> Vec<_> {
         (0..ready + waiting).map(|number| pod(number, number < ready)).collect()
     };
-    for (ready, waiting, kept_ready, kept_waiting, is_cut) in [
+    for (ready, waiting, kept_ready, kept_waiting, is_truncated) in [
         (1000, 0, 1000, 0, false),
         (1001, 5, 1000, 0, true),
         (900, 200, 900, 100, true),
@@ -131,7 +131,7 @@ fn addresses_are_truncated() {
         let subsets = wanted["subsets"].as_array().unwrap();
         let kept = (count(subsets, "addresses"), count(subsets, "notReadyAddresses"));
         assert_eq!(kept, (kept_ready, kept_waiting));
-        assert_eq!(object::annotation(&wanted, OVER_CAPACITY).is_some(), is_cut, "{ready} {waiting}");
+        assert_eq!(object::annotation(&wanted, OVER_CAPACITY).is_some(), is_truncated, "{ready} {waiting}");
     }
 }
 

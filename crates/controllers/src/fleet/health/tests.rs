@@ -8,14 +8,14 @@ use http::{Request, Response};
 use serde_json::json;
 
 use super::*;
-use crate::context::Acts;
+use crate::context::WorkloadScope;
 
 const DAY: i64 = 86_400;
 
 /// A transport that is never used.
-struct Nobody;
+struct UnusedTransport;
 
-impl Transport for Nobody {
+impl Transport for UnusedTransport {
     fn send(&self, _: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         Box::pin(std::future::pending())
     }
@@ -23,22 +23,22 @@ impl Transport for Nobody {
 
 /// A clock that returns the value it was set to.
 #[derive(Clone, Default)]
-struct Anything(Arc<AtomicI64>);
+struct SettableClock(Arc<AtomicI64>);
 
-impl Clock for Anything {
+impl Clock for SettableClock {
     fn now(&self) -> Timestamp {
         Timestamp::new(self.0.load(Ordering::Relaxed), 0)
     }
 }
 
-fn health(clock: &Anything) -> Health {
-    let world = World::one(Client::new(Arc::new(Nobody)));
-    let context = Context::new(world, Arc::new(clock.clone()), Acts::OnPodGrain);
+fn health(clock: &SettableClock) -> Health {
+    let world = World::one(Client::new(Arc::new(UnusedTransport)));
+    let context = Context::new(world, Arc::new(clock.clone()), WorkloadScope::PodGrain);
     Health {
         recorder: context.events.recorder(COMPONENT),
         clusters: context.informers.of(&resources::CLUSTERS),
-        beats: Beats::default(),
-        standings: Mutex::default(),
+        heartbeats: Heartbeats::default(),
+        histories: Mutex::default(),
         context,
     }
 }
@@ -70,20 +70,20 @@ async fn pass(seconds: u64) {
 /// The clocks of the control plane and of the syncer jump by days, which must not affect readiness.
 #[tokio::test(start_paused = true)]
 async fn clock_jumps_do_not_affect_readiness() {
-    let clock = Anything::default();
+    let clock = SettableClock::default();
     let health = health(&clock);
     let key = Key::new("", "", "east");
-    let patience = health.context.settings.cluster_grace_period;
-    let reason = |ready: &str| health.judge(&key, &cluster(ready, None)).0.map(|fault| fault.reason);
-    let heard = |at: i64| drop(health.beats.saw(&lease(at), patience));
-    heard(0);
+    let grace_period = health.context.settings.cluster_grace_period;
+    let reason = |ready: &str| health.find_fault(&key, &cluster(ready, None)).0.map(|fault| fault.reason);
+    let heartbeat = |at: i64| drop(health.heartbeats.observe(&lease(at), grace_period));
+    heartbeat(0);
     for (step, jump) in [0, 400 * DAY, -400 * DAY, 3 * DAY, -3 * DAY, 1, -1, 45, -45].into_iter().enumerate()
     {
         clock.0.store(jump, Ordering::Relaxed);
         // The Lease is renewed, however wrong the clocks are.
-        for beat in 0..6 {
+        for heartbeat in 0..6 {
             pass(10).await;
-            heard(step as i64 * 1000 + beat - jump);
+            heartbeat(step as i64 * 1000 + heartbeat - jump);
             assert_eq!(reason("True"), None, "{jump}");
         }
         // The Lease is not renewed any more.
@@ -96,13 +96,13 @@ async fn clock_jumps_do_not_affect_readiness() {
         clock.0.store(jump, Ordering::Relaxed);
         assert_eq!(reason("False").as_deref(), Some("SyncerSilent"), "{jump}");
         // The failure history expires before the next step.
-        heard(step as i64 * 1000 + 500);
+        heartbeat(step as i64 * 1000 + 500);
         pass(30).await;
         for _ in 0..70 {
-            heard(step as i64 * 1000 + 501);
-            health.judge(&key, &cluster("False", None));
+            heartbeat(step as i64 * 1000 + 501);
+            health.find_fault(&key, &cluster("False", None));
             pass(10).await;
-            heard(step as i64 * 1000 + 502);
+            heartbeat(step as i64 * 1000 + 502);
         }
         assert_eq!(reason("False"), None, "{jump}: it is well again by itself");
     }
@@ -110,34 +110,34 @@ async fn clock_jumps_do_not_affect_readiness() {
 
 #[tokio::test(start_paused = true)]
 async fn transient_faults_do_not_count() {
-    let health = health(&Anything::default());
+    let health = health(&SettableClock::default());
     let key = Key::new("", "", "east");
-    let patience = health.context.settings.cluster_grace_period;
-    let beat = |number: i64| drop(health.beats.saw(&lease(number), patience));
+    let grace_period = health.context.settings.cluster_grace_period;
+    let heartbeat = |number: i64| drop(health.heartbeats.observe(&lease(number), grace_period));
     let judge = |ready: &str, problem: Option<&str>| {
-        let (fault, again) = health.judge(&key, &cluster(ready, problem));
+        let (fault, again) = health.find_fault(&key, &cluster(ready, problem));
         (fault.map(|fault| fault.reason), again)
     };
-    beat(1);
-    beat(2);
+    heartbeat(1);
+    heartbeat(2);
     assert_eq!(judge("False", None).0, None);
     // A connection fails, and recovers.
     let (fault, again) = judge("True", Some("ConnectionRefused"));
-    assert_eq!((fault, again), (None, Some(patience / BLINK)));
+    assert_eq!((fault, again), (None, Some(grace_period / TRANSIENT_FRACTION)));
     pass(4).await;
-    beat(3);
+    heartbeat(3);
     assert_eq!(judge("True", None).0, None);
     // The connection fails in two ways, and does not recover.
     assert_eq!(judge("True", Some("ConnectionRefused")).0, None);
     pass(4).await;
-    beat(4);
+    heartbeat(4);
     assert_eq!(judge("True", Some("TimedOut")).0, None);
     pass(1).await;
     assert_eq!(judge("True", Some("TimedOut")).0.as_deref(), Some("TimedOut"));
     // A cluster that was not ready stays not ready.
     pass(1).await;
     assert_eq!(judge("False", Some("TimedOut")).0.as_deref(), Some("TimedOut"));
-    beat(5);
+    heartbeat(5);
     assert_eq!(judge("False", None).0, None);
     // Faults that require an action count immediately.
     assert_eq!(judge("True", Some("CredentialsRefused")).0.as_deref(), Some("CredentialsRefused"));

@@ -27,20 +27,20 @@ fn now() -> Timestamp {
 
 #[test]
 fn missing_pods_are_created_and_surplus_ones_deleted() {
-    let mut going = set(3, json!({}));
-    object::set_deletion_timestamp(&mut going, "2026-11-15T08:00:00Z");
+    let mut surplus = set(3, json!({}));
+    object::set_deletion_timestamp(&mut surplus, "2026-11-15T08:00:00Z");
     let unsaid = json!({"spec": {}});
     for (set, active, wanted) in [
-        (&set(3, json!({})), 0, Step::Create(3)),
-        (&set(3, json!({})), 2, Step::Create(1)),
-        (&set(3, json!({})), 3, Step::Rest),
-        (&set(3, json!({})), 5, Step::Delete(2)),
-        (&set(0, json!({})), 5, Step::Delete(5)),
-        (&going, 0, Step::Rest),
-        (&going, 5, Step::Rest),
-        (&unsaid, 0, Step::Create(1)),
+        (&set(3, json!({})), 0, ReplicaAction::Create(3)),
+        (&set(3, json!({})), 2, ReplicaAction::Create(1)),
+        (&set(3, json!({})), 3, ReplicaAction::None),
+        (&set(3, json!({})), 5, ReplicaAction::Delete(2)),
+        (&set(0, json!({})), 5, ReplicaAction::Delete(5)),
+        (&surplus, 0, ReplicaAction::None),
+        (&surplus, 5, ReplicaAction::None),
+        (&unsaid, 0, ReplicaAction::Create(1)),
     ] {
-        assert_eq!(step(set, active), wanted, "{set} {active}");
+        assert_eq!(next_action(set, active), wanted, "{set} {active}");
     }
 }
 

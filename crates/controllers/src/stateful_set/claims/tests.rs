@@ -52,17 +52,17 @@ fn retention_policies_determine_owners() {
         let (set, pod) = (set(deleted, scaled), pod(name));
         for before in [&[][..], &["set"], &[name], &["set", name], &["set, loosely"], &["friend"]] {
             let claim = claim(before);
-            let owned = Owned { claim: &claim, set: &set, pod: &pod };
+            let ownership = ClaimOwnership { claim: &claim, set: &set, pod: &pod };
             let case = format!("{deleted} {scaled} {name} {before:?}");
-            let updated = owned.updated();
+            let updated = ownership.updated();
             let mut wanted: Vec<&str> =
                 before.iter().filter(|owner| **owner == "friend").map(|_| "f").collect();
             wanted.extend(expected);
             assert_eq!(owners(&updated), wanted, "{case}");
-            let again = Owned { claim: &updated, set: &set, pod: &pod };
+            let again = ClaimOwnership { claim: &updated, set: &set, pod: &pod };
             assert!(again.is_up_to_date(), "{case}");
             let was_right = owners(&claim) == wanted && !before.contains(&"set, loosely");
-            assert_eq!(owned.is_up_to_date(), was_right, "{case}");
+            assert_eq!(ownership.is_up_to_date(), was_right, "{case}");
         }
     }
 }
@@ -72,16 +72,16 @@ fn claims_with_another_controller_are_not_owned() {
     let (set, pod) = (set("Delete", "Delete"), pod("web-0"));
     let check = |before: &[&str]| {
         let claim = claim(before);
-        let owned = Owned { claim: &claim, set: &set, pod: &pod };
-        let updated = owned.updated();
-        (owned.is_up_to_date(), owners(&updated).join(" "))
+        let ownership = ClaimOwnership { claim: &claim, set: &set, pod: &pod };
+        let updated = ownership.updated();
+        (ownership.is_up_to_date(), owners(&updated).join(" "))
     };
     assert_eq!(check(&["other"]), (true, "o".into()));
     assert_eq!(check(&["other", "set"]), (false, "o".into()), "the set's reference is removed");
     assert!(check(&["old set"]).0, "left to the garbage collector");
     let retained = self::set("Retain", "Retain");
     let claim = claim(&["other", "set"]);
-    assert_eq!(owners(&Owned { claim: &claim, set: &retained, pod: &pod }.updated()), ["o"]);
+    assert_eq!(owners(&ClaimOwnership { claim: &claim, set: &retained, pod: &pod }.updated()), ["o"]);
 }
 
 #[test]

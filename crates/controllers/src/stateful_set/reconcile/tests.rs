@@ -1,6 +1,6 @@
 //! Cases with their plans; and a random simulation in which the order is always kept.
 
-mod life;
+mod simulation;
 
 use std::collections::BTreeMap;
 
@@ -59,14 +59,14 @@ fn pod(set: &Value, revision: &Value, ordinal: i64, state: &str) -> Arc<Value> {
 
 /// Describes a plan: `+2` creates a pod, `-2` deletes it, `~2` replaces it, `=2` repairs it, `c2` creates its
 /// claims, `o2` changes their owners. Phases are separated by `|`.
-fn words(plan: &Plan) -> String {
+fn describe(plan: &Plan) -> String {
     let number = |pod: &Value| ordinal(pod).map_or("?".into(), |ordinal| ordinal.to_string());
-    let step = |step: &Step| match step {
-        Step::Create(pod, _) => format!("+{}", number(pod)),
-        Step::Provide(pod, _) => format!("c{}", number(pod)),
-        Step::Update(pod, _) => format!("={}", number(pod)),
-        Step::Disown(pod, _) => format!("o{}", number(pod)),
-        Step::Delete(pod) => format!("-{}", number(pod)),
+    let step = |step: &PodStep| match step {
+        PodStep::Create(pod, _) => format!("+{}", number(pod)),
+        PodStep::CreateClaims(pod, _) => format!("c{}", number(pod)),
+        PodStep::Update(pod, _) => format!("={}", number(pod)),
+        PodStep::UpdateClaimOwners(pod, _) => format!("o{}", number(pod)),
+        PodStep::Delete(pod) => format!("-{}", number(pod)),
     };
     let phases =
         plan.phases.iter().map(|phase| phase.iter().flatten().map(step).collect::<Vec<_>>().join(" "));
@@ -98,7 +98,7 @@ fn next(set: &Value, states: &str) -> String {
         .filter(|(state, _)| *state != "-")
         .map(|(state, ordinal)| pod(set, &revision, ordinal, state))
         .collect();
-    words(&plan(set, &pods, &revision, &revision))
+    describe(&plan(set, &pods, &revision, &revision))
 }
 
 #[test]
@@ -153,9 +153,9 @@ fn parallel_pod_management() {
 
 #[test]
 fn deleted_sets_are_not_changed() {
-    let mut going = set(3);
-    object::set_deletion_timestamp(&mut going, &NOW.to_time());
-    assert_eq!(next(&going, "R* P"), "");
+    let mut terminating = set(3);
+    object::set_deletion_timestamp(&mut terminating, &NOW.to_time());
+    assert_eq!(next(&terminating, "R* P"), "");
 }
 
 #[test]
@@ -210,15 +210,15 @@ fn updates_go_from_the_last_to_the_first() {
     ] {
         let mut set = set(3);
         set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = partition.into();
-        assert_eq!(words(&updating(&set, states)), expected, "from {partition}: {states:?}");
+        assert_eq!(describe(&updating(&set, states)), expected, "from {partition}: {states:?}");
     }
     let mut manual = set(3);
     manual["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
-    assert_eq!(words(&updating(&manual, "R* R* R*")), "", "OnDelete replaces only deleted pods");
+    assert_eq!(describe(&updating(&manual, "R* R* R*")), "", "OnDelete replaces only deleted pods");
     let mut parallel = set(3);
     parallel["spec"]["podManagementPolicy"] = "Parallel".into();
-    assert_eq!(words(&updating(&parallel, "P R* R*")), "~2", "regardless of the other pods");
-    assert_eq!(words(&updating(&parallel, "R* R* Pn")), "");
+    assert_eq!(describe(&updating(&parallel, "P R* R*")), "~2", "regardless of the other pods");
+    assert_eq!(describe(&updating(&parallel, "R* R* Pn")), "");
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn new_pods_have_the_revision_of_their_ordinal() {
     let mut set = set(3);
     set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 2.into();
     let image = |states: &str| match &updating(&set, states).phases[0][0][0] {
-        Step::Create(pod, _) => pod["spec"]["containers"][0]["image"].clone(),
+        PodStep::Create(pod, _) => pod["spec"]["containers"][0]["image"].clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(image("- R* R*n"), "one");
@@ -240,7 +240,7 @@ fn identities_are_repaired() {
     let mut lost = pod(&set, &revision, 0, "R*").as_ref().clone();
     object::remove_label(&mut lost, "statefulset.kubernetes.io/pod-name");
     let plan = plan(&set, &[Arc::new(lost)], &revision, &revision);
-    assert_eq!(words(&plan), "=0");
+    assert_eq!(describe(&plan), "=0");
 }
 
 #[test]
@@ -251,21 +251,21 @@ fn claims_are_created_with_their_pods() {
     let made = |claims: &BTreeMap<String, Arc<Value>>| {
         plan_with(&set, &[], &revision, &revision, claims).phases[0][0][0].clone()
     };
-    let Step::Create(_, claims) = made(&BTreeMap::new()) else { panic!("a pod") };
+    let PodStep::Create(_, claims) = made(&BTreeMap::new()) else { panic!("a pod") };
     assert_eq!(claims.create.iter().map(object::name).collect::<Vec<_>>(), ["data-web-0"]);
     let existing = json!({"metadata": {"name": "data-web-0", "uid": "c"}});
     let there = BTreeMap::from([("data-web-0".to_owned(), Arc::new(existing.clone()))]);
-    let Step::Create(_, claims) = made(&there) else { panic!("a pod") };
+    let PodStep::Create(_, claims) = made(&there) else { panic!("a pod") };
     assert!(claims.is_empty());
-    let mut going = existing;
-    object::set_deletion_timestamp(&mut going, &NOW.to_time());
-    let going = BTreeMap::from([("data-web-0".to_owned(), Arc::new(going))]);
-    let Step::Create(_, claims) = made(&going) else { panic!("a pod") };
-    assert_eq!(claims.going, ["data-web-0"]);
+    let mut terminating = existing;
+    object::set_deletion_timestamp(&mut terminating, &NOW.to_time());
+    let terminating = BTreeMap::from([("data-web-0".to_owned(), Arc::new(terminating))]);
+    let PodStep::Create(_, claims) = made(&terminating) else { panic!("a pod") };
+    assert_eq!(claims.terminating, ["data-web-0"]);
     let pending = [pod(&set, &revision, 0, "P")];
-    assert_eq!(words(&plan(&set, &pending, &revision, &revision)), "c0", "missing claims");
+    assert_eq!(describe(&plan(&set, &pending, &revision, &revision)), "c0", "missing claims");
     let there = plan_with(&set, &pending, &revision, &revision, &there);
-    assert_eq!(words(&there), "");
+    assert_eq!(describe(&there), "");
 }
 
 #[test]
@@ -282,20 +282,20 @@ fn claims_of_surplus_pods_are_owned_by_them() {
     };
     let claims = BTreeMap::from([claim(0), claim(1)]);
     let plan = plan_with(&set, &pods, &revision, &revision, &claims);
-    assert_eq!(words(&plan), "o1 | -1");
+    assert_eq!(describe(&plan), "o1 | -1");
 }
 
 #[test]
 fn counts_for_the_status() {
-    let seen = |states: &str| {
+    let observed = |states: &str| {
         let plan = updating(&set(3), states);
         let c = plan.status;
         (c.replicas, c.ready, c.available, c.current, c.updated)
     };
-    assert_eq!(seen("R* R* R*"), (3, 3, 3, 3, 0));
-    assert_eq!(seen("R* P R*n"), (3, 2, 2, 2, 1));
-    assert_eq!(seen("R* R*! R*n"), (3, 3, 3, 1, 1), "terminating pods have no revision");
-    assert_eq!(seen("R* R* R* R*"), (4, 4, 4, 4, 0));
+    assert_eq!(observed("R* R* R*"), (3, 3, 3, 3, 0));
+    assert_eq!(observed("R* P R*n"), (3, 2, 2, 2, 1));
+    assert_eq!(observed("R* R*! R*n"), (3, 3, 3, 1, 1), "terminating pods have no revision");
+    assert_eq!(observed("R* R* R* R*"), (4, 4, 4, 4, 0));
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn updates_end_when_all_are_new_and_ready() {
     newer["spec"]["template"]["spec"]["containers"][0]["image"] = "two".into();
     let (current, update) = (revision(&set), revision(&newer));
     let claims = |_: &str| None;
-    let seen = Observed {
+    let observed = Observed {
         set: &newer,
         pods: &[],
         current: &current,
@@ -314,9 +314,9 @@ fn updates_end_when_all_are_new_and_ready() {
         claims: &claims,
         now: NOW,
     };
-    let done = status(&seen, counts);
+    let done = status(&observed, counts);
     assert_eq!((&done["currentRevision"], &done["currentReplicas"]), (&done["updateRevision"], &json!(2)));
-    let waiting = status(&seen, Counts { ready: 1, ..counts });
+    let waiting = status(&observed, Counts { ready: 1, ..counts });
     assert_eq!(waiting["currentRevision"], *object::name(&current));
     assert_eq!(waiting.get("currentReplicas"), None, "zero is omitted");
     assert_eq!(waiting["collisionCount"], 0);

@@ -18,18 +18,24 @@ fn decisions_about_volumes() {
     let by_provisioner = json!({PROVISIONED_BY: "example.com/disk"});
     let no = json!({});
     for (what, annotations, spec, claim, expected) in [
-        ("free", &no, &no, None, Fate::Available),
-        ("reserved", &no, &reserved, Some(claim("u", "")), Fate::Available),
-        ("claim gone", &no, &bound, None, Fate::Released),
-        ("another claim of the name", &no, &bound, Some(claim("w", "v")), Fate::Released),
-        ("half bound", &no, &bound, Some(claim("u", "")), Fate::AskClaim),
-        ("bound", &no, &bound, Some(claim("u", "v")), Fate::Bound),
-        ("other mode", &no, &block, Some(claim("u", "")), Fate::Mismatch(claim("u", ""))),
-        ("claim bound elsewhere", &no, &bound, Some(claim("u", "w")), Fate::Unbind),
-        ("made for a claim bound elsewhere", &by_provisioner, &made, Some(claim("u", "w")), Fate::Released),
-        ("kept though made", &by_provisioner, &bound, Some(claim("u", "w")), Fate::Unbind),
+        ("free", &no, &no, None, VolumeDecision::Available),
+        ("reserved", &no, &reserved, Some(claim("u", "")), VolumeDecision::Available),
+        ("claim gone", &no, &bound, None, VolumeDecision::Released),
+        ("another claim of the name", &no, &bound, Some(claim("w", "v")), VolumeDecision::Released),
+        ("half bound", &no, &bound, Some(claim("u", "")), VolumeDecision::EnqueueClaim),
+        ("bound", &no, &bound, Some(claim("u", "v")), VolumeDecision::Bound),
+        ("other mode", &no, &block, Some(claim("u", "")), VolumeDecision::Mismatch(claim("u", ""))),
+        ("claim bound elsewhere", &no, &bound, Some(claim("u", "w")), VolumeDecision::Unbind),
+        (
+            "made for a claim bound elsewhere",
+            &by_provisioner,
+            &made,
+            Some(claim("u", "w")),
+            VolumeDecision::Released,
+        ),
+        ("kept though made", &by_provisioner, &bound, Some(claim("u", "w")), VolumeDecision::Unbind),
     ] {
-        assert_eq!(fate(&volume(annotations, spec), claim.as_ref()), expected, "{what}");
+        assert_eq!(decide(&volume(annotations, spec), claim.as_ref()), expected, "{what}");
     }
 }
 

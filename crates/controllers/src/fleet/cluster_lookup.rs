@@ -15,12 +15,12 @@ use crate::conditions;
 /// Reason under which the reports of a cluster that is not ready are still current.
 const CURRENT: &str = "Flapping";
 
-pub struct Reach {
+pub struct ClusterLookup {
     pub clusters: Arc<Cache>,
     pub world: World,
 }
 
-impl Reach {
+impl ClusterLookup {
     /// Returns the cluster that would accept an unplaced object. The namespace's pod security level is not
     /// known here; a placement that violates it is refused.
     pub fn choice(&self, resource: (&str, &str), object: &Value) -> Choice {
@@ -60,27 +60,28 @@ impl Reach {
     /// Returns the health of the cluster with this name and uid; without a uid, of the nearest one with that
     /// name.
     pub fn health(&self, workspace: &str, name: &str, uid: &str) -> Health {
-        let line = self.world.ancestry(workspace);
-        let is_meant = |cluster: &Arc<Value>| uid.is_empty() || object::uid(cluster) == uid;
-        let found =
-            line.iter().find_map(|(id, _)| self.clusters.get(&Key::new(id, "", name)).filter(is_meant));
+        let ancestry = self.world.ancestry(workspace);
+        let matches_uid = |cluster: &Arc<Value>| uid.is_empty() || object::uid(cluster) == uid;
+        let found = ancestry
+            .iter()
+            .find_map(|(id, _)| self.clusters.get(&Key::new(id, "", name)).filter(matches_uid));
         found.map_or(Health::Missing, |cluster| health(&cluster))
     }
 }
 
 /// Properties of a cluster that decide whether it accepts unplaced objects, and from which workspaces.
 #[derive(PartialEq)]
-pub struct Terms {
+pub struct AcceptanceTerms {
     closed: Option<String>,
     workspaces: Value,
     pod_security: Value,
 }
 
-impl Terms {
-    pub fn of(cluster: &Value) -> Terms {
+impl AcceptanceTerms {
+    pub fn of(cluster: &Value) -> AcceptanceTerms {
         let spec = &cluster["spec"];
         let (workspaces, pod_security) = (spec["workspaces"].clone(), spec["podSecurity"].clone());
-        Terms { closed: closed(cluster).map(|closed| closed.short()), workspaces, pod_security }
+        AcceptanceTerms { closed: closed(cluster).map(|closed| closed.short()), workspaces, pod_security }
     }
 }
 

@@ -9,11 +9,11 @@ use atoll_meta::Status;
 use serde_json::Value;
 
 /// Resources that are not collected.
-const LEFT_ALONE: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
+const NOT_COLLECTED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
 
 /// Resources that an API server, or a workspace, serves.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub struct ResourceTable {
     /// Resources by apiVersion and kind.
     kinds: HashMap<(String, String), Arc<Resource>>,
     /// Resources that can be collected, each in the preferred version of its group.
@@ -21,14 +21,14 @@ pub struct Table {
 }
 
 #[derive(Default)]
-pub struct Served {
+pub struct RestMapper {
     /// Resources of all workspaces.
-    shared: RwLock<Arc<Table>>,
+    shared: RwLock<Arc<ResourceTable>>,
     /// Additional resources by workspace.
-    own: RwLock<HashMap<String, Arc<Table>>>,
+    own: RwLock<HashMap<String, Arc<ResourceTable>>>,
 }
 
-impl Served {
+impl RestMapper {
     pub fn resource(&self, workspace: &str, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
         let asked = (api_version.to_string(), kind.to_string());
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -37,13 +37,13 @@ impl Served {
         found.or_else(|| own()?.kinds.get(&asked).cloned())
     }
 
-    pub fn set_shared(&self, table: Table) -> Arc<Table> {
+    pub fn set_shared(&self, table: ResourceTable) -> Arc<ResourceTable> {
         let table = Arc::new(table);
         *self.shared.write().unwrap_or_else(PoisonError::into_inner) = table.clone();
         table
     }
 
-    pub fn set_own(&self, workspace: &str, table: Table) -> Arc<Table> {
+    pub fn set_own(&self, workspace: &str, table: ResourceTable) -> Arc<ResourceTable> {
         let table = Arc::new(table);
         let mut own = self.own.write().unwrap_or_else(PoisonError::into_inner);
         match table.kinds.is_empty() {
@@ -60,7 +60,7 @@ pub async fn discover(
     root: &str,
     groups: Option<&HashSet<String>>,
     counts: impl Fn(&str, &str) -> bool,
-) -> Result<Table, Status> {
+) -> Result<ResourceTable, Status> {
     let client = world.client();
     // Versions in the order of preference.
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
@@ -79,7 +79,7 @@ pub async fn discover(
         let others = all.filter(|version| *version != preferred).map(String::from);
         found.push((name.into(), std::iter::once(preferred.to_string()).chain(others).collect()));
     }
-    let mut table = Table::default();
+    let mut table = ResourceTable::default();
     for (group, versions) in found {
         let mut known = HashSet::new();
         for version in versions {
@@ -102,8 +102,8 @@ pub async fn discover(
                 let resource = Arc::new(resource);
                 let kind = (resource.api_version(), resource.kind.to_string());
                 table.kinds.insert(kind, resource.clone());
-                let is_left_alone = LEFT_ALONE.contains(&(&group, &resource.plural));
-                if can_be_collected(entry) && !is_left_alone && known.insert(resource.plural.to_string()) {
+                let is_excluded = NOT_COLLECTED.contains(&(&group, &resource.plural));
+                if can_be_collected(entry) && !is_excluded && known.insert(resource.plural.to_string()) {
                     table.collected.push(resource);
                 }
             }

@@ -8,21 +8,20 @@ use crate::storage::PROVISIONER;
 
 /// Selection of built-in objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Furniture {
+pub struct BuiltInObjects {
     /// The default StorageClass.
     pub storage: bool,
     /// The APIService and the ClusterRole of the metrics API.
     pub metrics: bool,
 }
 
-impl Furniture {
-    pub const ALL: Furniture = Furniture { storage: true, metrics: true };
+impl BuiltInObjects {
+    pub const ALL: BuiltInObjects = BuiltInObjects { storage: true, metrics: true };
 }
 
 /// Creates the objects, unless objects with their names exist.
-pub async fn furnish(client: &Client, furniture: Furniture) {
-    let wanted =
-        [(furniture.storage, storage()), (furniture.metrics, role()), (furniture.metrics, service())];
+pub async fn create_built_in_objects(client: &Client, objects: BuiltInObjects) {
+    let wanted = [(objects.storage, storage()), (objects.metrics, role()), (objects.metrics, service())];
     for (_, (collection, object)) in wanted.iter().filter(|(wanted, _)| *wanted) {
         match client.create(collection, object).await {
             Err(status) if status.reason() != "AlreadyExists" => {

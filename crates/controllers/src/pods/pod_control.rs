@@ -9,13 +9,13 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 /// Maximum number of concurrent requests for one owner.
-const AT_ONCE: usize = 64;
+const MAX_CONCURRENT_REQUESTS: usize = 64;
 /// Cause of failed creations in a namespace that is being deleted.
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
 /// Creates and deletes pods for one controller.
 #[derive(Clone)]
-pub struct Maker {
+pub struct PodControl {
     pub world: World,
     /// Cache of all pods.
     pub cache: Arc<Cache>,
@@ -24,7 +24,7 @@ pub struct Maker {
     pub owners: &'static Resource,
 }
 
-impl Maker {
+impl PodControl {
     /// Creates a pod for `owner`.
     pub async fn create(&self, owner: &Value, pod: &Value) -> Result<Value, Status> {
         let place = Key::of(owner);
@@ -52,10 +52,10 @@ impl Maker {
     /// ignored.
     pub async fn create_many(&self, owner: &Arc<Value>, pod: Value, count: usize) -> Result<(), Status> {
         let pod = Arc::new(pod);
-        let (_, outcome) = made_slowly(count, |_| {
-            let (maker, owner, pod) = (self.clone(), owner.clone(), pod.clone());
+        let (_, outcome) = slow_start_batch(count, |_| {
+            let (pod_control, owner, pod) = (self.clone(), owner.clone(), pod.clone());
             async move {
-                match maker.create(&owner, &pod).await {
+                match pod_control.create(&owner, &pod).await {
                     Err(status) if !is_namespace_terminating(&status) => Err(status),
                     _ => Ok(()),
                 }
@@ -90,12 +90,12 @@ impl Maker {
     pub async fn delete_many(&self, owner: &Arc<Value>, pods: Vec<Arc<Value>>) -> Result<(), Status> {
         let (mut running, mut outcome) = (JoinSet::new(), Ok(()));
         for pod in pods {
-            if running.len() >= AT_ONCE {
+            if running.len() >= MAX_CONCURRENT_REQUESTS {
                 outcome = outcome.and(joined(running.join_next().await));
             }
-            let (maker, owner) = (self.clone(), owner.clone());
+            let (pod_control, owner) = (self.clone(), owner.clone());
             running.spawn(async move {
-                match maker.delete(&owner, &pod).await {
+                match pod_control.delete(&owner, &pod).await {
                     Err(status) if status.reason() != "NotFound" => Err(status),
                     _ => Ok(()),
                 }
@@ -114,7 +114,7 @@ fn is_namespace_terminating(status: &Status) -> bool {
 
 /// Runs `work` `count` times with slow start: one at first, then more concurrently with each success, because
 /// a failure is likely to repeat. Starts nothing after the first failure. Returns the number of successes.
-pub async fn made_slowly<W, F>(count: usize, work: W) -> (usize, Result<(), Status>)
+pub async fn slow_start_batch<W, F>(count: usize, work: W) -> (usize, Result<(), Status>)
 where
     W: Fn(usize) -> F,
     F: Future<Output = Result<(), Status>> + Send + 'static,
@@ -122,7 +122,7 @@ where
     let (mut running, mut started, mut done) = (JoinSet::new(), 0, 0);
     let mut outcome = Ok(());
     loop {
-        while outcome.is_ok() && started < count && running.len() < (1 + done).min(AT_ONCE) {
+        while outcome.is_ok() && started < count && running.len() < (1 + done).min(MAX_CONCURRENT_REQUESTS) {
             running.spawn(work(started));
             started += 1;
         }
@@ -156,7 +156,7 @@ mod tests {
         // First failing attempt, count, expected attempts and successes.
         for (fails_from, count, tried, done) in [(0, 100, 1, 0), (1, 100, 3, 1), (1000, 100, 100, 100)] {
             let tries = Arc::new(AtomicUsize::new(0));
-            let (succeeded, outcome) = made_slowly(count, |number| {
+            let (succeeded, outcome) = slow_start_batch(count, |number| {
                 let tries = tries.clone();
                 async move {
                     tries.fetch_add(1, Ordering::SeqCst);
@@ -172,7 +172,7 @@ mod tests {
     #[tokio::test]
     async fn successes_increase_concurrency() {
         let (now, most) = (Arc::new(Mutex::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (done, _) = made_slowly(1000, |_| {
+        let (done, _) = slow_start_batch(1000, |_| {
             let (now, most) = (now.clone(), most.clone());
             async move {
                 {
@@ -186,6 +186,6 @@ mod tests {
             }
         })
         .await;
-        assert_eq!((done, most.load(Ordering::SeqCst)), (1000, AT_ONCE));
+        assert_eq!((done, most.load(Ordering::SeqCst)), (1000, MAX_CONCURRENT_REQUESTS));
     }
 }

@@ -14,30 +14,30 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 
-const AT_ONCE: usize = 16;
+const WORKERS: usize = 16;
 /// Delay before a refused placement is retried.
-const LATER: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Delay before a paused placement is retried, because there is no event when the pause ends.
-const PAUSED: Duration = Duration::from_secs(2);
+const PAUSED_DELAY: Duration = Duration::from_secs(2);
 const PLACEMENT: &str = "placement";
 /// The placement subresource as a dry run.
 const DRY_RUN: &str = "placement?dryRun=All";
 /// Value of `by` in the placement of a dependent.
-const BY: &str = "reference";
+const BY_REFERENCE: &str = "reference";
 
 /// Resource of referring objects, and the index of their references. Items of lists do not have a kind, so it
 /// is added.
 type Referrers = (fn() -> Resource, fn(&Value) -> Vec<String>);
 
 const REFERRERS: [Referrers; 8] = [
-    (|| resources::CRON_JOBS.clone(), |object| words("CronJob", object)),
-    (|| resources::DAEMON_SETS.clone(), |object| words("DaemonSet", object)),
-    (|| resources::DEPLOYMENTS.clone(), |object| words("Deployment", object)),
-    (|| resources::JOBS.clone(), |object| words("Job", object)),
-    (|| resources::REPLICA_SETS.clone(), |object| words("ReplicaSet", object)),
-    (|| resources::SERVICE_ACCOUNTS.clone(), |object| words("ServiceAccount", object)),
-    (|| resources::STATEFUL_SETS.clone(), |object| words("StatefulSet", object)),
-    (ingresses, |object| words("Ingress", object)),
+    (|| resources::CRON_JOBS.clone(), |object| reference_keys("CronJob", object)),
+    (|| resources::DAEMON_SETS.clone(), |object| reference_keys("DaemonSet", object)),
+    (|| resources::DEPLOYMENTS.clone(), |object| reference_keys("Deployment", object)),
+    (|| resources::JOBS.clone(), |object| reference_keys("Job", object)),
+    (|| resources::REPLICA_SETS.clone(), |object| reference_keys("ReplicaSet", object)),
+    (|| resources::SERVICE_ACCOUNTS.clone(), |object| reference_keys("ServiceAccount", object)),
+    (|| resources::STATEFUL_SETS.clone(), |object| reference_keys("StatefulSet", object)),
+    (ingresses, |object| reference_keys("Ingress", object)),
 ];
 
 fn ingresses() -> Resource {
@@ -51,7 +51,7 @@ fn ingresses() -> Resource {
 }
 
 /// Returns the references of a placed object: `configmaps/namespace/name`.
-fn words(kind: &str, object: &Value) -> Vec<String> {
+fn reference_keys(kind: &str, object: &Value) -> Vec<String> {
     if object::annotation(object, atoll_fleet::marks::PLACEMENT).is_none() {
         return Vec::new();
     }
@@ -64,10 +64,10 @@ fn words(kind: &str, object: &Value) -> Vec<String> {
         _ => references(object),
     };
     let namespace = object::namespace(object);
-    found.into_iter().map(|reference| word(reference.resource, namespace, &reference.name)).collect()
+    found.into_iter().map(|reference| reference_key(reference.resource, namespace, &reference.name)).collect()
 }
 
-fn word(resource: &str, namespace: &str, name: &str) -> String {
+fn reference_key(resource: &str, namespace: &str, name: &str) -> String {
     format!("{resource}/{namespace}/{name}")
 }
 
@@ -75,14 +75,14 @@ pub async fn run(context: Context) {
     let queue = Queue::new();
     let referrers: Vec<(Arc<Cache>, usize)> = REFERRERS
         .iter()
-        .map(|(resource, words)| {
+        .map(|(resource, reference_keys)| {
             let cache = context.informers.of(&resource());
-            let index = cache.index(*words);
-            let (queue, words) = (queue.clone(), *words);
+            let index = cache.index(*reference_keys);
+            let (queue, reference_keys) = (queue.clone(), *reference_keys);
             cache.listen(move |change| {
                 for object in [&change.old, &change.new].into_iter().flatten() {
-                    for word in words(object) {
-                        queue.add(key(&change.key.workspace, &word));
+                    for reference_key in reference_keys(object) {
+                        queue.add(queue_key(&change.key.workspace, &reference_key));
                     }
                 }
             });
@@ -93,12 +93,17 @@ pub async fn run(context: Context) {
         cache.synced().await;
     }
     let controller = Arc::new(Controller { context: context.clone(), referrers });
-    let mut arrivals = tokio::task::JoinSet::new();
+    let mut watches = tokio::task::JoinSet::new();
     for resource in RESOURCES {
-        arrivals.spawn(arrivals_of(context.clone(), resource, controller.clone(), queue.clone()));
+        watches.spawn(enqueue_created_dependents(
+            context.clone(),
+            resource,
+            controller.clone(),
+            queue.clone(),
+        ));
     }
     queue
-        .work("dependents", AT_ONCE, move |key| {
+        .work("dependents", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
@@ -106,28 +111,33 @@ pub async fn run(context: Context) {
 }
 
 /// Returns the queue key of a reference, which contains the namespace.
-fn key(workspace: &str, word: &str) -> Key {
-    Key::new(workspace, "", word)
+fn queue_key(workspace: &str, reference_key: &str) -> Key {
+    Key::new(workspace, "", reference_key)
 }
 
 /// Enqueues dependents that are created after the objects that refer to them. Watches only metadata, and
 /// caches nothing.
-async fn arrivals_of(context: Context, resource: &'static str, controller: Arc<Controller>, queue: Queue) {
-    let Some(resource) = core(resource) else { return };
+async fn enqueue_created_dependents(
+    context: Context,
+    resource: &'static str,
+    controller: Arc<Controller>,
+    queue: Queue,
+) {
+    let Some(resource) = dependent_resource(resource) else { return };
     follow(context.world(), Look::everywhere(resource).metadata(), |sight| {
         if let Sight::There(object) = sight {
             let at = Key::of(&object);
-            let word = word(&resource.plural, &at.namespace, &at.name);
+            let reference_key = reference_key(&resource.plural, &at.namespace, &at.name);
             let is_placed = object::annotation(&object, atoll_fleet::marks::PLACEMENT).is_some();
-            if is_placed || !controller.referrers_of(&at.workspace, &word).is_empty() {
-                queue.add(key(&at.workspace, &word));
+            if is_placed || !controller.referrers_of(&at.workspace, &reference_key).is_empty() {
+                queue.add(queue_key(&at.workspace, &reference_key));
             }
         }
     })
     .await;
 }
 
-fn core(plural: &str) -> Option<&'static Resource> {
+fn dependent_resource(plural: &str) -> Option<&'static Resource> {
     let known = [
         &resources::CONFIG_MAPS,
         &resources::PERSISTENT_VOLUME_CLAIMS,
@@ -143,13 +153,13 @@ struct Controller {
 }
 
 impl Controller {
-    fn referrers_of(&self, workspace: &str, word: &str) -> Vec<Arc<Value>> {
-        let found = self.referrers.iter().flat_map(|(cache, index)| cache.found(*index, word));
+    fn referrers_of(&self, workspace: &str, reference_key: &str) -> Vec<Arc<Value>> {
+        let found = self.referrers.iter().flat_map(|(cache, index)| cache.found(*index, reference_key));
         found.filter(|object| *Key::of(object).workspace == *workspace).collect()
     }
 
     /// Lists all objects of a namespace that may refer to dependents.
-    async fn around(&self, workspace: &str, namespace: &str) -> Result<Vec<Value>, Status> {
+    async fn list_referrers(&self, workspace: &str, namespace: &str) -> Result<Vec<Value>, Status> {
         let mut all = Vec::new();
         for (resource, _) in &REFERRERS {
             let resource = resource();
@@ -166,21 +176,22 @@ impl Controller {
         let (Some(plural), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
             return Ok(Next::Done);
         };
-        let Some(resource) = core(plural) else { return Ok(Next::Done) };
+        let Some(resource) = dependent_resource(plural) else { return Ok(Next::Done) };
         let target = Key::new(&key.workspace, namespace, name);
         let found = match self.context.world().get_metadata(resource, &target).await {
             Err(status) if status.reason() == "NotFound" => return Ok(Next::Done),
             found => found?,
         };
-        let Some(mut clusters) = wanted(&found, &self.referrers_of(&key.workspace, &key.name)) else {
+        let Some(mut clusters) = changed_clusters(&found, &self.referrers_of(&key.workspace, &key.name))
+        else {
             return Ok(Next::Done);
         };
         // A removed object may be lost, and the caches may be at different revisions: list the referring
         // objects again.
         let before = Placement::of(&found).clusters;
         if before.iter().any(|share| !contains(&clusters, share)) {
-            let around = self.around(&key.workspace, namespace).await?;
-            clusters = needed(&key.name, &around);
+            let referrers = self.list_referrers(&key.workspace, namespace).await?;
+            clusters = needed_clusters(&key.name, &referrers);
             if clusters.len() == before.len() && before.iter().all(|share| contains(&clusters, share)) {
                 return Ok(Next::Done);
             }
@@ -194,14 +205,14 @@ impl Controller {
                 let one_by_one = clusters.values().filter(|share| !before.contains(share));
                 let accepted = self.accepted(resource, &target, &found, &before, one_by_one).await;
                 if accepted.len() == before.len() {
-                    return Ok(Next::After(LATER));
+                    return Ok(Next::After(RETRY_DELAY));
                 }
                 match self.place(resource, &target, &found, accepted.iter(), PLACEMENT).await {
                     Err(status) if !matches!(status.code(), 404 | 409 | 422) => Err(status),
-                    _ => Ok(Next::After(LATER)),
+                    _ => Ok(Next::After(RETRY_DELAY)),
                 }
             }
-            Err(status) if status.has_cause(atoll_fleet::brake::CAUSE) => Ok(Next::After(PAUSED)),
+            Err(status) if status.has_cause(atoll_fleet::brake::CAUSE) => Ok(Next::After(PAUSED_DELAY)),
             placed => placed.map(|_| Next::Done),
         }
     }
@@ -217,7 +228,7 @@ impl Controller {
     ) -> Result<Value, Status> {
         let patch = json!({
             "metadata": { "uid": object::uid(found), "resourceVersion": object::resource_version(found) },
-            "spec": { "clusters": clusters.collect::<Vec<_>>(), "by": BY },
+            "spec": { "clusters": clusters.collect::<Vec<_>>(), "by": BY_REFERENCE },
         });
         self.context.world().patch(resource, target, subresource, &patch).await
     }
@@ -251,24 +262,24 @@ fn contains(clusters: &Clusters, share: &Share) -> bool {
 
 /// Returns the clusters where a dependent should be, if they differ. A placement with another `by` is never
 /// changed.
-fn wanted(follower: &Value, referrers: &[Arc<Value>]) -> Option<Clusters> {
-    let current = Placement::of(follower);
-    if !current.clusters.is_empty() && current.by != BY {
+fn changed_clusters(dependent: &Value, referrers: &[Arc<Value>]) -> Option<Clusters> {
+    let current = Placement::of(dependent);
+    if !current.clusters.is_empty() && current.by != BY_REFERENCE {
         return None;
     }
     let staying = referrers.iter().filter(|referrer| !object::is_being_deleted(referrer));
     let mut all = Clusters::new();
-    staying.for_each(|referrer| add(&mut all, clusters(referrer)));
+    staying.for_each(|referrer| add_shares(&mut all, clusters(referrer)));
     let is_same =
         current.clusters.len() == all.len() && current.clusters.iter().all(|share| contains(&all, share));
-    (!is_same && !object::is_being_deleted(follower)).then_some(all)
+    (!is_same && !object::is_being_deleted(dependent)).then_some(all)
 }
 
 fn clusters(object: &Value) -> impl Iterator<Item = Share> {
     Placement::of(object).clusters.into_iter().map(|share| Share { replicas: None, ..share })
 }
 
-fn add(all: &mut Clusters, more: impl IntoIterator<Item = Share>) {
+fn add_shares(all: &mut Clusters, more: impl IntoIterator<Item = Share>) {
     for share in more {
         let known = all.entry(share.name.clone()).or_insert_with(|| share.clone());
         if known.uid.is_empty() {
@@ -280,26 +291,26 @@ fn add(all: &mut Clusters, more: impl IntoIterator<Item = Share>) {
 /// Returns the clusters that need a dependent: those of the objects that refer to it. If such an object is a
 /// dependent itself, the clusters of the objects that refer to it count, whether or not it was already placed
 /// there.
-fn needed(word: &str, around: &[Value]) -> Clusters {
-    let namespace = around.first().map(object::namespace).unwrap_or_default();
+fn needed_clusters(reference_key: &str, referrers: &[Value]) -> Clusters {
+    let namespace = referrers.first().map(object::namespace).unwrap_or_default();
     let refers = |object: &&Value| {
         let found = references(object).into_iter();
         !object::is_being_deleted(object)
             && found
-                .map(|reference| self::word(reference.resource, namespace, &reference.name))
-                .any(|own| own == word)
+                .map(|reference| self::reference_key(reference.resource, namespace, &reference.name))
+                .any(|own| own == reference_key)
     };
     let mut all = Clusters::new();
-    for referrer in around.iter().filter(refers) {
+    for referrer in referrers.iter().filter(refers) {
         let placement = Placement::of(referrer);
-        let is_follower = placement.clusters.is_empty() || placement.by == BY;
-        match is_follower && object::kind(referrer) == "ServiceAccount" {
+        let is_dependent = placement.clusters.is_empty() || placement.by == BY_REFERENCE;
+        match is_dependent && object::kind(referrer) == "ServiceAccount" {
             // The recursion ends, because Secrets refer to nothing.
             true => {
-                let word = self::word("serviceaccounts", namespace, object::name(referrer));
-                add(&mut all, needed(&word, around).into_values());
+                let reference_key = self::reference_key("serviceaccounts", namespace, object::name(referrer));
+                add_shares(&mut all, needed_clusters(&reference_key, referrers).into_values());
             }
-            false => add(&mut all, clusters(referrer)),
+            false => add_shares(&mut all, clusters(referrer)),
         }
     }
     all
@@ -320,7 +331,7 @@ mod tests {
             placed(&json!({ "clusters": clusters, "by": by }).to_string())
         };
         let names = |names: &[&str]| Some(names.iter().map(|name| name.to_string()).collect::<Vec<_>>());
-        for (follower, referrers, expected) in [
+        for (dependent, referrers, expected) in [
             (json!({}), vec![], None),
             (json!({}), vec![on(&["a"], "hand"), on(&["b", "a"], "hand")], names(&["a", "b"])),
             (on(&["a"], "reference"), vec![on(&["a"], "hand")], None),
@@ -329,16 +340,17 @@ mod tests {
             (placed(r#"{"leaving":["a"]}"#), vec![on(&["b"], "hand")], names(&["b"])),
         ] {
             let referrers: Vec<Arc<Value>> = referrers.into_iter().map(Arc::new).collect();
-            let found = wanted(&follower, &referrers).map(|found| found.into_keys().collect());
-            assert_eq!(found, expected, "{follower} {referrers:?}");
+            let found = changed_clusters(&dependent, &referrers).map(|found| found.into_keys().collect());
+            assert_eq!(found, expected, "{dependent} {referrers:?}");
         }
         // Clusters with the same name and different uids are distinct.
-        let of =
-            |uid: &str| placed(&json!({ "clusters": [{ "name": "a", "uid": uid }], "by": BY }).to_string());
-        let found = wanted(&of("1"), &[Arc::new(of("2"))]).expect("the dependent moves");
+        let of = |uid: &str| {
+            placed(&json!({ "clusters": [{ "name": "a", "uid": uid }], "by": BY_REFERENCE }).to_string())
+        };
+        let found = changed_clusters(&of("1"), &[Arc::new(of("2"))]).expect("the dependent moves");
         assert_eq!(found["a"].uid, "2");
-        for (follower, referrer) in [(of("1"), of("1")), (of(""), of("1")), (of("1"), of(""))] {
-            assert_eq!(wanted(&follower, &[Arc::new(referrer)]), None);
+        for (dependent, referrer) in [(of("1"), of("1")), (of(""), of("1")), (of("1"), of(""))] {
+            assert_eq!(changed_clusters(&dependent, &[Arc::new(referrer)]), None);
         }
     }
 
@@ -360,19 +372,19 @@ mod tests {
         let west = json!({ "clusters": [{ "name": "west" }], "by": "hand" });
         let (pulls, robot) = (json!([{ "name": "s" }]), json!({ "serviceAccountName": "robot" }));
         let web = on("Deployment", "web", robot, east.clone());
-        let mut going = web.clone();
-        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        for (around, expected) in [
+        let mut deleted = web.clone();
+        deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        for (referrers, expected) in [
             (vec![], vec![]),
             (vec![on("Deployment", "a", json!({ "imagePullSecrets": pulls }), east.clone())], vec!["east"]),
             // A service account that is not placed yet will be.
             (vec![web.clone(), on("ServiceAccount", "robot", pulls.clone(), Value::Null)], vec!["east"]),
-            (vec![going, on("ServiceAccount", "robot", pulls.clone(), Value::Null)], vec![]),
+            (vec![deleted, on("ServiceAccount", "robot", pulls.clone(), Value::Null)], vec![]),
             // A service account that was placed by hand is not a dependent.
             (vec![web, on("ServiceAccount", "robot", pulls, west)], vec!["west"]),
         ] {
-            let found = needed("secrets/n/s", &around);
-            assert_eq!(found.keys().collect::<Vec<_>>(), expected, "{around:?}");
+            let found = needed_clusters("secrets/n/s", &referrers);
+            assert_eq!(found.keys().collect::<Vec<_>>(), expected, "{referrers:?}");
         }
     }
 
@@ -382,13 +394,13 @@ mod tests {
             "metadata": { "namespace": "n", "name": "web" },
             "spec": { "template": { "spec": { "volumes": [{ "configMap": { "name": "c" } }] } } },
         });
-        assert_eq!(words("Deployment", &deployment), Vec::<String>::new());
+        assert_eq!(reference_keys("Deployment", &deployment), Vec::<String>::new());
         deployment["metadata"]["annotations"] = json!({ "atoll.dev/placement": "{}" });
-        assert_eq!(words("Deployment", &deployment), ["configmaps/n/c"]);
+        assert_eq!(reference_keys("Deployment", &deployment), ["configmaps/n/c"]);
         let ingress = json!({
             "metadata": { "namespace": "n", "annotations": { "atoll.dev/placement": "{}" } },
             "spec": { "tls": [{ "secretName": "s" }] },
         });
-        assert_eq!(words("Ingress", &ingress), ["secrets/n/s"]);
+        assert_eq!(reference_keys("Ingress", &ingress), ["secrets/n/s"]);
     }
 }

@@ -34,17 +34,17 @@ impl Remaining {
             *self.finalizers.entry(finalizer.to_string()).or_default() += 1;
         }
         for item in left {
-            Placement::of(item).names().for_each(|cluster| self.wait_for(cluster));
+            Placement::of(item).names().for_each(|cluster| self.add_cluster(cluster));
         }
     }
 
     /// Counts an object that a cluster has not removed.
-    pub fn wait_for(&mut self, cluster: &str) {
+    pub fn add_cluster(&mut self, cluster: &str) {
         *self.clusters.entry(cluster.to_string()).or_default() += 1;
     }
 
     /// Returns the condition message about the clusters that are waited for; `None` if there are none.
-    pub fn clusters(&self) -> Option<String> {
+    pub fn clusters_message(&self) -> Option<String> {
         let parts: Vec<String> =
             self.clusters.iter().map(|(name, count)| format!("{name} ({count})")).collect();
         let first = self.clusters.keys().next()?;
@@ -61,7 +61,7 @@ impl Remaining {
     }
 
     /// Returns the condition message about remaining objects. `named` formats the name of a resource.
-    pub fn content(&self, named: impl Fn(&str, &str) -> String) -> String {
+    pub fn content_message(&self, named: impl Fn(&str, &str) -> String) -> String {
         let parts = self.objects.iter().map(|((plural, group), count)| {
             format!("{} has {count} resource instances", named(plural, group))
         });
@@ -69,7 +69,7 @@ impl Remaining {
     }
 
     /// Returns upstream's condition message about finalizers; `None` if there are none.
-    pub fn finalizers(&self) -> Option<String> {
+    pub fn finalizers_message(&self) -> Option<String> {
         let parts =
             self.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
         let parts: Vec<String> = parts.collect();
@@ -81,7 +81,7 @@ impl Remaining {
 
 /// Deletes all objects of a resource in one namespace of a workspace or, if `namespace` is empty, in all.
 /// Returns those that still exist.
-pub async fn empty(
+pub async fn delete_all(
     world: &World,
     resource: &Resource,
     workspace: &str,
@@ -97,7 +97,7 @@ pub async fn empty(
     }
     if namespace.is_empty()
         || staying.len() == 1
-        || !empty_at_once(world, resource, workspace, namespace).await?
+        || !delete_collection(world, resource, workspace, namespace).await?
     {
         for item in staying {
             delete(world, resource, workspace, item).await?;
@@ -108,7 +108,7 @@ pub async fn empty(
 
 /// Whether the object is a bootstrap object, which has revision 1. Bootstrap objects do not block the
 /// deletion of a workspace.
-pub fn is_layered(item: &Value) -> bool {
+pub fn is_bootstrap_object(item: &Value) -> bool {
     object::resource_version(item) == "1"
 }
 
@@ -120,7 +120,7 @@ async fn list(
 ) -> Result<Vec<Value>, Status> {
     match world.list(resource, workspace, namespace, true).await {
         Ok(mut items) => {
-            items.retain(|item| !is_layered(item));
+            items.retain(|item| !is_bootstrap_object(item));
             Ok(items)
         }
         // A custom resource is gone when its definition is.
@@ -130,7 +130,7 @@ async fn list(
 }
 
 /// Deletes a whole collection. Returns whether the resource supports that.
-async fn empty_at_once(
+async fn delete_collection(
     world: &World,
     resource: &Resource,
     workspace: &str,

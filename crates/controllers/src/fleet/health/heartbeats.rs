@@ -15,35 +15,35 @@ use tokio::time::Instant;
 
 /// State of a cluster's heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum HeartbeatState {
     Never,
     /// No heartbeat since this process started observing, which was less than the grace period ago. The last
     /// stored state counts.
-    NotYet {
+    Unknown {
         left: Duration,
     },
     /// The last heartbeat is older than the grace period.
-    LongAgo {
-        why: Silence,
+    Expired {
+        cause: ExpiryCause,
     },
     /// The last heartbeat is valid for the time left.
-    Lately {
+    Recent {
         left: Duration,
     },
 }
 
 /// Cause of an expired heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Silence {
+pub enum ExpiryCause {
     /// The syncer has announced that it stops.
     Stopped,
     /// The syncer is connected to its sync view, but sends no heartbeats.
     Connected,
     /// The syncer is not connected.
-    Gone,
+    Disconnected,
 }
 
-struct Beat {
+struct Heartbeat {
     /// The spec of the Lease.
     spec: Value,
     /// The time when the Lease was last seen to change, or was first seen.
@@ -54,7 +54,7 @@ struct Beat {
     closed: Option<Instant>,
 }
 
-impl Beat {
+impl Heartbeat {
     /// Whether the syncer stayed connected without heartbeats. The connection of a hanging syncer is closed
     /// after a while, that of a process that has ended immediately.
     fn was_connected(&self) -> bool {
@@ -66,13 +66,13 @@ impl Beat {
 }
 
 #[derive(Default)]
-pub struct Beats {
-    known: Mutex<HashMap<Key, Beat>>,
+pub struct Heartbeats {
+    known: Mutex<HashMap<Key, Heartbeat>>,
 }
 
-impl Beats {
+impl Heartbeats {
     /// Observes a Lease. Returns its cluster, if it must be reconciled now.
-    pub fn saw(&self, lease: &Value, patience: Duration) -> Option<Key> {
+    pub fn observe(&self, lease: &Value, grace_period: Duration) -> Option<Key> {
         let name = object::label(lease, marks::CLUSTER)?;
         if object::name(lease) != marks::heartbeat(name)
             || object::namespace(lease) != marks::SYSTEM_NAMESPACE
@@ -83,25 +83,26 @@ impl Beats {
         let (spec, now) = (&lease["spec"], Instant::now());
         let closed = (object::annotation(lease, marks::VIEW) != Some("open")).then_some(now);
         let mut known = self.known();
-        let Some(beat) = known.get_mut(&cluster) else {
-            let beat = Beat { spec: spec.clone(), since: now, has_changed: false, closed };
-            known.insert(cluster.clone(), beat);
+        let Some(heartbeat) = known.get_mut(&cluster) else {
+            let heartbeat = Heartbeat { spec: spec.clone(), since: now, has_changed: false, closed };
+            known.insert(cluster.clone(), heartbeat);
             return Some(cluster);
         };
-        beat.closed = closed.map(|now| beat.closed.unwrap_or(now));
-        if beat.spec == *spec {
+        heartbeat.closed = closed.map(|now| heartbeat.closed.unwrap_or(now));
+        if heartbeat.spec == *spec {
             return None;
         }
         // Renewals before the grace period has passed do not need a reconciliation.
-        let is_news = !beat.has_changed || now.saturating_duration_since(beat.since) >= patience;
-        *beat = Beat { spec: spec.clone(), since: now, has_changed: true, closed };
+        let is_news =
+            !heartbeat.has_changed || now.saturating_duration_since(heartbeat.since) >= grace_period;
+        *heartbeat = Heartbeat { spec: spec.clone(), since: now, has_changed: true, closed };
         is_news.then_some(cluster)
     }
 
     /// Records that the Lease of a cluster was created after this process started observing.
-    pub fn made(&self, cluster: &Key) {
-        if let Some(beat) = self.known().get_mut(cluster) {
-            beat.has_changed = true;
+    pub fn lease_created(&self, cluster: &Key) {
+        if let Some(heartbeat) = self.known().get_mut(cluster) {
+            heartbeat.has_changed = true;
         }
     }
 
@@ -109,26 +110,26 @@ impl Beats {
         self.known().remove(cluster);
     }
 
-    pub fn heard(&self, cluster: &Key, patience: Duration) -> Heard {
+    pub fn state(&self, cluster: &Key, grace_period: Duration) -> HeartbeatState {
         let known = self.known();
-        let Some(beat) = known.get(cluster) else { return Heard::Never };
-        let left = patience.saturating_sub(beat.since.elapsed());
-        match (left.is_zero(), beat.has_changed) {
-            (false, true) => Heard::Lately { left },
-            (false, false) => Heard::NotYet { left },
+        let Some(heartbeat) = known.get(cluster) else { return HeartbeatState::Never };
+        let left = grace_period.saturating_sub(heartbeat.since.elapsed());
+        match (left.is_zero(), heartbeat.has_changed) {
+            (false, true) => HeartbeatState::Recent { left },
+            (false, false) => HeartbeatState::Unknown { left },
             (true, has_changed) => {
-                let why = match beat.spec["holderIdentity"].as_str() {
-                    None | Some("") => Silence::Stopped,
+                let cause = match heartbeat.spec["holderIdentity"].as_str() {
+                    None | Some("") => ExpiryCause::Stopped,
                     // A connection from before this process started observing may be closed by now.
-                    Some(_) if beat.was_connected() && has_changed => Silence::Connected,
-                    Some(_) => Silence::Gone,
+                    Some(_) if heartbeat.was_connected() && has_changed => ExpiryCause::Connected,
+                    Some(_) => ExpiryCause::Disconnected,
                 };
-                Heard::LongAgo { why }
+                HeartbeatState::Expired { cause }
             }
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<Key, Beat>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<Key, Heartbeat>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -139,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(40);
+    const GRACE_PERIOD: Duration = Duration::from_secs(40);
 
     fn lease(renewed: &str, holder: &str, view: &str) -> Value {
         json!({
@@ -153,50 +154,56 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_observed_changes_count() {
-        let (beats, key) = (Beats::default(), Key::new("w", "", "east"));
-        let heard = || beats.heard(&key, PATIENCE);
+        let (heartbeats, key) = (Heartbeats::default(), Key::new("w", "", "east"));
+        let heartbeat = || heartbeats.state(&key, GRACE_PERIOD);
         let pass = async |seconds: u64| tokio::time::advance(Duration::from_secs(seconds)).await;
-        assert_eq!(heard(), Heard::Never);
+        assert_eq!(heartbeat(), HeartbeatState::Never);
         // The initial state of a Lease does not tell whether its syncer is alive.
-        assert_eq!(beats.saw(&lease("1999", "one", "open"), PATIENCE), Some(key.clone()));
-        assert_eq!(heard(), Heard::NotYet { left: PATIENCE });
+        assert_eq!(heartbeats.observe(&lease("1999", "one", "open"), GRACE_PERIOD), Some(key.clone()));
+        assert_eq!(heartbeat(), HeartbeatState::Unknown { left: GRACE_PERIOD });
         pass(40).await;
-        assert_eq!(heard(), Heard::LongAgo { why: Silence::Gone });
+        assert_eq!(heartbeat(), HeartbeatState::Expired { cause: ExpiryCause::Disconnected });
         // Any change counts, whatever renew time it has.
         for renewed in ["2099", "1970", "2026"] {
             assert!(
-                beats.saw(&lease(renewed, "one", "open"), PATIENCE).is_some(),
+                heartbeats.observe(&lease(renewed, "one", "open"), GRACE_PERIOD).is_some(),
                 "the heartbeat had expired"
             );
-            assert_eq!(heard(), Heard::Lately { left: PATIENCE });
+            assert_eq!(heartbeat(), HeartbeatState::Recent { left: GRACE_PERIOD });
             pass(30).await;
-            assert_eq!(heard(), Heard::Lately { left: Duration::from_secs(10) });
-            assert_eq!(beats.saw(&lease(&format!("{renewed}-1"), "one", "open"), PATIENCE), None);
+            assert_eq!(heartbeat(), HeartbeatState::Recent { left: Duration::from_secs(10) });
+            assert_eq!(
+                heartbeats.observe(&lease(&format!("{renewed}-1"), "one", "open"), GRACE_PERIOD),
+                None
+            );
             pass(39).await;
-            assert!(matches!(heard(), Heard::Lately { .. }));
+            assert!(matches!(heartbeat(), HeartbeatState::Recent { .. }));
             // An unchanged Lease is not a heartbeat.
-            assert_eq!(beats.saw(&lease(&format!("{renewed}-1"), "one", "open"), PATIENCE), None);
+            assert_eq!(
+                heartbeats.observe(&lease(&format!("{renewed}-1"), "one", "open"), GRACE_PERIOD),
+                None
+            );
             pass(1).await;
-            assert_eq!(heard(), Heard::LongAgo { why: Silence::Connected });
+            assert_eq!(heartbeat(), HeartbeatState::Expired { cause: ExpiryCause::Connected });
         }
         // A view that closes long after the last heartbeat belonged to a hanging syncer; one that closes soon
         // after it, to one that has ended.
-        beats.saw(&lease("2026-1", "one", "closed"), PATIENCE);
-        assert_eq!(heard(), Heard::LongAgo { why: Silence::Connected });
-        beats.saw(&lease("2026-2", "one", "open"), PATIENCE);
+        heartbeats.observe(&lease("2026-1", "one", "closed"), GRACE_PERIOD);
+        assert_eq!(heartbeat(), HeartbeatState::Expired { cause: ExpiryCause::Connected });
+        heartbeats.observe(&lease("2026-2", "one", "open"), GRACE_PERIOD);
         pass(12).await;
-        beats.saw(&lease("2026-2", "one", "closed"), PATIENCE);
+        heartbeats.observe(&lease("2026-2", "one", "closed"), GRACE_PERIOD);
         pass(28).await;
-        beats.saw(&lease("2026-2", "one", "closed"), PATIENCE);
-        assert_eq!(heard(), Heard::LongAgo { why: Silence::Gone });
-        beats.saw(&lease("2026-2", "", "closed"), PATIENCE);
-        assert!(matches!(heard(), Heard::Lately { .. }), "an announced stop is a heartbeat");
+        heartbeats.observe(&lease("2026-2", "one", "closed"), GRACE_PERIOD);
+        assert_eq!(heartbeat(), HeartbeatState::Expired { cause: ExpiryCause::Disconnected });
+        heartbeats.observe(&lease("2026-2", "", "closed"), GRACE_PERIOD);
+        assert!(matches!(heartbeat(), HeartbeatState::Recent { .. }), "an announced stop is a heartbeat");
         pass(40).await;
-        assert_eq!(heard(), Heard::LongAgo { why: Silence::Stopped });
-        beats.forget(&key);
-        assert_eq!(heard(), Heard::Never);
+        assert_eq!(heartbeat(), HeartbeatState::Expired { cause: ExpiryCause::Stopped });
+        heartbeats.forget(&key);
+        assert_eq!(heartbeat(), HeartbeatState::Never);
         let mut other = lease("1", "one", "open");
         other["metadata"]["name"] = "another".into();
-        assert_eq!(beats.saw(&other, PATIENCE), None, "Leases with another name are ignored");
+        assert_eq!(heartbeats.observe(&other, GRACE_PERIOD), None, "Leases with another name are ignored");
     }
 }

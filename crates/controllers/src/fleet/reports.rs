@@ -24,7 +24,7 @@ pub fn target(record: &Value, key: &Key) -> Option<(Resource, Key)> {
 
 /// Returns the reports about an object by cluster. A report of a deleted cluster does not count for another
 /// cluster with the same name.
-pub fn told(object: &Value, records: &[Arc<Value>]) -> Vec<(String, Record)> {
+pub fn of_object(object: &Value, records: &[Arc<Value>]) -> Vec<(String, Record)> {
     let placement = Placement::of(object);
     let is_of_another = |record: &Value| {
         let text = |field: &str| record["spec"][field].as_str().unwrap_or_default();
@@ -37,7 +37,7 @@ pub fn told(object: &Value, records: &[Arc<Value>]) -> Vec<(String, Record)> {
 fn read(record: &Value) -> Option<(String, Record)> {
     let cluster = record["spec"]["cluster"].as_str()?.to_string();
     let status = &record["status"];
-    let said = Record {
+    let report = Record {
         generation: status["generation"].as_i64().unwrap_or(0),
         state: serde_json::from_value(status["state"].clone()).ok()?,
         message: status["message"].as_str().unwrap_or_default().to_string(),
@@ -45,11 +45,11 @@ fn read(record: &Value) -> Option<(String, Record)> {
         status: status["status"].clone(),
         ..Record::default()
     };
-    Some((cluster, said))
+    Some((cluster, report))
 }
 
 /// Returns the problem of an object in a cluster, or its drift: reason and message.
-pub fn complaint(record: &Record) -> Option<(&'static str, &str)> {
+pub fn problem(record: &Record) -> Option<(&'static str, &str)> {
     match record.state {
         State::Conflict => Some(("Conflict", &record.message)),
         State::Refused => Some(("Refused", &record.message)),

@@ -11,39 +11,39 @@ use serde_json::Value;
 pub type GroupResource = (String, String);
 
 #[derive(Default)]
-pub struct Interests {
+pub struct QuotaIndex {
     quotas: Mutex<Quotas>,
 }
 
 /// Counted resources by workspace and namespace, then by quota name.
 type Quotas = HashMap<(Arc<str>, Arc<str>), HashMap<Arc<str>, BTreeSet<GroupResource>>>;
 
-impl Interests {
+impl QuotaIndex {
     /// Adds a quota. Returns whether the counted resources changed.
     pub fn insert(&self, key: &Key, quota: &Value) -> bool {
         let counted: BTreeSet<GroupResource> = resources(&Quota::read(quota)).into_iter().collect();
         let mut quotas = self.quotas();
-        let place = quotas.entry(place(key)).or_default();
+        let place = quotas.entry(namespace_key(key)).or_default();
         place.insert(key.name.clone(), counted.clone()) != Some(counted)
     }
 
     pub fn remove(&self, key: &Key) {
         let mut quotas = self.quotas();
-        let Some(beside) = quotas.get_mut(&place(key)) else { return };
+        let Some(beside) = quotas.get_mut(&namespace_key(key)) else { return };
         beside.remove(&key.name);
         if beside.is_empty() {
-            quotas.remove(&place(key));
+            quotas.remove(&namespace_key(key));
         }
     }
 
     pub fn knows(&self, key: &Key) -> bool {
-        self.quotas().get(&place(key)).is_some_and(|beside| beside.contains_key(&key.name))
+        self.quotas().get(&namespace_key(key)).is_some_and(|beside| beside.contains_key(&key.name))
     }
 
     /// Returns the quotas in an object's namespace that count a resource.
-    pub fn beside(&self, object: &Key, resource: &GroupResource) -> Vec<Key> {
+    pub fn in_namespace_of(&self, object: &Key, resource: &GroupResource) -> Vec<Key> {
         let quotas = self.quotas();
-        let beside = quotas.get(&place(object)).into_iter().flatten();
+        let beside = quotas.get(&namespace_key(object)).into_iter().flatten();
         let counting = beside.filter(|(_, counted)| counted.contains(resource));
         counting.map(|(name, _)| object.beside(name)).collect()
     }
@@ -83,12 +83,12 @@ impl Interests {
     }
 }
 
-fn place(key: &Key) -> (Arc<str>, Arc<str>) {
+fn namespace_key(key: &Key) -> (Arc<str>, Arc<str>) {
     (key.workspace.clone(), key.namespace.clone())
 }
 
 /// Resources with quota names of their own.
-const NAMED: [&str; 7] = [
+const RESOURCES_WITH_NAMES: [&str; 7] = [
     "pods",
     "services",
     "persistentvolumeclaims",
@@ -101,7 +101,7 @@ const NAMED: [&str; 7] = [
 /// Returns the resources whose objects count towards the quota.
 pub fn resources(quota: &Quota) -> Vec<GroupResource> {
     let mut candidates: Vec<GroupResource> =
-        NAMED.iter().map(|resource| (String::new(), (*resource).to_string())).collect();
+        RESOURCES_WITH_NAMES.iter().map(|resource| (String::new(), (*resource).to_string())).collect();
     candidates.push(("resource.k8s.io".into(), "resourceclaims".into()));
     for counted in quota.wanted.names().filter_map(|name| name.strip_prefix("count/")) {
         let (resource, group) = counted.split_once('.').unwrap_or((counted, ""));
@@ -111,7 +111,7 @@ pub fn resources(quota: &Quota) -> Vec<GroupResource> {
         }
     }
     let of = candidates.iter().map(|(group, resource)| (group.as_str(), resource.as_str()));
-    let counted = atoll_quota::counted(quota, of, &atoll_quota::Emptiness);
+    let counted = atoll_quota::counted(quota, of, &atoll_quota::NoObjects);
     counted
         .iter()
         .map(atoll_quota::Evaluator::resource)
@@ -153,20 +153,20 @@ mod tests {
 
     #[test]
     fn quotas_are_found_by_namespace_and_resource() {
-        let interests = Interests::default();
+        let index = QuotaIndex::default();
         let target = |namespace: &str, name: &str| Key::new("w", namespace, name);
         let (pods, maps) = (quota(json!({"pods": "1"})), quota(json!({"configmaps": "1"})));
-        assert!(interests.insert(&target("a", "p"), &pods));
-        assert!(!interests.insert(&target("a", "p"), &pods), "no change");
-        assert!(interests.insert(&target("a", "m"), &maps));
-        assert!(interests.insert(&target("b", "p"), &pods));
+        assert!(index.insert(&target("a", "p"), &pods));
+        assert!(!index.insert(&target("a", "p"), &pods), "no change");
+        assert!(index.insert(&target("a", "m"), &maps));
+        assert!(index.insert(&target("b", "p"), &pods));
         let resource = (String::new(), "pods".to_string());
-        assert_eq!(interests.beside(&target("a", "object"), &resource), [target("a", "p")]);
-        assert_eq!(interests.beside(&target("c", "object"), &resource), []);
-        assert_eq!(interests.counting(&resource).len(), 2);
-        assert_eq!(interests.resources().len(), 2);
-        interests.remove(&target("a", "m"));
-        assert_eq!(interests.resources().len(), 1);
-        assert!(!interests.knows(&target("a", "m")) && interests.knows(&target("b", "p")));
+        assert_eq!(index.in_namespace_of(&target("a", "object"), &resource), [target("a", "p")]);
+        assert_eq!(index.in_namespace_of(&target("c", "object"), &resource), []);
+        assert_eq!(index.counting(&resource).len(), 2);
+        assert_eq!(index.resources().len(), 2);
+        index.remove(&target("a", "m"));
+        assert_eq!(index.resources().len(), 1);
+        assert!(!index.knows(&target("a", "m")) && index.knows(&target("b", "p")));
     }
 }

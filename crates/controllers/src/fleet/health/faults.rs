@@ -6,11 +6,11 @@ use atoll_fleet::health::{Problem, Reach, awaken};
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-use super::beats::{Heard, Silence};
-use super::damping::Held;
+use super::damping::DelayInfo;
+use super::heartbeats::{ExpiryCause, HeartbeatState};
 
 /// Reason of a cluster before its first heartbeat.
-const NEVER_HEARD_OF: &str = "NeverHeardOf";
+const NO_HEARTBEAT: &str = "NeverHeardOf";
 
 /// Why a cluster is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,26 +38,26 @@ impl Fault {
 }
 
 /// Returns the current fault of a cluster.
-pub fn fault(cluster: &Value, heard: Heard, patience: Duration) -> Option<Fault> {
+pub fn find(cluster: &Value, heartbeat: HeartbeatState, grace_period: Duration) -> Option<Fault> {
     let (name, mode) = (object::name(cluster), cluster["spec"]["mode"].as_str().unwrap_or("push"));
-    match heard {
-        Heard::Never => {
+    match heartbeat {
+        HeartbeatState::Never => {
             let message = format!("no syncer has sent a heartbeat yet. {}", awaken(mode, name));
-            Some(Fault::new(NEVER_HEARD_OF, message))
+            Some(Fault::new(NO_HEARTBEAT, message))
         }
-        Heard::NotYet { .. } => said(cluster),
-        Heard::LongAgo { why } => {
-            let reason = match why {
-                Silence::Stopped => "SyncerStopped",
-                Silence::Connected => "SyncerHangs",
-                Silence::Gone => "SyncerSilent",
+        HeartbeatState::Unknown { .. } => stored_fault(cluster),
+        HeartbeatState::Expired { cause } => {
+            let reason = match cause {
+                ExpiryCause::Stopped => "SyncerStopped",
+                ExpiryCause::Connected => "SyncerHangs",
+                ExpiryCause::Disconnected => "SyncerSilent",
             };
-            let detail = format!("for {} seconds", patience.as_secs());
+            let detail = format!("for {} seconds", grace_period.as_secs());
             let description =
                 Problem::find(reason).map(|problem| problem.message(name, &detail)).unwrap_or_default();
             Some(Fault::new(reason, format!("{description}. {}", awaken(mode, name))))
         }
-        Heard::Lately { .. } => {
+        HeartbeatState::Recent { .. } => {
             let problem = &cluster["status"]["problem"];
             let reason = problem["reason"].as_str()?;
             Some(Fault::new(reason, problem["message"].as_str().unwrap_or_default()))
@@ -66,24 +66,24 @@ pub fn fault(cluster: &Value, heard: Heard, patience: Duration) -> Option<Fault>
 }
 
 /// Returns the fault that the last stored condition describes.
-fn said(cluster: &Value) -> Option<Fault> {
+fn stored_fault(cluster: &Value) -> Option<Fault> {
     let ready = crate::conditions::find(cluster, "Ready");
     let text = |field: &str| ready.map_or("", |ready| ready[field].as_str().unwrap_or_default());
     match text("status") {
         "True" => None,
-        "" => Some(Fault::new(NEVER_HEARD_OF, "no syncer has sent a heartbeat yet")),
+        "" => Some(Fault::new(NO_HEARTBEAT, "no syncer has sent a heartbeat yet")),
         _ => Some(Fault::new(text("reason"), text("message"))),
     }
 }
 
 /// Returns the fault of a recovered cluster whose delay is not over.
-pub fn flapping(held: &Held) -> Fault {
+pub fn flapping(info: &DelayInfo) -> Fault {
     let message = format!(
         "the cluster answers, but has failed {} times since {}; it becomes ready at {} unless it fails again. Next: find out why it \
          fails: kubectl get events --namespace default --field-selector involvedObject.kind=Cluster",
-        held.falls,
-        held.since.to_time(),
-        held.until.to_time()
+        info.failures,
+        info.since.to_time(),
+        info.until.to_time()
     );
     Fault::new("Flapping", message)
 }
@@ -94,7 +94,7 @@ pub fn conditions(cluster: &Value, fault: Option<&Fault>) -> [Value; 3] {
     let ready = match fault {
         None => condition("Ready", "True", "Synced", "the cluster is reachable and synced"),
         // A cluster without any heartbeat is not known to be faulty.
-        Some(fault) if fault.reason == NEVER_HEARD_OF => {
+        Some(fault) if fault.reason == NO_HEARTBEAT => {
             condition("Ready", "Unknown", &fault.reason, &fault.message)
         }
         Some(fault) => condition("Ready", "False", &fault.reason, &fault.message),
@@ -112,7 +112,7 @@ pub fn conditions(cluster: &Value, fault: Option<&Fault>) -> [Value; 3] {
             condition("Schedulable", "False", "Cordoned", "the cluster was cordoned by an administrator")
         }
         () if spec["paused"] == true || cluster["status"]["paused"].is_string() => {
-            let why =
+            let cause =
                 cluster["status"]["paused"].as_str().unwrap_or("the cluster was paused by an administrator");
             condition("Schedulable", "False", "Paused", why)
         }
@@ -128,7 +128,7 @@ pub fn conditions(cluster: &Value, fault: Option<&Fault>) -> [Value; 3] {
 /// Condition that lists namespaces of the cluster which other workspaces use under plain names.
 pub const MAPPED: &str = "NamespacesMapped";
 /// Maximum number of namespaces in its message.
-const MOST_NAMED: usize = 10;
+const MAX_NAMED: usize = 10;
 
 /// Returns the condition that workspaces other than the one of the Cluster use namespaces without an
 /// administrator's consent, which was possible before names were mapped; `None` if there is no such
@@ -138,7 +138,7 @@ pub fn mapping(cluster: &Value) -> Option<Value> {
     let text = |namespace: &Value, field: &str| namespace[field].as_str().unwrap_or_default().to_string();
     let named: Vec<String> = namespaces
         .iter()
-        .take(MOST_NAMED)
+        .take(MAX_NAMED)
         .map(|namespace| {
             let workspace = Some(text(namespace, "path")).filter(|path| !path.is_empty());
             let workspace = workspace.unwrap_or_else(|| text(namespace, "workspace"));
@@ -184,12 +184,12 @@ mod tests {
 
     #[test]
     fn conditions_follow_from_heartbeats_and_reports() {
-        let patience = Duration::from_secs(40);
+        let grace_period = Duration::from_secs(40);
         let problem = |reason: &str| json!({ "problem": { "reason": reason, "message": "m" } });
         let was = |status: &str, reason: &str| json!({ "conditions": [{ "type": "Ready", "status": status, "reason": reason }] });
-        let lately = Heard::Lately { left: patience };
-        let not_yet = Heard::NotYet { left: patience };
-        let silent = |why| Heard::LongAgo { why };
+        let lately = HeartbeatState::Recent { left: grace_period };
+        let not_yet = HeartbeatState::Unknown { left: grace_period };
+        let silent = |cause| HeartbeatState::Expired { cause };
         let unknown = |reason: &str| {
             format!("Ready=False/{reason} Reachable=Unknown/{reason} Schedulable=False/NotReady")
         };
@@ -202,14 +202,19 @@ mod tests {
             |reason: &str| format!("Ready=False/{reason} Reachable=True/Answers Schedulable=False/NotReady");
         let ready =
             |schedulable: &str| format!("Ready=True/Synced Reachable=True/Answers Schedulable={schedulable}");
-        for (spec, status, heard, expected) in [
-            (json!({}), json!({}), Heard::Never, new.clone()),
+        for (spec, status, heartbeat, expected) in [
+            (json!({}), json!({}), HeartbeatState::Never, new.clone()),
             (json!({}), json!({}), lately, ready("True/Open")),
-            (json!({}), json!({}), silent(Silence::Gone), unknown("SyncerSilent")),
-            (json!({}), json!({}), silent(Silence::Connected), unknown("SyncerHangs")),
-            (json!({}), json!({}), silent(Silence::Stopped), unknown("SyncerStopped")),
+            (json!({}), json!({}), silent(ExpiryCause::Disconnected), unknown("SyncerSilent")),
+            (json!({}), json!({}), silent(ExpiryCause::Connected), unknown("SyncerHangs")),
+            (json!({}), json!({}), silent(ExpiryCause::Stopped), unknown("SyncerStopped")),
             // The last reported problem is outdated when the heartbeat has expired.
-            (json!({}), problem("ConnectionRefused"), silent(Silence::Gone), unknown("SyncerSilent")),
+            (
+                json!({}),
+                problem("ConnectionRefused"),
+                silent(ExpiryCause::Disconnected),
+                unknown("SyncerSilent"),
+            ),
             // After a start, the stored state stays until there is a heartbeat, or none for too long.
             (json!({}), was("True", "Synced"), not_yet, ready("True/Open")),
             (json!({ "unschedulable": true }), was("True", "Synced"), not_yet, ready("False/Cordoned")),
@@ -227,22 +232,22 @@ mod tests {
             (json!({}), json!({ "paused": "its workspace is paused" }), lately, ready("False/Paused")),
         ] {
             let cluster = json!({ "metadata": { "name": "east" }, "spec": spec, "status": status });
-            let fault = fault(&cluster, heard, patience);
+            let fault = find(&cluster, heartbeat, grace_period);
             let text = |condition: &Value, field: &str| condition[field].as_str().unwrap().to_string();
             let said: Vec<String> = conditions(&cluster, fault.as_ref())
                 .iter()
                 .map(|one| format!("{}={}/{}", text(one, "type"), text(one, "status"), text(one, "reason")))
                 .collect();
-            assert_eq!(said.join(" "), expected, "{status} {heard:?}");
+            assert_eq!(said.join(" "), expected, "{status} {heartbeat:?}");
         }
     }
 
     #[test]
     fn messages_name_the_next_step() {
         let cluster = |mode: &str| json!({ "metadata": { "name": "east" }, "spec": { "mode": mode } });
-        let patience = Duration::from_secs(40);
-        let message = |mode: &str, heard| fault(&cluster(mode), heard, patience).unwrap().message;
-        let gone = Heard::LongAgo { why: Silence::Gone };
+        let grace_period = Duration::from_secs(40);
+        let message = |mode: &str, heartbeat| find(&cluster(mode), heartbeat, grace_period).unwrap().message;
+        let gone = HeartbeatState::Expired { cause: ExpiryCause::Disconnected };
         assert!(
             message("none", gone).contains("atoll syncer --from-kubeconfig"),
             "{}",
@@ -250,6 +255,6 @@ mod tests {
         );
         assert!(message("none", gone).contains("for 40 seconds"));
         assert!(message("push", gone).contains("clusterpush"));
-        assert!(message("none", Heard::Never).contains("atoll syncer"));
+        assert!(message("none", HeartbeatState::Never).contains("atoll syncer"));
     }
 }

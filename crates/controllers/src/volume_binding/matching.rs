@@ -25,7 +25,7 @@ pub fn class(object: &Value) -> &str {
 }
 
 /// Whether a claim specifies its class, even as none.
-pub fn says_class(claim: &Value) -> bool {
+pub fn has_class(claim: &Value) -> bool {
     object::annotation(claim, CLASS).is_some() || claim["spec"]["storageClassName"].is_string()
 }
 
@@ -76,9 +76,9 @@ fn attributes(object: &Value) -> &str {
 
 /// Returns the distinct access modes in upstream's order.
 fn modes(object: &Value) -> Vec<&'static str> {
-    let said = object["spec"]["accessModes"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_said = |(name, _): &&(&str, &str)| said.iter().any(|mode| mode == *name);
-    MODES.iter().filter(is_said).map(|(_, short)| *short).collect()
+    let listed = object["spec"]["accessModes"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_listed = |(name, _): &&(&str, &str)| listed.iter().any(|mode| mode == *name);
+    MODES.iter().filter(is_listed).map(|(_, short)| *short).collect()
 }
 
 fn has_modes(volume: &Value, claim: &Value) -> bool {
@@ -87,7 +87,7 @@ fn has_modes(volume: &Value, claim: &Value) -> bool {
 }
 
 /// Returns why a claim cannot use the volume that it names.
-pub fn objection(volume: &Value, claim: &Value) -> Option<String> {
+pub fn mismatch(volume: &Value, claim: &Value) -> Option<String> {
     match () {
         () if object::is_being_deleted(volume) => {
             Some(format!("the volume is marked for deletion \"{}\"", object::name(volume)))
@@ -245,7 +245,7 @@ mod tests {
                 Some("the volume is marked for deletion \"v\""),
             ),
         ] {
-            let found = objection(&volume("v", "5Gi", &changes), &claim(&claimed));
+            let found = mismatch(&volume("v", "5Gi", &changes), &claim(&claimed));
             assert_eq!(found.as_deref(), expected);
         }
     }

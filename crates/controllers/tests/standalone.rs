@@ -11,8 +11,8 @@ use atoll_authn::authority::Authority;
 use atoll_authn::service_account::{KeyRing, Tokens};
 use atoll_client::https::{Endpoint, Https};
 use atoll_client::{Client, PatchType};
-use atoll_controllers::context::{Acts, Context, Signers};
-use atoll_controllers::run_chosen;
+use atoll_controllers::context::{Context, Signers, WorkloadScope};
+use atoll_controllers::run_selected;
 use atoll_informer::{SystemClock, World};
 use atoll_testkit::wait::eventually;
 use atoll_testkit::{Atoll, TOKEN, Upstream};
@@ -73,12 +73,12 @@ async fn everything(place: &Place<'_>) {
     let authority = Authority::open(place.signer, time::OffsetDateTime::now_utc()).unwrap();
     let tokens = Tokens::new("https://kubernetes.default.svc", KeyRing::open(place.token_keys).unwrap());
     let signers = Signers::of(Arc::new(authority), Arc::new(tokens));
-    let trusted = signers.trusted.clone().unwrap();
+    let trusted = signers.root_ca.clone().unwrap();
     let world = World::one(place.client(Some(TOKEN), None));
-    let context = Context::new(world, Arc::new(SystemClock), Acts::Everywhere).with_signers(signers);
+    let context = Context::new(world, Arc::new(SystemClock), WorkloadScope::All).with_signers(signers);
     // Dropping the set ends the controllers.
     let mut running = JoinSet::new();
-    running.spawn(async move { run_chosen(context, &CONTROLLERS.parse().unwrap()).await });
+    running.spawn(async move { run_selected(context, &CONTROLLERS.parse().unwrap()).await });
 
     let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "lively" } });
     client.create("/api/v1/namespaces", &namespace).await.unwrap();
@@ -91,7 +91,7 @@ async fn everything(place: &Place<'_>) {
     namespaces(&client).await;
 }
 
-async fn belongings(client: &Client, trusted: &str) {
+async fn belongings(client: &Client, root_ca: &str) {
     let account = format!("{PLACE}/serviceaccounts/default");
     eventually("the namespace has an account", async || client.get(&account).await.is_ok()).await;
     let first = client.get(&account).await.unwrap();
