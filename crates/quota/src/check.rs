@@ -31,13 +31,13 @@ pub enum QuotaRefusal {
 pub fn check(
     evaluator: &Evaluator,
     quotas: &[Quota],
-    change: &QuotaChange<\'_>,
+    change: &QuotaChange<'_>,
     lookup: &dyn QuotaLookup,
 ) -> Result<Vec<Amounts>, QuotaRefusal> {
     let affected = affected(evaluator, quotas, change.new, lookup)?;
-    let mut added = vec![Amounts::default(); quotas.len()];
+    let mut added_usage = vec![Amounts::default(); quotas.len()];
     if affected.is_empty() {
-        return Ok(added);
+        return Ok(added_usage);
     }
     let usage = evaluator.usage(change.new, lookup);
     let negative: Vec<&str> =
@@ -61,9 +61,9 @@ pub fn check(
         if change.subresource != "status" {
             fits(quota, &requested)?;
         }
-        added[index] = requested;
+        added_usage[index] = requested;
     }
-    Ok(added)
+    Ok(added_usage)
 }
 
 /// Returns the quotas that count the object and have a used amount.

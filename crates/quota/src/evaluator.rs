@@ -74,7 +74,13 @@ impl Evaluator {
     }
 
     /// Whether such a request can change the usage.
-    pub fn handles(&self, operation: QuotaOperation, subresource: &str, new: &Value, old: Option<&Value>) -> bool {
+    pub fn handles(
+        &self,
+        operation: QuotaOperation,
+        subresource: &str,
+        new: &Value,
+        old: Option<&Value>,
+    ) -> bool {
         let creates = operation == QuotaOperation::Create;
         match self {
             Evaluator::Pods => match subresource {

@@ -40,7 +40,9 @@ impl Scope {
             "NotIn" => LabelOperator::NotIn,
             "Exists" => LabelOperator::Exists,
             "DoesNotExist" => LabelOperator::DoesNotExist,
-            other => return Err(selector_error(&format!("{other:?} is not a valid scope selector operator"))),
+            other => {
+                return Err(selector_error(&format!("{other:?} is not a valid scope selector operator")));
+            }
         };
         let requirement = Requirement::new(&self.name, operator, self.values.clone(), &FieldPath::nil())
             .map_err(|errors| selector_error(&aggregate(&errors)))?;

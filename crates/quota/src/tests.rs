@@ -1,6 +1,8 @@
 use serde_json::{Value, json};
 
-use crate::{Amounts, Change, Evaluator, QuotaOperation, Quota, Recount, QuotaRefusal, QuotaLookup, check, counted};
+use crate::{
+    Amounts, Change, Evaluator, Quota, QuotaLookup, QuotaOperation, QuotaRefusal, Recount, check, counted,
+};
 
 /// Noon of a day in 2026.
 const NOW: i64 = 1_780_000_000;
@@ -408,10 +410,13 @@ fn an_update_into_a_scope_adds_the_whole_usage() {
     let evaluator = evaluator("pods");
     assert!(evaluator.handles(QuotaOperation::Update, "", &new, Some(&old)));
     assert!(!evaluator.handles(QuotaOperation::Update, "", &new, Some(&new)));
-    let change = QuotaChange { operation: QuotaOperation::Update, subresource: "", new: &new, old: Some(&old) };
+    let change =
+        QuotaChange { operation: QuotaOperation::Update, subresource: "", new: &new, old: Some(&old) };
     assert_eq!(
         check(&evaluator, &quotas, &change, &World::default()),
-        Err(QuotaRefusal::Forbidden("exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1".into()))
+        Err(QuotaRefusal::Forbidden(
+            "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1".into()
+        ))
     );
 }
 
