@@ -1,7 +1,7 @@
 //! DaemonSets: one pod on each suitable node.
 //!
 //! ```text
-//!   sets, pods, nodes, revisions ─► queue ─► revisions ─► manage ─► roll ─► counts ─► status
+//!   sets, pods, nodes, revisions ─► queue ─► revisions ─► manage ─► rolling_update ─► counts ─► status
 //!                                                            └─ FailedPodsBackoff: delays the replacement of failed pods
 //! ```
 

@@ -1,7 +1,7 @@
 //! Garbage collector: deletes objects whose owners are gone.
 //!
 //! ```text
-//!   discovery ─► Discovered (kinds ─► resources) ─► Monitors: one metadata watch per resource, all workspaces
+//!   discovery ─► RestMapper (kinds ─► resources) ─► Monitors: one metadata watch per resource, all workspaces
 //!                                                    │
 //!                                                  Graph: owners and owned objects ─► queue ─► Collector ─► decide
 //!                                                                                               └─ live reads of owners

@@ -262,9 +262,10 @@ fn average(samples: &Samples, target: i64) -> (f64, i64) {
 fn requests(pods: &[Arc<Value>], container: &str, resource: &str) -> Result<BTreeMap<String, i64>, String> {
     let of_pod = |pod: &Arc<Value>| {
         let name = object::name(pod);
-        let whole = pod["spec"]["resources"]["requests"].as_object();
+        let pod_level = pod["spec"]["resources"]["requests"].as_object();
         let is_pod_level = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
-        let has_pod_level = whole.is_some_and(|whole| pod_level.keys().any(|name| is_pod_level(name)));
+        let has_pod_level =
+            pod_level.is_some_and(|pod_level| pod_level.keys().any(|name| is_pod_level(name)));
         let request = match has_pod_level && container.is_empty() {
             true => atoll_quota::requests(pod, &Amounts::default())
                 .get(resource)

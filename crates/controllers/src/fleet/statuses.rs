@@ -13,7 +13,7 @@ use atoll_meta::{Status, object, time};
 use serde_json::Value;
 
 use super::cluster_lookup::{self, AcceptanceTerms, ClusterLookup};
-use super::reports::{is_refusal, problem, reports, target};
+use super::reports::{self, is_refusal, problem, target};
 use crate::conditions;
 use crate::context::{Context, WorkloadScope};
 
@@ -376,14 +376,14 @@ impl Controller {
 
     /// Records an event when the `Placed` condition becomes false.
     fn record_placed_condition(&self, resource: &Resource, before: &Value, after: &Value) {
-        let reports = |object: &Value| {
+        let condition = |object: &Value| {
             let condition = conditions::find(object, placed::CONDITION)?;
             let text = |field: &str| condition[field].as_str().unwrap_or_default().to_string();
             Some((text("status"), text("reason"), text("message")))
         };
-        let (before, after_told) = (reports(before), reports(after));
+        let (before, after_condition) = (condition(before), condition(after));
         let is_old = |reason: &str| before.as_ref().is_some_and(|(_, known, _)| known == reason);
-        if let Some((status, reason, message)) = after_told
+        if let Some((status, reason, message)) = after_condition
             && status == "False"
             && !is_old(&reason)
             && !is_refusal(&reason)

@@ -28,7 +28,7 @@ pub struct Collector {
 enum OwnerLookup {
     Found(OwnerState),
     /// The owner's kind is not served.
-    Unknown,
+    UnknownKind,
     /// A cluster-scoped object cannot be owned by a namespaced one.
     Impossible,
 }

@@ -169,7 +169,7 @@ mod tests {
             match attribute.split_once('=').unwrap_or((attribute, "")) {
                 ("phase", phase) => pod["status"]["phase"] = phase.into(),
                 ("node", node) => pod["spec"]["nodeName"] = node.into(),
-                ("born", minute) => {
+                ("created", minute) => {
                     object::set_creation_timestamp(&mut pod, &format!("2026-11-15T08:{minute}:00Z"));
                 }
                 ("evicted", _) => pod["status"]["reason"] = "Evicted".into(),
@@ -187,13 +187,13 @@ mod tests {
     #[test]
     fn oldest_finished_pods_are_deleted_first() {
         let pods = [
-            pod("c", "phase=Succeeded born=03"),
-            pod("b", "phase=Failed born=02"),
-            pod("a", "phase=Failed born=02"),
-            pod("e", "phase=Failed evicted born=09"),
-            pod("r", "phase=Running born=01"),
-            pod("p", "phase=Pending born=01"),
-            pod("u", "phase=Unknown born=01"),
+            pod("c", "phase=Succeeded created=03"),
+            pod("b", "phase=Failed created=02"),
+            pod("a", "phase=Failed created=02"),
+            pod("e", "phase=Failed evicted created=09"),
+            pod("r", "phase=Running created=01"),
+            pod("p", "phase=Pending created=01"),
+            pod("u", "phase=Unknown created=01"),
         ];
         for (threshold, wanted) in
             [(4, vec![]), (3, vec!["e"]), (2, vec!["e", "a"]), (1, vec!["e", "a", "b"]), (0, vec![])]

@@ -120,7 +120,7 @@ impl Slot<'_> {
 }
 
 /// Returns pods by ordinal, and those with surplus ordinals, the highest first.
-fn sorted<'a>(observed: &Observed<'a>) -> (Vec<Slot<'a>>, Vec<&'a Arc<Value>>) {
+fn sort_pods<'a>(observed: &Observed<'a>) -> (Vec<Slot<'a>>, Vec<&'a Arc<Value>>) {
     let first = start(observed.set);
     let mut wanted: Vec<Slot<'a>> = (first..first + replicas(observed.set)).map(Slot::Free).collect();
     let mut condemned = Vec::new();

@@ -32,7 +32,7 @@ impl Fault {
     }
 
     /// Whether the fault may be transient.
-    pub fn passes(&self) -> bool {
+    pub fn may_be_transient(&self) -> bool {
         Problem::find(&self.reason).is_some_and(|problem| problem.passes)
     }
 }
@@ -112,9 +112,9 @@ pub fn conditions(cluster: &Value, fault: Option<&Fault>) -> [Value; 3] {
             condition("Schedulable", "False", "Cordoned", "the cluster was cordoned by an administrator")
         }
         () if spec["paused"] == true || cluster["status"]["paused"].is_string() => {
-            let cause =
+            let message =
                 cluster["status"]["paused"].as_str().unwrap_or("the cluster was paused by an administrator");
-            condition("Schedulable", "False", "Paused", why)
+            condition("Schedulable", "False", "Paused", message)
         }
         () if spec["access"] == "observe" => {
             condition("Schedulable", "False", "Observed", "the cluster has joined with read access only")

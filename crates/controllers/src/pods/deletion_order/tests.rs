@@ -26,7 +26,7 @@ fn pod(attributes: &str) -> Value {
     if let Some(cost) = attribute("cost") {
         pod["metadata"]["annotations"] = json!({DELETION_COST: cost});
     }
-    if let Some(created) = attribute("born") {
+    if let Some(created) = attribute("created") {
         pod["metadata"]["creationTimestamp"] = created.into();
     }
     let count = |name: &str| attribute(name).and_then(|text| text.parse::<i64>().ok());
@@ -45,7 +45,7 @@ fn pod(attributes: &str) -> Value {
 fn deletion_order() {
     let long_ago = "2026-11-10T12:00:00Z";
     let ready = "node=a phase=Running ready=2026-11-10T12:00:00Z";
-    let older = format!("{ready} born={long_ago}");
+    let older = format!("{ready} created={long_ago}");
     let pairs = [
         ("phase=Running", "node=a phase=Pending"),
         ("phase=Pending", "phase=Unknown"),
@@ -62,15 +62,15 @@ fn deletion_order() {
         (&format!("{older} restarts=1 sidecar=2"), &format!("{older} restarts=1 sidecar=1")),
         (&format!("{older} restarts=1 sidecar=0"), &format!("{older} sidecar=9")),
         (ready, &older),
-        (&format!("{ready} born=2026-11-15T11:59:00Z"), &older),
+        (&format!("{ready} created=2026-11-15T11:59:00Z"), &older),
         // Ages of the same magnitude are equal.
         (
-            &format!("{ready} uid=a born=2026-11-10T12:00:00Z"),
-            &format!("{ready} uid=b born=2026-11-10T12:00:09Z"),
+            &format!("{ready} uid=a created=2026-11-10T12:00:00Z"),
+            &format!("{ready} uid=b created=2026-11-10T12:00:09Z"),
         ),
         (
-            &format!("{ready} uid=a born=2026-11-10T12:00:09Z"),
-            &format!("{ready} uid=b born=2026-11-10T12:00:00Z"),
+            &format!("{ready} uid=a created=2026-11-10T12:00:09Z"),
+            &format!("{ready} uid=b created=2026-11-10T12:00:00Z"),
         ),
     ];
     let related = RelatedPods(HashMap::from([("a".into(), 2), ("b".into(), 1)]));
