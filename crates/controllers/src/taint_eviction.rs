@@ -132,7 +132,7 @@ impl Controller {
             }
             // The first plan counts, however long other taints are tolerated.
             Toleration::For(time) => {
-                drop(self.planned().entry(key.clone()).or_insert(PlannedDeletion::At(now + time)))
+                self.planned().entry(key.clone()).or_insert(PlannedDeletion::At(now + time));
             }
         }
         self.delete_if_due(key, &pod).await

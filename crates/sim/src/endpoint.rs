@@ -157,13 +157,13 @@ async fn answer(
         return Err(Unreachable);
     }
     let query = Query::parse(request.uri().query().unwrap_or_default());
-    let request = ContainerRequest { running, container: container.to_string(), query };
-    if !container.is_empty() && request.running.pod().log(container).is_none() {
+    let container_request = ContainerRequest { running, container: container.to_string(), query };
+    if !container.is_empty() && container_request.running.pod().log(container).is_none() {
         let problem = format!("container not found (\"{container}\")");
         return Ok(text(StatusCode::NOT_FOUND, &problem));
     }
     Ok(match action {
-        "containerLogs" => logs::answer(request, kubelet),
+        "containerLogs" => logs::answer(container_request, kubelet),
         "exec" | "attach" => {
             let query = request.uri().query().unwrap_or_default().to_string();
             let options = match Options::from_query(&query) {
@@ -176,7 +176,7 @@ async fn answer(
                     let is_exec = action == "exec";
                     tokio::spawn(async move {
                         if let Ok(session) = opening.session().await {
-                            run_session(session, request, is_exec).await;
+                            run_session(session, container_request, is_exec).await;
                         }
                     });
                     whole(response)
@@ -186,7 +186,7 @@ async fn answer(
         "portForward" => match port_forward::accept(&mut request) {
             Err(refusal) => whole(refusal),
             Ok((response, opening)) => {
-                tokio::spawn(forward(opening, request.running));
+                tokio::spawn(forward(opening, container_request.running));
                 whole(response)
             }
         },

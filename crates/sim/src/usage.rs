@@ -31,15 +31,15 @@ impl Usage {
         let own = object::annotation(pod, USAGE).unwrap_or_default();
         let [nanocores, bytes] = [0, 1].map(|place| {
             let resource = RESOURCES[place];
-            let request = amount(resource, container["resources"]["requests"][resource].as_str());
+            let requested = amount(resource, container["resources"]["requests"][resource].as_str());
             let read = |text: &str| match text.strip_suffix('%') {
-                Some(share) => share.trim().parse().ok().map(|share| part(request.unwrap_or(0), share)),
+                Some(share) => share.trim().parse().ok().map(|share| part(requested.unwrap_or(0), share)),
                 None => amount(resource, Some(text)),
             };
             entry_of(own, name, resource)
                 .and_then(read)
                 .or_else(|| object::annotation(pod, KWOK_ANNOTATIONS[place]).and_then(read))
-                .or_else(|| requested.map(|requested| part(request, DEFAULT_PERCENT)))
+                .or_else(|| requested.map(|requested| part(requested, DEFAULT_PERCENT)))
                 .unwrap_or(WITHOUT_REQUEST[place])
         });
         Usage { nanocores, bytes }
@@ -61,7 +61,7 @@ impl AddAssign for Usage {
 }
 
 /// Returns the entry of a resource: the one for the container, or the one for all.
-fn said<'a>(text: &'a str, container: &str, resource: &str) -> Option<&'a str> {
+fn entry_of<'a>(text: &'a str, container: &str, resource: &str) -> Option<&'a str> {
     let mut for_all = None;
     for (key, amount) in text.split(',').filter_map(|entry| entry.split_once('=')) {
         match key.trim().split_once('/') {

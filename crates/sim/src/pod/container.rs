@@ -20,7 +20,7 @@ pub enum State {
     Backoff {
         until: u64,
     },
-    RunningPod {
+    Running {
         since: u64,
         at: i64,
     },
