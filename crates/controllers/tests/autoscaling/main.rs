@@ -26,7 +26,7 @@ use atoll_testkit::wait::eventually;
 use atoll_testkit::{Atoll, Client};
 use cases::{AUTOSCALERS, Case, KEPT, NAMESPACE, UNMEASURED, WIDGETS};
 use serde_json::{Value, json};
-use sides::Ours;
+use sides::AtollControllers;
 use snapshot::{Snapshot, differences, list, name};
 
 const CONTROLLER: &str = "horizontal-pod-autoscaler-controller";
@@ -47,22 +47,23 @@ const MEASURED: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/test/pods";
 async fn autoscalers_do_as_in_kube_controller_manager() {
     let Some(programs) = sides::controller_manager() else { return };
     let arguments = ["--nodes=4", "--node-cpu=64", &format!("--controllers={OTHERS}")];
-    let (theirs, ours) = (Atoll::simulate(&arguments), Atoll::simulate(&arguments));
+    let (upstream, atoll) = (Atoll::simulate(&arguments), Atoll::simulate(&arguments));
     let cases = cases::all();
-    let clients = [theirs.client(), ours.client()];
+    let clients = [upstream.client(), atoll.client()];
     futures_util::future::join_all(clients.iter().map(|client| make(client, &cases))).await;
     let more = [
         format!("--horizontal-pod-autoscaler-sync-period={}s", SYNC_PERIOD.as_secs()),
         format!("--horizontal-pod-autoscaler-downscale-stabilization={}s", STABILIZATION.as_secs()),
     ];
-    let log = theirs.data_dir().join("controller-manager.log");
-    let _theirs = sides::theirs(&programs, &theirs.kubeconfig(), CONTROLLER, &more, &log);
+    let log = upstream.data_dir().join("controller-manager.log");
+    let _upstream =
+        sides::start_kube_controller_manager(&programs, &upstream.kubeconfig(), CONTROLLER, &more, &log);
     let settings = Settings {
         horizontal_pod_autoscaler_sync_period: SYNC_PERIOD,
         horizontal_pod_autoscaler_downscale_stabilization: STABILIZATION,
         ..Settings::default()
     };
-    let _ours = Ours::start(ours.url(), &ours.authority(), CONTROLLER, settings);
+    let _atoll = AtollControllers::start(atoll.url(), &atoll.authority(), CONTROLLER, settings);
     same(&clients, |status_of| {
         cases.iter().filter_map(|case| unsettled(case, &status_of(case.name))).collect()
     })
@@ -103,11 +104,11 @@ async fn same(clients: &[Client; 2], missing: impl Fn(&dyn Fn(&str) -> Value) ->
     let (begin, mut looks) = (Instant::now(), tokio::time::interval(PAUSE));
     loop {
         looks.tick().await;
-        let (theirs, ours) = (snapshot::take(&clients[0]).await, snapshot::take(&clients[1]).await);
+        let (upstream, atoll) = (snapshot::take(&clients[0]).await, snapshot::take(&clients[1]).await);
         let lacks =
             |snapshot: &Snapshot| missing(&|name| snapshot.statuses.get(name).cloned().unwrap_or_default());
-        let mut wrong = differences(&theirs, &ours);
-        wrong.extend(lacks(&theirs).into_iter().map(|what| format!("theirs: {what}")));
+        let mut wrong = differences(&upstream, &atoll);
+        wrong.extend(lacks(&upstream).into_iter().map(|what| format!("upstream: {what}")));
         if wrong.is_empty() {
             return println!("the same after {:?}", begin.elapsed());
         }

@@ -74,23 +74,23 @@ fn ordered(message: &str) -> String {
 }
 
 /// Describes the differences.
-pub fn differences(theirs: &Snapshot, ours: &Snapshot) -> Vec<String> {
-    let names: BTreeSet<&String> = [theirs, ours]
+pub fn differences(upstream: &Snapshot, atoll: &Snapshot) -> Vec<String> {
+    let names: BTreeSet<&String> = [upstream, atoll]
         .into_iter()
         .flat_map(|snapshot| snapshot.statuses.keys().chain(snapshot.rest.keys()))
         .collect();
     let mut found = Vec::new();
     for name in names {
-        let (one, other) = (theirs.statuses.get(name), ours.statuses.get(name));
+        let (one, other) = (upstream.statuses.get(name), atoll.statuses.get(name));
         if one != other {
             let shown = |status: Option<&Value>| status.map(Value::to_string).unwrap_or_default();
-            found.push(format!("{name}\n  theirs: {}\n  ours:   {}", shown(one), shown(other)));
+            found.push(format!("{name}\n  upstream: {}\n  atoll:   {}", shown(one), shown(other)));
         }
         let nothing = BTreeSet::new();
         let (one, other) =
-            (theirs.rest.get(name).unwrap_or(&nothing), ours.rest.get(name).unwrap_or(&nothing));
-        found.extend(one.difference(other).map(|told| format!("{name}: only theirs: {told}")));
-        found.extend(other.difference(one).map(|told| format!("{name}: only ours:   {told}")));
+            (upstream.rest.get(name).unwrap_or(&nothing), atoll.rest.get(name).unwrap_or(&nothing));
+        found.extend(one.difference(other).map(|told| format!("{name}: only upstream: {told}")));
+        found.extend(other.difference(one).map(|told| format!("{name}: only atoll:   {told}")));
     }
     found
 }

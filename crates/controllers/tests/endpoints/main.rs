@@ -22,8 +22,8 @@ use atoll_controllers::settings::Settings;
 use atoll_testkit::wait::Waiting;
 use atoll_testkit::{Client, Programs, Upstream};
 use serde_json::{Value, json};
-use sides::Ours;
-use snapshot::{ENDPOINTS, EVENTS, SLICES, Seen, Snapshot, difference, events, list};
+use sides::AtollControllers;
+use snapshot::{ENDPOINTS, EVENTS, EndpointState, SLICES, Snapshot, difference, events, list};
 
 const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller";
 /// Time without changes after which the state is final. Checked only when all expected objects exist.
@@ -56,28 +56,30 @@ async fn compare(upstream: &Upstream, client: &Client, programs: &Programs) -> R
     let begin = Instant::now();
     let said = |what: &str| println!("{what} after {:?}", begin.elapsed());
     let log = upstream.directory().join("endpoints.log");
-    let start_theirs = || sides::theirs(programs, &upstream.kubeconfig(), CONTROLLERS, &[], &log);
+    let start_upstream =
+        || sides::start_kube_controller_manager(programs, &upstream.kubeconfig(), CONTROLLERS, &[], &log);
     clear(client).await;
-    let theirs = start_theirs();
+    let controller_manager = start_upstream();
     let (first, told) = settled(client).await;
-    drop(theirs);
-    said("recorded theirs");
+    drop(controller_manager);
+    said("recorded upstream");
     clear(client).await;
-    let ours = Ours::start(upstream.url(), &upstream.authority(), CONTROLLERS, Settings::default());
-    same(client, "ours, from nothing", &first, &told, Seen::whole).await?;
-    said("compared ours");
+    let atoll =
+        AtollControllers::start(upstream.url(), &upstream.authority(), CONTROLLERS, Settings::default());
+    same(client, "atoll, from nothing", &first, &told, EndpointState::whole).await?;
+    said("compared atoll");
     change(client, true).await;
     let (second, _) = settled(client).await;
-    drop(ours);
-    said("recorded ours");
+    drop(atoll);
+    said("recorded atoll");
     clear(client).await;
-    let theirs = start_theirs();
-    same(client, "theirs, from nothing", &second, &BTreeSet::new(), Seen::lasting).await?;
-    said("compared theirs");
+    let controller_manager = start_upstream();
+    same(client, "upstream, from nothing", &second, &BTreeSet::new(), EndpointState::lasting).await?;
+    said("compared upstream");
     change(client, false).await;
-    let outcome = same(client, "theirs, changed", &first, &BTreeSet::new(), Seen::lasting).await;
-    drop(theirs);
-    said("compared theirs again");
+    let outcome = same(client, "upstream, changed", &first, &BTreeSet::new(), EndpointState::lasting).await;
+    drop(controller_manager);
+    said("compared upstream again");
     outcome
 }
 
@@ -122,7 +124,7 @@ async fn clear(client: &Client) {
 }
 
 /// Returns the final state: all expected objects exist and nothing changes.
-async fn settled(client: &Client) -> (Seen, BTreeSet<String>) {
+async fn settled(client: &Client) -> (EndpointState, BTreeSet<String>) {
     let services = list(client, "/api/v1/namespaces/test/services").await;
     let selecting = services.iter().filter(|service| {
         service["spec"]["selector"].is_object() && service["spec"]["type"] != "ExternalName"
@@ -156,9 +158,9 @@ async fn settled(client: &Client) -> (Seen, BTreeSet<String>) {
 async fn same(
     client: &Client,
     what: &str,
-    recorded: &Seen,
+    recorded: &EndpointState,
     told: &BTreeSet<String>,
-    form: fn(&Seen) -> Snapshot,
+    form: fn(&EndpointState) -> Snapshot,
 ) -> Result<(), String> {
     let begin = Instant::now();
     let waiting = Waiting::until("both agree");

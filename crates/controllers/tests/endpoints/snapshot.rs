@@ -20,16 +20,16 @@ pub const ENDPOINTS: &str = "/api/v1/namespaces/test/endpoints";
 pub const EVENTS: &str = "/api/v1/namespaces/test/events";
 
 /// Endpoints and EndpointSlices.
-pub struct Seen {
+pub struct EndpointState {
     endpoints: Vec<Value>,
     slices: Vec<Value>,
 }
 
-pub async fn take(client: &Client) -> Seen {
-    Seen { endpoints: list(client, ENDPOINTS).await, slices: list(client, SLICES).await }
+pub async fn take(client: &Client) -> EndpointState {
+    EndpointState { endpoints: list(client, ENDPOINTS).await, slices: list(client, SLICES).await }
 }
 
-impl Seen {
+impl EndpointState {
     /// Returns the complete state.
     pub fn whole(&self) -> Snapshot {
         self.form(&["creationTimestamp", "managedFields", "name", "resourceVersion", "uid", "generation"])
@@ -109,17 +109,17 @@ pub async fn events(client: &Client) -> BTreeSet<String> {
 }
 
 /// Describes the differences.
-pub fn difference(theirs: &Snapshot, ours: &Snapshot) -> Vec<String> {
-    let abouts: BTreeSet<&String> = theirs.keys().chain(ours.keys()).collect();
+pub fn difference(upstream: &Snapshot, atoll: &Snapshot) -> Vec<String> {
+    let abouts: BTreeSet<&String> = upstream.keys().chain(atoll.keys()).collect();
     let mut differences = Vec::new();
     for about in abouts {
-        let (one, other) = (flat(theirs.get(about)), flat(ours.get(about)));
+        let (one, other) = (flat(upstream.get(about)), flat(atoll.get(about)));
         if one != other {
             let lines = |of: &BTreeSet<String>, without: &BTreeSet<String>| {
                 of.difference(without).map(|line| format!("\n    {line}")).collect::<String>()
             };
             differences.push(format!(
-                "{about}\n  theirs:{}\n  ours:{}",
+                "{about}\n  upstream:{}\n  atoll:{}",
                 lines(&one, &other),
                 lines(&other, &one)
             ));

@@ -18,7 +18,7 @@ pub fn controller_manager() -> Option<Programs> {
 }
 
 /// Runs kube-controller-manager with these controllers until it is dropped.
-pub fn theirs(
+pub fn start_kube_controller_manager(
     programs: &Programs,
     kubeconfig: &Path,
     controllers: &str,
@@ -38,10 +38,10 @@ pub fn theirs(
 }
 
 /// Atoll's controllers, while they run.
-pub struct Ours(JoinHandle<()>);
+pub struct AtollControllers(JoinHandle<()>);
 
-impl Ours {
-    pub fn start(url: &str, authority: &Path, controllers: &str, settings: Settings) -> Ours {
+impl AtollControllers {
+    pub fn start(url: &str, authority: &Path, controllers: &str, settings: Settings) -> AtollControllers {
         let endpoint = Endpoint {
             server: url.to_string(),
             authority_pem: std::fs::read(authority).expect("the authority"),
@@ -51,13 +51,13 @@ impl Ours {
         let client = atoll_client::Client::new(Arc::new(Https::new(&endpoint).expect("a client")));
         let context = Context::new(World::one(client), Arc::new(SystemClock), WorkloadScope::All);
         let selection = controllers.parse().expect("controllers");
-        Ours(tokio::spawn(async move {
+        AtollControllers(tokio::spawn(async move {
             atoll_controllers::run_selected(context.with_settings(settings), &selection).await;
         }))
     }
 }
 
-impl Drop for Ours {
+impl Drop for AtollControllers {
     fn drop(&mut self) {
         self.0.abort();
     }
