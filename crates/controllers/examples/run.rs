@@ -1,7 +1,9 @@
-//! Runs controllers against any API server: `cargo run -p atoll-controllers --example run -- --kubeconfig FILE
-//! [--controllers deployment,replicaset] [--node-monitor-period SECONDS] …`. Whom to trust and who signs is told as
-//! kube-controller-manager is: `--root-ca-file`, `--cluster-signing-cert-file` and `--cluster-signing-key-file`,
-//! `--service-account-private-key-file` (a key of the curve P-256).
+//! Runs controllers against any API server:
+//! `cargo run -p atoll-controllers --example run -- --kubeconfig FILE [--controllers deployment,replicaset]
+//! …`.
+//! Certificates and keys are configured with the flags of kube-controller-manager: `--root-ca-file`,
+//! `--cluster-signing-cert-file`, `--cluster-signing-key-file` and `--service-account-private-key-file` (a
+//! P-256 key).
 
 use std::error::Error;
 use std::sync::Arc;
@@ -11,8 +13,8 @@ use atoll_authn::authority::Authority;
 use atoll_authn::service_account::{KeyRing, Tokens};
 use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
-use atoll_controllers::catalog::Choice;
-use atoll_controllers::context::{Acts, Context, Signers};
+use atoll_controllers::catalog::ControllerSelection;
+use atoll_controllers::context::{Context, Signers, WorkloadScope};
 use atoll_controllers::settings::Settings;
 use atoll_informer::{SystemClock, World};
 use base64::Engine;
@@ -21,27 +23,28 @@ use serde_json::Value;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_env_filter(std::env::var("RUST_LOG").unwrap_or("info".into())).init();
-    let (mut kubeconfig, mut choice, mut settings) = (String::new(), Choice::default(), Settings::default());
+    let (mut kubeconfig, mut selection, mut settings) =
+        (String::new(), ControllerSelection::default(), Settings::default());
     let (mut certificate, mut key, mut signers) = (String::new(), String::new(), Signers::default());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        let value = arguments.next().ok_or("each option has a value")?;
+        let value = arguments.next().ok_or("every option needs a value")?;
         match argument.as_str() {
             "--kubeconfig" => kubeconfig = value,
-            "--controllers" => choice = value.parse()?,
+            "--controllers" => selection = value.parse()?,
             "--node-monitor-period" => settings.node_monitor_period = seconds(&value)?,
             "--node-monitor-grace-period" => settings.node_monitor_grace_period = seconds(&value)?,
             "--horizontal-pod-autoscaler-sync-period" => {
                 settings.horizontal_pod_autoscaler_sync_period = seconds(&value)?;
             }
-            "--root-ca-file" => signers.trusted = Some(std::fs::read_to_string(value)?.into()),
+            "--root-ca-file" => signers.root_ca = Some(std::fs::read_to_string(value)?.into()),
             "--cluster-signing-cert-file" => certificate = std::fs::read_to_string(value)?,
             "--cluster-signing-key-file" => key = std::fs::read_to_string(value)?,
             "--service-account-private-key-file" => {
                 let keys = KeyRing::from_pem(&std::fs::read_to_string(value)?)?;
                 signers.tokens = Some(Arc::new(Tokens::new(atoll_authn::ISSUER, keys)));
             }
-            other => return Err(format!("no option {other}").into()),
+            other => return Err(format!("unknown option {other}").into()),
         }
     }
     if !certificate.is_empty() {
@@ -49,10 +52,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         signers.authority = Some(Arc::new(authority));
     }
     let client = Client::new(Arc::new(Https::new(&endpoint(&kubeconfig)?)?));
-    let context = Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere)
+    let context = Context::new(World::one(client), Arc::new(SystemClock), WorkloadScope::All)
         .with_settings(settings)
         .with_signers(signers);
-    atoll_controllers::run_chosen(context, &choice).await;
+    atoll_controllers::run_selected(context, &selection).await;
     Ok(())
 }
 
@@ -60,7 +63,7 @@ fn seconds(text: &str) -> Result<Duration, Box<dyn Error>> {
     Ok(Duration::from_secs(text.parse()?))
 }
 
-/// The first cluster and user of a kubeconfig.
+/// Returns the first cluster and user of a kubeconfig.
 fn endpoint(path: &str) -> Result<Endpoint, Box<dyn Error>> {
     let config: Value = serde_saphyr::from_str(&std::fs::read_to_string(path)?)?;
     let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);

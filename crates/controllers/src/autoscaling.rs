@@ -1,4 +1,4 @@
-//! Every HorizontalPodAutoscaler sees to it that its target has as many pods as its metrics ask for.
+//! HorizontalPodAutoscalers: scales the target to the number of pods that its metrics call for.
 //!
 //! ```text
 //!   every few seconds: scale of the target ─► metrics ─► usage (how many pods) ─► proposal (of all metrics)
@@ -22,14 +22,14 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::{conditions, scale};
-use behaviour::{History, Wish};
+use behaviour::{History, ScaleRequest};
 use metrics::Metrics;
 use proposal::Failure;
-use usage::{Situation, Start, Tolerance, fraction};
+use usage::{ReplicaCalculator, StartupDelays, Tolerance, fraction};
 
-/// Autoscalers that are worked on together.
-const AT_ONCE: usize = 5;
-/// How often a scale is written that others are faster than.
+/// Number of autoscalers that are reconciled concurrently.
+const WORKERS: usize = 5;
+/// Number of attempts to write a scale that another writer keeps changing.
 const ATTEMPTS: usize = 5;
 const ABLE: &str = "AbleToScale";
 const ACTIVE: &str = "ScalingActive";
@@ -50,13 +50,13 @@ pub async fn run(context: Context) {
         let (queue, context) = (queue.clone(), controller.context.clone());
         move |change| {
             let spec = |object: &Option<Arc<Value>>| object.as_ref().map(|object| object["spec"].clone());
-            if context.acts_on(change.object()) && spec(&change.old) != spec(&change.new) {
+            if context.manages(change.object()) && spec(&change.old) != spec(&change.new) {
                 queue.add(change.key.clone());
             }
         }
     });
     queue
-        .work("autoscalers", AT_ONCE, move |key| {
+        .work("autoscalers", WORKERS, move |key| {
             let controller = controller.clone();
             async move { Ok(controller.sync(&key).await) }
         })
@@ -66,22 +66,22 @@ pub async fn run(context: Context) {
 struct Controller {
     autoscalers: Arc<Cache>,
     pods: Arc<Cache>,
-    state: Mutex<HashMap<Key, Remembered>>,
+    state: Mutex<HashMap<Key, AutoscalerState>>,
     recorder: Recorder,
     context: Context,
 }
 
 #[derive(Default)]
-struct Remembered {
+struct AutoscalerState {
     history: History,
-    /// Of the pods of its target.
+    /// Selector of the target's pods.
     selector: Option<LabelSelector>,
 }
 
-/// One look at an autoscaler.
+/// State of one reconciliation of an autoscaler.
 struct Round {
     key: Key,
-    /// As it is to be written.
+    /// The autoscaler with the status that will be written.
     autoscaler: Value,
     now: Timestamp,
 }
@@ -113,27 +113,30 @@ impl Round {
     }
 }
 
-/// Whether two statuses mean the same: what is zero or empty goes without saying.
-fn means_the_same(one: &Value, other: &Value) -> bool {
-    let said = |status: &Value| -> Vec<(String, Value)> {
+/// Compares two statuses. A missing field equals one that is zero or empty.
+fn is_same_status(one: &Value, other: &Value) -> bool {
+    let set_fields = |status: &Value| -> Vec<(String, Value)> {
         let fields = status.as_object().into_iter().flatten();
-        let says = |value: &Value| match value {
+        let is_set = |value: &Value| match value {
             Value::Null => false,
             Value::Array(values) => !values.is_empty(),
             value => *value != 0,
         };
-        fields.filter(|(_, value)| says(value)).map(|(field, value)| (field.clone(), value.clone())).collect()
+        fields
+            .filter(|(_, value)| is_set(value))
+            .map(|(field, value)| (field.clone(), value.clone()))
+            .collect()
     };
-    said(one) == said(other)
+    set_fields(one) == set_fields(other)
 }
 
 impl Controller {
-    fn state(&self) -> MutexGuard<'_, HashMap<Key, Remembered>> {
+    fn state(&self) -> MutexGuard<'_, HashMap<Key, AutoscalerState>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn sync(&self, key: &Key) -> Next {
-        let Some(autoscaler) = self.autoscalers.get(key).filter(|found| self.context.acts_on(found)) else {
+        let Some(autoscaler) = self.autoscalers.get(key).filter(|found| self.context.manages(found)) else {
             self.state().remove(key);
             return Next::Done;
         };
@@ -143,9 +146,9 @@ impl Controller {
             round.autoscaler["status"] = json!({});
         }
         if let Err(problem) = self.scale(&mut round).await {
-            tracing::debug!(%problem, %key, "an autoscaler could not do all it should");
+            tracing::debug!(%problem, %key, "HorizontalPodAutoscaler could not be reconciled completely");
         }
-        if !means_the_same(&round.autoscaler["status"], &autoscaler["status"]) {
+        if !is_same_status(&round.autoscaler["status"], &autoscaler["status"]) {
             let kind = &resources::HORIZONTAL_POD_AUTOSCALERS;
             match self.context.world().update_status(kind, &round.autoscaler).await {
                 Ok(written) => self.autoscalers.wrote(&written),
@@ -160,7 +163,7 @@ impl Controller {
         self.recorder.warning(&resources::HORIZONTAL_POD_AUTOSCALERS, &round.autoscaler, reason, message);
     }
 
-    /// Fails with what is also said in events and conditions.
+    /// Rescales the target. The error is also reported in events and conditions.
     async fn scale(&self, round: &mut Round) -> Result<(), String> {
         let (resource, target, scale) = match self.target(round).await {
             Ok(found) => found,
@@ -175,7 +178,11 @@ impl Controller {
         let message = "the HPA controller was able to get the target's current scale";
         round.set(ABLE, true, "SucceededGetScale", message);
         let current = scale["spec"]["replicas"].as_i64().unwrap_or(0);
-        self.state().entry(round.key.clone()).or_default().history.begin(current, round.now);
+        self.state()
+            .entry(round.key.clone())
+            .or_default()
+            .history
+            .record_initial_recommendation(current, round.now);
         let spec = round.autoscaler["spec"].clone();
         let least = spec["minReplicas"].as_i64().unwrap_or(1);
         let most = spec["maxReplicas"].as_i64().unwrap_or(0);
@@ -203,10 +210,10 @@ impl Controller {
                 let reason = match wanted.cmp(&current) {
                     Ordering::Greater => format!("{metric} above target"),
                     Ordering::Less => "All metrics below target".into(),
-                    // What was recommended before counts.
+                    // No change by the metrics: the recommendations of the stabilization window decide.
                     Ordering::Equal => String::new(),
                 };
-                (self.settle(round, &spec, Wish { current, desired: wanted, least, most }), reason)
+                (self.normalize(round, &spec, ScaleRequest { current, desired: wanted, least, most }), reason)
             }
         };
         if desired == current {
@@ -233,7 +240,7 @@ impl Controller {
             .entry(round.key.clone())
             .or_default()
             .history
-            .changed(behaviour, current, desired, round.now);
+            .store_scale_event(behaviour, current, desired, round.now);
         round.set_counts(current, desired, statuses, true);
         problem.map_or(Ok(()), Err)
     }
@@ -250,8 +257,8 @@ impl Controller {
         let target = round.key.beside(text("name"));
         match scale::read(world, &resource, &target).await {
             Ok(mut scale) => {
-                let said = scale["status"]["selector"].as_str().unwrap_or_default();
-                scale["status"]["selector"] = scale::plain_selector(said)
+                let selector_text = scale["status"]["selector"].as_str().unwrap_or_default();
+                scale["status"]["selector"] = scale::plain_selector(selector_text)
                     .map_err(|problem| {
                         let what = "received an object from a /scale endpoint which was not convertible to autoscaling Scale";
                         format!("{what}: failed to parse target selector: {problem}")
@@ -263,7 +270,7 @@ impl Controller {
         }
     }
 
-    /// How many pods the metrics ask for, and which of them does.
+    /// Returns the number of pods that the metrics call for, and the metric that calls for it.
     async fn wanted(
         &self,
         round: &mut Round,
@@ -273,21 +280,21 @@ impl Controller {
         statuses: &mut Option<Vec<Value>>,
         problem: &mut Option<String>,
     ) -> Result<(i64, String), String> {
-        let said = scale["status"]["selector"].as_str().unwrap_or_default();
-        let selector = self.selector(round, said)?;
+        let selector_text = scale["status"]["selector"].as_str().unwrap_or_default();
+        let selector = self.selector(round, selector_text)?;
         let mut pods = self.pods.list(&round.key.workspace, &round.key.namespace);
         pods.retain(|pod| selector.matches(|label| object::label(pod, label)));
-        self.is_unambiguous(round, said, selector, &pods)?;
+        self.check_ambiguous_selector(round, selector_text, selector, &pods)?;
         let settings = &self.context.settings;
         let tolerance = |rules: &Value| {
             fraction(&rules["tolerance"]).unwrap_or(settings.horizontal_pod_autoscaler_tolerance)
         };
         let rules = &spec["behavior"];
-        let situation = Situation {
+        let calculator = ReplicaCalculator {
             pods: &pods,
             current,
             tolerance: Tolerance { down: tolerance(&rules["scaleDown"]), up: tolerance(&rules["scaleUp"]) },
-            start: Start {
+            start: StartupDelays {
                 initialization: settings.horizontal_pod_autoscaler_cpu_initialization_period,
                 readiness_delay: settings.horizontal_pod_autoscaler_initial_readiness_delay,
             },
@@ -295,15 +302,15 @@ impl Controller {
         };
         let metrics = Metrics { world: self.context.world(), autoscaler: &round.key };
         let replicas = scale["status"]["replicas"].as_i64().unwrap_or(0);
-        let mut asked = Vec::new();
+        let mut proposals = Vec::new();
         for metric in spec["metrics"].as_array().into_iter().flatten() {
-            let answer = proposal::ask(&metrics, &situation, metric, replicas, said).await;
+            let answer = proposal::compute(&metrics, &calculator, metric, replicas, selector_text).await;
             if let Err(Failure { reason, problem, .. }) = &answer {
                 self.warn(round, reason, problem);
             }
-            asked.push(answer);
+            proposals.push(answer);
         }
-        let summary = proposal::sum_up(asked, current);
+        let summary = proposal::combine(proposals, current);
         *statuses = Some(summary.statuses);
         match summary.outcome {
             Ok((replicas, metric)) => {
@@ -321,14 +328,14 @@ impl Controller {
         }
     }
 
-    fn selector(&self, round: &mut Round, said: &str) -> Result<LabelSelector, String> {
-        if said.is_empty() {
+    fn selector(&self, round: &mut Round, selector_text: &str) -> Result<LabelSelector, String> {
+        if selector_text.is_empty() {
             let problem = "selector is required";
             self.warn(round, "SelectorRequired", problem);
             round.set(ACTIVE, false, "InvalidSelector", "the HPA target's scale is missing a selector");
             return Err(problem.into());
         }
-        LabelSelector::parse(said).map_err(|problem| {
+        LabelSelector::parse(selector_text).map_err(|problem| {
             let problem =
                 format!("couldn't convert selector into a corresponding internal selector object: {problem}");
             self.warn(round, "InvalidSelector", &problem);
@@ -337,51 +344,53 @@ impl Controller {
         })
     }
 
-    /// Pods that two autoscalers look after would be pulled in two directions.
-    fn is_unambiguous(
+    /// Fails if another autoscaler selects the same pods.
+    fn check_ambiguous_selector(
         &self,
         round: &mut Round,
-        said: &str,
+        selector_text: &str,
         selector: LabelSelector,
         pods: &[Arc<Value>],
     ) -> Result<(), String> {
         let target = round.autoscaler["spec"]["scaleTargetRef"].clone();
-        let rivals: Vec<String> = {
+        let autoscalers_of_pods: Vec<String> = {
             let mut state = self.state();
             state.entry(round.key.clone()).or_default().selector = Some(selector);
             let selects = |other: &Arc<Value>| {
-                // One that was not looked at yet may well say the same.
+                // An autoscaler that was not reconciled yet has no selector: compare its target.
                 let selector = state.get(&Key::of(other)).and_then(|remembered| remembered.selector.as_ref());
                 other["spec"]["scaleTargetRef"] == target
                     || selector.is_some_and(|own| {
                         pods.iter().any(|pod| own.matches(|label| object::label(pod, label)))
                     })
             };
-            let near = self.autoscalers.list(&round.key.workspace, &round.key.namespace);
+            let all = self.autoscalers.list(&round.key.workspace, &round.key.namespace);
             let place = |other: &Arc<Value>| format!("{}/{}", object::namespace(other), object::name(other));
-            near.iter().filter(|other| !pods.is_empty() && selects(other)).map(place).collect()
+            all.iter().filter(|other| !pods.is_empty() && selects(other)).map(place).collect()
         };
-        if rivals.len() < 2 {
+        if autoscalers_of_pods.len() < 2 {
             return Ok(());
         }
-        let problem =
-            format!("pods by selector {said} are controlled by multiple HPAs: [{}]", rivals.join(" "));
+        let problem = format!(
+            "pods by selector {selector_text} are controlled by multiple HPAs: [{}]",
+            autoscalers_of_pods.join(" ")
+        );
         self.warn(round, "AmbiguousSelector", &problem);
         round.set(ACTIVE, false, "AmbiguousSelector", problem.clone());
         Err(problem)
     }
 
-    fn settle(&self, round: &mut Round, spec: &Value, wish: Wish) -> i64 {
+    fn normalize(&self, round: &mut Round, spec: &Value, request: ScaleRequest) -> i64 {
         let window = self.context.settings.horizontal_pod_autoscaler_downscale_stabilization;
-        let settled = {
+        let decision = {
             let mut state = self.state();
             let history = &mut state.entry(round.key.clone()).or_default().history;
-            history.settle(wish, &spec["behavior"], window, round.now)
+            history.normalize(request, &spec["behavior"], window, round.now)
         };
-        round.set(ABLE, true, settled.able.0, settled.able.1);
-        let (limited, reason, message) = settled.limited;
+        round.set(ABLE, true, decision.able.0, decision.able.1);
+        let (limited, reason, message) = decision.limited;
         round.set(LIMITED, limited, reason, message);
-        settled.replicas
+        decision.replicas
     }
 
     async fn rescale(

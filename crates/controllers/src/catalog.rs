@@ -1,4 +1,4 @@
-//! All controllers by name, and which of them run.
+//! The catalog of controllers, and the selection of those that run.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,27 +6,27 @@ use std::str::FromStr;
 
 use crate::context::Context;
 
-type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+type ControllerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A controller that runs over any API.
+/// A controller that runs against any API server.
 pub struct Controller {
-    /// As kube-controller-manager calls it.
+    /// The name in kube-controller-manager.
     pub name: &'static str,
-    /// As it was called before.
+    /// The former name, which is still accepted.
     pub alias: &'static str,
-    pub run: fn(Context) -> Running,
+    pub run: fn(Context) -> ControllerFuture,
 }
 
 macro_rules! controllers {
     ($($name:literal $alias:literal $run:path;)*) => {
-        /// Those that can be chosen.
+        /// The controllers that can be selected.
         pub const CONTROLLERS: &[Controller] = &[
             $(Controller { name: $name, alias: $alias, run: |context| Box::pin($run(context)) },)*
         ];
     };
 }
 
-// Each is a row: its name, how it was called before, what it does.
+// Each row: name, former name, run function.
 controllers! {
     "certificatesigningrequest-approving-controller" "csrapproving" crate::certificates::approve::run;
     "certificatesigningrequest-cleaner-controller" "csrcleaner" crate::certificates::clean::run;
@@ -51,8 +51,8 @@ controllers! {
     "replicaset-controller" "replicaset" crate::replica_set::run;
     "replicationcontroller-controller" "replicationcontroller" crate::replica_set::run_replication_controllers;
     "resourcequota-controller" "resourcequota" crate::quota::run;
-    "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" crate::belongings::run_trust;
-    "serviceaccount-controller" "serviceaccount" crate::belongings::run_accounts;
+    "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" crate::service_account_and_root_ca::run_root_ca;
+    "serviceaccount-controller" "serviceaccount" crate::service_account_and_root_ca::run_service_accounts;
     "serviceaccount-token-controller" "serviceaccount-token" crate::tokens::run;
     "statefulset-controller" "statefulset" crate::stateful_set::run;
     "taint-eviction-controller" "taint-eviction-controller" crate::taint_eviction::run;
@@ -60,8 +60,8 @@ controllers! {
     "volumeattributesclass-protection-controller" "vac-protection" crate::protection::run_attributes;
 }
 
-/// Those that only an Atoll has, in the same words.
-pub const OWN: &[(&str, &str)] = &[
+/// Names and former names of the controllers that only Atoll has.
+pub const ATOLL_CONTROLLERS: &[(&str, &str)] = &[
     ("cluster-health-controller", "clusterhealth"),
     ("cluster-push-controller", "clusterpush"),
     ("kcp-cluster-controller", "kcpcluster"),
@@ -70,68 +70,68 @@ pub const OWN: &[(&str, &str)] = &[
     ("workspace-controller", "workspace"),
 ];
 
-/// All names, with the ones they had before.
+/// Returns all names with their aliases.
 fn names() -> impl Iterator<Item = (&'static str, &'static str)> + Clone {
-    CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(OWN.iter().copied())
+    CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(ATOLL_CONTROLLERS.iter().copied())
 }
 
-/// Which controllers run: `*` for all, `name` for one, `-name` for all but one; of two words about the same one the first
-/// counts.
+/// Selection of controllers: `*` for all, `name` for one, `-name` to exclude one. The first entry that names
+/// a controller decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
-    words: Vec<String>,
+pub struct ControllerSelection {
+    entries: Vec<String>,
 }
 
-impl Default for Choice {
+impl Default for ControllerSelection {
     fn default() -> Self {
-        Choice { words: vec!["*".into()] }
+        ControllerSelection { entries: vec!["*".into()] }
     }
 }
 
-impl Choice {
-    /// Whether a controller runs, by its name or the one it had before.
+impl ControllerSelection {
+    /// Whether a controller is selected, by its name or alias.
     pub fn includes(&self, name: &str, alias: &str) -> bool {
-        let about = |word: &&String| {
-            let bare = word.strip_prefix('-').unwrap_or(word);
+        let names_it = |entry: &&String| {
+            let bare = entry.strip_prefix('-').unwrap_or(entry);
             bare == name || bare == alias
         };
-        match self.words.iter().find(about) {
-            Some(word) => !word.starts_with('-'),
-            None => self.words.iter().any(|word| word == "*"),
+        match self.entries.iter().find(names_it) {
+            Some(entry) => !entry.starts_with('-'),
+            None => self.entries.iter().any(|entry| entry == "*"),
         }
     }
 
-    /// The same, by the name it had before alone.
+    /// Whether the controller with this alias is selected.
     pub fn includes_alias(&self, alias: &str) -> bool {
         names().any(|(name, known)| known == alias && self.includes(name, alias))
     }
 
-    /// Whether any runs at all.
+    /// Whether any controller is selected.
     pub fn any(&self) -> bool {
-        self.words.iter().any(|word| !word.starts_with('-'))
+        self.entries.iter().any(|entry| !entry.starts_with('-'))
     }
 }
 
-impl FromStr for Choice {
+impl FromStr for ControllerSelection {
     type Err = String;
 
-    /// `true` and `false` stand for all and none.
+    /// Parses the list; `true` and `false` stand for all and none.
     fn from_str(text: &str) -> Result<Self, String> {
-        let words: Vec<String> = match text {
+        let entries: Vec<String> = match text {
             "true" => vec!["*".into()],
             "false" | "" => Vec::new(),
-            list => list.split(',').map(|word| word.trim().to_string()).collect(),
+            list => list.split(',').map(|entry| entry.trim().to_string()).collect(),
         };
         let known: Vec<(&str, &str)> = names().collect();
-        for word in &words {
-            let bare = word.strip_prefix('-').unwrap_or(word);
+        for entry in &entries {
+            let bare = entry.strip_prefix('-').unwrap_or(entry);
             if bare != "*" && known.iter().all(|(name, alias)| bare != *name && bare != *alias) {
                 let mut names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
                 names.sort_unstable();
-                return Err(format!("there is no controller {bare:?}; there are {}", names.join(", ")));
+                return Err(format!("unknown controller {bare:?}; known controllers: {}", names.join(", ")));
             }
         }
-        Ok(Choice { words })
+        Ok(ControllerSelection { entries })
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn controllers_are_chosen_as_upstream_does() {
+    fn controllers_are_selected_as_upstream_does() {
         for (text, deployment, endpoints, any) in [
             ("*", true, true, true),
             ("true", true, true, true),
@@ -153,31 +153,31 @@ mod tests {
             ("-endpoint", false, false, false),
             ("endpoint,-endpoint,*", true, true, true),
         ] {
-            let choice: Choice = text.parse().expect("all of them are known");
-            let of = |name, alias| choice.includes(name, alias);
+            let selection: ControllerSelection = text.parse().expect("a valid selection");
+            let of = |name, alias| selection.includes(name, alias);
             let found = (
                 of("deployment-controller", "deployment"),
                 of("endpoints-controller", "endpoint"),
-                choice.any(),
+                selection.any(),
             );
             assert_eq!(found, (deployment, endpoints, any), "{text}");
         }
-        let error = "*,-nobody".parse::<Choice>().unwrap_err();
+        let error = "*,-nobody".parse::<ControllerSelection>().unwrap_err();
         assert!(
-            error.starts_with("there is no controller \"nobody\"; there are certificatesigning"),
+            error.starts_with("unknown controller \"nobody\"; known controllers: certificatesigning"),
             "{error}"
         );
     }
 
     #[test]
-    fn names_are_of_one_controller_each() {
+    fn names_are_unique() {
         let rows = names();
         let mut names: Vec<&str> =
             rows.clone().map(|(name, _)| name).chain(rows.map(|(_, alias)| alias)).collect();
         names.sort_unstable();
         names.dedup();
-        // The newest of them never had another name.
+        // The taint eviction controller has no former name.
         let same = CONTROLLERS.iter().filter(|row| row.name == row.alias).count();
-        assert_eq!(names.len() + same, 2 * (CONTROLLERS.len() + OWN.len()));
+        assert_eq!(names.len() + same, 2 * (CONTROLLERS.len() + ATOLL_CONTROLLERS.len()));
     }
 }

@@ -1,9 +1,10 @@
-//! CertificateSigningRequests: those of kubelets are approved if they may ask, approved ones are signed, old ones go.
+//! CertificateSigningRequests: approves those of kubelets that are authorized, signs approved ones, deletes
+//! old ones.
 //!
 //! ```text
-//!   follow ─┬► approve ─► recognize: what is asked for ─► SubjectAccessReview: may they ─► approval
-//!           ├► sign ────► recognize: is it ours, and well-formed ─► certificate or failure
-//!           └► clean ───► age: from when on nobody needs it
+//!   follow ─┬► approve ─► recognize: the kind of request ─► SubjectAccessReview ─► approval
+//!           ├► sign ────► recognize: known signer, valid ─► certificate or failure
+//!           └► clean ───► age: when a request is obsolete
 //! ```
 
 mod age;
@@ -19,10 +20,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// Requests that are worked on together.
-const AT_ONCE: usize = 8;
+/// Number of requests that are handled concurrently.
+const WORKERS: usize = 8;
 
-/// Works on those requests whose turn it `is`, whenever they change.
+/// Runs `work` for every request that matches `is`, whenever it changes.
 async fn work<W, F>(world: &World, what: &'static str, is: fn(&Value) -> bool, work: W)
 where
     W: Fn(Key) -> F + Send,
@@ -37,7 +38,7 @@ where
             queue.add(Key::of(&request));
         }
     });
-    let working = queue.work(what, AT_ONCE, |key| {
+    let working = queue.work(what, WORKERS, |key| {
         let working = work(key);
         async move {
             match working.await {
@@ -49,8 +50,8 @@ where
     tokio::join!(following, working);
 }
 
-/// What somebody asks for; `None` if it is not understood.
-fn asked(request: &Value) -> Option<CertificateRequest> {
+/// Parses the certificate request; `None` if it is invalid.
+fn parse_request(request: &Value) -> Option<CertificateRequest> {
     let text = STANDARD.decode(request["spec"]["request"].as_str().unwrap_or_default()).ok()?;
     CertificateRequest::from_pem(&text).ok()
 }
@@ -59,12 +60,12 @@ fn has(request: &Value, kind: &str) -> bool {
     age::conditions(request).any(|condition| condition["type"] == kind)
 }
 
-/// Whether nobody has decided yet.
+/// Whether the request is neither approved nor denied.
 fn is_undecided(request: &Value) -> bool {
     age::certificate(request).is_empty() && !has(request, "Approved") && !has(request, "Denied")
 }
 
-/// Whether it is approved and waits for its certificate.
+/// Whether the request is approved and not signed yet.
 fn is_waiting(request: &Value) -> bool {
     let has_failed = age::conditions(request).any(|own| own["type"] == "Failed" && own["status"] == "True");
     age::certificate(request).is_empty() && has(request, "Approved") && !has(request, "Denied") && !has_failed
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_decided_once_and_signed_once() {
+    fn decided_requests_are_not_decided_again() {
         let request = |conditions: Value, certificate: &str| json!({"status": {"conditions": conditions, "certificate": certificate}});
         let condition = |kind: &str| json!({"type": kind, "status": "True"});
         let cases = [

@@ -1,10 +1,11 @@
-//! Whose an object is: controllers take what they select and nobody has, and let go what they no longer select.
+//! Controller references: a controller adopts objects that it selects and that have no controller, and
+//! releases those that it no longer selects.
 //!
 //! ```text
-//!   candidates (owned, or nobody's) ─► fate ─┬─ Keep
-//!                                            ├─ Adopt: after a look whether the owner is still there, and the same
-//!                                            ├─ Release
-//!                                            └─ Leave
+//!   candidates (owned, or orphans) ─► decide ─┬─ Keep
+//!                                             ├─ Adopt: after checking that the same owner still exists
+//!                                             ├─ Release
+//!                                             └─ Ignore
 //! ```
 
 use std::sync::Arc;
@@ -15,59 +16,59 @@ use serde_json::{Value, json};
 
 use crate::pods::controller_reference;
 
-/// What becomes of an object that somebody looks at.
+/// Result of comparing an object with a possible owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum ClaimDecision {
     Keep,
     Adopt,
     Release,
-    Leave,
+    Ignore,
 }
 
-/// Who claims what.
-pub struct Claim<'a> {
+/// Adopts and releases objects for one owner.
+pub struct ControllerRefManager<'a> {
     pub world: &'a World,
-    /// Where the objects are from; what is written is put there.
+    /// Cache of the candidate objects; written objects are stored in it.
     pub cache: &'a Cache,
-    /// What the owner is one of.
+    /// Resource of the owner.
     pub owners: &'a Resource,
     pub owner: &'a Value,
     pub selector: &'a LabelSelector,
-    /// What adopted objects get besides an owner, and lose with it.
+    /// Finalizers that are added on adoption and removed on release.
     pub finalizers: &'a [&'a str],
 }
 
-/// The word under which [`orphans`] finds what nobody manages.
-pub fn place_of(object: &Value) -> String {
+/// Returns the key under which the [`orphans`] index lists an object without a controller.
+pub fn namespace_key(object: &Value) -> String {
     let key = Key::of(object);
     format!("{}/{}", key.workspace, key.namespace)
 }
 
-/// An index of objects that nobody manages, by where they are.
+/// Index of objects without a controller, by namespace.
 pub fn orphans(object: &Value) -> Vec<String> {
     match object::controller_of(object) {
         Some(_) => Vec::new(),
-        None => vec![place_of(object)],
+        None => vec![namespace_key(object)],
     }
 }
 
-/// What `owner` manages or could: its own objects and those in its namespace that nobody manages. `index` is that of
-/// [`orphans`] in `cache`.
+/// Returns the objects that `owner` controls or could adopt: its own and the orphans of its namespace.
+/// `index` is the [`orphans`] index of `cache`.
 pub fn candidates(cache: &Cache, index: usize, owner: &Value) -> Vec<Arc<Value>> {
     let uid = object::uid(owner);
     let own = cache.owned_by(&Key::of(owner), uid).into_iter();
     let mut found: Vec<Arc<Value>> = own.filter(|object| is_managed_by(object, uid)).collect();
-    found.extend(cache.found(index, &place_of(owner)));
+    found.extend(cache.found(index, &namespace_key(owner)));
     found
 }
 
-/// Whether the object with this uid manages `object`.
+/// Whether the object with this uid is the controller of `object`.
 pub fn is_managed_by(object: &Value, uid: &str) -> bool {
     object::controller_of(object).is_some_and(|reference| reference.uid == uid)
 }
 
-/// The key of the object that manages `object`, if it is one of `owners` and as `cache` knows it.
-pub fn manager(cache: &Cache, owners: &Resource, object: &Value) -> Option<Key> {
+/// Returns the key of the controller of `object`, if it is one of `owners` and in `cache`.
+pub fn controller_key(cache: &Cache, owners: &Resource, object: &Value) -> Option<Key> {
     let reference = object::controller_of(object)?;
     if reference.kind != owners.kind {
         return None;
@@ -80,19 +81,20 @@ pub fn selects(selector: &LabelSelector, object: &Value) -> bool {
     selector.matches(|key| object::label(object, key))
 }
 
-impl Claim<'_> {
-    /// Those of the objects that are the owner's now. All are looked at even if some could not be written.
+impl ControllerRefManager<'_> {
+    /// Returns the objects that belong to the owner now. Continues after failed writes and returns the first
+    /// error.
     pub async fn claim(&self, objects: Vec<Arc<Value>>) -> Result<Vec<Arc<Value>>, Status> {
         let (mut claimed, mut failed, mut checked) = (Vec::new(), None, None);
         for object in objects {
-            let outcome = match fate(self.owner, &object, selects(self.selector, &object)) {
-                Fate::Leave => continue,
-                Fate::Keep => {
+            let outcome = match decide(self.owner, &object, selects(self.selector, &object)) {
+                ClaimDecision::Ignore => continue,
+                ClaimDecision::Keep => {
                     claimed.push(object);
                     continue;
                 }
-                Fate::Adopt => {
-                    // Once is enough for all.
+                ClaimDecision::Adopt => {
+                    // One check is enough for all objects.
                     if checked.is_none() {
                         checked = Some(self.may_adopt().await);
                     }
@@ -101,8 +103,8 @@ impl Claim<'_> {
                         _ => self.write(&object, self.adoption(&object)).await.map(Some),
                     }
                 }
-                Fate::Release => match self.write(&object, self.release(&object)).await {
-                    // It has no owner, or it is another object by now: as good.
+                ClaimDecision::Release => match self.write(&object, self.release(&object)).await {
+                    // The object has no owner reference any more, or is another object with the same name.
                     Err(status) if status.reason() == "Invalid" => Ok(None),
                     released => released.map(|_| None),
                 },
@@ -145,7 +147,8 @@ impl Claim<'_> {
         json!({"metadata": metadata})
     }
 
-    /// What the cache says of the owner may be old: it may be on its way out, and its objects orphaned on purpose.
+    /// Reads the owner, because the cached one may be stale: the owner may be being deleted with its objects
+    /// orphaned on purpose.
     async fn may_adopt(&self) -> Result<(), Status> {
         let key = Key::of(self.owner);
         let fresh = self.world.get(self.owners, &key).await?;
@@ -168,16 +171,16 @@ impl Claim<'_> {
     }
 }
 
-fn fate(owner: &Value, object: &Value, selected: bool) -> Fate {
+fn decide(owner: &Value, object: &Value, selected: bool) -> ClaimDecision {
     let is_owner_going = object::is_being_deleted(owner);
     match object::controller_of(object) {
-        Some(reference) if reference.uid != object::uid(owner) => Fate::Leave,
-        Some(_) if selected => Fate::Keep,
-        Some(_) if is_owner_going => Fate::Leave,
-        Some(_) => Fate::Release,
-        None if is_owner_going || !selected || object::is_being_deleted(object) => Fate::Leave,
-        None if object::namespace(object) != object::namespace(owner) => Fate::Leave,
-        None => Fate::Adopt,
+        Some(reference) if reference.uid != object::uid(owner) => ClaimDecision::Ignore,
+        Some(_) if selected => ClaimDecision::Keep,
+        Some(_) if is_owner_going => ClaimDecision::Ignore,
+        Some(_) => ClaimDecision::Release,
+        None if is_owner_going || !selected || object::is_being_deleted(object) => ClaimDecision::Ignore,
+        None if object::namespace(object) != object::namespace(owner) => ClaimDecision::Ignore,
+        None => ClaimDecision::Adopt,
     }
 }
 

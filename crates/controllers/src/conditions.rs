@@ -1,4 +1,4 @@
-//! Conditions in a status: each type once, with the time when its state last changed.
+//! Conditions in a status: one per type, with the time of the last transition.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ pub fn find<'a>(object: &'a Value, r#type: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == r#type)
 }
 
-/// Puts a condition in the place of the one of its type, which keeps its time while its state is the same. Returns
-/// whether anything has changed.
+/// Replaces the condition of the same type and keeps the transition time if the status is unchanged. Returns
+/// whether anything changed.
 pub fn set(conditions: &mut Vec<Value>, mut condition: Value, now: &str) -> bool {
     let place = conditions.iter().position(|old| old["type"] == condition["type"]);
     let old = place.map(|place| &conditions[place]);
@@ -25,7 +25,7 @@ pub fn set(conditions: &mut Vec<Value>, mut condition: Value, now: &str) -> bool
     true
 }
 
-/// The same for the status of an object.
+/// Sets a condition in the status of an object.
 pub fn set_in(object: &mut Value, condition: Value, now: &str) -> bool {
     let mut conditions = match object["status"]["conditions"].take() {
         Value::Array(conditions) => conditions,
@@ -36,7 +36,7 @@ pub fn set_in(object: &mut Value, condition: Value, now: &str) -> bool {
     changed
 }
 
-/// Takes a condition out of the status of an object. Returns whether it was there.
+/// Removes a condition from the status of an object. Returns whether it existed.
 pub fn remove_from(object: &mut Value, r#type: &str) -> bool {
     let Some(conditions) = object["status"]["conditions"].as_array_mut() else { return false };
     let before = conditions.len();
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_change_with_the_state() {
+    fn transition_time_changes_with_the_status() {
         let condition = |status: &str, reason: &str| json!({"type": "A", "status": status, "reason": reason});
         let mut object = json!({"status": {}});
         for (status, reason, now, changed, since) in [

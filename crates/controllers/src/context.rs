@@ -1,4 +1,4 @@
-//! What every controller is given.
+//! The context that every controller gets.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::settings::Settings;
 
-/// How an object says whether its pods are made here or where it is placed.
+/// Annotation that says whether the pods of a workload are created here or in the cluster where it is placed.
 pub const GRAIN: &str = "atoll.dev/grain";
 
 #[derive(Clone)]
@@ -18,59 +18,59 @@ pub struct Context {
     pub informers: Arc<Informers>,
     pub events: Events,
     pub clock: Arc<dyn Clock>,
-    pub acts: Acts,
+    pub workloads: WorkloadScope,
     pub settings: Arc<Settings>,
     pub signers: Signers,
 }
 
-/// Who signs what controllers give out, and whom everybody is to trust. A controller without its signer rests.
+/// Signers of certificates and tokens, and the root CA. A controller without its signer is disabled.
 #[derive(Clone, Default)]
 pub struct Signers {
-    /// Signs certificates that were asked for.
+    /// Signs approved certificate signing requests.
     pub authority: Option<Arc<Authority>>,
-    /// Signs serving certificates of kubelets instead, if it is another one. Where anybody but the administrator may approve
-    /// these it must be one that no client of the API trusts.
+    /// Signs the serving certificates of kubelets, if set. Where users other than the administrator may
+    /// approve them, no client of the API may trust this authority.
     pub kubelets: Option<Arc<Authority>>,
-    /// Signs client certificates that are good in one workspace only instead, if it is another one.
+    /// Signs client certificates that are valid in one workspace only, if set.
     pub workspaces: Option<Arc<Authority>>,
-    /// Signs tokens that lie in Secrets.
+    /// Signs tokens that are stored in Secrets.
     pub tokens: Option<Arc<Tokens>>,
-    /// The certificates of authorities that clients of the API trust, as PEM.
-    pub trusted: Option<Arc<str>>,
+    /// CA certificates that clients of the API trust, as PEM.
+    pub root_ca: Option<Arc<str>>,
 }
 
-/// Whose pods are made here.
+/// Workloads whose pods are created by these controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acts {
-    /// Everybody's: this is a cluster like others.
-    Everywhere,
-    /// Of those whose pods are placed one by one; others go to clusters whole, and their pods are made there.
-    OnPodGrain,
+pub enum WorkloadScope {
+    /// All workloads, as in a cluster.
+    All,
+    /// Workloads that are placed pod by pod. The pods of other workloads are created in member clusters.
+    PodGrain,
 }
 
 impl Signers {
-    /// An authority that signs certificates and whom clients trust, and who signs tokens.
+    /// Creates signers from one authority, which clients trust, and a token signer.
     pub fn of(authority: Arc<Authority>, tokens: Arc<Tokens>) -> Signers {
-        let trusted = Some(authority.certificate_pem.as_str().into());
+        let root_ca = Some(authority.certificate_pem.as_str().into());
         Signers {
             authority: Some(authority),
             kubelets: None,
             workspaces: None,
             tokens: Some(tokens),
-            trusted,
+            root_ca,
         }
     }
 }
 
 impl Context {
-    pub fn new(world: World, clock: Arc<dyn Clock>, acts: Acts) -> Context {
-        Context::sharing(Informers::new(world), clock, acts)
+    pub fn new(world: World, clock: Arc<dyn Clock>, workloads: WorkloadScope) -> Context {
+        Context::sharing(Informers::new(world), clock, workloads)
     }
 
-    /// With what others know already.
-    pub fn sharing(informers: Arc<Informers>, clock: Arc<dyn Clock>, acts: Acts) -> Context {
+    /// Creates a context that shares informers with other controllers.
+    pub fn sharing(informers: Arc<Informers>, clock: Arc<dyn Clock>, workloads: WorkloadScope) -> Context {
         let events = Events::new(informers.world().clone(), clock.clone());
-        Context { informers, events, clock, acts, settings: Arc::default(), signers: Signers::default() }
+        Context { informers, events, clock, workloads, settings: Arc::default(), signers: Signers::default() }
     }
 
     pub fn with_settings(self, settings: Settings) -> Context {
@@ -85,8 +85,8 @@ impl Context {
         self.informers.world()
     }
 
-    /// Whether controllers that make pods, and such that look after them, are to do so for this object.
-    pub fn acts_on(&self, object: &Value) -> bool {
-        self.acts == Acts::Everywhere || object::annotation(object, GRAIN) == Some("pod")
+    /// Whether controllers of pods handle this object.
+    pub fn manages(&self, object: &Value) -> bool {
+        self.workloads == WorkloadScope::All || object::annotation(object, GRAIN) == Some("pod")
     }
 }

@@ -1,8 +1,8 @@
-//! CronJobs: Jobs at certain times.
+//! CronJobs: creates Jobs on a schedule.
 //!
 //! ```text
-//!   cron jobs, their jobs ─► queue ─► superfluous jobs go ─► reconcile ─► a job is started ─► status, and when to look again
-//!                                                                └─ schedule, zone: when it is time
+//!   cron jobs, their jobs ─► queue ─► delete surplus jobs ─► reconcile ─► create a job ─► status, requeue
+//!                                                                └─ schedule, zone: times to run
 //! ```
 
 mod reconcile;
@@ -17,15 +17,15 @@ use atoll_zones::Zone;
 use serde_json::Value;
 
 use self::reconcile::{
-    Observed, Plan, Then, ZoneName, add_active, reconcile, remove_active, superfluous, until_next,
+    NextAction, Observed, Plan, ZoneName, add_active, jobs_to_delete, reconcile, remove_active, until_next,
 };
 use self::schedule::Schedule;
 use crate::claim::is_managed_by;
 use crate::context::Context;
-use crate::wake;
+use crate::enqueue;
 
-const AT_ONCE: usize = 8;
-/// Zones that are kept in memory.
+const WORKERS: usize = 8;
+/// Number of time zones that are kept in memory.
 const ZONES: usize = 1000;
 
 struct Controller {
@@ -34,7 +34,7 @@ struct Controller {
     crons: Arc<Cache>,
     jobs: Arc<Cache>,
     recorder: Recorder,
-    /// By name; there are none of those that could not be found.
+    /// Time zones by name. Unknown zones are not stored.
     zones: Mutex<HashMap<String, Arc<Zone>>>,
 }
 
@@ -49,12 +49,12 @@ pub async fn run(context: Context) {
         context,
     });
     let queue = Queue::new();
-    controller.wake(&queue);
-    wake::managers(&controller.jobs, &controller.crons, &queue);
+    controller.enqueue_on_change(&queue);
+    enqueue::controllers(&controller.jobs, &controller.crons, &queue);
     controller.crons.synced().await;
     controller.jobs.synced().await;
     queue
-        .work("cron jobs", AT_ONCE, move |key| {
+        .work("cron jobs", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(key).await }
         })
@@ -62,10 +62,10 @@ pub async fn run(context: Context) {
 }
 
 impl Controller {
-    /// Wakes a CronJob that comes, changes or goes. One with another schedule is looked at when that says so: what it
-    /// would have started before is not started now.
-    fn wake(self: &Arc<Self>, queue: &Queue) {
-        // What is in the cache must not keep the cache.
+    /// Enqueues a CronJob when it changes. With a new schedule it is enqueued for the next time of that
+    /// schedule, so that earlier times are not started now.
+    fn enqueue_on_change(self: &Arc<Self>, queue: &Queue) {
+        // A strong reference from the cache's listener would keep the cache alive.
         let (controller, queue) = (Arc::downgrade(self), queue.clone());
         self.crons.listen(move |change| {
             if let (Some(old), Some(new)) = (&change.old, &change.new)
@@ -82,7 +82,7 @@ impl Controller {
     }
 
     async fn sync(&self, key: Key) -> Result<Next, Status> {
-        let Some(cron) = self.crons.get(&key).filter(|cron| self.context.acts_on(cron)) else {
+        let Some(cron) = self.crons.get(&key).filter(|cron| self.context.manages(cron)) else {
             return Ok(Next::Done);
         };
         let uid = object::uid(&cron);
@@ -92,14 +92,14 @@ impl Controller {
         if !status.is_object() {
             status = Value::Object(serde_json::Map::new());
         }
-        for job in superfluous(&cron, &jobs) {
-            // One that cannot be deleted is tried again next time.
+        for job in jobs_to_delete(&cron, &jobs) {
+            // A failed delete is retried with the next sync.
             let _ = self.delete(&cron, &job, &mut status).await;
         }
         let missing = self.missing(&cron, &jobs).await?;
         let zone = cron["spec"]["timeZone"].as_str();
         let is_known = zone.is_none_or(|name| self.zone(name).is_some());
-        let seen = Observed {
+        let observed = Observed {
             cron: &cron,
             jobs: &jobs,
             missing: &missing,
@@ -107,18 +107,20 @@ impl Controller {
             schedule: self.schedule(&cron),
             now: self.context.clock.now(),
         };
-        let Plan { mut status, notes, then } = reconcile(&seen, status);
-        for note in notes {
-            match note.is_warning {
-                true => self.recorder.warning(&resources::CRON_JOBS, &cron, note.reason, note.message),
-                false => self.recorder.normal(&resources::CRON_JOBS, &cron, note.reason, note.message),
+        let Plan { mut status, events, next } = reconcile(&observed, status);
+        for event in events {
+            match event.is_warning {
+                true => self.recorder.warning(&resources::CRON_JOBS, &cron, event.reason, event.message),
+                false => self.recorder.normal(&resources::CRON_JOBS, &cron, event.reason, event.message),
             }
         }
-        let next = match then {
-            Then::Rest => Ok(Next::Done),
-            Then::Look(delay) => Ok(Next::After(delay)),
-            Then::Start(at) => match (self.start(&cron, at, &mut status).await, &seen.schedule) {
-                (Ok(true), Ok(schedule)) => Ok(Next::After(until_next(&cron, &status, schedule, seen.now))),
+        let next = match next {
+            NextAction::Wait => Ok(Next::Done),
+            NextAction::RequeueAfter(delay) => Ok(Next::After(delay)),
+            NextAction::Start(at) => match (self.start(&cron, at, &mut status).await, &observed.schedule) {
+                (Ok(true), Ok(schedule)) => {
+                    Ok(Next::After(until_next(&cron, &status, schedule, observed.now)))
+                }
                 (outcome, _) => outcome.map(|_| Next::Done),
             },
         };
@@ -153,7 +155,7 @@ impl Controller {
         Some(zone)
     }
 
-    /// Uids of jobs that the status has and that are really gone.
+    /// Returns the uids of jobs in the status that do not exist any more.
     async fn missing(&self, cron: &Value, jobs: &[Arc<Value>]) -> Result<Vec<String>, Status> {
         let mut missing = Vec::new();
         for reference in cron["status"]["active"].as_array().into_iter().flatten() {
@@ -170,15 +172,18 @@ impl Controller {
         Ok(missing)
     }
 
-    /// Starts the job for a time. Says whether the status is to be looked at again for the next one.
+    /// Creates the job for a scheduled time. Returns whether to requeue for the next time.
     async fn start(&self, cron: &Value, at: i64, status: &mut Value) -> Result<bool, Status> {
         if cron["spec"]["concurrencyPolicy"] == "Replace" {
             self.replace(cron, status).await?;
         }
         let zone = cron["spec"]["timeZone"].as_str().and_then(|name| self.zone(name));
         let wanted = reconcile::job(cron, at, zone.map_or(0, |zone| zone.offset(at)));
-        let place = Key::of(cron);
-        let created = self.world.create(&resources::JOBS, &place.workspace, &place.namespace, &wanted).await;
+        let key_of_cron = Key::of(cron);
+        let created = self
+            .world
+            .create(&resources::JOBS, &key_of_cron.workspace, &key_of_cron.namespace, &wanted)
+            .await;
         let job = match created {
             Ok(job) => {
                 self.jobs.wrote(&job);
@@ -188,8 +193,8 @@ impl Controller {
             }
             Err(status) if status.has_cause("NamespaceTerminating") => return Err(status),
             Err(status) if status.reason() == "AlreadyExists" => {
-                // Made before, and then the status could not be written; or it is somebody else's.
-                let key = place.beside(object::name(&wanted));
+                // Created before the status could be written, or it belongs to another owner.
+                let key = key_of_cron.beside(object::name(&wanted));
                 let job = self.world.get(&resources::JOBS, &key).await?;
                 if !is_managed_by(&job, object::uid(cron)) {
                     return Ok(false);
@@ -207,7 +212,7 @@ impl Controller {
         Ok(true)
     }
 
-    /// Ends the jobs that run.
+    /// Deletes the running jobs.
     async fn replace(&self, cron: &Value, status: &mut Value) -> Result<(), Status> {
         let active: Vec<Value> = status["active"].as_array().cloned().unwrap_or_default();
         for reference in active {

@@ -1,14 +1,14 @@
-//! DaemonSets: one pod on each node that suits.
+//! DaemonSets: one pod on each suitable node.
 //!
 //! ```text
-//!   sets, pods, nodes, revisions ─► queue ─► revisions ─► manage ─► roll ─► counts ─► status
-//!                                                            └─ Setbacks: pods that fail are not replaced too often
+//!   sets, pods, nodes, revisions ─► queue ─► revisions ─► manage ─► rolling_update ─► counts ─► status
+//!                                                            └─ FailedPodsBackoff: delays the replacement of failed pods
 //! ```
 
+mod failed_pods_backoff;
 mod placement;
 mod reconcile;
 mod revisions;
-mod setbacks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,23 +17,23 @@ use atoll_informer::{Cache, Change, Key, Next, Queue, World, resources};
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::{Value, json};
 
-use self::placement::{Wishes, pin};
+use self::failed_pods_backoff::FailedPodsBackoff;
+use self::placement::{NodeRequirements, bind_to_node};
 use self::reconcile::{
-    Changes, Observed, counts, manage, min_ready_seconds, roll, status, template_generation,
+    Changes, Observed, counts, manage, min_ready_seconds, rolling_update, status, template_generation,
 };
-use self::setbacks::Setbacks;
-use crate::claim::{self, Claim};
+use crate::claim::{self, ControllerRefManager};
 use crate::context::Context;
+use crate::enqueue;
 use crate::history::{History, REVISION_LABEL};
-use crate::pods::{Maker, available_after, from_template, made_slowly};
-use crate::wake;
+use crate::pods::{PodControl, available_after, from_template, slow_start_batch};
 
-/// Sets that are looked at together.
-const AT_ONCE: usize = 4;
-/// What happens to many nodes or pods is looked at once.
+/// Number of sets that are reconciled concurrently.
+const WORKERS: usize = 4;
+/// Delay that combines the changes of many nodes or pods into one sync.
 const BATCH: Duration = Duration::from_millis(50);
-/// Pods that are made or deleted at most before a set is looked at again.
-const AT_MOST: usize = 250;
+/// Maximum number of pods created or deleted in one sync.
+const MAX_PODS_PER_SYNC: usize = 250;
 
 struct Controller {
     context: Context,
@@ -41,11 +41,11 @@ struct Controller {
     sets: Arc<Cache>,
     pods: Arc<Cache>,
     nodes: Arc<Cache>,
-    /// The index of pods that nobody manages.
+    /// Index of pods without a controller.
     orphans: usize,
     history: History,
-    maker: Maker,
-    setbacks: Setbacks,
+    pod_control: PodControl,
+    failed_pods_backoff: FailedPodsBackoff,
 }
 
 pub async fn run(context: Context) {
@@ -57,68 +57,68 @@ pub async fn run(context: Context) {
         nodes: informers.of(&resources::NODES),
         orphans: pods.index(claim::orphans),
         history: History::new(&informers, &resources::DAEMON_SETS),
-        maker: Maker {
+        pod_control: PodControl {
             world: informers.world().clone(),
             cache: pods.clone(),
             recorder: context.events.recorder("daemonset-controller"),
             owners: &resources::DAEMON_SETS,
         },
         pods,
-        setbacks: Setbacks::default(),
+        failed_pods_backoff: FailedPodsBackoff::default(),
         context,
     });
     let queue = Queue::new();
-    wake::itself(&controller.sets, &queue);
-    wake::owners_after(&controller.pods, &controller.sets, &queue, BATCH);
-    wake::owners(&controller.history.cache, &controller.sets, &queue);
-    wake_for_nodes(&controller, &queue);
+    enqueue::object(&controller.sets, &queue);
+    enqueue::owners_after(&controller.pods, &controller.sets, &queue, BATCH);
+    enqueue::owners(&controller.history.cache, &controller.sets, &queue);
+    enqueue_on_node_changes(&controller, &queue);
     for cache in [&controller.sets, &controller.pods, &controller.nodes, &controller.history.cache] {
         cache.synced().await;
     }
     queue
-        .work("daemon sets", AT_ONCE, move |key| {
+        .work("daemon sets", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(key).await }
         })
         .await;
 }
 
-/// Wakes the sets for which a node that comes, changes or goes makes a difference to their pods.
-fn wake_for_nodes(controller: &Controller, queue: &Queue) {
+/// Enqueues the sets whose pods are affected by a change of a node.
+fn enqueue_on_node_changes(controller: &Controller, queue: &Queue) {
     let (sets, queue) = (controller.sets.clone(), queue.clone());
     let (pods, on_node) = (controller.pods.clone(), controller.pods.index(node_of));
     controller.nodes.listen(move |change| {
-        if !matters(change) {
+        if !affects_scheduling(change) {
             return;
         }
-        let there = pods.found(on_node, &place(&change.key, &change.key.name));
+        let pods_of_node = pods.found(on_node, &node_key(&change.key, &change.key.name));
         for set in sets.list(&change.key.workspace, "") {
-            let has_pod = there.iter().any(|pod| claim::is_managed_by(pod, object::uid(&set)));
-            let is_concerned = change.new.as_deref().is_none_or(|node| {
-                let fit = Wishes::of(&set).fit(node);
-                let was_astray = set["status"]["numberMisscheduled"].as_i64().unwrap_or(0) > 0;
-                if has_pod { !fit.should_continue || was_astray } else { fit.should_run }
+            let has_pod = pods_of_node.iter().any(|pod| claim::is_managed_by(pod, object::uid(&set)));
+            let is_affected = change.new.as_deref().is_none_or(|node| {
+                let fit = NodeRequirements::of(&set).fit(node);
+                let has_misscheduled = set["status"]["numberMisscheduled"].as_i64().unwrap_or(0) > 0;
+                if has_pod { !fit.should_continue || has_misscheduled } else { fit.should_run }
             });
-            if is_concerned {
+            if is_affected {
                 queue.add_after(Key::of(&set), BATCH);
             }
         }
     });
 }
 
-/// The word under which [`node_of`] finds the pods of a node.
-fn place(key: &Key, node: &str) -> String {
+/// Returns the key under which the [`node_of`] index lists the pods of a node.
+fn node_key(key: &Key, node: &str) -> String {
     format!("{}/{node}", key.workspace)
 }
 
-/// An index of pods by the node that they are on.
+/// Index of pods by node.
 fn node_of(pod: &Value) -> Vec<String> {
     let node = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty());
-    node.map(|node| place(&Key::of(pod), node)).into_iter().collect()
+    node.map(|node| node_key(&Key::of(pod), node)).into_iter().collect()
 }
 
-/// Nodes say every few seconds that they are well; only what pods may want of them is of interest.
-fn matters(change: &Change) -> bool {
+/// Whether a node change affects scheduling. Frequent status updates do not.
+fn affects_scheduling(change: &Change) -> bool {
     match (&change.old, &change.new) {
         (Some(old), Some(new)) => {
             old["metadata"]["labels"] != new["metadata"]["labels"]
@@ -130,15 +130,16 @@ fn matters(change: &Change) -> bool {
 
 impl Controller {
     async fn sync(self: &Arc<Self>, key: Key) -> Result<Next, Status> {
-        let Some(set) = self.sets.get(&key).filter(|set| self.context.acts_on(set)) else {
+        let Some(set) = self.sets.get(&key).filter(|set| self.context.manages(set)) else {
             return Ok(Next::Done);
         };
         if set["spec"]["selector"] == json!({}) {
             let message = "This daemon set is selecting all pods. A non-empty selector is required.";
-            self.maker.recorder.warning(&resources::DAEMON_SETS, &set, "SelectingAll", message);
+            self.pod_control.recorder.warning(&resources::DAEMON_SETS, &set, "SelectingAll", message);
             return Ok(Next::Done);
         }
-        // What becomes of a set's revisions while it goes is not certain, so nothing can be said of its pods.
+        // The revisions of a set that is being deleted may be deleted already, so its pods cannot be compared
+        // with them.
         if object::is_being_deleted(&set) {
             return Ok(Next::Done);
         }
@@ -150,20 +151,21 @@ impl Controller {
         let hash = object::label(&current, REVISION_LABEL).unwrap_or_default();
         let nodes = self.nodes.list(&key.workspace, "");
         let now = self.context.clock.now();
-        let seen = Observed { set: &set, nodes: &nodes, pods: &pods, hash, now };
-        let (mut delay, mut changes) = (None, manage(&seen));
-        self.settle_ended(&seen, &mut changes, &mut delay);
-        // An update goes on when all pods are where they should be; what was just done brings us back here.
+        let observed = Observed { set: &set, nodes: &nodes, pods: &pods, hash, now };
+        let (mut delay, mut changes) = (None, manage(&observed));
+        self.delete_finished_pods(&observed, &mut changes, &mut delay);
+        // A rolling update continues only when no pods must be created or deleted. These changes trigger the
+        // next sync.
         if changes == Changes::default() {
-            changes = roll(&seen);
+            changes = rolling_update(&observed);
         }
-        let mut outcome = self.carry_out(&set, hash, changes).await;
+        let mut outcome = self.sync_nodes(&set, hash, changes).await;
         if outcome.is_ok() {
-            outcome = self.clean_up(&set, &pods, old).await;
+            outcome = self.cleanup_history(&set, &pods, old).await;
         }
         let pods = self.claimed(&set, &selector).await?;
-        let seen = Observed { pods: &pods, ..seen };
-        let counted = counts(&seen);
+        let observed = Observed { pods: &pods, ..observed };
+        let counted = counts(&observed);
         let written = match status(&set, counted) {
             Some(status) => self.write_status(&set, status).await,
             None => Ok(()),
@@ -177,30 +179,35 @@ impl Controller {
         Ok(delay.map_or(Next::Done, Next::After))
     }
 
-    /// Pods that have ended go, but those that keep failing not too often.
-    fn settle_ended(&self, seen: &Observed<'_>, changes: &mut Changes, delay: &mut Option<Duration>) {
-        let (recorder, kind) = (&self.maker.recorder, &resources::DAEMON_SETS);
+    /// Deletes finished pods. Failed ones are deleted with a backoff.
+    fn delete_finished_pods(
+        &self,
+        observed: &Observed<'_>,
+        changes: &mut Changes,
+        delay: &mut Option<Duration>,
+    ) {
+        let (recorder, kind) = (&self.pod_control.recorder, &resources::DAEMON_SETS);
         let name = |pod: &Value| format!("{}/{}", object::namespace(pod), object::name(pod));
         for (node, pod) in std::mem::take(&mut changes.failed) {
-            if let Some(wait) = self.setbacks.wait(seen.set, &node, seen.now) {
+            if let Some(wait) = self.failed_pods_backoff.delay(observed.set, &node, observed.now) {
                 *delay = Some(delay.map_or(wait, |delay| delay.min(wait)));
                 continue;
             }
             let message =
                 format!("Found failed daemon pod {} on node {node}, will try to kill it", name(&pod));
-            recorder.warning(kind, seen.set, "FailedDaemonPod", message);
+            recorder.warning(kind, observed.set, "FailedDaemonPod", message);
             changes.delete.push(pod);
         }
         for (node, pod) in std::mem::take(&mut changes.succeeded) {
             let message =
                 format!("Found succeeded daemon pod {} on node {node}, will try to delete it", name(&pod));
-            recorder.normal(kind, seen.set, "SucceededDaemonPod", message);
+            recorder.normal(kind, observed.set, "SucceededDaemonPod", message);
             changes.delete.push(pod);
         }
     }
 
     async fn claimed(&self, set: &Value, selector: &LabelSelector) -> Result<Vec<Arc<Value>>, Status> {
-        let claim = Claim {
+        let claim = ControllerRefManager {
             world: &self.world,
             cache: &self.pods,
             owners: &resources::DAEMON_SETS,
@@ -211,29 +218,29 @@ impl Controller {
         claim.claim(claim::candidates(&self.pods, self.orphans, set)).await
     }
 
-    async fn carry_out(&self, set: &Arc<Value>, hash: &str, changes: Changes) -> Result<(), Status> {
+    async fn sync_nodes(&self, set: &Arc<Value>, hash: &str, changes: Changes) -> Result<(), Status> {
         let Changes { mut create, mut delete, .. } = changes;
-        create.truncate(AT_MOST);
-        delete.truncate(AT_MOST);
+        create.truncate(MAX_PODS_PER_SYNC);
+        delete.truncate(MAX_PODS_PER_SYNC);
         let mut template = set["spec"]["template"].clone();
         object::set_label(&mut template, REVISION_LABEL, hash);
         if let Some((label, generation)) = template_generation(set) {
             object::set_label(&mut template, label, &generation);
         }
         let pod = from_template(&resources::DAEMON_SETS, set, &template);
-        let (_, created) = made_slowly(create.len(), |place| {
-            let (maker, set, mut pod) = (self.maker.clone(), set.clone(), pod.clone());
-            pin(&mut pod, &create[place]);
+        let (_, created) = slow_start_batch(create.len(), |place| {
+            let (pod_control, set, mut pod) = (self.pod_control.clone(), set.clone(), pod.clone());
+            bind_to_node(&mut pod, &create[place]);
             async move {
-                match maker.create(&set, &pod).await {
-                    // Nothing can be made where all is going, and that is no failure.
+                match pod_control.create(&set, &pod).await {
+                    // Failing to create a pod in a terminating namespace is no error.
                     Err(status) if !status.has_cause("NamespaceTerminating") => Err(status),
                     _ => Ok(()),
                 }
             }
         })
         .await;
-        created.and(self.maker.delete_many(set, delete).await)
+        created.and(self.pod_control.delete_many(set, delete).await)
     }
 
     async fn write_status(&self, set: &Value, status: Value) -> Result<(), Status> {

@@ -1,9 +1,9 @@
-//! One ReplicaSet for each template that a Deployment has had, and pods that move from one to the next.
+//! Deployments: one ReplicaSet for each template, and rollouts from one to the next.
 //!
 //! ```text
-//!   deployments, sets, pods ─► queue ─► claim sets ─► reconcile ─► Plan: create, change, delete sets; status
+//!   deployments, sets, pods ─► queue ─► claim sets ─► reconcile ─► Plan: create, update, delete sets; status
 //!                                                       ├─ revision: the set with the template, or a new one
-//!                                                       ├─ scale: how large each set is
+//!                                                       ├─ scale: size of each set
 //!                                                       ├─ status, conditions
 //!                                                       └─ rollback
 //! ```
@@ -23,15 +23,15 @@ use atoll_informer::{Cache, Change, DeleteOptions, Key, Next, Queue, Recorder, r
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::Value;
 
-use crate::claim::{self, Claim};
+use crate::claim::{self, ControllerRefManager};
 use crate::context::Context;
 use crate::pods;
 use conditions::{Conditions, PROGRESSING, condition};
 use reconcile::{Observed, Plan};
 use set::{Set, is_same_template};
 
-/// Deployments that are looked after together.
-const AT_ONCE: usize = 16;
+/// Number of Deployments that are reconciled concurrently.
+const WORKERS: usize = 16;
 const COMPONENT: &str = "deployment-controller";
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
@@ -44,22 +44,22 @@ pub async fn run(context: Context) {
     let adding = queue.clone();
     deployments.listen(move |change| adding.add(change.key.clone()));
     let (adding, known) = (queue.clone(), deployments.clone());
-    sets.listen(move |change| hear_set(&known, &adding, change));
+    sets.listen(move |change| on_replica_set_change(&known, &adding, change));
     let (adding, known, between) = (queue.clone(), deployments.clone(), sets.clone());
-    pods.listen(move |change| hear_pod(&known, &between, &adding, change));
+    pods.listen(move |change| on_pod_change(&known, &between, &adding, change));
     tokio::join!(deployments.synced(), sets.synced(), pods.synced());
     let recorder = context.events.recorder(COMPONENT);
     let controller = Arc::new(Controller { context, deployments, sets, pods, orphans, recorder });
     queue
-        .work(COMPONENT, AT_ONCE, |key| {
+        .work(COMPONENT, WORKERS, |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
         .await;
 }
 
-fn hear_set(deployments: &Cache, queue: &Queue, change: &Change) {
-    let managed = |set: &Value| claim::manager(deployments, &resources::DEPLOYMENTS, set);
+fn on_replica_set_change(deployments: &Cache, queue: &Queue, change: &Change) {
+    let managed = |set: &Value| claim::controller_key(deployments, &resources::DEPLOYMENTS, set);
     let (old, new) = (change.old.as_deref(), change.new.as_deref());
     let (before, after) = (old.and_then(managed), new.and_then(managed));
     if before != after
@@ -73,8 +73,9 @@ fn hear_set(deployments: &Cache, queue: &Queue, change: &Change) {
     }
     let Some(set) = new.filter(|set| object::controller_of(set).is_none()) else { return };
     let labels = |set: &Value| object::metadata(set).and_then(|metadata| metadata.get("labels")).cloned();
-    let is_news = old.is_none_or(|old| object::controller_of(old).is_some() || labels(old) != labels(set));
-    if is_news {
+    let is_relevant =
+        old.is_none_or(|old| object::controller_of(old).is_some() || labels(old) != labels(set));
+    if is_relevant {
         for deployment in deployments.list(&change.key.workspace, &change.key.namespace) {
             let selector = LabelSelector::from_object(&deployment["spec"]["selector"]);
             if selector.is_ok_and(|selector| !selector.is_empty() && claim::selects(&selector, set)) {
@@ -84,15 +85,17 @@ fn hear_set(deployments: &Cache, queue: &Queue, change: &Change) {
     }
 }
 
-/// Whoever waits for old pods to end wants to know when one has.
-fn hear_pod(deployments: &Cache, sets: &Cache, queue: &Queue, change: &Change) {
+/// Enqueues a Deployment with strategy Recreate when one of its old pods ends.
+fn on_pod_change(deployments: &Cache, sets: &Cache, queue: &Queue, change: &Change) {
     let has_ended = change.new.as_deref().is_none_or(pods::is_terminal);
     let had_ended = change.old.as_deref().is_none_or(pods::is_terminal);
     if !has_ended || had_ended {
         return;
     }
-    let set = claim::manager(sets, &resources::REPLICA_SETS, change.object()).and_then(|key| sets.get(&key));
-    let Some(key) = set.and_then(|set| claim::manager(deployments, &resources::DEPLOYMENTS, &set)) else {
+    let set =
+        claim::controller_key(sets, &resources::REPLICA_SETS, change.object()).and_then(|key| sets.get(&key));
+    let Some(key) = set.and_then(|set| claim::controller_key(deployments, &resources::DEPLOYMENTS, &set))
+    else {
         return;
     };
     if deployments.get(&key).is_some_and(|deployment| !limits::is_rolling(&deployment)) {
@@ -105,14 +108,14 @@ struct Controller {
     deployments: Arc<Cache>,
     sets: Arc<Cache>,
     pods: Arc<Cache>,
-    /// The index of sets that nobody manages.
+    /// Index of ReplicaSets without a controller.
     orphans: usize,
     recorder: Recorder,
 }
 
 impl Controller {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
-        let Some(deployment) = self.deployments.get(key).filter(|own| self.context.acts_on(own)) else {
+        let Some(deployment) = self.deployments.get(key).filter(|own| self.context.manages(own)) else {
             return Ok(Next::Done);
         };
         let Ok(selector) = LabelSelector::from_object(&deployment["spec"]["selector"]) else {
@@ -121,12 +124,12 @@ impl Controller {
         if selector.is_empty() {
             let message = "This deployment is selecting all pods. A non-empty selector is required.";
             self.recorder.warning(&resources::DEPLOYMENTS, &deployment, "SelectingAll", message);
-            if let Some(seen) = reconcile::seen(&deployment) {
-                self.say(&seen).await?;
+            if let Some(updated) = reconcile::with_observed_generation(&deployment) {
+                self.update_status(&updated).await?;
             }
             return Ok(Next::Done);
         }
-        let claim = Claim {
+        let claim = ControllerRefManager {
             world: self.context.world(),
             cache: &self.sets,
             owners: &resources::DEPLOYMENTS,
@@ -158,7 +161,7 @@ impl Controller {
                     rollback.reason,
                     rollback.message,
                 ),
-                false => self.note(deployment, rollback.reason, rollback.message),
+                false => self.record(deployment, rollback.reason, rollback.message),
             }
             let written = world.update(&resources::DEPLOYMENTS, &rollback.deployment).await?;
             self.deployments.wrote(&written);
@@ -180,19 +183,19 @@ impl Controller {
                 Err(status) => return Err(status),
             }
         }
-        if let Some(deployment) = plan.say {
-            self.say(&deployment).await?;
+        if let Some(deployment) = plan.status_update {
+            self.update_status(&deployment).await?;
         }
-        Ok(plan.again.map_or(Next::Done, Next::After))
+        Ok(plan.requeue_after.map_or(Next::Done, Next::After))
     }
 
-    async fn say(&self, deployment: &Value) -> Result<(), Status> {
+    async fn update_status(&self, deployment: &Value) -> Result<(), Status> {
         let written = self.context.world().update_status(&resources::DEPLOYMENTS, deployment).await?;
         self.deployments.wrote(&written);
         Ok(())
     }
 
-    fn note(&self, deployment: &Value, reason: &str, message: String) {
+    fn record(&self, deployment: &Value, reason: &str, message: String) {
         self.recorder.normal(&resources::DEPLOYMENTS, deployment, reason, message);
     }
 
@@ -204,23 +207,23 @@ impl Controller {
         if from != to {
             let way = if from < to { "up" } else { "down" };
             let message = format!("Scaled {way} replica set {} from {from} to {to}", set.name());
-            self.note(deployment, "ScalingReplicaSet", message);
+            self.record(deployment, "ScalingReplicaSet", message);
         }
         Ok(())
     }
 
-    /// Creates the new set. Says whether it is there now and all else can go on.
+    /// Creates the new ReplicaSet. Returns whether it was created and the rest of the plan can be executed.
     async fn create(&self, deployment: &Value, set: &Value) -> Result<bool, Status> {
         let (world, place) = (self.context.world(), Key::of(deployment));
         let status =
             match world.create(&resources::REPLICA_SETS, &place.workspace, &place.namespace, set).await {
-                Ok(made) => {
-                    self.sets.wrote(&made);
-                    let count = made["spec"]["replicas"].as_i64().unwrap_or(0);
+                Ok(created) => {
+                    self.sets.wrote(&created);
+                    let count = created["spec"]["replicas"].as_i64().unwrap_or(0);
                     if count > 0 {
-                        let name = object::name(&made);
+                        let name = object::name(&created);
                         let message = format!("Scaled up replica set {name} from 0 to {count}");
-                        self.note(deployment, "ScalingReplicaSet", message);
+                        self.record(deployment, "ScalingReplicaSet", message);
                     }
                     return Ok(true);
                 }
@@ -236,13 +239,13 @@ impl Controller {
             if claim::is_managed_by(&other, object::uid(deployment))
                 && is_same_template(templates.0, templates.1)
             {
-                // The news of it are late; now they are here.
+                // The informer has not seen the set yet; store it in the cache.
                 self.sets.wrote(&other);
                 return Ok(false);
             }
             let collisions = deployment["status"]["collisionCount"].as_i64().unwrap_or(0);
             changed["status"]["collisionCount"] = (collisions + 1).into();
-            self.say(&changed).await?;
+            self.update_status(&changed).await?;
             return Err(status);
         }
         let message = format!("Failed to create new replica set {:?}: {status}", object::name(set));
@@ -252,8 +255,8 @@ impl Controller {
             conditions.set(condition(PROGRESSING, "False", "ReplicaSetCreateError", &message, now));
             changed["status"]["conditions"] = conditions.0.into();
             if changed["status"] != deployment["status"] {
-                // That it could not be created is worse.
-                let _ = self.say(&changed).await;
+                // A failure of this write is less important than the failed creation, which is returned.
+                let _ = self.update_status(&changed).await;
             }
         }
         self.recorder.warning(&resources::DEPLOYMENTS, deployment, "ReplicaSetCreateError", message);

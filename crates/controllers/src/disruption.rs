@@ -1,8 +1,8 @@
-//! Every PodDisruptionBudget says how many of its pods may be evicted now.
+//! PodDisruptionBudgets: maintains the number of pods that may be evicted now.
 //!
 //! ```text
-//!   PodDisruptionBudgets, Pods ─► queue ─► how many pods there should be ─► reconcile ─► status
-//!                           └───► pods that were to go and did not ─► DisruptionTarget is False
+//!   PodDisruptionBudgets, Pods ─► queue ─► number of expected pods ─► reconcile ─► status
+//!                           └───► pods that were not deleted after an eviction ─► DisruptionTarget is False
 //! ```
 
 mod expected;
@@ -18,12 +18,12 @@ use serde_json::Value;
 
 use crate::context::Context;
 use expected::{Expected, Owners};
-use reconcile::Outcome;
+use reconcile::BudgetUpdate;
 
-/// Budgets that are worked on together.
-const AT_ONCE: usize = 4;
-/// When something is looked at again that could not be counted.
-const LATER: Duration = Duration::from_secs(30);
+/// Number of budgets that are reconciled concurrently.
+const WORKERS: usize = 4;
+/// Delay before a budget that could not be computed is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(30);
 
 pub async fn run(context: Context) {
     let controller = Arc::new(Controller {
@@ -40,23 +40,23 @@ pub async fn run(context: Context) {
     controller.budgets.listen({
         let (queue, context) = (queue.clone(), controller.context.clone());
         move |change| {
-            if context.acts_on(change.object()) {
+            if context.manages(change.object()) {
                 queue.add(change.key.clone());
             }
         }
     });
     controller.pods.listen({
         let (queue, stale, controller) = (queue.clone(), stale.clone(), controller.clone());
-        move |change| controller.heard_of_pod(change, &queue, &stale)
+        move |change| controller.on_pod_change(change, &queue, &stale)
     });
     let counting = {
         let controller = controller.clone();
-        queue.work("disruption budgets", AT_ONCE, move |key| {
+        queue.work("disruption budgets", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
     };
-    let cleaning = stale.work("stale disruptions", AT_ONCE, move |key| {
+    let cleaning = stale.work("stale disruptions", WORKERS, move |key| {
         let controller = controller.clone();
         async move { stale::sync(&controller.context, &controller.pods, &key).await }
     });
@@ -72,21 +72,21 @@ struct Controller {
 }
 
 impl Controller {
-    fn heard_of_pod(&self, change: &Change, queue: &Queue, stale: &Queue) {
+    fn on_pod_change(&self, change: &Change, queue: &Queue, stale: &Queue) {
         let budgets = self.budgets.list(&change.key.workspace, &change.key.namespace);
         let states = || [&change.old, &change.new].into_iter().flatten();
-        let concerned: Vec<&Arc<Value>> = budgets
+        let affected: Vec<&Arc<Value>> = budgets
             .iter()
-            .filter(|budget| states().any(|pod| selects(budget, pod)) && self.context.acts_on(budget))
+            .filter(|budget| states().any(|pod| selects(budget, pod)) && self.context.manages(budget))
             .collect();
-        for budget in &concerned {
+        for budget in &affected {
             queue.add(Key::of(budget));
         }
         let Some(pod) = &change.new else { return };
-        if let Some(wait) = stale::wait(pod, self.context.clock.now()) {
+        if let Some(wait) = stale::time_left(pod, self.context.clock.now()) {
             stale.add_after(change.key.clone(), wait);
         }
-        let now: Vec<&&Arc<Value>> = concerned.iter().filter(|budget| selects(budget, pod)).collect();
+        let now: Vec<&&Arc<Value>> = affected.iter().filter(|budget| selects(budget, pod)).collect();
         if let [first, _, ..] = now.as_slice() {
             let message = format!(
                 "Pod {}/{} matches multiple PodDisruptionBudgets.  Chose {} arbitrarily.",
@@ -100,21 +100,21 @@ impl Controller {
 
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
         let Some(budget) = self.budgets.get(key) else { return Ok(Next::Done) };
-        if !self.context.acts_on(&budget) {
+        if !self.context.manages(&budget) {
             return Ok(Next::Done);
         }
         match self.count(key, &budget).await {
             Ok(outcome) => self.write(&budget, outcome).await,
             Err(problem) => {
-                // What cannot be counted must not be disturbed.
+                // Fail safe: allow no disruptions if the pods cannot be counted.
                 let failed = reconcile::failed(&budget, &problem, &self.context.clock.now().to_time());
                 self.write_status(failed).await?;
-                Ok(Next::After(LATER))
+                Ok(Next::After(RETRY_DELAY))
             }
         }
     }
 
-    async fn count(&self, key: &Key, budget: &Value) -> Result<Outcome, String> {
+    async fn count(&self, key: &Key, budget: &Value) -> Result<BudgetUpdate, String> {
         let kind = &resources::POD_DISRUPTION_BUDGETS;
         let pods = match LabelSelector::from_object(&budget["spec"]["selector"]) {
             Ok(selector) => {
@@ -142,10 +142,10 @@ impl Controller {
         Ok(reconcile::reconcile(budget, &pods, count, healthy, self.context.clock.now()))
     }
 
-    async fn write(&self, budget: &Value, outcome: Outcome) -> Result<Next, Status> {
+    async fn write(&self, budget: &Value, outcome: BudgetUpdate) -> Result<Next, Status> {
         for pod in &outcome.not_deleted {
             let namespace = object::namespace(budget);
-            // Both are the namespace in upstream's words, too.
+            // Upstream prints the namespace twice, too.
             let message =
                 format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
             self.recorder.warning(&resources::PODS, pod, "NotDeleted", message);

@@ -1,4 +1,4 @@
-//! Every Service with a selector has EndpointSlices that say where its pods are.
+//! EndpointSlices: maintains the slices of every Service with a selector.
 //!
 //! ```text
 //!   Services, Pods, Nodes, EndpointSlices ─► queue of Services ─► reconcile ─► create, update, delete slices
@@ -15,14 +15,14 @@ use atoll_informer::{Cache, Change, Key, Next, Queue, Recorder, resources};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use crate::context::{Acts, Context};
-use crate::service_pods::{self, Triggers};
+use crate::context::{Context, WorkloadScope};
+use crate::service_pods::{self, TriggerTimeTracker};
 use crate::slices::{self, MANAGED_BY, SERVICE_NAME};
 use reconcile::{MANAGER, Observed};
 use topology::{Topologies, ZONE};
 
-/// Services that are worked on together.
-const AT_ONCE: usize = 5;
+/// Number of Services that are reconciled concurrently.
+const WORKERS: usize = 5;
 
 pub async fn run(context: Context) {
     let informers = context.informers.clone();
@@ -32,7 +32,7 @@ pub async fn run(context: Context) {
         nodes: informers.of(&resources::NODES),
         slices: informers.of(&resources::ENDPOINT_SLICES),
         by_service: informers.of(&resources::ENDPOINT_SLICES).index(by_service),
-        triggers: Triggers::default(),
+        triggers: TriggerTimeTracker::default(),
         topologies: Topologies::default(),
         recorder: context.events.recorder("endpoint-slice-controller"),
         context: context.clone(),
@@ -44,12 +44,12 @@ pub async fn run(context: Context) {
     controller.services.listen({
         let (queue, context) = (queue.clone(), context.clone());
         move |change| {
-            if context.acts_on(change.object()) {
+            if context.manages(change.object()) {
                 queue.add(change.key.clone());
             }
         }
     });
-    service_pods::follow(&context, &controller.pods, &controller.services, &queue);
+    service_pods::enqueue_on_pod_changes(&context, &controller.pods, &controller.services, &queue);
     controller.slices.listen({
         let queue = queue.clone();
         move |change| services_of(change).into_iter().for_each(|key| queue.add(key))
@@ -57,7 +57,7 @@ pub async fn run(context: Context) {
     controller.nodes.listen({
         let (queue, controller) = (queue.clone(), controller.clone());
         move |change| {
-            if is_elsewhere(change) {
+            if changes_zone_shares(change) {
                 let workspace = &change.key.workspace;
                 let overloaded =
                     controller.topologies.overloaded(workspace, || controller.nodes.list(workspace, ""));
@@ -66,14 +66,14 @@ pub async fn run(context: Context) {
         }
     });
     queue
-        .work("endpoint slices", AT_ONCE, move |key| {
+        .work("endpoint slices", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
         .await;
 }
 
-/// Slices are looked up by namespace and Service.
+/// Index of slices by namespace and Service.
 fn by_service(slice: &Value) -> Vec<String> {
     match (object::label(slice, MANAGED_BY), object::label(slice, SERVICE_NAME)) {
         (Some(MANAGER), Some(service)) => vec![Key::of(slice).beside(service).to_string()],
@@ -81,11 +81,11 @@ fn by_service(slice: &Value) -> Vec<String> {
     }
 }
 
-/// The Services whose slices have changed, before and after.
+/// Returns the Services of a changed slice, before and after the change.
 fn services_of(change: &Change) -> Vec<Key> {
-    let ours = |slice: &Arc<Value>| object::label(slice, MANAGED_BY) == Some(MANAGER);
+    let is_managed = |slice: &Arc<Value>| object::label(slice, MANAGED_BY) == Some(MANAGER);
     let states = [&change.old, &change.new];
-    if !states.into_iter().flatten().any(ours) {
+    if !states.into_iter().flatten().any(is_managed) {
         return Vec::new();
     }
     let mut names: Vec<&str> =
@@ -94,8 +94,8 @@ fn services_of(change: &Change) -> Vec<Key> {
     names.into_iter().filter(|name| !name.is_empty()).map(|name| change.key.beside(name)).collect()
 }
 
-/// Whether zones may have more or fewer processors than before.
-fn is_elsewhere(change: &Change) -> bool {
+/// Whether the CPUs per zone may have changed.
+fn changes_zone_shares(change: &Change) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     topology::is_ready(old) != topology::is_ready(new) || object::label(old, ZONE) != object::label(new, ZONE)
 }
@@ -106,7 +106,7 @@ struct Controller {
     nodes: Arc<Cache>,
     slices: Arc<Cache>,
     by_service: usize,
-    triggers: Triggers,
+    triggers: TriggerTimeTracker,
     topologies: Topologies,
     recorder: Recorder,
     context: Context,
@@ -119,10 +119,10 @@ impl Controller {
             self.topologies.forget(key);
             return Ok(Next::Done);
         };
-        if !service_pods::has_selector(&service) || !self.context.acts_on(&service) {
+        if !service_pods::has_selector(&service) || !self.context.manages(&service) {
             return Ok(Next::Done);
         }
-        let pods = service_pods::of(&self.pods, &service);
+        let pods = service_pods::selected_pods(&self.pods, &service);
         let mut slices = self.slices.found(self.by_service, &key.to_string());
         slices.retain(|slice| !object::is_being_deleted(slice));
         let plan = reconcile::reconcile(&Observed {
@@ -130,25 +130,25 @@ impl Controller {
             pods: &pods,
             slices: &slices,
             node: &|name| self.nodes.get(&key.in_workspace(name)),
-            // Pods that are placed one by one run on nodes of clusters far away.
-            knows_nodes: self.context.acts == Acts::Everywhere,
+            // The nodes of pods that are placed one by one are in member clusters.
+            knows_nodes: self.context.workloads == WorkloadScope::All,
             shares: &|| topology::shares(&self.nodes.list(&key.workspace, "")),
-            trigger: self.triggers.since_last(key, &service, &pods).as_deref(),
+            trigger: self.triggers.compute_trigger_time(key, &service, &pods).as_deref(),
         });
         let written = slices::write(&self.context, &self.slices, key, "Service", &plan.writes).await;
         for (family, outcome) in plan.topologies {
-            if let Some(remark) = self.topologies.note(key, &family, outcome) {
+            if let Some(event) = self.topologies.record(key, &family, outcome) {
                 let kind = &resources::SERVICES;
-                match remark.warning {
-                    true => self.recorder.warning(kind, &service, remark.reason, remark.message),
-                    false => self.recorder.normal(kind, &service, remark.reason, remark.message),
+                match event.warning {
+                    true => self.recorder.warning(kind, &service, event.reason, event.message),
+                    false => self.recorder.normal(kind, &service, event.reason, event.message),
                 }
             }
         }
-        let complaint = match written {
-            Ok(()) => match reconcile::complaint(&plan.homeless, &service) {
+        let error = match written {
+            Ok(()) => match reconcile::missing_nodes_error(&plan.pods_without_node, &service) {
                 None => return Ok(Next::Done),
-                Some(complaint) => Status::plain_internal(complaint),
+                Some(error) => Status::plain_internal(error),
             },
             Err((did, status)) if status.reason() == "Conflict" => {
                 tracing::debug!(%status, %key, "{did}");
@@ -160,9 +160,9 @@ impl Controller {
             "Error updating Endpoint Slices for Service {}/{}: {}",
             key.namespace,
             key.name,
-            complaint.message()
+            error.message()
         );
         self.recorder.warning(&resources::SERVICES, &service, "FailedToUpdateEndpointSlices", message);
-        Err(complaint)
+        Err(error)
     }
 }

@@ -1,4 +1,4 @@
-//! Endpoints that somebody else wrote, for Services without a selector, have EndpointSlices that say the same.
+//! Mirrors Endpoints of Services without a selector to EndpointSlices.
 
 mod reconcile;
 
@@ -8,14 +8,14 @@ use atoll_informer::{Cache, Key, Next, Queue, Recorder, resources};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use crate::context::{Acts, Context};
-use crate::endpoints::LEADER;
+use crate::context::{Context, WorkloadScope};
+use crate::endpoints::LEADER_ANNOTATION;
 use crate::slices::{self, MANAGED_BY, SERVICE_NAME, Writes};
 use reconcile::{CAPACITY, MANAGER};
 
-/// Services that are worked on together.
-const AT_ONCE: usize = 5;
-const SKIPPED: &str = "endpointslice.kubernetes.io/skip-mirror";
+/// Number of Services that are reconciled concurrently.
+const WORKERS: usize = 5;
+const SKIP_MIRROR_LABEL: &str = "endpointslice.kubernetes.io/skip-mirror";
 
 pub async fn run(context: Context) {
     let slices = context.informers.of(&resources::ENDPOINT_SLICES);
@@ -38,22 +38,22 @@ pub async fn run(context: Context) {
     controller.slices.listen({
         let queue = queue.clone();
         move |change| {
-            let ours = |slice: &&Arc<Value>| object::label(slice, MANAGED_BY) == Some(MANAGER);
-            let states = [&change.old, &change.new].into_iter().flatten().filter(ours);
+            let is_managed = |slice: &&Arc<Value>| object::label(slice, MANAGED_BY) == Some(MANAGER);
+            let states = [&change.old, &change.new].into_iter().flatten().filter(is_managed);
             for name in states.filter_map(|slice| object::label(slice, SERVICE_NAME)) {
                 queue.add(change.key.beside(name));
             }
         }
     });
     queue
-        .work("mirrored endpoint slices", AT_ONCE, move |key| {
+        .work("mirrored endpoint slices", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
         .await;
 }
 
-/// Slices are looked up by namespace and Service.
+/// Index of slices by namespace and Service.
 fn by_service(slice: &Value) -> Vec<String> {
     match (object::label(slice, MANAGED_BY), object::label(slice, SERVICE_NAME)) {
         (Some(MANAGER), Some(service)) => vec![Key::of(slice).beside(service).to_string()],
@@ -62,7 +62,8 @@ fn by_service(slice: &Value) -> Vec<String> {
 }
 
 fn is_mirrored(endpoints: &Value) -> bool {
-    object::label(endpoints, SKIPPED) != Some("true") && object::annotation(endpoints, LEADER).is_none()
+    object::label(endpoints, SKIP_MIRROR_LABEL) != Some("true")
+        && object::annotation(endpoints, LEADER_ANNOTATION).is_none()
 }
 
 struct Controller {
@@ -79,10 +80,10 @@ impl Controller {
         let mut existing = self.slices.found(self.by_service, &key.to_string());
         existing.retain(|slice| !object::is_being_deleted(slice));
         let service = self.services.get(key);
-        // Others' Services are mirrored where they are.
+        // Services of other workloads are mirrored in their clusters.
         let acts = match &service {
-            Some(service) => self.context.acts_on(service),
-            None => self.context.acts == Acts::Everywhere || !existing.is_empty(),
+            Some(service) => self.context.manages(service),
+            None => self.context.workloads == WorkloadScope::All || !existing.is_empty(),
         };
         if !acts {
             return Ok(Next::Done);
@@ -93,7 +94,7 @@ impl Controller {
             None => Writes { delete: existing, ..Writes::default() },
             Some(endpoints) => {
                 let plan = reconcile::reconcile(&endpoints, &existing);
-                self.tell(&endpoints, plan.invalid, plan.too_many);
+                self.record_events(&endpoints, plan.invalid, plan.too_many);
                 plan.writes
             }
         };
@@ -106,7 +107,7 @@ impl Controller {
         }
     }
 
-    fn tell(&self, endpoints: &Value, invalid: usize, too_many: usize) {
+    fn record_events(&self, endpoints: &Value, invalid: usize, too_many: usize) {
         let warn = |reason, message| self.recorder.warning(&resources::ENDPOINTS, endpoints, reason, message);
         if invalid > 0 {
             let message = format!("Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices");

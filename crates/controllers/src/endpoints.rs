@@ -1,4 +1,4 @@
-//! Every Service with a selector has Endpoints of its name, the older form of its EndpointSlices.
+//! Endpoints: the older form of EndpointSlices, maintained for every Service with a selector.
 
 mod reconcile;
 mod repack;
@@ -9,22 +9,22 @@ use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, resources
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use crate::context::{Acts, Context};
-use crate::service_pods::{self, Triggers};
+use crate::context::{Context, WorkloadScope};
+use crate::service_pods::{self, TriggerTimeTracker};
 use reconcile::{MANAGED_BY, MANAGER};
 pub(crate) use repack::repack;
 
-/// Services that are worked on together.
-const AT_ONCE: usize = 5;
-/// Endpoints that are but a lock.
-pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+/// Number of Services that are reconciled concurrently.
+const WORKERS: usize = 5;
+/// Annotation of Endpoints that are used for leader election.
+pub(crate) const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 
 pub async fn run(context: Context) {
     let controller = Arc::new(Controller {
         services: context.informers.of(&resources::SERVICES),
         pods: context.informers.of(&resources::PODS),
         endpoints: context.informers.of(&resources::ENDPOINTS),
-        triggers: Triggers::default(),
+        triggers: TriggerTimeTracker::default(),
         recorder: context.events.recorder("endpoint-controller"),
         context: context.clone(),
     });
@@ -35,12 +35,12 @@ pub async fn run(context: Context) {
     controller.services.listen({
         let (queue, context) = (queue.clone(), context.clone());
         move |change| {
-            if context.acts_on(change.object()) {
+            if context.manages(change.object()) {
                 queue.add(change.key.clone());
             }
         }
     });
-    service_pods::follow(&context, &controller.pods, &controller.services, &queue);
+    service_pods::enqueue_on_pod_changes(&context, &controller.pods, &controller.services, &queue);
     controller.endpoints.listen({
         let queue = queue.clone();
         move |change| {
@@ -49,14 +49,15 @@ pub async fn run(context: Context) {
             }
         }
     });
-    // Their Services may have gone while nobody looked. Later on, Endpoints may well come before their Service.
+    // Services may have been deleted while the controller did not run. Later, Endpoints may be created before
+    // their Service.
     for endpoints in controller.endpoints.all() {
-        if object::annotation(&endpoints, LEADER).is_none() {
+        if object::annotation(&endpoints, LEADER_ANNOTATION).is_none() {
             queue.add(Key::of(&endpoints));
         }
     }
     queue
-        .work("endpoints", AT_ONCE, move |key| {
+        .work("endpoints", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
@@ -67,7 +68,7 @@ struct Controller {
     services: Arc<Cache>,
     pods: Arc<Cache>,
     endpoints: Arc<Cache>,
-    triggers: Triggers,
+    triggers: TriggerTimeTracker,
     recorder: Recorder,
     context: Context,
 }
@@ -79,11 +80,11 @@ impl Controller {
             self.triggers.forget(key);
             return self.clean_up(key, current.as_deref()).await;
         };
-        if !service_pods::has_selector(&service) || !self.context.acts_on(&service) {
+        if !service_pods::has_selector(&service) || !self.context.manages(&service) {
             return Ok(Next::Done);
         }
-        let pods = service_pods::of(&self.pods, &service);
-        let trigger = self.triggers.since_last(key, &service, &pods);
+        let pods = service_pods::selected_pods(&self.pods, &service);
+        let trigger = self.triggers.compute_trigger_time(key, &service, &pods);
         let Some(wanted) = reconcile::reconcile(&service, &pods, current.as_deref(), trigger.as_deref())
         else {
             return Ok(Next::Done);
@@ -114,11 +115,11 @@ impl Controller {
         }
     }
 
-    /// The Service is gone, and its Endpoints go with it.
+    /// Deletes the Endpoints of a deleted Service.
     async fn clean_up(&self, key: &Key, current: Option<&Value>) -> Result<Next, Status> {
-        // Others' Services are not ours to clean up after; theirs are known by their mark.
-        let ours = |endpoints: &Value| object::label(endpoints, MANAGED_BY) == Some(MANAGER);
-        let acts = self.context.acts == Acts::Everywhere || current.is_some_and(ours);
+        // With pod-grain workloads only, delete only Endpoints with this controller's label.
+        let is_managed = |endpoints: &Value| object::label(endpoints, MANAGED_BY) == Some(MANAGER);
+        let acts = self.context.workloads == WorkloadScope::All || current.is_some_and(is_managed);
         let Some(uid) = current.filter(|_| acts).map(object::uid) else { return Ok(Next::Done) };
         let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
         match self.context.world().delete(&resources::ENDPOINTS, key, options).await {

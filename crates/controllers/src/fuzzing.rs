@@ -1,4 +1,4 @@
-//! A way in, for the targets in `fuzz/`, to parsers that are nobody else's business.
+//! Exports private parsers for the targets in `fuzz/`.
 
 pub use crate::cron_job::schedule::{NEVER, Schedule};
 pub use crate::job::indexes::Indexes;

@@ -1,19 +1,20 @@
-//! What belongs to something that is gone goes too.
+//! Garbage collector: deletes objects whose owners are gone.
 //!
 //! ```text
-//!   discovery ─► Served (kinds ─► resources) ─► Sights: one look at the metadata of each resource, all workspaces
-//!                                                 │
-//!                                               Graph: who belongs to whom ─► queue ─► Collector ─► decide
-//!                                                                                        └─ live looks at owners
+//!   discovery ─► RestMapper (kinds ─► resources) ─► Monitors: one metadata watch per resource, all workspaces
+//!                                                    │
+//!                                                  Graph: owners and owned objects ─► queue ─► Collector ─► decide
+//!                                                                                               └─ live reads of owners
 //! ```
 //!
-//! Built-in resources are watched once for all workspaces; custom ones where they are defined.
+//! Built-in resources are watched once for all workspaces; custom resources in the workspaces that define
+//! them.
 
 mod collect;
 mod decide;
 mod graph;
-mod served;
-mod sights;
+mod monitors;
+mod rest_mapper;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,33 +24,40 @@ use atoll_informer::Queue;
 use crate::context::Context;
 use collect::Collector;
 use graph::Graph;
-use served::Served;
-use sights::Sights;
+use monitors::Monitors;
+use rest_mapper::RestMapper;
 
-/// Objects that are looked at together.
-const AT_ONCE: usize = 32;
-/// How long everything may take to be seen for the first time. Whoever orphans must know what there is.
-const FIRST_SIGHT: Duration = Duration::from_secs(30);
+/// Number of objects that are processed concurrently.
+const WORKERS: usize = 32;
+/// Maximum time to wait for the initial lists. Orphaning requires that all owned objects are known.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 const COMPONENT: &str = "garbage-collector-controller";
 
 pub async fn run(context: Context) {
-    let (graph, served, queue) =
-        (Arc::new(Mutex::new(Graph::default())), Arc::new(Served::default()), Queue::new());
-    let sights = Sights::new(context.world().clone(), graph.clone(), served.clone(), queue.clone());
-    let all_seen = sights.all_seen();
+    let (graph, rest_mapper, queue) =
+        (Arc::new(Mutex::new(Graph::default())), Arc::new(RestMapper::default()), Queue::new());
+    let monitors = Monitors::new(context.world().clone(), graph.clone(), rest_mapper.clone(), queue.clone());
+    let all_synced = monitors.all_synced();
     let recorder = context.events.recorder(COMPONENT);
-    let collector =
-        Arc::new(Collector { world: context.world().clone(), graph, served, queue: queue.clone(), recorder });
+    let collector = Arc::new(Collector {
+        world: context.world().clone(),
+        graph,
+        rest_mapper,
+        queue: queue.clone(),
+        recorder,
+    });
     let working = async {
-        if tokio::time::timeout(FIRST_SIGHT, all_seen).await.is_err() {
-            tracing::warn!("garbage collector: not all resources could be looked at; going on without them");
+        if tokio::time::timeout(SYNC_TIMEOUT, all_synced).await.is_err() {
+            tracing::warn!(
+                "garbage collector: not all resources could be listed in time; continuing without them"
+            );
         }
         queue
-            .work(COMPONENT, AT_ONCE, |key| {
+            .work(COMPONENT, WORKERS, |key| {
                 let collector = collector.clone();
-                async move { collector.look_at(&key).await }
+                async move { collector.process(&key).await }
             })
             .await;
     };
-    tokio::join!(sights.run(), working);
+    tokio::join!(monitors.run(), working);
 }

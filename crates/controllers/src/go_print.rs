@@ -1,4 +1,5 @@
-//! How Go prints objects: in messages, and for the order of lists that have none of their own, which is that of a hash.
+//! Prints values as Go does: in messages, and for the order of lists, which upstream sorts by a hash of the
+//! printed value.
 
 use serde_json::Value;
 
@@ -10,12 +11,12 @@ pub fn fnv(text: &str) -> u128 {
     text.bytes().fold(OFFSET, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
 }
 
-/// How a text that is always there is printed, after its type.
+/// Prints a required string field.
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object[field].as_str().unwrap_or_default()
 }
 
-/// How a field that may be absent is printed.
+/// Prints an optional field.
 fn optional(object: &Value, field: &str) -> String {
     match &object[field] {
         Value::Null => "<nil>".into(),
@@ -24,7 +25,7 @@ fn optional(object: &Value, field: &str) -> String {
     }
 }
 
-/// A port of an EndpointSlice.
+/// Prints a port of an EndpointSlice.
 pub fn slice_port(port: &Value) -> String {
     format!(
         "(v1.EndpointPort){{Name:(*string){} Protocol:(*v1.Protocol){} Port:(*int32){} AppProtocol:(*string){}}}",
@@ -35,7 +36,7 @@ pub fn slice_port(port: &Value) -> String {
     )
 }
 
-/// A port of Endpoints, but for its type, which is not printed inside a list.
+/// Prints a port of Endpoints without its type, which is omitted inside a list.
 fn port(port: &Value) -> String {
     format!(
         "{{Name:(string){} Port:(int32){} Protocol:(v1.Protocol){} AppProtocol:(*string){}}}",
@@ -46,7 +47,7 @@ fn port(port: &Value) -> String {
     )
 }
 
-/// A port of Endpoints.
+/// Prints a port of Endpoints.
 pub fn endpoint_port(value: &Value) -> String {
     format!("(v1.EndpointPort){}", port(value))
 }
@@ -73,7 +74,7 @@ fn address(address: &Value) -> String {
     )
 }
 
-/// A list within an object: nothing if it is absent.
+/// Prints a list field, which is nil if empty.
 fn list(value: &Value, print: fn(&Value) -> String) -> String {
     match value.as_array().filter(|items| !items.is_empty()) {
         None => "<nil>".into(),
@@ -81,7 +82,7 @@ fn list(value: &Value, print: fn(&Value) -> String) -> String {
     }
 }
 
-/// A subset of Endpoints.
+/// Prints a subset of Endpoints.
 pub fn subset(subset: &Value) -> String {
     format!(
         "(v1.EndpointSubset){{Addresses:([]v1.EndpointAddress){} NotReadyAddresses:([]v1.EndpointAddress){} Ports:([]v1.EndpointPort){}}}",
@@ -91,7 +92,7 @@ pub fn subset(subset: &Value) -> String {
     )
 }
 
-/// A label selector in a message.
+/// Prints a label selector for messages.
 pub fn label_selector(selector: &Value) -> String {
     if selector.is_null() {
         return "nil".into();
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_told_as_go_prints_them() {
+    fn selectors_are_printed_as_in_go() {
         let selector = json!({
             "matchLabels": {"b": "2", "a": "1"},
             "matchExpressions": [{"key": "c", "operator": "In", "values": ["x", "y"]}],

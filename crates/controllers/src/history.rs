@@ -1,4 +1,4 @@
-//! What a workload's template has been: a ControllerRevision for each form of it.
+//! ControllerRevisions: the history of a workload's template.
 
 mod store;
 
@@ -12,14 +12,14 @@ pub(crate) use store::History;
 
 use crate::pods::controller_reference;
 
-/// Where a StatefulSet's revision keeps the hash in its name.
+/// Label with the hash of a StatefulSet's revision.
 pub(crate) const HASH_LABEL: &str = "controller.kubernetes.io/hash";
-/// Where pods say which revision they are of.
+/// Label of pods with the name or hash of their revision.
 pub(crate) const REVISION_LABEL: &str = "controller-revision-hash";
-/// What a name of a revision may keep of its owner's.
+/// Maximum length of the owner's name in the name of a revision.
 const PREFIX: usize = 223;
 
-/// What brings an object back to the template that it has now: a strategic merge patch.
+/// Returns the strategic merge patch that restores the current template.
 pub(crate) fn snapshot(owner: &Value) -> Value {
     let mut template = owner["spec"]["template"].clone();
     if let Value::Object(template) = &mut template {
@@ -28,7 +28,7 @@ pub(crate) fn snapshot(owner: &Value) -> Value {
     json!({"spec": {"template": template}})
 }
 
-/// The template that a revision brings back.
+/// Returns the template that a revision restores.
 pub(crate) fn template_of(revision: &Value) -> Value {
     let mut template = revision["data"]["spec"]["template"].clone();
     if let Value::Object(template) = &mut template {
@@ -37,7 +37,7 @@ pub(crate) fn template_of(revision: &Value) -> Value {
     template
 }
 
-/// A number for data, in letters that make no words. `collisions` makes another one of it.
+/// Returns a hash of the data in safe characters. `collisions` changes the hash.
 pub(crate) fn hash(data: &Value, collisions: Option<i64>) -> String {
     let mut sum = Fnv::default();
     sum.add(&text::to_vec(data));
@@ -47,7 +47,7 @@ pub(crate) fn hash(data: &Value, collisions: Option<i64>) -> String {
     safe(&sum.0.to_string())
 }
 
-/// The 32 bits of FNV-1.
+/// FNV-1 with 32 bits.
 struct Fnv(u32);
 
 impl Default for Fnv {
@@ -64,7 +64,7 @@ impl Fnv {
     }
 }
 
-/// No vowels, and nothing that looks like one.
+/// Encodes digits in characters that form no words.
 fn safe(digits: &str) -> String {
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     digits.bytes().map(|byte| char::from(LETTERS[usize::from(byte) % LETTERS.len()])).collect()
@@ -75,7 +75,7 @@ pub(crate) fn name(owner: &str, hash: &str) -> String {
     format!("{}-{hash}", &owner[..end])
 }
 
-/// A revision of what its owner is now. `label` is where it keeps its hash.
+/// Returns a new revision of the owner. `label` is the key of the hash label.
 pub(crate) fn revision(
     owner: &Value,
     kind: &Resource,
@@ -115,7 +115,7 @@ pub(crate) fn number(revision: &Value) -> i64 {
     revision["revision"].as_i64().unwrap_or(0)
 }
 
-/// By number; of two with the same, the older one first.
+/// Orders revisions by number, then by age and name.
 pub(crate) fn in_order(one: &Value, other: &Value) -> Ordering {
     let created = |revision| object::creation_timestamp(revision).unwrap_or_default();
     number(one)
@@ -124,13 +124,13 @@ pub(crate) fn in_order(one: &Value, other: &Value) -> Ordering {
         .then_with(|| object::name(one).cmp(object::name(other)))
 }
 
-/// Whether two pieces of data mean the same: a field that is null is one that is not there.
+/// Whether two values are equal if null fields count as missing.
 pub(crate) fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
             let present = |map: &Map<String, Value>| map.values().filter(|value| !value.is_null()).count();
             let has = |(key, value): (&String, &Value)| {
-                value.is_null() || other.get(key).is_some_and(|theirs| same(value, theirs))
+                value.is_null() || other.get(key).is_some_and(|other| same(value, other))
             };
             present(one) == present(other) && one.iter().all(has)
         }

@@ -1,17 +1,17 @@
-//! Jobs: pods that run to an end, counted once each.
+//! Jobs: pods that run to completion, counted exactly once.
 //!
 //! ```text
-//!   jobs, pods ─► queue ─► look ─┬─ it goes on: manage ─► pods made, deleted
-//!                                └─ it is over: active pods deleted
-//!                                        └─► track ─► status ─► pods lose their mark ─► count, finish ─► status
-//!   pods with the mark and no job ─► orphans: they lose it
+//!   jobs, pods ─► queue ─► observe ─┬─ running: manage ─► pods created, deleted
+//!                                   └─ finished: active pods deleted
+//!                                           └─► track ─► status ─► tracking finalizers removed ─► counts, conditions ─► status
+//!   pods with the tracking finalizer and without a job ─► orphans: finalizer removed
 //! ```
 
-mod act;
 mod backoff;
+mod execute;
 pub(crate) mod indexes;
-mod make;
 mod manage;
+mod new_pods;
 mod orphans;
 mod policies;
 mod reconcile;
@@ -30,28 +30,28 @@ use serde_json::Value;
 use self::backoff::Failures;
 use crate::claim;
 use crate::context::Context;
-use crate::pods::Maker;
-use crate::wake;
+use crate::enqueue;
+use crate::pods::PodControl;
 
 pub(crate) use self::backoff::until;
 pub(crate) use self::status::finished;
 
-/// Jobs that are looked at together.
-const AT_ONCE: usize = 8;
-/// What happens to many pods is looked at once, so that those which fail together are seen to.
+/// Number of Jobs that are reconciled concurrently.
+const WORKERS: usize = 8;
+/// Delay that combines the changes of many pods into one sync.
 const BATCH: Duration = Duration::from_secs(1);
-/// Who manages jobs that do not say otherwise.
-const OURSELVES: &str = "kubernetes.io/job-controller";
+/// Value of `spec.managedBy` for this controller.
+const JOB_CONTROLLER_NAME: &str = "kubernetes.io/job-controller";
 
 struct Controller {
     context: Context,
     world: World,
     jobs: Arc<Cache>,
     pods: Arc<Cache>,
-    /// The index of pods that nobody manages.
+    /// Index of pods without a controller.
     orphans: usize,
-    maker: Maker,
-    /// Failures since the last success, by job.
+    pod_control: PodControl,
+    /// Failures since the last success, by Job.
     failures: Mutex<HashMap<Key, Failures>>,
 }
 
@@ -62,7 +62,7 @@ pub async fn run(context: Context) {
         world: informers.world().clone(),
         jobs: informers.of(&resources::JOBS),
         orphans: pods.index(claim::orphans),
-        maker: Maker {
+        pod_control: PodControl {
             world: informers.world().clone(),
             cache: pods.clone(),
             recorder: context.events.recorder("job-controller"),
@@ -73,30 +73,30 @@ pub async fn run(context: Context) {
         context,
     });
     let (queue, orphans) = (Queue::new(), Queue::new());
-    let waking = queue.clone();
-    controller.jobs.listen(move |change| match can_wait(change) {
-        true => waking.add_after(change.key.clone(), BATCH),
-        false => waking.add(change.key.clone()),
+    let adding = queue.clone();
+    controller.jobs.listen(move |change| match may_be_delayed(change) {
+        true => adding.add_after(change.key.clone(), BATCH),
+        false => adding.add(change.key.clone()),
     });
-    wake::owners_after(&controller.pods, &controller.jobs, &queue, BATCH);
-    controller.wake_orphans(&orphans);
+    enqueue::owners_after(&controller.pods, &controller.jobs, &queue, BATCH);
+    controller.enqueue_orphans(&orphans);
     controller.jobs.synced().await;
     controller.pods.synced().await;
-    let freeing = controller.clone();
+    let orphan_controller = controller.clone();
     tokio::join!(
-        queue.work("jobs", AT_ONCE, move |key| {
+        queue.work("jobs", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(key).await }
         }),
-        orphans.work("pods of jobs that are gone", AT_ONCE, move |key| {
-            let controller = freeing.clone();
-            async move { controller.free(key).await }
+        orphans.work("orphaned job pods", WORKERS, move |key| {
+            let controller = orphan_controller.clone();
+            async move { controller.sync_orphan(key).await }
         }),
     );
 }
 
-/// What changes in a status is mostly what we wrote there; what people want is looked at at once.
-fn can_wait(change: &Change) -> bool {
+/// Whether a change may be delayed: status updates are mostly the controller's own writes.
+fn may_be_delayed(change: &Change) -> bool {
     match (&change.old, &change.new) {
         (Some(old), Some(new)) => {
             object::generation(old) == object::generation(new)
@@ -108,22 +108,22 @@ fn can_wait(change: &Change) -> bool {
     }
 }
 
-/// Whether a job is somebody else's to run.
+/// Whether another controller manages the Job.
 fn is_managed_elsewhere(job: &Value) -> bool {
-    job["spec"]["managedBy"].as_str().is_some_and(|manager| manager != OURSELVES)
+    job["spec"]["managedBy"].as_str().is_some_and(|manager| manager != JOB_CONTROLLER_NAME)
 }
 
 fn is_finished(job: &Value) -> bool {
     finished(job).is_some()
 }
 
-/// The job that manages a pod, if there is one.
+/// Returns the Job that controls a pod, if it exists.
 fn job_of(jobs: &Cache, pod: &Value) -> Option<Arc<Value>> {
-    jobs.get(&claim::manager(jobs, &resources::JOBS, pod)?)
+    jobs.get(&claim::controller_key(jobs, &resources::JOBS, pod)?)
 }
 
-/// Whether a job is what a pod says it is managed by, there or not.
-fn is_of_a_job(pod: &Value) -> bool {
+/// Whether a pod's controller is a Job, existing or not.
+fn is_controlled_by_job(pod: &Value) -> bool {
     object::controller_of(pod).is_some_and(|owner| {
         owner.kind == resources::JOBS.kind && owner.api_version == resources::JOBS.api_version()
     })

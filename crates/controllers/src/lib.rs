@@ -1,34 +1,36 @@
-//! Loops that finish what a request began, over the plain Kubernetes API.
+//! Kubernetes and Atoll controllers, which use only the Kubernetes API.
 //!
 //! ```text
-//!   follow (no copies kept) ─► Queue ─► namespace: empty it, then finalize it       belongings: what every namespace has
-//!                                       roles: what roles gather from others        protection: let go what is not used
-//!                                       quota: how much is used, counted again      certificates: approve, sign, clean
-//!                                       tokens: of ServiceAccounts, in Secrets that ask for one
+//!   watch (no cache) ─► Queue ─► namespace: deletes its content, then finalizes it
+//!                                service_account_and_root_ca: objects that every namespace has
+//!                                roles: aggregated ClusterRoles           protection: finalizers of storage objects
+//!                                quota: recounts usage                    certificates: approve, sign, clean
+//!                                tokens: ServiceAccount tokens in Secrets
 //!
-//!   Caches (pods, nodes, …) ─► wake, Queue ─► claim, history ─► reconcile (pure) ─► pods::Maker ─► API
+//!   Caches (pods, nodes, …) ─► enqueue, Queue ─► claim, history ─► reconcile (pure) ─► pods::PodControl ─► API
 //! ```
 //!
-//! All in [`catalog`] know nothing but the API, wherever it is: one API server, or all workspaces of an Atoll. Only an Atoll
-//! has `workspace`, which empties workspaces, children first, and tells the others which there are.
+//! All controllers in [`catalog`] depend only on the API, which may be that of one API server or of all
+//! workspaces of an Atoll. Only Atoll has `workspace`, which deletes the content of workspaces, children
+//! first, and maintains the list of workspaces for the others.
 //!
-//! One process serves all workspaces; one that is idle costs nothing here.
+//! One process serves all workspaces; an idle workspace costs nothing here.
 
 mod autoscaling;
-mod belongings;
 pub mod catalog;
 mod certificates;
 mod claim;
 mod conditions;
+mod content_deletion;
 pub mod context;
 mod cron_job;
 mod daemon_set;
 mod deployment;
 mod disruption;
-mod emptying;
 mod endpoint_slice;
 mod endpoint_slice_mirroring;
 mod endpoints;
+mod enqueue;
 mod fleet;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -47,6 +49,7 @@ mod replica_set;
 mod resources;
 mod roles;
 mod scale;
+mod service_account_and_root_ca;
 mod service_pods;
 pub mod settings;
 mod slices;
@@ -56,7 +59,6 @@ mod taint_eviction;
 mod tokens;
 mod ttl_after_finished;
 mod volume_binding;
-mod wake;
 mod workspace;
 
 use std::sync::Arc;
@@ -65,45 +67,45 @@ use atoll_client::Client;
 pub(crate) use atoll_informer::WORKSPACE;
 use atoll_informer::{Clock, Informers, Tree};
 
-use crate::catalog::{CONTROLLERS, Choice};
-use crate::context::{Acts, Context, Signers};
+use crate::catalog::{CONTROLLERS, ControllerSelection};
+use crate::context::{Context, Signers, WorkloadScope};
 use crate::settings::Settings;
 
-/// Runs the chosen ones of those controllers that know nothing but the API, wherever that is. Ends when dropped.
-pub async fn run_chosen(context: Context, choice: &Choice) {
-    let chosen = CONTROLLERS.iter().filter(|row| choice.includes(row.name, row.alias));
-    let mut running: tokio::task::JoinSet<()> = chosen.map(|row| (row.run)(context.clone())).collect();
+/// Runs the selected controllers of the catalog. Ends when dropped.
+pub async fn run_selected(context: Context, controllers: &ControllerSelection) {
+    let selected = CONTROLLERS.iter().filter(|row| controllers.includes(row.name, row.alias));
+    let mut running: tokio::task::JoinSet<()> = selected.map(|row| (row.run)(context.clone())).collect();
     while running.join_next().await.is_some() {}
 }
 
-/// What the controllers of an Atoll are given.
+/// Dependencies of Atoll's controllers.
 pub struct Setup {
     pub client: Client,
-    /// Which workspaces there are, for those who look at all; kept up to date here.
+    /// The workspaces, for controllers that watch all; kept up to date here.
     pub tree: Arc<Tree>,
     pub informers: Arc<Informers>,
     pub signers: Signers,
     pub clock: Arc<dyn Clock>,
-    pub acts: Acts,
-    pub choice: Choice,
+    pub workloads: WorkloadScope,
+    pub controllers: ControllerSelection,
     pub settings: Settings,
 }
 
-/// Runs the controllers of an Atoll until its server stops.
+/// Runs Atoll's controllers until its server stops.
 pub async fn run(setup: Setup) {
-    let Setup { client, tree, informers, signers, clock, acts, choice, settings } = setup;
-    let context = Context::sharing(informers, clock, acts).with_settings(settings).with_signers(signers);
+    let Setup { client, tree, informers, signers, clock, workloads, controllers, settings } = setup;
+    let context = Context::sharing(informers, clock, workloads).with_settings(settings).with_signers(signers);
     tokio::join!(
-        // All others need to know which workspaces there are.
-        workspace::run(client, tree, choice.includes_alias("workspace")),
-        run_chosen(context.clone(), &choice),
-        run_fleet(context, &choice),
+        // All other controllers depend on the list of workspaces.
+        workspace::run(client, tree, controllers.includes_alias("workspace")),
+        run_selected(context.clone(), &controllers),
+        run_fleet(context, &controllers),
     );
 }
 
-/// A simulated cluster has no clusters of its own.
-async fn run_fleet(context: Context, choice: &Choice) {
-    if context.acts == Acts::OnPodGrain {
-        fleet::run(context, choice).await;
+/// A simulated cluster has no member clusters.
+async fn run_fleet(context: Context, controllers: &ControllerSelection) {
+    if context.workloads == WorkloadScope::PodGrain {
+        fleet::run(context, controllers).await;
     }
 }

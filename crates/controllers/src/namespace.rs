@@ -1,4 +1,5 @@
-//! A namespace that is being deleted is emptied, pods first, then finalized; its conditions say what is left.
+//! Namespace controller: deletes the content of a namespace that is being deleted, pods first, and finalizes
+//! it. Conditions report what remains.
 
 mod conditions;
 
@@ -9,26 +10,27 @@ use atoll_informer::{Clock, Key, Look, Next, Queue, Resource, Sight, World, foll
 use atoll_meta::{Status, object, time};
 use serde_json::{Value, json};
 
+use crate::content_deletion::delete_all;
 use crate::context::Context;
-use crate::emptying::empty;
 use crate::pods;
-use crate::resources::Served;
-use conditions::Findings;
+use crate::resources::DeletableResources;
+use conditions::DeletionResult;
 
 const FINALIZER: &str = "kubernetes";
-/// Namespaces that are emptied together.
-const AT_ONCE: usize = 32;
+/// Number of namespaces that are deleted concurrently.
+const WORKERS: usize = 32;
 
 pub async fn run(context: Context) {
     let (world, queue) = (context.world().clone(), Queue::new());
-    let controller = Arc::new(Controller { world, clock: context.clock.clone(), served: Served::default() });
+    let controller =
+        Arc::new(Controller { world, clock: context.clock.clone(), served: DeletableResources::default() });
     let look = Look::everywhere(&resources::NAMESPACES).selecting("status.phase=Terminating").metadata();
     let following = follow(context.world(), look, |sight| {
         if let Sight::There(namespace) = sight {
             queue.add(Key::of(&namespace));
         }
     });
-    let working = queue.work("namespaces", AT_ONCE, |key| {
+    let working = queue.work("namespaces", WORKERS, |key| {
         let controller = controller.clone();
         async move { controller.sync(&key).await }
     });
@@ -38,7 +40,7 @@ pub async fn run(context: Context) {
 struct Controller {
     world: World,
     clock: Arc<dyn Clock>,
-    served: Served,
+    served: DeletableResources,
 }
 
 impl Controller {
@@ -55,19 +57,19 @@ impl Controller {
             return Ok(Next::Done);
         }
         let is_finalized = finalizers(&namespace).next().is_none();
-        let mut findings = match is_finalized {
-            true => Findings::default(),
-            false => self.empty(key, &namespace).await?,
+        let mut result = match is_finalized {
+            true => DeletionResult::default(),
+            false => self.delete_content(key, &namespace).await?,
         };
-        // Then it is held by clusters that may have one for it, if by anything.
-        if findings.is_clean() {
-            Placement::of(&namespace).names().for_each(|cluster| findings.remaining.wait_for(cluster));
+        // Only clusters that may still have the namespace can block it now.
+        if result.is_clean() {
+            Placement::of(&namespace).names().for_each(|cluster| result.remaining.add_cluster(cluster));
         }
         if is_finalized {
-            return self.report(key, &namespace, &findings).await.map(|()| Next::Done);
+            return self.report(key, &namespace, &result).await.map(|()| Next::Done);
         }
-        self.report(key, &namespace, &findings).await?;
-        if !findings.is_clean() {
+        self.report(key, &namespace, &result).await?;
+        if !result.is_clean() {
             return Ok(Next::Again);
         }
         let mut finalized = namespace;
@@ -79,37 +81,38 @@ impl Controller {
             .map(|_| Next::Done)
     }
 
-    /// Tells everything in it to go: pods before all else, for they may need the rest to end well.
-    async fn empty(&self, key: &Key, namespace: &Value) -> Result<Findings, Status> {
+    /// Requests the deletion of all content: pods first, because they may need the rest to terminate
+    /// gracefully.
+    async fn delete_content(&self, key: &Key, namespace: &Value) -> Result<DeletionResult, Status> {
         let served = self.served.of(&self.world, &key.workspace).await?;
-        let mut findings = Findings::new(&served.failures);
+        let mut result = DeletionResult::new(&served.failures);
         let inside: Vec<&Resource> = served.resources.iter().filter(|own| own.namespaced).collect();
         let (first, others): (Vec<&Resource>, Vec<&Resource>) =
             inside.into_iter().partition(|own| own.group.is_empty() && own.plural == "pods");
         for resource in first {
-            if self.empty_of(key, resource, namespace, &mut findings).await? {
-                return Ok(findings);
+            if self.delete_resource(key, resource, namespace, &mut result).await? {
+                return Ok(result);
             }
         }
         for resource in others {
-            self.empty_of(key, resource, namespace, &mut findings).await?;
+            self.delete_resource(key, resource, namespace, &mut result).await?;
         }
-        Ok(findings)
+        Ok(result)
     }
 
-    /// Whether some of them are left.
-    async fn empty_of(
+    /// Deletes the objects of a resource. Returns whether some remain.
+    async fn delete_resource(
         &self,
         key: &Key,
         resource: &Resource,
         namespace: &Value,
-        findings: &mut Findings,
+        result: &mut DeletionResult,
     ) -> Result<bool, Status> {
-        let left = match empty(&self.world, resource, &key.workspace, &key.name).await {
+        let left = match delete_all(&self.world, resource, &key.workspace, &key.name).await {
             Ok(left) => left,
-            // Nobody has the time to wait for one kind while others could go.
+            // An error of one resource does not block the deletion of others.
             Err(status) if !matches!(status.code(), 401 | 503) => {
-                findings.failed.push(status.message().to_string());
+                result.failed.push(status.message().to_string());
                 return Ok(false);
             }
             Err(status) => return Err(status),
@@ -120,15 +123,20 @@ impl Controller {
         let is_held = left
             .iter()
             .any(|item| object::finalizers(item).next().is_some() || !Placement::of(item).is_empty());
-        if !is_held && !self.is_ending(key, resource, namespace).await? {
-            findings.failed.push(conditions::unexpected(&key.name, resource));
+        if !is_held && !self.has_terminating_pods(key, resource, namespace).await? {
+            result.failed.push(conditions::unexpected(&key.name, resource));
         }
-        findings.remaining.count(resource, &left);
+        result.remaining.count(resource, &left);
         Ok(true)
     }
 
-    /// Whether pods still have time to end by themselves.
-    async fn is_ending(&self, key: &Key, resource: &Resource, namespace: &Value) -> Result<bool, Status> {
+    /// Whether pods are still within their grace period.
+    async fn has_terminating_pods(
+        &self,
+        key: &Key,
+        resource: &Resource,
+        namespace: &Value,
+    ) -> Result<bool, Status> {
         if !resource.group.is_empty() || resource.plural != "pods" {
             return Ok(false);
         }
@@ -140,19 +148,19 @@ impl Controller {
         Ok(waited < longest.unwrap_or(0))
     }
 
-    /// Says in its status what was found, unless it is as good as gone.
-    async fn report(&self, key: &Key, namespace: &Value, findings: &Findings) -> Result<(), Status> {
+    /// Writes the conditions, unless the namespace is about to be gone.
+    async fn report(&self, key: &Key, namespace: &Value, result: &DeletionResult) -> Result<(), Status> {
         let stays = finalizers(namespace).any(|own| *own != FINALIZER)
             || object::finalizers(namespace).next().is_some()
             || !Placement::of(namespace).is_empty();
-        if findings.is_clean() && !stays {
+        if result.is_clean() && !stays {
             return Ok(());
         }
-        let mut told = namespace.clone();
-        if !findings.tell(&mut told, &self.clock.now().to_time()) {
+        let mut updated = namespace.clone();
+        if !result.set_conditions(&mut updated, &self.clock.now().to_time()) {
             return Ok(());
         }
-        let patch = json!({ "status": { "conditions": told["status"]["conditions"] } });
+        let patch = json!({ "status": { "conditions": updated["status"]["conditions"] } });
         match self.world.patch(&resources::NAMESPACES, key, "status", &patch).await {
             Err(status) if status.reason() != "NotFound" => Err(status),
             _ => Ok(()),

@@ -1,9 +1,9 @@
-//! Nodes that are not heard of are said to be lost, and their pods sent away.
+//! Node lifecycle controller: marks nodes without heartbeats as unknown, and evicts their pods by taints.
 //!
 //! ```text
-//!   Nodes ─► queue ─► taints by condition (NoSchedule), older labels
+//!   Nodes ─► queue ─► taints by condition (NoSchedule), legacy labels
 //!   every few seconds: Nodes, Leases ─► health ─► conditions Unknown, pods not ready
-//!                                         └─► zones (how many may be emptied) ─► NoExecute ─► taint_eviction
+//!                                         └─► zones (eviction rate) ─► NoExecute ─► taint_eviction
 //! ```
 
 mod health;
@@ -22,15 +22,15 @@ use tokio::time::Instant;
 use crate::context::Context;
 use crate::nodes::{self, NO_EXECUTE};
 use crate::{conditions, settings::Settings};
-use health::{Health, Patience};
-use zones::{Turn, Zones};
+use health::{GracePeriods, Health};
+use zones::{DisruptionChange, Zones};
 
-/// Nodes or pods that are worked on together.
-const AT_ONCE: usize = 8;
-/// How often nodes are emptied that wait for it.
-const PASS: Duration = Duration::from_millis(100);
-const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
-/// How often a write is tried that others are faster than.
+/// Number of nodes or pods that are processed concurrently.
+const WORKERS: usize = 8;
+/// Interval at which waiting nodes are tainted for eviction.
+const EVICTION_INTERVAL: Duration = Duration::from_millis(100);
+const EXCLUDE_DISRUPTION_LABEL: &str = "node.kubernetes.io/exclude-disruption";
+/// Number of attempts to write a node that another writer keeps changing.
 const ATTEMPTS: usize = 5;
 
 pub async fn run(context: Context) {
@@ -69,16 +69,16 @@ pub async fn run(context: Context) {
     });
     let tainting = {
         let controller = controller.clone();
-        nodes.work("node taints", AT_ONCE, move |key| {
+        nodes.work("node taints", WORKERS, move |key| {
             let controller = controller.clone();
-            async move { controller.mark(&key).await }
+            async move { controller.taint_by_condition(&key).await }
         })
     };
-    let placed = {
+    let bound = {
         let controller = controller.clone();
-        pods.work("pods on lost nodes", AT_ONCE, move |key| {
+        pods.work("pods on lost nodes", WORKERS, move |key| {
             let controller = controller.clone();
-            async move { controller.look_at_pod(&key).await }
+            async move { controller.sync_pod(&key).await }
         })
     };
     let monitoring = {
@@ -90,13 +90,13 @@ pub async fn run(context: Context) {
             }
         }
     };
-    let emptying = async move {
+    let evicting = async move {
         loop {
-            tokio::time::sleep(PASS).await;
-            controller.empty().await;
+            tokio::time::sleep(EVICTION_INTERVAL).await;
+            controller.evict_due_nodes().await;
         }
     };
-    tokio::join!(tainting, placed, monitoring, emptying);
+    tokio::join!(tainting, bound, monitoring, evicting);
 }
 
 struct Controller {
@@ -104,24 +104,24 @@ struct Controller {
     leases: Arc<Cache>,
     pods: Arc<Cache>,
     by_node: usize,
-    state: Mutex<State>,
+    state: Mutex<MonitorState>,
     recorder: Recorder,
     settings: Arc<Settings>,
     context: Context,
 }
 
 #[derive(Default)]
-struct State {
+struct MonitorState {
     known: HashMap<Key, Arc<Value>>,
     health: HashMap<Key, Health>,
-    /// By workspace.
+    /// Zones by workspace.
     zones: BTreeMap<Arc<str>, Zones>,
-    /// Nodes whose pods are still to be told.
-    untold: HashSet<Key>,
+    /// Nodes whose pods were not all marked not ready yet.
+    pods_to_mark: HashSet<Key>,
 }
 
 impl Controller {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MonitorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -129,16 +129,17 @@ impl Controller {
         self.context.clock.now().to_time()
     }
 
-    /// Sets the taints that keep pods from being placed, and the older labels.
-    async fn mark(&self, key: &Key) -> Result<Next, Status> {
+    /// Sets the NoSchedule taints of conditions, and the legacy labels.
+    async fn taint_by_condition(&self, key: &Key) -> Result<Next, Status> {
         let wanted = |node: &Value| {
-            let (taints, labels) = (taints::unplaceable(node, &self.now()), taints::missing_labels(node));
+            let (taints, labels) =
+                (taints::no_schedule_taints(node, &self.now()), taints::missing_labels(node));
             (taints.is_some() || !labels.is_empty()).then(|| nodes::patch(node, taints, &labels))
         };
         self.change(key, wanted).await.map(|_| Next::Done)
     }
 
-    /// Patches a node as its present state demands. Returns whether it had to.
+    /// Patches a node as its current state requires. Returns whether it was changed.
     async fn change(&self, key: &Key, wanted: impl Fn(&Value) -> Option<Value>) -> Result<bool, Status> {
         let (world, kind) = (self.context.world(), &resources::NODES);
         let Some(mut node) = self.nodes.get(key) else { return Ok(false) };
@@ -159,30 +160,35 @@ impl Controller {
         outcome
     }
 
-    /// Empties the nodes whose turn it is.
-    async fn empty(&self) {
+    /// Taints the nodes that are due for eviction.
+    async fn evict_due_nodes(&self) {
         let due: Vec<Key> =
             self.state().zones.values_mut().flat_map(|zones| zones.due(Instant::now())).collect();
         for key in due {
             let wanted = |node: &Value| {
                 let ready = conditions::find(node, "Ready")?["status"].as_str()?;
-                let (add, remove) = taints::emptying(ready)?;
-                let taints =
-                    nodes::swapped(node, &[(add, NO_EXECUTE)], &[(remove, NO_EXECUTE)], &self.now())?;
+                let (add, remove) = taints::eviction_taint(ready)?;
+                let taints = nodes::with_taints_swapped(
+                    node,
+                    &[(add, NO_EXECUTE)],
+                    &[(remove, NO_EXECUTE)],
+                    &self.now(),
+                )?;
                 Some(nodes::patch(node, Some(taints), &[]))
             };
             if let Err(status) = self.change(&key, wanted).await {
-                // The next look at it asks for it again.
-                tracing::warn!(%status, %key, "a node could not be tainted");
+                // The next monitor pass adds the node again.
+                tracing::warn!(%status, %key, "tainting a node for eviction failed");
             }
         }
     }
 
-    async fn reach(&self, key: &Key) {
-        let wanted =
-            |node: &Value| Some(nodes::patch(node, Some(taints::reachable(node, &self.now())?), &[]));
+    async fn mark_reachable(&self, key: &Key) {
+        let wanted = |node: &Value| {
+            Some(nodes::patch(node, Some(taints::without_eviction_taints(node, &self.now())?), &[]))
+        };
         if let Err(status) = self.change(key, wanted).await {
-            tracing::warn!(%status, %key, "a node's taints could not be removed; trying again");
+            tracing::warn!(%status, %key, "removing the taints of a node failed; retrying");
         }
         if let Some(node) = self.nodes.get(key)
             && let Some(zones) = self.state().zones.get_mut(&key.workspace)
@@ -193,40 +199,41 @@ impl Controller {
 
     async fn monitor(&self) {
         let all = self.nodes.all();
-        self.greet(&all);
+        self.record_node_changes(&all);
         let mut counts: BTreeMap<Arc<str>, BTreeMap<String, (usize, usize)>> = BTreeMap::new();
         for node in &all {
-            let Some(ready) = self.look(node).await else { continue };
-            if object::label(node, EXCLUDED).is_some() {
+            let Some(ready) = self.check_health(node).await else { continue };
+            if object::label(node, EXCLUDE_DISRUPTION_LABEL).is_some() {
                 continue;
             }
             let zones = counts.entry(Key::of(node).workspace).or_default();
             let (good, bad) = zones.entry(zones::of(node)).or_default();
             *if ready == "True" { good } else { bad } += 1;
         }
-        let turns: Vec<(Arc<str>, Turn)> = {
+        let changes: Vec<(Arc<str>, DisruptionChange)> = {
             let mut state = self.state();
             state.zones.retain(|workspace, _| counts.contains_key(workspace));
-            let turn = |(workspace, counts): (Arc<str>, BTreeMap<_, _>)| {
+            let change = |(workspace, counts): (Arc<str>, BTreeMap<_, _>)| {
                 let zones = state.zones.entry(workspace.clone()).or_default();
-                (workspace, zones.look(&counts, &self.settings))
+                (workspace, zones.update(&counts, &self.settings))
             };
-            counts.into_iter().map(turn).collect()
+            counts.into_iter().map(change).collect()
         };
-        for (workspace, turn) in turns {
-            let of_it = || all.iter().map(|node| Key::of(node)).filter(|key| key.workspace == workspace);
-            match turn {
-                Turn::On => {}
-                Turn::Stop => {
-                    for key in of_it() {
-                        self.reach(&key).await;
+        for (workspace, change) in changes {
+            let nodes_of_workspace =
+                || all.iter().map(|node| Key::of(node)).filter(|key| key.workspace == workspace);
+            match change {
+                DisruptionChange::None => {}
+                DisruptionChange::StopEvictions => {
+                    for key in nodes_of_workspace() {
+                        self.mark_reachable(&key).await;
                     }
                 }
-                Turn::Again => {
+                DisruptionChange::Resume => {
                     let (now, mut state) = (self.context.clock.now(), self.state());
-                    for key in of_it() {
+                    for key in nodes_of_workspace() {
                         if let Some(health) = state.health.get_mut(&key) {
-                            health.heard = now;
+                            health.last_heartbeat = now;
                         }
                     }
                 }
@@ -234,16 +241,16 @@ impl Controller {
         }
     }
 
-    /// Tells of nodes that have come and gone.
-    fn greet(&self, all: &[Arc<Value>]) {
+    /// Records events about new and deleted nodes.
+    fn record_node_changes(&self, all: &[Arc<Value>]) {
         let mut state = self.state();
         let present: HashSet<Key> = all.iter().map(|node| Key::of(node)).collect();
         let gone: Vec<Key> = state.known.keys().filter(|key| !present.contains(key)).cloned().collect();
         for key in gone {
             state.health.remove(&key);
-            state.untold.remove(&key);
+            state.pods_to_mark.remove(&key);
             if let Some(node) = state.known.remove(&key) {
-                self.tell(&node, "RemovingNode", &format!("Removing Node {} from Controller", key.name));
+                self.record(&node, "RemovingNode", &format!("Removing Node {} from Controller", key.name));
             }
         }
         for node in all {
@@ -251,55 +258,61 @@ impl Controller {
             let zones = state.zones.entry(key.workspace.clone()).or_default();
             zones.insert(zones::of(node), &self.settings);
             if state.known.insert(key.clone(), node.clone()).is_none() {
-                self.tell(node, "RegisteredNode", &format!("Registered Node {} in Controller", key.name));
+                self.record(node, "RegisteredNode", &format!("Registered Node {} in Controller", key.name));
             }
         }
     }
 
-    fn tell(&self, node: &Value, reason: &str, what: &str) {
-        let message = format!("Node {} event: {what}", object::name(node));
+    fn record(&self, node: &Value, reason: &str, event: &str) {
+        let message = format!("Node {} event: {event}", object::name(node));
         self.recorder.normal(&resources::NODES, node, reason, message);
     }
 
-    /// Looks at one node and does what follows from it. Returns what it is taken for, if that is known.
-    async fn look(&self, node: &Arc<Value>) -> Option<String> {
+    /// Checks the health of a node and applies the consequences. Returns the status of its Ready condition,
+    /// if known.
+    async fn check_health(&self, node: &Arc<Value>) -> Option<String> {
         let key = Key::of(node);
         let lease = self.leases.get(&Key::new(&key.workspace, "kube-node-lease", &key.name));
-        let patience = Patience {
+        let grace_periods = GracePeriods {
             monitor: self.settings.node_monitor_grace_period,
             startup: self.settings.node_startup_grace_period,
         };
         let known = self.state().health.get(&key).cloned();
-        let seen = health::look(known.as_ref(), node, lease.as_deref(), self.context.clock.now(), patience);
-        if let Some(lost) = &seen.lost {
-            match self.context.world().update_status(&resources::NODES, lost).await {
+        let observation =
+            health::observe(known.as_ref(), node, lease.as_deref(), self.context.clock.now(), grace_periods);
+        if let Some(unknown) = &observation.unknown {
+            match self.context.world().update_status(&resources::NODES, unknown).await {
                 Ok(written) => self.nodes.wrote(&written),
-                // It may just have been heard of; the next look will tell.
+                // The node may just have sent a heartbeat; the next pass decides.
                 Err(status) => {
-                    tracing::debug!(%status, %key, "a node could not be given up");
+                    tracing::debug!(%status, %key, "setting the conditions of a node to Unknown failed");
                     return None;
                 }
             }
         }
-        self.state().health.insert(key.clone(), seen.health);
-        let Some(ready) = seen.ready else { return Some(String::new()) };
-        match taints::emptying(&ready) {
+        self.state().health.insert(key.clone(), observation.health);
+        let Some(ready) = observation.ready else { return Some(String::new()) };
+        match taints::eviction_taint(&ready) {
             None => {
-                if taints::reachable(node, "").is_some() {
-                    self.reach(&key).await;
+                if taints::without_eviction_taints(node, "").is_some() {
+                    self.mark_reachable(&key).await;
                 } else if let Some(zones) = self.state().zones.get_mut(&key.workspace) {
                     zones.remove(&zones::of(node), &key);
                 }
             }
-            // Of two taints that exclude each other, the right one at once.
+            // Swap two taints that exclude each other immediately.
             Some((add, opposite)) if nodes::has_taint(node, opposite, NO_EXECUTE) => {
                 let wanted = |node: &Value| {
-                    let taints =
-                        nodes::swapped(node, &[(add, NO_EXECUTE)], &[(opposite, NO_EXECUTE)], &self.now())?;
+                    let taints = nodes::with_taints_swapped(
+                        node,
+                        &[(add, NO_EXECUTE)],
+                        &[(opposite, NO_EXECUTE)],
+                        &self.now(),
+                    )?;
                     Some(nodes::patch(node, Some(taints), &[]))
                 };
                 if let Err(status) = self.change(&key, wanted).await {
-                    tracing::warn!(%status, %key, "a node's taints could not be swapped; trying again");
+                    tracing::warn!(%status, %key, "swapping the taints of a node failed; retrying");
                 }
             }
             Some((add, _)) => {
@@ -310,38 +323,38 @@ impl Controller {
                 }
             }
         }
-        self.tell_pods(node, &key, &ready, seen.was_ready).await;
+        self.mark_pods_not_ready(node, &key, &ready, observation.was_ready).await;
         Some(ready)
     }
 
-    /// Pods on a node that has ceased to be ready are not ready either.
-    async fn tell_pods(&self, node: &Value, key: &Key, ready: &str, was_ready: bool) {
-        let is_untold = self.state().untold.contains(key);
-        // A kubelet that says so itself also tells of its pods.
+    /// Marks the pods of a node that stopped being ready as not ready.
+    async fn mark_pods_not_ready(&self, node: &Value, key: &Key, ready: &str, was_ready: bool) {
+        let is_pending = self.state().pods_to_mark.contains(key);
+        // A kubelet that reports the node as not ready also reports its pods.
         let has_failed = ready != "True" && was_ready;
         if has_failed {
             let message = format!("Node {} status is now: NodeNotReady", key.name);
             self.recorder.normal(&resources::NODES, node, "NodeNotReady", message);
         }
-        if !has_failed && (!is_untold || ready == "True") {
-            self.state().untold.remove(key);
+        if !has_failed && (!is_pending || ready == "True") {
+            self.state().pods_to_mark.remove(key);
             return;
         }
-        let mut all_told = true;
+        let mut all_marked = true;
         for pod in self.pods.found(self.by_node, &key.to_string()) {
-            if let Err(status) = self.tell_pod(&pod).await {
-                tracing::debug!(%status, pod = object::name(&pod), "a pod could not be marked; trying again");
-                all_told = false;
+            if let Err(status) = self.mark_pod_not_ready(&pod).await {
+                tracing::debug!(%status, pod = object::name(&pod), "marking a pod as not ready failed; retrying");
+                all_marked = false;
             }
         }
         let mut state = self.state();
-        match all_told {
-            true => drop(state.untold.remove(key)),
-            false => drop(state.untold.insert(key.clone())),
+        match all_marked {
+            true => drop(state.pods_to_mark.remove(key)),
+            false => drop(state.pods_to_mark.insert(key.clone())),
         }
     }
 
-    async fn tell_pod(&self, pod: &Arc<Value>) -> Result<(), Status> {
+    async fn mark_pod_not_ready(&self, pod: &Arc<Value>) -> Result<(), Status> {
         let Some(condition) = conditions::find(pod, "Ready").filter(|ready| ready["status"] != "False")
         else {
             return Ok(());
@@ -359,13 +372,13 @@ impl Controller {
         Ok(())
     }
 
-    /// A pod that comes to a lost node is not ready from the beginning.
-    async fn look_at_pod(&self, key: &Key) -> Result<Next, Status> {
+    /// Marks a pod that was bound to a node which is not ready.
+    async fn sync_pod(&self, key: &Key) -> Result<Next, Status> {
         let Some(pod) = self.pods.get(key) else { return Ok(Next::Done) };
         let node = key.in_workspace(pod["spec"]["nodeName"].as_str().unwrap_or_default());
         let ready = self.state().health.get(&node).and_then(|health| health.ready.clone());
         if self.nodes.get(&node).is_some() && ready.is_some_and(|ready| ready != "True") {
-            self.tell_pod(&pod).await?;
+            self.mark_pod_not_ready(&pod).await?;
         }
         Ok(Next::Done)
     }

@@ -1,4 +1,4 @@
-//! Nodes as those see them who look after them: pods on them, and taints.
+//! Helpers for nodes: pods by node, and taints.
 
 use atoll_informer::Key;
 use atoll_meta::object;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 pub const NO_SCHEDULE: &str = "NoSchedule";
 pub const NO_EXECUTE: &str = "NoExecute";
 
-/// An index of pods by their nodes.
+/// Index of pods by node.
 pub fn by_node(pod: &Value) -> Vec<String> {
     match pod["spec"]["nodeName"].as_str() {
         Some(node) if !node.is_empty() => vec![Key::of(pod).in_workspace(node).to_string()],
@@ -24,12 +24,17 @@ pub fn has_taint(node: &Value, key: &str, effect: &str) -> bool {
 }
 
 /// Taints by key and effect.
-pub type Marks<'a> = &'a [(&'a str, &'a str)];
+pub type TaintKeys<'a> = &'a [(&'a str, &'a str)];
 
-/// The node's taints with some added and others removed; `None` if that changes nothing.
-pub fn swapped(node: &Value, add: Marks<'_>, remove: Marks<'_>, now: &str) -> Option<Vec<Value>> {
-    let is_one_of = |taint: &Value, marks: Marks<'_>| {
-        marks.iter().any(|(key, effect)| taint["key"] == *key && taint["effect"] == *effect)
+/// Returns the node's taints with some added and others removed; `None` if nothing changes.
+pub fn with_taints_swapped(
+    node: &Value,
+    add: TaintKeys<'_>,
+    remove: TaintKeys<'_>,
+    now: &str,
+) -> Option<Vec<Value>> {
+    let is_one_of = |taint: &Value, keys: TaintKeys<'_>| {
+        keys.iter().any(|(key, effect)| taint["key"] == *key && taint["effect"] == *effect)
     };
     let missing: Vec<Value> = add
         .iter()
@@ -43,7 +48,7 @@ pub fn swapped(node: &Value, add: Marks<'_>, remove: Marks<'_>, now: &str) -> Op
     Some(kept.chain(missing).collect())
 }
 
-/// A change of the node's taints and labels, on condition that it is still as it was seen.
+/// Returns a patch of taints and labels that applies only to this resource version.
 pub fn patch(node: &Value, taints: Option<Vec<Value>>, labels: &[(&str, &str)]) -> Value {
     let mut patch = json!({"metadata": {"resourceVersion": object::resource_version(node)}});
     for (label, value) in labels {
@@ -60,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn taints_are_swapped_only_if_that_changes_something() {
+    fn unchanged_taints_are_not_written() {
         let node = json!({"spec": {"taints": [
             {"key": "a", "effect": NO_EXECUTE, "timeAdded": "1"},
             {"key": "mine", "effect": NO_SCHEDULE},
@@ -72,9 +77,9 @@ mod tests {
         };
         let a = [("a", NO_EXECUTE)];
         let b = [("b", NO_EXECUTE)];
-        assert_eq!(keys(swapped(&node, &b, &a, "2")).unwrap(), ["mine", "b"]);
-        assert_eq!(keys(swapped(&node, &a, &b, "2")), None);
-        assert_eq!(keys(swapped(&node, &[], &[("a", NO_SCHEDULE)], "2")), None, "another effect");
-        assert_eq!(keys(swapped(&node, &[], &a, "2")).unwrap(), ["mine"]);
+        assert_eq!(keys(with_taints_swapped(&node, &b, &a, "2")).unwrap(), ["mine", "b"]);
+        assert_eq!(keys(with_taints_swapped(&node, &a, &b, "2")), None);
+        assert_eq!(keys(with_taints_swapped(&node, &[], &[("a", NO_SCHEDULE)], "2")), None, "another effect");
+        assert_eq!(keys(with_taints_swapped(&node, &[], &a, "2")).unwrap(), ["mine"]);
     }
 }

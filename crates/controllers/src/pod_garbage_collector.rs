@@ -1,5 +1,5 @@
-//! Pods that nobody else would ever remove: too many that have ended, those of nodes that are gone or out of service, those
-//! that were to go before they had a node.
+//! Pod garbage collector: deletes finished pods beyond a threshold, pods of deleted or out-of-service nodes,
+//! and terminating pods that were never scheduled.
 
 mod reconcile;
 
@@ -12,38 +12,38 @@ use atoll_meta::{Status, object};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use crate::context::{Acts, Context};
+use crate::context::{Context, WorkloadScope};
 use reconcile::{Reason, Removal};
 
-/// Pods that are removed together.
-const AT_ONCE: usize = 32;
+/// Number of pods that are deleted concurrently.
+const WORKERS: usize = 32;
 
 pub async fn run(context: Context) {
     let pods = context.informers.of(&resources::PODS);
     let nodes = context.informers.of(&resources::NODES);
     tokio::join!(pods.synced(), nodes.synced());
-    let mut missing = Missing::default();
+    let mut missing = MissingNodes::default();
     let mut due = tokio::time::interval(context.settings.pod_gc_period);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         due.tick().await;
         let all = pods.all();
         let now = context.clock.now();
-        let mut removals = reconcile::ended(&all, context.settings.terminated_pod_gc_threshold);
+        let mut removals = reconcile::surplus_terminated(&all, context.settings.terminated_pod_gc_threshold);
         removals.extend(reconcile::out_of_service(&all, |key| nodes.get(key)));
         let gone = missing.confirm(&context, &all, &nodes, now).await;
         removals.extend(reconcile::orphaned(&all, &gone));
-        removals.extend(reconcile::never_placed(&all));
-        remove(&context, &pods, removals, now).await;
+        removals.extend(reconcile::unscheduled_terminating(&all));
+        delete_pods(&context, &pods, removals, now).await;
     }
 }
 
-/// Nodes that pods name and that were not there, and since when.
+/// Missing nodes that pods refer to, with the time since when.
 #[derive(Default)]
-struct Missing(HashMap<Key, Timestamp>);
+struct MissingNodes(HashMap<Key, Timestamp>);
 
-impl Missing {
-    /// Those of them that have been away for long enough and are not there if one asks.
+impl MissingNodes {
+    /// Returns the nodes that were missing for the quarantine period and that the API does not have.
     async fn confirm(
         &mut self,
         context: &Context,
@@ -51,52 +51,57 @@ impl Missing {
         nodes: &Cache,
         now: Timestamp,
     ) -> Vec<Key> {
-        // Where pods are placed elsewhere their nodes are not here, and nothing is wrong with that.
+        // Pods that are placed elsewhere run on nodes that do not exist here.
         let has_nodes =
-            |key: &Key| context.acts == Acts::Everywhere || !nodes.list(&key.workspace, "").is_empty();
-        let is_there = |key: &Key| nodes.get(key).is_some() || !has_nodes(key);
-        let patience = context.settings.pod_gc_quarantine;
-        let due = reconcile::quarantine(&mut self.0, pods, is_there, patience, now);
+            |key: &Key| context.workloads == WorkloadScope::All || !nodes.list(&key.workspace, "").is_empty();
+        let exists = |key: &Key| nodes.get(key).is_some() || !has_nodes(key);
+        let quarantine_period = context.settings.pod_gc_quarantine;
+        let due = reconcile::quarantine(&mut self.0, pods, exists, quarantine_period, now);
         let mut gone = Vec::new();
         for key in due {
             match context.world().get_metadata(&resources::NODES, &key).await {
                 Err(status) if status.reason() == "NotFound" => gone.push(key),
                 Ok(_) => {}
-                Err(status) => tracing::debug!(%status, %key, "a node could not be looked for"),
+                Err(status) => tracing::debug!(%status, %key, "reading a node failed"),
             }
         }
         gone
     }
 }
 
-async fn remove(context: &Context, pods: &Arc<Cache>, removals: Vec<Removal>, now: Timestamp) {
+async fn delete_pods(context: &Context, pods: &Arc<Cache>, removals: Vec<Removal>, now: Timestamp) {
     let mut running = JoinSet::new();
     for removal in removals {
-        if running.len() >= AT_ONCE {
+        if running.len() >= WORKERS {
             running.join_next().await;
         }
         let (world, pods) = (context.world().clone(), pods.clone());
         running.spawn(async move {
             let key = Key::of(&removal.pod);
-            match remove_one(&world, &pods, &key, &removal, now).await {
-                Ok(()) => tracing::info!(%key, reason = ?removal.reason, "a pod was removed"),
+            match delete_pod(&world, &pods, &key, &removal, now).await {
+                Ok(()) => {
+                    tracing::info!(%key, reason = ?removal.reason, "pod garbage collector deleted a pod")
+                }
                 Err(status) if status.reason() == "NotFound" => {}
-                Err(status) => tracing::warn!(%status, %key, "a pod could not be removed; trying again"),
+                Err(status) => {
+                    tracing::warn!(%status, %key, "pod garbage collector could not delete a pod; retrying")
+                }
             }
         });
     }
     while running.join_next().await.is_some() {}
 }
 
-async fn remove_one(
+async fn delete_pod(
     world: &World,
     pods: &Cache,
     key: &Key,
     removal: &Removal,
     now: Timestamp,
 ) -> Result<(), Status> {
-    // Nobody is left who would say that it has ended.
-    if let Some(patch) = reconcile::failed(&removal.pod, removal.reason == Reason::Orphaned, now) {
+    // No kubelet is left to report that the pod has ended.
+    if let Some(patch) = reconcile::failed_status_patch(&removal.pod, removal.reason == Reason::Orphaned, now)
+    {
         pods.wrote(&world.patch_status_strategic(&resources::PODS, key, &patch).await?);
     }
     let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };

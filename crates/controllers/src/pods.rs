@@ -1,18 +1,18 @@
-//! Pods as those see them who make them: which count, which go first, how more come to be.
+//! Helpers for controllers of pods: states, deletion order, creation and deletion.
 //!
 //! ```text
-//!   template ─► from_template ─► Maker ─► API      (slowly first: what fails once would fail often)
-//!   pods ─► is_active, is_ready, is_available ─► first_to_go ─► Maker
+//!   template ─► from_template ─► PodControl ─► API      (slow start: a failure is likely to repeat)
+//!   pods ─► is_active, is_ready, is_available ─► sort_for_deletion ─► PodControl
 //! ```
 
 mod availability;
-mod maker;
-mod order;
+mod deletion_order;
+mod pod_control;
 mod template;
 
 pub use availability::{
     available_after, is_active, is_available, is_ready, is_terminal, is_terminating, phase, ready_since,
 };
-pub use maker::{Maker, made_slowly};
-pub use order::{Neighbours, first_to_go};
+pub use deletion_order::{RelatedPods, sort_for_deletion};
+pub use pod_control::{PodControl, slow_start_batch};
 pub use template::{controller_reference, from_template};

@@ -1,4 +1,5 @@
-//! Volumes, claims and classes of attributes that are to go are let go once nothing uses them.
+//! Protection of PersistentVolumes, volume claims and VolumeAttributesClasses: removes the finalizer of
+//! deleted objects when they are unused.
 
 use std::sync::Arc;
 
@@ -8,77 +9,77 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 
-/// Objects that are looked at together.
-const AT_ONCE: usize = 16;
+/// Number of objects that are processed concurrently.
+const WORKERS: usize = 16;
 
 /// A kind that is protected by a finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ProtectedKind {
     Volume,
     Claim,
     Attributes,
 }
 
-impl Kind {
+impl ProtectedKind {
     fn resource(self) -> &'static Resource {
         match self {
-            Kind::Volume => &resources::PERSISTENT_VOLUMES,
-            Kind::Claim => &resources::PERSISTENT_VOLUME_CLAIMS,
-            Kind::Attributes => &resources::VOLUME_ATTRIBUTES_CLASSES,
+            ProtectedKind::Volume => &resources::PERSISTENT_VOLUMES,
+            ProtectedKind::Claim => &resources::PERSISTENT_VOLUME_CLAIMS,
+            ProtectedKind::Attributes => &resources::VOLUME_ATTRIBUTES_CLASSES,
         }
     }
 
     fn finalizer(self) -> &'static str {
         match self {
-            Kind::Volume => "kubernetes.io/pv-protection",
-            Kind::Claim => "kubernetes.io/pvc-protection",
-            Kind::Attributes => "kubernetes.io/vac-protection",
+            ProtectedKind::Volume => "kubernetes.io/pv-protection",
+            ProtectedKind::Claim => "kubernetes.io/pvc-protection",
+            ProtectedKind::Attributes => "kubernetes.io/vac-protection",
         }
     }
 }
 
 pub async fn run_volumes(context: Context) {
-    run(context, Kind::Volume).await;
+    run(context, ProtectedKind::Volume).await;
 }
 
 pub async fn run_claims(context: Context) {
-    run(context, Kind::Claim).await;
+    run(context, ProtectedKind::Claim).await;
 }
 
 pub async fn run_attributes(context: Context) {
-    run(context, Kind::Attributes).await;
+    run(context, ProtectedKind::Attributes).await;
 }
 
-async fn run(context: Context, kind: Kind) {
+async fn run(context: Context, kind: ProtectedKind) {
     let (world, queue) = (context.world(), Queue::new());
     let controller = Arc::new(Controller { world: world.clone(), kind });
     let following = follow(world, Look::everywhere(kind.resource()).metadata(), |sight| {
         if let Sight::There(object) = sight
-            && (is_waiting(kind, &object) || lacks(kind, &object))
+            && (is_deletion_candidate(kind, &object) || lacks_finalizer(kind, &object))
         {
             queue.add(Key::of(&object));
         }
     });
-    let working = queue.work("protection of storage", AT_ONCE, |key| {
+    let working = queue.work("storage protection", WORKERS, |key| {
         let controller = controller.clone();
         async move { controller.sync(&key).await }
     });
     tokio::join!(following, working);
 }
 
-/// Whether the object is to go and only kept from it.
-fn is_waiting(kind: Kind, object: &Value) -> bool {
+/// Whether the object is being deleted and has the finalizer.
+fn is_deletion_candidate(kind: ProtectedKind, object: &Value) -> bool {
     object::is_being_deleted(object) && object::finalizers(object).any(|own| own == kind.finalizer())
 }
 
-/// Whether the object should be protected and is not: an Atoll does so when it is made, and most others.
-fn lacks(kind: Kind, object: &Value) -> bool {
+/// Whether the object lacks the finalizer. Atoll, like most API servers, adds it on creation.
+fn lacks_finalizer(kind: ProtectedKind, object: &Value) -> bool {
     !object::is_being_deleted(object) && object::finalizers(object).all(|own| own != kind.finalizer())
 }
 
 struct Controller {
     world: World,
-    kind: Kind,
+    kind: ProtectedKind,
 }
 
 impl Controller {
@@ -93,9 +94,9 @@ impl Controller {
         let object = self.world.get(self.kind.resource(), key).await?;
         let finalizer = self.kind.finalizer();
         let mut finalizers: Vec<&str> = object::finalizers(&object).filter(|own| *own != finalizer).collect();
-        if lacks(self.kind, &object) {
+        if lacks_finalizer(self.kind, &object) {
             finalizers.push(finalizer);
-        } else if !is_waiting(self.kind, &object) {
+        } else if !is_deletion_candidate(self.kind, &object) {
             return Ok(Next::Done);
         } else if self.is_used(key, &object).await? {
             return Ok(Next::Again);
@@ -110,12 +111,12 @@ impl Controller {
     async fn is_used(&self, key: &Key, object: &Value) -> Result<bool, Status> {
         let (workspace, name) = (&key.workspace, &*key.name);
         match self.kind {
-            Kind::Volume => Ok(object["status"]["phase"] == "Bound"),
-            Kind::Claim => {
+            ProtectedKind::Volume => Ok(object["status"]["phase"] == "Bound"),
+            ProtectedKind::Claim => {
                 let pods = self.world.list(&resources::PODS, workspace, &key.namespace, false).await?;
                 Ok(pods.iter().any(|pod| uses_claim(pod, name)))
             }
-            Kind::Attributes => {
+            ProtectedKind::Attributes => {
                 for resource in [&resources::PERSISTENT_VOLUME_CLAIMS, &resources::PERSISTENT_VOLUMES] {
                     let users = self.world.list(resource, workspace, "", false).await?;
                     if users.iter().any(|user| uses_attributes(user, name)) {
@@ -128,7 +129,7 @@ impl Controller {
     }
 }
 
-/// A Pod that has no Node yet will not start with a claim that is to go.
+/// A pod without a node does not count, because it will not be scheduled with a claim that is being deleted.
 fn uses_claim(pod: &Value, claim: &str) -> bool {
     let runs = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
     let mut volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();

@@ -1,17 +1,18 @@
-//! Every ResourceQuota says what it limits and how much of that is used.
+//! ResourceQuotas: recounts the used amounts.
 //!
 //! ```text
-//!   watch of quotas ─► Interests (who counts what, where) ─► one watch for each resource that any quota counts
-//!          │                                                       │ something went, or needs less
-//!          └────────────── its specification is new ──────────────┴──► count: read the quota, list, write the sum
+//!   watch of quotas ─► QuotaIndex (counted resources by namespace) ─► one watch for each counted resource
+//!          │                                                              │ object deleted, or needs less
+//!          └─────────────── its spec has changed ────────────────────────┴──► count: read the quota, list, write the sum
 //! ```
 //!
-//! Admission adds what is new; here the whole is counted again when something is gone, and now and then in any case. The sum
-//! is written on condition that the quota is still the one that was read before anything was listed, and the server refuses
-//! it while objects are being written that may be missing in it. Where there are no quotas, nothing is watched.
+//! Admission adds the usage of new objects. This controller recounts when objects are deleted, and
+//! periodically. The sum is written with the resource version of the quota that was read before listing, and
+//! the server refuses it while objects are being written that may be missing in it. Without quotas, nothing
+//! is watched.
 
 mod count;
-mod interests;
+mod quota_index;
 mod replenish;
 
 use std::sync::Arc;
@@ -23,62 +24,62 @@ use serde_json::Value;
 
 use crate::context::Context;
 use count::Counter;
-use interests::Interests;
+use quota_index::QuotaIndex;
 use replenish::Watches;
 
-/// Quotas that are counted together.
-const AT_ONCE: usize = 8;
-/// How often everything is counted again, should something have been missed.
-const ROUND: Duration = Duration::from_secs(300);
+/// Number of quotas that are counted concurrently.
+const WORKERS: usize = 8;
+/// Interval at which all quotas are recounted, in case an event was missed.
+const FULL_RECOUNT_INTERVAL: Duration = Duration::from_secs(300);
 
 pub async fn run(context: Context) {
-    let (world, queue, interests) = (context.world(), Queue::new(), Arc::new(Interests::default()));
+    let (world, queue, index) = (context.world(), Queue::new(), Arc::new(QuotaIndex::default()));
     let counter = Arc::new(Counter::new(world.clone(), context.clock.clone()));
-    let watches = Watches::new(world.clone(), interests.clone(), queue.clone());
+    let watches = Watches::new(world.clone(), index.clone(), queue.clone());
     let following = follow(world, Look::everywhere(&resources::RESOURCE_QUOTAS), |sight| match sight {
         Sight::There(quota) => {
             let key = Key::of(&quota);
-            let is_known = interests.knows(&key);
-            if interests.insert(&key, &quota) {
+            let is_known = index.knows(&key);
+            if index.insert(&key, &quota) {
                 watches.adjust();
             }
-            if !is_known || is_uncounted(&quota) {
+            if !is_known || needs_recount(&quota) {
                 queue.add(key);
             }
         }
         Sight::Gone(quota) => {
-            interests.remove(&Key::of(&quota));
+            index.remove(&Key::of(&quota));
             watches.adjust();
         }
-        // Those that are gone meanwhile are found to be when they are counted.
+        // Quotas that were deleted meanwhile are removed when they are counted.
         Sight::All(..) => {}
     });
-    let rounds = async {
+    let full_recounts = async {
         loop {
-            tokio::time::sleep(ROUND).await;
-            interests.all().into_iter().for_each(|key| queue.add(key));
+            tokio::time::sleep(FULL_RECOUNT_INTERVAL).await;
+            index.all().into_iter().for_each(|key| queue.add(key));
         }
     };
-    let working = queue.work("quotas", AT_ONCE, |key| {
-        let (counter, interests) = (counter.clone(), interests.clone());
+    let working = queue.work("quotas", WORKERS, |key| {
+        let (counter, index) = (counter.clone(), index.clone());
         async move {
-            if !interests.knows(&key) {
+            if !index.knows(&key) {
                 return Ok(Next::Done);
             }
             match counter.count(&key).await {
                 Err(status) if status.reason() == "NotFound" => {
-                    interests.remove(&key);
+                    index.remove(&key);
                     Ok(Next::Done)
                 }
                 outcome => outcome,
             }
         }
     });
-    tokio::join!(following, rounds, working);
+    tokio::join!(following, full_recounts, working);
 }
 
-/// Whether its status does not say what is limited now, or not how much is used of anything.
-fn is_uncounted(quota: &Value) -> bool {
+/// Whether the status does not match the spec, or has no used amounts.
+fn needs_recount(quota: &Value) -> bool {
     let read = Quota::read(quota);
     read.wanted != read.hard || !quota["status"]["used"].is_object()
 }

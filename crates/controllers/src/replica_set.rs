@@ -1,7 +1,7 @@
-//! As many pods as wanted, all alike: ReplicaSets and ReplicationControllers.
+//! ReplicaSets and ReplicationControllers: maintains the number of identical pods.
 //!
 //! ```text
-//!   sets, pods ─► queue ─► claim pods ─► step: how many to make or delete ─► status, if it has changed
+//!   sets, pods ─► queue ─► claim pods ─► next_action: number of pods to create or delete ─► status, if changed
 //! ```
 
 mod reconcile;
@@ -13,27 +13,27 @@ use atoll_informer::{Cache, Change, Key, Next, Queue, Resource, resources};
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::{Value, json};
 
-use crate::claim::{self, Claim};
+use crate::claim::{self, ControllerRefManager};
 use crate::context::Context;
-use crate::pods::{self, Maker};
-use reconcile::Step;
+use crate::pods::{self, PodControl};
+use reconcile::ReplicaAction;
 
-/// Sets that are looked after together.
-const AT_ONCE: usize = 16;
-/// Pods that are made or deleted before a set is looked at again: somebody may want something else by then.
-const BURST: usize = 500;
-/// With as many pods a set is looked at for every change of one.
-const SMALL: i64 = 100;
-/// With more, changes are gathered for as long as this for each.
-const PATIENCE: Duration = Duration::from_micros(50);
+/// Number of sets that are reconciled concurrently.
+const WORKERS: usize = 16;
+/// Maximum number of pods created or deleted in one sync, so that changes of the set are noticed.
+const BURST_REPLICAS: usize = 500;
+/// Up to this many pods, a set is synced for every change of a pod.
+const BATCH_THRESHOLD: i64 = 100;
+/// Delay per pod that combines changes in larger sets.
+const BATCH_DELAY_PER_POD: Duration = Duration::from_micros(50);
 
-/// What the two kinds do not have in common.
+/// Differences between the two kinds.
 struct Flavour {
     sets: &'static Resource,
     component: &'static str,
-    /// Whether selectors are no more than labels.
+    /// Whether the selector is a plain label map.
     plain_selector: bool,
-    /// Whether their status says how many pods are about to end.
+    /// Whether the status counts terminating pods.
     counts_terminating: bool,
 }
 
@@ -67,31 +67,31 @@ async fn run_flavour(context: Context, flavour: &'static Flavour) {
     let adding = queue.clone();
     sets.listen(move |change| adding.add(change.key.clone()));
     let (adding, known) = (queue.clone(), sets.clone());
-    pods.listen(move |change| hear(flavour, &known, &adding, change));
+    pods.listen(move |change| on_pod_change(flavour, &known, &adding, change));
     tokio::join!(sets.synced(), pods.synced());
-    let maker = Maker {
+    let pod_control = PodControl {
         world: context.world().clone(),
         cache: pods,
         recorder: context.events.recorder(flavour.component),
         owners: flavour.sets,
     };
-    let controller = Arc::new(Controller { flavour, context, sets, orphans, maker });
+    let controller = Arc::new(Controller { flavour, context, sets, orphans, pod_control });
     queue
-        .work(flavour.component, AT_ONCE, |key| {
+        .work(flavour.component, WORKERS, |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
         .await;
 }
 
-/// A pod has changed: whose is it, or whose could it be?
-fn hear(flavour: &Flavour, sets: &Cache, queue: &Queue, change: &Change) {
-    let managed = |pod: &Value| claim::manager(sets, flavour.sets, pod);
+/// Enqueues the set that controls a changed pod, or the sets that could adopt it.
+fn on_pod_change(flavour: &Flavour, sets: &Cache, queue: &Queue, change: &Change) {
+    let managed = |pod: &Value| claim::controller_key(sets, flavour.sets, pod);
     let before = change.old.as_deref().and_then(managed);
     let Some(pod) = change.new.as_deref() else {
         match before {
             Some(key) if change.old.as_deref().is_some_and(pods::is_active) => queue.add(key),
-            Some(key) => later(sets, queue, key),
+            Some(key) => add_batched(sets, queue, key),
             None => {}
         }
         return;
@@ -102,17 +102,17 @@ fn hear(flavour: &Flavour, sets: &Cache, queue: &Queue, change: &Change) {
     {
         queue.add(key);
     }
-    let says_more = change.old.as_deref().is_none_or(|old| says(old) != says(pod));
+    let is_relevant = change.old.as_deref().is_none_or(|old| relevant_state(old) != relevant_state(pod));
     match after {
-        Some(_) if !says_more => {}
+        Some(_) if !is_relevant => {}
         Some(key) => {
             match change.old.as_deref().is_some_and(|old| pods::is_active(old) == pods::is_active(pod)) {
-                true => later(sets, queue, key),
+                true => add_batched(sets, queue, key),
                 false => queue.add(key),
             }
         }
         None if object::controller_of(pod).is_some() || object::is_being_deleted(pod) => {}
-        None if !says_more => {}
+        None if !is_relevant => {}
         None => {
             let place = Key::of(pod);
             for set in sets.list(&place.workspace, &place.namespace) {
@@ -124,8 +124,8 @@ fn hear(flavour: &Flavour, sets: &Cache, queue: &Queue, change: &Change) {
     }
 }
 
-/// What a set wants to know of a pod.
-fn says(pod: &Value) -> impl PartialEq {
+/// Returns the state of a pod that matters to its set.
+fn relevant_state(pod: &Value) -> impl PartialEq {
     (
         pods::is_active(pod),
         pods::is_terminating(pod),
@@ -136,11 +136,11 @@ fn says(pod: &Value) -> impl PartialEq {
     )
 }
 
-/// Where there are many pods, many change at a time.
-fn later(sets: &Cache, queue: &Queue, key: Key) {
+/// Enqueues a set; with a delay if it has many pods, because many change at a time.
+fn add_batched(sets: &Cache, queue: &Queue, key: Key) {
     let count = sets.get(&key).and_then(|set| set["status"]["replicas"].as_i64()).unwrap_or(0);
     match u32::try_from(count) {
-        Ok(many) if count > SMALL => queue.add_after(key, PATIENCE * many),
+        Ok(many) if count > BATCH_THRESHOLD => queue.add_after(key, BATCH_DELAY_PER_POD * many),
         _ => queue.add(key),
     }
 }
@@ -157,23 +157,23 @@ struct Controller {
     flavour: &'static Flavour,
     context: Context,
     sets: Arc<Cache>,
-    /// The index of pods that nobody manages.
+    /// Index of pods without a controller.
     orphans: usize,
-    maker: Maker,
+    pod_control: PodControl,
 }
 
 impl Controller {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
-        let Some(set) = self.sets.get(key).filter(|set| self.context.acts_on(set)) else {
+        let Some(set) = self.sets.get(key).filter(|set| self.context.manages(set)) else {
             return Ok(Next::Done);
         };
-        // A selector that means nothing selects nothing.
+        // An invalid selector selects nothing.
         let Ok(selector) = selector(self.flavour, &set) else { return Ok(Next::Done) };
-        let found = claim::candidates(&self.maker.cache, self.orphans, &set);
+        let found = claim::candidates(&self.pod_control.cache, self.orphans, &set);
         let (active, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|pod| pods::is_active(pod));
-        let claim = Claim {
+        let claim = ControllerRefManager {
             world: self.context.world(),
-            cache: &self.maker.cache,
+            cache: &self.pod_control.cache,
             owners: self.flavour.sets,
             owner: &set,
             selector: &selector,
@@ -182,8 +182,9 @@ impl Controller {
         let active = claim.claim(active).await?;
         let uid = object::uid(&set);
         let terminating = self.flavour.counts_terminating.then(|| {
-            let ours = |pod: &&Arc<Value>| claim::is_managed_by(pod, uid) && claim::selects(&selector, pod);
-            others.iter().filter(|pod| pods::is_terminating(pod)).filter(ours).count()
+            let is_owned =
+                |pod: &&Arc<Value>| claim::is_managed_by(pod, uid) && claim::selects(&selector, pod);
+            others.iter().filter(|pod| pods::is_terminating(pod)).filter(is_owned).count()
         });
         let managed = self.manage(&set, &active).await;
         let now = self.context.clock.now();
@@ -200,32 +201,32 @@ impl Controller {
         Ok(next.map_or(Next::Done, Next::After))
     }
 
-    /// Makes or deletes pods.
+    /// Creates or deletes pods.
     async fn manage(&self, set: &Arc<Value>, active: &[Arc<Value>]) -> Result<(), Status> {
-        match reconcile::step(set, active.len()) {
-            Step::Rest => Ok(()),
-            Step::Create(count) => {
+        match reconcile::next_action(set, active.len()) {
+            ReplicaAction::None => Ok(()),
+            ReplicaAction::Create(count) => {
                 let pod = pods::from_template(self.flavour.sets, set, &set["spec"]["template"]);
-                self.maker.create_many(set, pod, count.min(BURST)).await
+                self.pod_control.create_many(set, pod, count.min(BURST_REPLICAS)).await
             }
-            Step::Delete(count) => {
-                let mut going = active.to_vec();
-                if count < going.len() {
-                    let related = pods::Neighbours::of(&self.related(set));
-                    pods::first_to_go(&mut going, &related, self.context.clock.now());
+            ReplicaAction::Delete(count) => {
+                let mut surplus = active.to_vec();
+                if count < surplus.len() {
+                    let related = pods::RelatedPods::of(&self.related(set));
+                    pods::sort_for_deletion(&mut surplus, &related, self.context.clock.now());
                 }
-                going.truncate(count.min(BURST));
-                self.maker.delete_many(set, going).await
+                surplus.truncate(count.min(BURST_REPLICAS));
+                self.pod_control.delete_many(set, surplus).await
             }
         }
     }
 
-    /// Pods of all sets that the manager of this one has.
+    /// Returns the pods of all sets with the same controller, such as a Deployment.
     fn related(&self, set: &Value) -> Vec<Arc<Value>> {
         let Some(manager) = object::controller_of(set) else { return Vec::new() };
         let place = Key::of(set);
         let sets = self.sets.owned_by(&place, manager.uid).into_iter();
         let beside = sets.filter(|other| claim::is_managed_by(other, manager.uid));
-        beside.flat_map(|other| self.maker.cache.owned_by(&place, object::uid(&other))).collect()
+        beside.flat_map(|other| self.pod_control.cache.owned_by(&place, object::uid(&other))).collect()
     }
 }

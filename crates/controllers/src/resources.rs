@@ -1,4 +1,4 @@
-//! Which resources can be listed and deleted, from discovery.
+//! Discovers resources that can be listed and deleted.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,26 +9,26 @@ use atoll_meta::Status;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-/// What there is to delete in one place.
+/// Deletable resources of an API server or workspace.
 #[derive(Debug, Default)]
-pub struct Deletable {
-    /// Each in the version that its group prefers, or else in the first that has it.
+pub struct DiscoveredResources {
+    /// Each resource in the preferred version of its group, or in the first that has it.
     pub resources: Vec<Resource>,
-    /// Versions that could not be asked for, and why; an extension may be away.
+    /// Versions that could not be discovered, such as those of an unavailable extension.
     pub failures: Vec<(String, Status)>,
 }
 
-/// What there is to delete in workspaces. Those without definitions of their own all serve the same.
+/// Cache of deletable resources. Workspaces without definitions share one entry.
 #[derive(Default)]
-pub struct Served {
-    shared: OnceCell<Arc<Deletable>>,
+pub struct DeletableResources {
+    shared: OnceCell<Arc<DiscoveredResources>>,
 }
 
-impl Served {
-    /// Every deletable resource of a workspace.
-    pub async fn of(&self, world: &World, workspace: &str) -> Result<Arc<Deletable>, Status> {
+impl DeletableResources {
+    /// Returns the deletable resources of a workspace.
+    pub async fn of(&self, world: &World, workspace: &str) -> Result<Arc<DiscoveredResources>, Status> {
         let root = world.root(workspace)?;
-        // Another API server may serve something else at any time.
+        // A foreign API server may change its resources at any time.
         if !world.has_workspaces() {
             return discover(world, &root).await;
         }
@@ -50,7 +50,7 @@ impl Served {
     }
 }
 
-async fn discover(world: &World, root: &str) -> Result<Arc<Deletable>, Status> {
+async fn discover(world: &World, root: &str) -> Result<Arc<DiscoveredResources>, Status> {
     let groups = world.client().get(&format!("{root}/apis")).await?;
     let mut versions = vec![(String::new(), "v1".to_string())];
     for group in groups["groups"].as_array().into_iter().flatten() {
@@ -61,7 +61,7 @@ async fn discover(world: &World, root: &str) -> Result<Arc<Deletable>, Status> {
         let ordered = std::iter::once(preferred).chain(others);
         versions.extend(ordered.map(|version| (name.to_string(), version.to_string())));
     }
-    let (mut found, mut known) = (Deletable::default(), HashSet::new());
+    let (mut found, mut known) = (DiscoveredResources::default(), HashSet::new());
     for (group, version) in versions {
         let (base, shown) = match group.is_empty() {
             true => (format!("{root}/api/{version}"), version.clone()),

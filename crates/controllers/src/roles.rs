@@ -1,4 +1,4 @@
-//! ClusterRoles that gather their rules from others get them, whenever one of a workspace's own changes.
+//! ClusterRole aggregation: updates the rules of aggregated roles when a role of the workspace changes.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 use crate::context::Context;
 
 const MANAGER: &str = "clusterrole-aggregation-controller";
-/// Workspaces that are looked after together.
-const AT_ONCE: usize = 8;
+/// Number of workspaces that are processed concurrently.
+const WORKERS: usize = 8;
 
 pub async fn run(context: Context) {
     let (world, queue) = (context.world(), Queue::new());
     let controller = Arc::new(Controller { world: world.clone() });
-    // What every workspace is born with has gathered already, and shows only where something was written.
+    // Bootstrap roles are already aggregated, and appear in the watch only after a change.
     let following = follow(world, Look::everywhere(&resources::CLUSTER_ROLES), |sight| {
         if let Sight::There(role) | Sight::Gone(role) = sight {
-            // All of a workspace at once, for any may gather from it.
+            // Any role of the workspace may aggregate the changed one, so all are processed together.
             queue.add(Key::of(&role).in_workspace(""));
         }
     });
-    let working = queue.work("cluster roles", AT_ONCE, |key| {
+    let working = queue.work("cluster roles", WORKERS, |key| {
         let controller = controller.clone();
         async move { controller.sync(&key.workspace).await }
     });
@@ -38,13 +38,13 @@ impl Controller {
     async fn sync(&self, workspace: &str) -> Result<Next, Status> {
         match self.gather(workspace).await {
             Ok(()) => Ok(Next::Done),
-            // It is on its way out, or gone.
+            // The workspace is being deleted, or is gone.
             Err(status) if matches!(status.reason(), "NotFound" | "Forbidden") => Ok(Next::Done),
             Err(status) => Err(status),
         }
     }
 
-    /// One step: what gathers from such that gather is seen to when those have changed.
+    /// Aggregates once. Roles that aggregate aggregated roles are processed when those have changed.
     async fn gather(&self, workspace: &str) -> Result<(), Status> {
         let all = self.world.list(&resources::CLUSTER_ROLES, workspace, "", false).await?;
         for role in &all {
@@ -53,7 +53,12 @@ impl Controller {
                 Ok(Some(rules)) if differs(role, &rules) => self.apply(workspace, name, &rules).await?,
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(error, workspace, role = name, "a cluster role cannot gather its rules");
+                    tracing::warn!(
+                        error,
+                        workspace,
+                        role = name,
+                        "aggregating the rules of a cluster role failed"
+                    );
                 }
             }
         }

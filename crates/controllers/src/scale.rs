@@ -1,11 +1,11 @@
-//! How many pods something is to have, whatever kind it is: through its scale.
+//! Reads and writes the scale subresource of any kind.
 
 use atoll_informer::{Key, Resource, World, resources};
 use atoll_meta::selector::LabelOperator;
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::{Map, Value, json};
 
-/// Kinds that are known without asking.
+/// Kinds that need no discovery.
 static KNOWN: [&Resource; 4] = [
     &resources::DEPLOYMENTS,
     &resources::REPLICA_SETS,
@@ -13,7 +13,7 @@ static KNOWN: [&Resource; 4] = [
     &resources::REPLICATION_CONTROLLERS,
 ];
 
-/// The resource of a kind, and whether it has a scale. Fails in the words of those who look kinds up.
+/// Returns the resource of a kind, and whether it has a scale. Errors are those of upstream's REST mapper.
 pub async fn resource_of(
     world: &World,
     workspace: &str,
@@ -31,7 +31,7 @@ pub async fn resource_of(
     find(world, workspace, api_version, kind).await?.ok_or_else(missing)
 }
 
-/// The same by a group alone: in the version that the server prefers, or another one.
+/// Returns the resource of a kind by its group, in the preferred version or another one.
 pub async fn resource_of_kind(
     world: &World,
     workspace: &str,
@@ -61,7 +61,7 @@ pub async fn resource_of_kind(
     Err(missing())
 }
 
-/// Asks the server.
+/// Looks a kind up in discovery.
 async fn find(
     world: &World,
     workspace: &str,
@@ -94,7 +94,7 @@ async fn find(
     Ok(Some((resource, has_scale)))
 }
 
-/// `deployments.apps`.
+/// Formats a resource as `deployments.apps`.
 pub fn group_resource(resource: &Resource) -> String {
     match resource.group.is_empty() {
         true => resource.plural.to_string(),
@@ -102,7 +102,7 @@ pub fn group_resource(resource: &Resource) -> String {
     }
 }
 
-/// A selector of a scale, the way it is written after it has been an object with labels and expressions.
+/// Normalizes the selector of a scale as a conversion to a label selector object and back does.
 pub fn plain_selector(text: &str) -> Result<String, String> {
     let parsed = LabelSelector::parse(text)
         .map_err(|problem| format!("couldn't parse the selector string \"{text}\": {problem}"))?;
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_are_written_one_way() {
+    fn selectors_are_normalized() {
         for (text, expected) in [
             ("", Ok("")),
             ("b==1, a = 2", Ok("a=2,b=1")),

@@ -1,42 +1,42 @@
-//! How patient controllers are. What is not said is as in kube-controller-manager.
+//! Periods and limits of controllers. Defaults are those of kube-controller-manager.
 
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// After what time without a word from whoever syncs it a cluster is not ready.
+    /// Time without a heartbeat after which a cluster is not ready.
     pub cluster_grace_period: Duration,
-    /// How often the health of nodes is looked at.
+    /// Interval of node health checks.
     pub node_monitor_period: Duration,
-    /// After what time without a word from it a node is given up.
+    /// Time without a heartbeat after which a node is unknown.
     pub node_monitor_grace_period: Duration,
-    /// The same for a node that has never said anything.
+    /// Time after which a node without any heartbeat is unknown.
     pub node_startup_grace_period: Duration,
-    /// Nodes that are emptied in a second, in each zone.
+    /// Evictions per second in each zone.
     pub node_eviction_rate: f64,
-    /// The same in a zone that is large and in which many fail.
+    /// Evictions per second in a large unhealthy zone.
     pub secondary_node_eviction_rate: f64,
-    /// From more nodes than this a zone is large; in a smaller one nothing is emptied while many fail.
+    /// Number of nodes above which a zone is large. In smaller unhealthy zones there are no evictions.
     pub large_cluster_size_threshold: usize,
-    /// Which part of a zone's nodes must fail for it to be many.
+    /// Fraction of failed nodes from which a zone is unhealthy.
     pub unhealthy_zone_threshold: f64,
-    /// How often autoscalers look at their metrics.
+    /// Interval at which autoscalers are reconciled.
     pub horizontal_pod_autoscaler_sync_period: Duration,
-    /// For so long the highest of recent recommendations counts, unless an autoscaler says otherwise.
+    /// Default window in which the highest recommendation counts.
     pub horizontal_pod_autoscaler_downscale_stabilization: Duration,
-    /// Metrics that differ by less than this part from what is wanted change nothing.
+    /// Default relative deviation of metrics that causes no scaling.
     pub horizontal_pod_autoscaler_tolerance: f64,
-    /// For so long after its start, a pod's use of processors says nothing if it was not ready meanwhile.
+    /// Time after a pod's start in which its CPU usage counts only if it is ready.
     pub horizontal_pod_autoscaler_cpu_initialization_period: Duration,
-    /// A pod that became not ready within this time of its start has never been ready.
+    /// Time after a pod's start in which becoming unready means that it was never ready.
     pub horizontal_pod_autoscaler_initial_readiness_delay: Duration,
-    /// How often volumes and claims are looked at that wait for something nobody tells of.
+    /// Interval at which volumes and volume claims are reconciled without a change.
     pub volume_sync_period: Duration,
-    /// How often pods are looked for that nobody else would remove.
+    /// Interval of pod garbage collection.
     pub pod_gc_period: Duration,
-    /// How long a node may be missing before its pods are taken for lost.
+    /// Time for which a node may be missing before its pods are deleted.
     pub pod_gc_quarantine: Duration,
-    /// Pods that have ended and may stay, in each workspace. Zero: all.
+    /// Number of finished pods that may stay in each workspace. Zero means no limit.
     pub terminated_pod_gc_threshold: usize,
 }
 

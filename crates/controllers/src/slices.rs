@@ -1,4 +1,4 @@
-//! EndpointSlices as those see them who write them.
+//! Helpers for writing EndpointSlices.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::go_print;
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-/// What has to be written.
+/// Slices to write.
 #[derive(Debug, Default)]
 pub struct Writes {
     pub create: Vec<Value>,
@@ -21,7 +21,7 @@ pub struct Writes {
 }
 
 impl Writes {
-    /// Slices that would go, and that `may` be used again, are written anew instead of new ones made.
+    /// Updates slices that would be deleted, and that `may` be reused, instead of creating new ones.
     pub fn reuse(&mut self, may: impl Fn(&Value) -> bool) {
         let mut left = Vec::new();
         for old in std::mem::take(&mut self.delete) {
@@ -35,7 +35,7 @@ impl Writes {
     }
 }
 
-/// A new slice under the name of an old one.
+/// Returns a new slice with the name and version of an old one.
 pub fn in_place_of(old: &Value, mut slice: Value) -> Value {
     object::set_name(&mut slice, object::name(old));
     object::set_resource_version(&mut slice, object::resource_version(old));
@@ -45,20 +45,20 @@ pub fn in_place_of(old: &Value, mut slice: Value) -> Value {
     slice
 }
 
-/// What names of slices of a Service begin with.
+/// Returns the name prefix of a Service's slices.
 pub fn prefix(service: &str) -> String {
     let prefix = format!("{service}-");
     if names::name_is_dns_subdomain(&prefix, true).is_empty() { prefix } else { service.to_string() }
 }
 
-/// Puts ports in their order and says what tells them from others.
+/// Sorts ports, and returns a key that identifies them.
 pub fn sort_ports(ports: &mut [Value]) -> String {
     ports.sort_by_cached_key(|port| go_print::fnv(&go_print::slice_port(port)));
     let printed: Vec<String> = ports.iter().map(go_print::slice_port).collect();
     printed.join(" ")
 }
 
-/// Endpoints with the same are the same one, whatever its state.
+/// Returns a key that identifies an endpoint, regardless of its state.
 pub fn identity(endpoint: &Value) -> String {
     let mut addresses: Vec<&str> =
         endpoint["addresses"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -69,7 +69,7 @@ pub fn identity(endpoint: &Value) -> String {
     format!("{} {}", addresses.join(","), rest.join(" "))
 }
 
-/// Whether two endpoints that are the same one also say the same.
+/// Whether two endpoints with the same identity have the same state.
 pub fn is_same_state(one: &Value, other: &Value) -> bool {
     let target = |endpoint: &Value| {
         let mut target = endpoint["targetRef"].clone();
@@ -82,7 +82,7 @@ pub fn is_same_state(one: &Value, other: &Value) -> bool {
         && target(one) == target(other)
 }
 
-/// Writes slices that belong to `of`, in words. Fails with what failed.
+/// Writes slices of `of` (`Service` or `Endpoints`). Returns the failed action and its error.
 pub async fn write(
     context: &Context,
     cache: &Cache,

@@ -1,11 +1,11 @@
-//! StatefulSets: pods that are somebody, each with claims of its own, made and replaced in order.
+//! StatefulSets: pods with stable identities and volume claims, created and replaced in order.
 //!
 //! ```text
-//!   sets, pods, claims, revisions ─► queue ─► revisions: which templates there are ─► reconcile ─► act ─► status
+//!   sets, pods, volume claims, revisions ─► queue ─► revisions ─► reconcile ─► act ─► status
 //! ```
 
-mod act;
 mod claims;
+mod execute;
 mod identity;
 mod reconcile;
 mod revisions;
@@ -17,23 +17,23 @@ use atoll_informer::{Cache, Key, Next, Queue, Recorder, World, resources};
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::Value;
 
-use crate::claim::{self, Claim};
+use crate::claim::{self, ControllerRefManager};
 use crate::context::Context;
+use crate::enqueue;
 use crate::history::History;
 use crate::pods::available_after;
-use crate::wake;
 
 use self::reconcile::{Observed, differs, min_ready_seconds, reconcile, status};
 
-/// Sets that are looked at together.
-const AT_ONCE: usize = 8;
+/// Number of sets that are reconciled concurrently.
+const WORKERS: usize = 8;
 
 struct Controller {
     context: Context,
     world: World,
     sets: Arc<Cache>,
     pods: Arc<Cache>,
-    /// The index of pods that nobody manages.
+    /// Index of pods without a controller.
     orphans: usize,
     claims: Arc<Cache>,
     history: History,
@@ -54,22 +54,22 @@ pub async fn run(context: Context) {
         context,
     });
     let queue = Queue::new();
-    wake::itself(&controller.sets, &queue);
-    wake::owners(&controller.pods, &controller.sets, &queue);
-    wake_for_claims(&controller, &queue);
+    enqueue::object(&controller.sets, &queue);
+    enqueue::owners(&controller.pods, &controller.sets, &queue);
+    enqueue_on_claim_deletion(&controller, &queue);
     for cache in [&controller.sets, &controller.pods, &controller.claims, &controller.history.cache] {
         cache.synced().await;
     }
     queue
-        .work("stateful sets", AT_ONCE, move |key| {
+        .work("stateful sets", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(key).await }
         })
         .await;
 }
 
-/// A claim that has gone may be what a pod waits for.
-fn wake_for_claims(controller: &Controller, queue: &Queue) {
+/// Enqueues sets when a volume claim is deleted, because a pod may wait for that.
+fn enqueue_on_claim_deletion(controller: &Controller, queue: &Queue) {
     let (sets, queue) = (controller.sets.clone(), queue.clone());
     controller.claims.listen(move |change| {
         if change.new.is_some() {
@@ -89,10 +89,10 @@ fn wake_for_claims(controller: &Controller, queue: &Queue) {
 
 impl Controller {
     async fn sync(self: &Arc<Self>, key: Key) -> Result<Next, Status> {
-        let Some(set) = self.sets.get(&key).filter(|set| self.context.acts_on(set)) else {
+        let Some(set) = self.sets.get(&key).filter(|set| self.context.manages(set)) else {
             return Ok(Next::Done);
         };
-        // Nothing but another set helps a selector that is none.
+        // An invalid selector can only be corrected by an update of the set.
         let Ok(selector) = LabelSelector::from_object(&set["spec"]["selector"]) else {
             return Ok(Next::Done);
         };
@@ -102,7 +102,7 @@ impl Controller {
         let update = self.update_revision(&set, &revisions, &mut collisions).await?;
         let named = set["status"]["currentRevision"].as_str().unwrap_or_default();
         let current = revisions.iter().find(|revision| object::name(revision) == named).unwrap_or(&update);
-        let seen = Observed {
+        let observed = Observed {
             set: &set,
             pods: &pods,
             current,
@@ -111,11 +111,11 @@ impl Controller {
             claims: &|name| self.claims.get(&key.beside(name)),
             now: self.context.clock.now(),
         };
-        let plan = reconcile(&seen);
+        let plan = reconcile(&observed);
         let mut counts = plan.status;
-        let outcome = self.carry_out(&set, plan, &mut counts).await;
-        let next = self.check_again_after(&seen, &counts);
-        let written = self.write_status(&set, status(&seen, counts)).await;
+        let outcome = self.execute(&set, plan, &mut counts).await;
+        let next = self.requeue_delay(&observed, &counts);
+        let written = self.write_status(&set, status(&observed, counts)).await;
         let truncated = self.truncate(&set, &pods, &revisions, current, &update).await;
         outcome.and(written).and(truncated)?;
         Ok(next)
@@ -126,7 +126,7 @@ impl Controller {
         let (members, others): (Vec<_>, Vec<_>) =
             candidates.into_iter().partition(|pod| identity::is_member(set, pod));
         let nothing = LabelSelector::nothing();
-        let claim = |selector| Claim {
+        let claim = |selector| ControllerRefManager {
             world: &self.world,
             cache: &self.pods,
             owners: &resources::STATEFUL_SETS,
@@ -134,18 +134,19 @@ impl Controller {
             selector,
             finalizers: &[],
         };
-        // A pod with a name of its own is none of the set's, whatever it says.
+        // Pods with names that do not belong to the set are released, even if they match the selector.
         claim(&nothing).claim(others).await?;
         claim(selector).claim(members).await
     }
 
-    /// Pods become available without anybody saying so.
-    fn check_again_after(&self, seen: &Observed<'_>, counts: &reconcile::Counts) -> Next {
-        let min_ready = min_ready_seconds(seen.set);
+    /// Returns when the next pod becomes available, for which there is no event.
+    fn requeue_delay(&self, observed: &Observed<'_>, counts: &reconcile::Counts) -> Next {
+        let min_ready = min_ready_seconds(observed.set);
         if min_ready <= 0 || counts.ready == counts.available {
             return Next::Done;
         }
-        let soonest = seen.pods.iter().filter_map(|pod| available_after(pod, min_ready, seen.now)).min();
+        let soonest =
+            observed.pods.iter().filter_map(|pod| available_after(pod, min_ready, observed.now)).min();
         Next::After(soonest.unwrap_or(Duration::from_secs(min_ready.unsigned_abs())))
     }
 

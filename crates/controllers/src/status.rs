@@ -1,10 +1,10 @@
-//! Whether there is anything new to say in a status.
+//! Helpers for comparing and building statuses.
 
 use serde_json::{Map, Value};
 
-/// Whether a status says what `wanted` does. What is not wanted may be there as long as it says nothing.
-pub fn says_the_same(status: &Value, wanted: &Map<String, Value>) -> bool {
-    let says_nothing = |value: &Value| match value {
+/// Whether a status equals `wanted`. Other fields may exist if they are zero or empty.
+pub fn is_same_status(status: &Value, wanted: &Map<String, Value>) -> bool {
+    let is_unset = |value: &Value| match value {
         Value::Null | Value::Bool(false) => true,
         Value::Array(values) => values.is_empty(),
         value => *value == 0,
@@ -12,15 +12,15 @@ pub fn says_the_same(status: &Value, wanted: &Map<String, Value>) -> bool {
     let present = status.as_object().into_iter().flatten();
     let mut others = present.filter(|(field, _)| !wanted.contains_key(field.as_str()));
     wanted.iter().all(|(field, value)| status[field.as_str()] == *value)
-        && others.all(|(_, value)| says_nothing(value))
+        && others.all(|(_, value)| is_unset(value))
 }
 
-/// A count as it is written where zero goes without saying.
+/// Returns `None` for zero, for fields that omit it.
 pub fn unless_zero(count: i64) -> Option<i64> {
     (count != 0).then_some(count)
 }
 
-/// The fields that have a value.
+/// Returns the fields that have a value.
 pub fn fields<const N: usize>(counts: [(&str, Option<i64>); N]) -> Map<String, Value> {
     counts.into_iter().filter_map(|(field, count)| Some((field.into(), count?.into()))).collect()
 }

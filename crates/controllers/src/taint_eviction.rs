@@ -1,9 +1,10 @@
-//! Pods that do not tolerate a NoExecute taint of their node are sent away, at once or after as long as they bear it.
+//! Taint eviction: deletes pods that do not tolerate a NoExecute taint of their node, immediately or after
+//! `tolerationSeconds`.
 //!
 //! ```text
-//!   Nodes, Pods ─► queue of pods ─► tolerations ─┬─ not at all: condition, event, delete
-//!                                                ├─ for a while: the same, later
-//!                                                └─ for ever: nothing, and what was planned is called off
+//!   Nodes, Pods ─► queue of pods ─► tolerations ─┬─ not tolerated: condition, event, delete
+//!                                                ├─ tolerated for some time: the same, later
+//!                                                └─ tolerated: a planned deletion is cancelled
 //! ```
 
 mod tolerations;
@@ -20,10 +21,10 @@ use tokio::time::Instant;
 use crate::conditions;
 use crate::context::Context;
 use crate::nodes::{self, NO_EXECUTE};
-use tolerations::Bears;
+use tolerations::Toleration;
 
-/// Pods that are sent away together.
-const AT_ONCE: usize = 8;
+/// Number of pods that are processed concurrently.
+const WORKERS: usize = 8;
 const NAME: &str = "taint-eviction-controller";
 
 pub async fn run(context: Context) {
@@ -42,7 +43,7 @@ pub async fn run(context: Context) {
     controller.nodes.listen({
         let (queue, controller) = (queue.clone(), controller.clone());
         move |change| {
-            if is_news_of_node(change) {
+            if affects_pods(change) {
                 for pod in controller.pods.found(controller.by_node, &change.key.to_string()) {
                     queue.add(Key::of(&pod));
                 }
@@ -52,43 +53,43 @@ pub async fn run(context: Context) {
     controller.pods.listen({
         let queue = queue.clone();
         move |change| {
-            if is_news_of_pod(change) {
+            if is_relevant(change) {
                 queue.add(change.key.clone());
             }
         }
     });
     queue
-        .work("taint eviction", AT_ONCE, move |key| {
+        .work("taint eviction", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
         .await;
 }
 
-/// Those of a node's taints that send pods away.
-fn emptying(node: &Value) -> Vec<&Value> {
+/// Returns the NoExecute taints of a node.
+fn no_execute_taints(node: &Value) -> Vec<&Value> {
     nodes::taints(node).iter().filter(|taint| taint["effect"] == NO_EXECUTE).collect()
 }
 
-fn is_news_of_node(change: &Change) -> bool {
+fn affects_pods(change: &Change) -> bool {
     match (&change.old, &change.new) {
-        // What was planned for the pods of a node stays so when it goes.
+        // A planned deletion stays when the node is deleted.
         (_, None) => false,
-        (None, Some(new)) => !emptying(new).is_empty(),
-        (Some(old), Some(new)) => emptying(old) != emptying(new),
+        (None, Some(new)) => !no_execute_taints(new).is_empty(),
+        (Some(old), Some(new)) => no_execute_taints(old) != no_execute_taints(new),
     }
 }
 
-fn is_news_of_pod(change: &Change) -> bool {
+fn is_relevant(change: &Change) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     ["/spec/nodeName", "/spec/tolerations"].into_iter().any(|path| old.pointer(path) != new.pointer(path))
 }
 
-/// When a pod is to be sent away.
+/// A planned deletion.
 #[derive(Clone, Copy)]
-enum Plan {
+enum PlannedDeletion {
     At(Instant),
-    /// It was; nothing more is to be done for it while its node is as it is.
+    /// The pod was deleted; no further action while its node is unchanged.
     Done,
 }
 
@@ -96,13 +97,13 @@ struct Controller {
     nodes: Arc<Cache>,
     pods: Arc<Cache>,
     by_node: usize,
-    planned: Mutex<HashMap<Key, Plan>>,
+    planned: Mutex<HashMap<Key, PlannedDeletion>>,
     recorder: Recorder,
     context: Context,
 }
 
 impl Controller {
-    fn planned(&self) -> MutexGuard<'_, HashMap<Key, Plan>> {
+    fn planned(&self) -> MutexGuard<'_, HashMap<Key, PlannedDeletion>> {
         self.planned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,50 +114,52 @@ impl Controller {
         };
         let node = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty());
         let Some(node) = node.and_then(|node| self.nodes.get(&key.in_workspace(node))) else {
-            return self.when_due(key, &pod).await;
+            return self.delete_if_due(key, &pod).await;
         };
         let now = Instant::now();
-        match tolerations::bears(&emptying(&node), &pod["spec"]["tolerations"]) {
-            Bears::Always => {
-                if let Some(Plan::At(_)) = self.planned().remove(key) {
-                    self.tell(key, &pod, "Cancelling deletion of Pod");
+        match tolerations::tolerated_for(&no_execute_taints(&node), &pod["spec"]["tolerations"]) {
+            Toleration::Unlimited => {
+                if let Some(PlannedDeletion::At(_)) = self.planned().remove(key) {
+                    self.record(key, &pod, "Cancelling deletion of Pod");
                 }
                 return Ok(Next::Done);
             }
-            Bears::Not => {
+            Toleration::None => {
                 let mut planned = self.planned();
-                if !matches!(planned.get(key), Some(Plan::Done)) {
-                    planned.insert(key.clone(), Plan::At(now));
+                if !matches!(planned.get(key), Some(PlannedDeletion::Done)) {
+                    planned.insert(key.clone(), PlannedDeletion::At(now));
                 }
             }
-            // What was planned first counts, however long other taints are borne.
-            Bears::For(time) => drop(self.planned().entry(key.clone()).or_insert(Plan::At(now + time))),
+            // The first plan counts, however long other taints are tolerated.
+            Toleration::For(time) => {
+                self.planned().entry(key.clone()).or_insert(PlannedDeletion::At(now + time));
+            }
         }
-        self.when_due(key, &pod).await
+        self.delete_if_due(key, &pod).await
     }
 
-    async fn when_due(&self, key: &Key, pod: &Value) -> Result<Next, Status> {
+    async fn delete_if_due(&self, key: &Key, pod: &Value) -> Result<Next, Status> {
         let plan = self.planned().get(key).copied();
-        let Some(Plan::At(due)) = plan else { return Ok(Next::Done) };
+        let Some(PlannedDeletion::At(due)) = plan else { return Ok(Next::Done) };
         let left = due.saturating_duration_since(Instant::now());
         if left > Duration::ZERO {
             return Ok(Next::After(left));
         }
-        self.tell(key, pod, "Marking for deletion Pod");
-        match self.send_away(key).await {
-            Ok(()) => drop(self.planned().insert(key.clone(), Plan::Done)),
+        self.record(key, pod, "Marking for deletion Pod");
+        match self.delete_pod(key).await {
+            Ok(()) => drop(self.planned().insert(key.clone(), PlannedDeletion::Done)),
             Err(status) if status.reason() == "NotFound" => drop(self.planned().remove(key)),
             Err(status) => return Err(status),
         }
         Ok(Next::Done)
     }
 
-    fn tell(&self, key: &Key, pod: &Value, what: &str) {
-        let message = format!("{what} {}/{}", key.namespace, key.name);
+    fn record(&self, key: &Key, pod: &Value, action: &str) {
+        let message = format!("{action} {}/{}", key.namespace, key.name);
         self.recorder.normal(&resources::PODS, pod, "TaintManagerEviction", message);
     }
 
-    async fn send_away(&self, key: &Key) -> Result<(), Status> {
+    async fn delete_pod(&self, key: &Key) -> Result<(), Status> {
         let (world, kind) = (self.context.world(), &resources::PODS);
         let mut pod = world.get(kind, key).await?;
         let mut condition = json!({

@@ -1,4 +1,5 @@
-//! Secrets that ask for a token of a ServiceAccount get one, and go when the account does.
+//! ServiceAccount token controller: fills Secrets of type `kubernetes.io/service-account-token`, and deletes
+//! them with their account.
 
 use std::sync::Arc;
 
@@ -14,20 +15,22 @@ use crate::context::Context;
 const TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
-/// Secrets that are worked on together.
-const AT_ONCE: usize = 8;
-/// The workspace that is meant where there is but one API server.
+/// Number of Secrets that are processed concurrently.
+const WORKERS: usize = 8;
+/// Workspace in tokens of a single API server.
 const ROOT: &str = "root";
 
 pub async fn run(context: Context) {
-    let (Some(tokens), Some(trusted)) = (context.signers.tokens.clone(), context.signers.trusted.clone())
+    let (Some(tokens), Some(root_ca)) = (context.signers.tokens.clone(), context.signers.root_ca.clone())
     else {
-        tracing::info!("Secrets that ask for tokens get none: nobody signs them");
+        tracing::info!(
+            "service account token controller disabled: no --service-account-private-key-file or no --root-ca-file configured"
+        );
         return;
     };
     let (world, queue) = (context.world(), Queue::new());
     let controller =
-        Arc::new(Controller { world: world.clone(), tokens, trusted: STANDARD.encode(&*trusted) });
+        Arc::new(Controller { world: world.clone(), tokens, root_ca: STANDARD.encode(&*root_ca) });
     let fields = format!("type={TYPE}");
     let look = Look::everywhere(&resources::SECRETS).selecting(&fields).metadata();
     let secrets = follow(world, look, |sight| {
@@ -37,11 +40,11 @@ pub async fn run(context: Context) {
     });
     let accounts = follow(world, Look::everywhere(&resources::SERVICE_ACCOUNTS).metadata(), |sight| {
         if let Sight::Gone(account) = sight {
-            // All of a namespace's.
+            // An empty name stands for all Secrets of the namespace.
             queue.add(Key::of(&account).beside(""));
         }
     });
-    let working = queue.work("tokens in Secrets", AT_ONCE, |key| {
+    let working = queue.work("service account token secrets", WORKERS, |key| {
         let controller = controller.clone();
         async move { controller.sync(&key).await }
     });
@@ -51,15 +54,15 @@ pub async fn run(context: Context) {
 struct Controller {
     world: World,
     tokens: Arc<Tokens>,
-    /// The certificate that clients of this server trust, as Secrets have it.
-    trusted: String,
+    /// The CA certificates that clients of this server trust, base64 encoded.
+    root_ca: String,
 }
 
 impl Controller {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
         let outcome = match key.name.is_empty() {
-            true => self.review(key).await,
-            false => self.fill(key).await,
+            true => self.sync_namespace(key).await,
+            false => self.sync_secret(key).await,
         };
         match outcome {
             Ok(()) => Ok(Next::Done),
@@ -68,13 +71,13 @@ impl Controller {
         }
     }
 
-    /// Looks at all of a namespace's.
-    async fn review(&self, key: &Key) -> Result<(), Status> {
+    /// Processes all token Secrets of a namespace.
+    async fn sync_namespace(&self, key: &Key) -> Result<(), Status> {
         let collection = self.world.collection(&resources::SECRETS, &key.workspace, &key.namespace)?;
         let path = format!("{collection}?fieldSelector=type%3Dkubernetes.io%2Fservice-account-token");
         let secrets = self.world.client().list_metadata(&path).await?;
         for secret in secrets["items"].as_array().into_iter().flatten() {
-            match self.fill(&key.beside(object::name(secret))).await {
+            match self.sync_secret(&key.beside(object::name(secret))).await {
                 Err(status) if status.reason() == "NotFound" => {}
                 outcome => outcome?,
             }
@@ -82,7 +85,7 @@ impl Controller {
         Ok(())
     }
 
-    async fn fill(&self, key: &Key) -> Result<(), Status> {
+    async fn sync_secret(&self, key: &Key) -> Result<(), Status> {
         let mut secret = self.world.get(&resources::SECRETS, key).await?;
         let wanted = object::annotation(&secret, ACCOUNT_NAME).unwrap_or_default().to_string();
         if secret["type"] != TYPE || wanted.is_empty() || object::is_being_deleted(&secret) {
@@ -96,7 +99,7 @@ impl Controller {
             Err(status) => return Err(status),
         };
         let uid = object::uid(&account);
-        let missing = self.missing(key, &secret, &wanted, uid)?;
+        let missing = self.missing_fields(key, &secret, &wanted, uid)?;
         if missing.is_empty() {
             return Ok(());
         }
@@ -111,8 +114,8 @@ impl Controller {
         self.world.update(&resources::SECRETS, &secret).await.map(drop)
     }
 
-    /// What a Secret lacks for an account.
-    fn missing(
+    /// Returns the fields that a Secret lacks for an account.
+    fn missing_fields(
         &self,
         key: &Key,
         secret: &Value,
@@ -121,8 +124,8 @@ impl Controller {
     ) -> Result<Vec<(&'static str, String)>, Status> {
         let data = |name: &str| secret["data"][name].as_str().unwrap_or_default();
         let mut missing = Vec::new();
-        if data("ca.crt") != self.trusted {
-            missing.push(("ca.crt", self.trusted.clone()));
+        if data("ca.crt") != self.root_ca {
+            missing.push(("ca.crt", self.root_ca.clone()));
         }
         if data("namespace").is_empty() {
             missing.push(("namespace", STANDARD.encode(&*key.namespace)));

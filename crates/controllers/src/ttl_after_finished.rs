@@ -1,4 +1,4 @@
-//! Jobs that have ended are deleted after a while, if they say after which.
+//! Deletes finished Jobs after their `ttlSecondsAfterFinished`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use atoll_meta::{Status, object};
 use serde_json::Value;
 
 use crate::context::Context;
+use crate::enqueue;
 use crate::job::finished;
-use crate::wake;
 
-const AT_ONCE: usize = 8;
+const WORKERS: usize = 8;
 
 #[derive(Debug, PartialEq, Eq)]
 enum Due {
-    /// It stays, until something about it changes.
+    /// The Job stays until it changes.
     Never,
     After(Duration),
     Now,
@@ -25,10 +25,10 @@ enum Due {
 pub async fn run(context: Context) {
     let jobs = context.informers.of(&resources::JOBS);
     let queue = Queue::new();
-    wake::itself(&jobs, &queue);
+    enqueue::object(&jobs, &queue);
     jobs.synced().await;
     queue
-        .work("jobs that have ended", AT_ONCE, move |key| {
+        .work("finished jobs", WORKERS, move |key| {
             let (context, jobs) = (context.clone(), jobs.clone());
             async move { sync(&context, &jobs, key).await }
         })
@@ -36,13 +36,13 @@ pub async fn run(context: Context) {
 }
 
 async fn sync(context: &Context, jobs: &Arc<Cache>, key: Key) -> Result<Next, Status> {
-    let Some(job) = jobs.get(&key).filter(|job| context.acts_on(job)) else { return Ok(Next::Done) };
+    let Some(job) = jobs.get(&key).filter(|job| context.manages(job)) else { return Ok(Next::Done) };
     match due(&job, context.clock.now())? {
         Due::Never => return Ok(Next::Done),
         Due::After(delay) => return Ok(Next::After(delay)),
         Due::Now => {}
     }
-    // What is known may be old, and what is deleted is gone.
+    // Read the Job again before deleting it, because the cache may be stale.
     let fresh = match context.world().get(&resources::JOBS, &key).await {
         Err(status) if status.reason() == "NotFound" => return Ok(Next::Done),
         fresh => fresh?,
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_go_when_their_time_is_over() {
+    fn jobs_are_deleted_after_their_ttl() {
         let now = time::parse("2026-11-15T08:00:10Z").unwrap();
         let ended = |kind: &str, status: &str, at: &str| json!([{"type": kind, "status": status, "lastTransitionTime": at}]);
         let complete = ended("Complete", "True", "2026-11-15T08:00:00Z");

@@ -1,20 +1,21 @@
-//! Claims get volumes, and volumes are released when their claims go.
+//! PersistentVolume controller: binds volume claims to volumes, and releases volumes when their claims are
+//! deleted.
 //!
 //! ```text
 //!   PersistentVolumeClaims, StorageClasses ─► queue of claims ──► claims ──► bind, class, provisioner, phase
 //!                                                  ▲  │              ▲
-//!                                                  │  ▼              └── fitting: which volume
+//!                                                  │  ▼              └── fitting: matching volume
 //!   PersistentVolumes ──────────────────────► queue of volumes ─► volumes ─► phase, release, unbind
 //! ```
 //!
-//! Volumes are made, and deleted, by provisioners; here they are only asked to, by annotations on claims.
+//! Provisioners create and delete volumes; this controller only requests that by annotations on claims.
 //!
-//! A volume has no namespace. Where only some namespaces have their pods made here, it is looked after from when one of their
-//! claims could use it; those that are nobody's here are left to whoever places them.
+//! A volume has no namespace. Where only some workloads have their pods created here, a volume is managed
+//! once one of their claims could use it. Other volumes are left to the clusters where they are placed.
 
 mod claims;
-mod fitting;
-mod ours;
+mod matching;
+mod scope;
 mod volumes;
 
 use std::sync::Arc;
@@ -23,15 +24,15 @@ use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource,
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use crate::context::{Acts, Context};
+use crate::context::{Context, WorkloadScope};
 use crate::pods;
-use claims::{BIND_COMPLETED, BOUND_BY_CONTROLLER, Note, Observed};
+use claims::{BIND_COMPLETED, BOUND_BY_CONTROLLER, ClaimEvent, Observed};
 use volumes::Reclaim;
 
-/// Claims or volumes that are worked on together.
-const AT_ONCE: usize = 4;
+/// Number of claims or volumes that are processed concurrently.
+const WORKERS: usize = 4;
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
-const OLDER_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
+const BETA_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
 
 pub async fn run(context: Context) {
     let claims = context.informers.of(&resources::PERSISTENT_VOLUME_CLAIMS);
@@ -54,20 +55,21 @@ pub async fn run(context: Context) {
     controller.listen();
     let on_claims = {
         let working = controller.clone();
-        controller.claim_queue.work("claims", AT_ONCE, move |key| {
+        controller.claim_queue.work("claims", WORKERS, move |key| {
             let controller = working.clone();
             async move { controller.sync_claim(&key).await }
         })
     };
     let on_volumes = {
         let working = controller.clone();
-        controller.volume_queue.work("volumes", AT_ONCE, move |key| {
+        controller.volume_queue.work("volumes", WORKERS, move |key| {
             let controller = working.clone();
             async move { controller.sync_volume(&key).await }
         })
     };
-    // Pods that want a claim come and go, and what they wait for is told from time to time.
-    let rounds = async {
+    // Waiting claims are synced periodically, because pods that need them come and go without an event for
+    // the claim.
+    let periodic_syncs = async {
         loop {
             tokio::time::sleep(controller.context.settings.volume_sync_period).await;
             for claim in controller.claims.all().iter().filter(|claim| !unbound(claim).is_empty()) {
@@ -75,10 +77,10 @@ pub async fn run(context: Context) {
             }
         }
     };
-    tokio::join!(on_claims, on_volumes, rounds);
+    tokio::join!(on_claims, on_volumes, periodic_syncs);
 }
 
-/// An index of claims that have no volume yet, by workspace.
+/// Index of claims without a volume, by workspace.
 fn unbound(claim: &Value) -> Vec<String> {
     match object::annotation(claim, BIND_COMPLETED) {
         None => vec![Key::of(claim).workspace.to_string()],
@@ -86,7 +88,7 @@ fn unbound(claim: &Value) -> Vec<String> {
     }
 }
 
-/// An index of pods by the claims they use.
+/// Index of pods by the claims that they use.
 fn by_claim(pod: &Value) -> Vec<String> {
     claims_of(pod).iter().map(Key::to_string).collect()
 }
@@ -129,13 +131,13 @@ impl Controller {
             let volume = change.object();
             match claim_key(&change.key, volume) {
                 Some(claim) => on_volume.claim_queue.add(claim),
-                // Somebody may have waited for it.
-                None => on_volume.wake(&change.key.workspace),
+                // A pending claim may be waiting for this volume.
+                None => on_volume.enqueue_unbound_claims(&change.key.workspace),
             }
         });
         let on_class = self.clone();
-        self.classes.listen(move |change| on_class.wake(&change.key.workspace));
-        if self.context.acts == Acts::OnPodGrain {
+        self.classes.listen(move |change| on_class.enqueue_unbound_claims(&change.key.workspace));
+        if self.context.workloads == WorkloadScope::PodGrain {
             let on_pod = self.clone();
             self.pods.listen(move |change| {
                 if change.old.is_none() {
@@ -145,18 +147,18 @@ impl Controller {
         }
     }
 
-    fn wake(&self, workspace: &str) {
+    fn enqueue_unbound_claims(&self, workspace: &str) {
         for claim in self.claims.found(self.unbound, workspace) {
             self.claim_queue.add(Key::of(&claim));
         }
     }
 
     async fn sync_claim(&self, key: &Key) -> Result<Next, Status> {
-        let Some(claim) = self.claims.get(key).filter(|claim| self.serves(claim)) else {
+        let Some(claim) = self.claims.get(key).filter(|claim| self.manages_claim(claim)) else {
             return Ok(Next::Done);
         };
         if !unbound(&claim).is_empty() {
-            self.offer(&key.workspace);
+            self.enqueue_unmanaged_volumes(&key.workspace);
         }
         let waiting = self.pods.found(self.by_claim, &key.to_string());
         let waiting = waiting.iter().filter(|pod| {
@@ -169,36 +171,36 @@ impl Controller {
             classes: &self.classes.list(&key.workspace, ""),
             pods: &waiting,
         };
-        match claims::fate(&observed).map_err(Status::plain_internal)? {
-            claims::Fate::Bind(volume) => self.bind(&volume, claim).await?,
-            claims::Fate::Pending(note) => {
-                if let Some(note) = note {
-                    self.note(&claim, note);
+        match claims::decide(&observed).map_err(Status::plain_internal)? {
+            claims::ClaimDecision::Bind(volume) => self.bind(&volume, claim).await?,
+            claims::ClaimDecision::Pending(event) => {
+                if let Some(event) = event {
+                    self.record(&claim, event);
                 }
                 self.write_claim_status(claims::with_status(&claim, "Pending", None)).await?;
             }
-            claims::Fate::AssignClass(class) => {
+            claims::ClaimDecision::AssignClass(class) => {
                 let mut updated = claim.as_ref().clone();
                 updated["spec"]["storageClassName"] = class.into();
                 self.write(&self.claims, &updated).await?;
             }
-            claims::Fate::Provision(provisioner) => self.provision(claim, &provisioner).await?,
-            claims::Fate::Lost(note) => {
+            claims::ClaimDecision::Provision(provisioner) => self.provision(claim, &provisioner).await?,
+            claims::ClaimDecision::Lost(event) => {
                 if claim["status"]["phase"] != "Lost" {
                     self.write_claim_status(claims::with_status(&claim, "Lost", None)).await?;
-                    self.note(&claim, note);
+                    self.record(&claim, event);
                 }
             }
-            claims::Fate::Noted(note) => self.note(&claim, note),
-            claims::Fate::Wrong(note, problem) => {
-                self.note(&claim, note);
+            claims::ClaimDecision::RecordOnly(event) => self.record(&claim, event),
+            claims::ClaimDecision::Inconsistent(event, problem) => {
+                self.record(&claim, event);
                 return Err(Status::plain_internal(problem));
             }
         }
         Ok(Next::Done)
     }
 
-    /// Volume first: whoever sees only half of it can go on from there.
+    /// Binds the volume first: after a partial failure, the next sync can continue from there.
     async fn bind(&self, volume: &Arc<Value>, claim: Arc<Value>) -> Result<(), Status> {
         let mut volume = volume.clone();
         if let Some(bound) = volumes::bound_to(&volume, &claim) {
@@ -225,7 +227,7 @@ impl Controller {
     async fn provision(&self, mut claim: Arc<Value>, provisioner: &str) -> Result<(), Status> {
         if object::annotation(&claim, PROVISIONER) != Some(provisioner) {
             let mut updated = claim.as_ref().clone();
-            object::set_annotation(&mut updated, OLDER_PROVISIONER, provisioner);
+            object::set_annotation(&mut updated, BETA_PROVISIONER, provisioner);
             object::set_annotation(&mut updated, PROVISIONER, provisioner);
             claim = self.write(&self.claims, &updated).await?;
         }
@@ -237,18 +239,18 @@ impl Controller {
     async fn sync_volume(&self, key: &Key) -> Result<Next, Status> {
         let Some(volume) = self.volumes.get(key) else { return Ok(Next::Done) };
         let claim = self.claim_of(key, &volume).await?;
-        if !self.looks_after(&volume, claim.as_deref()) {
+        if !self.manages_volume(&volume, claim.as_deref()) {
             return Ok(Next::Done);
         }
-        match volumes::fate(&volume, claim.as_ref()) {
-            volumes::Fate::Available => drop(self.write_phase(volume, "Available", "").await?),
-            volumes::Fate::Bound => drop(self.write_phase(volume, "Bound", "").await?),
-            volumes::Fate::AskClaim => {
+        match volumes::decide(&volume, claim.as_ref()) {
+            volumes::VolumeDecision::Available => drop(self.write_phase(volume, "Available", "").await?),
+            volumes::VolumeDecision::Bound => drop(self.write_phase(volume, "Bound", "").await?),
+            volumes::VolumeDecision::EnqueueClaim => {
                 if let Some(claim) = claim {
                     self.claim_queue.add(Key::of(&claim));
                 }
             }
-            volumes::Fate::Mismatch(claim) => {
+            volumes::VolumeDecision::Mismatch(claim) => {
                 let (volumes, claims) =
                     (&resources::PERSISTENT_VOLUMES, &resources::PERSISTENT_VOLUME_CLAIMS);
                 let message = format!(
@@ -262,8 +264,8 @@ impl Controller {
                 );
                 self.recorder.warning(claims, &claim, "VolumeMismatch", message);
             }
-            volumes::Fate::Released => self.release(key, volume).await?,
-            volumes::Fate::Unbind => {
+            volumes::VolumeDecision::Released => self.release(key, volume).await?,
+            volumes::VolumeDecision::Unbind => {
                 let free = self.write(&self.volumes, &volumes::unbound(&volume)).await?;
                 self.write_phase(free, "Available", "").await?;
             }
@@ -273,7 +275,7 @@ impl Controller {
 
     async fn release(&self, key: &Key, mut volume: Arc<Value>) -> Result<(), Status> {
         let kind = &resources::PERSISTENT_VOLUMES;
-        // Who has failed once goes on to say so.
+        // A failed volume stays failed.
         if volume["status"]["phase"] != "Failed" {
             volume = self.write_phase(volume, "Released", "").await?;
         }
@@ -298,7 +300,7 @@ impl Controller {
         Ok(())
     }
 
-    /// The claim that a volume names. Before a volume is released, the API is asked whether the claim is really gone.
+    /// Returns the claim that a volume refers to. Reads it from the API before a volume is released.
     async fn claim_of(&self, key: &Key, volume: &Value) -> Result<Option<Arc<Value>>, Status> {
         let Some(place) = claim_key(key, volume) else { return Ok(None) };
         let uid = volume["spec"]["claimRef"]["uid"].as_str().unwrap_or_default();
@@ -315,11 +317,11 @@ impl Controller {
         }
     }
 
-    fn note(&self, claim: &Value, note: Note) {
+    fn record(&self, claim: &Value, event: ClaimEvent) {
         let kind = &resources::PERSISTENT_VOLUME_CLAIMS;
-        match note.warning {
-            true => self.recorder.warning(kind, claim, note.reason, note.message),
-            false => self.recorder.normal(kind, claim, note.reason, note.message),
+        match event.warning {
+            true => self.recorder.warning(kind, claim, event.reason, event.message),
+            false => self.recorder.normal(kind, claim, event.reason, event.message),
         }
     }
 
@@ -356,7 +358,7 @@ impl Controller {
     }
 }
 
-/// Where the claim is that a volume names.
+/// Returns the key of the claim that a volume refers to.
 fn claim_key(volume_key: &Key, volume: &Value) -> Option<Key> {
     let reference = &volume["spec"]["claimRef"];
     let (namespace, name) = (reference["namespace"].as_str()?, reference["name"].as_str()?);

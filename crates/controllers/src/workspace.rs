@@ -1,4 +1,4 @@
-//! A workspace that is being deleted goes in order: its children, what it holds, then itself.
+//! Deletes workspaces in order: children, content, then the Workspace object.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
 use crate::WORKSPACE;
-use crate::emptying::{Remaining, empty, is_layered};
-use crate::resources::Served;
+use crate::content_deletion::{Remaining, delete_all, is_bootstrap_object};
+use crate::resources::DeletableResources;
 
 const FINALIZER: &str = "atoll.dev/contents";
-/// Workspaces that are emptied together: enough for their writes to share commits.
-const AT_ONCE: usize = 64;
+/// Number of workspaces that are deleted concurrently: enough for their writes to share commits.
+const WORKERS: usize = 64;
 
-/// A Workspace object: the id of the workspace that it stands for, that of its parent, and its name.
-struct Target {
+/// A Workspace object: its workspace id, that of its parent, and its name.
+struct WorkspaceRef {
     id: String,
     parent: String,
     name: String,
 }
 
-impl Target {
-    fn of(workspace: &Value) -> Option<Target> {
-        Some(Target {
+impl WorkspaceRef {
+    fn of(workspace: &Value) -> Option<WorkspaceRef> {
+        Some(WorkspaceRef {
             id: workspace["status"]["id"].as_str()?.to_string(),
             parent: object::annotation(workspace, WORKSPACE)?.to_string(),
             name: object::name(workspace).to_string(),
@@ -49,16 +49,19 @@ fn workspaces() -> Resource {
     }
 }
 
-/// Keeps the tree up to date, and empties what is being deleted if that `is_on`.
+/// Keeps the workspace tree up to date, and deletes the content of deleted workspaces if `is_on`.
 pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
     let (world, queue) = (World::all(client, tree.clone()), Queue::new());
-    let controller =
-        Arc::new(Controller { world: world.clone(), workspaces: workspaces(), served: Served::default() });
-    // Those that are being deleted, by id.
+    let controller = Arc::new(Controller {
+        world: world.clone(),
+        workspaces: workspaces(),
+        served: DeletableResources::default(),
+    });
+    // Workspaces that are being deleted, by id.
     let mut going: HashMap<String, Key> = HashMap::new();
     let following = follow(&world, Look::everywhere(&controller.workspaces), |sight| match sight {
         Sight::There(workspace) => {
-            let Some(target) = Target::of(&workspace) else { return };
+            let Some(target) = WorkspaceRef::of(&workspace) else { return };
             tree.insert(&target.id, &target.parent, &target.name);
             if !tree.is_of(&target.id, &target.parent, &target.name) {
                 return;
@@ -69,20 +72,20 @@ pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
             }
         }
         Sight::Gone(workspace) => {
-            let Some(target) = Target::of(&workspace) else { return };
+            let Some(target) = WorkspaceRef::of(&workspace) else { return };
             if !tree.is_of(&target.id, &target.parent, &target.name) {
                 return;
             }
             tree.remove(&target.id);
             going.remove(&target.id);
-            // A parent that waited for this child may go on.
+            // A parent that waits for this child may continue.
             if let Some(parent) = going.get(&target.parent) {
                 queue.add(parent.clone());
             }
         }
         Sight::All(..) => {}
     });
-    let working = queue.work("workspaces", AT_ONCE, |key| {
+    let working = queue.work("workspaces", WORKERS, |key| {
         let controller = controller.clone();
         async move { controller.sync(&key).await }
     });
@@ -92,7 +95,7 @@ pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
 struct Controller {
     world: World,
     workspaces: Resource,
-    served: Served,
+    served: DeletableResources,
 }
 
 impl Controller {
@@ -116,24 +119,24 @@ impl Controller {
                 ignore_missing(self.world.client().delete(&child).await)?;
             }
             let count = children.len();
-            self.report(key, &format!("waiting for {count} child workspaces to go")).await?;
+            self.report(key, &format!("waiting for {count} child workspaces to be deleted")).await?;
             return Ok(Next::Again);
         }
-        let remaining = self.empty(id).await?;
+        let remaining = self.delete_content(id).await?;
         if !remaining.is_empty() {
             let named = |plural: &str, group: &str| match group {
                 "" => plural.to_string(),
                 group => format!("{plural}.{group}"),
             };
-            let content = remaining.content(named);
-            let message = match remaining.clusters() {
+            let content = remaining.content_message(named);
+            let message = match remaining.clusters_message() {
                 Some(clusters) => format!("{content}. {clusters}"),
                 None => content,
             };
             self.report(key, &message).await?;
             return Ok(Next::Again);
         }
-        // What was said meanwhile has made it another one.
+        // The status updates have changed the resource version.
         let workspace = self.world.get(&self.workspaces, key).await?;
         let kept: Vec<&str> = object::finalizers(&workspace).filter(|name| *name != FINALIZER).collect();
         let patch = json!({ "metadata": {
@@ -143,9 +146,10 @@ impl Controller {
         self.world.patch(&self.workspaces, key, "", &patch).await.map(|_| Next::Done)
     }
 
-    /// First what lies in namespaces, then the namespaces and all else. The workspace's own Clusters, with the rights of their
-    /// syncers and what is in `atoll-system`, come last: until then clusters have to let go of what was placed on them.
-    async fn empty(&self, id: &str) -> Result<Remaining, Status> {
+    /// Deletes the content of namespaces first, then the namespaces and cluster-scoped objects. The
+    /// workspace's Clusters, the roles of their syncers and the content of `atoll-system` are deleted last,
+    /// because syncers need them to remove placed objects.
+    async fn delete_content(&self, id: &str) -> Result<Remaining, Status> {
         let served = self.served.of(&self.world, id).await?;
         let others =
             |resource: &&Resource| resource.plural != "workspaces" && resource.plural != "namespaces";
@@ -156,53 +160,56 @@ impl Controller {
         let namespaces = || served.resources.iter().filter(|resource| resource.plural == "namespaces");
         let mut remaining = Remaining::default();
         for resource in &inside {
-            remaining.count(resource, &self.empty_but_system(resource, id).await?);
+            remaining.count(resource, &self.delete_except_system(resource, id).await?);
         }
         if !remaining.is_empty() {
             return Ok(remaining);
         }
         for resource in outside {
-            remaining.count(resource, &empty(&self.world, resource, id, "").await?);
+            remaining.count(resource, &delete_all(&self.world, resource, id, "").await?);
         }
-        // Namespaces go through their own controller, which finds them empty.
+        // Namespaces are deleted by their own controller, which finds them empty.
         for resource in namespaces() {
-            self.namespaces(id, resource, false, &mut remaining).await?;
+            self.delete_namespaces(id, resource, false, &mut remaining).await?;
         }
         if !remaining.is_empty() {
             return Ok(remaining);
         }
         for resource in inside.into_iter().chain(last) {
-            remaining.count(resource, &empty(&self.world, resource, id, "").await?);
+            remaining.count(resource, &delete_all(&self.world, resource, id, "").await?);
         }
         for resource in namespaces() {
-            self.namespaces(id, resource, true, &mut remaining).await?;
+            self.delete_namespaces(id, resource, true, &mut remaining).await?;
         }
         Ok(remaining)
     }
 
-    /// Tells all objects of a resource to go, but for those in the namespace that Atoll keeps for itself.
-    async fn empty_but_system(&self, resource: &Resource, id: &str) -> Result<Vec<Value>, Status> {
+    /// Deletes all objects of a resource, except those in Atoll's system namespace.
+    async fn delete_except_system(&self, resource: &Resource, id: &str) -> Result<Vec<Value>, Status> {
         let is_own = |item: &Value| object::namespace(item) == SYSTEM_NAMESPACE;
         let has_own = match self.world.list(resource, id, SYSTEM_NAMESPACE, true).await {
-            Ok(items) => items.iter().any(|item| !is_layered(item)),
+            Ok(items) => items.iter().any(|item| !is_bootstrap_object(item)),
             Err(status) if matches!(status.code(), 404 | 405) => false,
             Err(status) => return Err(status),
         };
         if !has_own {
-            return empty(&self.world, resource, id, "").await;
+            return delete_all(&self.world, resource, id, "").await;
         }
         let all = self.world.list(resource, id, "", true).await?;
         let mut left = Vec::new();
-        let names: BTreeSet<&str> =
-            all.iter().filter(|item| !is_own(item) && !is_layered(item)).map(object::namespace).collect();
+        let names: BTreeSet<&str> = all
+            .iter()
+            .filter(|item| !is_own(item) && !is_bootstrap_object(item))
+            .map(object::namespace)
+            .collect();
         for namespace in names {
-            left.extend(empty(&self.world, resource, id, namespace).await?);
+            left.extend(delete_all(&self.world, resource, id, namespace).await?);
         }
         Ok(left)
     }
 
-    /// Tells namespaces to go; the one that Atoll keeps for itself only `with_system`.
-    async fn namespaces(
+    /// Deletes namespaces; Atoll's system namespace only `with_system`.
+    async fn delete_namespaces(
         &self,
         id: &str,
         resource: &Resource,
@@ -210,24 +217,25 @@ impl Controller {
         remaining: &mut Remaining,
     ) -> Result<(), Status> {
         let all = self.world.list(resource, id, "", true).await?;
-        let goes =
-            |item: &&Value| !is_layered(item) && (with_system || object::name(item) != SYSTEM_NAMESPACE);
+        let goes = |item: &&Value| {
+            !is_bootstrap_object(item) && (with_system || object::name(item) != SYSTEM_NAMESPACE)
+        };
         for item in all.iter().filter(goes) {
             if !object::is_being_deleted(item) {
                 let own = self.world.path(resource, &Key::new(id, "", object::name(item)))?;
                 match self.world.client().delete(&own).await {
-                    // Namespaces that never go are taken away with the workspace.
+                    // Namespaces that cannot be deleted are removed with the workspace.
                     Err(status) if status.reason() == "Forbidden" => continue,
                     outcome => ignore_missing(outcome)?,
                 }
             }
             remaining.add(resource, 1);
-            Placement::of(item).names().for_each(|cluster| remaining.wait_for(cluster));
+            Placement::of(item).names().for_each(|cluster| remaining.add_cluster(cluster));
         }
         Ok(())
     }
 
-    /// Says on the Workspace what it waits for.
+    /// Reports in the Workspace's status what it waits for.
     async fn report(&self, key: &Key, message: &str) -> Result<(), Status> {
         let patch = json!({ "status": { "message": message } });
         let path = format!("{}/status", self.world.path(&self.workspaces, key)?);
@@ -235,8 +243,8 @@ impl Controller {
     }
 }
 
-/// Whether a syncer of one of the workspace's own Clusters needs objects of this resource: the Cluster itself, and the roles
-/// by which an agent may report that the cluster has let go of something.
+/// Whether the syncers of the workspace's Clusters need objects of this resource: the Clusters, and the roles
+/// that allow an agent to report.
 fn is_needed_by_syncers(resource: &Resource) -> bool {
     let is_cluster = resource.group == "atoll.dev" && resource.plural == "clusters";
     is_cluster || resource.group == "rbac.authorization.k8s.io"

@@ -1,4 +1,4 @@
-//! Lists of resources, each with an amount.
+//! Lists of resources with amounts.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 pub struct Amounts(BTreeMap<String, Quantity>);
 
 impl Amounts {
-    /// What an object holds, such as `{"cpu": "100m"}`. What is no amount is passed over.
+    /// Reads an object such as `{"cpu": "100m"}`. Skips invalid amounts.
     pub fn read(value: &Value) -> Self {
         let entries = value.as_object().into_iter().flatten();
         Amounts(
@@ -33,7 +33,7 @@ impl Amounts {
         self.0.insert(name.into(), amount);
     }
 
-    /// Sets a number of things.
+    /// Sets a count.
     pub fn set_count(&mut self, name: impl Into<String>, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.set(name, Quantity::new(count, Format::DecimalSi));
@@ -68,15 +68,15 @@ impl Amounts {
         }
     }
 
-    /// Adds what is not there at all.
+    /// Adds the amounts whose names are missing.
     pub fn fill(&mut self, missing: &Amounts) {
         for (name, amount) in &missing.0 {
             self.0.entry(name.clone()).or_insert_with(|| amount.clone());
         }
     }
 
-    /// Takes away what is in both; nothing falls below zero.
-    pub fn give_back(&mut self, other: &Amounts) {
+    /// Subtracts the amounts of names that both have; the result is at least zero.
+    pub fn subtract(&mut self, other: &Amounts) {
         for (name, amount) in &other.0 {
             if let Some(own) = self.0.get_mut(name) {
                 own.subtract(amount);
@@ -87,7 +87,7 @@ impl Amounts {
         }
     }
 
-    /// The greater of both amounts for each name.
+    /// Sets each amount to the higher one.
     pub fn raise_to(&mut self, other: &Amounts) {
         for (name, amount) in &other.0 {
             if self.0.get(name).is_none_or(|own| amount > own) {
@@ -96,7 +96,7 @@ impl Amounts {
         }
     }
 
-    /// What this is more than `before`; what is not more is left out.
+    /// Returns the positive differences to `before`.
     pub fn increase_from(&self, before: &Amounts) -> Amounts {
         let mut increase = self.clone();
         for (name, amount) in &before.0 {
@@ -108,26 +108,26 @@ impl Amounts {
         increase
     }
 
-    /// Without what amounts to nothing.
+    /// Removes zero amounts.
     pub fn without_zeros(mut self) -> Amounts {
         self.0.retain(|_, amount| !amount.is_zero());
         self
     }
 
-    /// Only the names that are wanted.
+    /// Keeps the names that match.
     pub fn only(&self, wanted: impl Fn(&str) -> bool) -> Amounts {
         let kept = self.0.iter().filter(|(name, _)| wanted(name));
         Amounts(kept.map(|(name, amount)| (name.clone(), amount.clone())).collect())
     }
 
-    /// As people read it: `cpu=1,pods=2`.
+    /// Formats amounts as `cpu=1,pods=2`.
     pub fn print(&self) -> String {
         let parts: Vec<String> = self.0.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
         parts.join(",")
     }
 }
 
-/// Nothing of anything.
+/// Returns a zero quantity.
 pub fn zero() -> Quantity {
     Quantity::new(0, Format::DecimalSi)
 }

@@ -1,16 +1,16 @@
-//! One request against the quotas of its namespace.
+//! Checks one request against the quotas of its namespace.
 
 use serde_json::Value;
 
-use crate::Surroundings;
+use crate::QuotaLookup;
 use crate::amounts::Amounts;
-use crate::evaluator::{Evaluator, Operation};
+use crate::evaluator::{Evaluator, QuotaOperation};
 use crate::quota::Quota;
 
-/// What is about to be written.
+/// The requested change.
 #[derive(Clone, Copy)]
-pub struct Change<'a> {
-    pub operation: Operation,
+pub struct QuotaChange<'a> {
+    pub operation: QuotaOperation,
     /// Empty for the object itself.
     pub subresource: &'a str,
     pub new: &'a Value,
@@ -18,83 +18,83 @@ pub struct Change<'a> {
     pub old: Option<&'a Value>,
 }
 
-/// Why a request is not let through.
+/// Reason for the refusal of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum QuotaRefusal {
     Forbidden(String),
-    /// The quota itself cannot be understood.
+    /// The quota itself is invalid.
     Internal(String),
 }
 
-/// What the change takes of each quota, in their order: nothing where the quota is not about it, or where it needs no
-/// more than before.
+/// Returns the usage that the change adds to each quota, in their order: none if the quota does not count the
+/// object, or if the usage does not increase.
 pub fn check(
     evaluator: &Evaluator,
     quotas: &[Quota],
-    change: &Change<'_>,
-    surroundings: &dyn Surroundings,
-) -> Result<Vec<Amounts>, Refusal> {
-    let concerned = concerned(evaluator, quotas, change.new, surroundings)?;
-    let mut taken = vec![Amounts::default(); quotas.len()];
-    if concerned.is_empty() {
-        return Ok(taken);
+    change: &QuotaChange<'_>,
+    lookup: &dyn QuotaLookup,
+) -> Result<Vec<Amounts>, QuotaRefusal> {
+    let affected = affected(evaluator, quotas, change.new, lookup)?;
+    let mut added_usage = vec![Amounts::default(); quotas.len()];
+    if affected.is_empty() {
+        return Ok(added_usage);
     }
-    let usage = evaluator.usage(change.new, surroundings);
+    let usage = evaluator.usage(change.new, lookup);
     let negative: Vec<&str> =
         usage.iter().filter(|(_, amount)| amount.is_negative()).map(|(name, _)| name).collect();
     if !negative.is_empty() {
         let names = negative.join(",");
-        return Err(Refusal::Forbidden(format!("quota usage is negative for resource(s): {names}")));
+        return Err(QuotaRefusal::Forbidden(format!("quota usage is negative for resource(s): {names}")));
     }
-    let old = change.old.filter(|_| change.operation == Operation::Update);
-    let increase = old.map(|old| usage.increase_from(&evaluator.usage(old, surroundings)));
+    let old = change.old.filter(|_| change.operation == QuotaOperation::Update);
+    let increase = old.map(|old| usage.increase_from(&evaluator.usage(old, lookup)));
     let usage = usage.without_zeros();
-    for index in concerned {
+    for index in affected {
         let quota = &quotas[index];
         let counted_before = match old {
-            Some(old) => matches(evaluator, quota, old).map_err(Refusal::Internal)?,
+            Some(old) => matches(evaluator, quota, old).map_err(QuotaRefusal::Internal)?,
             None => false,
         };
         let added = increase.as_ref().filter(|_| counted_before).unwrap_or(&usage);
         let requested = added.only(|name| quota.hard.contains(name));
-        // What a status says has happened already.
+        // A status reports usage that already exists, so it is never refused.
         if change.subresource != "status" {
             fits(quota, &requested)?;
         }
-        taken[index] = requested;
+        added_usage[index] = requested;
     }
-    Ok(taken)
+    Ok(added_usage)
 }
 
-/// The quotas that count such an object and know what is used.
-fn concerned(
+/// Returns the quotas that count the object and have a used amount.
+fn affected(
     evaluator: &Evaluator,
     quotas: &[Quota],
     object: &Value,
-    surroundings: &dyn Surroundings,
-) -> Result<Vec<usize>, Refusal> {
-    let mut concerned = Vec::new();
+    lookup: &dyn QuotaLookup,
+) -> Result<Vec<usize>, QuotaRefusal> {
+    let mut affected = Vec::new();
     for (index, quota) in quotas.iter().enumerate() {
-        let within = matches(evaluator, quota, object).map_err(Refusal::Internal)?;
-        let counted = evaluator.matching(quota.hard.names(), surroundings);
+        let within = matches(evaluator, quota, object).map_err(QuotaRefusal::Internal)?;
+        let counted = evaluator.matching(quota.hard.names(), lookup);
         if !within || counted.is_empty() {
             continue;
         }
         let name = &quota.name;
         evaluator
             .constrain(&counted, object)
-            .map_err(|missing| Refusal::Forbidden(format!("failed quota: {name}: {missing}")))?;
+            .map_err(|missing| QuotaRefusal::Forbidden(format!("failed quota: {name}: {missing}")))?;
         if counted.iter().any(|counted| !quota.used.contains(counted)) {
             let mut counted = counted;
             counted.sort_unstable();
             let resources = counted.join(",");
-            return Err(Refusal::Forbidden(format!(
+            return Err(QuotaRefusal::Forbidden(format!(
                 "status unknown for quota: {name}, resources: {resources}"
             )));
         }
-        concerned.push(index);
+        affected.push(index);
     }
-    Ok(concerned)
+    Ok(affected)
 }
 
 /// Whether the object is within all scopes of the quota.
@@ -111,7 +111,7 @@ pub fn matches(evaluator: &Evaluator, quota: &Quota, object: &Value) -> Result<b
     Ok(within)
 }
 
-fn fits(quota: &Quota, requested: &Amounts) -> Result<(), Refusal> {
+fn fits(quota: &Quota, requested: &Amounts) -> Result<(), QuotaRefusal> {
     let mut after = quota.used.clone();
     after.add(requested);
     let exceeds = |name: &str| match (after.get(name), quota.hard.get(name)) {
@@ -122,7 +122,7 @@ fn fits(quota: &Quota, requested: &Amounts) -> Result<(), Refusal> {
     if exceeding.is_empty() {
         return Ok(());
     }
-    Err(Refusal::Forbidden(format!(
+    Err(QuotaRefusal::Forbidden(format!(
         "exceeded quota: {}, requested: {}, used: {}, limited: {}",
         quota.name,
         exceeding.print(),

@@ -1,23 +1,22 @@
-//! Claims of devices, by class. A device may also be asked for as an extended resource of a Pod, and then is not counted
-//! twice.
+//! ResourceClaims, by device class. Devices that a pod requests as extended resources are not counted twice.
 
 use atoll_meta::object;
 use atoll_meta::quantity::{Format, Quantity};
 use serde_json::Value;
 
 use crate::amounts::Amounts;
-use crate::{Surroundings, pods};
+use crate::{QuotaLookup, pods};
 
 const COUNT: &str = "count/resourceclaims.resource.k8s.io";
 const BY_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
-/// How a Pod asks for devices of a class that has no name as an extended resource.
+/// Prefix of a pod's request for devices of a class without an extended resource name.
 const IMPLICIT: &str = "requests.deviceclass.resource.kubernetes.io/";
 const REQUESTS: &str = "requests.";
 const FOR_EXTENDED_RESOURCES: &str = "resource.kubernetes.io/extended-resource-claim";
-/// What is counted for a claim of all devices there are.
+/// Devices that are counted for a claim with allocation mode `All`.
 const MOST_DEVICES: i64 = 32;
 
-pub fn matching<'n>(names: impl Iterator<Item = &'n str>, surroundings: &dyn Surroundings) -> Vec<&'n str> {
+pub fn matching<'n>(names: impl Iterator<Item = &'n str>, lookup: &dyn QuotaLookup) -> Vec<&'n str> {
     let mut classes = None;
     names
         .filter(|name| {
@@ -27,7 +26,7 @@ pub fn matching<'n>(names: impl Iterator<Item = &'n str>, surroundings: &dyn Sur
             if !pods::is_extended_for_quota(name) {
                 return false;
             }
-            let classes = classes.get_or_insert_with(|| surroundings.device_classes());
+            let classes = classes.get_or_insert_with(|| lookup.device_classes());
             let resource = name.strip_prefix(REQUESTS).unwrap_or_default();
             let implicit = name.strip_prefix(IMPLICIT);
             classes.iter().any(|class| {
@@ -41,13 +40,13 @@ fn extended_resource(class: &Value) -> Option<&str> {
     class["spec"]["extendedResourceName"].as_str().filter(|name| !name.is_empty())
 }
 
-pub fn usage(claim: &Value, surroundings: &dyn Surroundings) -> Amounts {
+pub fn usage(claim: &Value, lookup: &dyn QuotaLookup) -> Amounts {
     let mut usage = Amounts::default();
     for request in claim["spec"]["devices"]["requests"].as_array().into_iter().flatten() {
         let alternatives = request["firstAvailable"].as_array().filter(|list| !list.is_empty());
         match (alternatives, &request["exactly"]) {
             (Some(alternatives), _) => {
-                // Whichever it will be: the worst for each class.
+                // Any alternative may be chosen, so the highest count of each class is used.
                 let mut most = Amounts::default();
                 for alternative in alternatives {
                     let mut own = Amounts::default();
@@ -66,7 +65,7 @@ pub fn usage(claim: &Value, surroundings: &dyn Surroundings) -> Amounts {
             _ => {}
         }
     }
-    add_extended_resources(&mut usage, claim, surroundings);
+    add_extended_resources(&mut usage, claim, lookup);
     usage.set_count(COUNT, 1);
     usage
 }
@@ -81,8 +80,9 @@ fn devices(request: &Value) -> (String, Quantity) {
     (format!("{class}{BY_CLASS}"), Quantity::new(count, Format::DecimalSi))
 }
 
-/// The same devices under the names that Pods ask for them by, less what their Pod is charged for already.
-fn add_extended_resources(usage: &mut Amounts, claim: &Value, surroundings: &dyn Surroundings) {
+/// Adds the devices under the names of extended resources, without those that are already counted for the
+/// pod.
+fn add_extended_resources(usage: &mut Amounts, claim: &Value, lookup: &dyn QuotaLookup) {
     let by_class = usage.iter().filter_map(|(name, count)| {
         let class = name.strip_suffix(BY_CLASS).filter(|class| !class.is_empty())?;
         Some((class.to_string(), count.clone()))
@@ -91,8 +91,8 @@ fn add_extended_resources(usage: &mut Amounts, claim: &Value, surroundings: &dyn
     if by_class.is_empty() {
         return;
     }
-    let classes = surroundings.device_classes();
-    let charged = charged_to_pod(claim, surroundings).unwrap_or_default();
+    let classes = lookup.device_classes();
+    let charged = charged_to_pod(claim, lookup).unwrap_or_default();
     for (class, count) in by_class {
         let known = classes.iter().find(|known| object::name(known) == class);
         let extended = known.and_then(extended_resource).map(|resource| format!("{REQUESTS}{resource}"));
@@ -108,11 +108,11 @@ fn add_extended_resources(usage: &mut Amounts, claim: &Value, surroundings: &dyn
     }
 }
 
-/// What the Pod uses that this claim was made for, if it was made for its extended resources.
-fn charged_to_pod(claim: &Value, surroundings: &dyn Surroundings) -> Option<Amounts> {
+/// Returns the usage of the pod that owns this claim, if the claim is for its extended resources.
+fn charged_to_pod(claim: &Value, lookup: &dyn QuotaLookup) -> Option<Amounts> {
     let pod = owning_pod(claim)?;
     let namespace = object::namespace(claim);
-    let owner = surroundings.pod(namespace, pod.name).filter(|owner| object::uid(owner) == pod.uid)?;
+    let owner = lookup.pod(namespace, pod.name).filter(|owner| object::uid(owner) == pod.uid)?;
     let status = &owner["status"]["extendedResourceClaimStatus"];
     if status.is_object() {
         let own = status["resourceClaimName"].as_str().unwrap_or_default();
@@ -120,20 +120,20 @@ fn charged_to_pod(claim: &Value, surroundings: &dyn Surroundings) -> Option<Amou
             return None;
         }
     } else {
-        // The Pod does not say which claim is its own: only the first one can be.
+        // The pod does not name its claim: only the oldest one can be it.
         let age = |claim: &Value| {
             (
                 object::creation_timestamp(claim).unwrap_or_default().to_string(),
                 object::name(claim).to_string(),
             )
         };
-        let claims = surroundings.device_claims(namespace);
+        let claims = lookup.device_claims(namespace);
         let siblings = claims.iter().filter(|other| owning_pod(other).is_some_and(|own| own.uid == pod.uid));
         if siblings.into_iter().any(|other| age(other) < age(claim)) {
             return None;
         }
     }
-    Some(pods::usage(&owner, surroundings.now()))
+    Some(pods::usage(&owner, lookup.now()))
 }
 
 fn owning_pod(claim: &Value) -> Option<object::OwnerReference<'_>> {

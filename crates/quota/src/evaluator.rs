@@ -1,12 +1,12 @@
-//! What counts against quotas for objects of one resource.
+//! Evaluators: usage of objects of one resource.
 
 use serde_json::Value;
 
 use crate::amounts::Amounts;
 use crate::scopes::Scope;
-use crate::{Surroundings, device_claims, pods, services, volume_claims};
+use crate::{QuotaLookup, device_claims, pods, services, volume_claims};
 
-/// Kinds that are not kept, and events, which no quota has ever counted.
+/// Resources that are not stored, and events, which quotas never count.
 const IGNORED: [(&str, &str); 10] = [
     ("", "bindings"),
     ("", "componentstatuses"),
@@ -20,23 +20,23 @@ const IGNORED: [(&str, &str); 10] = [
     ("authorization.k8s.io", "selfsubjectrulesreviews"),
 ];
 
-/// Resources that have a name of their own for their number, besides `count/…`.
+/// Resources with a quota name of their own besides `count/…`.
 const ALIASES: [&str; 4] = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum QuotaOperation {
     Create,
     Update,
 }
 
-/// How the objects of a resource are measured.
+/// Evaluator of the objects of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evaluator {
     Pods,
     Services,
     VolumeClaims,
     DeviceClaims,
-    /// Only their number counts, under any of these names.
+    /// Only the number of objects counts, under any of these names.
     Count {
         group: String,
         resource: String,
@@ -45,7 +45,7 @@ pub enum Evaluator {
 }
 
 impl Evaluator {
-    /// `None` for what no quota counts.
+    /// Returns the evaluator of a resource; `None` if quotas never count it.
     pub fn of(group: &str, resource: &str) -> Option<Evaluator> {
         match (group, resource) {
             ("", "pods") => return Some(Evaluator::Pods),
@@ -62,7 +62,7 @@ impl Evaluator {
         Some(Evaluator::Count { group: group.to_string(), resource: resource.to_string(), names })
     }
 
-    /// Group and plural.
+    /// Returns group and plural.
     pub fn resource(&self) -> (&str, &str) {
         match self {
             Evaluator::Pods => ("", "pods"),
@@ -73,9 +73,15 @@ impl Evaluator {
         }
     }
 
-    /// Whether such a request can change what is used at all.
-    pub fn handles(&self, operation: Operation, subresource: &str, new: &Value, old: Option<&Value>) -> bool {
-        let creates = operation == Operation::Create;
+    /// Whether such a request can change the usage.
+    pub fn handles(
+        &self,
+        operation: QuotaOperation,
+        subresource: &str,
+        new: &Value,
+        old: Option<&Value>,
+    ) -> bool {
+        let creates = operation == QuotaOperation::Create;
         match self {
             Evaluator::Pods => match subresource {
                 "" => {
@@ -84,31 +90,31 @@ impl Evaluator {
                 "resize" => !creates,
                 _ => false,
             },
-            // A status may say that more was allocated than asked for.
+            // The status may contain more allocated storage than requested.
             Evaluator::VolumeClaims => matches!(subresource, "" | "status"),
             Evaluator::Services | Evaluator::DeviceClaims => subresource.is_empty(),
             Evaluator::Count { .. } => subresource.is_empty() && creates,
         }
     }
 
-    /// The names among these that are about such objects.
+    /// Returns the quota names that apply to such objects.
     pub fn matching<'n>(
         &self,
         names: impl Iterator<Item = &'n str>,
-        surroundings: &dyn Surroundings,
+        lookup: &dyn QuotaLookup,
     ) -> Vec<&'n str> {
         match self {
             Evaluator::Pods => names.filter(|name| pods::matches(name)).collect(),
             Evaluator::Services => names.filter(|name| services::NAMES.contains(name)).collect(),
             Evaluator::VolumeClaims => names.filter(|name| volume_claims::matches(name)).collect(),
-            Evaluator::DeviceClaims => device_claims::matching(names, surroundings),
+            Evaluator::DeviceClaims => device_claims::matching(names, lookup),
             Evaluator::Count { names: own, .. } => {
                 names.filter(|name| own.iter().any(|own| own == name)).collect()
             }
         }
     }
 
-    /// Refuses objects that do not say what a quota must know.
+    /// Refuses objects that lack amounts which a quota requires.
     pub fn constrain(&self, required: &[&str], object: &Value) -> Result<(), String> {
         match self {
             Evaluator::Pods => pods::constrain(required, object),
@@ -116,7 +122,7 @@ impl Evaluator {
         }
     }
 
-    /// Whether the object is within a scope. Kinds that know no scopes are within none.
+    /// Whether the object is within a scope. Resources without scopes are within none.
     pub fn is_within(&self, scope: &Scope, object: &Value) -> Result<bool, String> {
         match self {
             Evaluator::Pods => pods::is_within(scope, object),
@@ -125,13 +131,13 @@ impl Evaluator {
         }
     }
 
-    /// What the object uses.
-    pub fn usage(&self, object: &Value, surroundings: &dyn Surroundings) -> Amounts {
+    /// Returns the usage of the object.
+    pub fn usage(&self, object: &Value, lookup: &dyn QuotaLookup) -> Amounts {
         match self {
-            Evaluator::Pods => pods::usage(object, surroundings.now()),
+            Evaluator::Pods => pods::usage(object, lookup.now()),
             Evaluator::Services => services::usage(object),
             Evaluator::VolumeClaims => volume_claims::usage(object),
-            Evaluator::DeviceClaims => device_claims::usage(object, surroundings),
+            Evaluator::DeviceClaims => device_claims::usage(object, lookup),
             Evaluator::Count { names, .. } => {
                 let mut usage = Amounts::default();
                 names.iter().for_each(|name| usage.set_count(name.as_str(), 1));
@@ -141,7 +147,7 @@ impl Evaluator {
     }
 }
 
-/// The name under which the number of objects counts.
+/// Returns the quota name of the number of objects.
 pub fn count_name(group: &str, resource: &str) -> String {
     match group {
         "" => format!("count/{resource}"),

@@ -1,15 +1,15 @@
-//! How much of a namespace's quotas an object uses, and whether there is room for it.
+//! Computes the quota usage of objects, and checks requests against quotas.
 //!
 //! ```text
-//!                     ┌─ pods ── sums (what its containers, overhead and resizes come to)
+//!                     ┌─ pods ── sums (of containers, overhead and resizes)
 //!   Evaluator ────────┼─ services · volume_claims · device_claims
 //!   (of a resource)   └─ a count of objects, for everything else
 //!       │
-//!       ├─► check    one request against all quotas: what it takes of each, or why it is refused
-//!       └─► recount  all objects of a namespace: what is used of one quota
+//!       ├─► check    one request against all quotas: added usage, or the refusal
+//!       └─► recount  all objects of a namespace: usage of one quota
 //! ```
 //!
-//! Everything here is a function of objects; what is not in the object itself is asked of [`Surroundings`].
+//! Everything here is a pure function of objects; other objects that it needs come from [`QuotaLookup`].
 
 mod amounts;
 mod check;
@@ -23,16 +23,16 @@ mod services;
 mod volume_claims;
 
 pub use amounts::Amounts;
-pub use check::{Change, Refusal, check};
-pub use evaluator::{Evaluator, Operation};
+pub use check::{QuotaChange, QuotaRefusal, check};
+pub use evaluator::{Evaluator, QuotaOperation};
 pub use pods::requests;
 pub use quota::Quota;
 pub use recount::{Recount, counted};
 
 use serde_json::Value;
 
-/// What is around an object and decides what it uses.
-pub trait Surroundings {
+/// Other objects that affect the usage of an object.
+pub trait QuotaLookup {
     /// Seconds since 1970.
     fn now(&self) -> i64;
 
@@ -45,10 +45,10 @@ pub trait Surroundings {
     fn device_claims(&self, namespace: &str) -> Vec<Value>;
 }
 
-/// Surroundings in which there is nothing, long ago: for what hardly depends on them.
-pub struct Emptiness;
+/// An implementation without objects, at time zero, for evaluators that hardly need any.
+pub struct NoObjects;
 
-impl Surroundings for Emptiness {
+impl QuotaLookup for NoObjects {
     fn now(&self) -> i64 {
         0
     }

@@ -1,4 +1,4 @@
-//! Pods, and what their containers ask for.
+//! Usage of pods.
 
 mod sums;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::amounts::Amounts;
 use crate::scopes::Scope;
-use sums::{Side, is_pod_level};
+use sums::{ResourceSide, is_pod_level};
 
 const COUNT: &str = "count/pods";
 const NAMES: [&str; 11] = [
@@ -25,7 +25,7 @@ const NAMES: [&str; 11] = [
     "limits.ephemeral-storage",
     "pods",
 ];
-/// A quota on one of these makes every container say how much it wants.
+/// Quota names that require every container to specify an amount.
 const REQUIRED: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const REQUESTS: &str = "requests.";
@@ -37,7 +37,7 @@ pub fn matches(name: &str) -> bool {
     NAMES.contains(&name) || huge || is_extended_for_quota(name)
 }
 
-/// `requests.example.com/gpu`, and what is asked for by the name of a class of devices.
+/// Whether a quota name is an extended resource, such as `requests.example.com/gpu`, or a device class.
 pub fn is_extended_for_quota(name: &str) -> bool {
     name.strip_prefix(REQUESTS).is_some_and(|rest| !is_native(name) || rest.starts_with(DEVICE_CLASS))
 }
@@ -46,7 +46,7 @@ fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// What only some nodes have, as a container names it.
+/// Whether a container's resource name is an extended resource.
 fn is_extended(name: &str) -> bool {
     let own = !is_native(name) && !name.starts_with(REQUESTS);
     (own && names::qualified_name(&format!("{REQUESTS}{name}")).is_empty()) || name.starts_with(DEVICE_CLASS)
@@ -54,20 +54,20 @@ fn is_extended(name: &str) -> bool {
 
 pub fn usage(pod: &Value, now: i64) -> Amounts {
     let mut usage = Amounts::default();
-    // What has come to its end still is an object, but needs nothing.
+    // A finished pod counts as an object, but uses no resources.
     if is_alive(pod, now) {
-        usage = compute(&sums::of(pod, Side::Requests), &sums::of(pod, Side::Limits));
+        usage = compute(&sums::of(pod, ResourceSide::Requests), &sums::of(pod, ResourceSide::Limits));
     }
     usage.set_count(COUNT, 1);
     usage
 }
 
-/// What a Pod asks for, with what is `missing` for each container that says nothing of it.
+/// Returns the requests of a pod, with `missing` for each container that does not specify them.
 pub fn requests(pod: &Value, missing: &Amounts) -> Amounts {
-    sums::with_missing(pod, Side::Requests, missing)
+    sums::with_missing(pod, ResourceSide::Requests, missing)
 }
 
-/// Neither finished nor long overdue to go.
+/// Whether the pod is neither finished nor past its deletion grace period.
 fn is_alive(pod: &Value, now: i64) -> bool {
     if matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")) {
         return false;
@@ -138,12 +138,12 @@ pub fn is_within(scope: &Scope, pod: &Value) -> Result<bool, String> {
         "NotBestEffort" => Ok(!is_best_effort(pod)),
         "PriorityClass" if scope.is_exists() => Ok(priority.is_some()),
         "PriorityClass" => scope.selects(priority.as_slice()),
-        "CrossNamespacePodAffinity" => Ok(looks_into_other_namespaces(pod)),
+        "CrossNamespacePodAffinity" => Ok(has_cross_namespace_affinity(pod)),
         _ => Ok(false),
     }
 }
 
-/// Whether the Pod is given only so much time.
+/// Whether the pod has an active deadline.
 pub fn is_terminating(pod: &Value) -> bool {
     pod["spec"]["activeDeadlineSeconds"].as_i64().is_some_and(|seconds| seconds >= 0)
 }
@@ -166,7 +166,7 @@ fn is_best_effort(pod: &Value) -> bool {
     !all.any(|container| asks(&container["resources"]))
 }
 
-fn looks_into_other_namespaces(pod: &Value) -> bool {
+fn has_cross_namespace_affinity(pod: &Value) -> bool {
     let affinity = &pod["spec"]["affinity"];
     let terms =
         |kind: &'static str, when: &'static str| affinity[kind][when].as_array().into_iter().flatten();

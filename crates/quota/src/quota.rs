@@ -1,4 +1,4 @@
-//! A ResourceQuota, as far as it matters here.
+//! A ResourceQuota.
 
 use atoll_meta::object;
 use serde_json::Value;
@@ -6,14 +6,14 @@ use serde_json::Value;
 use crate::amounts::Amounts;
 use crate::scopes::Scope;
 
-/// A limit on what a namespace may use, and what it uses.
+/// Limits and usage of a namespace.
 #[derive(Clone, Debug)]
 pub struct Quota {
     pub name: String,
     pub scopes: Vec<Scope>,
-    /// What is wished for; it holds once it is also in `hard`.
+    /// The limits in the spec. They are effective once they are in `hard`.
     pub wanted: Amounts,
-    /// The limits that hold.
+    /// The effective limits.
     pub hard: Amounts,
     pub used: Amounts,
 }

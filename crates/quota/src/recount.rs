@@ -1,51 +1,51 @@
-//! What a namespace uses of a quota, from all that is in it.
+//! Recounts the usage of a quota from all objects of a namespace.
 
 use serde_json::Value;
 
-use crate::Surroundings;
+use crate::QuotaLookup;
 use crate::amounts::{Amounts, zero};
 use crate::check::matches;
 use crate::evaluator::Evaluator;
 use crate::quota::Quota;
 
-/// Which of the resources (group and plural) have to be looked at to know what is used.
+/// Returns evaluators of the resources (group and plural) that the quota counts.
 pub fn counted<'r>(
     quota: &Quota,
     resources: impl Iterator<Item = (&'r str, &'r str)>,
-    surroundings: &dyn Surroundings,
+    lookup: &dyn QuotaLookup,
 ) -> Vec<Evaluator> {
     resources
         .filter_map(|(group, resource)| Evaluator::of(group, resource))
-        .filter(|evaluator| !evaluator.matching(quota.wanted.names(), surroundings).is_empty())
+        .filter(|evaluator| !evaluator.matching(quota.wanted.names(), lookup).is_empty())
         .collect()
 }
 
-/// A sum of what is used of what a quota's specification limits.
+/// Sum of the usage that a quota limits.
 pub struct Recount<'a> {
     quota: &'a Quota,
-    surroundings: &'a dyn Surroundings,
+    lookup: &'a dyn QuotaLookup,
     counted: Amounts,
 }
 
 impl<'a> Recount<'a> {
-    pub fn new(quota: &'a Quota, surroundings: &'a dyn Surroundings) -> Self {
-        Recount { quota, surroundings, counted: Amounts::default() }
+    pub fn new(quota: &'a Quota, lookup: &'a dyn QuotaLookup) -> Self {
+        Recount { quota, lookup, counted: Amounts::default() }
     }
 
-    /// Counts objects of one kind, some or none.
+    /// Adds objects of one resource.
     pub fn add<'o>(&mut self, evaluator: &Evaluator, objects: impl Iterator<Item = &'o Value>) {
-        for name in evaluator.matching(self.quota.wanted.names(), self.surroundings) {
+        for name in evaluator.matching(self.quota.wanted.names(), self.lookup) {
             if !self.counted.contains(name) {
                 self.counted.set(name, zero());
             }
         }
-        // A scope that cannot be understood holds nothing.
+        // An invalid scope matches no object.
         for object in objects.filter(|object| matches(evaluator, self.quota, object) == Ok(true)) {
-            self.counted.add(&evaluator.usage(object, self.surroundings));
+            self.counted.add(&evaluator.usage(object, self.lookup));
         }
     }
 
-    /// What is used. What nobody counts stays as it was.
+    /// Returns the usage. Amounts that no evaluator counts stay unchanged.
     pub fn finish(self) -> Amounts {
         let wanted = &self.quota.wanted;
         let mut used = self.quota.used.only(|name| wanted.contains(name));

@@ -1,4 +1,4 @@
-//! Scopes: a quota may ask for more of an object than its kind.
+//! Scopes of a quota, which restrict the objects that it counts.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use atoll_meta::field::{FieldPath, aggregate};
 use atoll_meta::selector::{LabelOperator, LabelSelector, Requirement};
 use serde_json::Value;
 
-/// One demand of a quota.
+/// A scope of a quota.
 #[derive(Clone, Debug)]
 pub struct Scope {
     pub name: String,
@@ -33,17 +33,19 @@ impl Scope {
         self.operator == "Exists"
     }
 
-    /// Whether one of these values, or their absence, is what the scope asks for.
+    /// Whether one of these values, or their absence, matches the scope.
     pub fn selects(&self, values: &[&str]) -> Result<bool, String> {
         let operator = match self.operator.as_str() {
             "In" => LabelOperator::In,
             "NotIn" => LabelOperator::NotIn,
             "Exists" => LabelOperator::Exists,
             "DoesNotExist" => LabelOperator::DoesNotExist,
-            other => return Err(unreadable(&format!("{other:?} is not a valid scope selector operator"))),
+            other => {
+                return Err(selector_error(&format!("{other:?} is not a valid scope selector operator")));
+            }
         };
         let requirement = Requirement::new(&self.name, operator, self.values.clone(), &FieldPath::nil())
-            .map_err(|errors| unreadable(&aggregate(&errors)))?;
+            .map_err(|errors| selector_error(&aggregate(&errors)))?;
         let selector = LabelSelector::new(vec![requirement]);
         if values.is_empty() {
             return Ok(selector.matches(|_| None));
@@ -52,11 +54,11 @@ impl Scope {
     }
 }
 
-fn unreadable(cause: &str) -> String {
+fn selector_error(cause: &str) -> String {
     format!("failed to parse and convert selector: {cause}")
 }
 
-/// As Go prints it.
+/// Formats the scope as Go does.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{{} {} [{}]}}", self.name, self.operator, self.values.join(" "))

@@ -1,4 +1,4 @@
-//! Services, their node ports and load balancers.
+//! Usage of Services, their node ports and load balancers.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ pub fn usage(service: &Value) -> Amounts {
     let ports = spec["ports"].as_array().map_or(&[][..], Vec::as_slice);
     let (node_ports, load_balancers) = match spec["type"].as_str() {
         Some("NodePort") => (ports.len(), 0),
-        // Ports are yet to be given out: what counts is what was asked for.
+        // Node ports are not allocated yet: explicit ones count.
         Some("LoadBalancer") if spec["allocateLoadBalancerNodePorts"] == false => {
             (ports.iter().filter(|port| port["nodePort"].as_i64().unwrap_or(0) != 0).count(), 1)
         }

@@ -1,6 +1,8 @@
 use serde_json::{Value, json};
 
-use crate::{Amounts, Change, Evaluator, Operation, Quota, Recount, Refusal, Surroundings, check, counted};
+use crate::{
+    Amounts, Change, Evaluator, Quota, QuotaLookup, QuotaOperation, QuotaRefusal, Recount, check, counted,
+};
 
 /// Noon of a day in 2026.
 const NOW: i64 = 1_780_000_000;
@@ -12,7 +14,7 @@ struct World {
     claims: Vec<Value>,
 }
 
-impl Surroundings for World {
+impl QuotaLookup for World {
     fn now(&self) -> i64 {
         NOW
     }
@@ -29,7 +31,7 @@ impl Surroundings for World {
 
 fn evaluator(resource: &str) -> Evaluator {
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
-    Evaluator::of(group, resource).expect("a resource that is counted")
+    Evaluator::of(group, resource).expect("a counted resource")
 }
 
 fn usage(resource: &str, object: &Value) -> String {
@@ -45,7 +47,7 @@ fn pod(spec: Value) -> Value {
 }
 
 #[test]
-fn counts_have_names() {
+fn count_names() {
     let cases = [
         ("configmaps", "configmaps=1,count/configmaps=1"),
         ("secrets", "count/secrets=1,secrets=1"),
@@ -64,7 +66,7 @@ fn counts_have_names() {
 }
 
 #[test]
-fn services_count_their_ports() {
+fn services_count_ports() {
     let service = |spec: Value| usage("services", &json!({"spec": spec}));
     let shown = |ports: usize, balancers: usize| {
         format!("count/services=1,services=1,services.loadbalancers={balancers},services.nodeports={ports}")
@@ -100,7 +102,7 @@ fn claims_count_by_class() {
 }
 
 #[test]
-fn pods_are_the_sum_of_their_parts() {
+fn pod_usage_is_the_sum_of_containers() {
     let cpu = |amount: &str| json!({"cpu": amount});
     let sum = |spec: Value| usage("pods", &pod(spec));
     let two = json!({"containers": [
@@ -112,7 +114,7 @@ fn pods_are_the_sum_of_their_parts() {
         "count/pods=1,cpu=1500m,hugepages-2Mi=4Mi,limits.cpu=2,limits.memory=1Gi,memory=50M,pods=1,\
          requests.cpu=1500m,requests.example.com/dongle=2,requests.hugepages-2Mi=4Mi,requests.memory=50M"
     );
-    // The larger of what comes before and what stays, with the ones that keep running in both.
+    // The higher of init containers and containers, with sidecars in both.
     let mut sidecar = container("s", cpu("2"), json!({}));
     sidecar["restartPolicy"] = json!("Always");
     let init = |containers: Value| {
@@ -123,7 +125,7 @@ fn pods_are_the_sum_of_their_parts() {
     assert_eq!(init(json!([sidecar])), shown("3"));
     assert_eq!(init(json!([sidecar, container("i", cpu("2"), json!({}))])), shown("4"));
     assert_eq!(init(json!([container("i", cpu("2"), json!({})), sidecar])), shown("3"));
-    // Overhead comes on top, of limits only where there are some.
+    // Overhead is added, to limits only if there are any.
     let overhead = json!({
         "overhead": {"cpu": "1", "memory": "1Gi"},
         "containers": [container("c", cpu("1"), cpu("1"))],
@@ -132,7 +134,7 @@ fn pods_are_the_sum_of_their_parts() {
         sum(overhead),
         "count/pods=1,cpu=2,limits.cpu=2,memory=1Gi,pods=1,requests.cpu=2,requests.memory=1Gi"
     );
-    // What the Pod says for itself takes the place of the sum.
+    // Pod-level resources replace the sum.
     let whole = json!({
         "resources": {"requests": {"cpu": "7"}, "limits": {"memory": "2Gi"}},
         "containers": [container("c", cpu("1"), json!({"memory": "1Gi"}))],
@@ -141,7 +143,7 @@ fn pods_are_the_sum_of_their_parts() {
 }
 
 #[test]
-fn a_resize_counts_as_the_larger_until_it_is_done() {
+fn a_resize_counts_as_the_higher_amount() {
     let resized = |wanted: &str, actual: &str, allocated: &str, reason: &str| {
         let mut pod =
             pod(json!({"containers": [container("c", json!({"cpu": wanted}), json!({"cpu": wanted}))]}));
@@ -163,7 +165,7 @@ fn a_resize_counts_as_the_larger_until_it_is_done() {
 }
 
 #[test]
-fn what_is_over_is_only_a_number() {
+fn finished_pods_count_only_as_objects() {
     let alive = "count/pods=1,pods=1";
     let phase = |phase: &str| usage("pods", &json!({"spec": {}, "status": {"phase": phase}}));
     assert_eq!(phase("Running"), alive);
@@ -178,7 +180,7 @@ fn what_is_over_is_only_a_number() {
 }
 
 #[test]
-fn devices_count_by_class_and_not_twice() {
+fn devices_are_counted_once_by_class() {
     let claim = |requests: Value| {
         json!({
             "metadata": {"name": "c", "namespace": "n"}, "spec": {"devices": {"requests": requests}}
@@ -207,7 +209,7 @@ fn devices_count_by_class_and_not_twice() {
          nic.deviceclass.resource.k8s.io/devices=32,requests.deviceclass.resource.kubernetes.io/gpu=3,\
          requests.deviceclass.resource.kubernetes.io/nic=32"
     );
-    // A claim that stands for what its Pod asked for is charged only where the Pod is not.
+    // A claim for extended resources is counted only as far as its pod is not.
     let mut made = two;
     made["metadata"]["annotations"] = json!({"resource.kubernetes.io/extended-resource-claim": "true"});
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true});
@@ -231,27 +233,27 @@ fn quota(spec: Value, used: Value) -> Quota {
     Quota::read(&quota)
 }
 
-fn create(resource: &str, quotas: &[Quota], object: &Value) -> Result<Vec<String>, Refusal> {
-    let change = Change { operation: Operation::Create, subresource: "", new: object, old: None };
+fn create(resource: &str, quotas: &[Quota], object: &Value) -> Result<Vec<String>, QuotaRefusal> {
+    let change = QuotaChange { operation: QuotaOperation::Create, subresource: "", new: object, old: None };
     check(&evaluator(resource), quotas, &change, &World::default())
-        .map(|taken| taken.iter().map(Amounts::print).collect())
+        .map(|added| added.iter().map(Amounts::print).collect())
 }
 
-fn refused(message: &str) -> Result<Vec<String>, Refusal> {
-    Err(Refusal::Forbidden(message.into()))
+fn refused(message: &str) -> Result<Vec<String>, QuotaRefusal> {
+    Err(QuotaRefusal::Forbidden(message.into()))
 }
 
-fn takes(taken: &[&str]) -> Result<Vec<String>, Refusal> {
-    Ok(taken.iter().map(ToString::to_string).collect())
+fn adds(added: &[&str]) -> Result<Vec<String>, QuotaRefusal> {
+    Ok(added.iter().map(ToString::to_string).collect())
 }
 
 #[test]
-fn there_is_room_or_there_is_not() {
+fn limits_are_enforced() {
     let hard = json!({"hard": {"pods": "2", "requests.cpu": "1", "configmaps": "1"}});
     let asking = |cpu: &str| pod(json!({"containers": [container("c", json!({"cpu": cpu}), json!({}))]}));
     let of = |used: Value| vec![quota(hard.clone(), used)];
     let free = of(json!({"pods": "1", "requests.cpu": "500m"}));
-    assert_eq!(create("pods", &free, &asking("500m")), takes(&["pods=1,requests.cpu=500m"]));
+    assert_eq!(create("pods", &free, &asking("500m")), adds(&["pods=1,requests.cpu=500m"]));
     assert_eq!(
         create("pods", &free, &asking("501m")),
         refused(
@@ -270,12 +272,12 @@ fn there_is_room_or_there_is_not() {
         create("pods", &of(json!({"pods": "2"})), &asking("1")),
         refused("status unknown for quota: q, resources: pods,requests.cpu")
     );
-    assert_eq!(create("configmaps", &of(json!({"configmaps": "0"})), &json!({})), takes(&["configmaps=1"]));
-    assert_eq!(create("secrets", &full, &json!({})), takes(&[""]), "no quota counts these");
+    assert_eq!(create("configmaps", &of(json!({"configmaps": "0"})), &json!({})), adds(&["configmaps=1"]));
+    assert_eq!(create("secrets", &full, &json!({})), adds(&[""]), "no quota counts these");
 }
 
 #[test]
-fn containers_must_say_what_a_quota_counts() {
+fn containers_must_specify_counted_resources() {
     let quotas = [quota(
         json!({"hard": {"requests.cpu": "1", "limits.memory": "1Gi", "pods": "9", "requests.ephemeral-storage": "1"}}),
         json!({"requests.cpu": "0", "limits.memory": "0", "pods": "0", "requests.ephemeral-storage": "0"}),
@@ -294,7 +296,7 @@ fn containers_must_say_what_a_quota_counts() {
 }
 
 #[test]
-fn scopes_choose_pods() {
+fn scopes_select_pods() {
     let scoped = |scope: Value| {
         let spec = match scope.is_string() {
             true => json!({"hard": {"pods": "5"}, "scopes": [scope]}),
@@ -335,11 +337,11 @@ fn scopes_choose_pods() {
     ];
     for (scope, pod, counted) in cases {
         let expected = if counted { "pods=1" } else { "" };
-        assert_eq!(create("pods", &scoped(scope.clone()), pod), takes(&[expected]), "{scope} {pod}");
+        assert_eq!(create("pods", &scoped(scope.clone()), pod), adds(&[expected]), "{scope} {pod}");
     }
     assert_eq!(
         create("pods", &scoped(priority("In", json!(["a b"]))), &urgent),
-        Err(Refusal::Internal(
+        Err(QuotaRefusal::Internal(
             "error matching scopes of quota q, err: error on matching scope {PriorityClass In [a b]}: failed to \
              parse and convert selector: values[0][PriorityClass]: Invalid value: \"a b\": a valid label must be an \
              empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
@@ -351,7 +353,7 @@ fn scopes_choose_pods() {
 }
 
 #[test]
-fn scopes_choose_volumes_by_their_attributes() {
+fn scopes_select_volumes_by_attributes_class() {
     let quotas = |operator: &str, values: Value| {
         let scope = json!({"scopeName": "VolumeAttributesClass", "operator": operator, "values": values});
         let spec =
@@ -371,12 +373,12 @@ fn scopes_choose_volumes_by_their_attributes() {
     ] {
         let expected = if counted { "persistentvolumeclaims=1" } else { "" };
         let created = create("persistentvolumeclaims", &quotas(operator, values), claim);
-        assert_eq!(created, takes(&[expected]), "{operator} {claim}");
+        assert_eq!(created, adds(&[expected]), "{operator} {claim}");
     }
 }
 
 #[test]
-fn updates_take_what_is_new() {
+fn updates_add_the_increase() {
     let quotas = [quota(
         json!({"hard": {"services": "1", "services.nodeports": "2", "services.loadbalancers": "0"}}),
         json!({"services": "1", "services.nodeports": "1", "services.loadbalancers": "0"}),
@@ -384,13 +386,13 @@ fn updates_take_what_is_new() {
     let service =
         |kind: &str, ports: usize| json!({"spec": {"type": kind, "ports": vec![json!({"port": 1}); ports]}});
     let update = |old: &Value, new: &Value| {
-        let change = Change { operation: Operation::Update, subresource: "", new, old: Some(old) };
+        let change = QuotaChange { operation: QuotaOperation::Update, subresource: "", new, old: Some(old) };
         check(&evaluator("services"), &quotas, &change, &World::default())
-            .map(|taken| taken.iter().map(Amounts::print).collect::<Vec<_>>())
+            .map(|added| added.iter().map(Amounts::print).collect::<Vec<_>>())
     };
-    assert_eq!(update(&service("NodePort", 1), &service("NodePort", 1)), takes(&[""]));
-    assert_eq!(update(&service("NodePort", 1), &service("NodePort", 2)), takes(&["services.nodeports=1"]));
-    assert_eq!(update(&service("NodePort", 3), &service("ClusterIP", 3)), takes(&[""]));
+    assert_eq!(update(&service("NodePort", 1), &service("NodePort", 1)), adds(&[""]));
+    assert_eq!(update(&service("NodePort", 1), &service("NodePort", 2)), adds(&["services.nodeports=1"]));
+    assert_eq!(update(&service("NodePort", 3), &service("ClusterIP", 3)), adds(&[""]));
     assert_eq!(
         update(&service("NodePort", 1), &service("LoadBalancer", 3)),
         refused(
@@ -401,22 +403,25 @@ fn updates_take_what_is_new() {
 }
 
 #[test]
-fn an_update_into_a_scope_takes_everything() {
+fn an_update_into_a_scope_adds_the_whole_usage() {
     let spec = json!({"hard": {"pods": "1"}, "scopes": ["Terminating"]});
     let quotas = [quota(spec, json!({"pods": "1"}))];
     let (old, new) = (pod(json!({})), pod(json!({"activeDeadlineSeconds": 5})));
     let evaluator = evaluator("pods");
-    assert!(evaluator.handles(Operation::Update, "", &new, Some(&old)));
-    assert!(!evaluator.handles(Operation::Update, "", &new, Some(&new)));
-    let change = Change { operation: Operation::Update, subresource: "", new: &new, old: Some(&old) };
+    assert!(evaluator.handles(QuotaOperation::Update, "", &new, Some(&old)));
+    assert!(!evaluator.handles(QuotaOperation::Update, "", &new, Some(&new)));
+    let change =
+        QuotaChange { operation: QuotaOperation::Update, subresource: "", new: &new, old: Some(&old) };
     assert_eq!(
         check(&evaluator, &quotas, &change, &World::default()),
-        Err(Refusal::Forbidden("exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1".into()))
+        Err(QuotaRefusal::Forbidden(
+            "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1".into()
+        ))
     );
 }
 
 #[test]
-fn all_objects_are_counted_again() {
+fn recounts_sum_all_objects() {
     let quota = Quota::read(&json!({
         "metadata": {"name": "q"},
         "spec": {"hard": {"pods": "5", "requests.cpu": "4", "configmaps": "9", "count/gone.example.com": "1"}},

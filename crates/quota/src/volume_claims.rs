@@ -1,4 +1,4 @@
-//! Claims of volumes: how many, how large, and of which class.
+//! Usage of PersistentVolumeClaims: number, size, by class.
 
 use atoll_meta::object;
 use atoll_meta::quantity::Quantity;
@@ -10,7 +10,7 @@ use crate::scopes::Scope;
 const COUNT: &str = "count/persistentvolumeclaims";
 const CLAIMS: &str = "persistentvolumeclaims";
 const STORAGE: &str = "requests.storage";
-/// Between the name of a class and what is counted of it.
+/// Separator between a storage class and the quota name.
 const BY_CLASS: &str = ".storageclass.storage.k8s.io/";
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
@@ -37,7 +37,7 @@ pub fn usage(claim: &Value) -> Amounts {
     usage
 }
 
-/// In whole bytes: what was asked for, or what has been allocated if that is more.
+/// Returns the storage in whole bytes: the requested, or the allocated if that is more.
 fn storage(claim: &Value) -> Option<Quantity> {
     let amount = |value: &Value| {
         let mut amount = Quantity::parse(value.as_str()?).ok()?;
@@ -53,7 +53,7 @@ pub fn is_within(scope: &Scope, claim: &Value) -> Result<bool, String> {
     if scope.name != "VolumeAttributesClass" {
         return Ok(false);
     }
-    // A volume that changes its class belongs to both until it has.
+    // While a volume changes its class, it counts for both.
     let status = &claim["status"];
     let classes = [
         &claim["spec"]["volumeAttributesClassName"],

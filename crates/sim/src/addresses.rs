@@ -1,9 +1,9 @@
-//! Addresses of pods: in 10.0.0.0/8 as the API shows them, and with 127 in front where their servers listen.
+//! Addresses of pods: in 10.0.0.0/8 in the API, and in 127.0.0.0/8 where their servers listen.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
-/// Addresses of one cluster. Each cluster of a machine has its own 65,000, by its name.
+/// Addresses of one cluster. Each cluster has a range of 65,000, chosen by its name.
 pub struct Addresses {
     second: u8,
     next: u16,
@@ -12,15 +12,15 @@ pub struct Addresses {
 
 impl Addresses {
     pub fn new(cluster: &str) -> Addresses {
-        // FNV-1a: spread evenly and the same each time.
+        // FNV-1a: evenly distributed and deterministic.
         let hash = cluster
             .bytes()
             .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         Addresses { second: 16 + (hash % 224) as u8, next: 1, used: HashSet::new() }
     }
 
-    /// One that nobody has; `None` if all are taken.
-    pub fn take(&mut self) -> Option<Ipv4Addr> {
+    /// Allocates a free address; `None` if all are in use.
+    pub fn allocate(&mut self) -> Option<Ipv4Addr> {
         for _ in 0..u16::MAX {
             let number = self.next;
             self.next = self.next.checked_add(1).unwrap_or(1);
@@ -33,19 +33,19 @@ impl Addresses {
         None
     }
 
-    /// Takes one that a pod has already; whether nobody else had it.
-    pub fn keep(&mut self, address: Ipv4Addr) -> bool {
+    /// Reserves the address of an existing pod. Returns whether it was free.
+    pub fn reserve(&mut self, address: Ipv4Addr) -> bool {
         let [10, second, third, fourth] = address.octets() else { return false };
         second == self.second && self.used.insert(u16::from_be_bytes([third, fourth]))
     }
 
-    pub fn give_back(&mut self, address: Ipv4Addr) {
+    pub fn release(&mut self, address: Ipv4Addr) {
         let [_, _, third, fourth] = address.octets();
         self.used.remove(&u16::from_be_bytes([third, fourth]));
     }
 }
 
-/// Where the server of a pod with this address listens.
+/// Returns the address at which the server of a pod listens.
 pub fn loopback(address: Ipv4Addr) -> Ipv4Addr {
     let [_, second, third, fourth] = address.octets();
     Ipv4Addr::new(127, second, third, fourth)
@@ -56,26 +56,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_has_the_address_of_another() {
+    fn addresses_are_unique() {
         let mut addresses = Addresses::new("east");
-        let first = addresses.take().unwrap();
+        let first = addresses.allocate().unwrap();
         assert_eq!((first.octets()[0], loopback(first).octets()[0]), (10, 127));
         let mut seen = HashSet::from([first]);
         for _ in 0..1000 {
-            assert!(seen.insert(addresses.take().unwrap()));
+            assert!(seen.insert(addresses.allocate().unwrap()));
         }
-        assert!(!addresses.keep(first));
-        addresses.give_back(first);
-        assert!(addresses.keep(first));
-        assert!(!addresses.keep(Ipv4Addr::new(192, 168, 0, 1)));
-        assert_ne!(Addresses::new("west").take(), Addresses::new("east").take());
+        assert!(!addresses.reserve(first));
+        addresses.release(first);
+        assert!(addresses.reserve(first));
+        assert!(!addresses.reserve(Ipv4Addr::new(192, 168, 0, 1)));
+        assert_ne!(Addresses::new("west").allocate(), Addresses::new("east").take());
     }
 
     #[test]
-    fn there_is_an_end_to_them() {
+    fn allocation_fails_when_all_addresses_are_used() {
         let mut addresses = Addresses::new("east");
-        let count = std::iter::from_fn(|| addresses.take()).count();
+        let count = std::iter::from_fn(|| addresses.allocate()).count();
         assert!(count > 60_000);
-        assert_eq!(addresses.take(), None);
+        assert_eq!(addresses.allocate(), None);
     }
 }

@@ -1,20 +1,20 @@
-//! What all parts of a simulated cluster share.
+//! State that all parts of a simulated cluster share.
 
 use std::sync::Arc;
 
 use atoll_informer::{Clock, Informers, World};
 use tokio::time::Instant;
 
-use crate::pod::Moment;
+use crate::pod::SimTime;
 use crate::{Faults, Ports, Settings};
 
 pub struct Cluster {
     pub settings: Settings,
     pub faults: Arc<Faults>,
     pub informers: Arc<Informers>,
-    /// Where the kubelets listen, if they do.
+    /// Port at which the kubelets listen, if they do.
     pub kubelet_port: Option<u16>,
-    /// Where pods are served.
+    /// Addresses at which pods are served.
     pub ports: Arc<Ports>,
     clock: Arc<dyn Clock>,
     began: Instant,
@@ -38,7 +38,7 @@ impl Cluster {
         self.informers.world()
     }
 
-    pub fn now(&self) -> Moment {
-        Moment { millis: self.began.elapsed().as_millis() as u64, seconds: self.clock.now().seconds }
+    pub fn now(&self) -> SimTime {
+        SimTime { millis: self.began.elapsed().as_millis() as u64, seconds: self.clock.now().seconds }
     }
 }

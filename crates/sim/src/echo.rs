@@ -1,4 +1,5 @@
-//! The server in a simulated container: it answers every request with who it is and how many it has answered.
+//! The HTTP server in a simulated container: answers every request with the pod's identity and a request
+//! count.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,22 +20,22 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::cluster::Cluster;
-use crate::kubelet::Running;
+use crate::kubelet::RunningPod;
 
-/// Connections to one port at once.
+/// Maximum number of connections to one port.
 const CONNECTIONS: usize = 64;
 
-/// Whom a server speaks for.
-pub struct About {
+/// Identity of a server.
+pub struct ServerIdentity {
     pub cluster: String,
-    pub running: Weak<Running>,
-    /// The position of the container in its pod.
+    pub running: Weak<RunningPod>,
+    /// The index of the container in its pod.
     pub container: usize,
     pub cluster_clock: Arc<Cluster>,
 }
 
-/// Listens at `address`, or at some other port where that one is not allowed, until the handle is aborted.
-pub async fn serve(address: SocketAddr, about: About) -> io::Result<(SocketAddr, AbortHandle)> {
+/// Listens at `address`, or at another port if that one is not available, until the handle is aborted.
+pub async fn serve(address: SocketAddr, identity: ServerIdentity) -> io::Result<(SocketAddr, AbortHandle)> {
     let listener = match TcpListener::bind(address).await {
         Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::AddrInUse) => {
             TcpListener::bind(SocketAddr::new(address.ip(), 0)).await?
@@ -42,25 +43,25 @@ pub async fn serve(address: SocketAddr, about: About) -> io::Result<(SocketAddr,
         other => other?,
     };
     let served = listener.local_addr()?;
-    let task = tokio::spawn(accept(listener, Arc::new(about), Arc::new(AtomicU64::new(0))));
+    let task = tokio::spawn(accept(listener, Arc::new(identity), Arc::new(AtomicU64::new(0))));
     Ok((served, task.abort_handle()))
 }
 
-async fn accept(listener: TcpListener, about: Arc<About>, count: Arc<AtomicU64>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    // Its connections end with it.
+async fn accept(listener: TcpListener, identity: Arc<ServerIdentity>, count: Arc<AtomicU64>) {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    // Dropping the set closes its connections.
     let mut connections = JoinSet::new();
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok(place) = permits.clone().acquire_owned().await else { return };
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else { continue };
-        let (about, count) = (about.clone(), count.clone());
+        let (identity, count) = (identity.clone(), count.clone());
         connections.spawn(async move {
             let service = service_fn(|request: Request<Incoming>| {
-                let answer = answer(&about, &count, &request);
+                let answer = answer(&identity, &count, &request);
                 async move { Ok::<_, Infallible>(answer) }
             });
-            // Whoever goes away in the middle of something does no harm.
+            // A client that disconnects early is not an error.
             let _ = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .serve_connection(TokioIo::new(stream), service)
@@ -70,15 +71,19 @@ async fn accept(listener: TcpListener, about: Arc<About>, count: Arc<AtomicU64>)
     }
 }
 
-fn answer(about: &About, count: &AtomicU64, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+fn answer(
+    identity: &ServerIdentity,
+    count: &AtomicU64,
+    request: &Request<Incoming>,
+) -> Response<Full<Bytes>> {
     let count = count.fetch_add(1, Ordering::Relaxed) + 1;
-    let Some(running) = about.running.upgrade() else {
+    let Some(running) = identity.running.upgrade() else {
         return Response::new(Full::new(Bytes::new()));
     };
     let line = format!("{} {}", request.method(), request.uri());
-    running.pod().say(about.container, about.cluster_clock.now(), line);
+    running.pod().log_line(identity.container, identity.cluster_clock.now(), line);
     let body = json!({
-        "cluster": about.cluster,
+        "cluster": identity.cluster,
         "node": running.node,
         "namespace": *running.key.namespace,
         "pod": *running.key.name,

@@ -1,4 +1,4 @@
-//! Where the kubelets of all simulated nodes listen: logs, exec, attach and port-forward, as API servers ask for them.
+//! The server of the kubelets of all simulated nodes: logs, exec, attach and port-forward for API servers.
 
 pub(crate) mod exec;
 pub(crate) mod logs;
@@ -27,21 +27,21 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use self::request::{Query, Wanted};
-use self::statistics::{Statistics, asked_node};
+use self::request::{KubeletPath, Query};
+use self::statistics::{Statistics, requested_node};
 use crate::Admits;
-use crate::kubelet::{Kubelet, Running};
+use crate::kubelet::{Kubelet, RunningPod};
 
-/// Connections at once.
+/// Maximum number of connections.
 const CONNECTIONS: usize = 512;
-/// How long a client may take to open one.
+/// Time limit for opening a connection.
 const OPENING: Duration = Duration::from_secs(10);
-/// Ports of one client that are forwarded at once.
+/// Maximum number of concurrently forwarded ports of one client.
 const FORWARDS: usize = 64;
 
-/// An answer: bytes that are there, or such as come.
+/// Body of a response: complete, or a stream.
 pub enum Body {
-    Whole(Option<Bytes>),
+    PodStatistics(Option<Bytes>),
     Stream(mpsc::Receiver<Bytes>),
 }
 
@@ -54,27 +54,28 @@ impl http_body::Body for Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let next = match self.get_mut() {
-            Body::Whole(bytes) => bytes.take(),
+            Body::PodStatistics(bytes) => bytes.take(),
             Body::Stream(receiver) => std::task::ready!(receiver.poll_recv(context)),
         };
         Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
     }
 }
 
-/// What a request is about.
-pub(crate) struct Asked {
-    running: Arc<Running>,
+/// A request for a container of a pod.
+pub(crate) struct ContainerRequest {
+    running: Arc<RunningPod>,
     container: String,
     query: Query,
 }
 
-/// Answers at `listener` for as long as it is polled. Who may connect, `tls` decides, and `admits` if there is one.
+/// Answers at `listener` for as long as it is polled. `tls`, and `admits` if set, decide which clients may
+/// connect.
 pub async fn serve(kubelet: Arc<Kubelet>, listener: TcpListener, tls: TlsAcceptor, admits: Option<Admits>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    // Its connections end with it.
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    // Dropping the set closes its connections.
     let mut connections = JoinSet::new();
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok(place) = permits.clone().acquire_owned().await else { return };
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else { continue };
         let (kubelet, tls, admits) = (kubelet.clone(), tls.clone(), admits.clone());
@@ -86,7 +87,7 @@ pub async fn serve(kubelet: Arc<Kubelet>, listener: TcpListener, tls: TlsAccepto
                     .timer(TokioTimer::new())
                     .serve_connection(TokioIo::new(stream), service)
                     .with_upgrades();
-                // Whoever goes away in the middle of something does no harm.
+                // A client that disconnects early is not an error.
                 let _ = serving.await;
             }
             drop(place);
@@ -94,7 +95,7 @@ pub async fn serve(kubelet: Arc<Kubelet>, listener: TcpListener, tls: TlsAccepto
     }
 }
 
-/// A connection of somebody who may have one.
+/// Opens a connection of a client that is admitted.
 async fn opened(
     stream: TcpStream,
     tls: &TlsAcceptor,
@@ -111,58 +112,58 @@ async fn opened(
     Some(stream)
 }
 
-/// The node of a pod does not answer: neither does this.
-struct Silence;
+/// Error that closes the connection, because the pod's node is simulated as unreachable.
+struct Unreachable;
 
-impl std::fmt::Display for Silence {
+impl std::fmt::Display for Unreachable {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str("the node does not answer")
     }
 }
 
-impl std::fmt::Debug for Silence {
+impl std::fmt::Debug for Unreachable {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{self}")
     }
 }
 
-impl std::error::Error for Silence {}
+impl std::error::Error for Unreachable {}
 
-async fn answer(kubelet: Arc<Kubelet>, mut request: Request<Incoming>) -> Result<Response<Body>, Silence> {
+async fn answer(
+    kubelet: Arc<Kubelet>,
+    mut request: Request<Incoming>,
+) -> Result<Response<Body>, Unreachable> {
     let path = request.uri().path().to_string();
-    let (what, namespace, name, container) = match Wanted::parse(&path) {
-        Some(Wanted::Health) => return Ok(text(StatusCode::OK, "ok")),
-        Some(wanted @ (Wanted::Summary | Wanted::Resources)) => {
+    let (action, namespace, name, container) = match KubeletPath::parse(&path) {
+        Some(KubeletPath::Health) => return Ok(text(StatusCode::OK, "ok")),
+        Some(wanted @ (KubeletPath::Summary | KubeletPath::Resources)) => {
             let uri = request.headers().get("x-forwarded-uri").and_then(|uri| uri.to_str().ok());
-            let Some(node) = uri.and_then(asked_node) else {
-                return Ok(text(
-                    StatusCode::NOT_FOUND,
-                    "ask through /api/v1/nodes/NAME/proxy of the server\n",
-                ));
+            let Some(node) = uri.and_then(requested_node) else {
+                return Ok(text(StatusCode::NOT_FOUND, "use /api/v1/nodes/NAME/proxy of the API server\n"));
             };
-            let statistics = Statistics::of(&kubelet, node).ok_or(Silence)?;
+            let statistics = Statistics::of(&kubelet, node).ok_or(Unreachable)?;
             return Ok(match wanted {
-                Wanted::Summary => typed(statistics.summary().to_string(), "application/json"),
+                KubeletPath::Summary => typed(statistics.summary().to_string(), "application/json"),
                 _ => typed(statistics.resources(), "text/plain; version=0.0.4; charset=utf-8"),
             });
         }
-        Some(Wanted::Pod { what, namespace, name, container }) => (what, namespace, name, container),
+        Some(KubeletPath::Pod { action, namespace, name, container }) => (action, namespace, name, container),
         None => return Ok(text(StatusCode::NOT_FOUND, "404 page not found\n")),
     };
     let Some(running) = kubelet.find(namespace, name) else {
         return Ok(text(StatusCode::NOT_FOUND, "pod does not exist"));
     };
     if kubelet.is_cut_off(&running.node) {
-        return Err(Silence);
+        return Err(Unreachable);
     }
     let query = Query::parse(request.uri().query().unwrap_or_default());
-    let asked = Asked { running, container: container.to_string(), query };
-    if !container.is_empty() && asked.running.pod().log(container).is_none() {
+    let container_request = ContainerRequest { running, container: container.to_string(), query };
+    if !container.is_empty() && container_request.running.pod().log(container).is_none() {
         let problem = format!("container not found (\"{container}\")");
         return Ok(text(StatusCode::NOT_FOUND, &problem));
     }
-    Ok(match what {
-        "containerLogs" => logs::answer(asked, kubelet),
+    Ok(match action {
+        "containerLogs" => logs::answer(container_request, kubelet),
         "exec" | "attach" => {
             let query = request.uri().query().unwrap_or_default().to_string();
             let options = match Options::from_query(&query) {
@@ -172,10 +173,10 @@ async fn answer(kubelet: Arc<Kubelet>, mut request: Request<Incoming>) -> Result
             match remote_command::accept(&mut request, options) {
                 Err(refusal) => whole(refusal),
                 Ok((response, opening)) => {
-                    let is_exec = what == "exec";
+                    let is_exec = action == "exec";
                     tokio::spawn(async move {
                         if let Ok(session) = opening.session().await {
-                            converse(session, asked, is_exec).await;
+                            run_session(session, container_request, is_exec).await;
                         }
                     });
                     whole(response)
@@ -185,7 +186,7 @@ async fn answer(kubelet: Arc<Kubelet>, mut request: Request<Incoming>) -> Result
         "portForward" => match port_forward::accept(&mut request) {
             Err(refusal) => whole(refusal),
             Ok((response, opening)) => {
-                tokio::spawn(forward(opening, asked.running));
+                tokio::spawn(forward(opening, container_request.running));
                 whole(response)
             }
         },
@@ -193,15 +194,15 @@ async fn answer(kubelet: Arc<Kubelet>, mut request: Request<Incoming>) -> Result
     })
 }
 
-async fn converse(session: Session, asked: Asked, is_exec: bool) {
+async fn run_session(session: Session, request: ContainerRequest, is_exec: bool) {
     match is_exec {
-        true => exec::run(session, asked).await,
-        false => exec::attach(session, asked).await,
+        true => exec::run(session, request).await,
+        false => exec::attach(session, request).await,
     }
 }
 
-/// Connects what the client forwards with the servers of the pod.
-async fn forward(opening: port_forward::Opening, running: Arc<Running>) {
+/// Connects forwarded ports with the servers of the pod.
+async fn forward(opening: port_forward::Opening, running: Arc<RunningPod>) {
     let Ok(mut forwards) = opening.forwards().await else { return };
     let mut relays = JoinSet::new();
     while let Some(forward) = forwards.next().await {
@@ -226,17 +227,17 @@ async fn forward(opening: port_forward::Opening, running: Arc<Running>) {
 }
 
 fn text(status: StatusCode, text: &str) -> Response<Body> {
-    let mut response = Response::new(Body::Whole(Some(Bytes::copy_from_slice(text.as_bytes()))));
+    let mut response = Response::new(Body::PodStatistics(Some(Bytes::copy_from_slice(text.as_bytes()))));
     *response.status_mut() = status;
     response
 }
 
 fn typed(text: String, content_type: &'static str) -> Response<Body> {
-    let mut response = Response::new(Body::Whole(Some(Bytes::from(text))));
+    let mut response = Response::new(Body::PodStatistics(Some(Bytes::from(text))));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
 fn whole(response: Response<String>) -> Response<Body> {
-    response.map(|text| Body::Whole(Some(Bytes::from(text)).filter(|text| !text.is_empty())))
+    response.map(|text| Body::PodStatistics(Some(Bytes::from(text)).filter(|text| !text.is_empty())))
 }

@@ -1,7 +1,7 @@
-//! What goes wrong with a simulated cluster just now.
+//! Faults of a simulated cluster.
 //!
-//! A [`FaultSet`] is a value that answers questions; [`Faults`] is the place where the current one is, for everybody who has
-//! to do with the cluster. Faults add up: two that make the network slow make it slower.
+//! A [`FaultSet`] is an immutable value; [`Faults`] holds the current one for all parts of the cluster.
+//! Faults add up: two latencies are added.
 
 mod pattern;
 mod text;
@@ -11,32 +11,32 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// One thing that goes wrong.
+/// A fault.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// Answers and events of watches are late, by chance later still.
+    /// Responses and watch events are delayed, by the latency plus a random jitter.
     Slow { latency: Duration, jitter: Duration },
-    /// This part of connections, answers and events gets lost, from 0 to 1.
+    /// This fraction of connections, responses and events is lost, from 0 to 1.
     Lossy { rate: f64 },
-    /// Clients outside hear and are heard no more.
+    /// External clients are disconnected.
     PartitionClients,
-    /// These nodes hear and are heard no more; what runs on them goes on.
+    /// These nodes are disconnected; their pods continue to run.
     PartitionNodes { nodes: Vec<String> },
-    /// Containers of images that fit this pattern end as soon as they have begun.
+    /// Containers of images that match this pattern end right after their start.
     CrashLoop { image: String },
-    /// The node has no room left and says so.
+    /// The node has disk pressure.
     FullNode { node: String },
-    /// The node has stopped, with all that ran on it.
+    /// The node is stopped, with all its pods.
     DeadNode { node: String },
-    /// The cluster has stopped.
+    /// The cluster is stopped.
     DeadCluster,
-    /// A version of a group is not served.
+    /// A version of an API group is not served.
     MissingApi { group: String, version: String },
-    /// The cluster's clock is ahead, or behind.
+    /// The cluster's clock is ahead or behind.
     ClockSkew { seconds: i64 },
 }
 
-/// Everything that goes wrong at one time, each with the number it is removed by.
+/// All faults at one time, each with the number by which it is removed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultSet {
     faults: Vec<(u64, Fault)>,
@@ -51,7 +51,7 @@ impl FaultSet {
         self.faults.iter().map(|(_, fault)| fault)
     }
 
-    /// How late things are at least.
+    /// Returns the minimum delay.
     pub fn latency(&self) -> Duration {
         let latency = self.all().map(|fault| match fault {
             Fault::Slow { latency, .. } => *latency,
@@ -60,7 +60,7 @@ impl FaultSet {
         latency.fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// How much later than that they may be.
+    /// Returns the maximum additional delay.
     pub fn jitter(&self) -> Duration {
         let jitter = self.all().map(|fault| match fault {
             Fault::Slow { jitter, .. } => *jitter,
@@ -69,7 +69,7 @@ impl FaultSet {
         jitter.fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// Which part gets lost.
+    /// Returns the fraction that is lost.
     pub fn loss(&self) -> f64 {
         let arrives =
             self.all().map(|fault| if let Fault::Lossy { rate } = fault { 1.0 - rate } else { 1.0 });
@@ -80,12 +80,12 @@ impl FaultSet {
         self.all().any(|fault| *fault == Fault::PartitionClients)
     }
 
-    /// Whether a node cannot reach its cluster's API, nor be reached.
+    /// Whether a node is disconnected from the API.
     pub fn cuts_node(&self, name: &str) -> bool {
         self.all().any(|fault| matches!(fault, Fault::PartitionNodes { nodes } if has(nodes, name)))
     }
 
-    /// Whether a node has stopped, with all that ran on it.
+    /// Whether a node is stopped.
     pub fn is_dead(&self, name: &str) -> bool {
         self.all().any(|fault| match fault {
             Fault::DeadNode { node } => node == name,
@@ -94,23 +94,23 @@ impl FaultSet {
         })
     }
 
-    /// Whether a node has no room left.
+    /// Whether a node has disk pressure.
     pub fn is_full(&self, name: &str) -> bool {
         self.all().any(|fault| matches!(fault, Fault::FullNode { node } if node == name))
     }
 
-    /// Whether containers of an image end as soon as they have begun.
+    /// Whether containers of an image end right after their start.
     pub fn crashes(&self, image: &str) -> bool {
         self.all()
             .any(|fault| matches!(fault, Fault::CrashLoop { image: like } if pattern::fits(like, image)))
     }
 
-    /// Whether the whole cluster has stopped.
+    /// Whether the whole cluster is stopped.
     pub fn is_down(&self) -> bool {
         self.all().any(|fault| *fault == Fault::DeadCluster)
     }
 
-    /// Groups and versions that are not served, in order.
+    /// Returns the groups and versions that are not served, sorted.
     pub fn missing(&self) -> Vec<(String, String)> {
         let missing = self.all().filter_map(|fault| match fault {
             Fault::MissingApi { group, version } => Some((group.clone(), version.clone())),
@@ -122,7 +122,7 @@ impl FaultSet {
         missing
     }
 
-    /// By how many seconds the clock is ahead.
+    /// Returns the seconds by which the clock is ahead.
     pub fn skew(&self) -> i64 {
         let skew =
             self.all().map(|fault| if let Fault::ClockSkew { seconds } = fault { *seconds } else { 0 });
@@ -134,17 +134,17 @@ fn has(names: &[String], name: &str) -> bool {
     names.iter().any(|known| known == name)
 }
 
-/// How many faults there may be at once.
-const MOST: usize = 1000;
+/// Maximum number of faults.
+const MAX_FAULTS: usize = 1000;
 
-/// The faults of one cluster, shared by all that they concern.
+/// The faults of one cluster, shared by all its parts.
 pub struct Faults {
     current: watch::Sender<Arc<FaultSet>>,
-    /// The number that was given out last.
+    /// The last number that was assigned.
     last: Mutex<u64>,
 }
 
-/// There are too many already.
+/// Error if the maximum number of faults is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany;
 
@@ -159,16 +159,16 @@ impl Faults {
         self.current.borrow().clone()
     }
 
-    /// Tells of every change.
-    pub fn follow(&self) -> watch::Receiver<Arc<FaultSet>> {
+    /// Subscribes to changes.
+    pub fn subscribe(&self) -> watch::Receiver<Arc<FaultSet>> {
         self.current.subscribe()
     }
 
-    /// Begins one; returns the number that it is removed by.
+    /// Adds a fault, and returns the number by which it is removed.
     pub fn add(&self, fault: Fault) -> Result<u64, TooMany> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = FaultSet::clone(&self.now());
-        if next.faults.len() >= MOST {
+        if next.faults.len() >= MAX_FAULTS {
             return Err(TooMany);
         }
         *last += 1;
@@ -177,17 +177,17 @@ impl Faults {
         Ok(*last)
     }
 
-    /// There are these and no others; too many are as many as there may be.
+    /// Replaces all faults. Faults beyond the maximum are dropped.
     pub fn replace(&self, mut faults: Vec<(u64, Fault)>) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        faults.truncate(MOST);
+        faults.truncate(MAX_FAULTS);
         *last = faults.iter().map(|(number, _)| *number).fold(*last, u64::max);
         if self.now().faults != faults {
             self.current.send_replace(Arc::new(FaultSet { faults }));
         }
     }
 
-    /// Ends one; says whether there was such a one.
+    /// Removes a fault. Returns whether it existed.
     pub fn remove(&self, number: u64) -> bool {
         let _alone = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = FaultSet::clone(&self.now());
@@ -200,7 +200,7 @@ impl Faults {
         removed
     }
 
-    /// Ends all of them; says how many there were.
+    /// Removes all faults, and returns their number.
     pub fn clear(&self) -> usize {
         let _alone = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let count = self.now().faults.len();

@@ -1,4 +1,4 @@
-//! Nodes that live: their leases renewed in time, their status true.
+//! Heartbeats of simulated nodes: renews leases and updates status.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,36 +12,36 @@ use tokio::sync::Semaphore;
 use crate::cluster::Cluster;
 use crate::node::{self, Health, LEASE_SECONDS};
 
-/// Nodes that are made or looked after together.
-const AT_ONCE: usize = 32;
-/// A lease is renewed four times before it is over.
+/// Number of nodes that are processed concurrently.
+const WORKERS: usize = 32;
+/// A lease is renewed four times within its duration.
 const RENEW: u64 = LEASE_SECONDS.cast_unsigned() * 1000 / 4;
 const TICK: Duration = Duration::from_millis(250);
 
-/// Makes the nodes that are missing, and keeps all simulated ones alive for as long as it is polled.
+/// Creates missing nodes, and maintains all simulated ones for as long as it is polled.
 pub async fn run(cluster: Arc<Cluster>) {
     let nodes = cluster.informers.of(&resources::NODES);
     nodes.synced().await;
     let known: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
-    let (hearing, changed) = (known.clone(), Arc::new(tokio::sync::Notify::new()));
-    let (calling, settings) = (changed.clone(), cluster.settings.clone());
+    let (updating, changed) = (known.clone(), Arc::new(tokio::sync::Notify::new()));
+    let (notifying, settings) = (changed.clone(), cluster.settings.clone());
     nodes.listen(move |change| {
-        let mut known = hearing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = updating.lock().unwrap_or_else(PoisonError::into_inner);
         match &change.new {
             Some(node) if settings.simulates(node) => {
                 let due = known.entry(change.key.name.to_string()).or_insert(0);
-                // Somebody says that it is not well, or its size has changed.
+                // Another writer marked the node not ready, or its size has changed.
                 if !is_ready(node) {
                     *due = 0;
                 }
             }
             _ => drop(known.remove(&*change.key.name)),
         }
-        calling.notify_one();
+        notifying.notify_one();
     });
     register(&cluster).await;
-    let places = Arc::new(Semaphore::new(AT_ONCE));
-    let mut faults = cluster.faults.follow();
+    let permits = Arc::new(Semaphore::new(WORKERS));
+    let mut faults = cluster.faults.subscribe();
     loop {
         let now = cluster.now();
         let due: Vec<String> = {
@@ -54,15 +54,15 @@ pub async fn run(cluster: Arc<Cluster>) {
             .collect()
         };
         for name in due {
-            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let Ok(place) = permits.clone().acquire_owned().await else { return };
             let (cluster, known) = (cluster.clone(), known.clone());
             tokio::spawn(async move {
                 let faults = cluster.faults.now();
                 if faults.is_dead(&name) || faults.cuts_node(&name) {
                     return;
                 }
-                if let Err(status) = beat(&cluster, &name, faults.is_full(&name)).await {
-                    tracing::debug!(%status, node = name, "a heartbeat failed; trying again");
+                if let Err(status) = send_heartbeat(&cluster, &name, faults.is_full(&name)).await {
+                    tracing::debug!(%status, node = name, "heartbeat of a simulated node failed; retrying");
                     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                     known.entry(name).and_modify(|due| *due = now.millis + RENEW / 8);
                 }
@@ -86,7 +86,7 @@ fn is_ready(node: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Makes the nodes that the settings ask for.
+/// Creates the nodes of the settings.
 async fn register(cluster: &Arc<Cluster>) {
     let nodes = cluster.informers.of(&resources::NODES);
     let mut making = tokio::task::JoinSet::new();
@@ -94,7 +94,7 @@ async fn register(cluster: &Arc<Cluster>) {
         if nodes.get(&Key::new("", "", &cluster.settings.node(position))).is_some() {
             continue;
         }
-        if making.len() >= AT_ONCE {
+        if making.len() >= WORKERS {
             making.join_next().await;
         }
         let (cluster, nodes) = (cluster.clone(), nodes.clone());
@@ -103,15 +103,17 @@ async fn register(cluster: &Arc<Cluster>) {
             match cluster.world().create(&resources::NODES, "", "", &node).await {
                 Ok(made) => nodes.wrote(&made),
                 Err(status) if status.reason() == "AlreadyExists" => {}
-                Err(status) => tracing::warn!(%status, node = object::name(&node), "a node was not made"),
+                Err(status) => {
+                    tracing::warn!(%status, node = object::name(&node), "creating a simulated node failed")
+                }
             }
         });
     }
     while making.join_next().await.is_some() {}
 }
 
-/// One node's lease and, if it has changed, its status.
-async fn beat(cluster: &Cluster, name: &str, is_full: bool) -> Result<(), Status> {
+/// Renews a node's lease and, if changed, writes its status.
+async fn send_heartbeat(cluster: &Cluster, name: &str, is_full: bool) -> Result<(), Status> {
     let nodes = cluster.informers.of(&resources::NODES);
     let key = Key::new("", "", name);
     let Some(node) = nodes.get(&key) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Pods that were assigned to simulated nodes: started, kept, stopped, and their status written.
+//! Simulated kubelets: start and stop the pods of simulated nodes, and write their status.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,48 +14,48 @@ use crate::addresses::{Addresses, loopback};
 use crate::cluster::Cluster;
 use crate::echo;
 use crate::faults::FaultSet;
-use crate::pod::{Moment, Pod, Step, Surroundings};
+use crate::pod::{NodeEnvironment, Pod, PodStep, SimTime};
 
-/// Pods whose status is written together.
-const AT_ONCE: usize = 64;
+/// Number of pods that are processed concurrently.
+const WORKERS: usize = 64;
 const HOST: &str = "127.0.0.1";
 const FULL: (&str, &str) = ("Evicted", "The node had condition: [DiskPressure]. ");
 
-/// All that runs on the nodes of a cluster.
+/// The kubelets of all nodes of a cluster.
 pub struct Kubelet {
     cluster: Arc<Cluster>,
     pods: Arc<Cache>,
     nodes: Arc<Cache>,
     addresses: Mutex<Addresses>,
-    running: Mutex<HashMap<Key, Arc<Running>>>,
-    /// What pods that are gone had used of the processors of their nodes.
+    running: Mutex<HashMap<Key, Arc<RunningPod>>>,
+    /// CPU time of deleted pods by node.
     spent: Mutex<HashMap<String, u64>>,
 }
 
 /// A pod that runs, or is about to.
-pub struct Running {
+pub struct RunningPod {
     pub key: Key,
     pub node: String,
     pub uid: String,
-    /// When it came, in seconds since 1970.
-    pub came: i64,
+    /// The time when the pod was first seen, in seconds since 1970.
+    pub arrived: i64,
     pub address: Option<Ipv4Addr>,
     pub pod: Mutex<Pod>,
     servers: Mutex<Servers>,
-    /// What its containers are, with what they are told.
+    /// The containers of the spec, with their environment.
     containers: Vec<Value>,
 }
 
-/// Who answers at the ports of a pod.
+/// Servers at the ports of a pod.
 #[derive(Default)]
 struct Servers {
     started: bool,
     tasks: Vec<AbortHandle>,
-    /// From the ports of containers to where they are really served.
+    /// Container ports and the addresses at which they are served.
     ports: HashMap<u16, SocketAddr>,
 }
 
-impl Running {
+impl RunningPod {
     pub fn pod(&self) -> MutexGuard<'_, Pod> {
         self.pod.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,12 +64,12 @@ impl Running {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a port of the pod is served.
+    /// Returns the address at which a port of the pod is served.
     pub fn port(&self, port: u16) -> Option<SocketAddr> {
         self.servers().ports.get(&port).copied()
     }
 
-    /// What a container is told by names; values from elsewhere are left out.
+    /// Returns the environment of a container, without values from other sources.
     pub fn environment(&self, container: &str) -> Vec<(String, String)> {
         let mut all = self.containers.iter();
         let found = all.find(|known| container.is_empty() || known["name"] == container);
@@ -91,7 +91,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningPod {
     fn drop(&mut self) {
         self.stop_serving();
     }
@@ -104,50 +104,50 @@ impl Kubelet {
         Kubelet { cluster, pods, nodes, addresses, running: Mutex::default(), spent: Mutex::default() }
     }
 
-    /// The pod of a name, if it runs here.
-    pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Running>> {
+    /// Returns the pod with this name, if it runs here.
+    pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<RunningPod>> {
         self.all().get(&Key::new("", namespace, name)).cloned()
     }
 
     /// Whether a pod that was found still runs here.
-    pub fn has(&self, running: &Arc<Running>) -> bool {
+    pub fn has(&self, running: &Arc<RunningPod>) -> bool {
         self.all().get(&running.key).is_some_and(|known| Arc::ptr_eq(known, running))
     }
 
-    /// All pods of a node, or of all nodes, in no order.
-    pub fn pods_of(&self, node: Option<&str>) -> Vec<Arc<Running>> {
+    /// Returns all pods of a node, or of all nodes, unsorted.
+    pub fn pods_of(&self, node: Option<&str>) -> Vec<Arc<RunningPod>> {
         let all = self.all();
         all.values().filter(|running| node.is_none_or(|node| running.node == node)).cloned().collect()
     }
 
-    /// The nodes that are simulated and answer.
+    /// Returns the simulated nodes that are reachable.
     pub fn nodes(&self) -> Vec<Arc<Value>> {
         let mut nodes = self.nodes.all();
         nodes.retain(|node| self.cluster.settings.simulates(node) && !self.is_cut_off(object::name(node)));
         nodes
     }
 
-    /// One of them.
+    /// Returns a simulated node, if it is reachable.
     pub fn node(&self, name: &str) -> Option<Arc<Value>> {
-        self.nodes.get(&Key::new("", "", name)).filter(|_| self.is_ours(name) && !self.is_cut_off(name))
+        self.nodes.get(&Key::new("", "", name)).filter(|_| self.is_simulated(name) && !self.is_cut_off(name))
     }
 
-    /// What pods that are gone had used of the processors of a node.
+    /// Returns the CPU time that deleted pods used on a node.
     pub fn spent(&self, node: &str) -> u64 {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).get(node).copied().unwrap_or(0)
     }
 
-    /// Whether a node can neither hear nor be heard.
+    /// Whether a node is disconnected or stopped.
     pub fn is_cut_off(&self, node: &str) -> bool {
         let faults = self.cluster.faults.now();
         faults.is_dead(node) || faults.cuts_node(node)
     }
 
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> SimTime {
         self.cluster.now()
     }
 
-    /// Looks after pods for as long as it is polled.
+    /// Runs pods for as long as it is polled.
     pub async fn run(self: Arc<Self>) {
         self.pods.synced().await;
         self.nodes.synced().await;
@@ -159,7 +159,7 @@ impl Kubelet {
             }
         });
         let (this, adding) = (self.clone(), queue.clone());
-        let mut faults = self.cluster.faults.follow();
+        let mut faults = self.cluster.faults.subscribe();
         let following = async move {
             while faults.changed().await.is_ok() {
                 for pod in this.pods.all() {
@@ -169,20 +169,20 @@ impl Kubelet {
                 }
             }
         };
-        let working = queue.work("simulated kubelets", AT_ONCE, |key| {
+        let working = queue.work("simulated kubelets", WORKERS, |key| {
             let this = self.clone();
-            async move { this.look(key).await }
+            async move { this.sync_pod(key).await }
         });
         tokio::join!(following, working);
     }
 
-    async fn look(&self, key: Key) -> Result<Next, Status> {
+    async fn sync_pod(&self, key: Key) -> Result<Next, Status> {
         let Some(object) = self.pods.get(&key) else {
             self.forget(&key);
             return Ok(Next::Done);
         };
         let node = object["spec"]["nodeName"].as_str().unwrap_or_default();
-        if !self.is_ours(node) {
+        if !self.is_simulated(node) {
             return Ok(Next::Done);
         }
         let faults = self.cluster.faults.now();
@@ -190,7 +190,7 @@ impl Kubelet {
         if faults.is_dead(node) {
             let now = self.cluster.now();
             let mut pod = running.pod();
-            pod.lose_power(now);
+            pod.stop_all(now);
             pod.measure(&object, now);
             drop(pod);
             running.stop_serving();
@@ -201,16 +201,16 @@ impl Kubelet {
             true => self.serve(&running, &object).await,
             false => running.stop_serving(),
         }
-        // What runs goes on, but nobody hears of it.
+        // The pods of a disconnected node continue to run, but their status is not written.
         if faults.cuts_node(node) {
             return Ok(Next::Done);
         }
-        self.tell(&key, &object, step).await
+        self.write(&key, &object, step).await
     }
 
-    fn step(&self, running: &Running, object: &Value, node: &str, faults: &FaultSet) -> (Step, bool) {
+    fn step(&self, running: &RunningPod, object: &Value, node: &str, faults: &FaultSet) -> (PodStep, bool) {
         let address = running.address.map(|address| address.to_string()).unwrap_or_default();
-        let around = Surroundings {
+        let environment = NodeEnvironment {
             start_delay: self.cluster.settings.pod_start_delay.as_millis() as u64,
             address: &address,
             host: HOST,
@@ -218,13 +218,13 @@ impl Kubelet {
             crashes: &|image| faults.crashes(image),
         };
         let (mut pod, now) = (running.pod(), self.cluster.now());
-        let step = pod.step(object, now, &around);
+        let step = pod.step(object, now, &environment);
         pod.measure(object, now);
         (step, pod.is_serving())
     }
 
-    /// Writes what has become of a pod.
-    async fn tell(&self, key: &Key, object: &Value, step: Step) -> Result<Next, Status> {
+    /// Writes the status of a pod, and deletes it if requested.
+    async fn write(&self, key: &Key, object: &Value, step: PodStep) -> Result<Next, Status> {
         let world = self.cluster.world();
         if let Some(status) = step.status {
             let version = object::resource_version(object);
@@ -247,22 +247,22 @@ impl Kubelet {
         Ok(step.again.map_or(Next::Done, |millis| Next::After(Duration::from_millis(millis))))
     }
 
-    fn is_ours(&self, node: &str) -> bool {
+    fn is_simulated(&self, node: &str) -> bool {
         let node = self.nodes.get(&Key::new("", "", node));
         node.is_some_and(|node| self.cluster.settings.simulates(&node))
     }
 
-    /// The pod as it runs here; one of the same name that went before is let go.
-    fn running(&self, key: &Key, object: &Value, node: &str) -> Arc<Running> {
+    /// Returns the running pod, after removing an older one with the same name.
+    fn running(&self, key: &Key, object: &Value, node: &str) -> Arc<RunningPod> {
         if let Some(known) = self.all().get(key).filter(|known| known.uid == object::uid(object)) {
             return known.clone();
         }
         self.forget(key);
-        let running = Arc::new(Running {
+        let running = Arc::new(RunningPod {
             key: key.clone(),
             node: node.into(),
             uid: object::uid(object).into(),
-            came: self.cluster.now().seconds,
+            arrived: self.cluster.now().seconds,
             address: self.address(object),
             pod: Mutex::new(Pod::new(object, self.cluster.now())),
             servers: Mutex::default(),
@@ -272,11 +272,11 @@ impl Kubelet {
         running
     }
 
-    /// The address that a pod has already, or a new one.
+    /// Returns the address that a pod already has, or a new one.
     fn address(&self, object: &Value) -> Option<Ipv4Addr> {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let had = object["status"]["podIP"].as_str().and_then(|address| address.parse().ok());
-        had.filter(|address| addresses.keep(*address)).or_else(|| addresses.take())
+        had.filter(|address| addresses.reserve(*address)).or_else(|| addresses.allocate())
     }
 
     fn forget(&self, key: &Key) {
@@ -287,41 +287,43 @@ impl Kubelet {
             spent;
         if let Some(address) = gone.address {
             self.cluster.ports.remove(address);
-            self.addresses.lock().unwrap_or_else(PoisonError::into_inner).give_back(address);
+            self.addresses.lock().unwrap_or_else(PoisonError::into_inner).release(address);
         }
     }
 
-    /// Answers at the ports of a pod, once.
-    async fn serve(&self, running: &Arc<Running>, object: &Value) {
+    /// Starts the servers at the ports of a pod, once.
+    async fn serve(&self, running: &Arc<RunningPod>, object: &Value) {
         if std::mem::replace(&mut running.servers().started, true) {
             return;
         }
         let Some(address) = running.address else { return };
         for (container, port) in ports(object) {
-            let about = echo::About {
+            let identity = echo::ServerIdentity {
                 cluster: self.cluster.settings.name.clone(),
                 running: Arc::downgrade(running),
                 container,
                 cluster_clock: self.cluster.clone(),
             };
-            match echo::serve(SocketAddr::new(loopback(address).into(), port), about).await {
+            match echo::serve(SocketAddr::new(loopback(address).into(), port), identity).await {
                 Ok((served, task)) => {
                     let mut servers = running.servers();
                     servers.ports.insert(port, served);
                     self.cluster.ports.add(address, port, served);
                     servers.tasks.push(task);
                 }
-                Err(error) => tracing::debug!(%error, pod = %running.key, port, "a port is not served"),
+                Err(error) => {
+                    tracing::debug!(%error, pod = %running.key, port, "serving a port of a simulated pod failed")
+                }
             }
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<Key, Arc<Running>>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<Key, Arc<RunningPod>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The TCP ports of a pod's containers, with the position of the container.
+/// Returns the TCP ports of a pod's containers, with the index of the container.
 fn ports(pod: &Value) -> Vec<(usize, u16)> {
     let mut found: Vec<(usize, u16)> = Vec::new();
     let containers = pod["spec"]["containers"].as_array().into_iter().flatten().enumerate();

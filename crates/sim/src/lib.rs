@@ -1,21 +1,21 @@
-//! A simulated physical cluster: nodes that are only numbers, and everything that can go wrong with them.
+//! A simulated cluster: nodes and pods without containers, and their faults.
 //!
 //! ```text
-//!   atoll sim fault add … ──► Faults ──┬─► nodes: dead, full, cut off; images that crash
-//!                                      └─► the program around it: network, clock, missing APIs
-//!   Settings ──► run(client, …) ──┬─► heartbeat: Nodes and Leases, over the plain Kubernetes API
+//!   atoll sim fault add … ──► Faults ──┬─► nodes: stopped, full, disconnected; images that crash
+//!                                      └─► the embedding program: network, clock, missing APIs
+//!   Settings ──► run(client, …) ──┬─► heartbeat: Nodes and Leases, over the Kubernetes API
 //!                                 ├─► kubelet: status of Pods, servers at their ports (echo)
 //!                                 ├─► endpoint: logs, exec, attach, port-forward, statistics
-//!                                 └─► measurements: what nodes and Pods use
+//!                                 └─► measurements: usage of nodes and Pods
 //!   storage::run(informers, …) ──► volumes for claims
 //! ```
 
 mod addresses;
+mod built_in_objects;
 mod cluster;
 mod echo;
 mod endpoint;
 pub mod faults;
-mod furniture;
 #[doc(hidden)]
 pub mod fuzzing;
 mod heartbeat;
@@ -37,51 +37,52 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
+pub use crate::built_in_objects::{BuiltInObjects, create_built_in_objects};
 use crate::cluster::Cluster;
 pub use crate::faults::{Fault, FaultSet, Faults};
-pub use crate::furniture::{Furniture, furnish};
 use crate::kubelet::Kubelet;
-pub use crate::measurements::{Measured, Measurements};
+pub use crate::measurements::{Measurements, UsageSample};
 pub use crate::ports::Ports;
 pub use crate::settings::{MARK, Settings};
 pub use crate::usage::Usage;
 
-/// Decides over the certificates of somebody, his own first.
+/// Decides whether a client with these certificates, its own first, is admitted.
 pub type Admits = Arc<dyn Fn(Vec<CertificateDer<'static>>) -> BoxFuture<'static, bool> + Send + Sync>;
 
-/// Where the kubelets are to listen, and whom they trust.
-pub struct Door {
+/// Listener of the kubelets, with its TLS configuration.
+pub struct KubeletListener {
     pub listener: TcpListener,
     pub tls: TlsAcceptor,
-    /// Whether whoever has these certificates may come in, where not all may whom `tls` lets through.
+    /// An additional check of client certificates, where not all clients that `tls` accepts are admitted.
     pub admits: Option<Admits>,
-    /// Told where pods are served.
+    /// Receives the addresses at which pods are served.
     pub ports: Arc<Ports>,
-    /// Told who knows what is used.
+    /// Receives the kubelet, as the source of usage data.
     pub measurements: Arc<Measurements>,
 }
 
-/// Makes the nodes and runs what is assigned to them, for as long as it is polled.
+/// Creates the nodes and runs the pods that are bound to them, for as long as it is polled.
 pub async fn run(
     client: Client,
     settings: Settings,
     faults: Arc<Faults>,
     clock: Arc<dyn Clock>,
-    door: Option<Door>,
+    kubelet_listener: Option<KubeletListener>,
 ) {
     let mut cluster = Cluster::new(World::one(client), settings, faults, clock);
-    let port = door.as_ref().and_then(|door| door.listener.local_addr().ok());
+    let port =
+        kubelet_listener.as_ref().and_then(|kubelet_listener| kubelet_listener.listener.local_addr().ok());
     cluster.kubelet_port = port.map(|address| address.port());
-    if let Some(door) = &door {
-        cluster.ports = door.ports.clone();
+    if let Some(kubelet_listener) = &kubelet_listener {
+        cluster.ports = kubelet_listener.ports.clone();
     }
     let cluster = Arc::new(cluster);
     let kubelet = Arc::new(Kubelet::new(cluster.clone()));
-    if let Some(door) = &door {
-        door.measurements.begin(&kubelet);
+    if let Some(kubelet_listener) = &kubelet_listener {
+        kubelet_listener.measurements.set_kubelet(&kubelet);
     }
     let answering = async {
-        if let Some(Door { listener, tls, admits, .. }) = door {
+        if let Some(KubeletListener { listener, tls, admits, .. }) = kubelet_listener {
             endpoint::serve(kubelet.clone(), listener, tls, admits).await;
         }
     };

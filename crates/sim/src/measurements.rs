@@ -1,4 +1,4 @@
-//! What nodes and pods use just now, for those who ask from outside.
+//! Current usage of nodes and pods, for the embedding program.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -8,23 +8,23 @@ use atoll_meta::object;
 use crate::kubelet::Kubelet;
 use crate::usage::Usage;
 
-/// Of a cluster that may not have begun yet.
+/// Usage data of a cluster that may not have started yet.
 #[derive(Default)]
 pub struct Measurements {
     kubelet: OnceLock<Weak<Kubelet>>,
 }
 
-/// What the parts of something use: containers of a pod, or all of a node.
+/// Usage of the containers of a pod, or of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measured {
-    /// When that was, in seconds since 1970.
+pub struct UsageSample {
+    /// The time of the measurement, in seconds since 1970.
     pub at: i64,
     pub parts: Vec<(String, Usage)>,
 }
 
 impl Measurements {
-    pub(crate) fn begin(&self, kubelet: &Arc<Kubelet>) {
-        // A cluster begins once.
+    pub(crate) fn set_kubelet(&self, kubelet: &Arc<Kubelet>) {
+        // A cluster starts only once.
         let _ = self.kubelet.set(Arc::downgrade(kubelet));
     }
 
@@ -32,8 +32,8 @@ impl Measurements {
         self.kubelet.get().and_then(Weak::upgrade)
     }
 
-    /// What the containers of a pod use, if any runs and its node can be asked.
-    pub fn pod(&self, namespace: &str, name: &str) -> Option<Measured> {
+    /// Returns the usage of a pod's containers, if any is running and its node is reachable.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<UsageSample> {
         let kubelet = self.kubelet()?;
         let running = kubelet.find(namespace, name)?;
         if kubelet.is_cut_off(&running.node) {
@@ -41,11 +41,11 @@ impl Measurements {
         }
         let pod = running.pod();
         let parts: Vec<_> = pod.usage().map(|(name, _, meter)| (name.to_string(), meter.usage)).collect();
-        (!parts.is_empty()).then(|| Measured { at: kubelet.now().seconds, parts })
+        (!parts.is_empty()).then(|| UsageSample { at: kubelet.now().seconds, parts })
     }
 
-    /// What the nodes use that can be asked, by their names.
-    pub fn nodes(&self) -> HashMap<String, Measured> {
+    /// Returns the usage of all reachable nodes, by name.
+    pub fn nodes(&self) -> HashMap<String, UsageSample> {
         let Some(kubelet) = self.kubelet() else { return HashMap::new() };
         let nodes = kubelet.nodes();
         let own = nodes.iter().map(|node| (object::name(node).to_string(), Usage::of_node(node)));
@@ -58,7 +58,7 @@ impl Measurements {
         }
         let at = kubelet.now().seconds;
         sums.into_iter()
-            .map(|(name, sum)| (name, Measured { at, parts: vec![(String::new(), sum)] }))
+            .map(|(name, sum)| (name, UsageSample { at, parts: vec![(String::new(), sum)] }))
             .collect()
     }
 }

@@ -1,21 +1,21 @@
-//! Simulated nodes as objects: what they are like and how they say that they are well.
+//! Node and Lease objects of simulated nodes.
 
 use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
 use crate::Settings;
-use crate::pod::Moment;
+use crate::pod::SimTime;
 
-/// The annotation of nodes that are simulated, whoever made them: by whom.
+/// Annotation of simulated nodes, with the name of their simulator.
 pub const SIMULATED: &str = "sim.atoll.dev/node";
-/// As long as a node is well without a word from it.
+/// Duration of a node's lease in seconds.
 pub const LEASE_SECONDS: i64 = 40;
-/// What a kubelet of this version would say.
+/// The reported kubelet version.
 const KUBELET: &str = "v1.36.4";
-/// What each node has on its disk.
+/// Ephemeral storage of each node.
 const STORAGE: &str = "200Gi";
 
-/// A new node, without its status.
+/// Returns a new node, without its status.
 pub fn object(settings: &Settings, position: usize) -> Value {
     let name = settings.node(position);
     let mut labels = json!({
@@ -39,21 +39,21 @@ pub fn object(settings: &Settings, position: usize) -> Value {
     })
 }
 
-/// What differs from one moment to the next.
+/// Variable state of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Health {
-    /// It has no room left.
+    /// Whether the node has disk pressure.
     pub is_full: bool,
-    /// Where its kubelet listens, on this machine.
+    /// Port at which its kubelet listens.
     pub kubelet_port: Option<u16>,
 }
 
-/// The status that a node should have, unless it has it already.
-pub fn status(node: &Value, settings: &Settings, health: Health, now: Moment) -> Option<Value> {
+/// Returns the new status of a node, if it differs.
+pub fn status(node: &Value, settings: &Settings, health: Health, now: SimTime) -> Option<Value> {
     let old = &node["status"];
     let mut new = if old.is_object() { old.clone() } else { json!({}) };
     let name = object::name(node);
-    // Whoever makes a node of their own says how large it is.
+    // A node that a user created may have its own capacity.
     if new["capacity"].get("cpu").is_none() {
         let room = json!({
             "cpu": settings.cpu,
@@ -100,7 +100,7 @@ pub fn status(node: &Value, settings: &Settings, health: Health, now: Moment) ->
     (new != *old).then_some(new)
 }
 
-fn set_condition(status: &mut Value, r#type: &str, value: &str, reason: &str, message: &str, now: Moment) {
+fn set_condition(status: &mut Value, r#type: &str, value: &str, reason: &str, message: &str, now: SimTime) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
     }
@@ -128,8 +128,8 @@ fn set_condition(status: &mut Value, r#type: &str, value: &str, reason: &str, me
     }
 }
 
-/// The lease by which a node shows that it lives.
-pub fn lease(node: &Value, now: Moment) -> Value {
+/// Returns the lease of a node.
+pub fn lease(node: &Value, now: SimTime) -> Value {
     let name = object::name(node);
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": object::uid(node)});
     json!({
@@ -148,7 +148,7 @@ pub fn lease(node: &Value, now: Moment) -> Value {
 mod tests {
     use super::*;
 
-    const NOW: Moment = Moment { millis: 0, seconds: 1_700_000_000 };
+    const NOW: SimTime = SimTime { millis: 0, seconds: 1_700_000_000 };
     const WELL: Health = Health { is_full: false, kubelet_port: Some(10250) };
 
     fn condition<'a>(status: &'a Value, r#type: &str) -> &'a str {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_say_where_and_how_large_they_are() {
+    fn nodes_have_topology_labels_and_capacity() {
         let settings = Settings {
             name: "east".into(),
             region: "eu".into(),
@@ -171,12 +171,12 @@ mod tests {
         assert_eq!(status_now["allocatable"]["pods"], "110");
         assert_eq!(condition(&status_now, "Ready"), "True");
         node["status"] = status_now;
-        let later = Moment { millis: 9, seconds: NOW.seconds + 60 };
-        assert_eq!(status(&node, &settings, WELL, later), None, "nothing new, nothing written");
+        let later = SimTime { millis: 9, seconds: NOW.seconds + 60 };
+        assert_eq!(status(&node, &settings, WELL, later), None, "an unchanged status is not written");
     }
 
     #[test]
-    fn a_node_of_ones_own_keeps_its_size_and_a_full_one_says_so() {
+    fn user_created_nodes_keep_their_size_and_full_ones_have_disk_pressure() {
         let settings = Settings::default();
         let mut node = json!({"metadata": {"name": "mine"}, "status": {"capacity": {"cpu": "2"}}});
         let first = status(&node, &settings, WELL, NOW).unwrap();

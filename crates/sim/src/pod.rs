@@ -1,7 +1,7 @@
-//! One pod on a simulated node, from its start to its end.
+//! State machine of a pod on a simulated node.
 //!
-//! Pure: the time and what goes wrong come from outside, and what comes out is a status, when to look again, and
-//! whether the pod may go.
+//! Pure: time and faults are inputs; the output is a status, when to continue, and whether the pod can be
+//! deleted.
 
 mod container;
 mod log;
@@ -11,60 +11,61 @@ mod status;
 use atoll_meta::object;
 use serde_json::Value;
 
-pub use self::container::Findings;
+pub use self::container::ProbeResults;
 use self::container::{Container, State};
 pub use self::log::Log;
 use crate::program::milliseconds;
 use crate::usage::Meter;
 
-/// Annotations of a pod that say what its probes find (`fail`) and how long its containers take to stop.
+/// Annotations of a pod with the results of its probes (`fail`), and with the time that its containers take
+/// to stop.
 const PROBES: [&str; 3] =
     ["sim.atoll.dev/startup-probe", "sim.atoll.dev/readiness-probe", "sim.atoll.dev/liveness-probe"];
 const STOP_AFTER: &str = "sim.atoll.dev/stop-after";
 
-/// A point in time: milliseconds of a clock that only goes on, and seconds since 1970.
+/// A point in time: milliseconds of a monotonic clock, and seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct SimTime {
     pub millis: u64,
     pub seconds: i64,
 }
 
-/// What the node is like.
-pub struct Surroundings<'a> {
-    /// Milliseconds from when a pod comes until its containers begin.
+/// The environment of a pod on its node.
+pub struct NodeEnvironment<'a> {
+    /// Milliseconds between the arrival of a pod and the start of its containers.
     pub start_delay: u64,
     pub address: &'a str,
     pub host: &'a str,
-    /// Why the node takes no more pods.
+    /// Reason and message with which the node refuses new pods.
     pub refuses: Option<(&'static str, &'static str)>,
     pub crashes: &'a dyn Fn(&str) -> bool,
 }
 
-/// What is to be done about a pod.
+/// Next actions for a pod.
 #[derive(Debug, Default)]
-pub struct Step {
-    /// Its status, if that has changed.
+pub struct PodStep {
+    /// The new status, if changed.
     pub status: Option<Value>,
-    /// Milliseconds until it has to be looked at again.
+    /// Milliseconds until the next step.
     pub again: Option<u64>,
-    /// Nothing of it is left: it may go.
+    /// Whether the pod has stopped and can be deleted.
     pub remove: bool,
 }
 
 #[derive(Clone, Debug)]
 pub struct Pod {
     uid: String,
-    came: u64,
-    /// When its end was asked for.
-    asked_to_end: Option<u64>,
+    arrived: u64,
+    /// The time when its deletion was requested.
+    deletion_requested: Option<u64>,
     refused: Option<(&'static str, &'static str)>,
     inits: Vec<Container>,
     containers: Vec<Container>,
 }
 
 impl Pod {
-    /// A pod that has come to the node, or was there before this process was.
-    pub fn new(pod: &Value, now: Moment) -> Pod {
+    /// Creates the state of a pod, which may have run before this process started.
+    pub fn new(pod: &Value, now: SimTime) -> Pod {
         let containers = |field: &str, statuses: &str| -> Vec<Container> {
             let known = pod["status"][statuses].as_array().map_or(&[][..], Vec::as_slice);
             let specs = pod["spec"][field].as_array().into_iter().flatten();
@@ -80,23 +81,23 @@ impl Pod {
         };
         Pod {
             uid: object::uid(pod).into(),
-            came: now.millis,
-            asked_to_end: None,
+            arrived: now.millis,
+            deletion_requested: None,
             refused: None,
             inits: containers("initContainers", "initContainerStatuses"),
             containers: containers("containers", "containerStatuses"),
         }
     }
 
-    /// The container of a name; without one, the first.
+    /// Returns the log of a container; of the first one if the name is empty.
     pub fn log(&self, container: &str) -> Option<&Log> {
         let mut all = self.containers.iter().chain(&self.inits);
         all.find(|known| container.is_empty() || known.name == container).map(|known| &known.log)
     }
 
-    pub fn say(&mut self, container: usize, now: Moment, line: String) {
+    pub fn log_line(&mut self, container: usize, now: SimTime, line: String) {
         if let Some(container) = self.containers.get_mut(container) {
-            container.log.say(now, line);
+            container.log.log_line(now, line);
         }
     }
 
@@ -104,8 +105,8 @@ impl Pod {
         self.containers.iter().any(Container::is_running)
     }
 
-    /// Looks at what its containers use.
-    pub fn measure(&mut self, pod: &Value, now: Moment) {
+    /// Updates the usage of its containers.
+    pub fn measure(&mut self, pod: &Value, now: SimTime) {
         for (containers, field) in [(&mut self.inits, "initContainers"), (&mut self.containers, "containers")]
         {
             let specs = pod["spec"][field].as_array().into_iter().flatten();
@@ -115,7 +116,7 @@ impl Pod {
         }
     }
 
-    /// What each container uses that runs: its name, since when, and what.
+    /// Returns name, start time and usage of each running container.
     pub fn usage(&self) -> impl Iterator<Item = (&str, i64, &Meter)> {
         self.inits.iter().chain(&self.containers).filter_map(|container| match container.state {
             State::Running { at, .. } => Some((container.name.as_str(), at, &container.meter)),
@@ -123,14 +124,14 @@ impl Pod {
         })
     }
 
-    /// What all of them have used of processors, in billionths of seconds.
-    pub fn spent(&self, now: Moment) -> u64 {
+    /// Returns the CPU time of all containers, in nanoseconds.
+    pub fn spent(&self, now: SimTime) -> u64 {
         let all = self.inits.iter().chain(&self.containers);
         all.map(|container| container.meter.spent(now.millis)).fold(0, u64::saturating_add)
     }
 
-    /// The node has stopped and everything on it with it.
-    pub fn lose_power(&mut self, now: Moment) {
+    /// Ends all containers, because the node was stopped.
+    pub fn stop_all(&mut self, now: SimTime) {
         for container in self.inits.iter_mut().chain(&mut self.containers) {
             if container.is_running() {
                 container.end(255, "Unknown", now);
@@ -138,24 +139,24 @@ impl Pod {
         }
     }
 
-    pub fn step(&mut self, pod: &Value, now: Moment, around: &Surroundings<'_>) -> Step {
+    pub fn step(&mut self, pod: &Value, now: SimTime, environment: &NodeEnvironment<'_>) -> PodStep {
         let phase = pod["status"]["phase"].as_str().unwrap_or_default();
         let is_over = matches!(phase, "Succeeded" | "Failed");
         let mut again = None;
         if object::is_being_deleted(pod) {
             if is_over || self.stopped(pod, now, &mut again) {
-                return self.ending(pod, now, around);
+                return self.last_step(pod, now, environment);
             }
         } else if is_over {
-            return Step::default();
+            return PodStep::default();
         } else {
-            self.refused = self.refused.or(around.refuses.filter(|_| self.is_new()));
+            self.refused = self.refused.or(environment.refuses.filter(|_| self.is_new()));
             if self.refused.is_none() {
-                self.progress(pod, now, around, &mut again);
+                self.progress(pod, now, environment, &mut again);
             }
         }
-        Step {
-            status: status::changed(pod, self, now, around),
+        PodStep {
+            status: status::changed(pod, self, now, environment),
             again: again.map(|time: u64| time.saturating_sub(now.millis)),
             remove: false,
         }
@@ -165,13 +166,13 @@ impl Pod {
         self.inits.iter().chain(&self.containers).all(|container| container.state == State::Waiting)
     }
 
-    /// Whether all has stopped, at the latest when the grace period is over.
-    fn stopped(&mut self, pod: &Value, now: Moment, again: &mut Option<u64>) -> bool {
-        let asked = *self.asked_to_end.get_or_insert(now.millis);
+    /// Whether all containers have stopped, at the latest after the grace period.
+    fn stopped(&mut self, pod: &Value, now: SimTime, again: &mut Option<u64>) -> bool {
+        let request = *self.deletion_requested.get_or_insert(now.millis);
         let grace = object::deletion_grace_period_seconds(pod).unwrap_or(30).max(0).cast_unsigned() * 1000;
         let takes =
             object::annotation(pod, STOP_AFTER).and_then(milliseconds).unwrap_or(0).max(pre_stop(pod));
-        let due = asked + takes.min(grace);
+        let due = request + takes.min(grace);
         if now.millis < due && self.is_serving() {
             *again = Some(due);
             return false;
@@ -185,33 +186,40 @@ impl Pod {
         true
     }
 
-    /// The last step of one that is being deleted. Who waits for how it ended is told before it goes.
-    fn ending(&mut self, pod: &Value, now: Moment, around: &Surroundings<'_>) -> Step {
-        let somebody_waits = object::finalizers(pod).next().is_some();
-        let status = if somebody_waits { status::changed(pod, self, now, around) } else { None };
-        Step { status, again: None, remove: true }
+    /// Returns the last step of a pod that is being deleted. With finalizers, its status is written before
+    /// the deletion.
+    fn last_step(&mut self, pod: &Value, now: SimTime, environment: &NodeEnvironment<'_>) -> PodStep {
+        let has_finalizers = object::finalizers(pod).next().is_some();
+        let status = if has_finalizers { status::changed(pod, self, now, environment) } else { None };
+        PodStep { status, again: None, remove: true }
     }
 
-    fn progress(&mut self, pod: &Value, now: Moment, around: &Surroundings<'_>, again: &mut Option<u64>) {
+    fn progress(
+        &mut self,
+        pod: &Value,
+        now: SimTime,
+        environment: &NodeEnvironment<'_>,
+        again: &mut Option<u64>,
+    ) {
         let mut soon = |time: u64| *again = Some(again.map_or(time, |again: u64| again.min(time)));
-        let starts = self.came + around.start_delay;
+        let starts = self.arrived + environment.start_delay;
         if self.is_new() && now.millis < starts {
             return soon(starts);
         }
         let deadline = pod["spec"]["activeDeadlineSeconds"]
             .as_i64()
-            .map(|seconds| self.came.saturating_add(seconds.max(0).cast_unsigned().saturating_mul(1000)));
+            .map(|seconds| self.arrived.saturating_add(seconds.max(0).cast_unsigned().saturating_mul(1000)));
         if let Some(deadline) = deadline {
             if now.millis >= deadline {
                 self.refused = Some((
                     "DeadlineExceeded",
                     "Pod was active on the node longer than the specified deadline",
                 ));
-                return self.lose_power(now);
+                return self.stop_all(now);
             }
             soon(deadline);
         }
-        let findings = findings(pod);
+        let probe_results = probe_results(pod);
         let specs = |field: &str| pod["spec"][field].as_array().map_or(&[][..], Vec::as_slice);
         let policy = pod["spec"]["restartPolicy"].as_str().unwrap_or("Always");
         let mut initialized = true;
@@ -220,13 +228,13 @@ impl Pod {
                 break;
             }
             let is_sidecar = spec["restartPolicy"] == "Always";
-            // An init container that failed is tried again unless the pod says never.
+            // A failed init container is restarted unless the pod's policy is Never.
             let policy = match (is_sidecar, policy) {
                 (true, _) => "Always",
                 (false, "Never") => "Never",
                 (false, _) => "OnFailure",
             };
-            advance(container, spec, policy, now, around, findings).into_iter().for_each(&mut soon);
+            advance(container, spec, policy, now, environment, probe_results).into_iter().for_each(&mut soon);
             initialized = match is_sidecar {
                 true => container.started,
                 false => container.exit_code() == Some(0),
@@ -239,7 +247,7 @@ impl Pod {
             return;
         }
         for (container, spec) in self.containers.iter_mut().zip(specs("containers")) {
-            advance(container, spec, policy, now, around, findings).into_iter().for_each(&mut soon);
+            advance(container, spec, policy, now, environment, probe_results).into_iter().for_each(&mut soon);
         }
         if self.containers.iter().all(|container| container.exit_code().is_some()) {
             for container in &mut self.inits {
@@ -251,14 +259,14 @@ impl Pod {
     }
 }
 
-/// One container: it begins, goes on or begins again. Returns when to look again.
+/// Advances one container: starts, continues or restarts it. Returns the time of the next step.
 fn advance(
     container: &mut Container,
     spec: &Value,
     policy: &str,
-    now: Moment,
-    around: &Surroundings<'_>,
-    findings: Findings,
+    now: SimTime,
+    environment: &NodeEnvironment<'_>,
+    probe_results: ProbeResults,
 ) -> Option<u64> {
     match container.state {
         State::Waiting => container.start(spec, now, false),
@@ -266,10 +274,10 @@ fn advance(
         State::Backoff { until } => return Some(until),
         State::Running { .. } | State::Ended(_) => {}
     }
-    let crashes = (around.crashes)(spec["image"].as_str().unwrap_or_default());
-    let next = container.run(now, crashes, findings);
+    let crashes = (environment.crashes)(spec["image"].as_str().unwrap_or_default());
+    let next = container.run(now, crashes, probe_results);
     let code = container.exit_code();
-    if code.is_some_and(|code| begins_again(spec, policy, code)) {
+    if code.is_some_and(|code| is_restarted(spec, policy, code)) {
         container.back_off(now);
         if let State::Backoff { until } = container.state {
             return Some(until);
@@ -278,8 +286,8 @@ fn advance(
     next
 }
 
-/// Whether a container that ended with `code` is to begin again.
-fn begins_again(spec: &Value, policy: &str, code: i32) -> bool {
+/// Whether a container that ended with `code` is restarted.
+fn is_restarted(spec: &Value, policy: &str, code: i32) -> bool {
     let rules = spec["restartPolicyRules"].as_array().into_iter().flatten();
     for rule in rules.filter(|rule| rule["action"] == "Restart") {
         let listed = rule["exitCodes"]["values"].as_array().into_iter().flatten().any(|value| *value == code);
@@ -294,13 +302,13 @@ fn begins_again(spec: &Value, policy: &str, code: i32) -> bool {
     }
 }
 
-fn findings(pod: &Value) -> Findings {
+fn probe_results(pod: &Value) -> ProbeResults {
     let passes = |annotation: &str| object::annotation(pod, annotation) != Some("fail");
     let [startup, readiness, liveness] = PROBES.map(passes);
-    Findings { startup, readiness, liveness }
+    ProbeResults { startup, readiness, liveness }
 }
 
-/// The longest that a container sleeps before it stops.
+/// Returns the longest preStop sleep of the containers.
 fn pre_stop(pod: &Value) -> u64 {
     let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
     let seconds = containers.filter_map(|spec| spec["lifecycle"]["preStop"]["sleep"]["seconds"].as_i64());

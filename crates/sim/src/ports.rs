@@ -1,11 +1,11 @@
-//! Where the servers of pods really listen: at their address with 127 in front, but not always at their port, which may be
-//! taken or forbidden.
+//! Actual addresses of the servers of pods: in 127.0.0.0/8, at another port if the container's port is in use
+//! or privileged.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// From addresses and ports of pods to those of their servers.
+/// Maps addresses and ports of pods to those of their servers.
 #[derive(Default)]
 pub struct Ports {
     served: Mutex<HashMap<Ipv4Addr, HashMap<u16, SocketAddr>>>,
@@ -20,7 +20,7 @@ impl Ports {
         self.served().entry(address).or_default().insert(port, served);
     }
 
-    /// Forgets a pod.
+    /// Removes a pod.
     pub(crate) fn remove(&self, address: Ipv4Addr) {
         self.served().remove(&address);
     }

@@ -1,18 +1,18 @@
-//! What a simulated container does: a few well-known commands are understood, everything else serves.
+//! Programs of simulated containers: a few well-known commands are interpreted, all others run as servers.
 
 use atoll_meta::object;
 use serde_json::Value;
 
-/// Annotations of a pod that say what its containers do.
+/// Annotations of a pod that define when its containers exit.
 pub const EXIT_AFTER: &str = "sim.atoll.dev/exit-after";
 pub const EXIT_CODE: &str = "sim.atoll.dev/exit-code";
 
-/// What a container does once it has started.
+/// Behaviour of a container after its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// What it says at the beginning.
+    /// Initial output.
     pub says: Vec<String>,
-    /// When and how it ends; one that does not serves until it is stopped.
+    /// When and how it ends; `None` for a server that runs until it is stopped.
     pub ends: Option<End>,
 }
 
@@ -23,7 +23,7 @@ pub struct End {
     pub code: i32,
 }
 
-/// The program of a container of `pod`.
+/// Returns the program of a container of `pod`.
 pub fn of(container: &Value, pod: &Value) -> Program {
     if let Some(after) = object::annotation(pod, EXIT_AFTER).and_then(milliseconds) {
         let code = object::annotation(pod, EXIT_CODE).and_then(|code| code.parse().ok()).unwrap_or(0);
@@ -35,7 +35,7 @@ pub fn of(container: &Value, pod: &Value) -> Program {
         .filter_map(Value::as_str)
         .collect();
     match words.split_first() {
-        // Nobody waits for what an image of its own does in a Job: it is done.
+        // The default program of an image in a Job is assumed to finish immediately.
         None if object::controller_of(pod).is_some_and(|owner| owner.kind == "Job") => {
             Program { says: Vec::new(), ends: Some(End { after: 0, code: 0 }) }
         }
@@ -44,7 +44,7 @@ pub fn of(container: &Value, pod: &Value) -> Program {
     }
 }
 
-/// What a container is told by a name: a value, or a field of its pod.
+/// Returns an environment variable of a container: a value, or a field of its pod.
 fn variable(container: &Value, pod: &Value, name: &str) -> Option<String> {
     let entry = container["env"].as_array()?.iter().find(|entry| entry["name"] == name)?;
     if let Some(value) = entry["value"].as_str() {
@@ -77,7 +77,7 @@ fn run(command: &str, rest: &[&str], variables: &Variables<'_>) -> Program {
     }
 }
 
-/// A script of simple commands, one after the other. A word may be a variable.
+/// Interprets a script of simple commands. Words may be variables.
 fn shell(script: &str, variables: &Variables<'_>) -> Program {
     let mut program = Program { says: Vec::new(), ends: Some(End { after: 0, code: 0 }) };
     let joined = script.replace("&&", ";");
@@ -100,7 +100,7 @@ fn expanded(word: &str, variables: &Variables<'_>) -> String {
     name.map_or_else(|| word.to_string(), |name| variables(name).unwrap_or_default())
 }
 
-/// Carries out one command; whether it is the last.
+/// Executes one command. Returns whether it is the last.
 fn simple(words: &[&str], program: &mut Program) -> bool {
     let Some(end) = &mut program.ends else { return true };
     match words {
@@ -120,13 +120,13 @@ fn simple(words: &[&str], program: &mut Program) -> bool {
             end.code = 0;
             program.says.push(said.join(" ").trim_matches(['"', '\'']).to_string());
         }
-        // What is not understood is taken for something that serves.
+        // An unknown command is treated as a server.
         _ => program.ends = None,
     }
     program.ends.is_none()
 }
 
-/// `3`, `1.5s`, `2m`, `100ms`, `1h` or a sequence of such, in milliseconds.
+/// Parses `3`, `1.5s`, `2m`, `100ms`, `1h` or a sequence of such, as milliseconds.
 pub fn milliseconds(text: &str) -> Option<u64> {
     let mut rest = text.trim();
     let mut sum = 0.0;
@@ -148,7 +148,7 @@ pub fn milliseconds(text: &str) -> Option<u64> {
         sum += number * factor;
         rest = &unit[length..];
     }
-    // A year is as good as for ever, and sums stay far from the end of numbers.
+    // Limited to a year, so that sums do not overflow.
     Some(sum.min(3.2e10) as u64)
 }
 
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_are_understood() {
+    fn known_commands_are_interpreted() {
         let ends = |after, code| Some(End { after, code });
         for (words, wanted) in [
             (&["sleep", "3"][..], ends(3000, 0)),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_and_owners_say_the_rest() {
+    fn annotations_and_jobs_define_the_exit() {
         let plain = json!({"name": "c", "image": "nginx"});
         let owner = json!([{"kind": "Job", "name": "j", "uid": "u", "controller": true}]);
         let of_job = json!({"metadata": {"name": "p", "ownerReferences": owner}});
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_what_a_container_is_told() {
+    fn variables_are_expanded() {
         let label = "batch.kubernetes.io/job-completion-index";
         let pod = json!({"metadata": {"name": "p", "labels": {label: "3"}, "annotations": {"code": "4"}}});
         let field = |path: &str| json!({"fieldRef": {"fieldPath": path}});

@@ -1,4 +1,4 @@
-//! What a simulated cluster consists of.
+//! Settings of a simulated cluster.
 
 use std::time::Duration;
 
@@ -7,40 +7,41 @@ use serde_json::Value;
 
 use crate::node::SIMULATED;
 
-/// What nodes say that whoever simulates the cluster simulates.
+/// Default value of the annotation of simulated nodes.
 pub const MARK: &str = "true";
 
-/// The nodes of a cluster. All are alike but for their names and zones.
+/// The nodes of a cluster. All have the same settings except for names and zones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The cluster's name: nodes are called `NAME-node-1` and so on, or `node-1` if it is empty.
+    /// The cluster's name: nodes are named `NAME-node-1` and so on, or `node-1` if it is empty.
     pub name: String,
-    /// How many there are.
+    /// Number of nodes.
     pub nodes: usize,
-    /// What each of them has, as quantities.
+    /// Capacity of each node, as quantities.
     pub cpu: String,
     pub memory: String,
-    /// How many Pods each of them runs at most.
+    /// Maximum number of Pods on each node.
     pub pods: u32,
-    /// Their label `topology.kubernetes.io/region`, if it is not empty.
+    /// Label `topology.kubernetes.io/region` of the nodes, if not empty.
     pub region: String,
-    /// Their labels `topology.kubernetes.io/zone`, in turn.
+    /// Labels `topology.kubernetes.io/zone`, assigned in turn.
     pub zones: Vec<String>,
-    /// How long a Pod takes to start.
+    /// Time that a Pod takes to start.
     pub pod_start_delay: Duration,
-    /// What all of them are called by those who call them; if it is empty, each by its name, which only their own server understands.
+    /// Host name of all nodes for clients; if empty, each node has its own name, which only the cluster's API
+    /// server can resolve.
     pub host: String,
-    /// What the annotation of nodes says that are simulated here: several may be at work on one server.
+    /// Value of the annotation of nodes that are simulated here; several simulators may share one API server.
     pub mark: String,
 }
 
 impl Settings {
-    /// Whether a node is simulated here, whoever made it.
+    /// Whether a node is simulated here, regardless of its creator.
     pub fn simulates(&self, node: &Value) -> bool {
         object::annotation(node, SIMULATED) == Some(&self.mark)
     }
 
-    /// The name of the node at `position`, from 0.
+    /// Returns the name of the node at `position`, from 0.
     pub fn node(&self, position: usize) -> String {
         match self.name.as_str() {
             "" => format!("node-{}", position + 1),
@@ -48,7 +49,7 @@ impl Settings {
         }
     }
 
-    /// The zone of the node at `position`, if there are zones.
+    /// Returns the zone of the node at `position`, if there are zones.
     pub fn zone(&self, position: usize) -> Option<&str> {
         self.zones.get(position % self.zones.len().max(1)).map(String::as_str)
     }
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_have_names_and_take_turns_in_zones() {
+    fn nodes_are_named_and_spread_over_zones() {
         let zones = vec!["a".to_string(), "b".to_string()];
         let east = Settings { name: "east".into(), zones, ..Settings::default() };
         assert_eq!((east.node(0).as_str(), east.zone(0)), ("east-node-1", Some("a")));

@@ -1,5 +1,5 @@
-//! Volumes for claims of simulated clusters, as a provisioner of a cloud makes them: once a claim says that it waits for this one, and,
-//! where the class wants that, for which node. With the claim the volume goes too, if the class says so.
+//! Simulated storage provisioner: creates a volume when a claim waits for this provisioner and, if the class
+//! requires it, has a selected node. Deletes released volumes if the reclaim policy is Delete.
 
 mod volume;
 
@@ -10,10 +10,10 @@ use atoll_meta::{Status, object};
 use serde_json::json;
 
 pub use self::volume::PROVISIONER;
-use self::volume::{SELECTED_NODE, Wish};
+use self::volume::{SELECTED_NODE, VolumeRequest};
 
-/// Claims that are looked at together.
-const AT_ONCE: usize = 16;
+/// Number of claims that are processed concurrently.
+const WORKERS: usize = 16;
 
 struct Provisioner {
     informers: Arc<Informers>,
@@ -24,7 +24,7 @@ struct Provisioner {
     recorder: Recorder,
 }
 
-/// Makes volumes, and deletes them again, for as long as it is polled.
+/// Creates and deletes volumes for as long as it is polled.
 pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>) {
     let events = Events::new(informers.world().clone(), clock);
     let provisioner = Arc::new(Provisioner {
@@ -38,7 +38,7 @@ pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>) {
     for cache in [&provisioner.claims, &provisioner.volumes, &provisioner.classes, &provisioner.nodes] {
         cache.synced().await;
     }
-    // Volumes have no namespace, so one queue will do.
+    // One queue suffices, because volumes have no namespace.
     let queue = Queue::new();
     for cache in [&provisioner.claims, &provisioner.volumes] {
         let adding = queue.clone();
@@ -51,12 +51,12 @@ pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>) {
         }
     });
     queue
-        .work("simulated storage", AT_ONCE, |key| {
+        .work("simulated storage", WORKERS, |key| {
             let provisioner = provisioner.clone();
             async move {
                 match key.namespace.is_empty() {
-                    true => provisioner.look_at_volume(&key).await,
-                    false => provisioner.look_at_claim(&key).await,
+                    true => provisioner.sync_volume(&key).await,
+                    false => provisioner.sync_claim(&key).await,
                 }
             }
         })
@@ -64,17 +64,17 @@ pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>) {
 }
 
 impl Provisioner {
-    async fn look_at_claim(&self, key: &Key) -> Result<Next, Status> {
+    async fn sync_claim(&self, key: &Key) -> Result<Next, Status> {
         let Some(claim) = self.claims.get(key) else { return Ok(Next::Done) };
         let class = claim["spec"]["storageClassName"].as_str().unwrap_or_default();
         let class = self.classes.get(&Key::new("", "", class));
         let (kind, world) = (&resources::PERSISTENT_VOLUME_CLAIMS, self.informers.world());
-        let (class, node) = match volume::wish(&claim, class.as_deref()) {
-            Wish::Nothing => return Ok(Next::Done),
-            Wish::Anywhere(class) => (class, None),
-            Wish::At(class, node) => match self.nodes.get(&Key::new("", "", node)) {
+        let (class, node) = match volume::request_of(&claim, class.as_deref()) {
+            VolumeRequest::Nothing => return Ok(Next::Done),
+            VolumeRequest::InAnyZone(class) => (class, None),
+            VolumeRequest::ForNode(class, node) => match self.nodes.get(&Key::new("", "", node)) {
                 Some(node) => (class, Some(node)),
-                // Its pod needs another.
+                // The selected node does not exist: let the scheduler select another one.
                 None => {
                     let patch = json!({"metadata": {"annotations": {SELECTED_NODE: null}}});
                     self.claims.wrote(&world.patch(kind, key, "", &patch).await?);
@@ -82,7 +82,7 @@ impl Provisioner {
                 }
             },
         };
-        let made = volume::made(&claim, class, node.as_deref());
+        let made = volume::new_volume(&claim, class, node.as_deref());
         let name = object::name(&made);
         if self.volumes.get(&Key::new("", "", name)).is_some() {
             return Ok(Next::Done);
@@ -110,8 +110,8 @@ impl Provisioner {
         Ok(Next::Done)
     }
 
-    async fn look_at_volume(&self, key: &Key) -> Result<Next, Status> {
-        let Some(found) = self.volumes.get(key).filter(|found| volume::is_done_with(found)) else {
+    async fn sync_volume(&self, key: &Key) -> Result<Next, Status> {
+        let Some(found) = self.volumes.get(key).filter(|found| volume::is_deletable(found)) else {
             return Ok(Next::Done);
         };
         let uid = object::uid(&found);

@@ -1,4 +1,4 @@
-//! What containers use: as annotations of their pod say, or else a share of what they ask for.
+//! Usage of containers: from annotations of their pod, or a share of their requests.
 
 use std::ops::AddAssign;
 
@@ -6,18 +6,18 @@ use atoll_meta::object;
 use atoll_meta::quantity::Quantity;
 use serde_json::Value;
 
-/// Says what each container of a pod uses, or a node besides its pods: `cpu=250m,memory=64Mi`. `cpu=80%` is a share of what is
-/// asked for, and `proxy/cpu=10m` is meant for one container only.
+/// Annotation with the usage of each container of a pod, or of a node without its pods:
+/// `cpu=250m,memory=64Mi`. `cpu=80%` is a share of the request, and `proxy/cpu=10m` applies to one container.
 const USAGE: &str = "sim.atoll.dev/usage";
-/// The same as KWOK has it.
-const OF_KWOK: [&str; 2] = ["kwok.x-k8s.io/usage-cpu", "kwok.x-k8s.io/usage-memory"];
+/// The equivalent annotations of KWOK.
+const KWOK_ANNOTATIONS: [&str; 2] = ["kwok.x-k8s.io/usage-cpu", "kwok.x-k8s.io/usage-memory"];
 const RESOURCES: [&str; 2] = ["cpu", "memory"];
-/// What is used of what is asked for, in hundredths, unless something else is said.
-const SHARE: u64 = 50;
-/// What a container uses that asks for nothing, as amounts of the resources.
-const LEAST: [u64; 2] = [1_000_000, 1 << 20];
+/// Default usage as a percentage of the request.
+const DEFAULT_PERCENT: u64 = 50;
+/// Usage of a container without requests, by resource.
+const WITHOUT_REQUEST: [u64; 2] = [1_000_000, 1 << 20];
 
-/// Of processors, in billionths, and of memory, in bytes.
+/// CPU usage in nanocores, and memory usage in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub nanocores: u64,
@@ -25,30 +25,30 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What a container that runs uses.
+    /// Returns the usage of a running container.
     pub fn of_container(container: &Value, pod: &Value) -> Usage {
         let name = container["name"].as_str().unwrap_or_default();
         let own = object::annotation(pod, USAGE).unwrap_or_default();
         let [nanocores, bytes] = [0, 1].map(|place| {
             let resource = RESOURCES[place];
-            let asked = amount(resource, container["resources"]["requests"][resource].as_str());
+            let requested = amount(resource, container["resources"]["requests"][resource].as_str());
             let read = |text: &str| match text.strip_suffix('%') {
-                Some(share) => share.trim().parse().ok().map(|share| part(asked.unwrap_or(0), share)),
+                Some(share) => share.trim().parse().ok().map(|share| part(requested.unwrap_or(0), share)),
                 None => amount(resource, Some(text)),
             };
-            said(own, name, resource)
+            entry_of(own, name, resource)
                 .and_then(read)
-                .or_else(|| object::annotation(pod, OF_KWOK[place]).and_then(read))
-                .or_else(|| asked.map(|asked| part(asked, SHARE)))
-                .unwrap_or(LEAST[place])
+                .or_else(|| object::annotation(pod, KWOK_ANNOTATIONS[place]).and_then(read))
+                .or_else(|| requested.map(|requested| part(requested, DEFAULT_PERCENT)))
+                .unwrap_or(WITHOUT_REQUEST[place])
         });
         Usage { nanocores, bytes }
     }
 
-    /// What a node uses besides its pods.
+    /// Returns the usage of a node without its pods.
     pub fn of_node(node: &Value) -> Usage {
         let own = object::annotation(node, USAGE).unwrap_or_default();
-        let of = |resource: &str| amount(resource, said(own, "", resource)).unwrap_or(0);
+        let of = |resource: &str| amount(resource, entry_of(own, "", resource)).unwrap_or(0);
         Usage { nanocores: of("cpu"), bytes: of("memory") }
     }
 }
@@ -60,20 +60,20 @@ impl AddAssign for Usage {
     }
 }
 
-/// What a text says of a resource: for the container if it does, for all otherwise.
-fn said<'a>(text: &'a str, container: &str, resource: &str) -> Option<&'a str> {
+/// Returns the entry of a resource: the one for the container, or the one for all.
+fn entry_of<'a>(text: &'a str, container: &str, resource: &str) -> Option<&'a str> {
     let mut for_all = None;
-    for (whose, amount) in text.split(',').filter_map(|entry| entry.split_once('=')) {
-        match whose.trim().split_once('/') {
+    for (key, amount) in text.split(',').filter_map(|entry| entry.split_once('=')) {
+        match key.trim().split_once('/') {
             Some((name, of)) if name == container && of == resource => return Some(amount.trim()),
-            None if whose.trim() == resource => for_all = Some(amount.trim()),
+            None if key.trim() == resource => for_all = Some(amount.trim()),
             _ => {}
         }
     }
     for_all
 }
 
-/// A quantity as an amount of its resource.
+/// Parses a quantity as an amount of its resource.
 fn amount(resource: &str, text: Option<&str>) -> Option<u64> {
     let quantity = Quantity::parse(text?).ok()?;
     match resource {
@@ -86,25 +86,25 @@ fn part(whole: u64, hundredths: u64) -> u64 {
     u64::try_from(u128::from(whole) * u128::from(hundredths) / 100).unwrap_or(u64::MAX)
 }
 
-/// What is used now, and what has been used up to now.
+/// Current usage, and CPU time so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meter {
     pub usage: Usage,
-    /// Since when, in milliseconds.
+    /// Start of the current usage, in milliseconds.
     since: u64,
-    /// Billionths of seconds of one processor, until then.
+    /// CPU nanoseconds before that.
     spent: u64,
 }
 
 impl Meter {
-    /// From now on so much is used.
+    /// Sets the current usage.
     pub fn set(&mut self, usage: Usage, now: u64) {
         self.spent = self.spent(now);
         self.since = now;
         self.usage = usage;
     }
 
-    /// How many billionths of seconds of one processor have been used.
+    /// Returns the CPU time so far, in nanoseconds.
     pub fn spent(&self, now: u64) -> u64 {
         let lately = u128::from(self.usage.nanocores) * u128::from(now.saturating_sub(self.since)) / 1000;
         self.spent.saturating_add(u64::try_from(lately).unwrap_or(u64::MAX))
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_adds_up_and_never_falls() {
+    fn cpu_time_adds_up_and_never_decreases() {
         let cores = |count: u64| Usage { nanocores: count * 1_000_000_000, bytes: 0 };
         let mut meter = Meter::default();
         meter.set(cores(2), 1000);
@@ -156,6 +156,6 @@ mod tests {
         assert_eq!(meter.spent(60_000), 3_000_000_000);
         meter.set(cores(1), 60_000);
         assert_eq!(meter.spent(61_000), 4_000_000_000);
-        assert_eq!(meter.spent(0), 3_000_000_000, "whoever looks too early");
+        assert_eq!(meter.spent(0), 3_000_000_000, "an earlier time");
     }
 }

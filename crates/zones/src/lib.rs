@@ -1,8 +1,8 @@
-//! Time zones by name, out of a database that is part of the program: machines and images need not have one.
+//! Time zones by name, from a database that is part of the binary, so that machines and images need none.
 //!
 //! ```text
-//!   named("Europe/Berlin") ─► a file of the database ─► Zone::read ─► Zone ─┬─ changes: what was decided so far
-//!                                                                           └─ rule: what holds from then on
+//!   named("Europe/Berlin") ─► file of the database ─► Zone::read ─► Zone ─┬─ changes: past transitions
+//!                                                                          └─ rule: yearly transitions after them
 //! ```
 
 mod rule;
@@ -11,26 +11,26 @@ mod tests;
 
 use rule::Rule;
 
-/// What a clock in a zone shows, by stretches of time.
+/// A time zone: offsets from UTC over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zone {
-    /// When the offset changes, and to what; in order.
+    /// Times at which the offset changes, and the new offsets; sorted.
     changes: Vec<(i64, i64)>,
     /// The offset before the first change.
     first: i64,
-    /// What holds after the last change.
+    /// The rule after the last change.
     rule: Option<Rule>,
 }
 
-/// A stretch with one offset from UTC, in seconds: `since <= time < until`.
+/// A period with a constant offset from UTC, in seconds: `since <= time < until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stretch {
+struct OffsetPeriod {
     offset: i64,
     since: i64,
     until: i64,
 }
 
-/// A date and a time as a clock shows them. Numbers beyond what they should be count on.
+/// A local date and time. Out-of-range numbers are normalized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {
     pub year: i64,
@@ -39,7 +39,7 @@ pub struct Civil {
     pub hour: i64,
     pub minute: i64,
     pub second: i64,
-    /// From Sunday on.
+    /// Starts with Sunday.
     pub weekday: i64,
 }
 
@@ -50,44 +50,44 @@ impl Zone {
         Zone::default()
     }
 
-    /// One that follows a rule as the variable `TZ` has it, for ever: `CET-1CEST,M3.5.0,M10.5.0/3`.
-    pub fn ruled(rule: &str) -> Option<Zone> {
+    /// Creates a zone from a rule of the variable `TZ`: `CET-1CEST,M3.5.0,M10.5.0/3`.
+    pub fn from_posix_tz(rule: &str) -> Option<Zone> {
         Some(Zone { rule: Some(Rule::parse(rule)?), ..Zone::default() })
     }
 
-    /// Reads the form of zone files (RFC 9636). `None` for what is none.
+    /// Parses a TZif file (RFC 9636). Returns `None` if it is invalid.
     pub fn read(bytes: &[u8]) -> Option<Zone> {
-        let (first, rest) = Block::read(bytes, 4)?;
+        let (first, rest) = TzifBlock::read(bytes, 4)?;
         if bytes.get(4) == Some(&0) {
             return Some(first.zone(None));
         }
-        let (block, rest) = Block::read(rest, 8)?;
+        let (block, rest) = TzifBlock::read(rest, 8)?;
         let footer = rest.strip_prefix(b"\n")?;
         let end = footer.iter().position(|byte| *byte == b'\n')?;
         let rule = Rule::parse(std::str::from_utf8(&footer[..end]).ok()?);
         Some(block.zone(rule))
     }
 
-    /// How far ahead of UTC clocks are.
+    /// Returns the offset from UTC in seconds.
     pub fn offset(&self, time: i64) -> i64 {
-        self.stretch(time).offset
+        self.offset_period(time).offset
     }
 
-    fn stretch(&self, time: i64) -> Stretch {
+    fn offset_period(&self, time: i64) -> OffsetPeriod {
         let place = self.changes.partition_point(|(since, _)| *since <= time);
         let since = if place == 0 { i64::MIN } else { self.changes[place - 1].0 };
         let offset = if place == 0 { self.first } else { self.changes[place - 1].1 };
         match (self.changes.get(place), &self.rule) {
-            (Some((until, _)), _) => Stretch { offset, since, until: *until },
-            (None, None) => Stretch { offset, since, until: i64::MAX },
+            (Some((until, _)), _) => OffsetPeriod { offset, since, until: *until },
+            (None, None) => OffsetPeriod { offset, since, until: i64::MAX },
             (None, Some(rule)) => {
-                let found = rule.stretch(time);
-                Stretch { since: found.since.max(since), ..found }
+                let found = rule.offset_period(time);
+                OffsetPeriod { since: found.since.max(since), ..found }
             }
         }
     }
 
-    /// What clocks show at a time.
+    /// Returns the local time at a time.
     pub fn civil(&self, time: i64) -> Civil {
         let local = time + self.offset(time);
         let (days, second) = (local.div_euclid(DAY), local.rem_euclid(DAY));
@@ -103,13 +103,14 @@ impl Zone {
         }
     }
 
-    /// When clocks show something. Where that is twice or never, it is one of the times that it could be.
+    /// Returns the time of a local time. If that is ambiguous or does not exist, returns one of the possible
+    /// times.
     pub fn time(&self, civil: Civil) -> i64 {
         let (year, month) =
             (civil.year + (civil.month - 1).div_euclid(12), (civil.month - 1).rem_euclid(12) + 1);
         let days = atoll_meta::time::day_of(year, month, 1) + civil.day - 1;
         let local = days * DAY + civil.hour * 3600 + civil.minute * 60 + civil.second;
-        let found = self.stretch(local);
+        let found = self.offset_period(local);
         let time = local - found.offset;
         match found.offset != 0 && !(found.since..found.until).contains(&time) {
             true => local - self.offset(time),
@@ -118,17 +119,17 @@ impl Zone {
     }
 }
 
-/// One of the two tables of a zone file.
-struct Block<'a> {
+/// One of the two data blocks of a TZif file.
+struct TzifBlock<'a> {
     times: &'a [u8],
     indices: &'a [u8],
     kinds: &'a [u8],
     width: usize,
 }
 
-impl<'a> Block<'a> {
-    /// `width` is that of a time, in bytes. Returns what comes after the table, too.
-    fn read(bytes: &'a [u8], width: usize) -> Option<(Block<'a>, &'a [u8])> {
+impl<'a> TzifBlock<'a> {
+    /// Parses a block with times of `width` bytes. Also returns the rest of the input.
+    fn read(bytes: &'a [u8], width: usize) -> Option<(TzifBlock<'a>, &'a [u8])> {
         let (header, mut rest) = bytes.split_at_checked(44)?;
         if !header.starts_with(b"TZif") {
             return None;
@@ -144,7 +145,7 @@ impl<'a> Block<'a> {
             rest = left;
             Some(taken)
         };
-        let block = Block {
+        let block = TzifBlock {
             times: take(times.checked_mul(width))?,
             indices: take(Some(times))?,
             kinds: take(kinds.checked_mul(6))?,
@@ -169,14 +170,17 @@ impl<'a> Block<'a> {
         };
         let changes = self.times.chunks_exact(self.width).zip(self.indices);
         let changes = changes.filter_map(|(bytes, index)| Some((time(bytes), kind(usize::from(*index))?.0)));
-        // Before the first change it is never summer.
+        // The first standard time applies before the first change.
         let kinds = (0..self.kinds.len() / 6).filter_map(kind);
-        let first = kinds.clone().find(|(_, is_summer)| !is_summer).or_else(|| kinds.clone().next());
+        let first = kinds
+            .clone()
+            .find(|(_, is_daylight_saving)| !is_daylight_saving)
+            .or_else(|| kinds.clone().next());
         Zone { changes: changes.collect(), first: first.map_or(0, |(offset, _)| offset), rule }
     }
 }
 
-/// Looks a zone up by its name, spelt as in the database.
+/// Returns a zone by its exact name in the database.
 pub fn named(name: &str) -> Option<Zone> {
     if matches!(name, "" | "UTC" | "Local") {
         return Some(Zone::utc());

@@ -1,79 +1,83 @@
-//! What holds in a zone year after year: `CET-1CEST,M3.5.0,M10.5.0/3`.
+//! Yearly rules of a zone in POSIX format: `CET-1CEST,M3.5.0,M10.5.0/3`.
 
 use atoll_meta::time::{date_of, day_of};
 
-use super::{DAY, Stretch};
+use super::{DAY, OffsetPeriod};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     standard: i64,
-    summer: Option<Summer>,
+    daylight_saving: Option<DaylightSaving>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Summer {
+struct DaylightSaving {
     offset: i64,
-    begin: Moment,
-    end: Moment,
+    begin: TransitionTime,
+    end: TransitionTime,
 }
 
-/// A time of the year, by the clock that is in use until then.
+/// A time of the year, by the local time before the transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Moment {
+struct TransitionTime {
     day: Day,
     seconds: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Day {
-    /// The weekday in a week of a month; the fifth is the last.
+    /// A weekday in a week of a month; week five is the last.
     Weekday { month: i64, week: i64, weekday: i64 },
-    /// From 1 on; the leap day does not count.
+    /// Day of the year from 1, without the leap day.
     Julian(i64),
-    /// From 0 on; the leap day counts.
+    /// Day of the year from 0, with the leap day.
     OfYear(i64),
 }
 
 impl Rule {
     pub fn parse(text: &str) -> Option<Rule> {
-        let (offset, rest) = offset(name(text)?)?;
+        let (offset, rest) = offset(skip_name(text)?)?;
         let standard = -offset;
         if rest.is_empty() {
-            return Some(Rule { standard, summer: None });
+            return Some(Rule { standard, daylight_saving: None });
         }
-        let rest = name(rest)?;
+        let rest = skip_name(rest)?;
         let (ahead, rest) = match rest.starts_with(',') || rest.is_empty() {
             true => (standard + 3600, rest),
-            false => offset_of(rest)?,
+            false => offset_east(rest)?,
         };
         let rest = if rest.is_empty() { ",M3.2.0,M11.1.0" } else { rest };
         let (begin, end) = rest.strip_prefix(',')?.split_once(',')?;
-        let summer = Summer { offset: ahead, begin: Moment::parse(begin)?, end: Moment::parse(end)? };
-        Some(Rule { standard, summer: Some(summer) })
+        let daylight_saving = DaylightSaving {
+            offset: ahead,
+            begin: TransitionTime::parse(begin)?,
+            end: TransitionTime::parse(end)?,
+        };
+        Some(Rule { standard, daylight_saving: Some(daylight_saving) })
     }
 
-    pub(super) fn stretch(&self, time: i64) -> Stretch {
-        let Some(summer) = &self.summer else {
-            return Stretch { offset: self.standard, since: i64::MIN, until: i64::MAX };
+    pub(super) fn offset_period(&self, time: i64) -> OffsetPeriod {
+        let Some(daylight_saving) = &self.daylight_saving else {
+            return OffsetPeriod { offset: self.standard, since: i64::MIN, until: i64::MAX };
         };
         let (year, ..) = date_of((time + self.standard).div_euclid(DAY));
         let mut changes: Vec<(i64, i64)> = (year - 1..=year + 1)
             .flat_map(|year| {
                 [
-                    (summer.begin.in_year(year) - self.standard, summer.offset),
-                    (summer.end.in_year(year) - summer.offset, self.standard),
+                    (daylight_saving.begin.in_year(year) - self.standard, daylight_saving.offset),
+                    (daylight_saving.end.in_year(year) - daylight_saving.offset, self.standard),
                 ]
             })
             .collect();
         changes.sort_unstable();
         let place = changes.partition_point(|(since, _)| *since <= time);
         let (since, offset) = if place == 0 { (i64::MIN, self.standard) } else { changes[place - 1] };
-        Stretch { offset, since, until: changes.get(place).map_or(i64::MAX, |(until, _)| *until) }
+        OffsetPeriod { offset, since, until: changes.get(place).map_or(i64::MAX, |(until, _)| *until) }
     }
 }
 
-/// What comes after the name of a zone.
-fn name(text: &str) -> Option<&str> {
+/// Skips the name of a zone, and returns the rest.
+fn skip_name(text: &str) -> Option<&str> {
     if let Some(quoted) = text.strip_prefix('<') {
         return quoted.split_once('>').map(|(_, rest)| rest);
     }
@@ -81,7 +85,7 @@ fn name(text: &str) -> Option<&str> {
     (end >= 3).then(|| &text[end..])
 }
 
-/// Hours, minutes and seconds, as seconds.
+/// Parses hours, minutes and seconds, as seconds.
 fn offset(text: &str) -> Option<(i64, &str)> {
     let (sign, digits) = match text.as_bytes().first()? {
         b'-' => (-1, &text[1..]),
@@ -99,13 +103,13 @@ fn offset(text: &str) -> Option<(i64, &str)> {
     Some((sign * seconds, rest))
 }
 
-/// The same, for how far ahead of UTC a clock is: rules say how far behind.
-fn offset_of(text: &str) -> Option<(i64, &str)> {
+/// Parses an offset east of UTC: POSIX rules contain the offset west of UTC.
+fn offset_east(text: &str) -> Option<(i64, &str)> {
     offset(text).map(|(seconds, rest)| (-seconds, rest))
 }
 
-impl Moment {
-    fn parse(text: &str) -> Option<Moment> {
+impl TransitionTime {
+    fn parse(text: &str) -> Option<TransitionTime> {
         let (day, seconds) = match text.split_once('/') {
             None => (text, 2 * 3600),
             Some((day, time)) => (day, offset(time)?.0),
@@ -119,10 +123,10 @@ impl Moment {
         } else {
             Day::OfYear(day.parse().ok()?)
         };
-        Some(Moment { day, seconds })
+        Some(TransitionTime { day, seconds })
     }
 
-    /// In seconds of the clock.
+    /// Returns the time in a year, in seconds of the local clock.
     fn in_year(&self, year: i64) -> i64 {
         let new_year = day_of(year, 1, 1);
         let day = match self.day {

@@ -2,8 +2,8 @@ use atoll_meta::time::parse;
 
 use super::*;
 
-fn ruled(rule: &str) -> Zone {
-    Zone::ruled(rule).expect("a rule")
+fn from_posix_tz(rule: &str) -> Zone {
+    Zone::from_posix_tz(rule).expect("a rule")
 }
 
 fn at(text: &str) -> i64 {
@@ -11,7 +11,7 @@ fn at(text: &str) -> i64 {
 }
 
 #[test]
-fn rules_say_when_summer_is() {
+fn rules_define_daylight_saving() {
     let berlin = "CET-1CEST,M3.5.0,M10.5.0/3";
     let york = "EST5EDT,M3.2.0,M11.1.0";
     let sydney = "AEST-10AEDT,M10.1.0,M4.1.0/3";
@@ -31,7 +31,7 @@ fn rules_say_when_summer_is() {
         ("AAA0BBB,J60/0,J300/0", "2024-02-29T23:00:00Z", 0.0),
         ("AAA0BBB,59/0,300/0", "2024-02-29T00:00:00Z", 1.0),
     ] {
-        assert_eq!(ruled(rule).offset(at(time)) as f64 / 3600.0, hours, "{rule} {time}");
+        assert_eq!(from_posix_tz(rule).offset(at(time)) as f64 / 3600.0, hours, "{rule} {time}");
     }
     for nonsense in ["", "A", "CET", "CET-1CEST,", "CET-1CEST,M3.5.0", "CET-1CEST,M3,M4"] {
         assert_eq!(Rule::parse(nonsense), None, "{nonsense}");
@@ -39,22 +39,22 @@ fn rules_say_when_summer_is() {
 }
 
 #[test]
-fn clocks_show_times() {
-    let berlin = ruled("CET-1CEST,M3.5.0,M10.5.0/3");
+fn local_times_are_converted() {
+    let berlin = from_posix_tz("CET-1CEST,M3.5.0,M10.5.0/3");
     let civil = berlin.civil(at("2026-11-15T23:30:05Z"));
     let shown = Civil { year: 2026, month: 11, day: 16, hour: 0, minute: 30, second: 5, weekday: 1 };
     assert_eq!(civil, shown);
     assert_eq!(berlin.time(civil), at("2026-11-15T23:30:05Z"));
-    // An hour that is not there, and one that is there twice.
+    // An hour that does not exist, and one that exists twice.
     let missing = Civil { year: 2026, month: 3, day: 29, hour: 2, minute: 30, second: 0, weekday: 0 };
     assert_eq!(berlin.time(missing), at("2026-03-29T01:30:00Z"));
     let twice = Civil { month: 10, day: 25, ..missing };
     assert_eq!(berlin.time(twice), at("2026-10-25T01:30:00Z"));
     let later = Civil { year: 2026, month: 14, day: 0, hour: 24, minute: 0, second: 0, weekday: 0 };
-    assert_eq!(Zone::utc().time(later), at("2027-02-01T00:00:00Z"), "numbers count on");
+    assert_eq!(Zone::utc().time(later), at("2027-02-01T00:00:00Z"), "out-of-range numbers are normalized");
 }
 
-/// A file with two changes and a rule after them.
+/// Returns a TZif file with two changes and a rule.
 fn file(rule: &str) -> Vec<u8> {
     let block = |width: usize, version: u8| {
         let mut bytes = b"TZif".to_vec();
@@ -67,9 +67,9 @@ fn file(rule: &str) -> Vec<u8> {
             bytes.extend(&time.to_be_bytes()[8 - width..]);
         }
         bytes.extend([1, 0]);
-        for (offset, summer) in [(3600i32, 0), (7200, 1)] {
+        for (offset, daylight_saving) in [(3600i32, 0), (7200, 1)] {
             bytes.extend(offset.to_be_bytes());
-            bytes.extend([summer, 0]);
+            bytes.extend([daylight_saving, 0]);
         }
         bytes.extend(b"CET\0CES\0");
         bytes

@@ -1,13 +1,13 @@
-//! How fast, and how far, the number of pods may change.
+//! Limits how fast and how far the number of pods may change.
 
 use std::time::Duration;
 
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::usage::{float, whole};
+use super::usage::{float, truncate};
 
-/// What was recommended and done lately for one autoscaler.
+/// Recent recommendations and scale events of one autoscaler.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     recommendations: Vec<(i64, Timestamp)>,
@@ -15,9 +15,9 @@ pub struct History {
     downs: Vec<(i64, Timestamp)>,
 }
 
-/// A count with the conditions that say why: `AbleToScale` and `ScalingLimited`.
+/// A replica count with the conditions that explain it: `AbleToScale` and `ScalingLimited`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Settled {
+pub struct ScaleDecision {
     pub replicas: i64,
     pub able: (&'static str, &'static str),
     pub limited: (bool, &'static str, &'static str),
@@ -42,9 +42,9 @@ const TOO_FEW: (&str, &str) =
     ("TooFewReplicas", "the desired replica count is less than the minimum replica count");
 const WITHIN: (&str, &str) = ("DesiredWithinRange", "the desired count is within the acceptable range");
 
-/// Where a count is, where it wants to go and between what.
+/// The current and desired replica counts, and the bounds of the autoscaler.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct ScaleRequest {
     pub current: i64,
     pub desired: i64,
     pub least: i64,
@@ -61,15 +61,15 @@ fn nanos(seconds: i64) -> i128 {
 }
 
 impl History {
-    /// The first recommendation is what is there.
-    pub fn begin(&mut self, current: i64, now: Timestamp) {
+    /// Records the current count as the first recommendation.
+    pub fn record_initial_recommendation(&mut self, current: i64, now: Timestamp) {
         if self.recommendations.is_empty() {
             self.recommendations.push((current, now));
         }
     }
 
-    /// Remembers that the count was changed.
-    pub fn changed(&mut self, behaviour: &Value, from: i64, to: i64, now: Timestamp) {
+    /// Records a scale event.
+    pub fn store_scale_event(&mut self, behaviour: &Value, from: i64, to: i64, now: Timestamp) {
         if !behaviour.is_object() {
             return;
         }
@@ -82,24 +82,30 @@ impl History {
         events.push(((to - from).abs(), now));
     }
 
-    /// What becomes of a wish.
-    pub fn settle(&mut self, wish: Wish, behaviour: &Value, window: Duration, now: Timestamp) -> Settled {
+    /// Applies stabilization and the scaling rules or default limits to a desired count.
+    pub fn normalize(
+        &mut self,
+        request: ScaleRequest,
+        behaviour: &Value,
+        window: Duration,
+        now: Timestamp,
+    ) -> ScaleDecision {
         let (stabilized, why, (replicas, limit)) = match behaviour.is_object() {
             false => {
-                let stabilized = self.stabilize(wish.desired, window, now);
-                (stabilized, DOWN_STABILIZED, plain_limit(Wish { desired: stabilized, ..wish }))
+                let stabilized = self.stabilize(request.desired, window, now);
+                (stabilized, DOWN_STABILIZED, default_limit(ScaleRequest { desired: stabilized, ..request }))
             }
             true => {
-                let (stabilized, why) = self.stabilize_by_rules(wish, behaviour, window, now);
-                let wish = Wish { desired: stabilized, ..wish };
-                (stabilized, why, self.limit_by_rules(wish, behaviour, now))
+                let (stabilized, why) = self.stabilize_by_rules(request, behaviour, window, now);
+                let request = ScaleRequest { desired: stabilized, ..request };
+                (stabilized, why, self.limit_by_rules(request, behaviour, now))
             }
         };
-        let able = if stabilized == wish.desired { READY } else { why };
-        Settled { replicas, able, limited: (replicas != stabilized, limit.0, limit.1) }
+        let able = if stabilized == request.desired { READY } else { why };
+        ScaleDecision { replicas, able, limited: (replicas != stabilized, limit.0, limit.1) }
     }
 
-    /// The highest of recent recommendations.
+    /// Returns the highest of the recent recommendations.
     fn stabilize(&mut self, desired: i64, window: Duration, now: Timestamp) -> i64 {
         let window = i128::try_from(window.as_nanos()).unwrap_or(i128::MAX);
         self.recommendations.retain(|(_, then)| age(now, *then) <= window);
@@ -108,10 +114,11 @@ impl History {
         highest
     }
 
-    /// Between the lowest of recent recommendations on the way up and the highest on the way down.
+    /// Keeps the current count between the lowest recent recommendation when scaling up and the highest when
+    /// scaling down.
     fn stabilize_by_rules(
         &mut self,
-        wish: Wish,
+        request: ScaleRequest,
         behaviour: &Value,
         window: Duration,
         now: Timestamp,
@@ -126,29 +133,29 @@ impl History {
                 .filter(move |(_, then)| age(now, *then) < window)
                 .map(|(count, _)| *count)
         };
-        let lowest = recent(up).fold(wish.desired, i64::min);
-        let highest = recent(down).fold(wish.desired, i64::max);
-        let stabilized = wish.current.max(lowest).min(highest);
+        let lowest = recent(up).fold(request.desired, i64::min);
+        let highest = recent(down).fold(request.desired, i64::max);
+        let stabilized = request.current.max(lowest).min(highest);
         self.recommendations.retain(|(_, then)| age(now, *then) <= up.max(down));
-        self.recommendations.push((wish.desired, now));
-        (stabilized, if wish.desired >= wish.current { UP_STABILIZED } else { DOWN_STABILIZED })
+        self.recommendations.push((request.desired, now));
+        (stabilized, if request.desired >= request.current { UP_STABILIZED } else { DOWN_STABILIZED })
     }
 
     fn limit_by_rules(
         &self,
-        wish: Wish,
+        request: ScaleRequest,
         behaviour: &Value,
         now: Timestamp,
     ) -> (i64, (&'static str, &'static str)) {
-        let Wish { current, desired, least, most } = wish;
+        let ScaleRequest { current, desired, least, most } = request;
         if desired > current {
-            let limit = self.reach(current, &up_rules(behaviour), true, now).max(current);
+            let limit = self.scale_limit(current, &up_rules(behaviour), true, now).max(current);
             let (bound, why) = if most > limit { (limit, TOO_FAST_UP) } else { (most, TOO_MANY) };
             if desired > bound {
                 return (bound, why);
             }
         } else if desired < current {
-            let limit = self.reach(current, &down_rules(behaviour), false, now).min(current);
+            let limit = self.scale_limit(current, &down_rules(behaviour), false, now).min(current);
             let (bound, why) = if least < limit { (limit, TOO_FAST_DOWN) } else { (least, TOO_FEW) };
             if desired < bound {
                 return (bound, why);
@@ -157,13 +164,13 @@ impl History {
         (desired, WITHIN)
     }
 
-    /// How far the rules let a count go.
-    fn reach(&self, current: i64, rules: &Value, up: bool, now: Timestamp) -> i64 {
+    /// Returns the farthest count that the scaling rules allow.
+    fn scale_limit(&self, current: i64, rules: &Value, up: bool, now: Timestamp) -> i64 {
         let select = rules["selectPolicy"].as_str().unwrap_or("Max");
         if select == "Disabled" {
             return current;
         }
-        let reaches = policies(rules).iter().map(|policy| {
+        let limits = policies(rules).iter().map(|policy| {
             let period = nanos(policy["periodSeconds"].as_i64().unwrap_or(0));
             let change = |events: &[(i64, Timestamp)]| -> i64 {
                 events.iter().filter(|(_, then)| age(now, *then) < period).map(|(change, _)| change).sum()
@@ -173,20 +180,20 @@ impl History {
             match (policy["type"] == "Percent", up) {
                 (false, true) => start + value,
                 (false, false) => start - value,
-                (true, true) => whole((float(start) * (1.0 + float(value) / 100.0)).ceil()),
-                // Towards nothing, as a whole number.
-                (true, false) => whole(float(start) * (1.0 - float(value) / 100.0)),
+                (true, true) => truncate((float(start) * (1.0 + float(value) / 100.0)).ceil()),
+                // Truncated towards zero, as upstream does.
+                (true, false) => truncate(float(start) * (1.0 - float(value) / 100.0)),
             }
         });
-        // The farthest, unless the nearest is asked for.
-        let reached = if (select == "Min") == up { reaches.min() } else { reaches.max() };
-        reached.unwrap_or(current)
+        // The farthest value, unless `selectPolicy` is `Min`.
+        let limit = if (select == "Min") == up { limits.min() } else { limits.max() };
+        limit.unwrap_or(current)
     }
 }
 
-/// Without rules, a count at most doubles, or gets to four.
-fn plain_limit(wish: Wish) -> (i64, (&'static str, &'static str)) {
-    let Wish { current, desired, least, most } = wish;
+/// Without scaling rules, a count at most doubles, or grows to four.
+fn default_limit(request: ScaleRequest) -> (i64, (&'static str, &'static str)) {
+    let ScaleRequest { current, desired, least, most } = request;
     let limit = (2 * current).max(4);
     let (bound, why) = if most > limit { (limit, TOO_FAST_UP) } else { (most, TOO_MANY) };
     match () {
@@ -200,7 +207,7 @@ fn policies(rules: &Value) -> &[Value] {
     rules["policies"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// What is not said goes without saying.
+/// Returns the `scaleUp` rules with upstream's defaults.
 fn up_rules(behaviour: &Value) -> Value {
     let double = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
     let four = json!({"type": "Pods", "value": 4, "periodSeconds": 15});

@@ -1,4 +1,4 @@
-//! What is measured, from the three APIs that say so.
+//! Reads metrics from the resource, custom and external metrics APIs.
 
 use std::time::Duration;
 
@@ -13,22 +13,27 @@ use crate::scale;
 const RESOURCE_METRICS: &str = "/apis/metrics.k8s.io/v1beta1";
 const CUSTOM_METRICS: &str = "/apis/custom.metrics.k8s.io";
 const EXTERNAL_METRICS: &str = "/apis/external.metrics.k8s.io/v1beta1";
-/// The time that a metric is about, where it does not say so.
+/// Window of a metric that does not state its own.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Asks in the name of an autoscaler.
+/// Metrics client of one autoscaler.
 pub struct Metrics<'a> {
     pub world: &'a World,
     pub autoscaler: &'a Key,
 }
 
 impl Metrics<'_> {
-    async fn get(&self, path: &str, what: &str) -> Result<Value, String> {
-        let root = self.world.root(&self.autoscaler.workspace).map_err(|status| words(&status, what))?;
-        self.world.client().get(&format!("{root}{path}")).await.map_err(|status| words(&status, what))
+    async fn get(&self, path: &str, request: &str) -> Result<Value, String> {
+        let root =
+            self.world.root(&self.autoscaler.workspace).map_err(|status| error_message(&status, request))?;
+        self.world
+            .client()
+            .get(&format!("{root}{path}"))
+            .await
+            .map_err(|status| error_message(&status, request))
     }
 
-    /// What pods use of a resource, or one container in each of them.
+    /// Returns the usage of a resource by pods, or by one container in each of them.
     pub async fn of_resource(
         &self,
         resource: &str,
@@ -36,8 +41,10 @@ impl Metrics<'_> {
         container: &str,
     ) -> Result<Samples, String> {
         let namespace = &self.autoscaler.namespace;
-        let path =
-            format!("{RESOURCE_METRICS}/namespaces/{namespace}/pods?labelSelector={}", encoded(selector));
+        let path = format!(
+            "{RESOURCE_METRICS}/namespaces/{namespace}/pods?labelSelector={}",
+            percent_encode(selector)
+        );
         let list = self
             .get(&path, "get pods.metrics.k8s.io")
             .await
@@ -49,7 +56,7 @@ impl Metrics<'_> {
         Ok(items.iter().filter_map(|item| of_pod(item, resource, container)).collect())
     }
 
-    /// A metric of pods.
+    /// Returns the values of a custom metric of pods.
     pub async fn of_pods(&self, metric: &str, pods: &str, labels: &Value) -> Result<Samples, String> {
         let fetched = async {
             let base = self.custom_base().await?;
@@ -57,12 +64,12 @@ impl Metrics<'_> {
             let path = format!(
                 "{base}/namespaces/{}/pods/*/{metric}?labelSelector={}&metricLabelSelector={}",
                 self.autoscaler.namespace,
-                encoded(pods),
-                encoded(&selector)
+                percent_encode(pods),
+                percent_encode(&selector)
             );
             self.get(&path, &format!("get pods.custom.metrics.k8s.io *{metric}")).await
         };
-        let list = fetched.await.map_err(unfetched_custom)?;
+        let list = fetched.await.map_err(custom_metrics_error)?;
         let items = items(&list);
         if items.is_empty() {
             return Err("no metrics returned from custom metrics API".into());
@@ -76,15 +83,15 @@ impl Metrics<'_> {
         Ok(items.iter().filter_map(sample).collect())
     }
 
-    /// A metric of an object of the same namespace, or of the namespace itself.
+    /// Returns a custom metric of an object of the same namespace, or of the namespace itself.
     pub async fn of_object(&self, metric: &str, reference: &Value, labels: &Value) -> Result<i64, String> {
         let text = |field: &str| reference[field].as_str().unwrap_or_default();
         let (kind, name, api_version) = (text("kind"), text("name"), text("apiVersion"));
         let namespace = &self.autoscaler.namespace;
         let fetched = async {
             let base = self.custom_base().await?;
-            let selector = encoded(&LabelSelector::from_object(labels)?.to_string());
-            // Whatever is no version stands for none at all.
+            let selector = percent_encode(&LabelSelector::from_object(labels)?.to_string());
+            // An invalid apiVersion counts as the core group.
             let group = object::split_api_version(api_version).map_or("", |(group, _)| group);
             let place = match (kind, group) {
                 ("Namespace", "") => format!("namespaces/{namespace}/metrics"),
@@ -104,23 +111,23 @@ impl Metrics<'_> {
             )
             .await
         };
-        let answer = fetched.await.map_err(unfetched_custom)?;
+        let answer = fetched.await.map_err(custom_metrics_error)?;
         let [item] = items(&answer) else {
             let count = items(&answer).len();
-            return Err(unfetched_custom(format!(
+            return Err(custom_metrics_error(format!(
                 "the custom metrics API server returned {count} results when we asked for exactly one"
             )));
         };
-        amount(&item["value"]).ok_or_else(|| unfetched_custom("the metric has no value".into()))
+        amount(&item["value"]).ok_or_else(|| custom_metrics_error("the metric has no value".into()))
     }
 
-    /// All values of a metric that is nobody's in the cluster.
+    /// Returns all values of an external metric.
     pub async fn external(&self, metric: &str, labels: &Value) -> Result<Vec<i64>, String> {
         let selector = LabelSelector::from_object(labels)?.to_string();
         let namespace = &self.autoscaler.namespace;
         let path = format!(
             "{EXTERNAL_METRICS}/namespaces/{namespace}/{metric}?labelSelector={}",
-            encoded(&selector)
+            percent_encode(&selector)
         );
         let list = self
             .get(&path, &format!("get {metric}.external.metrics.k8s.io"))
@@ -133,7 +140,7 @@ impl Metrics<'_> {
         Ok(items.iter().filter_map(|item| amount(&item["value"])).collect())
     }
 
-    /// The newest version of the API that is there.
+    /// Returns the path of the newest version of the custom metrics API that is served.
     async fn custom_base(&self) -> Result<String, String> {
         let missing = || "no custom metrics API (custom.metrics.k8s.io) registered".to_string();
         let group = self.get(CUSTOM_METRICS, "").await.map_err(|_| missing())?;
@@ -145,15 +152,15 @@ impl Metrics<'_> {
     }
 }
 
-fn unfetched_custom(problem: String) -> String {
+fn custom_metrics_error(problem: String) -> String {
     format!("unable to fetch metrics from custom metrics API: {problem}")
 }
 
-/// A path that nobody serves is told with what was asked for.
-fn words(status: &Status, what: &str) -> String {
-    const NOBODY: &str = "the server could not find the requested resource";
+/// Appends the request to the error if the path is not served.
+fn error_message(status: &Status, request: &str) -> String {
+    const NOT_SERVED: &str = "the server could not find the requested resource";
     match status.message() {
-        NOBODY => format!("{NOBODY} ({what})"),
+        NOT_SERVED => format!("{NOT_SERVED} ({request})"),
         message => message.to_string(),
     }
 }
@@ -163,8 +170,8 @@ fn items(list: &Value) -> &[Value] {
 }
 
 fn timestamp(item: &Value) -> Timestamp {
-    let said = item["timestamp"].as_str().and_then(|said| time::parse(said).ok());
-    said.unwrap_or(Timestamp::new(0, 0))
+    let parsed = item["timestamp"].as_str().and_then(|parsed| time::parse(parsed).ok());
+    parsed.unwrap_or(Timestamp::new(0, 0))
 }
 
 fn of_pod(item: &Value, resource: &str, container: &str) -> Option<(String, Sample)> {
@@ -179,14 +186,14 @@ fn of_pod(item: &Value, resource: &str, container: &str) -> Option<(String, Samp
     Some((object::name(item).to_string(), Sample { value, at: timestamp(item), window }))
 }
 
-/// `1m30.5s`, as Go writes it.
+/// Parses a Go duration such as `1m30.5s`.
 fn duration(text: &str) -> Option<Duration> {
     let nanos = time::parse_duration(text)?;
     u64::try_from(nanos).ok().map(Duration::from_nanos)
 }
 
-/// As a value in a query.
-fn encoded(text: &str) -> String {
+/// Percent-encodes a query value.
+fn percent_encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
@@ -215,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_use_what_their_containers_use() {
+    fn pod_usage_is_the_sum_of_its_containers() {
         let item = json!({
             "metadata": {"name": "p"}, "timestamp": "2026-01-01T00:00:00Z", "window": "30s",
             "containers": [{"name": "a", "usage": {"cpu": "250m"}}, {"name": "b", "usage": {"cpu": "1", "memory": "1Ki"}}],

@@ -1,83 +1,84 @@
-//! What each metric of an autoscaler asks for, and what follows from all of them.
+//! Computes the proposal of each metric of an autoscaler, and combines them.
 
 use atoll_meta::quantity::{Format, Quantity};
 use serde_json::{Value, json};
 
 use super::metrics::Metrics;
-use super::usage::{Situation, amount};
+use super::usage::{ReplicaCalculator, amount};
 use crate::go_print;
 
-/// How many pods a metric asks for.
+/// Number of pods that a metric calls for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
     pub replicas: i64,
-    /// The metric, in words.
+    /// The metric's description for messages.
     pub metric: String,
-    /// For the autoscaler's status.
+    /// The metric's entry in the autoscaler's status.
     pub status: Value,
 }
 
-/// Why a metric asks for nothing.
+/// Error of a metric for which no proposal could be computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub reason: &'static str,
     pub problem: String,
-    /// The same as part of a longer story.
-    pub story: String,
+    /// The problem with the context that the error over all metrics adds.
+    pub wrapped: String,
 }
 
-pub type Asked = Result<Proposal, Failure>;
+pub type ProposalResult = Result<Proposal, Failure>;
 
 fn milli(value: i64, format: Format) -> Value {
     Quantity::from_millis(value, format).canonical().into()
 }
 
-/// How amounts of a resource are written.
+/// Returns the quantity format of a resource.
 fn format(resource: &str) -> Format {
     if resource == "memory" { Format::BinarySi } else { Format::DecimalSi }
 }
 
-/// `replicas` are those that there are, not those that are wanted; `selector` is of the pods.
-pub async fn ask(
+/// Computes the proposal of one metric. `replicas` is the target's status.replicas; `selector` selects its
+/// pods.
+pub async fn compute(
     metrics: &Metrics<'_>,
-    situation: &Situation<'_>,
+    calculator: &ReplicaCalculator<'_>,
     spec: &Value,
     replicas: i64,
     selector: &str,
-) -> Asked {
+) -> ProposalResult {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
     let source = |field: &str| &spec[field];
     match spec["type"].as_str().unwrap_or_default() {
         "Resource" => {
             let source = source("resource");
             let name = text(&source["name"]);
-            let found = of_resource(metrics, situation, source, selector, "").await;
+            let found = of_resource(metrics, calculator, source, selector, "").await;
             found.map_err(|problem| Failure {
                 reason: "FailedGetResourceMetric",
-                story: format!("failed to get {name} resource metric value: {problem}"),
+                wrapped: format!("failed to get {name} resource metric value: {problem}"),
                 problem,
             })
         }
         "ContainerResource" => {
             let source = source("containerResource");
             let container = text(&source["container"]);
-            let found = of_resource(metrics, situation, source, selector, &container).await;
+            let found = of_resource(metrics, calculator, source, selector, &container).await;
             found.map_err(|problem| Failure {
                 reason: "FailedGetContainerResourceMetric",
-                story: format!("failed to get {container} container metric value: {problem}"),
+                wrapped: format!("failed to get {container} container metric value: {problem}"),
                 problem,
             })
         }
-        "Pods" => of_pods(metrics, situation, source("pods"), selector).await.map_err(|problem| Failure {
+        "Pods" => of_pods(metrics, calculator, source("pods"), selector).await.map_err(|problem| Failure {
             reason: "FailedGetPodsMetric",
-            story: format!("failed to get pods metric value: {problem}"),
+            wrapped: format!("failed to get pods metric value: {problem}"),
             problem,
         }),
         "Object" => {
-            of_object(metrics, situation, source("object"), replicas).await.map_err(|(problem, wrapped)| {
+            of_object(metrics, calculator, source("object"), replicas).await.map_err(|(problem, wrapped)| {
                 Failure {
                     reason: "FailedGetObjectMetric",
-                    story: format!(
+                    wrapped: format!(
                         "failed to get object metric value: {}",
                         wrapped.unwrap_or_else(|| problem.clone())
                     ),
@@ -88,9 +89,9 @@ pub async fn ask(
         "External" => {
             let source = source("external");
             let name = text(&source["metric"]["name"]);
-            external(metrics, situation, source, replicas).await.map_err(|(problem, wrapped)| Failure {
+            external(metrics, calculator, source, replicas).await.map_err(|(problem, wrapped)| Failure {
                 reason: "FailedGetExternalMetric",
-                story: format!(
+                wrapped: format!(
                     "failed to get {name} external metric value: {}",
                     wrapped.unwrap_or_else(|| problem.clone())
                 ),
@@ -99,14 +100,14 @@ pub async fn ask(
         }
         other => {
             let problem = format!("unknown metric source type \"{other}\"");
-            Err(Failure { reason: "InvalidMetricSourceType", story: problem.clone(), problem })
+            Err(Failure { reason: "InvalidMetricSourceType", wrapped: problem.clone(), problem })
         }
     }
 }
 
 async fn of_resource(
     metrics: &Metrics<'_>,
-    situation: &Situation<'_>,
+    calculator: &ReplicaCalculator<'_>,
     source: &Value,
     selector: &str,
     container: &str,
@@ -115,22 +116,24 @@ async fn of_resource(
     let target = &source["target"];
     let by_average = amount(&target["averageValue"]);
     let by_utilization = target["averageUtilization"].as_i64();
-    let what = if by_average.is_some() { "usage" } else { "utilization" };
+    let measure = if by_average.is_some() { "usage" } else { "utilization" };
     if by_average.is_none() && by_utilization.is_none() {
         return Err("invalid resource metric source: neither an average utilization target nor an average value (usage) target was set".into());
     }
     let samples = metrics.of_resource(resource, selector, container).await.map_err(|problem| {
-        format!("failed to get {resource} {what}: unable to get metrics for resource {resource}: {problem}")
+        format!(
+            "failed to get {resource} {measure}: unable to get metrics for resource {resource}: {problem}"
+        )
     })?;
-    let failed = |problem: String| format!("failed to get {resource} {what}: {problem}");
+    let failed = |problem: String| format!("failed to get {resource} {measure}: {problem}");
     let (replicas, metric, current) = match (by_average, by_utilization) {
         (Some(average), _) => {
-            let (replicas, usage) = situation.by_average(samples, average, resource).map_err(failed)?;
+            let (replicas, usage) = calculator.by_average(samples, average, resource).map_err(failed)?;
             let current = json!({"averageValue": milli(usage, format(resource))});
             (replicas, format!("{resource} resource"), current)
         }
         (None, part) => {
-            let (replicas, part, usage) = situation
+            let (replicas, part, usage) = calculator
                 .by_utilization(samples, part.unwrap_or_default(), resource, container)
                 .map_err(failed)?;
             let current = json!({"averageUtilization": part, "averageValue": milli(usage, format(resource))});
@@ -148,7 +151,7 @@ async fn of_resource(
     Ok(Proposal { replicas, metric, status })
 }
 
-/// Name and selector of a metric, as a status repeats them.
+/// Returns name and selector of a metric for the status.
 fn identity(metric: &Value) -> Value {
     let mut identity = json!({"name": metric["name"]});
     if let Some(selector) = metric.get("selector") {
@@ -159,7 +162,7 @@ fn identity(metric: &Value) -> Value {
 
 async fn of_pods(
     metrics: &Metrics<'_>,
-    situation: &Situation<'_>,
+    calculator: &ReplicaCalculator<'_>,
     source: &Value,
     selector: &str,
 ) -> Result<Proposal, String> {
@@ -170,33 +173,33 @@ async fn of_pods(
         .await
         .map_err(|problem| format!("unable to get metric {name}: {problem}"))?;
     let target = amount(&source["target"]["averageValue"]).unwrap_or_default();
-    let (replicas, usage) = situation.by_average(samples, target, "")?;
+    let (replicas, usage) = calculator.by_average(samples, target, "")?;
     let current = json!({"averageValue": milli(usage, Format::DecimalSi)});
     let status = json!({"type": "Pods", "pods": {"metric": identity(metric), "current": current}});
     Ok(Proposal { replicas, metric: format!("pods metric {name}"), status })
 }
 
-/// A problem, and how it is put in a longer story if that is different.
+/// A problem, and its text in the error over all metrics if that differs.
 type Wrapped = (String, Option<String>);
 
 async fn of_object(
     metrics: &Metrics<'_>,
-    situation: &Situation<'_>,
+    calculator: &ReplicaCalculator<'_>,
     source: &Value,
     replicas: i64,
 ) -> Result<Proposal, Wrapped> {
-    let (metric, target, about) = (&source["metric"], &source["target"], &source["describedObject"]);
+    let (metric, target, described) = (&source["metric"], &source["target"], &source["describedObject"]);
     let name = metric["name"].as_str().unwrap_or_default();
-    let text = |field: &str| about[field].as_str().unwrap_or_default();
+    let text = |field: &str| described[field].as_str().unwrap_or_default();
     let get = async {
-        metrics.of_object(name, about, &metric["selector"]).await.map_err(|problem| {
-            // In this order in upstream's words, too.
+        metrics.of_object(name, described, &metric["selector"]).await.map_err(|problem| {
+            // Upstream has its arguments in this order, too.
             let namespace = &metrics.autoscaler.namespace;
             format!("unable to get metric {name}: {} on {namespace} {}/{problem}", text("kind"), text("name"))
         })
     };
     let status = |current: Value| {
-        let object = json!({"metric": identity(metric), "current": current, "describedObject": about});
+        let object = json!({"metric": identity(metric), "current": current, "describedObject": described});
         json!({"type": "Object", "object": object})
     };
     match (target["type"].as_str(), amount(&target["value"]), amount(&target["averageValue"])) {
@@ -204,7 +207,7 @@ async fn of_object(
             let plain = |problem| (problem, None);
             let usage = get.await.map_err(plain)?;
             Ok(Proposal {
-                replicas: situation.by_value(usage, value).map_err(plain)?,
+                replicas: calculator.by_value(usage, value).map_err(plain)?,
                 metric: format!("{} metric {name}", text("kind")),
                 status: status(json!({"value": milli(usage, Format::DecimalSi)})),
             })
@@ -214,7 +217,7 @@ async fn of_object(
                 let wrapped = format!("failed to get {name} object metric: {problem}");
                 (problem, Some(wrapped))
             })?;
-            let (replicas, share) = situation.by_share(usage, average, replicas);
+            let (replicas, share) = calculator.by_average_of_total(usage, average, replicas);
             Ok(Proposal {
                 replicas,
                 metric: format!("external metric {name}({})", go_print::label_selector(&metric["selector"])),
@@ -231,7 +234,7 @@ async fn of_object(
 
 async fn external(
     metrics: &Metrics<'_>,
-    situation: &Situation<'_>,
+    calculator: &ReplicaCalculator<'_>,
     source: &Value,
     replicas: i64,
 ) -> Result<Proposal, Wrapped> {
@@ -248,17 +251,17 @@ async fn external(
         Ok(values.into_iter().fold(0, i64::saturating_add))
     };
     let status = |current: Value| json!({"type": "External", "external": {"metric": identity(metric), "current": current}});
-    let words = format!("external metric {name}({printed})");
+    let description = format!("external metric {name}({printed})");
     match (amount(&target["averageValue"]), amount(&target["value"])) {
         (Some(average), _) => {
             let usage: i64 = get.await.map_err(|problem: String| {
                 let wrapped = format!("failed to get {name} external metric: {problem}");
                 (problem, Some(wrapped))
             })?;
-            let (replicas, share) = situation.by_share(usage, average, replicas);
+            let (replicas, share) = calculator.by_average_of_total(usage, average, replicas);
             Ok(Proposal {
                 replicas,
-                metric: words,
+                metric: description,
                 status: status(json!({"averageValue": milli(share, Format::DecimalSi)})),
             })
         }
@@ -269,8 +272,8 @@ async fn external(
             };
             let usage: i64 = get.await.map_err(wrap)?;
             Ok(Proposal {
-                replicas: situation.by_value(usage, value).map_err(wrap)?,
-                metric: words,
+                replicas: calculator.by_value(usage, value).map_err(wrap)?,
+                metric: description,
                 status: status(json!({"value": milli(usage, Format::DecimalSi)})),
             })
         }
@@ -282,22 +285,23 @@ async fn external(
     }
 }
 
-/// What all metrics together ask for: the most, but nothing less than there is if some of them say nothing.
+/// Combined proposal of all metrics: the highest count. If some metrics failed, the count is never below the
+/// current one.
 #[derive(Debug, PartialEq)]
 pub struct Summary {
-    /// How many pods, and for which metric; the first failure if nothing can be said.
+    /// The number of pods and the metric that calls for it, or the first failure.
     pub outcome: Result<(i64, String), Failure>,
-    /// What is wrong with some of them.
+    /// Error over the metrics that failed.
     pub problem: Option<String>,
     pub statuses: Vec<Value>,
 }
 
-pub fn sum_up(asked: Vec<Asked>, current: i64) -> Summary {
-    let all = asked.len();
+pub fn combine(proposals: Vec<ProposalResult>, current: i64) -> Summary {
+    let all = proposals.len();
     let (mut best, mut first, mut failures): (Option<(i64, String)>, Option<Failure>, usize) =
         (None, None, 0);
     let mut statuses = Vec::with_capacity(all);
-    for metric in asked {
+    for metric in proposals {
         match metric {
             Ok(proposal) => {
                 statuses.push(proposal.status);
@@ -313,7 +317,7 @@ pub fn sum_up(asked: Vec<Asked>, current: i64) -> Summary {
         }
     }
     let problem = first.as_ref().map(|failure| {
-        format!("invalid metrics ({failures} invalid out of {all}), first error is: {}", failure.story)
+        format!("invalid metrics ({failures} invalid out of {all}), first error is: {}", failure.wrapped)
     });
     let outcome = match (best, first) {
         (Some((replicas, _)), Some(failure)) if replicas < current => Err(failure),
@@ -328,26 +332,26 @@ pub fn sum_up(asked: Vec<Asked>, current: i64) -> Summary {
 mod tests {
     use super::*;
 
-    fn proposal(replicas: i64) -> Asked {
+    fn proposal(replicas: i64) -> ProposalResult {
         Ok(Proposal { replicas, metric: format!("m{replicas}"), status: json!({"type": "Pods"}) })
     }
 
-    fn failure(story: &str) -> Asked {
-        Err(Failure { reason: "FailedGetPodsMetric", problem: "p".into(), story: story.into() })
+    fn failure(wrapped: &str) -> ProposalResult {
+        Err(Failure { reason: "FailedGetPodsMetric", problem: "p".into(), wrapped: wrapped.into() })
     }
 
     #[test]
-    fn the_most_is_taken_unless_something_is_unknown() {
+    fn highest_proposal_wins_unless_a_metric_failed() {
         let unknown = |count: usize, of: usize| {
             Some(format!("invalid metrics ({count} invalid out of {of}), first error is: a"))
         };
-        for (asked, expected, problem) in [
+        for (proposals, expected, problem) in [
             (vec![proposal(3), proposal(7), proposal(5)], Some(7), None),
             (vec![proposal(7), failure("a")], Some(7), unknown(1, 2)),
             (vec![failure("a"), proposal(4)], None, unknown(1, 2)),
             (vec![failure("a"), failure("b")], None, unknown(2, 2)),
         ] {
-            let summary = sum_up(asked, 5);
+            let summary = combine(proposals, 5);
             assert_eq!(summary.outcome.ok().map(|(replicas, _)| replicas), expected);
             assert_eq!(summary.problem, problem);
         }

@@ -1,4 +1,4 @@
-//! How many pods are needed for what they use.
+//! Computes the number of pods that the measured usage needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{conditions, pods};
 
-/// What was measured of a pod, in thousandths.
+/// A measurement of a pod, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     pub value: i64,
@@ -20,10 +20,10 @@ pub struct Sample {
     pub window: Duration,
 }
 
-/// By the names of pods.
+/// Samples by pod name.
 pub type Samples = BTreeMap<String, Sample>;
 
-/// By how much a ratio may differ from one and change nothing.
+/// Deviations of the usage ratio from 1 that do not cause scaling.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
     pub down: f64,
@@ -36,24 +36,24 @@ impl Tolerance {
     }
 }
 
-/// How long pods take to become what they will be.
+/// Times during which the CPU usage of a starting pod is not reliable.
 #[derive(Clone, Copy, Debug)]
-pub struct Start {
+pub struct StartupDelays {
     pub initialization: Duration,
     pub readiness_delay: Duration,
 }
 
-pub struct Situation<'a> {
-    /// Those that the scale selects.
+pub struct ReplicaCalculator<'a> {
+    /// The pods that the scale's selector matches.
     pub pods: &'a [Arc<Value>],
     pub current: i64,
     pub tolerance: Tolerance,
-    pub start: Start,
+    pub start: StartupDelays,
     pub now: Timestamp,
 }
 
 #[derive(Debug, Default)]
-struct Groups {
+struct PodGroups {
     ready: usize,
     unready: BTreeSet<String>,
     missing: BTreeSet<String>,
@@ -75,9 +75,9 @@ fn parsed(time: &Value) -> Option<Timestamp> {
     time::parse(time.as_str()?).ok()
 }
 
-impl Situation<'_> {
-    fn groups(&self, samples: &Samples, resource: &str) -> Groups {
-        let mut groups = Groups::default();
+impl ReplicaCalculator<'_> {
+    fn groups(&self, samples: &Samples, resource: &str) -> PodGroups {
+        let mut groups = PodGroups::default();
         for pod in self.pods {
             let name = object::name(pod).to_string();
             let phase = pods::phase(pod);
@@ -98,7 +98,7 @@ impl Situation<'_> {
         groups
     }
 
-    /// Whether what a pod uses of processors says nothing yet.
+    /// Whether the CPU usage of a pod is not reliable yet.
     fn is_starting(&self, pod: &Value, sample: &Sample) -> bool {
         let (Some(condition), Some(started)) =
             (conditions::find(pod, "Ready"), parsed(&pod["status"]["startTime"]))
@@ -113,7 +113,8 @@ impl Situation<'_> {
         }
     }
 
-    /// By a part of what the pods ask for, in percent. Returns how many are needed, which part they use, and how much.
+    /// Computes replicas from a percentage of the pods' requests. Returns the replicas needed, the
+    /// utilization and the average usage.
     pub fn by_utilization(
         &self,
         mut samples: Samples,
@@ -129,7 +130,7 @@ impl Situation<'_> {
         Ok((self.needed(samples, &groups, ratio, of_missing, again)?, part, raw))
     }
 
-    /// By what a pod is to use on average. Returns how many are needed, and how much they use.
+    /// Computes replicas from an average value per pod. Returns the replicas needed and the average usage.
     pub fn by_average(
         &self,
         mut samples: Samples,
@@ -142,7 +143,7 @@ impl Situation<'_> {
         Ok((self.needed(samples, &groups, ratio, |_| target, again)?, usage))
     }
 
-    fn relevant(&self, samples: &mut Samples, resource: &str) -> Result<Groups, String> {
+    fn relevant(&self, samples: &mut Samples, resource: &str) -> Result<PodGroups, String> {
         if self.pods.is_empty() {
             return Err(NO_PODS.into());
         }
@@ -151,11 +152,11 @@ impl Situation<'_> {
         if samples.is_empty() { Err(NO_SAMPLES.into()) } else { Ok(groups) }
     }
 
-    /// Pods that nothing is known of are taken for what changes least.
+    /// Assumes for pods without samples the usage that changes the count least.
     fn needed(
         &self,
         mut samples: Samples,
-        groups: &Groups,
+        groups: &PodGroups,
         ratio: f64,
         of_missing: impl Fn(&String) -> i64,
         again: impl Fn(&Samples) -> Result<f64, String>,
@@ -167,28 +168,29 @@ impl Situation<'_> {
                 false => ceiling(ratio * count(groups.ready)),
             });
         }
-        let guessed = |value: i64| Sample { value, at: self.now, window: Duration::ZERO };
+        let assumed = |value: i64| Sample { value, at: self.now, window: Duration::ZERO };
         for name in &groups.missing {
             if ratio < 1.0 {
-                samples.insert(name.clone(), guessed(of_missing(name)));
+                samples.insert(name.clone(), assumed(of_missing(name)));
             } else if ratio > 1.0 {
-                samples.insert(name.clone(), guessed(0));
+                samples.insert(name.clone(), assumed(0));
             }
         }
         if grows_with_unready {
-            samples.extend(groups.unready.iter().map(|name| (name.clone(), guessed(0))));
+            samples.extend(groups.unready.iter().map(|name| (name.clone(), assumed(0))));
         }
         let new_ratio = again(&samples)?;
-        let turns = (ratio < 1.0 && new_ratio > 1.0) || (ratio > 1.0 && new_ratio < 1.0);
-        if self.tolerance.covers(new_ratio) || turns {
+        let changes_direction = (ratio < 1.0 && new_ratio > 1.0) || (ratio > 1.0 && new_ratio < 1.0);
+        if self.tolerance.covers(new_ratio) || changes_direction {
             return Ok(self.current);
         }
         let needed = ceiling(new_ratio * count(samples.len()));
-        let turns = (new_ratio < 1.0 && needed > self.current) || (new_ratio > 1.0 && needed < self.current);
-        Ok(if turns { self.current } else { needed })
+        let changes_direction =
+            (new_ratio < 1.0 && needed > self.current) || (new_ratio > 1.0 && needed < self.current);
+        Ok(if changes_direction { self.current } else { needed })
     }
 
-    /// By something that is not the pods' own, compared with a value for all of them.
+    /// Computes replicas from an object or external metric with one target value for all pods.
     pub fn by_value(&self, usage: i64, target: i64) -> Result<i64, String> {
         let ratio = float(usage) / float(target);
         if self.current == 0 {
@@ -204,12 +206,13 @@ impl Situation<'_> {
         Ok(ceiling(ratio * count(ready.count())))
     }
 
-    /// The same, compared with a value for each of `replicas`. Returns how many are needed, and the share of each.
-    pub fn by_share(&self, usage: i64, target: i64, replicas: i64) -> (i64, i64) {
+    /// Computes replicas from an object or external metric with a target value per pod. Returns the replicas
+    /// needed and the value per replica.
+    pub fn by_average_of_total(&self, usage: i64, target: i64, replicas: i64) -> (i64, i64) {
         let ratio = float(usage) / (float(target) * float(replicas));
         let needed =
             if self.tolerance.covers(ratio) { replicas } else { ceiling(float(usage) / float(target)) };
-        let share = if usage == i64::MAX { usage } else { whole((float(usage) / float(replicas)).ceil()) };
+        let share = if usage == i64::MAX { usage } else { truncate((float(usage) / float(replicas)).ceil()) };
         (needed, share)
     }
 }
@@ -224,13 +227,13 @@ fn count(number: usize) -> f64 {
 }
 
 #[allow(clippy::cast_possible_truncation)]
-pub fn whole(number: f64) -> i64 {
+pub fn truncate(number: f64) -> i64 {
     number as i64
 }
 
-/// A count of pods, which has a limit.
+/// Rounds a pod count up, limited to `i32::MAX`.
 fn ceiling(number: f64) -> i64 {
-    whole(number.ceil()).min(i64::from(i32::MAX))
+    truncate(number.ceil()).min(i64::from(i32::MAX))
 }
 
 fn utilization(
@@ -255,30 +258,31 @@ fn average(samples: &Samples, target: i64) -> (f64, i64) {
     (float(usage) / float(target), usage)
 }
 
-/// What each pod asks for, in thousandths: itself, one container of it, or all of them.
+/// Returns the request of each pod in thousandths: of the pod itself, of one container, or of all containers.
 fn requests(pods: &[Arc<Value>], container: &str, resource: &str) -> Result<BTreeMap<String, i64>, String> {
     let of_pod = |pod: &Arc<Value>| {
         let name = object::name(pod);
-        let whole = pod["spec"]["resources"]["requests"].as_object();
-        let can_ask = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
-        let asks_itself = whole.is_some_and(|whole| whole.keys().any(|name| can_ask(name)));
-        let request = match asks_itself && container.is_empty() {
+        let pod_level = pod["spec"]["resources"]["requests"].as_object();
+        let is_pod_level = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
+        let has_pod_level =
+            pod_level.is_some_and(|pod_level| pod_level.keys().any(|name| is_pod_level(name)));
+        let request = match has_pod_level && container.is_empty() {
             true => atoll_quota::requests(pod, &Amounts::default())
                 .get(resource)
                 .map(Quantity::millis)
                 .ok_or_else(|| format!("missing pod-level request for {resource} in Pod {name}"))?,
-            false => of_containers(pod, container, resource)?,
+            false => container_requests(pod, container, resource)?,
         };
         Ok((name.to_string(), request))
     };
     pods.iter().map(of_pod).collect()
 }
 
-fn of_containers(pod: &Value, wanted: &str, resource: &str) -> Result<i64, String> {
+fn container_requests(pod: &Value, wanted: &str, resource: &str) -> Result<i64, String> {
     let list = |field: &str| pod["spec"][field].as_array().map_or(&[][..], Vec::as_slice);
-    let beside = list("initContainers").iter().filter(|container| container["restartPolicy"] == "Always");
+    let sidecars = list("initContainers").iter().filter(|container| container["restartPolicy"] == "Always");
     let mut sum = 0;
-    for container in list("containers").iter().chain(beside) {
+    for container in list("containers").iter().chain(sidecars) {
         let name = container["name"].as_str().unwrap_or_default();
         if wanted.is_empty() || wanted == name {
             sum += amount(&container["resources"]["requests"][resource]).ok_or_else(|| {
@@ -301,12 +305,12 @@ fn quantity(value: &Value) -> Option<Quantity> {
     Quantity::parse(&text).ok()
 }
 
-/// In thousandths.
+/// Returns a quantity in thousandths.
 pub fn amount(value: &Value) -> Option<i64> {
     quantity(value).map(|quantity| quantity.millis())
 }
 
-/// As a number, in the way that others compute it: what lies just beside a bound lies there for them, too.
+/// Returns a quantity as a float, computed as upstream does so that comparisons at a bound agree.
 pub fn fraction(value: &Value) -> Option<f64> {
     let text = quantity(value)?.canonical();
     let unit = match text.as_bytes().last()? {

@@ -1,4 +1,4 @@
-//! When a request for a certificate is no longer needed.
+//! Decides when a certificate signing request is obsolete.
 
 use atoll_authn::certificate;
 use atoll_meta::{object, time};
@@ -13,13 +13,14 @@ pub fn conditions(request: &Value) -> impl Iterator<Item = &Value> {
     request["status"]["conditions"].as_array().into_iter().flatten()
 }
 
-/// The certificate in it, as it stands there.
+/// Returns the issued certificate, base64 encoded.
 pub fn certificate(request: &Value) -> &str {
     request["status"]["certificate"].as_str().unwrap_or_default()
 }
 
-/// Decided or failed an hour ago, undecided or not signed for a day, or its certificate has expired.
-pub fn is_past(request: &Value, now: i64) -> bool {
+/// Whether the request was decided or failed an hour ago, is undecided or unsigned for a day, or its
+/// certificate has expired.
+pub fn is_obsolete(request: &Value, now: i64) -> bool {
     let is_older = |text: Option<&str>, age: i64| {
         let since = text.and_then(|text| time::parse(text).ok()).filter(|since| !since.is_zero());
         since.is_some_and(|since| now - since.seconds > age)
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_state_has_its_time() {
+    fn each_state_has_its_expiry() {
         let request = |conditions: &[(&str, i64)], certificate: &str| {
             let conditions: Vec<Value> = conditions
                 .iter()
@@ -73,9 +74,9 @@ mod tests {
             (request(&[("Approved", 5), ("Failed", 9)], ""), HOUR + 9),
         ];
         for (request, last) in cases {
-            assert!(!is_past(&request, last), "{request}");
-            assert!(is_past(&request, last + 1), "{request}");
+            assert!(!is_obsolete(&request, last), "{request}");
+            assert!(is_obsolete(&request, last + 1), "{request}");
         }
-        assert!(!is_past(&request(&[("Other", 5)], ""), 10 * DAY));
+        assert!(!is_obsolete(&request(&[("Other", 5)], ""), 10 * DAY));
     }
 }

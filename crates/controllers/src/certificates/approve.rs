@@ -1,10 +1,11 @@
-//! Approves what a kubelet asks for itself, or what those may ask for who may ask for kubelets.
+//! Approves client certificates that a kubelet requests for itself, or that an authorized user requests for a
+//! kubelet.
 
 use atoll_informer::{Key, Next, World, resources};
 use atoll_meta::Status;
 use serde_json::json;
 
-use super::{add_condition, asked, is_undecided, recognize};
+use super::{add_condition, is_undecided, parse_request, recognize};
 use crate::context::Context;
 
 pub async fn run(context: Context) {
@@ -15,8 +16,8 @@ pub async fn run(context: Context) {
 async fn approve(world: World, key: Key) -> Result<Next, Status> {
     let requests = &resources::CERTIFICATE_SIGNING_REQUESTS;
     let mut request = world.get(requests, &key).await?;
-    let Some(wanted) = asked(&request).filter(|_| is_undecided(&request)) else { return Ok(Next::Done) };
-    let kinds = recognize::approvable(&request["spec"], &wanted);
+    let Some(csr) = parse_request(&request).filter(|_| is_undecided(&request)) else { return Ok(Next::Done) };
+    let kinds = recognize::approvable(&request["spec"], &csr);
     let reviews =
         format!("{}/apis/authorization.k8s.io/v1/subjectaccessreviews", world.root(&key.workspace)?);
     for (subresource, message) in kinds {
@@ -43,6 +44,6 @@ async fn approve(world: World, key: Key) -> Result<Next, Status> {
             return world.update_subresource(requests, "approval", &request).await.map(|_| Next::Done);
         }
     }
-    // Somebody may be given the right later.
+    // The requesting user may be authorized later.
     Ok(if kinds.is_empty() { Next::Done } else { Next::Again })
 }

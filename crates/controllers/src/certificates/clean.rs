@@ -1,4 +1,4 @@
-//! Deletes, now and every hour, requests that nobody needs any more.
+//! Deletes obsolete certificate signing requests at the start and every hour.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use atoll_meta::{Status, object};
 use super::age;
 use crate::context::Context;
 
-/// How often old requests are looked for.
-const CLEANING: Duration = Duration::from_secs(3600);
-/// When they could not be looked for.
-const SOON: Duration = Duration::from_secs(60);
-/// Objects for each page of a list.
-const PAGE: usize = 500;
+/// Interval between cleanups.
+const INTERVAL: Duration = Duration::from_secs(3600);
+/// Delay before the next attempt after a failed list request.
+const RETRY_DELAY: Duration = Duration::from_secs(60);
+/// Page size of list requests.
+const PAGE_SIZE: usize = 500;
 
 pub async fn run(context: Context) {
     loop {
         let pause = match clean(&context).await {
-            Ok(()) => CLEANING,
+            Ok(()) => INTERVAL,
             Err(status) => {
-                tracing::debug!(%status, "old requests for certificates cannot be looked for");
-                SOON
+                tracing::debug!(%status, "listing certificate signing requests failed");
+                RETRY_DELAY
             }
         };
         tokio::time::sleep(pause).await;
@@ -32,15 +32,15 @@ async fn clean(context: &Context) -> Result<(), Status> {
     let (world, requests) = (context.world(), &resources::CERTIFICATE_SIGNING_REQUESTS);
     let (path, mut token) = (world.everywhere(requests), String::new());
     loop {
-        let page = world.client().get(&format!("{path}?limit={PAGE}&continue={token}")).await?;
+        let page = world.client().get(&format!("{path}?limit={PAGE_SIZE}&continue={token}")).await?;
         for request in page["items"].as_array().into_iter().flatten() {
-            if !age::is_past(request, context.clock.now().seconds) {
+            if !age::is_obsolete(request, context.clock.now().seconds) {
                 continue;
             }
             let (key, uid) = (Key::of(request), object::uid(request));
             let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
             if let Err(status) = world.delete(requests, &key, options).await {
-                tracing::debug!(%status, %key, "an old request for a certificate is still there");
+                tracing::debug!(%status, %key, "deleting an obsolete certificate signing request failed");
             }
         }
         token = page["metadata"]["continue"].as_str().unwrap_or_default().to_string();

@@ -1,4 +1,4 @@
-//! Which requests are whose business, and what is wrong with them.
+//! Validates requests for each signer.
 
 use std::collections::BTreeSet;
 
@@ -19,31 +19,32 @@ pub fn usages(spec: &Value) -> impl Iterator<Item = &str> {
     spec["usages"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// As what a request can be approved without a person: the right that it takes, and what is then said.
-pub fn approvable(spec: &Value, wanted: &CertificateRequest) -> &'static [(&'static str, &'static str)] {
+/// Returns the permissions under which a request is approved automatically, each with the message of the
+/// condition.
+pub fn approvable(spec: &Value, csr: &CertificateRequest) -> &'static [(&'static str, &'static str)] {
     let usages: BTreeSet<&str> = usages(spec).collect();
-    if spec["signerName"] != KUBELET_CLIENT || kubelet_client(wanted, &usages).is_err() {
+    if spec["signerName"] != KUBELET_CLIENT || kubelet_client(csr, &usages).is_err() {
         return &[];
     }
-    match spec["username"] == wanted.common_name.as_str() {
+    match spec["username"] == csr.common_name.as_str() {
         true => &[SELF, OTHER],
         false => &[OTHER],
     }
 }
 
-/// Whether a request is one that is signed here; if so, what is wrong with it.
-pub fn signable(spec: &Value, wanted: &CertificateRequest) -> Option<Result<(), String>> {
+/// Validates a request for one of the known signers; `None` if the signer is not handled here.
+pub fn signable(spec: &Value, csr: &CertificateRequest) -> Option<Result<(), String>> {
     let set: BTreeSet<&str> = usages(spec).collect();
     match spec["signerName"].as_str().unwrap_or_default() {
         CLIENT => Some(client(usages(spec))),
-        KUBELET_CLIENT => Some(kubelet_client(wanted, &set)),
-        KUBELET_SERVING => Some(kubelet_serving(wanted, &set)),
+        KUBELET_CLIENT => Some(kubelet_client(csr, &set)),
+        KUBELET_SERVING => Some(kubelet_serving(csr, &set)),
         LEGACY => Some(Ok(())),
         _ => None,
     }
 }
 
-/// Whether a request is for a certificate that a kubelet serves.
+/// Whether the request is for a kubelet's serving certificate.
 pub fn is_kubelet_serving(spec: &Value) -> bool {
     spec["signerName"] == KUBELET_SERVING
 }
@@ -63,53 +64,53 @@ fn client<'a>(usages: impl Iterator<Item = &'a str>) -> Result<(), String> {
     }
 }
 
-fn kubelet_client(wanted: &CertificateRequest, usages: &BTreeSet<&str>) -> Result<(), String> {
+fn kubelet_client(csr: &CertificateRequest, usages: &BTreeSet<&str>) -> Result<(), String> {
     let forbidden = [
-        (!wanted.dns_names.is_empty(), "DNS subjectAltNames are not allowed"),
-        (!wanted.emails.is_empty(), "Email subjectAltNames are not allowed"),
-        (!wanted.addresses.is_empty(), "IP subjectAltNames are not allowed"),
-        (!wanted.uris.is_empty(), "URI subjectAltNames are not allowed"),
+        (!csr.dns_names.is_empty(), "DNS subjectAltNames are not allowed"),
+        (!csr.emails.is_empty(), "Email subjectAltNames are not allowed"),
+        (!csr.addresses.is_empty(), "IP subjectAltNames are not allowed"),
+        (!csr.uris.is_empty(), "URI subjectAltNames are not allowed"),
     ];
-    check_group(wanted)?;
+    check_group(csr)?;
     for (is_there, problem) in forbidden {
         if is_there {
             return Err(problem.into());
         }
     }
-    check_name(wanted)?;
+    check_name(csr)?;
     check_usages(usages, "client auth")
 }
 
-fn kubelet_serving(wanted: &CertificateRequest, usages: &BTreeSet<&str>) -> Result<(), String> {
-    check_group(wanted)?;
-    if wanted.dns_names.is_empty() && wanted.addresses.is_empty() {
+fn kubelet_serving(csr: &CertificateRequest, usages: &BTreeSet<&str>) -> Result<(), String> {
+    check_group(csr)?;
+    if csr.dns_names.is_empty() && csr.addresses.is_empty() {
         return Err("DNS or IP subjectAltName is required".into());
     }
-    if !wanted.emails.is_empty() {
+    if !csr.emails.is_empty() {
         return Err("Email subjectAltNames are not allowed".into());
     }
-    if !wanted.uris.is_empty() {
+    if !csr.uris.is_empty() {
         return Err("URI subjectAltNames are not allowed".into());
     }
     check_usages(usages, "server auth")?;
-    check_name(wanted)
+    check_name(csr)
 }
 
-fn check_group(wanted: &CertificateRequest) -> Result<(), String> {
-    match wanted.organizations == ["system:nodes"] {
+fn check_group(csr: &CertificateRequest) -> Result<(), String> {
+    match csr.organizations == ["system:nodes"] {
         true => Ok(()),
         false => Err("subject organization is not system:nodes".into()),
     }
 }
 
-fn check_name(wanted: &CertificateRequest) -> Result<(), String> {
-    match wanted.common_name.starts_with("system:node:") {
+fn check_name(csr: &CertificateRequest) -> Result<(), String> {
+    match csr.common_name.starts_with("system:node:") {
         true => Ok(()),
         false => Err("subject common name does not begin with system:node:".into()),
     }
 }
 
-/// Keys that only sign need no encipherment.
+/// Key encipherment is optional, because ECDSA keys do not need it.
 fn check_usages(usages: &BTreeSet<&str>, purpose: &str) -> Result<(), String> {
     let without = BTreeSet::from(["digital signature", purpose]);
     let mut with = without.clone();

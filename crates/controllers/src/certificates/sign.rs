@@ -1,9 +1,10 @@
-//! Signs what was approved.
+//! Signs approved certificate signing requests.
 //!
-//! A certificate that was asked for in a workspace other than the root is good in that workspace only: whoever may approve
-//! there shall not make users for others. Programs that know nothing of workspaces take any certificate of an authority that
-//! they trust, so these have an authority of their own; and so have kubelets, for whoever may approve theirs chooses the names
-//! and addresses in them, and one of these may be the API server's.
+//! A certificate that was requested in a workspace other than root is valid in that workspace only, so that a
+//! user with approval rights there cannot create users of other workspaces. Programs that do not know
+//! workspaces accept any certificate of an authority that they trust, so workspace certificates are signed by
+//! a separate authority. Serving certificates of kubelets have a separate authority, too: their approver
+//! chooses the names and addresses in them, which may be those of the API server.
 
 use std::sync::Arc;
 
@@ -15,17 +16,17 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use super::{add_condition, asked, is_waiting, recognize};
+use super::{add_condition, is_waiting, parse_request, recognize};
 use crate::context::Context;
 
-/// How long a certificate is good for unless less was asked for: a year.
+/// Longest lifetime of a certificate, and the default: one year.
 const LONGEST: i64 = 8760 * 3600;
 const SHORTEST: i64 = 600;
 const ROOT: &str = "root";
 
 pub async fn run(context: Context) {
     let Some(authority) = context.signers.authority.clone() else {
-        tracing::info!("certificates that are asked for are not signed: there is no authority");
+        tracing::info!("certificate signing disabled: no --cluster-signing-cert-file configured");
         return;
     };
     let world = context.world();
@@ -35,11 +36,11 @@ pub async fn run(context: Context) {
 async fn sign(context: Context, authority: Arc<Authority>, key: Key) -> Result<Next, Status> {
     let (world, requests) = (context.world(), &resources::CERTIFICATE_SIGNING_REQUESTS);
     let mut request = world.get(requests, &key).await?;
-    let Some(wanted) = asked(&request).filter(|_| is_waiting(&request)) else { return Ok(Next::Done) };
+    let Some(csr) = parse_request(&request).filter(|_| is_waiting(&request)) else { return Ok(Next::Done) };
     let spec = &request["spec"];
     let now = context.clock.now().seconds;
-    match recognize::signable(spec, &wanted) {
-        // Another signer's.
+    match recognize::signable(spec, &csr) {
+        // The request is for a signer that is not handled here.
         None => return Ok(Next::Done),
         Some(Err(problem)) => {
             let failure = json!({
@@ -50,15 +51,16 @@ async fn sign(context: Context, authority: Arc<Authority>, key: Key) -> Result<N
         }
         Some(Ok(())) => {
             let usages: Vec<&str> = recognize::usages(spec).collect();
-            let asked = spec["expirationSeconds"].as_i64().unwrap_or(LONGEST);
+            let requested = spec["expirationSeconds"].as_i64().unwrap_or(LONGEST);
             let workspace = Some(&*key.workspace).filter(|id| !id.is_empty() && *id != ROOT);
-            let terms = Terms { usages: &usages, seconds: asked.clamp(SHORTEST, LONGEST), workspace, now };
+            let terms =
+                Terms { usages: &usages, seconds: requested.clamp(SHORTEST, LONGEST), workspace, now };
             let signers = &context.signers;
             let other = match recognize::is_kubelet_serving(spec) {
                 true => signers.kubelets.as_ref(),
                 false => signers.workspaces.as_ref().filter(|_| workspace.is_some()),
             };
-            let signed = other.unwrap_or(&authority).certify(&wanted, &terms);
+            let signed = other.unwrap_or(&authority).certify(&csr, &terms);
             let pem = signed.map_err(|error| Status::internal_error(error.to_string()))?;
             request["status"]["certificate"] = STANDARD.encode(pem).into();
         }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn objects_belong_to_whom_they_name_or_to_whom_selects_them() {
+fn decisions_follow_owner_selector_and_deletion() {
     let owner = json!({"metadata": {"name": "web", "namespace": "n", "uid": "u"}});
     let mut going = owner.clone();
     object::set_deletion_timestamp(&mut going, "2026-11-15T08:00:00Z");
@@ -11,20 +11,20 @@ fn objects_belong_to_whom_they_name_or_to_whom_selects_them() {
     object::set_deletion_timestamp(&mut doomed, "2026-11-15T08:00:00Z");
     let no_manager = json!([{"kind": "ReplicaSet", "name": "web", "uid": "u"}]);
     let cases = [
-        (&owner, object("n", by("u")), true, Fate::Keep),
-        (&owner, object("n", by("u")), false, Fate::Release),
-        (&owner, object("n", by("x")), true, Fate::Leave),
-        (&owner, object("n", by("x")), false, Fate::Leave),
-        (&owner, object("n", json!([])), true, Fate::Adopt),
-        (&owner, object("n", no_manager), true, Fate::Adopt),
-        (&owner, object("n", json!([])), false, Fate::Leave),
-        (&owner, object("m", json!([])), true, Fate::Leave),
-        (&owner, doomed, true, Fate::Leave),
-        (&going, object("n", by("u")), true, Fate::Keep),
-        (&going, object("n", by("u")), false, Fate::Leave),
-        (&going, object("n", json!([])), true, Fate::Leave),
+        (&owner, object("n", by("u")), true, ClaimDecision::Keep),
+        (&owner, object("n", by("u")), false, ClaimDecision::Release),
+        (&owner, object("n", by("x")), true, ClaimDecision::Leave),
+        (&owner, object("n", by("x")), false, ClaimDecision::Leave),
+        (&owner, object("n", json!([])), true, ClaimDecision::Adopt),
+        (&owner, object("n", no_manager), true, ClaimDecision::Adopt),
+        (&owner, object("n", json!([])), false, ClaimDecision::Leave),
+        (&owner, object("m", json!([])), true, ClaimDecision::Leave),
+        (&owner, doomed, true, ClaimDecision::Leave),
+        (&going, object("n", by("u")), true, ClaimDecision::Keep),
+        (&going, object("n", by("u")), false, ClaimDecision::Leave),
+        (&going, object("n", json!([])), true, ClaimDecision::Leave),
     ];
     for (owner, object, selected, wanted) in cases {
-        assert_eq!(fate(owner, &object, selected), wanted, "{object} selected: {selected}");
+        assert_eq!(decide(owner, &object, selected), wanted, "{object} selected: {selected}");
     }
 }

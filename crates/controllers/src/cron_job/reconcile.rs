@@ -1,4 +1,4 @@
-//! From a CronJob, its Jobs and the time to what is to be started, and when to look again.
+//! Computes from a CronJob, its Jobs and the time whether to start a job, and when to requeue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,51 +13,51 @@ use crate::context::GRAIN;
 use crate::job::finished;
 use crate::pods::controller_reference;
 
-const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
-/// Clocks differ; it is looked at a little later than it is time.
+const SCHEDULED_TIMESTAMP: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
+/// Requeue a little later than the scheduled time, because clocks differ.
 const MARGIN: Duration = Duration::from_millis(100);
-/// More times than this are too many to have been missed.
-const MANY: i64 = 100;
+/// More missed start times than this cause a warning.
+const MAX_MISSED: i64 = 100;
 
 pub struct Observed<'a> {
     pub cron: &'a Value,
     pub jobs: &'a [Arc<Value>],
-    /// Uids of jobs that the status has and that are not there any more.
+    /// Uids of jobs in the status that do not exist any more.
     pub missing: &'a [String],
     pub zone: ZoneName,
     pub schedule: Result<Schedule, String>,
     pub now: Timestamp,
 }
 
-/// What is known of the zone that a CronJob names.
+/// Whether the time zone that a CronJob names is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneName {
     Known,
     Unknown,
 }
 
-/// Something to tell.
+/// An event to record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct PendingEvent {
     pub is_warning: bool,
     pub reason: &'static str,
     pub message: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Then {
-    /// Nothing, until something changes.
-    Rest,
-    Look(Duration),
-    /// A job is to be started for this time.
+pub enum NextAction {
+    /// No action until a change.
+    Wait,
+    RequeueAfter(Duration),
+    /// Create a job for this time.
     Start(i64),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub status: Value,
-    pub notes: Vec<Note>,
-    pub then: Then,
+    pub events: Vec<PendingEvent>,
+    pub next: NextAction,
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
@@ -68,7 +68,7 @@ fn is_active(status: &Value, uid: &str) -> bool {
     items(&status["active"]).any(|reference| reference["uid"] == uid)
 }
 
-/// Takes a job out of the list of those that run.
+/// Removes a job from `status.active`.
 pub fn remove_active(status: &mut Value, uid: &str) {
     if let Some(active) = status["active"].as_array_mut() {
         active.retain(|reference| reference["uid"] != uid);
@@ -96,16 +96,16 @@ pub fn add_active(status: &mut Value, job: &Value, at: i64) {
     status["lastScheduleTime"] = time::format(at).into();
 }
 
-/// Jobs that have ended and are more than are to be kept; the oldest of those that succeeded, then of those that failed.
-pub fn superfluous(cron: &Value, jobs: &[Arc<Value>]) -> Vec<Arc<Value>> {
+/// Returns finished jobs beyond the history limits: the oldest successful ones, then the oldest failed ones.
+pub fn jobs_to_delete(cron: &Value, jobs: &[Arc<Value>]) -> Vec<Arc<Value>> {
     let started = |job: &Value| job["status"]["startTime"].as_str().map(String::from);
     let mut found = Vec::new();
     for (kind, limit) in [("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")] {
         let Some(limit) = cron["spec"][limit].as_i64() else { continue };
-        let is_meant = |job: &&Arc<Value>| {
+        let is_finished = |job: &&Arc<Value>| {
             !object::is_being_deleted(job) && finished(job).is_some_and(|end| end["type"] == kind)
         };
-        let mut ended: Vec<_> = jobs.iter().filter(is_meant).cloned().collect();
+        let mut ended: Vec<_> = jobs.iter().filter(is_finished).cloned().collect();
         ended.sort_by_cached_key(|job| {
             let started = started(job);
             (started.is_none(), started, object::name(job).to_owned())
@@ -116,14 +116,14 @@ pub fn superfluous(cron: &Value, jobs: &[Arc<Value>]) -> Vec<Arc<Value>> {
     found
 }
 
-pub fn reconcile(seen: &Observed<'_>, status: Value) -> Plan {
-    let mut plan = Plan { status, notes: Vec::new(), then: Then::Rest };
-    plan.look_at_jobs(seen);
-    if object::is_being_deleted(seen.cron) {
+pub fn reconcile(observed: &Observed<'_>, status: Value) -> Plan {
+    let mut plan = Plan { status, events: Vec::new(), next: NextAction::Wait };
+    plan.observe_jobs(observed);
+    if object::is_being_deleted(observed.cron) {
         return plan;
     }
-    let spec = &seen.cron["spec"];
-    if seen.zone == ZoneName::Unknown {
+    let spec = &observed.cron["spec"];
+    if observed.zone == ZoneName::Unknown {
         let name = spec["timeZone"].as_str().unwrap_or_default();
         plan.warn("UnknownTimeZone", format!("invalid timeZone: {name:?}: unknown time zone {name}"));
         return plan;
@@ -141,28 +141,28 @@ pub fn reconcile(seen: &Observed<'_>, status: Value) -> Plan {
             ),
         );
     }
-    let schedule = match &seen.schedule {
+    let schedule = match &observed.schedule {
         Ok(schedule) => schedule,
         Err(why) => {
             plan.warn("UnparseableSchedule", format!("unparseable schedule: {text:?} : {why}"));
             return plan;
         }
     };
-    plan.then = plan.due(seen, schedule);
+    plan.next = plan.due(observed, schedule);
     plan
 }
 
 impl Plan {
     fn warn(&mut self, reason: &'static str, message: impl Into<String>) {
-        self.notes.push(Note { is_warning: true, reason, message: message.into() });
+        self.events.push(PendingEvent { is_warning: true, reason, message: message.into() });
     }
 
-    fn tell(&mut self, reason: &'static str, message: impl Into<String>) {
-        self.notes.push(Note { is_warning: false, reason, message: message.into() });
+    fn record(&mut self, reason: &'static str, message: impl Into<String>) {
+        self.events.push(PendingEvent { is_warning: false, reason, message: message.into() });
     }
 
-    fn look_at_jobs(&mut self, seen: &Observed<'_>) {
-        for job in seen.jobs {
+    fn observe_jobs(&mut self, observed: &Observed<'_>) {
+        for job in observed.jobs {
             let (uid, name) = (object::uid(job), object::name(job));
             let was_active = is_active(&self.status, uid);
             let Some(end) = finished(job) else {
@@ -175,47 +175,47 @@ impl Plan {
             let kind = end["type"].as_str().unwrap_or_default();
             if was_active {
                 remove_active(&mut self.status, uid);
-                self.tell("SawCompletedJob", format!("Saw completed job: {name}, condition: {kind}"));
+                self.record("SawCompletedJob", format!("Saw completed job: {name}, condition: {kind}"));
             }
             let completed = job["status"]["completionTime"].as_str().filter(|_| kind == "Complete");
-            // Times are written so that the later one is the greater text.
+            // Times are UTC in RFC 3339, so later times compare greater as text.
             if let Some(completed) = completed
                 && self.status["lastSuccessfulTime"].as_str().is_none_or(|last| completed > last)
             {
                 self.status["lastSuccessfulTime"] = completed.into();
             }
         }
-        for uid in seen.missing {
+        for uid in observed.missing {
             let named = items(&self.status["active"]).find(|reference| reference["uid"] == *uid.as_str());
             let name = named.and_then(|reference| reference["name"].as_str()).unwrap_or_default().to_owned();
-            self.tell("MissingJob", format!("Active job went missing: {name}"));
+            self.record("MissingJob", format!("Active job went missing: {name}"));
             remove_active(&mut self.status, uid);
         }
     }
 
-    fn due(&mut self, seen: &Observed<'_>, schedule: &Schedule) -> Then {
-        let spec = &seen.cron["spec"];
+    fn due(&mut self, observed: &Observed<'_>, schedule: &Schedule) -> NextAction {
+        let spec = &observed.cron["spec"];
         let text = spec["schedule"].as_str().unwrap_or_default();
         let deadline = spec["startingDeadlineSeconds"].as_i64();
-        let later = Then::Look(until_next(seen.cron, &self.status, schedule, seen.now));
-        let recent = match recent(seen.cron, &self.status, schedule, deadline, seen.now) {
+        let later = NextAction::RequeueAfter(until_next(observed.cron, &self.status, schedule, observed.now));
+        let recent = match most_recent_time(observed.cron, &self.status, schedule, deadline, observed.now) {
             Ok(recent) => recent,
             Err(why) => {
                 self.warn("InvalidSchedule", format!("invalid schedule: {text} : {why}"));
-                return Then::Rest;
+                return NextAction::Wait;
             }
         };
         let Some(at) = recent.time else { return later };
-        if recent.missed > MANY {
+        if recent.missed > MAX_MISSED {
             let message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
             self.warn("TooManyMissedTimes", message);
         }
-        let is_over = |deadline: i64| Timestamp::new(at.saturating_add(deadline), 0) < seen.now;
+        let is_over = |deadline: i64| Timestamp::new(at.saturating_add(deadline), 0) < observed.now;
         if deadline.is_some_and(is_over) {
-            self.warn("MissSchedule", format!("Missed scheduled time to start a job: {}", mail_date(at)));
+            self.warn("MissSchedule", format!("Missed scheduled time to start a job: {}", rfc1123(at)));
             return later;
         }
-        let name = job_name(seen.cron, at);
+        let name = job_name(observed.cron, at);
         let is_known = items(&self.status["active"]).any(|reference| reference["name"] == *name.as_str());
         if is_known || seconds(&self.status["lastScheduleTime"]) == Some(at) {
             return later;
@@ -223,10 +223,10 @@ impl Plan {
         if spec["concurrencyPolicy"] == "Forbid" && items(&self.status["active"]).next().is_some() {
             let message =
                 "Not starting job because prior execution is running and concurrency policy is Forbid";
-            self.tell("JobAlreadyActive", message);
+            self.record("JobAlreadyActive", message);
             return later;
         }
-        Then::Start(at)
+        NextAction::Start(at)
     }
 }
 
@@ -234,20 +234,20 @@ fn seconds(text: &Value) -> Option<i64> {
     time::parse(text.as_str()?).ok().map(|time| time.seconds)
 }
 
-/// The last time that is over, and how many were missed.
-struct Recent {
+/// The most recent scheduled time that has passed, and the number of missed times.
+struct MostRecentTime {
     earliest: i64,
     time: Option<i64>,
     missed: i64,
 }
 
-fn recent(
+fn most_recent_time(
     cron: &Value,
     status: &Value,
     schedule: &Schedule,
     deadline: Option<i64>,
     now: Timestamp,
-) -> Result<Recent, &'static str> {
+) -> Result<MostRecentTime, &'static str> {
     let now = now.seconds;
     let created = || seconds(&cron["metadata"]["creationTimestamp"]);
     let mut earliest = seconds(&status["lastScheduleTime"]).or_else(created).unwrap_or(0);
@@ -257,38 +257,38 @@ fn recent(
     let first = schedule.next(earliest);
     let second = schedule.next(first);
     if now < first {
-        return Ok(Recent { earliest, time: None, missed: 0 });
+        return Ok(MostRecentTime { earliest, time: None, missed: 0 });
     }
     if now < second {
-        return Ok(Recent { earliest, time: Some(first), missed: 0 });
+        return Ok(MostRecentTime { earliest, time: Some(first), missed: 0 });
     }
     let between = second - first;
     if between < 1 {
         return Err("time difference between two schedules is less than 1 second");
     }
-    // Roughly: as many as fit, if all were as far apart as the first two.
+    // An estimate, as if all times were as far apart as the first two.
     let missed = (now - first) / between + 1;
     let (mut time, mut next) = (None, schedule.next(first + (missed - 2) * between));
     while next <= now && next != NEVER && time != Some(next) {
         time = Some(next);
         next = schedule.next(next);
     }
-    Ok(Recent { earliest, time, missed })
+    Ok(MostRecentTime { earliest, time, missed })
 }
 
-/// How long it is until there may be something to start.
+/// Returns the time until the next scheduled time.
 pub fn until_next(cron: &Value, status: &Value, schedule: &Schedule, now: Timestamp) -> Duration {
-    let from = match recent(cron, status, schedule, None, now) {
-        Ok(Recent { time: Some(time), .. }) => time,
-        Ok(Recent { earliest, missed: 0, .. }) => earliest,
+    let from = match most_recent_time(cron, status, schedule, None, now) {
+        Ok(MostRecentTime { time: Some(time), .. }) => time,
+        Ok(MostRecentTime { earliest, missed: 0, .. }) => earliest,
         _ => now.seconds,
     };
     let left = crate::job::until(Timestamp::new(schedule.next(from), 0), now);
     left + MARGIN
 }
 
-/// As in mails: `Sun, 15 Nov 2026 08:00:00 +0000`.
-fn mail_date(at: i64) -> String {
+/// Formats a time as RFC 1123: `Sun, 15 Nov 2026 08:00:00 +0000`.
+fn rfc1123(at: i64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -302,19 +302,19 @@ fn mail_date(at: i64) -> String {
     format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} +0000")
 }
 
-/// The same time has the same name, so that nothing is started twice.
+/// Derives the name from the time, so that no job is started twice for the same time.
 fn job_name(cron: &Value, at: i64) -> String {
     format!("{}-{}", object::name(cron), at / 60)
 }
 
-/// The job for a time. Clocks in its zone are `offset` seconds ahead.
+/// Returns the job for a scheduled time. `offset` is the zone's offset from UTC in seconds.
 pub fn job(cron: &Value, at: i64, offset: i64) -> Value {
     let template = &cron["spec"]["jobTemplate"];
     let map = |field: &str| template["metadata"][field].as_object().cloned().unwrap_or_default();
     let (labels, mut annotations): (Map<String, Value>, Map<String, Value>) =
         (map("labels"), map("annotations"));
-    annotations.insert(SCHEDULED.into(), zoned(at, offset).into());
-    // Where pods are made one by one for some only, a job is where its CronJob is.
+    annotations.insert(SCHEDULED_TIMESTAMP.into(), rfc3339(at, offset).into());
+    // The Job has the grain of its CronJob.
     if let Some(grain) = object::annotation(cron, GRAIN) {
         annotations.entry(GRAIN).or_insert(grain.into());
     }
@@ -334,8 +334,8 @@ pub fn job(cron: &Value, at: i64, offset: i64) -> Value {
     job
 }
 
-/// A time as clocks show it that are `offset` seconds ahead.
-fn zoned(at: i64, offset: i64) -> String {
+/// Formats a time in RFC 3339 with the zone's offset.
+fn rfc3339(at: i64, offset: i64) -> String {
     let text = time::format(at + offset);
     if offset == 0 {
         return text;

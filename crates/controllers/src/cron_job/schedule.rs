@@ -1,13 +1,13 @@
-//! When it is next time, by a schedule and by the clocks of a zone.
+//! Computes the next time of a schedule in a time zone.
 
 use std::sync::Arc;
 
 use atoll_meta::cron::{self, Fields};
 use atoll_zones::{Civil, Zone};
 
-/// A time that never was: there is no next one.
+/// Go's zero time: the schedule has no next time.
 pub const NEVER: i64 = -62_135_596_800;
-/// Years that are searched.
+/// Number of years that are searched.
 const HORIZON: i64 = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,28 +17,30 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Reads a schedule. `zones` finds zones by name.
+    /// Parses a schedule. `zones` finds zones by name.
     pub fn parse(text: &str, zones: &dyn Fn(&str) -> Option<Arc<Zone>>) -> Result<Schedule, String> {
         let (times, zone) = cron::Schedule::parse(text, zones)?;
         Ok(Schedule { times, zone: zone.unwrap_or_default() })
     }
 
-    /// The first time after `time`, or [`NEVER`].
+    /// Returns the first scheduled time after `time`, or [`NEVER`].
     pub fn next(&self, time: i64) -> i64 {
         match &self.times {
             cron::Schedule::Every(seconds) => time.saturating_add(*seconds),
-            cron::Schedule::Fields(fields) => Clock { fields, zone: &self.zone }.next(time).unwrap_or(NEVER),
+            cron::Schedule::Fields(fields) => {
+                LocalSchedule { fields, zone: &self.zone }.next(time).unwrap_or(NEVER)
+            }
         }
     }
 }
 
-struct Clock<'a> {
+struct LocalSchedule<'a> {
     fields: &'a Fields,
     zone: &'a Zone,
 }
 
-impl Clock<'_> {
-    /// Where both the day of the month and that of the week are given, either will do.
+impl LocalSchedule<'_> {
+    /// If both the day of the month and the day of the week are restricted, either may match.
     fn is_day(&self, civil: Civil) -> bool {
         let Fields { day, weekday, .. } = self.fields;
         let is_star = day.is_star() || weekday.is_star();
@@ -49,21 +51,21 @@ impl Clock<'_> {
         }
     }
 
-    /// Goes on from field to field, the largest first, and begins again whenever one of them begins anew.
+    /// Advances field by field, the largest first, and restarts whenever a field wraps around.
     fn next(&self, after: i64) -> Option<i64> {
         let zone = self.zone;
         let mut time = after + 1;
         let limit = zone.civil(time).year + HORIZON;
-        // Whether what is smaller than the field at hand is at its beginning.
-        let mut is_round = false;
+        // Whether the smaller fields were already reset to their minimum.
+        let mut is_reset = false;
         'again: loop {
             let mut civil = zone.civil(time);
             if civil.year > limit {
                 return None;
             }
             while !self.fields.month.contains(civil.month) {
-                if !is_round {
-                    is_round = true;
+                if !is_reset {
+                    is_reset = true;
                     civil = Civil { day: 1, hour: 0, minute: 0, second: 0, ..civil };
                 }
                 time = zone.time(Civil { month: civil.month + 1, ..civil });
@@ -73,12 +75,12 @@ impl Clock<'_> {
                 }
             }
             while !self.is_day(civil) {
-                if !is_round {
-                    is_round = true;
+                if !is_reset {
+                    is_reset = true;
                     civil = zone.civil(zone.time(Civil { hour: 0, minute: 0, second: 0, ..civil }));
                 }
                 time = zone.time(Civil { day: civil.day + 1, ..civil });
-                // Where there is no midnight, the day begins before or after.
+                // Where midnight does not exist because of daylight saving, the day starts at another hour.
                 civil = zone.civil(time);
                 if civil.hour != 0 {
                     time += if civil.hour > 12 { 24 - civil.hour } else { -civil.hour } * 3600;
@@ -89,8 +91,8 @@ impl Clock<'_> {
                 }
             }
             while !self.fields.hour.contains(civil.hour) {
-                if !is_round {
-                    is_round = true;
+                if !is_reset {
+                    is_reset = true;
                     time = zone.time(Civil { minute: 0, second: 0, ..civil });
                 }
                 time += 3600;
@@ -100,8 +102,8 @@ impl Clock<'_> {
                 }
             }
             while !self.fields.minute.contains(civil.minute) {
-                if !is_round {
-                    is_round = true;
+                if !is_reset {
+                    is_reset = true;
                     time -= time.rem_euclid(60);
                 }
                 time += 60;
@@ -111,7 +113,7 @@ impl Clock<'_> {
                 }
             }
             if civil.second != 0 {
-                is_round = true;
+                is_reset = true;
                 time += 60 - civil.second;
                 continue 'again;
             }

@@ -1,9 +1,9 @@
-//! On which nodes a pod of a DaemonSet may run, and may go on running.
+//! Decides on which nodes a pod of a DaemonSet should run, and should continue to run.
 
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-/// What every pod of a DaemonSet tolerates: nodes in trouble are theirs too.
+/// Taints that every pod of a DaemonSet tolerates.
 const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -12,17 +12,17 @@ const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
-/// The same for those that are in the node's own network.
+/// Taint that pods with `hostNetwork` tolerate in addition.
 const TOLERATED_ON_HOST: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// What a node and a set have to do with each other.
+/// Whether a set should run a pod on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fit {
-    /// A pod is to be made there.
+    /// A pod should be created there.
     pub should_run: bool,
-    /// One that is there may stay.
+    /// An existing pod may stay.
     pub should_continue: bool,
 }
 
@@ -30,33 +30,33 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// What the pods of a set want of nodes.
-pub struct Wishes<'a> {
+/// Scheduling requirements of the pods of a set.
+pub struct NodeRequirements<'a> {
     spec: &'a Value,
     tolerations: Vec<Value>,
 }
 
-impl<'a> Wishes<'a> {
-    pub fn of(set: &'a Value) -> Wishes<'a> {
+impl<'a> NodeRequirements<'a> {
+    pub fn of(set: &'a Value) -> NodeRequirements<'a> {
         let spec = &set["spec"]["template"]["spec"];
-        Wishes { spec, tolerations: tolerations(spec) }
+        NodeRequirements { spec, tolerations: tolerations(spec) }
     }
 
     pub fn fit(&self, node: &Value) -> Fit {
         let both = |should_run, should_continue| Fit { should_run, should_continue };
         let named = self.spec["nodeName"].as_str().unwrap_or_default();
         let is_meant = named.is_empty() || named == object::name(node);
-        if !is_meant || !self.has_labels(node) || !self.has_affinity(node) {
+        if !is_meant || !self.matches_node_selector(node) || !self.matches_affinity(node) {
             return both(false, false);
         }
-        let is_kept_off = |effects: &[&str]| {
+        let has_untolerated_taint = |effects: &[&str]| {
             items(&node["spec"]["taints"]).any(|taint| {
                 let effect = taint["effect"].as_str().unwrap_or_default();
                 effects.contains(&effect) && !self.tolerates(taint)
             })
         };
-        if is_kept_off(&["NoExecute", "NoSchedule"]) {
-            return both(false, !is_kept_off(&["NoExecute"]));
+        if has_untolerated_taint(&["NoExecute", "NoSchedule"]) {
+            return both(false, !has_untolerated_taint(&["NoExecute"]));
         }
         both(true, true)
     }
@@ -65,29 +65,30 @@ impl<'a> Wishes<'a> {
         self.tolerations.iter().any(|toleration| tolerates(toleration, taint))
     }
 
-    fn has_labels(&self, node: &Value) -> bool {
+    fn matches_node_selector(&self, node: &Value) -> bool {
         let mut wanted = self.spec["nodeSelector"].as_object().into_iter().flatten();
         wanted.all(|(key, value)| object::label(node, key) == value.as_str())
     }
 
-    fn has_affinity(&self, node: &Value) -> bool {
+    fn matches_affinity(&self, node: &Value) -> bool {
         let required = &self.spec["affinity"]["nodeAffinity"][REQUIRED];
-        required.is_null() || items(&required["nodeSelectorTerms"]).any(|term| is_term_met(term, node))
+        required.is_null() || items(&required["nodeSelectorTerms"]).any(|term| matches_term(term, node))
     }
 }
 
-fn is_term_met(term: &Value, node: &Value) -> bool {
+fn matches_term(term: &Value, node: &Value) -> bool {
     let (expressions, fields) = (&term["matchExpressions"], &term["matchFields"]);
     let is_empty = items(expressions).next().is_none() && items(fields).next().is_none();
     let label = |wanted: &Value| object::label(node, wanted["key"].as_str().unwrap_or_default());
     let is_name = |wanted: &Value| wanted["key"] == "metadata.name";
-    // A term that asks for nothing is met by nothing.
+    // An empty term matches no node.
     !is_empty
-        && items(expressions).all(|wanted| is_met(wanted, label(wanted)))
-        && items(fields).all(|wanted| is_name(wanted) && is_met(wanted, Some(object::name(node))))
+        && items(expressions).all(|wanted| matches_requirement(wanted, label(wanted)))
+        && items(fields)
+            .all(|wanted| is_name(wanted) && matches_requirement(wanted, Some(object::name(node))))
 }
 
-fn is_met(wanted: &Value, found: Option<&str>) -> bool {
+fn matches_requirement(wanted: &Value, found: Option<&str>) -> bool {
     let is_listed = || items(&wanted["values"]).any(|value| value.as_str() == found);
     let numbers = || {
         let limit = items(&wanted["values"]).next().and_then(Value::as_str);
@@ -121,7 +122,7 @@ fn tolerates(toleration: &Value, taint: &Value) -> bool {
         }
 }
 
-/// The tolerations of a template, and those that all have.
+/// Returns the tolerations of a template with the default ones of DaemonSet pods.
 fn tolerations(spec: &Value) -> Vec<Value> {
     let mut all: Vec<Value> = items(&spec["tolerations"]).cloned().collect();
     let on_host = (spec["hostNetwork"] == true).then_some(TOLERATED_ON_HOST);
@@ -130,7 +131,7 @@ fn tolerations(spec: &Value) -> Vec<Value> {
         let mut is_there = false;
         for known in &mut all {
             let is_same = ["key", "operator", "effect"].iter().all(|field| known[*field] == wanted[*field]);
-            // One that holds for a while only holds for ever now.
+            // Replaces a toleration with `tolerationSeconds`, so that it is unlimited.
             if is_same && known["value"].as_str().unwrap_or_default().is_empty() {
                 *known = wanted.clone();
                 is_there = true;
@@ -143,15 +144,15 @@ fn tolerations(spec: &Value) -> Vec<Value> {
     all
 }
 
-/// Makes a pod go to a node, and tolerate what its kind does.
-pub fn pin(pod: &mut Value, node: &str) {
+/// Binds a pod to a node by affinity, and adds the default tolerations.
+pub fn bind_to_node(pod: &mut Value, node: &str) {
     pod["spec"]["tolerations"] = tolerations(&pod["spec"]).into();
     let wanted = json!({"key": "metadata.name", "operator": "In", "values": [node]});
     pod["spec"]["affinity"]["nodeAffinity"][REQUIRED] =
         json!({"nodeSelectorTerms": [{"matchFields": [wanted]}]});
 }
 
-/// Where a pod is, or is to go.
+/// Returns the node that a pod runs on or is bound to by affinity.
 pub fn target(pod: &Value) -> Option<&str> {
     if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
         return Some(node);

@@ -1,4 +1,4 @@
-//! From nodes and pods to pods that are to be made and deleted.
+//! Computes the pods to create and to delete from nodes and pods.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
@@ -8,7 +8,7 @@ use atoll_meta::object;
 use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
-use super::placement::{Wishes, target};
+use super::placement::{NodeRequirements, target};
 use crate::history::REVISION_LABEL;
 use crate::pods::{is_available, is_ready, is_terminal, phase};
 
@@ -19,20 +19,20 @@ pub struct Observed<'a> {
     pub set: &'a Value,
     pub nodes: &'a [Arc<Value>],
     pub pods: &'a [Arc<Value>],
-    /// The hash of the revision that pods are to have.
+    /// Hash of the current revision.
     pub hash: &'a str,
     pub now: Timestamp,
 }
 
-/// What is to be done.
+/// Actions to perform.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    /// Nodes that are to get a pod.
+    /// Nodes on which to create a pod.
     pub create: Vec<String>,
     pub delete: Vec<Arc<Value>>,
-    /// Pods that have failed, with their nodes; each is deleted, but not too often.
+    /// Failed pods with their nodes; deleted with a backoff.
     pub failed: Vec<(String, Arc<Value>)>,
-    /// Pods that have succeeded, with their nodes, which is not what they are for.
+    /// Succeeded pods with their nodes; deleted because daemon pods should not end.
     pub succeeded: Vec<(String, Arc<Value>)>,
 }
 
@@ -46,29 +46,29 @@ pub struct Counts {
     pub available: i64,
 }
 
-/// The pod of the new template and that of the old one.
+/// The pod of the new template and the pod of the old one.
 type NewAndOld<'a> = (Option<&'a Arc<Value>>, Option<&'a Arc<Value>>);
 
 type ByNode<'a> = BTreeMap<&'a str, Vec<&'a Arc<Value>>>;
 
-/// Pods by the node that they are on or will be. Those that have ended and are going are of no interest.
-fn by_node<'a>(seen: &Observed<'a>) -> ByNode<'a> {
+/// Groups pods by the node that they run on or are bound to. Skips finished pods that are being deleted.
+fn by_node<'a>(observed: &Observed<'a>) -> ByNode<'a> {
     let mut found = ByNode::new();
-    let living = seen.pods.iter().filter(|pod| !(is_terminal(pod) && object::is_being_deleted(pod)));
+    let living = observed.pods.iter().filter(|pod| !(is_terminal(pod) && object::is_being_deleted(pod)));
     for (node, pod) in living.filter_map(|pod| Some((target(pod)?, pod))) {
         found.entry(node).or_default().push(pod);
     }
     found
 }
 
-/// Whether a pod is of the template that the set has now.
-fn is_updated(seen: &Observed<'_>, pod: &Value) -> bool {
+/// Whether a pod has the current template of the set.
+fn is_updated(observed: &Observed<'_>, pod: &Value) -> bool {
     let generation =
-        object::annotation(seen.set, TEMPLATE_GENERATION).and_then(|text| text.parse::<i64>().ok());
+        object::annotation(observed.set, TEMPLATE_GENERATION).and_then(|text| text.parse::<i64>().ok());
     let of_generation = generation.is_some_and(|generation| {
         object::label(pod, TEMPLATE_GENERATION_LABEL) == Some(generation.to_string().as_str())
     });
-    of_generation || object::label(pod, REVISION_LABEL) == Some(seen.hash)
+    of_generation || object::label(pod, REVISION_LABEL) == Some(observed.hash)
 }
 
 pub fn template_generation(set: &Value) -> Option<(&'static str, String)> {
@@ -80,11 +80,11 @@ pub fn min_ready_seconds(set: &Value) -> i64 {
     set["spec"]["minReadySeconds"].as_i64().unwrap_or(0)
 }
 
-fn is_fit(seen: &Observed<'_>, pod: &Value) -> bool {
-    is_available(pod, min_ready_seconds(seen.set), seen.now)
+fn is_pod_available(observed: &Observed<'_>, pod: &Value) -> bool {
+    is_available(pod, min_ready_seconds(observed.set), observed.now)
 }
 
-/// Those that have a node first, then the oldest.
+/// Orders pods with a node first, then by age.
 fn oldest_first(one: &&Arc<Value>, other: &&Arc<Value>) -> Ordering {
     let is_waiting = |pod: &Value| pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     let created = |pod| object::creation_timestamp(pod).unwrap_or_default();
@@ -94,21 +94,21 @@ fn oldest_first(one: &&Arc<Value>, other: &&Arc<Value>) -> Ordering {
         .then_with(|| object::name(one).cmp(object::name(other)))
 }
 
-/// Which nodes need a pod, and which pods are where they should not be.
-pub fn manage(seen: &Observed<'_>) -> Changes {
-    let (wishes, on) = (Wishes::of(seen.set), by_node(seen));
-    let surges = limits(seen.set, 1).surge > 0;
+/// Returns the nodes that need a pod and the pods that must not run.
+pub fn manage(observed: &Observed<'_>) -> Changes {
+    let (requirements, on) = (NodeRequirements::of(observed.set), by_node(observed));
+    let surges = limits(observed.set, 1).surge > 0;
     let mut changes = Changes::default();
-    for node in seen.nodes {
-        let (fit, name) = (wishes.fit(node), object::name(node));
+    for node in observed.nodes {
+        let (fit, name) = (requirements.fit(node), object::name(node));
         let pods = on.get(name);
         match pods {
             None if fit.should_run => changes.create.push(name.into()),
             _ if fit.should_continue => {
-                let running = sort_out(pods.map_or(&[], Vec::as_slice), name, &mut changes);
+                let running = unfinished_pods(pods.map_or(&[], Vec::as_slice), name, &mut changes);
                 match surges {
                     true if running.is_empty() && fit.should_run => changes.create.push(name.into()),
-                    true => prune_surge(seen, &running, &mut changes),
+                    true => prune_surge(observed, &running, &mut changes),
                     false => changes.delete.extend(running.into_iter().skip(1).cloned()),
                 }
             }
@@ -118,8 +118,9 @@ pub fn manage(seen: &Observed<'_>) -> Changes {
             }
         }
     }
-    // Nobody else will ever delete a pod that waits for a node which is gone.
-    let known: HashSet<&str> = seen.nodes.iter().map(|node| object::name(node)).collect();
+    // The pod garbage collector skips pods without `nodeName`, so pods bound to a deleted node are deleted
+    // here.
+    let known: HashSet<&str> = observed.nodes.iter().map(|node| object::name(node)).collect();
     for pods in on.iter().filter(|(node, _)| !known.contains(*node)).map(|(_, pods)| pods) {
         let waiting =
             pods.iter().filter(|pod| pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty());
@@ -129,8 +130,8 @@ pub fn manage(seen: &Observed<'_>) -> Changes {
     changes
 }
 
-/// The pods of a node that run or will, the oldest first. Those that have ended are noted.
-fn sort_out<'a>(pods: &[&'a Arc<Value>], node: &str, changes: &mut Changes) -> Vec<&'a Arc<Value>> {
+/// Returns the unfinished pods of a node, oldest first. Finished ones are recorded in `changes`.
+fn unfinished_pods<'a>(pods: &[&'a Arc<Value>], node: &str, changes: &mut Changes) -> Vec<&'a Arc<Value>> {
     let mut running = Vec::new();
     for pod in pods.iter().filter(|pod| !object::is_being_deleted(pod)) {
         match phase(pod) {
@@ -143,21 +144,22 @@ fn sort_out<'a>(pods: &[&'a Arc<Value>], node: &str, changes: &mut Changes) -> V
     running
 }
 
-/// Where a new pod may run beside an old one: one of each stays, and the old one until the new one is available.
-fn prune_surge(seen: &Observed<'_>, running: &[&Arc<Value>], changes: &mut Changes) {
+/// With surge, keeps one new and one old pod per node; the old one until the new one is available.
+fn prune_surge(observed: &Observed<'_>, running: &[&Arc<Value>], changes: &mut Changes) {
     if running.len() <= 1 {
         return;
     }
     let (mut new, mut old) = (None, None);
     for pod in running {
-        let place = if object::label(pod, REVISION_LABEL) == Some(seen.hash) { &mut new } else { &mut old };
-        match place {
-            None => *place = Some(*pod),
+        let slot =
+            if object::label(pod, REVISION_LABEL) == Some(observed.hash) { &mut new } else { &mut old };
+        match slot {
+            None => *slot = Some(*pod),
             Some(_) => changes.delete.push((*pod).clone()),
         }
     }
     if let (Some(new), Some(old)) = (new, old)
-        && (!is_ready(old) || is_fit(seen, new))
+        && (!is_ready(old) || is_pod_available(observed, new))
     {
         changes.delete.push(old.clone());
     }
@@ -169,7 +171,7 @@ struct Limits {
     unavailable: i64,
 }
 
-/// How many pods may be missing or too many during an update.
+/// Returns how many pods may be unavailable or surplus during an update.
 fn limits(set: &Value, desired: i64) -> Limits {
     let strategy = &set["spec"]["updateStrategy"];
     let rolling = &strategy["rollingUpdate"];
@@ -182,58 +184,62 @@ fn limits(set: &Value, desired: i64) -> Limits {
     }
 }
 
-/// A number, or a percentage of `total`, rounded up.
+/// Returns a number, or a percentage of `total`, rounded up.
 fn scaled(value: &Value, total: i64) -> i64 {
     let percent = || value.as_str()?.strip_suffix('%')?.parse::<i64>().ok();
     value.as_i64().or_else(|| Some((percent()?.saturating_mul(total) + 99).div_euclid(100))).unwrap_or(0)
 }
 
-/// What an update is to do next, where it may.
-pub fn roll(seen: &Observed<'_>) -> Changes {
-    if seen.set["spec"]["updateStrategy"]["type"] != "RollingUpdate" {
+/// Returns the next actions of a rolling update.
+pub fn rolling_update(observed: &Observed<'_>) -> Changes {
+    if observed.set["spec"]["updateStrategy"]["type"] != "RollingUpdate" {
         return Changes::default();
     }
-    let (wishes, mut on) = (Wishes::of(seen.set), by_node(seen));
-    let wanted: HashSet<&str> =
-        seen.nodes.iter().filter(|node| wishes.fit(node).should_run).map(|node| object::name(node)).collect();
+    let (requirements, mut on) = (NodeRequirements::of(observed.set), by_node(observed));
+    let wanted: HashSet<&str> = observed
+        .nodes
+        .iter()
+        .filter(|node| requirements.fit(node).should_run)
+        .map(|node| object::name(node))
+        .collect();
     for node in &wanted {
         on.entry(node).or_default();
     }
     let desired = wanted.len() as i64;
-    let mut limits = limits(seen.set, desired);
+    let mut limits = limits(observed.set, desired);
     if desired > 0 && limits == (Limits { surge: 0, unavailable: 0 }) {
         limits.unavailable = 1;
     }
     match limits.surge {
-        0 => replace(seen, &on, limits.unavailable),
-        surge => surge_over(seen, &on, &wanted, surge),
+        0 => rolling_update_without_surge(observed, &on, limits.unavailable),
+        surge => rolling_update_with_surge(observed, &on, &wanted, surge),
     }
 }
 
-/// The new and the old pod of a node; `None` if there are more of a kind.
-fn new_and_old<'a>(seen: &Observed<'_>, pods: &[&'a Arc<Value>]) -> Option<NewAndOld<'a>> {
+/// Returns the new and the old pod of a node; `None` if there are several of either.
+fn new_and_old<'a>(observed: &Observed<'_>, pods: &[&'a Arc<Value>]) -> Option<NewAndOld<'a>> {
     let (mut new, mut old) = (None, None);
     for pod in pods.iter().filter(|pod| !object::is_being_deleted(pod)) {
-        let place = if is_updated(seen, pod) { &mut new } else { &mut old };
-        if place.replace(*pod).is_some() {
+        let slot = if is_updated(observed, pod) { &mut new } else { &mut old };
+        if slot.replace(*pod).is_some() {
             return None;
         }
     }
     Some((new, old))
 }
 
-/// Deletes old pods: those that are not available anyhow, and others as long as few are missing.
-fn replace(seen: &Observed<'_>, on: &ByNode<'_>, most: i64) -> Changes {
+/// Deletes unavailable old pods, and available ones within `maxUnavailable`.
+fn rolling_update_without_surge(observed: &Observed<'_>, on: &ByNode<'_>, most: i64) -> Changes {
     let (mut unavailable, mut replaced, mut candidates) = (0, Vec::new(), Vec::new());
     for pods in on.values() {
-        match new_and_old(seen, pods) {
-            Some((None, Some(old))) if !is_fit(seen, old) => {
+        match new_and_old(observed, pods) {
+            Some((None, Some(old))) if !is_pod_available(observed, old) => {
                 replaced.push(old.clone());
                 unavailable += 1;
             }
             Some((None, Some(old))) => candidates.push(old.clone()),
-            Some((Some(new), None)) => unavailable += i64::from(!is_fit(seen, new)),
-            // A pod is missing, or there are too many: that is set right first.
+            Some((Some(new), None)) => unavailable += i64::from(!is_pod_available(observed, new)),
+            // A pod is missing, or there are too many; `manage` corrects that first.
             _ => unavailable += 1,
         }
     }
@@ -242,31 +248,36 @@ fn replace(seen: &Observed<'_>, on: &ByNode<'_>, most: i64) -> Changes {
     Changes { delete: replaced, ..Changes::default() }
 }
 
-/// Makes new pods beside old ones, as many as may be, and deletes the old ones when the new ones are available.
-fn surge_over(seen: &Observed<'_>, on: &ByNode<'_>, wanted: &HashSet<&str>, most: i64) -> Changes {
+/// Creates new pods beside old ones within `maxSurge`, and deletes old ones when the new ones are available.
+fn rolling_update_with_surge(
+    observed: &Observed<'_>,
+    on: &ByNode<'_>,
+    wanted: &HashSet<&str>,
+    most: i64,
+) -> Changes {
     let mut changes = Changes::default();
     let (mut misplaced, mut candidates) = (Vec::new(), Vec::new());
     let (mut surging, mut available) = (0, 0);
     for (node, pods) in on {
-        let Some((new, old)) = new_and_old(seen, pods) else {
+        let Some((new, old)) = new_and_old(observed, pods) else {
             surging += 1;
             continue;
         };
-        available += i64::from(old.or(new).is_some_and(|pod| is_fit(seen, pod)));
+        available += i64::from(old.or(new).is_some_and(|pod| is_pod_available(observed, pod)));
         let should_run = wanted.contains(node);
         match (new, old) {
             (_, None) => {}
-            (None, Some(old)) => match (is_fit(seen, old), should_run) {
+            (None, Some(old)) => match (is_pod_available(observed, old), should_run) {
                 (false, false) => changes.delete.push(old.clone()),
                 (false, true) => changes.create.push((*node).into()),
                 (true, false) => misplaced.push(old.clone()),
                 (true, true) => candidates.push((*node).to_owned()),
             },
-            (Some(new), Some(_)) if !is_fit(seen, new) => surging += 1,
+            (Some(new), Some(_)) if !is_pod_available(observed, new) => surging += 1,
             (Some(_), Some(old)) => changes.delete.push(old.clone()),
         }
     }
-    // Whoever wants to surge wants all to be available: a pod goes only when there are enough elsewhere.
+    // With surge, available pods on unsuitable nodes are deleted only while enough others are available.
     let spare = usize::try_from(available - wanted.len() as i64).unwrap_or(0);
     changes.delete.extend(misplaced.into_iter().take(spare));
     let more = usize::try_from(most - surging).unwrap_or(0);
@@ -274,12 +285,12 @@ fn surge_over(seen: &Observed<'_>, on: &ByNode<'_>, wanted: &HashSet<&str>, most
     changes
 }
 
-pub fn counts(seen: &Observed<'_>) -> Counts {
-    let (wishes, on) = (Wishes::of(seen.set), by_node(seen));
+pub fn counts(observed: &Observed<'_>) -> Counts {
+    let (requirements, on) = (NodeRequirements::of(observed.set), by_node(observed));
     let mut counts = Counts::default();
-    for node in seen.nodes {
+    for node in observed.nodes {
         let oldest = on.get(object::name(node)).and_then(|pods| pods.iter().copied().min_by(oldest_first));
-        if !wishes.fit(node).should_run {
+        if !requirements.fit(node).should_run {
             counts.misscheduled += i64::from(oldest.is_some());
             continue;
         }
@@ -287,13 +298,13 @@ pub fn counts(seen: &Observed<'_>) -> Counts {
         let Some(pod) = oldest else { continue };
         counts.current += 1;
         counts.ready += i64::from(is_ready(pod));
-        counts.available += i64::from(is_ready(pod) && is_fit(seen, pod));
-        counts.updated += i64::from(is_updated(seen, pod));
+        counts.available += i64::from(is_ready(pod) && is_pod_available(observed, pod));
+        counts.updated += i64::from(is_updated(observed, pod));
     }
     counts
 }
 
-/// The status with these counts, if that is news.
+/// Returns the status with these counts, if it differs.
 pub fn status(set: &Value, counts: Counts) -> Option<Value> {
     let fields = [
         ("currentNumberScheduled", counts.current, true),

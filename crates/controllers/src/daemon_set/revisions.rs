@@ -1,4 +1,4 @@
-//! Which template pods are to have, and which ones they had.
+//! Manages the ControllerRevisions of a DaemonSet.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Controller;
 use crate::history::{self, REVISION_LABEL};
 
-/// The revision of today, and those before.
+/// The current revision and the old ones.
 type Revisions = (Arc<Value>, Vec<Arc<Value>>);
 
 impl Controller {
@@ -23,17 +23,17 @@ impl Controller {
         let data = history::snapshot(set);
         let (mut current, mut old) = (Vec::new(), Vec::new());
         for revision in self.history.claimed(set, selector).await? {
-            let revision = self.labelled(revision).await?;
-            let of_today = history::same(&revision["data"], &data);
-            if of_today { &mut current } else { &mut old }.push(revision);
+            let revision = self.with_hash_label(revision).await?;
+            let is_current = history::same(&revision["data"], &data);
+            if is_current { &mut current } else { &mut old }.push(revision);
         }
         let number = old.iter().map(|revision| history::number(revision)).max().unwrap_or(0) + 1;
-        // They are in order, so the last one is the newest.
+        // The revisions are sorted, so the last one is the newest.
         let Some(newest) = current.pop() else {
             return Ok((self.new_revision(set, data, number).await?, old));
         };
         if !current.is_empty() {
-            self.join(&newest, &current, pods).await?;
+            self.dedup_current_revisions(&newest, &current, pods).await?;
         }
         if history::number(&newest) < number {
             return Ok((self.history.renumber(&newest, number).await?, old));
@@ -41,8 +41,8 @@ impl Controller {
         Ok((newest, old))
     }
 
-    /// A revision says in a label what its pods are to be found by.
-    async fn labelled(&self, revision: Arc<Value>) -> Result<Arc<Value>, Status> {
+    /// Adds the hash label to a revision that lacks it.
+    async fn with_hash_label(&self, revision: Arc<Value>) -> Result<Arc<Value>, Status> {
         if object::label(&revision, REVISION_LABEL).is_some() {
             return Ok(revision);
         }
@@ -51,8 +51,13 @@ impl Controller {
         self.history.update(&changed).await
     }
 
-    /// Makes one of several revisions that are the same.
-    async fn join(&self, kept: &Value, others: &[Arc<Value>], pods: &[Arc<Value>]) -> Result<(), Status> {
+    /// Merges several revisions with the same template into one.
+    async fn dedup_current_revisions(
+        &self,
+        kept: &Value,
+        others: &[Arc<Value>],
+        pods: &[Arc<Value>],
+    ) -> Result<(), Status> {
         let hash = object::label(kept, REVISION_LABEL);
         for pod in pods.iter().filter(|pod| object::label(pod, REVISION_LABEL) != hash) {
             let patch = json!({"metadata": {"labels": {REVISION_LABEL: hash}}});
@@ -77,7 +82,7 @@ impl Controller {
                 if history::same(&existing["data"], &new["data"]) {
                     return Ok(Arc::new(existing));
                 }
-                // Another template has this name. With one more collision there will be another name.
+                // The name belongs to another template. A higher collision count produces another name.
                 let fresh = self.world.get(kind, &key).await?;
                 if fresh["status"]["collisionCount"].as_i64() == collisions {
                     let mut counted = fresh["status"].clone();
@@ -90,22 +95,22 @@ impl Controller {
         }
     }
 
-    /// Forgets old templates that no pod has.
-    pub(super) async fn clean_up(
+    /// Deletes old revisions that no pod uses.
+    pub(super) async fn cleanup_history(
         &self,
         set: &Value,
         pods: &[Arc<Value>],
         old: Vec<Arc<Value>>,
     ) -> Result<(), Status> {
-        for revision in superfluous(set, pods, &old) {
+        for revision in revisions_to_delete(set, pods, &old) {
             self.history.delete(revision).await?;
         }
         Ok(())
     }
 }
 
-/// Of those that are more than are to be kept, the oldest that no pod has. `old` is in order.
-fn superfluous<'a>(set: &Value, pods: &[Arc<Value>], old: &'a [Arc<Value>]) -> Vec<&'a Arc<Value>> {
+/// Returns the oldest unused revisions beyond the history limit. `old` is sorted.
+fn revisions_to_delete<'a>(set: &Value, pods: &[Arc<Value>], old: &'a [Arc<Value>]) -> Vec<&'a Arc<Value>> {
     let kept = set["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(10);
     let count = old.len().saturating_sub(usize::try_from(kept).unwrap_or(0));
     let live: HashSet<&str> = pods.iter().filter_map(|pod| object::label(pod, REVISION_LABEL)).collect();
@@ -119,19 +124,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_templates_are_forgotten_oldest_first() {
+    fn oldest_unused_revisions_are_deleted_first() {
         let revision = |number: i64| {
             let labels = json!({REVISION_LABEL: number.to_string()});
             Arc::new(json!({"metadata": {"labels": labels}, "revision": number}))
         };
         let old: Vec<_> = (1..=5).map(revision).collect();
         let pods = [Arc::new(json!({"metadata": {"labels": {REVISION_LABEL: "2"}}}))];
-        let forgotten = |limit: i64| {
+        let deleted = |limit: i64| {
             let set = json!({"spec": {"revisionHistoryLimit": limit}});
-            superfluous(&set, &pods, &old).into_iter().map(|one| history::number(one)).collect::<Vec<_>>()
+            revisions_to_delete(&set, &pods, &old)
+                .into_iter()
+                .map(|one| history::number(one))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(forgotten(5), [] as [i64; 0]);
-        assert_eq!(forgotten(3), [1, 3]);
-        assert_eq!(forgotten(0), [1, 3, 4, 5]);
+        assert_eq!(deleted(5), [] as [i64; 0]);
+        assert_eq!(deleted(3), [1, 3]);
+        assert_eq!(deleted(0), [1, 3, 4, 5]);
     }
 }

@@ -1,4 +1,4 @@
-//! What a Deployment says of how it is.
+//! Conditions of a Deployment.
 
 use atoll_meta::time::{self, Timestamp};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ impl Conditions {
         self.0.retain(|condition| condition["type"] != kind);
     }
 
-    /// Says something new. What was said already, with the same reason, stays as it was said first.
+    /// Sets a condition. One with the same status and reason stays unchanged.
     pub fn set(&mut self, mut condition: Value) {
         let kind = condition["type"].as_str().unwrap_or_default().to_string();
         if let Some(current) = self.get(&kind)
@@ -43,7 +43,7 @@ impl Conditions {
         self.0.push(condition);
     }
 
-    /// When something was last said about `kind`.
+    /// Returns the last update time of a condition.
     pub fn updated(&self, kind: &str) -> Option<Timestamp> {
         time::parse(self.get(kind)?["lastUpdateTime"].as_str()?).ok()
     }

@@ -1,9 +1,9 @@
-//! What a Deployment says of how far it may go.
+//! Reads limits from the spec of a Deployment.
 
 use atoll_meta::object;
 use serde_json::Value;
 
-/// What counts as no limit at all.
+/// Value that means no limit.
 const UNLIMITED: i64 = i32::MAX as i64;
 
 pub fn replicas(deployment: &Value) -> i64 {
@@ -18,16 +18,16 @@ pub fn is_paused(deployment: &Value) -> bool {
     deployment["spec"]["paused"] == true
 }
 
-/// How many pods there may be beyond those wanted.
+/// Returns how many pods may exist beyond the desired ones.
 pub fn max_surge(deployment: &Value) -> i64 {
-    if is_rolling(deployment) { fences(deployment).0 } else { 0 }
+    if is_rolling(deployment) { resolve_fenceposts(deployment).0 } else { 0 }
 }
 
-/// How many of those wanted may be missing.
+/// Returns how many of the desired pods may be unavailable.
 pub fn max_unavailable(deployment: &Value) -> i64 {
     let replicas = replicas(deployment);
     match is_rolling(deployment) && replicas > 0 {
-        true => fences(deployment).1.min(replicas),
+        true => resolve_fenceposts(deployment).1.min(replicas),
         false => 0,
     }
 }
@@ -45,17 +45,18 @@ pub fn min_ready_seconds(deployment: &Value) -> i64 {
     deployment["spec"]["minReadySeconds"].as_i64().unwrap_or(0)
 }
 
-/// Surge and unavailability. Both can be rounded to nothing, and then nothing could ever be done.
-fn fences(deployment: &Value) -> (i64, i64) {
+/// Returns maxSurge and maxUnavailable. Both may round to zero, which would block a rollout, so then one pod
+/// may be unavailable.
+fn resolve_fenceposts(deployment: &Value) -> (i64, i64) {
     let rolling = &deployment["spec"]["strategy"]["rollingUpdate"];
     let wanted = replicas(deployment);
-    let surge = portion(&rolling["maxSurge"], wanted, true);
-    let unavailable = portion(&rolling["maxUnavailable"], wanted, false);
+    let surge = scaled_value(&rolling["maxSurge"], wanted, true);
+    let unavailable = scaled_value(&rolling["maxUnavailable"], wanted, false);
     if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
 }
 
-/// A number, or a percentage of `total`.
-fn portion(value: &Value, total: i64, up: bool) -> i64 {
+/// Returns a number, or a percentage of `total`.
+fn scaled_value(value: &Value, total: i64, up: bool) -> i64 {
     if let Some(count) = value.as_i64() {
         return count;
     }
@@ -64,7 +65,7 @@ fn portion(value: &Value, total: i64, up: bool) -> i64 {
     if up { whole.div_euclid(100) + i64::from(whole.rem_euclid(100) > 0) } else { whole.div_euclid(100) }
 }
 
-/// Whether a Deployment with this status has all it wants, and nothing else.
+/// Whether a Deployment with this status is completely rolled out.
 pub fn is_complete(deployment: &Value, status: &Value) -> bool {
     let wanted = replicas(deployment);
     let count = |field: &str| status[field].as_i64().unwrap_or(0);
@@ -79,8 +80,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fences_are_numbers_or_percentages() {
-        // Replicas, surge, unavailable; what they come to.
+    fn fenceposts_are_numbers_or_percentages() {
+        // Replicas, surge, unavailable; expected result.
         for (replicas, surge, unavailable, wanted) in [
             (2, json!("0%"), json!("1%"), (0, 1)),
             (1, json!("0%"), json!("1%"), (0, 1)),
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_number_is_no_limit() {
+    fn max_int32_means_no_limit() {
         for (value, deadline, history) in
             [(json!(600), Some(600), Some(600)), (json!(0), Some(0), Some(0)), (json!(i32::MAX), None, None)]
         {

@@ -1,4 +1,4 @@
-//! From a Deployment and its ReplicaSets to what is to be done and what is to be said.
+//! Computes the actions and the status from a Deployment and its ReplicaSets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,77 +14,78 @@ use super::set::{REVISION, Set, by_revision};
 use super::status::{self, Estimate};
 use super::{limits, revision};
 
-/// What is known.
+/// Input of a reconciliation.
 pub struct Observed<'a> {
     pub deployment: &'a Value,
-    /// The Deployment's own.
+    /// ReplicaSets that the Deployment controls.
     pub sets: Vec<Arc<Value>>,
-    /// Whether there are pods that have not ended, of other sets than the one with this uid.
+    /// Whether unfinished pods of other sets than the one with this uid exist.
     pub pods_remain: &'a dyn Fn(&str) -> bool,
     pub now: Timestamp,
 }
 
-/// What is to be done, in this order.
+/// Actions to perform, in this order.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The Deployment as it is to be, spec and all; then there is nothing else.
+    /// The Deployment after a rollback. Excludes all other actions.
     pub rollback: Option<Rollback>,
-    /// A new ReplicaSet.
+    /// The new ReplicaSet to create.
     pub create: Option<Value>,
-    /// ReplicaSets that are to change.
+    /// ReplicaSets to update.
     pub change: Vec<Set>,
     pub delete: Vec<Arc<Value>>,
-    /// The Deployment with another status or revision.
-    pub say: Option<Value>,
-    /// When there may be more to say, if nothing happens.
-    pub again: Option<Duration>,
+    /// The Deployment with the new status or revision to write.
+    pub status_update: Option<Value>,
+    /// Delay after which to check the progress deadline.
+    pub requeue_after: Option<Duration>,
 }
 
 pub fn reconcile(observed: Observed<'_>) -> Plan {
     let Observed { deployment, sets, pods_remain, now } = observed;
     let (new, old) = revision::split(deployment, sets.into_iter().map(Set::new).collect());
-    let mut step =
-        Step { deployment: deployment.clone(), sets: Sets { new, old }, plan: Plan::default(), now };
+    let mut reconciler =
+        Reconciler { deployment: deployment.clone(), sets: Sets { new, old }, plan: Plan::default(), now };
     if object::is_being_deleted(deployment) {
-        step.find_new();
-        return step.finish(deployment, Estimate::Nothing);
+        reconciler.sync_new_replica_set();
+        return reconciler.finish(deployment, Estimate::Nothing);
     }
-    step.note_pause();
+    reconciler.check_paused_conditions();
     if limits::is_paused(deployment) {
-        step.find_new();
-        scale::in_proportion(deployment, &mut step.sets);
-        if rollback::wanted(deployment).is_none() {
-            step.clean_up();
+        reconciler.sync_new_replica_set();
+        scale::scale_proportionally(deployment, &mut reconciler.sets);
+        if rollback::requested_revision(deployment).is_none() {
+            reconciler.cleanup_old_replica_sets();
         }
-        return step.finish(deployment, Estimate::Nothing);
+        return reconciler.finish(deployment, Estimate::Nothing);
     }
-    if let Some(to) = rollback::wanted(deployment) {
-        let rollback = rollback::roll_back(deployment, to, &step.sets);
+    if let Some(to) = rollback::requested_revision(deployment) {
+        let rollback = rollback::roll_back(deployment, to, &reconciler.sets);
         return Plan { rollback: Some(rollback), ..Plan::default() };
     }
-    step.find_new();
-    if scale::is_scaled(deployment, &step.sets) {
-        scale::in_proportion(deployment, &mut step.sets);
-        return step.finish(deployment, Estimate::Nothing);
+    reconciler.sync_new_replica_set();
+    if scale::is_scaled(deployment, &reconciler.sets) {
+        scale::scale_proportionally(deployment, &mut reconciler.sets);
+        return reconciler.finish(deployment, Estimate::Nothing);
     }
     match limits::is_rolling(deployment) {
-        true => step.roll(),
-        false => step.recreate(pods_remain),
+        true => reconciler.rolling_update(),
+        false => reconciler.recreate(pods_remain),
     }
-    step.finish(deployment, Estimate::Progress)
+    reconciler.finish(deployment, Estimate::Progress)
 }
 
-/// What has been thought of so far.
-struct Step {
+/// State of one reconciliation.
+struct Reconciler {
     deployment: Value,
     sets: Sets,
     plan: Plan,
     now: Timestamp,
 }
 
-impl Step {
-    /// A Deployment that is paused makes no progress, and is not to be blamed for it afterwards.
-    fn note_pause(&mut self) {
+impl Reconciler {
+    /// Records pauses in the `Progressing` condition, so that the paused time does not count against the
+    /// progress deadline.
+    fn check_paused_conditions(&mut self) {
         let conditions = Conditions::of(&self.deployment["status"]);
         if limits::progress_deadline(&self.deployment).is_none()
             || conditions.has_reason(PROGRESSING, "ProgressDeadlineExceeded")
@@ -105,10 +106,10 @@ impl Step {
         self.deployment["status"]["conditions"] = conditions.0.into();
     }
 
-    /// Brings the set with the Deployment's template up to date, if there is one.
-    fn find_new(&mut self) {
+    /// Updates the ReplicaSet with the current template, if it exists.
+    fn sync_new_replica_set(&mut self) {
         let Some(new) = &mut self.sets.new else { return };
-        revision::bring_up_to_date(&self.deployment, new, revision::next_revision(&self.sets.old));
+        revision::sync_with_deployment(&self.deployment, new, revision::next_revision(&self.sets.old));
         if let Some(own) = new.annotation(REVISION) {
             object::set_annotation(&mut self.deployment, REVISION, own);
         }
@@ -119,54 +120,54 @@ impl Step {
         }
     }
 
-    /// The new set, if there is none yet.
-    fn make_new(&mut self) {
+    /// Plans the new ReplicaSet, unless it exists.
+    fn plan_new_replica_set(&mut self) {
         if self.sets.new.is_some() {
             return;
         }
         let number = revision::next_revision(&self.sets.old);
         let size = scale::new_size(&self.deployment, self.sets.pods(), 0);
-        let made = revision::made_from(&self.deployment, size, number);
+        let created = revision::new_replica_set(&self.deployment, size, number);
         object::set_annotation(&mut self.deployment, REVISION, &number.to_string());
         if limits::progress_deadline(&self.deployment).is_some() {
-            let message = format!("Created new replica set {:?}", object::name(&made));
+            let message = format!("Created new replica set {:?}", object::name(&created));
             self.progress("True", "NewReplicaSetCreated", &message);
         }
-        self.sets.new = Some(Set::new(Arc::new(made.clone())));
-        self.plan.create = Some(made);
+        self.sets.new = Some(Set::new(Arc::new(created.clone())));
+        self.plan.create = Some(created);
     }
 
-    fn roll(&mut self) {
-        self.make_new();
-        if scale::grow_new(&self.deployment, &mut self.sets)
-            || scale::shrink_old(&self.deployment, &mut self.sets)
+    fn rolling_update(&mut self) {
+        self.plan_new_replica_set();
+        if scale::scale_up_new(&self.deployment, &mut self.sets)
+            || scale::scale_down_old(&self.deployment, &mut self.sets)
         {
             return;
         }
-        self.clean_up_when_complete();
+        self.cleanup_if_complete();
     }
 
     fn recreate(&mut self, pods_remain: &dyn Fn(&str) -> bool) {
-        if scale::stop_old(&self.deployment, &mut self.sets) {
+        if scale::scale_down_all_old(&self.deployment, &mut self.sets) {
             return;
         }
         let new = self.sets.new.as_ref().map(|new| object::uid(&new.current)).unwrap_or_default();
         if self.sets.old.iter().any(|set| set.count("replicas") > 0) || pods_remain(new) {
             return;
         }
-        self.make_new();
-        scale::fill_new(&self.deployment, &mut self.sets);
-        self.clean_up_when_complete();
+        self.plan_new_replica_set();
+        scale::scale_new_to_full(&self.deployment, &mut self.sets);
+        self.cleanup_if_complete();
     }
 
-    fn clean_up_when_complete(&mut self) {
+    fn cleanup_if_complete(&mut self) {
         if limits::is_complete(&self.deployment, &self.deployment["status"]) {
-            self.clean_up();
+            self.cleanup_old_replica_sets();
         }
     }
 
-    /// The oldest sets of the past are forgotten.
-    fn clean_up(&mut self) {
+    /// Deletes the oldest idle ReplicaSets beyond the history limit.
+    fn cleanup_old_replica_sets(&mut self) {
         let Some(limit) = limits::history_limit(&self.deployment) else { return };
         let alive = self.sets.old.iter().filter(|set| !object::is_being_deleted(&set.current));
         let mut past: Vec<&Set> = alive.collect();
@@ -183,7 +184,7 @@ impl Step {
 
     fn finish(mut self, before: &Value, estimate: Estimate) -> Plan {
         let new_status = status::status(&self.deployment, &self.sets, estimate, self.now);
-        self.plan.again = match estimate {
+        self.plan.requeue_after = match estimate {
             Estimate::Progress => status::check_after(&self.deployment, &new_status, self.now),
             Estimate::Nothing => None,
         };
@@ -191,10 +192,10 @@ impl Step {
             object::annotation(before, REVISION) != object::annotation(&self.deployment, REVISION);
         if is_new_revision || !status::is_same(&before["status"], &new_status) {
             self.deployment["status"] = new_status;
-            self.plan.say = Some(self.deployment);
+            self.plan.status_update = Some(self.deployment);
         }
         if self.plan.create.is_some() {
-            // What is created may have been given another size since.
+            // The new set may have been resized since it was planned.
             self.plan.create = self.sets.new.take().map(|new| new.object().clone());
         }
         self.plan.change =
@@ -203,8 +204,8 @@ impl Step {
     }
 }
 
-/// A Deployment that selects everything does nothing but say that it was seen. `None` if it was.
-pub fn seen(deployment: &Value) -> Option<Value> {
+/// Returns a Deployment that selects all pods with its observed generation set; `None` if it is already set.
+pub fn with_observed_generation(deployment: &Value) -> Option<Value> {
     let generation = object::generation(deployment);
     let is_seen = deployment["status"]["observedGeneration"].as_i64().unwrap_or(0) >= generation;
     (!is_seen).then(|| {

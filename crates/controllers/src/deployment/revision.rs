@@ -1,4 +1,4 @@
-//! The ReplicaSet that a Deployment wants: which it is, what it is called, what it says of its past.
+//! The new ReplicaSet of a Deployment: its template, name, revision and annotations.
 
 use atoll_informer::resources::DEPLOYMENTS;
 use atoll_meta::{json as text, object};
@@ -10,15 +10,15 @@ use super::set::{
 };
 use crate::pods::controller_reference;
 
-/// As many characters of history as a ReplicaSet remembers.
-const LONGEST_HISTORY: usize = 2000;
-const LONGEST_NAME: usize = 253;
-/// Letters and digits of generated names.
+/// Maximum length of the revision history annotation.
+const MAX_HISTORY_LENGTH: usize = 2000;
+const MAX_NAME_LENGTH: usize = 253;
+/// Alphabet of generated names.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
-/// What a Deployment and its ReplicaSets say of themselves only.
-const OWN_ANNOTATIONS: [&str; 6] = [
+/// Annotations that are not copied between a Deployment and its ReplicaSets.
+const NOT_COPIED_ANNOTATIONS: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
     REVISION_HISTORY,
@@ -27,11 +27,12 @@ const OWN_ANNOTATIONS: [&str; 6] = [
     ROLLBACK_TO,
 ];
 
-pub fn is_shared(annotation: &str) -> bool {
-    !OWN_ANNOTATIONS.contains(&annotation) && annotation != atoll_informer::WORKSPACE
+pub fn is_copied(annotation: &str) -> bool {
+    !NOT_COPIED_ANNOTATIONS.contains(&annotation) && annotation != atoll_informer::WORKSPACE
 }
 
-/// The set with the Deployment's template, the oldest if there are more, and all others, older ones first.
+/// Returns the set with the Deployment's template, the oldest if there are several, and all others, oldest
+/// first.
 pub fn split(deployment: &Value, mut sets: Vec<Set>) -> (Option<Set>, Vec<Set>) {
     sets.sort_by(by_age);
     let template = &deployment["spec"]["template"];
@@ -40,13 +41,13 @@ pub fn split(deployment: &Value, mut sets: Vec<Set>) -> (Option<Set>, Vec<Set>) 
     (new, sets)
 }
 
-/// The revision that a new set gets after these.
+/// Returns the revision that follows those of the old sets.
 pub fn next_revision(old: &[Set]) -> i64 {
     old.iter().filter_map(Set::revision).max().unwrap_or(0).max(0) + 1
 }
 
-/// Gives the new set what it should have of its Deployment: annotations, its revision, and how long pods must be ready.
-pub fn bring_up_to_date(deployment: &Value, new: &mut Set, revision: i64) {
+/// Copies annotations and `minReadySeconds` of the Deployment to the new set, and sets its revision.
+pub fn sync_with_deployment(deployment: &Value, new: &mut Set, revision: i64) {
     annotate(deployment, new, revision);
     let seconds = limits::min_ready_seconds(deployment);
     if new.current["spec"]["minReadySeconds"].as_i64().unwrap_or(0) != seconds {
@@ -55,7 +56,7 @@ pub fn bring_up_to_date(deployment: &Value, new: &mut Set, revision: i64) {
 }
 
 fn annotate(deployment: &Value, set: &mut Set, revision: i64) {
-    for (key, value) in object::annotations(deployment).filter(|(key, _)| is_shared(key)) {
+    for (key, value) in object::annotations(deployment).filter(|(key, _)| is_copied(key)) {
         set.set_annotation(key, value);
     }
     let before = set.annotation(REVISION).map(String::from);
@@ -68,28 +69,28 @@ fn annotate(deployment: &Value, set: &mut Set, revision: i64) {
         return;
     }
     set.set_annotation(REVISION, &revision.to_string());
-    // It was the new one before, and is so again.
+    // The set was the new one before, and is it again.
     if let Some(before) = before
-        && let Some(history) = longer_history(set.annotation(REVISION_HISTORY).unwrap_or_default(), &before)
+        && let Some(history) = append_revision(set.annotation(REVISION_HISTORY).unwrap_or_default(), &before)
     {
         set.set_annotation(REVISION_HISTORY, &history);
     }
 }
 
-/// `None` where there is no room.
-fn longer_history(history: &str, revision: &str) -> Option<String> {
+/// Appends a revision to the history; `None` if there is no room.
+fn append_revision(history: &str, revision: &str) -> Option<String> {
     if history.is_empty() || history.starts_with(',') {
         return Some(revision.into());
     }
     let mut rest = history;
-    while rest.len() + revision.len() + 1 > LONGEST_HISTORY {
+    while rest.len() + revision.len() + 1 > MAX_HISTORY_LENGTH {
         rest = rest.split_once(',')?.1;
     }
     Some(format!("{rest},{revision}"))
 }
 
-/// The new set, to be created with `replicas` pods.
-pub fn made_from(deployment: &Value, replicas: i64, revision: i64) -> Value {
+/// Returns the new set, to be created with `replicas` pods.
+pub fn new_replica_set(deployment: &Value, replicas: i64, revision: i64) -> Value {
     let mut template = deployment["spec"]["template"].clone();
     let hash = template_hash(&template, deployment["status"]["collisionCount"].as_u64());
     object::set_label(&mut template, TEMPLATE_HASH, &hash);
@@ -106,27 +107,27 @@ pub fn made_from(deployment: &Value, replicas: i64, revision: i64) -> Value {
         },
         "spec": {"replicas": replicas, "selector": selector, "template": template},
     })));
-    bring_up_to_date(deployment, &mut set, revision);
-    note_replicas(deployment, &mut set);
+    sync_with_deployment(deployment, &mut set, revision);
+    set_replicas_annotations(deployment, &mut set);
     set.object().clone()
 }
 
-/// Notes on a set what its Deployment wanted when it was given its size. Says whether that is news.
-pub fn note_replicas(deployment: &Value, set: &mut Set) -> bool {
+/// Stores the Deployment's replicas and maximum in annotations of a set. Returns whether they changed.
+pub fn set_replicas_annotations(deployment: &Value, set: &mut Set) -> bool {
     let wanted = limits::replicas(deployment);
     let most = wanted + limits::max_surge(deployment);
     let desired = set.set_annotation(DESIRED_REPLICAS, &wanted.to_string());
     set.set_annotation(MAX_REPLICAS, &most.to_string()) || desired
 }
 
-/// The name of the set: it is always the same for the same template, so that it is never made twice.
+/// Returns the name of the set. It is derived from the template, so that a set is not created twice.
 fn set_name(deployment: &str, hash: &str) -> String {
-    let room = LONGEST_NAME.saturating_sub(1 + hash.len());
+    let room = MAX_NAME_LENGTH.saturating_sub(1 + hash.len());
     let start = if deployment.len() > room && room > 0 { &deployment[..room] } else { deployment };
     format!("{start}-{hash}")
 }
 
-/// A short word for a template; another one for each collision.
+/// Returns a short hash of a template, which differs for each collision.
 fn template_hash(template: &Value, collisions: Option<u64>) -> String {
     let mut hash: u32 = 0x811c_9dc5;
     let collisions = collisions.map(u64::to_le_bytes).unwrap_or_default();

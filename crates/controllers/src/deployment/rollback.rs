@@ -1,13 +1,13 @@
-//! Going back to an earlier revision because an annotation asks for it, as old clients do. Newer ones write the template.
+//! Rollback to an earlier revision by the deprecated annotation. Current clients write the template instead.
 
 use atoll_meta::object;
 use serde_json::Value;
 
-use super::revision::{ROLLBACK_TO, is_shared};
+use super::revision::{ROLLBACK_TO, is_copied};
 use super::scale::Sets;
 use super::set::{Set, TEMPLATE_HASH, is_same_template};
 
-/// The Deployment as it is to be, and what is to be said about it.
+/// The Deployment after a rollback, and the event to record.
 #[derive(Debug)]
 pub struct Rollback {
     pub deployment: Value,
@@ -16,8 +16,8 @@ pub struct Rollback {
     pub message: String,
 }
 
-/// The revision that is asked for; zero for the last one before the current.
-pub fn wanted(deployment: &Value) -> Option<i64> {
+/// Returns the requested revision; zero for the one before the current.
+pub fn requested_revision(deployment: &Value) -> Option<i64> {
     object::annotation(deployment, ROLLBACK_TO)?.parse().ok()
 }
 
@@ -55,14 +55,14 @@ pub fn roll_back(deployment: &Value, to: i64, sets: &Sets) -> Rollback {
     let mut template = template.clone();
     object::remove_label(&mut template, TEMPLATE_HASH);
     changed["spec"]["template"] = template;
-    let gone: Vec<String> = object::annotations(deployment)
+    let removed: Vec<String> = object::annotations(deployment)
         .map(|(key, _)| key.to_string())
-        .filter(|key| is_shared(key))
+        .filter(|key| is_copied(key))
         .collect();
-    for key in gone {
+    for key in removed {
         object::remove_annotation(&mut changed, &key);
     }
-    for (key, value) in object::annotations(&set.current).filter(|(key, _)| is_shared(key)) {
+    for (key, value) in object::annotations(&set.current).filter(|(key, _)| is_copied(key)) {
         object::set_annotation(&mut changed, key, value);
     }
     Rollback {
@@ -73,7 +73,7 @@ pub fn roll_back(deployment: &Value, to: i64, sets: &Sets) -> Rollback {
     }
 }
 
-/// The highest revision but one.
+/// Returns the second highest revision.
 fn last(sets: &Sets) -> i64 {
     let mut revisions: Vec<i64> = sets.all().filter_map(Set::revision).filter(|own| *own > 0).collect();
     revisions.sort_unstable();

@@ -1,22 +1,22 @@
-//! How many pods each ReplicaSet of a Deployment is to have.
+//! Computes the size of each ReplicaSet of a Deployment.
 //!
 //! ```text
-//!   size changed, or paused ─► in_proportion: all sets grow and shrink together
-//!   rolling update ─► grow_new, else shrink_old: the unhealthy first, never below what must be available
-//!   recreate ─► stop_old; when nothing is left, the new one
+//!   size changed, or paused ─► scale_proportionally: all sets grow and shrink together
+//!   rolling update ─► scale_up_new, else scale_down_old: unhealthy pods first, never below the minimum available
+//!   recreate ─► scale_down_all_old; when no old pod is left, the new set
 //! ```
 
 use serde_json::Value;
 
 use super::limits;
-use super::revision::note_replicas;
+use super::revision::set_replicas_annotations;
 use super::set::{DESIRED_REPLICAS, MAX_REPLICAS, Set, by_age};
 
-/// The sets of a Deployment.
+/// The ReplicaSets of a Deployment.
 #[derive(Clone, Debug, Default)]
 pub struct Sets {
     pub new: Option<Set>,
-    /// All others.
+    /// All other sets.
     pub old: Vec<Set>,
 }
 
@@ -29,36 +29,36 @@ impl Sets {
         self.old.iter_mut().chain(&mut self.new)
     }
 
-    /// How many pods all are to have.
+    /// Returns the sum of the desired pods.
     pub fn replicas(&self) -> i64 {
         self.all().map(Set::replicas).sum()
     }
 
-    /// How many pods there are or are to be: one that is to go takes room until it goes.
+    /// Returns the sum of existing or desired pods. A pod that should be deleted counts until it is gone.
     pub fn pods(&self) -> i64 {
         self.all().map(Set::pods).sum()
     }
 }
 
-/// Whether the Deployment has another size than when its sets got theirs.
+/// Whether the Deployment's size differs from the one noted on its active sets.
 pub fn is_scaled(deployment: &Value, sets: &Sets) -> bool {
     let wanted = limits::replicas(deployment);
     sets.all()
         .filter(|set| set.is_active())
-        .any(|set| noted(set, DESIRED_REPLICAS).is_some_and(|own| own != wanted))
+        .any(|set| annotated_count(set, DESIRED_REPLICAS).is_some_and(|own| own != wanted))
 }
 
-/// Gives a set another size. Says whether it had another before.
+/// Sets the size of a set. Returns whether it changed.
 fn resize(deployment: &Value, set: &mut Set, size: i64) -> bool {
     if set.replicas() == size {
         return false;
     }
     set.change()["spec"]["replicas"] = size.into();
-    note_replicas(deployment, set);
+    set_replicas_annotations(deployment, set);
     true
 }
 
-/// The size of the new set, as far as there is room for more pods.
+/// Returns the size of the new set, limited by the surge.
 pub fn new_size(deployment: &Value, total: i64, current: i64) -> i64 {
     let wanted = limits::replicas(deployment);
     if !limits::is_rolling(deployment) {
@@ -68,8 +68,8 @@ pub fn new_size(deployment: &Value, total: i64, current: i64) -> i64 {
     if room <= 0 { current } else { current + room.min(wanted - current) }
 }
 
-/// Rolling update, first half. Says whether anything changes.
-pub fn grow_new(deployment: &Value, sets: &mut Sets) -> bool {
+/// First half of a rolling update. Returns whether anything changed.
+pub fn scale_up_new(deployment: &Value, sets: &mut Sets) -> bool {
     let (total, wanted) = (sets.pods(), limits::replicas(deployment));
     let Some(new) = &mut sets.new else { return false };
     let size = match new.replicas() {
@@ -79,8 +79,8 @@ pub fn grow_new(deployment: &Value, sets: &mut Sets) -> bool {
     resize(deployment, new, size)
 }
 
-/// Rolling update, second half. Says whether anything changes.
-pub fn shrink_old(deployment: &Value, sets: &mut Sets) -> bool {
+/// Second half of a rolling update. Returns whether anything changed.
+pub fn scale_down_old(deployment: &Value, sets: &mut Sets) -> bool {
     let least = limits::replicas(deployment) - limits::max_unavailable(deployment);
     let missing = sets.new.as_ref().map_or(0, |new| new.replicas() - new.available());
     let most = sets.replicas() - least - missing;
@@ -88,40 +88,40 @@ pub fn shrink_old(deployment: &Value, sets: &mut Sets) -> bool {
         return false;
     }
     sets.old.sort_by(by_age);
-    let mut gone = 0;
-    // Those that do no good are not missed, and would be in the way.
+    let mut removed = 0;
+    // Unavailable pods of old sets are removed first, because they would block the rollout.
     for set in sets.old.iter_mut().filter(|set| set.is_active()) {
-        let unhealthy = (set.replicas() - set.available()).min(most - gone);
+        let unhealthy = (set.replicas() - set.available()).min(most - removed);
         resize(deployment, set, set.replicas() - unhealthy);
-        gone += unhealthy;
+        removed += unhealthy;
     }
     let available: i64 = sets.all().map(Set::available).sum();
-    let mut more = (available - least).min(most - gone);
+    let mut more = (available - least).min(most - removed);
     for set in sets.old.iter_mut().filter(|set| set.is_active()) {
         let size = set.replicas() - set.replicas().min(more.max(0));
         more -= set.replicas() - size;
-        gone += set.replicas() - size;
+        removed += set.replicas() - size;
         resize(deployment, set, size);
     }
-    gone > 0
+    removed > 0
 }
 
-/// Recreate: no pods of old sets. Says whether anything changes.
-pub fn stop_old(deployment: &Value, sets: &mut Sets) -> bool {
+/// Recreate: scales all old sets to zero. Returns whether anything changed.
+pub fn scale_down_all_old(deployment: &Value, sets: &mut Sets) -> bool {
     let active = sets.old.iter_mut().filter(|set| set.is_active());
     active.map(|set| resize(deployment, set, 0)).fold(false, |any, changed| any | changed)
 }
 
-/// Recreate: all pods of the new set.
-pub fn fill_new(deployment: &Value, sets: &mut Sets) {
+/// Recreate: scales the new set to all pods.
+pub fn scale_new_to_full(deployment: &Value, sets: &mut Sets) {
     if let Some(new) = &mut sets.new {
         resize(deployment, new, limits::replicas(deployment));
     }
 }
 
-/// The size of the Deployment has changed, or it is paused: sets share in what comes or goes by how large they are, so that
-/// a rollout gets neither ahead nor behind by it.
-pub fn in_proportion(deployment: &Value, sets: &mut Sets) {
+/// Scales all sets in proportion to their size after the size of the Deployment changed, or while it is
+/// paused, so that the progress of a rollout stays the same.
+pub fn scale_proportionally(deployment: &Value, sets: &mut Sets) {
     let wanted = limits::replicas(deployment);
     sets.old.sort_by(|one, other| by_age(other, one));
     let active = sets.all().filter(|set| set.is_active()).count();
@@ -137,20 +137,20 @@ pub fn in_proportion(deployment: &Value, sets: &mut Sets) {
         return;
     }
     if sets.new.as_ref().is_some_and(|new| is_saturated(deployment, new)) {
-        stop_old(deployment, sets);
+        scale_down_all_old(deployment, sets);
         return;
     }
     if limits::is_rolling(deployment) {
-        share(deployment, sets);
+        distribute(deployment, sets);
     }
 }
 
-fn share(deployment: &Value, sets: &mut Sets) {
+fn distribute(deployment: &Value, sets: &mut Sets) {
     let wanted = limits::replicas(deployment);
     let allowed = if wanted > 0 { wanted + limits::max_surge(deployment) } else { 0 };
     let mut active: Vec<&mut Set> = sets.all_mut().filter(|set| set.is_active()).collect();
     let change = allowed - active.iter().map(|set| set.replicas()).sum::<i64>();
-    // Of sets of one size newer ones grow first, older ones shrink first.
+    // Of sets of the same size, newer ones grow first and older ones shrink first.
     active.sort_by(|one, other| {
         let age = if change > 0 { by_age(other, one) } else { by_age(one, other) };
         other.replicas().cmp(&one.replicas()).then(age)
@@ -165,24 +165,24 @@ fn share(deployment: &Value, sets: &mut Sets) {
         sizes.push(set.replicas() + part);
         done += part;
     }
-    // What is left over by rounding is the largest one's.
+    // The rounding error goes to the largest set.
     if let Some(first) = sizes.first_mut() {
         *first = (*first + change - done).max(0);
     }
     for (set, size) in active.into_iter().zip(sizes) {
         if !resize(deployment, set, size) {
-            note_replicas(deployment, set);
+            set_replicas_annotations(deployment, set);
         }
     }
 }
 
-/// By how much a set changes when its Deployment does.
+/// Returns the change of a set's size in proportion to the Deployment's change.
 fn fraction(deployment: &Value, set: &Set) -> i64 {
     let wanted = limits::replicas(deployment);
     if wanted == 0 {
         return -set.replicas();
     }
-    let before = noted(set, MAX_REPLICAS).filter(|most| *most != 0);
+    let before = annotated_count(set, MAX_REPLICAS).filter(|most| *most != 0);
     let before = before.unwrap_or_else(|| deployment["status"]["replicas"].as_i64().unwrap_or(0));
     if before == 0 {
         return 0;
@@ -191,12 +191,12 @@ fn fraction(deployment: &Value, set: &Set) -> i64 {
     rounded(size, before) - set.replicas()
 }
 
-/// A quotient of numbers that are not negative, halves upwards.
+/// Divides non-negative numbers, rounding half up.
 fn rounded(number: i64, by: i64) -> i64 {
     (number.saturating_mul(2) + by) / (2 * by)
 }
 
-fn noted(set: &Set, annotation: &str) -> Option<i64> {
+fn annotated_count(set: &Set, annotation: &str) -> Option<i64> {
     set.annotation(annotation)?
         .parse::<u32>()
         .ok()
@@ -204,7 +204,7 @@ fn noted(set: &Set, annotation: &str) -> Option<i64> {
         .map(i64::from)
 }
 
-/// Whether the new set has all pods, they can be counted on, and everybody agrees on how many they are.
+/// Whether the new set has all pods, they are available, and its annotation agrees.
 fn is_saturated(deployment: &Value, new: &Set) -> bool {
     let wanted = limits::replicas(deployment);
     new.replicas() == wanted

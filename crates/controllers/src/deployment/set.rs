@@ -1,4 +1,4 @@
-//! A ReplicaSet of a Deployment, as it is and as it is to be.
+//! A ReplicaSet of a Deployment with its planned changes.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub const TEMPLATE_HASH: &str = "pod-template-hash";
 #[derive(Clone, Debug)]
 pub struct Set {
     pub current: Arc<Value>,
-    /// What it is to be instead.
+    /// The object to write, if changed.
     pub next: Option<Value>,
 }
 
@@ -36,12 +36,12 @@ impl Set {
         object::name(&self.current)
     }
 
-    /// How many pods it is to have.
+    /// Returns the number of desired pods.
     pub fn replicas(&self) -> i64 {
         self.object()["spec"]["replicas"].as_i64().unwrap_or(1)
     }
 
-    /// How many pods it has or is to have, whichever is more.
+    /// Returns the number of existing or desired pods, whichever is higher.
     pub fn pods(&self) -> i64 {
         self.count("replicas").max(self.replicas())
     }
@@ -54,7 +54,7 @@ impl Set {
         self.current["status"][field].as_i64().unwrap_or(0)
     }
 
-    /// Pods that can be counted on, less those that it is to lose.
+    /// Returns the available pods, at most the desired ones.
     pub fn available(&self) -> i64 {
         self.count("availableReplicas").min(self.replicas())
     }
@@ -63,7 +63,7 @@ impl Set {
         object::annotation(self.object(), key)
     }
 
-    /// `None` for what is no number.
+    /// Returns the revision; `None` if it is no number.
     pub fn revision(&self) -> Option<i64> {
         self.annotation(REVISION).map_or(Some(0), |text| text.parse().ok())
     }
@@ -77,19 +77,19 @@ impl Set {
     }
 }
 
-/// Older ones first, then by name.
+/// Orders sets by age, then by name.
 pub fn by_age(one: &Set, other: &Set) -> Ordering {
-    let born = |set: &Set| object::creation_timestamp(&set.current).map(String::from);
-    born(one).cmp(&born(other)).then_with(|| one.name().cmp(other.name()))
+    let created = |set: &Set| object::creation_timestamp(&set.current).map(String::from);
+    created(one).cmp(&created(other)).then_with(|| one.name().cmp(other.name()))
 }
 
-/// Lower revisions first, then older ones.
+/// Orders sets by revision, then by age.
 pub fn by_revision(one: &Set, other: &Set) -> Ordering {
     let revision = |set: &Set| set.revision().unwrap_or(0);
     revision(one).cmp(&revision(other)).then_with(|| by_age(one, other))
 }
 
-/// Whether two templates want the same pods, whatever hash they say they have.
+/// Whether two templates are equal except for the hash label.
 pub fn is_same_template(one: &Value, other: &Value) -> bool {
     let labels = |template: &Value| -> Vec<(String, String)> {
         let labels = object::labels(template).filter(|(key, _)| *key != TEMPLATE_HASH);
@@ -97,13 +97,13 @@ pub fn is_same_template(one: &Value, other: &Value) -> bool {
     };
     let rest = |template: &Value| -> Vec<(String, Value)> {
         let fields = object::metadata(template).into_iter().flatten();
-        let says = |value: &Value| match value {
+        let is_set = |value: &Value| match value {
             Value::Null => false,
             Value::Object(map) => !map.is_empty(),
             Value::Array(list) => !list.is_empty(),
             _ => true,
         };
-        let kept = fields.filter(|(field, value)| *field != "labels" && says(value));
+        let kept = fields.filter(|(field, value)| *field != "labels" && is_set(value));
         kept.map(|(field, value)| (field.clone(), value.clone())).collect()
     };
     one["spec"] == other["spec"] && labels(one) == labels(other) && rest(one) == rest(other)

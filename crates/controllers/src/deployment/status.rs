@@ -1,4 +1,4 @@
-//! The status of a Deployment: how far it is, and whether it gets any further.
+//! Computes the status of a Deployment.
 
 use std::time::Duration;
 
@@ -10,16 +10,17 @@ use super::conditions::{AVAILABLE, Conditions, PROGRESSING, REPLICA_FAILURE, con
 use super::limits;
 use super::scale::Sets;
 use super::set::Set;
-use crate::status::{fields, says_the_same, unless_zero};
+use crate::status::{fields, is_same_status, unless_zero};
 
-/// Whether it is a rollout that is looked at.
+/// Whether the progress of a rollout is tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Estimate {
     Nothing,
     Progress,
 }
 
-/// The status as it should be. The Deployment's own has the conditions that were noted on the way.
+/// Returns the new status. The Deployment's status has the conditions that were set during the
+/// reconciliation.
 pub fn status(deployment: &Value, sets: &Sets, estimate: Estimate, now: Timestamp) -> Value {
     let sum = |field: &str| sets.all().map(|set| set.count(field)).sum::<i64>();
     let available = sum("availableReplicas");
@@ -46,8 +47,8 @@ pub fn status(deployment: &Value, sets: &Sets, estimate: Estimate, now: Timestam
         }
     });
     if estimate == Estimate::Progress {
-        note_progress(deployment, &status, sets.new.as_ref(), &mut conditions, now);
-        note_failure(sets, &mut conditions);
+        set_progressing(deployment, &status, sets.new.as_ref(), &mut conditions, now);
+        set_replica_failure(sets, &mut conditions);
     }
     if !conditions.0.is_empty() {
         status["conditions"] = conditions.0.into();
@@ -56,10 +57,10 @@ pub fn status(deployment: &Value, sets: &Sets, estimate: Estimate, now: Timestam
 }
 
 pub fn is_same(status: &Value, wanted: &Value) -> bool {
-    wanted.as_object().is_some_and(|wanted| says_the_same(status, wanted))
+    wanted.as_object().is_some_and(|wanted| is_same_status(status, wanted))
 }
 
-/// Unknown as long as a set that has been looked at has not counted.
+/// Returns `None` as long as an observed set has not reported its count.
 fn terminating(sets: &Sets) -> Option<i64> {
     let counted = sets.all().map(|set| match set.current["status"]["terminatingReplicas"].as_i64() {
         None if set.count("observedGeneration") == 0 => Some(0),
@@ -68,7 +69,7 @@ fn terminating(sets: &Sets) -> Option<i64> {
     counted.sum()
 }
 
-fn note_progress(
+fn set_progressing(
     deployment: &Value,
     status: &Value,
     new: Option<&Set>,
@@ -85,24 +86,24 @@ fn note_progress(
     if is_over {
         return;
     }
-    let who = match new {
+    let subject = match new {
         Some(new) => format!("ReplicaSet {:?}", new.name()),
         None => format!("Deployment {:?}", object::name(deployment)),
     };
     if limits::is_complete(deployment, status) {
-        let message = format!("{who} has successfully progressed.");
+        let message = format!("{subject} has successfully progressed.");
         conditions.set(condition(PROGRESSING, "True", "NewReplicaSetAvailable", &message, now));
     } else if has_progressed(&deployment["status"], status) {
-        let message = format!("{who} is progressing.");
+        let message = format!("{subject} is progressing.");
         let mut progressing = condition(PROGRESSING, "True", "ReplicaSetUpdated", &message, now);
-        // Said again with each step: it is by its time that one sees whether there are any.
+        // Replaced with every progress, because its update time shows when the last progress was made.
         if let Some(current) = before.get(PROGRESSING).filter(|current| current["status"] == "True") {
             progressing["lastTransitionTime"] = current["lastTransitionTime"].clone();
         }
         conditions.remove(PROGRESSING);
         conditions.set(progressing);
     } else if has_timed_out(conditions, deadline, now) {
-        let message = format!("{who} has timed out progressing.");
+        let message = format!("{subject} has timed out progressing.");
         conditions.set(condition(PROGRESSING, "False", "ProgressDeadlineExceeded", &message, now));
     }
 }
@@ -122,8 +123,8 @@ fn has_timed_out(conditions: &Conditions, deadline: i64, now: Timestamp) -> bool
         && conditions.updated(PROGRESSING).is_some_and(|since| later(since, deadline) < now)
 }
 
-/// Failures of sets are the Deployment's: of the new one first.
-fn note_failure(sets: &Sets, conditions: &mut Conditions) {
+/// Copies the failure of a set to the Deployment, the new set's first.
+fn set_replica_failure(sets: &Sets, conditions: &mut Conditions) {
     let failure = |set: &Set| Conditions::of(&set.current["status"]).get(REPLICA_FAILURE).cloned();
     match sets.new.as_ref().and_then(failure).or_else(|| sets.old.iter().find_map(failure)) {
         None => conditions.remove(REPLICA_FAILURE),
@@ -134,7 +135,7 @@ fn note_failure(sets: &Sets, conditions: &mut Conditions) {
     }
 }
 
-/// When a Deployment that does not get any further will have taken too long.
+/// Returns the time until the progress deadline is exceeded.
 pub fn check_after(deployment: &Value, status: &Value, now: Timestamp) -> Option<Duration> {
     let deadline = limits::progress_deadline(deployment)?;
     let conditions = Conditions::of(status);
@@ -146,7 +147,7 @@ pub fn check_after(deployment: &Value, status: &Value, now: Timestamp) -> Option
         return None;
     }
     let seconds = later(since, deadline).seconds.saturating_sub(now.seconds);
-    // Times are written without fractions.
+    // Times are stored without fractions of seconds.
     Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0) + 1))
 }
 

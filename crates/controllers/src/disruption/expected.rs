@@ -1,4 +1,4 @@
-//! How many pods a budget should have, by those who make them.
+//! Computes the number of expected pods of a budget from the scale of their controllers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ pub struct Owners {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expected {
     pub count: i64,
-    /// How many must stay.
+    /// Number of pods that must stay healthy.
     pub healthy: i64,
-    /// Whether there are pods that nobody would make anew.
+    /// Whether there are pods without a controller.
     pub unmanaged: bool,
 }
 
@@ -58,16 +58,17 @@ impl Owners {
             }
             (None, None) => return Ok(Expected { count: 0, healthy: 0, unmanaged: false }),
         };
-        let (count, unmanaged) = self.scales(key, pods).await?;
+        let (count, unmanaged) = self.sum_of_scales(key, pods).await?;
         let part = scaled(share, count)?;
         let healthy = if is_maximum { (count - part).max(0) } else { part };
         Ok(Expected { count, healthy, unmanaged })
     }
 
-    /// The sum of the scales of all who make these pods.
-    async fn scales(&self, key: &Key, pods: &[Arc<Value>]) -> Result<(i64, bool), String> {
+    /// Returns the sum of the scales of the pods' controllers.
+    async fn sum_of_scales(&self, key: &Key, pods: &[Arc<Value>]) -> Result<(i64, bool), String> {
         let mut scales: HashMap<String, i64> = HashMap::new();
-        // Many pods have the same owner, which need not be the one that counts.
+        // Controllers that were already counted. Their scale may come from another object, such as a
+        // Deployment.
         let mut asked: Vec<&str> = Vec::new();
         let mut unmanaged = false;
         for pod in pods {
@@ -79,9 +80,9 @@ impl Owners {
                 continue;
             }
             asked.push(owner.uid);
-            let (uid, scale) = match self.known(key, &owner) {
+            let (uid, scale) = match self.scale_from_cache(key, &owner) {
                 Some(found) => found,
-                None => match self.scale(key, &owner).await? {
+                None => match self.scale_from_api(key, &owner).await? {
                     Some(found) => found,
                     None => return Err(format!("found no controllers for pod \"{}\"", object::name(pod))),
                 },
@@ -91,30 +92,36 @@ impl Owners {
         Ok((scales.values().sum(), unmanaged))
     }
 
-    fn known(&self, key: &Key, owner: &OwnerReference<'_>) -> Option<(String, i64)> {
+    fn scale_from_cache(&self, key: &Key, owner: &OwnerReference<'_>) -> Option<(String, i64)> {
         let group = object::split_api_version(owner.api_version)?.0;
         let find = |cache: &Cache, owner: &OwnerReference<'_>| {
             cache.get(&key.beside(owner.name)).filter(|found| object::uid(found) == owner.uid)
         };
-        let sized = |found: Arc<Value>| {
+        let with_replicas = |found: Arc<Value>| {
             Some((object::uid(&found).to_string(), found["spec"]["replicas"].as_i64().unwrap_or(1)))
         };
         match (group, owner.kind) {
-            ("", "ReplicationController") => sized(find(&self.replication_controllers, owner)?),
-            ("apps", "StatefulSet") => sized(find(&self.stateful_sets, owner)?),
+            ("", "ReplicationController") => with_replicas(find(&self.replication_controllers, owner)?),
+            ("apps", "StatefulSet") => with_replicas(find(&self.stateful_sets, owner)?),
             ("apps" | "extensions", "ReplicaSet") => {
                 let set = find(&self.replica_sets, owner)?;
                 match object::controller_of(&set) {
-                    Some(above) if above.kind == "Deployment" => sized(find(&self.deployments, &above)?),
-                    _ => sized(set.clone()),
+                    Some(above) if above.kind == "Deployment" => {
+                        with_replicas(find(&self.deployments, &above)?)
+                    }
+                    _ => with_replicas(set.clone()),
                 }
             }
             _ => None,
         }
     }
 
-    /// What the owner's scale says, if it is there.
-    async fn scale(&self, key: &Key, owner: &OwnerReference<'_>) -> Result<Option<(String, i64)>, String> {
+    /// Reads the scale subresource of the controller, if it exists.
+    async fn scale_from_api(
+        &self,
+        key: &Key,
+        owner: &OwnerReference<'_>,
+    ) -> Result<Option<(String, i64)>, String> {
         let (resource, has_scale) =
             scale::resource_of(&self.world, &key.workspace, owner.api_version, owner.kind).await?;
         match scale::read(&self.world, &resource, &key.beside(owner.name)).await {
@@ -131,7 +138,7 @@ impl Owners {
     }
 }
 
-/// A number, or a percentage of `total` rounded up.
+/// Returns a number, or a percentage of `total` rounded up.
 pub fn scaled(share: &Value, total: i64) -> Result<i64, String> {
     match share {
         Value::String(text) => match text.strip_suffix('%').map(str::parse::<i64>) {
@@ -146,7 +153,7 @@ pub fn scaled(share: &Value, total: i64) -> Result<i64, String> {
     }
 }
 
-/// What to tell about pods that nobody would make anew.
+/// Returns the message of the event about pods without a controller.
 pub fn unmanaged_message(selector: &Value) -> String {
     format!(
         "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.",
@@ -161,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_rounded_up() {
+    fn percentages_are_rounded_up() {
         for (share, total, expected) in [
             (json!(3), 10, Ok(3)),
             (json!("30%"), 10, Ok(3)),

@@ -1,4 +1,4 @@
-//! From a budget, its pods and how many there should be to the budget's status.
+//! Computes the status of a budget from its pods and the number of expected pods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use serde_json::{Map, Value, json};
 
 use crate::{conditions, pods};
 
-/// For so long a pod that is to be evicted counts as gone, though it is not.
+/// Seconds for which an evicted pod that is not being deleted yet counts as disrupted.
 const DELETION_TIMEOUT: i64 = 120;
 const CONDITION: &str = "DisruptionAllowed";
 
 #[derive(Debug)]
-pub struct Outcome {
-    /// The budget with another status, if it has to be written.
+pub struct BudgetUpdate {
+    /// The budget with the new status, if it must be written.
     pub updated: Option<Value>,
-    /// When to look again, for time alone will have changed something.
+    /// Delay after which the disrupted pods must be checked again.
     pub recheck: Option<Duration>,
-    /// Pods that were to go and did not.
+    /// Pods that were evicted but not deleted in time.
     pub not_deleted: Vec<Arc<Value>>,
 }
 
@@ -29,8 +29,8 @@ pub fn reconcile(
     expected: i64,
     desired: i64,
     now: Timestamp,
-) -> Outcome {
-    let mut outcome = Outcome { updated: None, recheck: None, not_deleted: Vec::new() };
+) -> BudgetUpdate {
+    let mut outcome = BudgetUpdate { updated: None, recheck: None, not_deleted: Vec::new() };
     let disrupted = disrupted(budget, pods, now, &mut outcome);
     let healthy = pods.iter().filter(|pod| {
         !object::is_being_deleted(pod) && !disrupted.contains_key(object::name(pod)) && pods::is_ready(pod)
@@ -58,21 +58,21 @@ pub fn reconcile(
     };
     let condition = condition(state, reason, "", object::generation(budget));
     conditions::set_in(&mut updated, condition, &now.to_time());
-    outcome.updated = (!says_the_same(&updated["status"], &budget["status"])).then_some(updated);
+    outcome.updated = (!is_same_status(&updated["status"], &budget["status"])).then_some(updated);
     outcome
 }
 
-/// Pods whose eviction was granted and that are not going yet.
+/// Returns pods whose eviction was granted and that are not being deleted yet.
 fn disrupted(
     budget: &Value,
     pods: &[Arc<Value>],
     now: Timestamp,
-    outcome: &mut Outcome,
+    outcome: &mut BudgetUpdate,
 ) -> Map<String, Value> {
-    let mut still = Map::new();
-    let said = &budget["status"]["disruptedPods"];
+    let mut disrupted = Map::new();
+    let recorded = &budget["status"]["disruptedPods"];
     for pod in pods.iter().filter(|pod| !object::is_being_deleted(pod)) {
-        let Some(at) = said.get(object::name(pod)) else { continue };
+        let Some(at) = recorded.get(object::name(pod)) else { continue };
         let granted = at.as_str().and_then(|at| time::parse(at).ok()).map_or(0, |at| at.seconds);
         let left = granted + DELETION_TIMEOUT - now.seconds;
         if left < 0 || (left == 0 && now.nanos > 0) {
@@ -81,13 +81,13 @@ fn disrupted(
         }
         let left = Duration::from_secs(left.unsigned_abs()) + Duration::from_millis(1);
         outcome.recheck = Some(outcome.recheck.map_or(left, |other| other.min(left)));
-        still.insert(object::name(pod).into(), at.clone());
+        disrupted.insert(object::name(pod).into(), at.clone());
     }
-    still
+    disrupted
 }
 
-/// Numbers that are not there are zero, and a condition's generation follows that of the whole.
-fn says_the_same(new: &Value, old: &Value) -> bool {
+/// Compares two statuses. A missing number equals zero; the condition's observed generation is ignored.
+fn is_same_status(new: &Value, old: &Value) -> bool {
     let number = |status: &Value, field: &str| status[field].as_i64().unwrap_or(0);
     let numbers =
         ["observedGeneration", "currentHealthy", "desiredHealthy", "expectedPods", "disruptionsAllowed"];
@@ -113,7 +113,7 @@ fn condition(status: &str, reason: &str, message: &str, generation: i64) -> Valu
     })
 }
 
-/// A budget whose pods could not be counted allows nothing.
+/// Returns a budget that allows no disruptions, because its pods could not be counted.
 pub fn failed(budget: &Value, problem: &str, now: &str) -> Option<Value> {
     let mut updated = budget.clone();
     if !updated["status"].is_object() {

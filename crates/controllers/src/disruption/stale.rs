@@ -1,4 +1,4 @@
-//! Pods that were told to go and did not are told so no longer.
+//! Clears the `DisruptionTarget` condition of pods that were not deleted in time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::{conditions, pods};
 const TIMEOUT: i64 = 120;
 const CONDITION: &str = "DisruptionTarget";
 
-/// After what time a pod that does not go is to be told so; `None` if never.
-pub fn wait(pod: &Value, now: Timestamp) -> Option<Duration> {
+/// Returns the time until the condition is stale; `None` if it never is.
+pub fn time_left(pod: &Value, now: Timestamp) -> Option<Duration> {
     if object::is_being_deleted(pod) || pods::is_terminal(pod) {
         return None;
     }
     let condition = conditions::find(pod, CONDITION)?;
-    // The kubelet takes whatever time it needs.
+    // Terminations by the kubelet have no time limit.
     if condition["status"] != "True" || condition["reason"] == "TerminationByKubelet" {
         return None;
     }
@@ -32,7 +32,7 @@ pub fn wait(pod: &Value, now: Timestamp) -> Option<Duration> {
 pub async fn sync(context: &Context, cache: &Arc<Cache>, key: &Key) -> Result<Next, Status> {
     let now = context.clock.now();
     let Some(pod) = cache.get(key) else { return Ok(Next::Done) };
-    match wait(&pod, now) {
+    match time_left(&pod, now) {
         None => return Ok(Next::Done),
         Some(left) if !left.is_zero() => return Ok(Next::After(left)),
         Some(_) => {}
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_that_stay_are_told_so_after_two_minutes() {
+    fn disruption_target_is_stale_after_two_minutes() {
         let now = time::parse("2026-01-01T00:10:00Z").unwrap();
         for (status, reason, phase, since, expected) in [
             ("True", "EvictionByEvictionAPI", "Running", "2026-01-01T00:09:00Z", Some(60)),
@@ -68,7 +68,7 @@ mod tests {
             let condition =
                 json!({"type": CONDITION, "status": status, "reason": reason, "lastTransitionTime": since});
             let pod = json!({"metadata": {}, "status": {"phase": phase, "conditions": [condition]}});
-            assert_eq!(wait(&pod, now), expected.map(Duration::from_secs), "{pod}");
+            assert_eq!(time_left(&pod, now), expected.map(Duration::from_secs), "{pod}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Endpoints with the same ports are spread over as few slices, and with as few writes, as can be.
+//! Distributes endpoints with the same ports over as few slices, and with as few writes, as possible.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::reconcile::{is_reserved, labels};
 use crate::slices::{Writes, identity, is_same_state};
 
-/// Endpoints in one slice.
+/// Maximum number of endpoints in a slice.
 pub const CAPACITY: usize = 100;
 
-/// Endpoints that are wanted, each once, in the order in which they came.
+/// Desired endpoints without duplicates, in insertion order.
 #[derive(Default)]
 pub struct Endpoints {
     waiting: Vec<Option<Value>>,
@@ -21,7 +21,7 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// One without an address is none.
+    /// Adds an endpoint. Ignores endpoints without an address.
     pub fn insert(&mut self, endpoint: Value) {
         if endpoint["addresses"].as_array().is_none_or(Vec::is_empty) {
             return;
@@ -39,7 +39,7 @@ impl Endpoints {
         self.places.len()
     }
 
-    /// The one that `existing` is about.
+    /// Removes and returns the endpoint with the same identity as `existing`.
     fn take(&mut self, existing: &Value) -> Option<Value> {
         let place = self.places.remove(&identity(existing))?;
         self.waiting[place].take()
@@ -74,7 +74,7 @@ pub fn fill(
 ) -> Writes {
     let mut filled = Writes::default();
     let mut unchanged: Vec<&Arc<Value>> = Vec::new();
-    let right_labels = labels(service);
+    let wanted_labels = labels(service);
     for slice in existing {
         let old = slice["endpoints"].as_array().map_or(&[][..], Vec::as_slice);
         let mut changed = false;
@@ -93,13 +93,13 @@ pub fn fill(
             if changed {
                 copy["endpoints"] = kept.into();
             }
-            object::metadata_mut(&mut copy).insert("labels".into(), right_labels.clone().into());
+            object::metadata_mut(&mut copy).insert("labels".into(), wanted_labels.clone().into());
             filled.update.push(copy);
         } else {
             unchanged.push(slice);
         }
     }
-    // The fullest first.
+    // Fill the fullest slices first.
     filled.update.sort_by_key(|slice| std::cmp::Reverse(count(slice)));
     for slice in &mut filled.update {
         wanted.fill(slice);
@@ -124,7 +124,7 @@ pub fn fill(
     filled
 }
 
-/// The slice that `more` endpoints fill up best, if they all have room in one.
+/// Returns the slice that `more` endpoints fill best, if they fit into one slice.
 fn slice_to_fill(slices: &[&Arc<Value>], more: usize) -> Option<usize> {
     if more >= CAPACITY {
         return None;

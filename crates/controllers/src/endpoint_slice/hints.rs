@@ -1,15 +1,15 @@
-//! Hints at whom an endpoint is for: those in its zone, or on its node.
+//! Endpoint hints for `spec.trafficDistribution`: prefer clients in the same zone or on the same node.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-/// What a Service asks for.
+/// Kind of hints that a Service requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hints {
     None,
     Zone,
-    /// On the node, else in the zone.
+    /// Same node, with the zone as fallback.
     Node,
 }
 
@@ -22,7 +22,7 @@ impl Hints {
         }
     }
 
-    /// What an endpoint is to have. One that is not ready keeps what it has.
+    /// Returns the hints of an endpoint. An endpoint that is not ready keeps its hints.
     fn wanted(self, endpoint: &Value) -> Value {
         if self == Hints::None {
             return Value::Null;
@@ -40,7 +40,7 @@ impl Hints {
         if hints.as_object().is_some_and(serde_json::Map::is_empty) { Value::Null } else { hints }
     }
 
-    fn is_right(self, slice: &Value) -> bool {
+    fn is_up_to_date(self, slice: &Value) -> bool {
         endpoints(slice).all(|endpoint| endpoint["hints"] == self.wanted(endpoint))
     }
 
@@ -60,9 +60,10 @@ fn endpoints(slice: &Value) -> impl Iterator<Item = &Value> {
     slice["endpoints"].as_array().into_iter().flatten()
 }
 
-/// Sets the hints of slices that are written, and writes others that have wrong ones.
-pub fn give(hints: Hints, create: &mut [Value], update: &mut Vec<Value>, kept: &[&Arc<Value>]) {
-    update.extend(kept.iter().filter(|slice| !hints.is_right(slice)).map(|slice| slice.as_ref().clone()));
+/// Sets the hints of slices that are written, and adds unchanged slices with wrong hints to `update`.
+pub fn assign(hints: Hints, create: &mut [Value], update: &mut Vec<Value>, kept: &[&Arc<Value>]) {
+    update
+        .extend(kept.iter().filter(|slice| !hints.is_up_to_date(slice)).map(|slice| slice.as_ref().clone()));
     for slice in create.iter_mut().chain(update) {
         hints.set(slice);
     }
@@ -88,7 +89,7 @@ mod tests {
             let service = json!({"spec": {"trafficDistribution": preference}});
             let mut update = Vec::new();
             let existing = Arc::new(json!({"endpoints": [endpoint(ready, "a")]}));
-            give(Hints::of(&service), &mut [], &mut update, &[&existing]);
+            assign(Hints::of(&service), &mut [], &mut update, &[&existing]);
             assert_eq!(update.is_empty(), expected.is_null(), "{preference}");
             if let Some(slice) = update.first() {
                 assert_eq!(slice["endpoints"][0]["hints"], expected, "{preference}");
@@ -97,10 +98,10 @@ mod tests {
     }
 
     #[test]
-    fn hints_go_when_nobody_asks_for_them() {
+    fn hints_are_removed_when_not_requested() {
         let existing = Arc::new(json!({"endpoints": [{"hints": {"forZones": [{"name": "a"}]}}]}));
         let mut update = Vec::new();
-        give(Hints::None, &mut [], &mut update, &[&existing]);
+        assign(Hints::None, &mut [], &mut update, &[&existing]);
         assert_eq!(update, [json!({"endpoints": [{}]})]);
     }
 }

@@ -1,4 +1,4 @@
-//! From a Service, its pods and its slices to what has to be written.
+//! Computes the slices to write from a Service, its pods and its existing slices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::fill::{self, Endpoints};
 use super::hints::{self, Hints};
-use super::topology::{self, Outcome, Shares};
+use super::topology::{self, HintsOutcome, Shares};
 use crate::pods;
 use crate::service_pods::{self, HEADLESS, LAST_CHANGE};
 use crate::slices::{self, MANAGED_BY, SERVICE_NAME, Writes};
@@ -17,26 +17,26 @@ pub const MANAGER: &str = "endpointslice-controller.k8s.io";
 
 pub struct Observed<'a> {
     pub service: &'a Value,
-    /// Those that it selects.
+    /// The pods that the Service selects.
     pub pods: &'a [Arc<Value>],
-    /// Those of the Service that are managed by us and not going.
+    /// The Service's slices that this controller manages and that are not being deleted.
     pub slices: &'a [Arc<Value>],
     pub node: &'a dyn Fn(&str) -> Option<Arc<Value>>,
-    /// Whether a node that cannot be found is not there.
+    /// Whether all nodes are known, so that a missing node does not exist.
     pub knows_nodes: bool,
-    /// How the processors of nodes are spread over zones, for who asks.
+    /// The share of CPUs of each zone, computed on demand.
     pub shares: &'a dyn Fn() -> Option<Shares>,
-    /// When what has changed did so.
+    /// The time of the last relevant change.
     pub trigger: Option<&'a str>,
 }
 
 #[derive(Debug, Default)]
 pub struct Plan {
     pub writes: Writes,
-    /// Pods whose nodes are not there, with these: they are left out, and to be looked at again.
-    pub homeless: Vec<(String, String)>,
-    /// What came of hints that follow the nodes, by family.
-    pub topologies: Vec<(String, Outcome)>,
+    /// Pods whose nodes do not exist, with the node names. They are left out and retried.
+    pub pods_without_node: Vec<(String, String)>,
+    /// Results of topology-aware hints, by address family.
+    pub topologies: Vec<(String, HintsOutcome)>,
 }
 
 pub fn reconcile(observed: &Observed<'_>) -> Plan {
@@ -48,27 +48,27 @@ pub fn reconcile(observed: &Observed<'_>) -> Plan {
         plan.writes.update.append(&mut part.writes.update);
         plan.writes.delete.append(&mut part.writes.delete);
         plan.topologies.append(&mut part.topologies);
-        // The same pods are missed in all families.
-        plan.homeless = part.homeless;
+        // The same pods are missing in all families.
+        plan.pods_without_node = part.pods_without_node;
     }
-    let strangers =
+    let other_families =
         observed.slices.iter().filter(|slice| !families.iter().any(|own| slice["addressType"] == **own));
-    for slice in strangers {
+    for slice in other_families {
         let family = slice["addressType"].as_str().unwrap_or_default();
-        plan.topologies.push((family.into(), Outcome::NotAskedFor));
+        plan.topologies.push((family.into(), HintsOutcome::NotRequested));
         plan.writes.delete.push(slice.clone());
     }
-    // What belongs to something that goes is not made anew.
+    // No slices are created for a Service that is being deleted.
     if object::is_being_deleted(observed.service) {
         plan.writes.create.clear();
     }
     plan
 }
 
-/// What to tell about pods that were left out.
-pub fn complaint(homeless: &[(String, String)], service: &Value) -> Option<String> {
+/// Returns the error about pods that were left out.
+pub fn missing_nodes_error(pods_without_node: &[(String, String)], service: &Value) -> Option<String> {
     let (namespace, name) = (object::namespace(service), object::name(service));
-    let mut told: Vec<String> = homeless
+    let mut told: Vec<String> = pods_without_node
         .iter()
         .map(|(pod, node)| {
             format!("skipping Pod {pod} for Service {namespace}/{name}: Node {node} Not Found")
@@ -93,19 +93,19 @@ fn families(service: &Value) -> Vec<&str> {
     }
 }
 
-/// Endpoints that have the same ports.
+/// Endpoints with the same ports.
 #[derive(Default)]
 struct Group {
     ports: Vec<Value>,
     wanted: Endpoints,
     existing: Vec<Arc<Value>>,
-    /// Whether some pod has these ports, even if it is left out.
+    /// Whether a pod has these ports, even one that is left out.
     is_wanted: bool,
 }
 
 fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
     let service = observed.service;
-    let (mut plan, mut homeless) = (Writes::default(), Vec::new());
+    let (mut plan, mut pods_without_node) = (Writes::default(), Vec::new());
     let mut groups: BTreeMap<String, Group> = BTreeMap::new();
     let existing: Vec<&Arc<Value>> =
         observed.slices.iter().filter(|slice| slice["addressType"] == family).collect();
@@ -118,13 +118,13 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
             false => plan.delete.push(Arc::clone(slice)),
         }
     }
-    for pod in observed.pods.iter().filter(|pod| service_pods::belongs(pod, true)) {
+    for pod in observed.pods.iter().filter(|pod| service_pods::should_be_in_endpoints(pod, true)) {
         let group = group(&mut groups, ports(service, pod));
         group.is_wanted = true;
         let node_name = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         let node = (observed.node)(node_name);
         if node.is_none() && observed.knows_nodes && !publishes_all(service) {
-            homeless.push((object::name(pod).into(), node_name.into()));
+            pods_without_node.push((object::name(pod).into(), node_name.into()));
             continue;
         }
         group.wanted.insert(endpoint(pod, node.as_deref(), service, family));
@@ -141,7 +141,7 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
         plan.update.append(&mut update);
         plan.delete.append(&mut delete);
     }
-    // A Service without endpoints has one slice without any, so that it can be told from one not looked at.
+    // A Service without endpoints has one empty slice, which shows that it was reconciled.
     if existing.len() == plan.delete.len() && plan.create.is_empty() {
         let placeholder = empty(Vec::new());
         match plan.delete.as_slice() {
@@ -154,14 +154,14 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
         .filter(|slice| !plan.update.iter().any(|other| object::name(other) == object::name(slice)))
         .filter(|slice| !plan.delete.iter().any(|other| object::name(other) == object::name(slice)))
         .collect();
-    let topology = if topology::is_asked_for(service) {
-        match topology::give((observed.shares)().as_ref(), &mut plan.create, &mut plan.update, &kept) {
-            Ok(counts) => Outcome::Given(counts),
-            Err(reason) => Outcome::Refused(reason),
+    let topology = if topology::is_requested(service) {
+        match topology::assign((observed.shares)().as_ref(), &mut plan.create, &mut plan.update, &kept) {
+            Ok(counts) => HintsOutcome::Assigned(counts),
+            Err(reason) => HintsOutcome::Failed(reason),
         }
     } else {
-        hints::give(Hints::of(service), &mut plan.create, &mut plan.update, &kept);
-        Outcome::NotAskedFor
+        hints::assign(Hints::of(service), &mut plan.create, &mut plan.update, &kept);
+        HintsOutcome::NotRequested
     };
     plan.reuse(|old| is_owned(old, service));
     for slice in plan.create.iter_mut().chain(&mut plan.update) {
@@ -170,7 +170,7 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
             None => object::remove_annotation(slice, LAST_CHANGE),
         }
     }
-    Plan { writes: plan, homeless, topologies: vec![(family.into(), topology)] }
+    Plan { writes: plan, pods_without_node, topologies: vec![(family.into(), topology)] }
 }
 
 fn group(groups: &mut BTreeMap<String, Group>, mut ports: Vec<Value>) -> &mut Group {
@@ -256,7 +256,7 @@ fn new_slice(service: &Value, family: &str, ports: Vec<Value>) -> Value {
     })
 }
 
-/// The Service's labels and those that say what the slice is.
+/// Returns the Service's labels with those that identify the slice.
 pub fn labels(service: &Value) -> Map<String, Value> {
     let own = object::labels(service).filter(|(label, _)| !is_reserved(label));
     let mut labels: Map<String, Value> = own.map(|(label, value)| (label.into(), value.into())).collect();

@@ -1,4 +1,4 @@
-//! Hints that spread traffic over zones as their nodes' processors are spread: who asks for it gives up nothing but distance.
+//! Topology-aware hints: distributes traffic over zones in proportion to the CPUs of their nodes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,16 +12,16 @@ use super::hints::{self, Hints};
 use crate::conditions;
 
 pub const ZONE: &str = "topology.kubernetes.io/zone";
-/// How much more than its share an endpoint may get.
+/// Accepted overload of an endpoint relative to its share.
 const OVERLOAD: f64 = 0.2;
 
-/// What part of all processors each zone has.
+/// Fraction of all CPUs by zone.
 pub type Shares = BTreeMap<String, f64>;
-/// Endpoints for each zone.
+/// Number of endpoints by zone.
 pub type Counts = BTreeMap<String, usize>;
 
-/// Whether a Service wants such hints.
-pub fn is_asked_for(service: &Value) -> bool {
+/// Whether a Service requests topology-aware hints.
+pub fn is_requested(service: &Value) -> bool {
     let annotation = |name: &str| object::annotation(service, &format!("service.kubernetes.io/{name}"));
     let said = annotation("topology-aware-hints").or_else(|| annotation("topology-mode"));
     matches!(said, Some("Auto" | "auto"))
@@ -31,14 +31,15 @@ pub fn is_ready(node: &Value) -> bool {
     conditions::find(node, "Ready").is_some_and(|condition| condition["status"] == "True")
 }
 
-/// `None` if the nodes do not say enough, or there is nothing to choose from.
+/// Returns the shares; `None` if a node lacks a zone or CPUs, or there is only one zone.
 pub fn shares(nodes: &[Arc<Value>]) -> Option<Shares> {
-    const OTHERS: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
-    let works = |node: &&Arc<Value>| {
-        is_ready(node) && !OTHERS.iter().any(|label| object::label(node, label).is_some())
+    const CONTROL_PLANE_LABELS: [&str; 2] =
+        ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
+    let is_worker = |node: &&Arc<Value>| {
+        is_ready(node) && !CONTROL_PLANE_LABELS.iter().any(|label| object::label(node, label).is_some())
     };
     let mut processors: BTreeMap<String, i64> = BTreeMap::new();
-    for node in nodes.iter().filter(works) {
+    for node in nodes.iter().filter(is_worker) {
         let zone = object::label(node, ZONE).filter(|zone| !zone.is_empty())?;
         let amount = Quantity::parse(node["status"]["allocatable"]["cpu"].as_str()?).ok()?;
         let millis = Some(amount.millis()).filter(|_| !amount.is_zero())?;
@@ -49,13 +50,13 @@ pub fn shares(nodes: &[Arc<Value>]) -> Option<Shares> {
     (processors.len() > 1 && all != 0).then(|| processors.into_iter().map(share).collect())
 }
 
-/// What a zone is to get.
+/// Number of endpoints that a zone should get.
 struct Allotment {
     most: usize,
     wanted: f64,
 }
 
-/// Fails with what is in the way.
+/// Computes the allotment of each zone, or fails with upstream's reason.
 fn allot(shares: Option<&Shares>, endpoints: usize) -> Result<BTreeMap<&str, Allotment>, String> {
     let shares = shares
         .ok_or("Insufficient Node information: allocatable CPU or zone not specified on one or more nodes")?;
@@ -77,29 +78,29 @@ fn allot(shares: Option<&Shares>, endpoints: usize) -> Result<BTreeMap<&str, All
     Ok(shares.iter().map(|(zone, share)| (zone.as_str(), allotment(share))).collect())
 }
 
-/// Sets the hints of slices that are written, and writes others that cannot stay as they are. Where there can be none, none is
-/// left, and it fails with the reason.
-pub fn give(
+/// Sets the hints of slices that are written, and adds unchanged slices that need other hints to `update`. On
+/// failure all hints are removed, and the reason is returned.
+pub fn assign(
     shares: Option<&Shares>,
     create: &mut [Value],
     update: &mut Vec<Value>,
     kept: &[&Arc<Value>],
 ) -> Result<Counts, String> {
-    let outcome = try_give(shares, create, update, kept);
+    let outcome = try_assign(shares, create, update, kept);
     match outcome {
         Ok((counts, moved)) => {
             update.extend(moved);
             Ok(counts)
         }
         Err(reason) => {
-            hints::give(Hints::None, create, update, kept);
+            hints::assign(Hints::None, create, update, kept);
             Err(reason)
         }
     }
 }
 
-/// The second are slices that were kept until now.
-fn try_give(
+/// Returns the counts, and the formerly unchanged slices that must be written.
+fn try_assign(
     shares: Option<&Shares>,
     create: &mut [Value],
     update: &mut [Value],
@@ -160,7 +161,7 @@ fn ready_mut(slice: &mut Value) -> impl Iterator<Item = &mut Value> {
     slice["endpoints"].as_array_mut().into_iter().flatten().filter(|endpoint| is_ready_endpoint(endpoint))
 }
 
-/// The hints of a slice that can stay as it is; `None` if it cannot.
+/// Returns the hint counts of a slice that can stay unchanged; `None` if it cannot.
 fn hinted(slice: &Value, counts: &Counts, allotments: &BTreeMap<&str, Allotment>) -> Option<Counts> {
     let mut hinted = Counts::new();
     for endpoint in ready(slice) {
@@ -177,7 +178,7 @@ fn hinted(slice: &Value, counts: &Counts, allotments: &BTreeMap<&str, Allotment>
     hinted.iter().all(fits).then_some(hinted)
 }
 
-/// How many endpoints zones have for others, and how many they need from others.
+/// Returns how many endpoints each zone gives to other zones, and how many it receives.
 fn exchange(allotments: &BTreeMap<&str, Allotment>, counts: &Counts) -> (Counts, Counts) {
     let (mut surplus, mut need) = (BTreeMap::new(), BTreeMap::new());
     for (zone, allotment) in allotments {
@@ -200,7 +201,7 @@ fn exchange(allotments: &BTreeMap<&str, Allotment>, counts: &Counts) -> (Counts,
     (giving, receiving)
 }
 
-/// The zone with the most of it.
+/// Returns the zone with the highest amount.
 fn most<'z, 'm>(zones: &'m mut BTreeMap<&'z str, f64>) -> Option<(&'z str, &'m mut f64)> {
     let zones = zones.iter_mut().filter(|(_, amount)| **amount > 0.0);
     zones
@@ -208,7 +209,7 @@ fn most<'z, 'm>(zones: &'m mut BTreeMap<&'z str, f64>) -> Option<(&'z str, &'m m
         .reduce(|most, other| if *other.1 > *most.1 { other } else { most })
 }
 
-/// Whether some zone has too few endpoints for its share.
+/// Whether a zone has too few endpoints for its share.
 fn is_overloaded(counts: &Counts, shares: Option<&Shares>) -> bool {
     let all: usize = counts.values().sum();
     let lacks = |(zone, share): (&String, &f64)| {
@@ -218,82 +219,84 @@ fn is_overloaded(counts: &Counts, shares: Option<&Shares>) -> bool {
     !counts.is_empty() && shares.is_none_or(|shares| shares.iter().any(lacks))
 }
 
-/// What came of it for one family.
+/// Result of topology-aware hints for one address family.
 #[derive(Debug, PartialEq)]
-pub enum Outcome {
-    NotAskedFor,
-    Given(Counts),
-    Refused(String),
+pub enum HintsOutcome {
+    NotRequested,
+    Assigned(Counts),
+    Failed(String),
 }
 
 /// An event about a Service.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Remark {
+pub struct HintsEvent {
     pub warning: bool,
     pub reason: &'static str,
     pub message: String,
 }
 
-/// Which Services have hints of this sort, by family, and how many for which zone.
+/// Hint counts of Services with topology-aware hints, by address family.
 #[derive(Default)]
 pub struct Topologies {
-    given: Mutex<HashMap<Key, Given>>,
+    assigned: Mutex<HashMap<Key, AssignedHints>>,
 }
 
 #[derive(Default)]
-struct Given {
+struct AssignedHints {
     families: BTreeMap<String, Counts>,
-    /// Whether it was said so, and not taken back since.
-    is_told: bool,
+    /// Whether the event about enabled hints was recorded and not revoked since.
+    is_recorded: bool,
 }
 
 impl Topologies {
-    /// Remembers what came of it, and says what is to be told.
-    pub fn note(&self, key: &Key, family: &str, outcome: Outcome) -> Option<Remark> {
+    /// Stores the result, and returns the event to record.
+    pub fn record(&self, key: &Key, family: &str, outcome: HintsOutcome) -> Option<HintsEvent> {
         const DISABLED: &str = "TopologyAwareHintsDisabled";
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_told = given.get(key).is_some_and(|given| given.is_told);
-        let remark = |warning, reason, message: &str| {
-            Some(Remark { warning, reason, message: format!("{message}, addressType: {family}") })
+        let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_recorded = assigned.get(key).is_some_and(|assigned| assigned.is_recorded);
+        let event = |warning, reason, message: &str| {
+            Some(HintsEvent { warning, reason, message: format!("{message}, addressType: {family}") })
         };
-        if let Outcome::Given(counts) = outcome {
-            let given = given.entry(key.clone()).or_default();
-            given.families.insert(family.into(), counts);
-            given.is_told = true;
-            return match was_told {
+        if let HintsOutcome::Assigned(counts) = outcome {
+            let assigned = assigned.entry(key.clone()).or_default();
+            assigned.families.insert(family.into(), counts);
+            assigned.is_recorded = true;
+            return match was_recorded {
                 true => None,
-                false => remark(false, "TopologyAwareHintsEnabled", "Topology Aware Hints has been enabled"),
+                false => event(false, "TopologyAwareHintsEnabled", "Topology Aware Hints has been enabled"),
             };
         }
-        if let Some(own) = given.get_mut(key) {
+        if let Some(own) = assigned.get_mut(key) {
             own.families.remove(family);
-            own.is_told = false;
+            own.is_recorded = false;
             if own.families.is_empty() {
-                given.remove(key);
+                assigned.remove(key);
             }
         }
         match outcome {
-            Outcome::Refused(reason) => remark(true, DISABLED, &reason),
-            _ if was_told => remark(true, DISABLED, "Topology Aware Hints has been disabled"),
+            HintsOutcome::Failed(reason) => event(true, DISABLED, &reason),
+            _ if was_recorded => event(true, DISABLED, "Topology Aware Hints has been disabled"),
             _ => None,
         }
     }
 
     pub fn forget(&self, key: &Key) {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.assigned.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
-    /// Services of a workspace that are to be looked at again, because its nodes are others now.
+    /// Returns the Services of a workspace that must be reconciled because its nodes changed.
     pub fn overloaded(&self, workspace: &str, nodes: impl FnOnce() -> Vec<Arc<Value>>) -> Vec<Key> {
-        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut here = given.iter().filter(|(key, _)| &*key.workspace == workspace).peekable();
+        let assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut here = assigned.iter().filter(|(key, _)| &*key.workspace == workspace).peekable();
         if here.peek().is_none() {
             return Vec::new();
         }
         let shares = shares(&nodes());
-        here.filter(|(_, given)| given.families.values().any(|counts| is_overloaded(counts, shares.as_ref())))
-            .map(|(key, _)| key.clone())
-            .collect()
+        here.filter(|(_, assigned)| {
+            assigned.families.values().any(|counts| is_overloaded(counts, shares.as_ref()))
+        })
+        .map(|(key, _)| key.clone())
+        .collect()
     }
 }
 

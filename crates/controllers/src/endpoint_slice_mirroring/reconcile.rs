@@ -1,4 +1,4 @@
-//! From Endpoints to slices that say the same.
+//! Computes EndpointSlices from Endpoints.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,20 +13,20 @@ use crate::service_pods::LAST_CHANGE;
 use crate::slices::{self, MANAGED_BY, SERVICE_NAME, Writes, identity, is_same_state};
 
 pub const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
-/// Addresses of a subset that are mirrored.
+/// Maximum number of mirrored addresses of a subset.
 pub const CAPACITY: usize = 1000;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 #[derive(Debug, Default)]
 pub struct Plan {
     pub writes: Writes,
-    /// Addresses that are none.
+    /// Number of invalid addresses.
     pub invalid: usize,
-    /// Addresses beyond those that are mirrored.
+    /// Number of addresses beyond the maximum.
     pub too_many: usize,
 }
 
-/// What is wanted of, and what there is of, one family with the same ports.
+/// Desired and existing endpoints of one address family with the same ports.
 #[derive(Default)]
 struct Group {
     ports: Vec<Value>,
@@ -76,10 +76,10 @@ pub fn reconcile(endpoints: &Value, existing: &[Arc<Value>]) -> Plan {
         };
         match first {
             None => plan.writes.create.push(slice()),
-            Some(first) if is_right(&first, endpoints, &group.wanted) => {}
+            Some(first) if is_up_to_date(&first, endpoints, &group.wanted) => {}
             Some(first) => {
                 let mut slice = slices::in_place_of(&first, slice());
-                // Nobody generates the name of what has one.
+                // `generateName` has no effect on an object with a name.
                 object::remove_metadata(&mut slice, "generateName");
                 plan.writes.update.push(slice);
             }
@@ -108,7 +108,7 @@ fn slice_port(port: &Value) -> Value {
     slice_port
 }
 
-/// An address as an endpoint, with its family.
+/// Converts an address to an endpoint, with its family.
 fn endpoint(address: &Value, ready: bool) -> Option<(&'static str, Value)> {
     let ip: IpAddr = address["ip"].as_str()?.parse().ok()?;
     let mut endpoint = json!({"addresses": [ip.to_string()], "conditions": {"ready": ready}});
@@ -128,7 +128,7 @@ fn labels(endpoints: &Value) -> Map<String, Value> {
     labels
 }
 
-/// Annotations that mean the same on a slice.
+/// Returns the annotations that are copied to slices.
 fn annotations(object: &Value) -> Map<String, Value> {
     let all = object::annotations(object);
     let passed_on = all.filter(|(name, _)| !matches!(*name, LAST_CHANGE | LAST_APPLIED | WORKSPACE));
@@ -164,12 +164,12 @@ fn new_slice(endpoints: &Value, family: &str, ports: &[Value], wanted: Vec<Value
     slice
 }
 
-fn is_right(slice: &Value, endpoints: &Value, wanted: &BTreeMap<String, Value>) -> bool {
+fn is_up_to_date(slice: &Value, endpoints: &Value, wanted: &BTreeMap<String, Value>) -> bool {
     let present = list(slice, "endpoints");
     let says =
         |endpoint: &Value| wanted.get(&identity(endpoint)).is_some_and(|own| is_same_state(own, endpoint));
     let name = object::name(endpoints);
-    let is_of_older = object::owner_references(slice)
+    let is_of_deleted_owner = object::owner_references(slice)
         .any(|owner| owner.kind == "Endpoints" && owner.name == name && owner.uid != object::uid(endpoints));
     let present_labels: Map<String, Value> =
         object::labels(slice).map(|(label, value)| (label.into(), value.into())).collect();
@@ -177,7 +177,7 @@ fn is_right(slice: &Value, endpoints: &Value, wanted: &BTreeMap<String, Value>) 
         && present.iter().all(says)
         && present_labels == labels(endpoints)
         && annotations(slice) == annotations(endpoints)
-        && !is_of_older
+        && !is_of_deleted_owner
 }
 
 #[cfg(test)]

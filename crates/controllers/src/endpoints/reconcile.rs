@@ -1,4 +1,4 @@
-//! From a Service and its pods to its Endpoints.
+//! Computes Endpoints from a Service and its pods.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::service_pods::{self, HEADLESS, LAST_CHANGE};
 pub const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 pub const MANAGER: &str = "endpoint-controller";
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
-/// Addresses in one object.
+/// Maximum number of addresses in one object.
 const CAPACITY: usize = 1000;
 
-/// What is to be written, if anything.
+/// Returns the object to write, if it must change.
 pub fn reconcile(
     service: &Value,
     pods: &[Arc<Value>],
@@ -23,7 +23,7 @@ pub fn reconcile(
     trigger: Option<&str>,
 ) -> Option<Value> {
     let mut subsets = repack(&singles(service, pods));
-    if current.is_some_and(|current| is_right(current, &subsets, service)) {
+    if current.is_some_and(|current| is_up_to_date(current, &subsets, service)) {
         return None;
     }
     let mut wanted = match current {
@@ -34,8 +34,9 @@ pub fn reconcile(
             "metadata": {"name": object::name(service), "namespace": object::namespace(service)},
         }),
     };
-    let is_cut = cut(&mut subsets);
-    for (annotation, value) in [(LAST_CHANGE, trigger), (OVER_CAPACITY, is_cut.then_some("truncated"))] {
+    let is_truncated = truncate(&mut subsets);
+    for (annotation, value) in [(LAST_CHANGE, trigger), (OVER_CAPACITY, is_truncated.then_some("truncated"))]
+    {
         match value {
             Some(value) => object::set_annotation(&mut wanted, annotation, value),
             None => object::remove_annotation(&mut wanted, annotation),
@@ -56,8 +57,8 @@ fn labels(service: &Value) -> Map<String, Value> {
     labels
 }
 
-/// Whether nothing has to be written. Whether the Service is headless is not looked at, for it cannot change.
-fn is_right(current: &Value, subsets: &[Value], service: &Value) -> bool {
+/// Whether the Endpoints are up to date. The headless label is not compared, because it cannot change.
+fn is_up_to_date(current: &Value, subsets: &[Value], service: &Value) -> bool {
     let stored = stripped(current["subsets"].as_array().map_or(&[], Vec::as_slice));
     let is_same = stored == subsets || repack(&stored) == subsets;
     let own = |object| {
@@ -71,7 +72,7 @@ fn is_right(current: &Value, subsets: &[Value], service: &Value) -> bool {
         && object::annotation(current, OVER_CAPACITY).is_none()
 }
 
-/// Subsets without what may differ and means nothing.
+/// Returns subsets without irrelevant differences.
 fn stripped(subsets: &[Value]) -> Vec<Value> {
     let mut subsets = subsets.to_vec();
     for subset in subsets.iter_mut().filter_map(Value::as_object_mut) {
@@ -86,12 +87,12 @@ fn stripped(subsets: &[Value]) -> Vec<Value> {
     subsets
 }
 
-/// One subset for each pod and port.
+/// Returns one subset for each pod and port.
 fn singles(service: &Value, pods: &[Arc<Value>]) -> Vec<Value> {
     let publishes_all = service["spec"]["publishNotReadyAddresses"] == true;
     let ports = service_pods::ports(service);
     let mut subsets = Vec::new();
-    for pod in pods.iter().filter(|pod| service_pods::belongs(pod, publishes_all)) {
+    for pod in pods.iter().filter(|pod| service_pods::should_be_in_endpoints(pod, publishes_all)) {
         let Some(address) = address(service, pod) else { continue };
         let field = match publishes_all || pods::is_ready(pod) {
             true => "addresses",
@@ -120,7 +121,7 @@ fn endpoint_port(service_port: &Value, number: i64) -> Value {
     port
 }
 
-/// The pod's address of the family that the Service prefers.
+/// Returns the pod's address of the Service's primary family.
 fn address(service: &Value, pod: &Value) -> Option<Value> {
     let spec = &service["spec"];
     let version_6 = match spec["ipFamilies"][0].as_str() {
@@ -151,8 +152,9 @@ fn count(subsets: &[Value], field: &str) -> usize {
     subsets.iter().filter_map(|subset| subset[field].as_array()).map(Vec::len).sum()
 }
 
-/// Leaves out what is too much, those that are not ready first, each subset in proportion. Returns whether it had to.
-fn cut(subsets: &mut [Value]) -> bool {
+/// Truncates to the capacity, unready addresses first, each subset in proportion. Returns whether anything
+/// was removed.
+fn truncate(subsets: &mut [Value]) -> bool {
     let (ready, waiting) = (count(subsets, "addresses"), count(subsets, "notReadyAddresses"));
     if ready + waiting <= CAPACITY {
         return false;

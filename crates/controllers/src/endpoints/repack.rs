@@ -1,4 +1,4 @@
-//! Addresses and ports in the one form in which the same content looks the same.
+//! Canonical form of endpoint subsets.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use crate::go_print;
 
-/// Every address and port again, addresses that offer the same ports together.
+/// Repacks subsets: addresses with the same ports share a subset.
 pub fn repack(subsets: &[Value]) -> Vec<Value> {
     let mut known: HashMap<(String, String), usize> = HashMap::new();
     let mut addresses: Vec<&Value> = Vec::new();
-    // For each port, which addresses have it, and whether they are ready. No port at all is one, too.
+    // For each port, the addresses that have it and whether they are ready. "No port" counts as a port.
     let mut by_port: BTreeMap<String, (Option<&Value>, BTreeMap<usize, bool>)> = BTreeMap::new();
     for subset in subsets {
         let ports = list(subset, "ports");
@@ -25,7 +25,7 @@ pub fn repack(subsets: &[Value]) -> Vec<Value> {
                         addresses.push(address);
                         addresses.len() - 1
                     });
-                    // Who is not ready somewhere is not ready.
+                    // An address that is unready in one subset is unready.
                     *offering.entry(number).or_insert(ready) &= ready;
                 }
             }
@@ -60,7 +60,7 @@ fn list<'a>(subset: &'a Value, field: &str) -> &'a [Value] {
     subset[field].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Address and pod: pods may share an address.
+/// Returns address and pod uid, because pods may share an address.
 fn identity(address: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
     (text(&address["ip"]), text(&address["targetRef"]["uid"]))

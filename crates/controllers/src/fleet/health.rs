@@ -1,13 +1,13 @@
-//! Whether clusters can be used: from when each was last heard of, and what was heard then.
+//! Maintains the health conditions of clusters from their heartbeats and reports.
 //!
 //! ```text
-//!   Leases ─► beats: when, by our own watch ─┐
-//!   Clusters ─ what was heard ───────────────┴► judge: what is wrong ─► damping: is it believed ─► conditions
+//!   Leases ─► heartbeats: when, by the local clock ─┐
+//!   Clusters ─ last reports ────────────────────────┴► faults: what is wrong ─► damping: flapping ─► conditions
 //! ```
 
-mod beats;
 mod damping;
-mod judge;
+mod faults;
+mod heartbeats;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,26 +19,26 @@ use atoll_meta::{Status, object};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use self::beats::{Beats, Heard};
 use self::damping::Damping;
-use self::judge::Fault;
+use self::faults::Fault;
+use self::heartbeats::{HeartbeatState, Heartbeats};
 use crate::context::Context;
-use crate::{conditions, wake};
+use crate::{conditions, enqueue};
 
-const AT_ONCE: usize = 16;
+const WORKERS: usize = 16;
 const COMPONENT: &str = "atoll-cluster-health";
-/// What may be over in a moment counts once it has lasted for this part of the time that is granted.
-const BLINK: u32 = 8;
+/// A transient fault counts after this fraction of the grace period.
+const TRANSIENT_FRACTION: u32 = 8;
 
 pub async fn run(context: Context) {
     let clusters = context.informers.of(&resources::CLUSTERS);
     let queue = Queue::new();
-    wake::itself(&clusters, &queue);
+    enqueue::object(&clusters, &queue);
     let health = Arc::new(Health {
         recorder: context.events.recorder(COMPONENT),
         clusters,
-        beats: Beats::default(),
-        standings: Mutex::default(),
+        heartbeats: Heartbeats::default(),
+        histories: Mutex::default(),
         context,
     });
     let (health_of, clusters) = (Arc::downgrade(&health), health.clusters.clone());
@@ -46,8 +46,8 @@ pub async fn run(context: Context) {
         if change.new.is_none()
             && let Some(health) = health_of.upgrade()
         {
-            health.beats.forget(&change.key);
-            health.standings().remove(&change.key);
+            health.heartbeats.forget(&change.key);
+            health.histories().remove(&change.key);
         }
     });
     tokio::join!(health.listen(&queue), health.work(&queue));
@@ -57,35 +57,35 @@ struct Health {
     context: Context,
     clusters: Arc<Cache>,
     recorder: Recorder,
-    beats: Beats,
-    standings: Mutex<HashMap<Key, Standing>>,
+    heartbeats: Heartbeats,
+    histories: Mutex<HashMap<Key, HealthHistory>>,
 }
 
-/// How a cluster has fared of late.
-struct Standing {
+/// Recent health of a cluster.
+struct HealthHistory {
     damping: Damping,
-    /// Since when there is something that may be over in a moment.
-    troubled: Option<Instant>,
+    /// Start of the current transient fault.
+    transient_since: Option<Instant>,
 }
 
 impl Health {
     async fn listen(&self, queue: &Queue) {
-        let patience = self.context.settings.cluster_grace_period;
+        let grace_period = self.context.settings.cluster_grace_period;
         let look = Look::everywhere(&resources::LEASES).labelled(marks::CLUSTER);
-        let mut has_begun = false;
+        let mut is_synced = false;
         let world = self.context.world().clone();
         atoll_informer::follow(&world, look, |sight| match sight {
             Sight::There(lease) => {
-                if let Some(key) = self.beats.saw(&lease, patience) {
-                    if has_begun {
-                        self.beats.made(&key);
+                if let Some(key) = self.heartbeats.observe(&lease, grace_period) {
+                    if is_synced {
+                        self.heartbeats.lease_created(&key);
                     }
                     queue.add(key);
                 }
             }
-            // It is made again with the next heartbeat, or goes with its Cluster.
+            // A Lease is created again with the next heartbeat, or its Cluster is deleted, too.
             Sight::Gone(_) => {}
-            Sight::All(..) => has_begun = true,
+            Sight::All(..) => is_synced = true,
         })
         .await;
     }
@@ -94,7 +94,7 @@ impl Health {
         self.clusters.synced().await;
         let health = self.clone();
         queue
-            .work("health of clusters", AT_ONCE, move |key| {
+            .work("cluster health", WORKERS, move |key| {
                 let health = health.clone();
                 async move { health.sync(&key).await }
             })
@@ -106,44 +106,47 @@ impl Health {
         else {
             return Ok(Next::Done);
         };
-        let (fault, again) = self.judge(key, &cluster);
+        let (fault, again) = self.find_fault(key, &cluster);
         self.write(&cluster, fault.as_ref()).await?;
         Ok(again.map_or(Next::Done, Next::After))
     }
 
-    /// What is wrong, and when to look again if nothing happens.
-    fn judge(&self, key: &Key, cluster: &Value) -> (Option<Fault>, Option<Duration>) {
-        let patience = self.context.settings.cluster_grace_period;
-        let heard = self.beats.heard(key, patience);
-        let mut again = match heard {
-            Heard::Lately { left } | Heard::NotYet { left } => Some(left),
-            Heard::LongAgo { .. } | Heard::Never => None,
+    /// Returns the fault of a cluster, and the delay after which to check again.
+    fn find_fault(&self, key: &Key, cluster: &Value) -> (Option<Fault>, Option<Duration>) {
+        let grace_period = self.context.settings.cluster_grace_period;
+        let heartbeat = self.heartbeats.state(key, grace_period);
+        let mut again = match heartbeat {
+            HeartbeatState::Recent { left } | HeartbeatState::Unknown { left } => Some(left),
+            HeartbeatState::Expired { .. } | HeartbeatState::Never => None,
         };
         let mut soonest = |left: Duration| again = Some(again.map_or(left, |again| again.min(left)));
-        let mut fault = judge::fault(cluster, heard, patience);
-        let mut standings = self.standings();
-        let recalled =
-            || Standing { damping: Damping::recall(cluster, self.context.clock.now()), troubled: None };
-        let standing = standings.entry(key.clone()).or_insert_with(recalled);
+        let mut fault = faults::find(cluster, heartbeat, grace_period);
+        let mut histories = self.histories();
+        let restored = || HealthHistory {
+            damping: Damping::restore(cluster, self.context.clock.now()),
+            transient_since: None,
+        };
+        let history = histories.entry(key.clone()).or_insert_with(restored);
         let is_ready = conditions::find(cluster, "Ready").is_some_and(|ready| ready["status"] == "True");
         match &fault {
-            Some(trouble) if trouble.passes() => {
-                let since = *standing.troubled.get_or_insert_with(Instant::now);
-                let left = (patience / BLINK).saturating_sub(since.elapsed());
+            Some(transient) if transient.may_be_transient() => {
+                let since = *history.transient_since.get_or_insert_with(Instant::now);
+                let left = (grace_period / TRANSIENT_FRACTION).saturating_sub(since.elapsed());
                 if is_ready && !left.is_zero() {
                     soonest(left);
                     fault = None;
                 }
             }
             Some(_) => {}
-            None => standing.troubled = None,
+            None => history.transient_since = None,
         }
-        // What was so before we began to look is neither well nor ill.
-        if !matches!(heard, Heard::NotYet { .. })
-            && let Some(held) = standing.damping.judge(fault.is_none(), patience, self.context.clock.now())
+        // The state before this process started observing counts as neither healthy nor faulty.
+        if !matches!(heartbeat, HeartbeatState::Unknown { .. })
+            && let Some(info) =
+                history.damping.observe(fault.is_none(), grace_period, self.context.clock.now())
         {
-            soonest(held.left);
-            fault = Some(judge::flapping(&held));
+            soonest(info.left);
+            fault = Some(faults::flapping(&info));
         }
         (fault, again)
     }
@@ -151,37 +154,37 @@ impl Health {
     async fn write(&self, cluster: &Value, fault: Option<&Fault>) -> Result<(), Status> {
         let now = self.context.clock.now().to_time();
         let mut changed = cluster.clone();
-        let mut news = false;
-        let mapping = judge::mapping(cluster);
+        let mut changed_any = false;
+        let mapping = faults::mapping(cluster);
         if mapping.is_none() {
-            news |= conditions::remove_from(&mut changed, judge::MAPPED);
+            changed_any |= conditions::remove_from(&mut changed, faults::MAPPED);
         }
-        for mut condition in judge::conditions(cluster, fault).into_iter().chain(mapping) {
+        for mut condition in faults::conditions(cluster, fault).into_iter().chain(mapping) {
             condition["observedGeneration"] = object::generation(cluster).into();
-            news |= conditions::set_in(&mut changed, condition, &now);
+            changed_any |= conditions::set_in(&mut changed, condition, &now);
         }
-        if !news {
+        if !changed_any {
             return Ok(());
         }
-        // Only with what is written anyway.
-        if let Some(standing) = self.standings().get(&Key::of(cluster)) {
-            standing.damping.leave(&mut changed);
+        // The damping state is stored only together with other changes.
+        if let Some(history) = self.histories().get(&Key::of(cluster)) {
+            history.damping.store(&mut changed);
         }
         match self.context.world().update_status(&self.clusters.resource, &changed).await {
-            // It is looked at again when it is seen as it is now.
+            // The cluster was deleted; its event enqueues it again.
             Err(status) if status.reason() == "NotFound" => return Ok(()),
             written => self.clusters.wrote(&written?),
         }
-        self.tell(cluster, fault);
+        self.record_event(cluster, fault);
         Ok(())
     }
 
-    fn standings(&self) -> MutexGuard<'_, HashMap<Key, Standing>> {
-        self.standings.lock().unwrap_or_else(PoisonError::into_inner)
+    fn histories(&self) -> MutexGuard<'_, HashMap<Key, HealthHistory>> {
+        self.histories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says so in an event when a cluster turns ready, or ceases to be.
-    fn tell(&self, cluster: &Value, fault: Option<&Fault>) {
+    /// Records an event when a cluster becomes ready, or stops being ready.
+    fn record_event(&self, cluster: &Value, fault: Option<&Fault>) {
         let before = conditions::find(cluster, "Ready").and_then(|ready| ready["status"].as_str());
         match (before, fault) {
             (Some("True"), Some(fault)) => {
@@ -193,7 +196,7 @@ impl Health {
                     &self.clusters.resource,
                     cluster,
                     "ClusterReady",
-                    "it is reached and synced",
+                    "the cluster is reachable and synced",
                 );
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! One status above from the records of all clusters that have an object.
+//! Aggregates the reports of all clusters that have an object into one status above.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,25 +12,25 @@ use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource,
 use atoll_meta::{Status, object, time};
 use serde_json::Value;
 
-use super::reach::{self, Reach, Terms};
-use super::records::{complaint, is_refusal, target, told};
+use super::cluster_lookup::{self, AcceptanceTerms, ClusterLookup};
+use super::reports::{self, is_refusal, problem, target};
 use crate::conditions;
-use crate::context::{Acts, Context};
+use crate::context::{Context, WorkloadScope};
 
-const AT_ONCE: usize = 16;
-/// The status subresource, to find out whether a status would be accepted.
+const WORKERS: usize = 16;
+/// The status subresource as a dry run, which checks whether a status would be accepted.
 const STATUS_DRY_RUN: &str = "status?dryRun=All";
-/// An object that is younger than this, in seconds, was created while somebody waited for what becomes of it.
-const NEW: i64 = 60;
-/// No cluster is called this.
+/// Age in seconds up to which an unplaced object gets an event, because its creator is likely to be waiting.
+const NEW_SECONDS: i64 = 60;
+/// Index key of objects on no cluster; no cluster has this name.
 const NOWHERE: &str = "";
 
-/// The uid of the object that a record is about.
+/// Index of reports by the uid of their object.
 fn by_uid(record: &Value) -> Vec<String> {
     record["spec"]["uid"].as_str().map(str::to_string).into_iter().collect()
 }
 
-/// The cluster that a record is of.
+/// Index of reports by cluster.
 fn by_cluster(record: &Value) -> Vec<String> {
     record["spec"]["cluster"].as_str().map(str::to_string).into_iter().collect()
 }
@@ -39,7 +39,7 @@ fn own_uid(object: &Value) -> Vec<String> {
     vec![object::uid(object).to_string()]
 }
 
-/// The clusters that have an object; what is on none is found by [`NOWHERE`].
+/// Index of objects by cluster; objects on no cluster are listed under [`NOWHERE`].
 fn placed_on(object: &Value) -> Vec<String> {
     let placement = Placement::of(object);
     let nowhere = placement.clusters.is_empty().then(|| NOWHERE.to_string());
@@ -53,7 +53,7 @@ struct Workloads {
     by_cluster: usize,
 }
 
-/// Kinds that run nowhere until they are placed.
+/// Kinds that do not run until they are placed.
 fn workloads() -> [Resource; 7] {
     [
         resources::CRON_JOBS.clone(),
@@ -71,20 +71,20 @@ pub async fn run(context: Context) {
     let clusters = context.informers.of(&resources::CLUSTERS);
     let (index, of_cluster) = (records.index(by_uid), records.index(by_cluster));
     let queue = Queue::new();
-    let departed: Arc<Departed> = Arc::default();
-    let (waking, leaving) = (queue.clone(), departed.clone());
+    let lost_report: Arc<LostReports> = Arc::default();
+    let (adding, losing) = (queue.clone(), lost_report.clone());
     records.listen(move |change| {
         if change.new.is_none() {
-            leaving.note(change.object(), &change.key);
+            losing.note(change.object(), &change.key);
         }
-        // However many clusters have an object, its status is written once.
+        // The queue key is the object, so that its status is written once for many reports.
         for uid in by_uid(change.object()) {
-            waking.add(Key::new(&change.key.workspace, &change.key.namespace, &uid));
+            adding.add(Key::new(&change.key.workspace, &change.key.namespace, &uid));
         }
     });
     let mut kinds = Vec::new();
-    // A cluster that runs its workloads itself has no say in where they run.
-    if context.acts == Acts::OnPodGrain {
+    // A single cluster runs its workloads itself, so they are not placed.
+    if context.workloads == WorkloadScope::PodGrain {
         for resource in workloads() {
             let cache = context.informers.of(&resource);
             kinds.push(Workloads {
@@ -92,35 +92,37 @@ pub async fn run(context: Context) {
                 by_cluster: cache.index(placed_on),
                 cache: cache.clone(),
             });
-            let (waking, context) = (queue.clone(), context.clone());
+            let (adding, context) = (queue.clone(), context.clone());
             cache.listen(move |change| {
-                if !context.acts_on(change.object()) {
-                    waking.add(key_of(change.object()));
+                if !context.manages(change.object()) {
+                    adding.add(key_of(change.object()));
                 }
             });
         }
     }
     let kinds = Arc::new(kinds);
-    let (waking, concerned, all) = (queue.clone(), kinds.clone(), records.clone());
+    let (adding, affected, all) = (queue.clone(), kinds.clone(), records.clone());
     clusters.listen(move |change| {
-        let health = |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| reach::health(cluster));
-        let terms = |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| Terms::of(cluster));
-        // What is on no cluster is told which one takes it.
+        let health =
+            |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| cluster_lookup::health(cluster));
+        let terms =
+            |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| AcceptanceTerms::of(cluster));
+        // The status of unplaced objects names a cluster that would accept them.
         if terms(&change.old) != terms(&change.new) {
-            let unplaced = concerned.iter().flat_map(|kind| kind.cache.found(kind.by_cluster, NOWHERE));
-            unplaced.for_each(|object| waking.add(key_of(&object)));
+            let unplaced = affected.iter().flat_map(|kind| kind.cache.found(kind.by_cluster, NOWHERE));
+            unplaced.for_each(|object| adding.add(key_of(&object)));
         }
         let (before, now) = (health(&change.old), health(&change.new));
         if before == now {
             return;
         }
-        for kind in concerned.iter() {
+        for kind in affected.iter() {
             let found = kind.cache.found(kind.by_cluster, &change.key.name);
-            found.iter().for_each(|object| waking.add(key_of(object)));
+            found.iter().for_each(|object| adding.add(key_of(object)));
         }
         for record in all.found(of_cluster, &change.key.name) {
             let at = Key::of(&record);
-            by_uid(&record).iter().for_each(|uid| waking.add(Key::new(&at.workspace, &at.namespace, uid)));
+            by_uid(&record).iter().for_each(|uid| adding.add(Key::new(&at.workspace, &at.namespace, uid)));
         }
     });
     records.synced().await;
@@ -129,36 +131,36 @@ pub async fn run(context: Context) {
         kind.cache.synced().await;
     }
     let recorder = context.events.recorder("atoll-fleet");
-    let reach = Reach { clusters, world: context.world().clone() };
+    let lookup = ClusterLookup { clusters, world: context.world().clone() };
     let controller = Arc::new(Controller {
         context,
         recorder,
-        noted: Mutex::default(),
+        recorded: Mutex::default(),
         records,
         index,
         kinds,
-        reach,
-        departed,
+        lookup,
+        lost_report,
     });
     queue
-        .work("statuses of placed objects", AT_ONCE, move |key| {
+        .work("statuses of placed objects", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
         .await;
 }
 
-/// The key under which an object waits: its uid, as records name it.
+/// Returns the queue key of an object: its uid, as in reports.
 fn key_of(object: &Value) -> Key {
     let at = Key::of(object);
     Key::new(&at.workspace, &at.namespace, object::uid(object))
 }
 
-/// Objects of which a record has gone since they were last looked at. Each is taken out when it is looked at.
+/// Objects that lost a report since their last sync. Each is removed when it is synced.
 #[derive(Default)]
-struct Departed(Mutex<HashMap<String, (Resource, Key)>>);
+struct LostReports(Mutex<HashMap<String, (Resource, Key)>>);
 
-impl Departed {
+impl LostReports {
     fn note(&self, record: &Value, at: &Key) {
         if let (Some(uid), Some(target)) = (by_uid(record).pop(), target(record, at)) {
             self.known().insert(uid, target);
@@ -177,68 +179,72 @@ impl Departed {
 struct Controller {
     context: Context,
     recorder: Recorder,
-    /// What was said of which object and cluster.
-    noted: Mutex<HashMap<(String, String), String>>,
+    /// Last event by object uid and cluster.
+    recorded: Mutex<HashMap<(String, String), String>>,
     records: Arc<Cache>,
     index: usize,
     kinds: Arc<Vec<Workloads>>,
-    reach: Reach,
-    departed: Arc<Departed>,
+    lookup: ClusterLookup,
+    lost_report: Arc<LostReports>,
 }
 
 impl Controller {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
-        let departed = self.departed.take(&key.name);
-        let outcome = self.look(key, departed.as_ref()).await;
-        if let (Some(departed), Err(_) | Ok(Next::Again)) = (departed, &outcome) {
-            self.departed.known().entry(key.name.to_string()).or_insert(departed);
+        let lost_report = self.lost_report.take(&key.name);
+        let outcome = self.sync_object(key, lost_report.as_ref()).await;
+        if let (Some(lost_report), Err(_) | Ok(Next::Again)) = (lost_report, &outcome) {
+            self.lost_report.known().entry(key.name.to_string()).or_insert(lost_report);
         }
         outcome
     }
 
-    /// Looks at the object with the uid that is the name of `key`; of those that have `departed`, a record has gone.
-    async fn look(&self, key: &Key, departed: Option<&(Resource, Key)>) -> Result<Next, Status> {
+    /// Syncs the object whose uid is the name of `key`; `lost_report` is its location if it lost a report.
+    async fn sync_object(&self, key: &Key, lost_report: Option<&(Resource, Key)>) -> Result<Next, Status> {
         let records = self.records.found(self.index, &key.name);
         let workload = self.workload(&key.name);
         if let Some((resource, known)) = &workload {
-            let told = told(known, &records);
-            self.tell(resource, known, &told);
-            self.tell_new(resource, known, &told);
-            // What is as it should be is not read again.
-            if departed.is_none() && self.wanted(resource, known, &told, false).is_none() {
+            let reports = reports::of_object(known, &records);
+            self.record_problems(resource, known, &reports);
+            self.record_not_placed(resource, known, &reports);
+            // A workload with the right status is not read again.
+            if lost_report.is_none() && self.changed_status(resource, known, &reports, false).is_none() {
                 return Ok(Next::Done);
             }
         }
         let of_workload = workload.map(|(resource, known)| (resource, Key::of(&known)));
         let of_record = records.first().and_then(|record| target(record, key));
-        let Some((mut resource, at)) = of_workload.or(of_record).or(departed.cloned()) else {
-            self.noted().remove(&(key.name.to_string(), String::new()));
+        let Some((mut resource, at)) = of_workload.or(of_record).or(lost_report.cloned()) else {
+            self.recorded().remove(&(key.name.to_string(), String::new()));
             return Ok(Next::Done);
         };
         let world = self.context.world();
         let found = match world.get(&resource, &at).await {
             Ok(found) if object::uid(&found) == &*key.name => found,
             Err(status) if status.reason() != "NotFound" => return Err(status),
-            // What they are about is gone, or another one of that name is there.
+            // The object is gone, or there is another one with its name.
             _ => return self.forget(&key.name, &records).await,
         };
-        let told = told(&found, &records);
-        // Records do not say it, and servers insist on it for custom resources.
+        let reports = reports::of_object(&found, &records);
+        // Reports do not contain the kind, but API servers require it for custom resources.
         resource.kind = object::kind(&found).to_string().into();
-        self.tell(&resource, &found, &told);
-        let has_departed = departed.is_some() && told.is_empty();
-        if has_departed {
-            self.tell_departed(&resource, &found);
+        self.record_problems(&resource, &found, &reports);
+        let has_lost_reports = lost_report.is_some() && reports.is_empty();
+        if has_lost_reports {
+            self.record_removed(&resource, &found);
         }
-        let Some(wanted) = self.wanted(&resource, &found, &told, has_departed) else { return Ok(Next::Done) };
+        let Some(wanted) = self.changed_status(&resource, &found, &reports, has_lost_reports) else {
+            return Ok(Next::Done);
+        };
         let mut changed = found.clone();
         changed["status"] = wanted;
         let mut written = world.update_status(&resource, &changed).await;
         if written.as_ref().is_err_and(|status| status.code() == 422) {
-            // A cluster has reported what is no status. That does not keep those of others from being shown.
-            let valid = self.valid(&resource, &found, told).await;
-            self.tell(&resource, &found, &valid);
-            let Some(wanted) = self.wanted(&resource, &found, &valid, false) else { return Ok(Next::Done) };
+            // A cluster has reported an invalid status, which must not hide the reports of other clusters.
+            let valid = self.without_invalid(&resource, &found, reports).await;
+            self.record_problems(&resource, &found, &valid);
+            let Some(wanted) = self.changed_status(&resource, &found, &valid, false) else {
+                return Ok(Next::Done);
+            };
             changed["status"] = wanted;
             written = world.update_status(&resource, &changed).await;
         }
@@ -247,23 +253,23 @@ impl Controller {
             // Kinds without a status have none below, either.
             Err(status) if matches!(status.reason(), "NotFound" | "MethodNotAllowed") => Ok(Next::Done),
             written => {
-                self.tell_placed(&resource, &found, &written?);
+                self.record_placed_condition(&resource, &found, &written?);
                 Ok(Next::Done)
             }
         }
     }
 
-    /// What clusters have reported of an object, but for statuses that the API refuses.
-    async fn valid(
+    /// Returns the reports without statuses that the API refuses.
+    async fn without_invalid(
         &self,
         resource: &Resource,
         found: &Value,
-        told: Vec<(String, Record)>,
+        reports: Vec<(String, Record)>,
     ) -> Vec<(String, Record)> {
-        let mut valid = Vec::with_capacity(told.len());
-        for (cluster, record) in told {
+        let mut valid = Vec::with_capacity(reports.len());
+        for (cluster, record) in reports {
             let alone = [(cluster, record)];
-            let refused = match self.wanted(resource, found, &alone, false) {
+            let refused = match self.changed_status(resource, found, &alone, false) {
                 Some(status) => {
                     let mut tried = found.clone();
                     tried["status"] = status;
@@ -285,97 +291,99 @@ impl Controller {
         valid
     }
 
-    /// A workload whose pods are made where it is placed.
+    /// Returns the workload, if its pods are created in member clusters.
     fn workload(&self, uid: &str) -> Option<(Resource, Arc<Value>)> {
         let found = self.kinds.iter().find_map(|kind| {
             let found = kind.cache.found(kind.by_uid, uid).into_iter().next()?;
             Some((kind.cache.resource.clone(), found))
         });
-        found.filter(|(_, object)| !self.context.acts_on(object))
+        found.filter(|(_, object)| !self.context.manages(object))
     }
 
-    /// The status that an object shall have, if it has another one.
-    fn wanted(
+    /// Returns the desired status of an object, if it differs.
+    fn changed_status(
         &self,
         resource: &Resource,
         found: &Value,
-        told: &[(String, Record)],
-        has_departed: bool,
+        reports: &[(String, Record)],
+        has_lost_reports: bool,
     ) -> Option<Value> {
         let kind = (&*resource.group, &*resource.plural);
         let workspace = Key::of(found).workspace;
         let placement = Placement::of(found);
-        if told.is_empty() && placement.is_empty() {
-            if self.context.acts_on(found) || object::is_being_deleted(found) {
+        if reports.is_empty() && placement.is_empty() {
+            if self.context.manages(found) || object::is_being_deleted(found) {
                 return None;
             }
             if !placed::has_condition(kind) {
-                return placed::emptied(kind, &found["status"]).filter(|_| has_departed);
+                return placed::emptied(kind, &found["status"]).filter(|_| has_lost_reports);
             }
-            // Where no cluster ever was, others may run what is there, or nobody.
-            let is_known = has_departed || conditions::find(found, placed::CONDITION).is_some();
-            if !is_known && self.reach.choice(kind, found) == Choice::Absent {
+            // If the object was never placed, another controller may run it, unless clusters exist.
+            let is_known = has_lost_reports || conditions::find(found, placed::CONDITION).is_some();
+            if !is_known && self.lookup.choice(kind, found) == Choice::Absent {
                 return None;
             }
         }
         let health = |name: &str| {
             let uid = placement.share(name).map(|share| share.uid.as_str()).unwrap_or_default();
-            self.reach.health(&workspace, name, uid)
+            self.lookup.health(&workspace, name, uid)
         };
         let is_there = |share: &Share| health(&share.name) != Health::Missing;
         let advice = match !placement.clusters.is_empty() && placement.clusters.iter().all(is_there) {
             true => String::new(),
-            false => self.reach.advice(resource, found),
+            false => self.lookup.advice(resource, found),
         };
-        let known = Known { resource: kind, object: found, records: told, health: &health, advice: &advice };
+        let known =
+            Known { resource: kind, object: found, records: reports, health: &health, advice: &advice };
         let wanted = known.status(&self.context.clock.now().to_time())?;
         (found["status"] != wanted).then_some(wanted)
     }
 
-    fn noted(&self) -> MutexGuard<'_, HashMap<(String, String), String>> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recorded(&self) -> MutexGuard<'_, HashMap<(String, String), String>> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that a workload is placed nowhere, where the status has no condition that could say it.
-    fn tell_new(&self, resource: &Resource, found: &Value, told: &[(String, Record)]) {
+    /// Records an event that a workload is not placed, for kinds whose status has no condition for that.
+    fn record_not_placed(&self, resource: &Resource, found: &Value, reports: &[(String, Record)]) {
         if placed::has_condition((&resource.group, &resource.plural))
-            || !told.is_empty()
+            || !reports.is_empty()
             || !Placement::of(found).is_empty()
             || object::is_being_deleted(found)
         {
             return;
         }
         let created = object::creation_timestamp(found).and_then(|text| time::parse(text).ok());
-        let is_new = created.is_some_and(|created| self.context.clock.now().seconds - created.seconds < NEW);
-        let is_absent = || self.reach.choice((&resource.group, &resource.plural), found) == Choice::Absent;
+        let is_new =
+            created.is_some_and(|created| self.context.clock.now().seconds - created.seconds < NEW_SECONDS);
+        let is_absent = || self.lookup.choice((&resource.group, &resource.plural), found) == Choice::Absent;
         let key = (object::uid(found).to_string(), String::new());
-        if is_new && !is_absent() && self.noted().insert(key, NOT_PLACED.to_string()).is_none() {
+        if is_new && !is_absent() && self.recorded().insert(key, NOT_PLACED.to_string()).is_none() {
             let message = format!(
-                "it is placed on no cluster, so nothing runs; {}",
-                self.reach.advice(resource, found)
+                "the object is not placed on any cluster, so nothing runs; {}",
+                self.lookup.advice(resource, found)
             );
             self.recorder.warning(resource, found, NOT_PLACED, message);
         }
     }
 
-    /// Says that no cluster has an object any longer, where the status has no condition that could say it.
-    fn tell_departed(&self, resource: &Resource, found: &Value) {
+    /// Records an event that an object is no longer placed, for kinds whose status has no condition for that.
+    fn record_removed(&self, resource: &Resource, found: &Value) {
         let has_condition = placed::has_condition((&resource.group, &resource.plural));
         if !has_condition && Placement::of(found).is_empty() && !object::is_being_deleted(found) {
-            self.recorder.normal(resource, found, NOT_PLACED, "no cluster has it any longer");
+            self.recorder.normal(resource, found, NOT_PLACED, "the object is not on any cluster any more");
         }
     }
 
-    /// Says that an object has ceased to be placed.
-    fn tell_placed(&self, resource: &Resource, before: &Value, after: &Value) {
-        let told = |object: &Value| {
+    /// Records an event when the `Placed` condition becomes false.
+    fn record_placed_condition(&self, resource: &Resource, before: &Value, after: &Value) {
+        let condition = |object: &Value| {
             let condition = conditions::find(object, placed::CONDITION)?;
             let text = |field: &str| condition[field].as_str().unwrap_or_default().to_string();
             Some((text("status"), text("reason"), text("message")))
         };
-        let (before, after_told) = (told(before), told(after));
+        let (before, after_condition) = (condition(before), condition(after));
         let is_old = |reason: &str| before.as_ref().is_some_and(|(_, known, _)| known == reason);
-        if let Some((status, reason, message)) = after_told
+        if let Some((status, reason, message)) = after_condition
             && status == "False"
             && !is_old(&reason)
             && !is_refusal(&reason)
@@ -384,26 +392,26 @@ impl Controller {
         }
     }
 
-    /// Says once what clusters have against an object, and what others have changed there where that is left as it is.
-    fn tell(&self, resource: &Resource, found: &Value, told: &[(String, Record)]) {
-        let mut noted = self.noted();
-        for (cluster, record) in told {
+    /// Records problems and tolerated drift of an object in its clusters, each once.
+    fn record_problems(&self, resource: &Resource, found: &Value, reports: &[(String, Record)]) {
+        let mut recorded = self.recorded();
+        for (cluster, record) in reports {
             let key = (object::uid(found).to_string(), cluster.clone());
-            let Some((reason, what)) = complaint(record) else {
-                noted.remove(&key);
+            let Some((reason, what)) = problem(record) else {
+                recorded.remove(&key);
                 continue;
             };
-            let line = format!("{reason}: {what}");
-            if noted.get(&key).is_some_and(|before| *before == line) {
+            let ancestry = format!("{reason}: {what}");
+            if recorded.get(&key).is_some_and(|before| *before == ancestry) {
                 continue;
             }
             self.recorder.warning(resource, found, reason, format!("in cluster {cluster}, {what}"));
-            noted.insert(key, line);
+            recorded.insert(key, ancestry);
         }
     }
 
     async fn forget(&self, uid: &str, records: &[Arc<Value>]) -> Result<Next, Status> {
-        self.noted().retain(|(about, _), _| about != uid);
+        self.recorded().retain(|(about, _), _| about != uid);
         for record in records {
             let (key, uid) = (Key::of(record), object::uid(record));
             let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };

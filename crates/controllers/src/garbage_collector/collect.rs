@@ -1,4 +1,4 @@
-//! Looks at one object: whether it is to go, and lets others go that wait for it.
+//! Processes one object: deletes it, or releases the objects that wait for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,41 +8,41 @@ use atoll_informer::{DeleteOptions, Key, Next, Queue, Recorder, Resource, World}
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-use super::decide::{self, Decision, State, decide};
+use super::decide::{self, Decision, OwnerState, decide};
 use super::graph::{FOREGROUND, Graph, Item, Node, ORPHAN, Owner};
-use super::served::Served;
-use super::sights::add;
+use super::monitors::add;
+use super::rest_mapper::RestMapper;
 
-/// When an object is looked at again whose owner is of a kind that nobody knows: it may be defined yet.
+/// Delay before an object with an owner of an unknown kind is retried, because the kind may be defined later.
 const UNKNOWN_KIND: Duration = Duration::from_secs(30);
 
 pub struct Collector {
     pub world: World,
     pub graph: Arc<Mutex<Graph>>,
-    pub served: Arc<Served>,
+    pub rest_mapper: Arc<RestMapper>,
     pub queue: Queue,
     pub recorder: Recorder,
 }
 
-/// How looking for an owner ended.
-enum Look {
-    Is(State),
-    /// Nobody serves that kind.
-    Unknown,
-    /// What is in no namespace cannot belong to what is in one.
+/// Result of looking up an owner.
+enum OwnerLookup {
+    Found(OwnerState),
+    /// The owner's kind is not served.
+    UnknownKind,
+    /// A cluster-scoped object cannot be owned by a namespaced one.
     Impossible,
 }
 
 impl Collector {
-    pub async fn look_at(&self, key: &Key) -> Result<Next, Status> {
+    pub async fn process(&self, key: &Key) -> Result<Next, Status> {
         let node = Node { workspace: key.workspace.clone(), uid: key.name.clone() };
         let Some(item) = self.graph().get(&node) else { return Ok(Next::Done) };
         if item.orphans {
             self.orphan(&item).await?;
         } else if item.waits {
             self.release(&item).await?;
-        } else if !item.is_going {
-            return self.judge(&item).await;
+        } else if !item.is_being_deleted {
+            return self.attempt_to_delete(&item).await;
         }
         Ok(Next::Done)
     }
@@ -51,49 +51,49 @@ impl Collector {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It was not there when somebody looked, whatever news are still under way.
-    fn is_gone(&self, item: &Item) {
-        let work = self.graph().gone(&item.node());
+    /// Removes an object that a live read did not find, even if the watch event has not arrived yet.
+    fn remove_from_graph(&self, item: &Item) {
+        let work = self.graph().remove(&item.node());
         add(&self.queue, work);
     }
 
-    /// The object as it is now; `None` if it is gone.
+    /// Reads the object; `None` if it is gone.
     async fn live(&self, item: &Item) -> Result<Option<Value>, Status> {
         match self.world.get_metadata(&item.resource, &item.key).await {
             Ok(live) if object::uid(&live) == &*item.uid => Ok(Some(live)),
             Err(status) if status.reason() != "NotFound" => Err(status),
             _ => {
-                self.is_gone(item);
+                self.remove_from_graph(item);
                 Ok(None)
             }
         }
     }
 
-    /// Whether an object that somebody owns may stay.
-    async fn judge(&self, item: &Item) -> Result<Next, Status> {
+    /// Decides whether an object with owners may stay.
+    async fn attempt_to_delete(&self, item: &Item) -> Result<Next, Status> {
         let mut owners = Vec::with_capacity(item.owners.len());
         for owner in &item.owners {
-            owners.push(match self.look_for(item, owner).await? {
-                Look::Is(state) => (owner.clone(), state),
-                Look::Unknown => return Ok(Next::After(UNKNOWN_KIND)),
-                Look::Impossible => return Ok(Next::Done),
+            owners.push(match self.look_up_owner(item, owner).await? {
+                OwnerLookup::Found(state) => (owner.clone(), state),
+                OwnerLookup::UnknownKind => return Ok(Next::After(UNKNOWN_KIND)),
+                OwnerLookup::Impossible => return Ok(Next::Done),
             });
         }
-        if owners.iter().all(|(_, state)| *state == State::Solid) {
+        if owners.iter().all(|(_, state)| *state == OwnerState::Solid) {
             return Ok(Next::Done);
         }
         let Some(live) = self.live(item).await? else { return Ok(Next::Done) };
-        // It has other owners by now: what is known of it is old, and there will be news.
+        // The owners have changed, so the graph is outdated: update it and wait for the watch event.
         let uids: Vec<&str> = object::owner_references(&live).map(|owner| owner.uid).collect();
         if !uids.iter().copied().eq(item.owners.iter().map(|owner| &*owner.uid)) {
-            let work = self.graph().there(&item.resource, item.key.clone(), &live);
+            let work = self.graph().update(&item.resource, item.key.clone(), &live);
             add(&self.queue, work);
             return Ok(Next::Done);
         }
         let dependents = self.graph().dependents(&item.node());
         match decide(&live, &owners, &dependents) {
             Decision::Keep => {}
-            Decision::Disown(uids) => self.disown(item, &uids).await?,
+            Decision::RemoveReferences(uids) => self.remove_references(item, &uids).await?,
             Decision::DeleteForeground { unblock } => {
                 let live = match unblock {
                     true => self.unblock(item, &live).await?,
@@ -106,35 +106,37 @@ impl Collector {
         Ok(Next::Done)
     }
 
-    async fn look_for(&self, item: &Item, owner: &Owner) -> Result<Look, Status> {
-        if self.graph().is_found(item, owner) {
-            return Ok(Look::Is(State::Solid));
+    async fn look_up_owner(&self, item: &Item, owner: &Owner) -> Result<OwnerLookup, Status> {
+        if self.graph().is_known_owner(item, owner) {
+            return Ok(OwnerLookup::Found(OwnerState::Solid));
         }
         let workspace = &item.key.workspace;
-        let Some(resource) = self.served.resource(workspace, &owner.api_version, &owner.kind) else {
-            return Ok(Look::Unknown);
+        let Some(resource) = self.rest_mapper.resource(workspace, &owner.api_version, &owner.kind) else {
+            return Ok(OwnerLookup::UnknownKind);
         };
         if resource.namespaced && item.key.namespace.is_empty() {
-            self.tell_if_elsewhere(item, owner, &resource).await;
-            return Ok(Look::Impossible);
+            self.record_invalid_namespace(item, owner, &resource).await;
+            return Ok(OwnerLookup::Impossible);
         }
         let namespace = if resource.namespaced { &*item.key.namespace } else { "" };
         let key = Key::new(workspace, namespace, &owner.name);
         let state = match self.world.get_metadata(&resource, &key).await {
             Ok(live) => decide::state(owner, &live),
-            Err(status) if status.reason() == "NotFound" => State::Dangling,
+            Err(status) if status.reason() == "NotFound" => OwnerState::Dangling,
             Err(status) => return Err(status),
         };
         match state {
-            State::Solid => self.graph().found(item, owner, &resource),
-            State::Dangling if resource.namespaced => self.tell_if_elsewhere(item, owner, &resource).await,
+            OwnerState::Solid => self.graph().add_known_owner(item, owner, &resource),
+            OwnerState::Dangling if resource.namespaced => {
+                self.record_invalid_namespace(item, owner, &resource).await
+            }
             _ => {}
         }
-        Ok(Look::Is(state))
+        Ok(OwnerLookup::Found(state))
     }
 
-    /// An owner in another namespace is none, and whoever thinks otherwise should know.
-    async fn tell_if_elsewhere(&self, item: &Item, owner: &Owner, resource: &Resource) {
+    /// Records an event if the owner exists in another namespace, where it does not count.
+    async fn record_invalid_namespace(&self, item: &Item, owner: &Owner, resource: &Resource) {
         let Ok(path) = self.world.collection(resource, &item.key.workspace, "") else { return };
         let path = format!("{path}?fieldSelector=metadata.name%3D{}", owner.name);
         let Ok(list) = self.world.client().list_metadata(&path).await else { return };
@@ -165,38 +167,38 @@ impl Collector {
         let mut outcome = self.world.delete(&item.resource, &item.key, options).await;
         if outcome.as_ref().is_err_and(|status| status.reason() == "Conflict") {
             let Some(now) = self.live(item).await? else { return Ok(()) };
-            // It changes all the time, but not in what counts here.
+            // Retry without the resource version, if the owners are unchanged.
             if now["metadata"]["ownerReferences"] == live["metadata"]["ownerReferences"] {
                 let options = DeleteOptions { resource_version: None, ..options };
                 outcome = self.world.delete(&item.resource, &item.key, options).await;
             }
         }
         match outcome {
-            Err(status) if status.reason() == "NotFound" => self.is_gone(item),
+            Err(status) if status.reason() == "NotFound" => self.remove_from_graph(item),
             outcome => drop(outcome?),
         }
         Ok(())
     }
 
-    /// Takes owners from an object.
-    async fn disown(&self, item: &Item, uids: &[String]) -> Result<(), Status> {
+    /// Removes owner references from an object.
+    async fn remove_references(&self, item: &Item, uids: &[String]) -> Result<(), Status> {
         let gone: Vec<Value> = uids.iter().map(|uid| json!({"$patch": "delete", "uid": uid})).collect();
         let patch = json!({"metadata": {"uid": *item.uid, "ownerReferences": gone}});
         match self.world.patch_strategic(&item.resource, &item.key, &patch).await {
             Ok(_) => Ok(()),
             Err(status) if status.reason() == "NotFound" => Ok(()),
-            // Custom resources are not patched in this way.
+            // Custom resources do not support strategic merge patches.
             Err(status) if status.code() == 415 => {
                 let Some(live) = self.live(item).await? else { return Ok(()) };
-                self.set_owners(item, &live, decide::without(&live, uids)).await.map(drop)
+                self.set_owners(item, &live, decide::references_without(&live, uids)).await.map(drop)
             }
             Err(status) => Err(status),
         }
     }
 
-    /// Nobody waits for the object any longer. Returns it as it is then.
+    /// Clears `blockOwnerDeletion` in the owner references of an object. Returns the updated object.
     async fn unblock(&self, item: &Item, live: &Value) -> Result<Value, Status> {
-        self.set_owners(item, live, decide::unblocked(live)).await
+        self.set_owners(item, live, decide::unblocked_references(live)).await
     }
 
     async fn set_owners(&self, item: &Item, live: &Value, owners: Vec<Value>) -> Result<Value, Status> {
@@ -207,17 +209,17 @@ impl Collector {
         self.world.patch(&item.resource, &item.key, "", &patch).await
     }
 
-    /// What the object owns stays, and is no longer its own.
+    /// Removes the object from the owner references of all objects that it owns.
     async fn orphan(&self, item: &Item) -> Result<(), Status> {
         let dependents = self.graph().dependents(&item.node());
         let owner = [item.uid.to_string()];
         for dependent in &dependents {
-            self.disown(dependent, &owner).await?;
+            self.remove_references(dependent, &owner).await?;
         }
         self.remove_finalizer(item, ORPHAN).await
     }
 
-    /// Lets go an object that waits for what it owns, if there is nothing left to wait for.
+    /// Removes the foreground finalizer when no blocking owned object is left.
     async fn release(&self, item: &Item) -> Result<(), Status> {
         if self.live(item).await?.is_none() {
             return Ok(());

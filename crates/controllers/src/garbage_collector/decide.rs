@@ -1,54 +1,55 @@
-//! What becomes of an object, from what is known of its owners.
+//! Decides what to do with an object from the state of its owners.
 
 use atoll_meta::object;
 use serde_json::Value;
 
 use super::graph::{FOREGROUND, Item, ORPHAN, Owner};
 
-/// An owner, as somebody who looked found it.
+/// State of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It is there to stay.
+pub enum OwnerState {
+    /// The owner exists and stays.
     Solid,
-    /// It is not there, or another one by that name.
+    /// The owner does not exist, or has another uid.
     Dangling,
-    /// It waits for what it owns to go.
+    /// The owner waits for its owned objects to be deleted.
     Waiting,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Keep,
-    /// It stays, and forgets those who are gone.
-    Disown(Vec<String>),
-    /// It goes; what it owns goes first. `unblock`: its owners no longer wait for it, lest all wait for each other.
+    /// Keep the object, and remove the references to these owners.
+    RemoveReferences(Vec<String>),
+    /// Delete the object after those that it owns. With `unblock`, first clear `blockOwnerDeletion`, which
+    /// would deadlock in a cycle.
     DeleteForeground {
         unblock: bool,
     },
     Delete(&'static str),
 }
 
-/// The state of an owner that was found.
-pub fn state(owner: &Owner, live: &Value) -> State {
+/// Returns the state of an owner that was found.
+pub fn state(owner: &Owner, live: &Value) -> OwnerState {
     if object::uid(live) != &*owner.uid {
-        return State::Dangling;
+        return OwnerState::Dangling;
     }
     let waits = object::is_being_deleted(live) && object::finalizers(live).any(|own| own == FOREGROUND);
-    if waits { State::Waiting } else { State::Solid }
+    if waits { OwnerState::Waiting } else { OwnerState::Solid }
 }
 
-/// `live` is the object; `owners` are its owners, and `dependents` what it owns.
-pub fn decide(live: &Value, owners: &[(Owner, State)], dependents: &[Item]) -> Decision {
-    let with = |wanted: State| owners.iter().filter(move |(_, state)| *state == wanted);
+/// Decides about the object `live` with these `owners`; `dependents` are the objects that it owns.
+pub fn decide(live: &Value, owners: &[(Owner, OwnerState)], dependents: &[Item]) -> Decision {
+    let with = |wanted: OwnerState| owners.iter().filter(move |(_, state)| *state == wanted);
     if owners.is_empty() {
         return Decision::Keep;
     }
-    if with(State::Solid).next().is_some() {
-        let lost = with(State::Dangling).chain(with(State::Waiting));
+    if with(OwnerState::Solid).next().is_some() {
+        let lost = with(OwnerState::Dangling).chain(with(OwnerState::Waiting));
         let lost: Vec<String> = lost.map(|(owner, _)| owner.uid.to_string()).collect();
-        return if lost.is_empty() { Decision::Keep } else { Decision::Disown(lost) };
+        return if lost.is_empty() { Decision::Keep } else { Decision::RemoveReferences(lost) };
     }
-    if with(State::Waiting).next().is_some() && !dependents.is_empty() {
+    if with(OwnerState::Waiting).next().is_some() && !dependents.is_empty() {
         return Decision::DeleteForeground { unblock: dependents.iter().any(|item| item.waits) };
     }
     let has = |finalizer: &str| object::finalizers(live).any(|own| own == finalizer);
@@ -59,15 +60,15 @@ pub fn decide(live: &Value, owners: &[(Owner, State)], dependents: &[Item]) -> D
     })
 }
 
-/// The references of an object without these owners.
-pub fn without(live: &Value, uids: &[String]) -> Vec<Value> {
+/// Returns the owner references of an object without these owners.
+pub fn references_without(live: &Value, uids: &[String]) -> Vec<Value> {
     let references = live["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let is_kept = |own: &&Value| !uids.iter().any(|uid| own["uid"] == *uid);
     references.filter(is_kept).cloned().collect()
 }
 
-/// The references of an object, none of which makes its owner wait.
-pub fn unblocked(live: &Value) -> Vec<Value> {
+/// Returns the owner references of an object with `blockOwnerDeletion` cleared.
+pub fn unblocked_references(live: &Value) -> Vec<Value> {
     let mut references = live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
     for reference in &mut references {
         if reference["blockOwnerDeletion"] == true {
@@ -97,21 +98,22 @@ mod tests {
             resource: Arc::new(resources::PODS.clone()),
             key: Key::new("", "n", "x"),
             owners: Vec::new(),
-            is_going: waits,
+            is_being_deleted: waits,
             waits,
             orphans: false,
         }
     }
 
     #[test]
-    fn objects_go_when_nobody_is_left_who_owns_them() {
+    fn objects_without_remaining_owners_are_deleted() {
         let plain = json!({"metadata": {}});
         let with = |finalizer: &str| json!({"metadata": {"finalizers": [finalizer]}});
-        let disown = |uids: &[&str]| Decision::Disown(uids.iter().map(|uid| uid.to_string()).collect());
+        let remove =
+            |uids: &[&str]| Decision::RemoveReferences(uids.iter().map(|uid| uid.to_string()).collect());
         let cases = [
-            ("nobody's", plain.clone(), vec![], vec![], Decision::Keep),
+            ("no owners", plain.clone(), vec![], vec![], Decision::Keep),
             ("owned", plain.clone(), vec![Solid], vec![], Decision::Keep),
-            ("owned still", plain.clone(), vec![Dangling, Solid, Waiting], vec![], disown(&["0", "2"])),
+            ("owned still", plain.clone(), vec![Dangling, Solid, Waiting], vec![], remove(&["0", "2"])),
             ("lost", plain.clone(), vec![Dangling], vec![], Decision::Delete("Background")),
             (
                 "lost twice",
@@ -139,7 +141,7 @@ mod tests {
             ),
         ];
         for (name, live, states, dependents, wanted) in cases {
-            let owners: Vec<(Owner, State)> = states
+            let owners: Vec<(Owner, OwnerState)> = states
                 .into_iter()
                 .enumerate()
                 .map(|(index, state)| (owner(&index.to_string()), state))
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_who_they_were() {
+    fn owner_state_follows_uid_and_deletion() {
         let live = |uid: &str, going: bool, finalizers: Value| {
             let mut live = json!({"metadata": {"uid": uid, "finalizers": finalizers}});
             if going {
@@ -169,16 +171,16 @@ mod tests {
     }
 
     #[test]
-    fn references_are_taken_away_or_made_harmless() {
+    fn references_are_removed_or_unblocked() {
         let live = json!({"metadata": {"ownerReferences": [
             {"uid": "a", "blockOwnerDeletion": true}, {"uid": "b"}, {"uid": "c", "blockOwnerDeletion": false},
         ]}});
-        assert_eq!(without(&live, &["a".into(), "c".into()]), [json!({"uid": "b"})]);
-        let harmless = [
+        assert_eq!(references_without(&live, &["a".into(), "c".into()]), [json!({"uid": "b"})]);
+        let expected = [
             json!({"uid": "a", "blockOwnerDeletion": false}),
             json!({"uid": "b"}),
             json!({"uid": "c", "blockOwnerDeletion": false}),
         ];
-        assert_eq!(unblocked(&live), harmless);
+        assert_eq!(unblocked_references(&live), expected);
     }
 }

@@ -1,8 +1,10 @@
-//! Who belongs to whom: of all objects those that have owners, or go and have something to do before.
+//! Graph of owners and owned objects. It contains only objects that have owners, or that are being deleted
+//! and have to orphan or wait.
 //!
-//! An owner is but a uid here, in the workspace of what it owns: an object of another workspace is never its owner, whatever uid
-//! somebody writes into a reference. That it is there, under the name by which somebody calls it, is looked up once and
-//! remembered until it goes; so nothing has to be known of the many objects that own nothing and that nobody owns.
+//! An owner is only a uid in the workspace of the object that it owns. So an object of another workspace is
+//! never an owner, whatever uid a reference contains. That an owner exists, under the name in the reference,
+//! is looked up once and remembered until it is deleted. So no memory is used for the many objects that have
+//! no owners and own nothing.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -14,26 +16,26 @@ use serde_json::Value;
 pub const ORPHAN: &str = "orphan";
 pub const FOREGROUND: &str = "foregroundDeletion";
 
-/// Objects that are remembered to be gone.
-const REMEMBERED: usize = 8192;
+/// Number of deleted objects that are remembered.
+const MAX_REMEMBERED: usize = 8192;
 
 pub type Uid = Arc<str>;
 
-/// An object, or an owner that may be there or not.
+/// An object, or an owner that may not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Node {
     pub workspace: Arc<str>,
     pub uid: Uid,
 }
 
-/// How an object calls its owner.
+/// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     pub uid: Uid,
     pub api_version: String,
     pub kind: String,
     pub name: String,
-    /// Whether the owner waits for this object.
+    /// Whether the reference has `blockOwnerDeletion`.
     pub blocks: bool,
 }
 
@@ -43,16 +45,16 @@ pub struct Item {
     pub resource: Arc<Resource>,
     pub key: Key,
     pub owners: Vec<Owner>,
-    pub is_going: bool,
-    /// It waits for what it owns to go.
+    pub is_being_deleted: bool,
+    /// The object waits for its owned objects to be deleted.
     pub waits: bool,
-    /// What it owns is to stay.
+    /// The object orphans its owned objects.
     pub orphans: bool,
 }
 
 impl Item {
     fn new(resource: &Arc<Resource>, key: Key, object: &Value) -> Item {
-        let is_going = object::is_being_deleted(object);
+        let is_being_deleted = object::is_being_deleted(object);
         let has = |finalizer: &str| object::finalizers(object).any(|own| own == finalizer);
         let owners = object::owner_references(object).map(|owner| Owner {
             uid: owner.uid.into(),
@@ -66,9 +68,9 @@ impl Item {
             resource: resource.clone(),
             key,
             owners: owners.collect(),
-            is_going,
-            waits: is_going && has(FOREGROUND),
-            orphans: is_going && has(ORPHAN),
+            is_being_deleted,
+            waits: is_being_deleted && has(FOREGROUND),
+            orphans: is_being_deleted && has(ORPHAN),
         }
     }
 
@@ -76,17 +78,17 @@ impl Item {
         Node { workspace: self.key.workspace.clone(), uid: self.uid.clone() }
     }
 
-    /// Where an owner of it would be.
+    /// Returns the node of an owner.
     fn owner(&self, owner: &Owner) -> Node {
         Node { workspace: self.key.workspace.clone(), uid: owner.uid.clone() }
     }
 
-    fn is_of_interest(&self) -> bool {
+    fn is_relevant(&self) -> bool {
         !self.owners.is_empty() || self.waits || self.orphans
     }
 }
 
-/// An owner that was found under a name.
+/// A name under which an owner was found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Name {
     api_version: String,
@@ -95,27 +97,27 @@ struct Name {
     name: String,
 }
 
-/// What is known of an owner that is there.
-struct Found {
+/// An owner that exists.
+struct ExistingOwner {
     resource: Arc<Resource>,
-    /// Under which it was found.
+    /// Names under which it was found.
     names: HashSet<Name>,
 }
 
 #[derive(Default)]
 pub struct Graph {
     items: HashMap<Node, Item>,
-    /// By the owner.
+    /// Owned objects by owner.
     dependents: HashMap<Node, HashSet<Node>>,
-    /// Owners that are there.
-    found: HashMap<Node, Found>,
-    /// The last that went, so that whoever looked just before does not bring them back.
-    gone: HashSet<Node>,
-    /// The same in the order in which they went.
-    graves: VecDeque<Node>,
+    /// Owners that exist.
+    found: HashMap<Node, ExistingOwner>,
+    /// Recently deleted objects, so that a concurrent live read does not add them again.
+    deleted: HashSet<Node>,
+    /// The same in the order of their deletion.
+    deletion_order: VecDeque<Node>,
 }
 
-/// Items that are to be looked at.
+/// Objects to process.
 pub type Work = Vec<Node>;
 
 impl Graph {
@@ -128,19 +130,21 @@ impl Graph {
         dependents.filter_map(|dependent| self.items.get(dependent).cloned()).collect()
     }
 
-    /// Whether an owner is known to be there as `item` calls it.
-    pub fn is_found(&self, item: &Item, owner: &Owner) -> bool {
+    /// Whether an owner is known to exist under the name in `item`'s reference.
+    pub fn is_known_owner(&self, item: &Item, owner: &Owner) -> bool {
         self.found.get(&item.owner(owner)).is_some_and(|found| {
             let known = |namespace| found.names.contains(&name(owner, namespace));
             known(&item.key.namespace) || known("")
         })
     }
 
-    /// Somebody has looked: the owner is there as `item` calls it. It is one of `resource`.
-    pub fn found(&mut self, item: &Item, owner: &Owner, resource: &Arc<Resource>) {
-        // It may have gone since, or begun to wait for what it owns.
+    /// Records that the owner exists under the name in `item`'s reference. It is one of `resource`.
+    pub fn add_known_owner(&mut self, item: &Item, owner: &Owner, resource: &Arc<Resource>) {
+        // The owner may have been deleted since, or wait for its owned objects.
         let node = item.owner(owner);
-        if self.gone.contains(&node) || self.waiting(&node).is_some() || !self.dependents.contains_key(&node)
+        if self.deleted.contains(&node)
+            || self.waiting(&node).is_some()
+            || !self.dependents.contains_key(&node)
         {
             return;
         }
@@ -148,12 +152,12 @@ impl Graph {
         let found = self
             .found
             .entry(node)
-            .or_insert_with(|| Found { resource: resource.clone(), names: HashSet::new() });
+            .or_insert_with(|| ExistingOwner { resource: resource.clone(), names: HashSet::new() });
         found.names.insert(name(owner, namespace));
     }
 
-    /// An object is there, or has changed.
-    pub fn there(&mut self, resource: &Arc<Resource>, key: Key, object: &Value) -> Work {
+    /// Adds or updates an object.
+    pub fn update(&mut self, resource: &Arc<Resource>, key: Key, object: &Value) -> Work {
         let item = Item::new(resource, key, object);
         let node = item.node();
         let before = self.items.remove(&node);
@@ -171,7 +175,7 @@ impl Graph {
             self.dependents.entry(item.owner(owner)).or_default().insert(node.clone());
         }
         let is_new = |owner: &&Owner| !before.as_ref().is_some_and(|before| before.owners.contains(owner));
-        if item.owners.iter().filter(is_new).any(|owner| !self.is_found(&item, owner)) {
+        if item.owners.iter().filter(is_new).any(|owner| !self.is_known_owner(&item, owner)) {
             work.push(node.clone());
         }
         let (waited, orphaned) = before.as_ref().map_or((false, false), |own| (own.waits, own.orphans));
@@ -182,16 +186,16 @@ impl Graph {
             work.extend(self.dependents.get(&node).into_iter().flatten().cloned());
             work.push(node.clone());
         }
-        if item.is_of_interest() {
+        if item.is_relevant() {
             self.items.insert(node, item);
         }
         work
     }
 
-    /// An object is gone.
-    pub fn gone(&mut self, node: &Node) -> Work {
+    /// Removes an object.
+    pub fn remove(&mut self, node: &Node) -> Work {
         self.found.remove(node);
-        self.bury(node);
+        self.remember_deleted(node);
         let mut work: Work = self.dependents.get(node).into_iter().flatten().cloned().collect();
         if let Some(item) = self.items.remove(node) {
             for owner in &item.owners {
@@ -202,8 +206,14 @@ impl Graph {
         work
     }
 
-    /// All objects of a resource have been shown: what was not is gone. `workspace` is the only one in which they were looked for.
-    pub fn all(&mut self, resource: &Resource, workspace: Option<&str>, present: &HashSet<String>) -> Work {
+    /// Removes all objects of a resource that are not `present` after a list. `workspace` limits the list to
+    /// one workspace.
+    pub fn retain_listed(
+        &mut self,
+        resource: &Resource,
+        workspace: Option<&str>,
+        present: &HashSet<String>,
+    ) -> Work {
         let is_meant = |own: &Resource, place: &str| {
             own == resource && workspace.is_none_or(|workspace| workspace == place)
         };
@@ -212,17 +222,17 @@ impl Graph {
         let found = self.found.iter().filter(|(node, found)| is_meant(&found.resource, &node.workspace));
         gone.extend(found.map(|(node, _)| node.clone()));
         gone.retain(|node| !present.contains(&*node.uid));
-        gone.iter().flat_map(|node| self.gone(node)).collect()
+        gone.iter().flat_map(|node| self.remove(node)).collect()
     }
 
-    fn bury(&mut self, node: &Node) {
-        if self.gone.insert(node.clone()) {
-            self.graves.push_back(node.clone());
+    fn remember_deleted(&mut self, node: &Node) {
+        if self.deleted.insert(node.clone()) {
+            self.deletion_order.push_back(node.clone());
         }
-        if self.graves.len() > REMEMBERED
-            && let Some(oldest) = self.graves.pop_front()
+        if self.deletion_order.len() > MAX_REMEMBERED
+            && let Some(oldest) = self.deletion_order.pop_front()
         {
-            self.gone.remove(&oldest);
+            self.deleted.remove(&oldest);
         }
     }
 

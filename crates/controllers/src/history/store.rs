@@ -1,4 +1,4 @@
-//! Revisions in the API.
+//! Stores ControllerRevisions in the API.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use atoll_meta::{LabelSelector, Status, object};
 use serde_json::Value;
 
 use super::{hash, in_order, name, number, same};
-use crate::claim::{self, Claim};
+use crate::claim::{self, ControllerRefManager};
 
-/// The revisions of one kind of workload.
+/// Revisions of one kind of workload.
 #[derive(Clone)]
 pub(crate) struct History {
     world: World,
@@ -25,11 +25,11 @@ impl History {
         History { world: informers.world().clone(), cache, orphans, kind }
     }
 
-    /// Those that are the owner's, once selected ones of nobody's are its own too; the latest last.
+    /// Returns the owner's revisions after adopting selected orphans, the newest last.
     pub async fn claimed(&self, owner: &Value, selector: &LabelSelector) -> Result<Vec<Arc<Value>>, Status> {
         let mut candidates = claim::candidates(&self.cache, self.orphans, owner);
         candidates.retain(|revision| !object::is_being_deleted(revision));
-        let claim = Claim {
+        let claim = ControllerRefManager {
             world: &self.world,
             cache: &self.cache,
             owners: self.kind,
@@ -42,7 +42,7 @@ impl History {
         Ok(claimed)
     }
 
-    /// Makes a revision, with another name if another one has that already.
+    /// Creates a revision, under another name if its name is taken by different data.
     pub async fn create(
         &self,
         owner: &Value,
@@ -67,7 +67,7 @@ impl History {
         }
     }
 
-    /// Makes a revision with the name that it has. `beside` says where.
+    /// Creates a revision under its own name, in the namespace of `beside`.
     pub async fn create_once(&self, beside: &Key, revision: &Value) -> Result<Arc<Value>, Status> {
         let created =
             self.world.create(&self.cache.resource, &beside.workspace, &beside.namespace, revision).await?;
@@ -75,7 +75,7 @@ impl History {
         Ok(Arc::new(created))
     }
 
-    /// What the API has under a name.
+    /// Reads a revision from the API.
     pub async fn get(&self, key: &Key) -> Result<Value, Status> {
         self.world.get(&self.cache.resource, key).await
     }
@@ -86,7 +86,7 @@ impl History {
         Ok(Arc::new(updated))
     }
 
-    /// Makes an old revision the newest.
+    /// Sets the number of a revision.
     pub async fn renumber(&self, revision: &Arc<Value>, to: i64) -> Result<Arc<Value>, Status> {
         if number(revision) == to {
             return Ok(revision.clone());

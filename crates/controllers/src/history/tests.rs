@@ -1,8 +1,8 @@
 use super::*;
 
 #[test]
-fn hashes_are_upstreams() {
-    // FNV-1 of nothing is its beginning, 2166136261; each digit's code modulo 27 is a letter.
+fn hashes_equal_upstream() {
+    // FNV-1 of nothing is its offset basis, 2166136261; each digit's code modulo 27 is a letter.
     assert_eq!(safe("2166136261"), {
         let letters = b"bcdfghjklmnpqrstvwxz2456789";
         "2166136261".bytes().map(|byte| char::from(letters[usize::from(byte) % 27])).collect::<String>()
@@ -16,18 +16,18 @@ fn hashes_are_upstreams() {
 }
 
 #[test]
-fn names_fit() {
+fn names_are_truncated() {
     assert_eq!(name("web", "abc"), "web-abc");
     assert_eq!(name(&"x".repeat(253), "abc").len(), 227);
 }
 
 #[test]
-fn snapshots_bring_templates_back() {
+fn snapshots_restore_templates() {
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}});
     let owner = json!({"metadata": {"name": "web"}, "spec": {"replicas": 3, "template": template}});
     let data = snapshot(&owner);
     assert_eq!(data["spec"]["template"]["$patch"], "replace");
-    assert_eq!(data["spec"].as_object().map(Map::len), Some(1), "nothing but the template");
+    assert_eq!(data["spec"].as_object().map(Map::len), Some(1), "only the template");
     assert_eq!(template_of(&json!({"data": data})), template);
 }
 
@@ -62,7 +62,7 @@ fn revisions_are_in_order() {
 }
 
 #[test]
-fn revisions_carry_what_their_owner_does() {
+fn revisions_copy_metadata_of_their_owner() {
     let owner = json!({
         "metadata": {"name": "web", "namespace": "n", "uid": "u", "annotations": {"k": "v", WORKSPACE: "w"}},
         "spec": {"template": {"metadata": {"labels": {"app": "web"}}}},

@@ -1,4 +1,4 @@
-//! How long to wait after failures: ten seconds, then twice as long each time.
+//! Backoff after pod failures: ten seconds, doubled each time.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use atoll_meta::object;
 use atoll_meta::time::{self, Timestamp};
 use serde_json::Value;
 
-const FIRST: i64 = 10;
-const LAST: i64 = 600;
+const INITIAL_SECONDS: i64 = 10;
+const MAX_SECONDS: i64 = 600;
 
-/// What is remembered of a job's pods: failures since the last success, and when the last one was.
+/// Number of failures since the last success, and the time of the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
     pub count: i64,
@@ -17,7 +17,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// With what has happened since.
+    /// Adds newly finished pods.
     pub fn and<'a>(
         self,
         succeeded: impl Iterator<Item = &'a Value>,
@@ -36,23 +36,24 @@ impl Failures {
         Failures { count: failed.len() as i64, last: failed.last().copied() }
     }
 
-    /// How long no pod may be made yet.
+    /// Returns the time until a pod may be created.
     pub fn remaining(self, now: Timestamp) -> Duration {
         let Some(last) = self.last.filter(|_| self.count > 0) else { return Duration::ZERO };
         let doublings = u32::try_from(self.count - 1).unwrap_or(u32::MAX).min(16);
-        let wait = FIRST.saturating_mul(1 << doublings).min(LAST);
+        let wait = INITIAL_SECONDS.saturating_mul(1 << doublings).min(MAX_SECONDS);
         until(Timestamp::new(last.seconds.saturating_add(wait), last.nanos), now)
     }
 }
 
-/// How long it is until a time.
+/// Returns the time until `due`.
 pub fn until(due: Timestamp, now: Timestamp) -> Duration {
     let nanos = (i128::from(due.seconds) - i128::from(now.seconds)) * 1_000_000_000 + i128::from(due.nanos)
         - i128::from(now.nanos);
     u64::try_from(nanos).map_or(Duration::ZERO, Duration::from_nanos)
 }
 
-/// When a pod ended: with its last container, when it was no longer ready, when it was deleted, or never started.
+/// Returns when a pod finished: the end of its last container, else when it became unready, was deleted, or
+/// was created.
 pub fn finished(pod: &Value) -> Timestamp {
     let created = || parsed(&pod["metadata"]["creationTimestamp"]);
     with_containers(pod)
@@ -79,7 +80,7 @@ fn with_containers(pod: &Value) -> Option<Timestamp> {
     let sidecars = items(&status["initContainerStatuses"]).filter(is_sidecar);
     let mut last = None;
     for container in items(&status["containerStatuses"]).chain(sidecars) {
-        // One that has not ended says nothing of the end.
+        // A container that is still running: the end is unknown.
         last = last.max(Some(parsed(&container["state"]["terminated"]["finishedAt"])?));
     }
     last
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double() {
+    fn delays_double() {
         for (count, expected) in [(0, 0), (1, 10), (2, 20), (3, 40), (6, 320), (7, 600), (100, 600)] {
             let failures = Failures { count, last: Some(at(0)) };
             assert_eq!(failures.remaining(at(0)), Duration::from_secs(expected), "{count}");
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_end_in_many_ways() {
+    fn finish_time_falls_back_to_readiness_deletion_and_creation() {
         let mut running = ended(-3);
         running["status"]["containerStatuses"] = json!([
             {"state": {"terminated": {"finishedAt": at(-3).to_time()}}}, {"state": {"running": {}}},

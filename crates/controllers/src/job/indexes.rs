@@ -1,13 +1,13 @@
-//! Sets of completion indexes, as statuses write them: `1,3-5,7`.
+//! Sets of completion indexes in the form of the status: `1,3-5,7`.
 
 use std::fmt;
 
-/// First and last of stretches that neither touch nor overlap, in order.
+/// First and last index of each interval, sorted, neither adjacent nor overlapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Indexes(Vec<(i64, i64)>);
 
 impl Indexes {
-    /// Those below `completions`. What cannot be read is left out.
+    /// Parses the indexes below `completions`. Skips invalid parts.
     pub fn parse(text: &str, completions: i64) -> Indexes {
         let mut found: Vec<(i64, i64)> = Vec::new();
         if text.is_empty() {
@@ -41,7 +41,7 @@ impl Indexes {
         Indexes(sorted.into_iter().map(|index| (index, index)).collect()).and(&Indexes::default())
     }
 
-    /// These and those.
+    /// Returns the union.
     pub fn and(&self, other: &Indexes) -> Indexes {
         let mut all: Vec<(i64, i64)> = self.0.iter().chain(&other.0).copied().collect();
         all.sort_unstable();
@@ -68,13 +68,13 @@ impl Indexes {
         self.0.get(place).is_some_and(|(first, _)| *first <= index)
     }
 
-    /// How many are in both.
+    /// Returns the size of the intersection.
     pub fn in_common(&self, other: &Indexes) -> i64 {
         let overlap = |one: &(i64, i64), two: &(i64, i64)| (one.1.min(two.1) - one.0.max(two.0) + 1).max(0);
         self.0.iter().map(|one| other.0.iter().map(|two| overlap(one, two)).sum::<i64>()).sum()
     }
 
-    /// The first `count` below `limit` that are not in here.
+    /// Returns the first `count` indexes below `limit` that are not in the set.
     pub fn first_missing(&self, count: usize, limit: i64) -> Vec<i64> {
         let (mut found, mut candidate) = (Vec::new(), 0);
         for (first, last) in self.0.iter().copied().chain([(limit, limit)]) {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_read_and_written() {
+    fn parses_and_prints() {
         for (text, completions, expected, total) in [
             ("", 5, "", 0),
             ("0", 5, "0", 1),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_joined() {
+    fn unions_merge_intervals() {
         for (one, other, expected) in [
             ("", "", ""),
             ("1", "2", "1,2"),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_know_what_they_have() {
+    fn membership_and_missing_indexes() {
         let set = Indexes::parse("1,3-5,9", 10);
         let has: Vec<i64> = (-1..12).filter(|index| set.has(*index)).collect();
         assert_eq!(has, [1, 3, 4, 5, 9]);

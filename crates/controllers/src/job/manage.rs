@@ -1,4 +1,4 @@
-//! Which pods of a job that goes on are to be made, and which are too many.
+//! Decides which pods of an unfinished Job to create and to delete.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,26 +8,26 @@ use serde_json::Value;
 
 use super::backoff::{self, Failures};
 use super::indexes::Indexes;
-use super::make::{failures_before, index, indexed, is_indexed, plain};
-use super::reconcile::{View, completions, is_suspended, replaces_only_failed, valid_index};
-use crate::pods::{Neighbours, first_to_go, is_terminating};
+use super::new_pods::{failures_before, index, is_indexed, new_indexed_pod, new_pod};
+use super::reconcile::{SyncContext, completions, is_suspended, replaces_only_failed, valid_index};
+use crate::pods::{RelatedPods, is_terminating, sort_for_deletion};
 
-/// Pods that are made or deleted at most before the job is looked at again.
-const AT_MOST: usize = 500;
+/// Maximum number of pods created or deleted in one sync.
+const MAX_PODS_PER_SYNC: usize = 500;
 
-/// What is to be done about pods.
+/// Action for the pods of a Job.
 #[derive(Debug, PartialEq)]
 pub enum Manage {
     Nothing,
-    /// No pod may be made yet.
+    /// No pod may be created before this delay.
     Wait(Duration),
-    /// They are not to be counted.
+    /// Delete these pods without counting them.
     Delete(Vec<Arc<Value>>),
     Create(Vec<Value>),
 }
 
-impl View<'_> {
-    /// What is to be done about pods of a job that goes on.
+impl SyncContext<'_> {
+    /// Returns the action for an unfinished Job.
     pub fn manage(&self) -> Manage {
         let (job, active) = (self.job, self.active.len() as i64);
         if is_suspended(job) {
@@ -36,17 +36,17 @@ impl View<'_> {
         let parallelism = job["spec"]["parallelism"].as_i64().unwrap_or(1);
         let wanted = match completions(job) {
             Some(completions) => (completions - self.succeeded).min(parallelism).max(0),
-            // Once one has succeeded, those that run may go on, and no more are needed.
+            // Without completions, no pods are created after the first success, and running ones continue.
             None if self.succeeded > 0 => active,
             None => parallelism,
         };
         let mut surplus = self.to_remove((active - wanted).max(0));
         if !surplus.is_empty() {
-            surplus.truncate(AT_MOST);
+            surplus.truncate(MAX_PODS_PER_SYNC);
             return deletion(surplus);
         }
         let ending = if replaces_only_failed(job) { self.terminating } else { 0 };
-        let missing = usize::try_from(wanted - ending - active).unwrap_or(0).min(AT_MOST);
+        let missing = usize::try_from(wanted - ending - active).unwrap_or(0).min(MAX_PODS_PER_SYNC);
         if missing == 0 {
             return Manage::Nothing;
         }
@@ -62,7 +62,7 @@ impl View<'_> {
             }
         }
         if !is_indexed(self.job) {
-            return Manage::Create(vec![plain(self.job); missing]);
+            return Manage::Create(vec![new_pod(self.job); missing]);
         }
         let mut pending = self.pending_indexes(missing);
         if per_index && is_indexed(self.job) {
@@ -81,7 +81,7 @@ impl View<'_> {
         }
         let made = pending
             .into_iter()
-            .map(|index| indexed(self.job, index, self.delayed.get(&index).map(AsRef::as_ref)));
+            .map(|index| new_indexed_pod(self.job, index, self.delayed.get(&index).map(AsRef::as_ref)));
         Manage::Create(made.collect())
     }
 
@@ -97,10 +97,10 @@ impl View<'_> {
         taken.first_missing(count, completions(self.job).unwrap_or(0))
     }
 
-    /// Active pods that are too many: at least `count`, and those whose index is none or another's.
+    /// Returns at least `count` active pods to delete, including those with an invalid or duplicate index.
     fn to_remove(&self, count: i64) -> Vec<Arc<Value>> {
         let (mut removed, mut left) = (Vec::new(), self.active.clone());
-        let none = Neighbours::of([]);
+        let none = RelatedPods::of([]);
         if is_indexed(self.job) {
             let mut by_index: BTreeMap<i64, Vec<Arc<Value>>> = BTreeMap::new();
             for pod in left.drain(..) {
@@ -110,14 +110,14 @@ impl View<'_> {
                 }
             }
             for mut same in by_index.into_values() {
-                first_to_go(&mut same, &none, self.now);
+                sort_for_deletion(&mut same, &none, self.now);
                 left.extend(same.pop());
                 removed.extend(same);
             }
         }
         let more = usize::try_from(count).unwrap_or(0).saturating_sub(removed.len());
         if more > 0 {
-            first_to_go(&mut left, &none, self.now);
+            sort_for_deletion(&mut left, &none, self.now);
             removed.extend(left.into_iter().take(more));
         }
         removed

@@ -1,4 +1,4 @@
-//! Pods that still have the mark when there is no job any more to count them.
+//! Removes the tracking finalizer from pods whose Job is gone.
 
 use std::sync::Arc;
 
@@ -6,24 +6,26 @@ use atoll_informer::{Key, Next, Queue};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use super::make::is_tracked;
-use super::{Controller, is_finished, is_managed_elsewhere, is_of_a_job, job_of};
+use super::new_pods::is_tracked;
+use super::{Controller, is_controlled_by_job, is_finished, is_managed_elsewhere, job_of};
 
 impl Controller {
-    /// Adds pods to `queue` that may have lost their job.
-    pub(super) fn wake_orphans(&self, queue: &Queue) {
+    /// Enqueues pods that may have lost their Job.
+    pub(super) fn enqueue_orphans(&self, queue: &Queue) {
         let (jobs, orphans) = (self.jobs.clone(), queue.clone());
         self.pods.listen(move |change| {
             let Some(pod) = change.new.as_deref().filter(|pod| is_tracked(pod)) else { return };
-            let is_alone = match object::controller_of(pod) {
+            let is_orphan = match object::controller_of(pod) {
                 None => true,
-                Some(_) => is_of_a_job(pod) && job_of(&jobs, pod).is_none_or(|job| is_finished(&job)),
+                Some(_) => {
+                    is_controlled_by_job(pod) && job_of(&jobs, pod).is_none_or(|job| is_finished(&job))
+                }
             };
-            if is_alone {
+            if is_orphan {
                 orphans.add(change.key.clone());
             }
         });
-        // Each cache would keep the other one for ever.
+        // A strong reference between the caches would leak both.
         let (pods, orphans) = (Arc::downgrade(&self.pods), queue.clone());
         self.jobs.listen(move |change| {
             let Some(pods) = pods.upgrade() else { return };
@@ -37,21 +39,21 @@ impl Controller {
         });
     }
 
-    /// Takes the mark from a pod that nobody will count.
-    pub(super) async fn free(&self, key: Key) -> Result<Next, Status> {
+    /// Removes the tracking finalizer from a pod that no Job counts.
+    pub(super) async fn sync_orphan(&self, key: Key) -> Result<Next, Status> {
         let Some(pod) = self.pods.get(&key).filter(|pod| is_tracked(pod)) else { return Ok(Next::Done) };
-        if self.is_alone(&pod) {
-            self.unmark(&pod).await?;
+        if self.is_orphan(&pod) {
+            self.remove_tracking_finalizer(&pod).await?;
         }
         Ok(Next::Done)
     }
 
-    fn is_alone(&self, pod: &Value) -> bool {
+    fn is_orphan(&self, pod: &Value) -> bool {
         match object::controller_of(pod) {
             None => true,
-            Some(_) if !is_of_a_job(pod) => false,
+            Some(_) if !is_controlled_by_job(pod) => false,
             Some(_) => job_of(&self.jobs, pod).is_none_or(|job| {
-                is_finished(&job) && !is_managed_elsewhere(&job) && self.context.acts_on(&job)
+                is_finished(&job) && !is_managed_elsewhere(&job) && self.context.manages(&job)
             }),
         }
     }

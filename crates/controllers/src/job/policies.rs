@@ -1,25 +1,25 @@
-//! What failures mean, and when enough has succeeded.
+//! Pod failure policies and success policies.
 
 use atoll_meta::object;
 use serde_json::Value;
 
 use super::indexes::Indexes;
 
-/// What a policy says of a pod that failed.
+/// Action of a pod failure policy for a failed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// No rule is about it, or one that says so: it counts.
+pub enum FailureAction {
+    /// The failure counts, by a rule or because no rule matches.
     Count,
     Ignore,
     FailIndex,
-    /// With the reason why.
+    /// Fail the Job with this message.
     FailJob(String),
 }
 
-impl Verdict {
-    /// Whether the failure uses up a try.
+impl FailureAction {
+    /// Whether the failure counts towards the backoff limit.
     pub fn counts(&self) -> bool {
-        *self != Verdict::Ignore
+        *self != FailureAction::Ignore
     }
 }
 
@@ -27,8 +27,8 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// What the first rule that is about a failed pod says.
-pub fn verdict(policy: &Value, pod: &Value) -> Verdict {
+/// Returns the action of the first rule that matches a failed pod.
+pub fn failure_action(policy: &Value, pod: &Value) -> FailureAction {
     for (place, rule) in items(&policy["rules"]).enumerate() {
         let why = match (&rule["onExitCodes"], &rule["onPodConditions"]) {
             (Value::Object(_), _) => exit(&rule["onExitCodes"], pod),
@@ -37,19 +37,19 @@ pub fn verdict(policy: &Value, pod: &Value) -> Verdict {
         };
         let Some(why) = why else { continue };
         match rule["action"].as_str() {
-            Some("Ignore") => return Verdict::Ignore,
-            Some("Count") => return Verdict::Count,
-            Some("FailIndex") => return Verdict::FailIndex,
+            Some("Ignore") => return FailureAction::Ignore,
+            Some("Count") => return FailureAction::Count,
+            Some("FailIndex") => return FailureAction::FailIndex,
             Some("FailJob") => {
-                return Verdict::FailJob(format!("{why} matching FailJob rule at index {place}"));
+                return FailureAction::FailJob(format!("{why} matching FailJob rule at index {place}"));
             }
             _ => {}
         }
     }
-    Verdict::Count
+    FailureAction::Count
 }
 
-/// How a container ended, if the rule is about that.
+/// Returns the message about a failed container, if the exit code rule matches.
 fn exit(rule: &Value, pod: &Value) -> Option<String> {
     let status = &pod["status"];
     let all = items(&status["containerStatuses"]).chain(items(&status["initContainerStatuses"]));
@@ -87,7 +87,7 @@ fn condition(patterns: &Value, pod: &Value) -> Option<String> {
     Some(format!("Pod {namespace}/{name} has condition {kind}"))
 }
 
-/// Why a job is a success before all indexes are, if it is.
+/// Returns the message of the success policy, if it is met.
 pub fn success(policy: &Value, completions: i64, succeeded: &Indexes) -> Option<String> {
     if succeeded.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! From a job and its pods to what it has come to and what pods are to be made or deleted.
+//! Computes the state of a Job from its pods, and the actions for its pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use serde_json::Value;
 
 use super::backoff::{self, Failures};
 use super::indexes::Indexes;
-use super::make::{failures_before, index, is_indexed, is_tracked};
-use super::policies::{Verdict, success, verdict};
+use super::new_pods::{failures_before, index, is_indexed, is_tracked};
+use super::policies::{FailureAction, failure_action, success};
 use super::status::{Condition, FAILED, FAILURE_TARGET, JobStatus, SUCCESS_CRITERIA_MET, SUSPENDED};
 use crate::pods::{is_active, is_ready, is_terminating, phase};
 
 pub struct Observed<'a> {
     pub job: &'a Value,
     pub pods: &'a [Arc<Value>],
-    /// What is remembered of pods that failed before.
+    /// Failures of previous syncs.
     pub failures: Failures,
     pub now: Timestamp,
 }
 
-/// A job, understood.
-pub struct View<'a> {
+/// State of a Job and its pods during a sync.
+pub struct SyncContext<'a> {
     pub job: &'a Value,
     pub pods: &'a [Arc<Value>],
     pub now: Timestamp,
@@ -35,20 +35,20 @@ pub struct View<'a> {
     pub succeeded: i64,
     pub failed: i64,
     pub failures: Failures,
-    /// What the job has come to.
+    /// The terminal condition, if the Job is finished or finishing.
     pub finished: Option<Condition>,
-    /// The indexes that have succeeded, as was known before and as is known now.
+    /// Indexes that have succeeded: as stored in the status, and including new ones.
     pub known_indexes: Indexes,
     pub succeeded_indexes: Indexes,
-    /// Where each index may fail a number of times.
+    /// Failed indexes, if the Job has a backoff limit per index.
     pub failed_indexes: Option<Indexes>,
-    /// Pods that failed and stay until there is another one to remember how often their index did.
+    /// Failed pods that are kept until their replacement has copied the failure counts, by index.
     pub delayed: BTreeMap<i64, Arc<Value>>,
-    /// How long the job may still take.
+    /// Time until the active deadline.
     pub time_left: Option<Duration>,
 }
 
-/// What became of it.
+/// Numbers of created and deleted pods.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Managed {
     pub created: i64,
@@ -64,7 +64,7 @@ pub fn is_suspended(job: &Value) -> bool {
     job["spec"]["suspend"] == true
 }
 
-/// Whether a pod that is being deleted is replaced only when it has ended.
+/// Whether a pod that is being deleted is replaced only after it has finished.
 pub fn replaces_only_failed(job: &Value) -> bool {
     job["spec"]["podReplacementPolicy"] == "Failed" || !job["spec"]["podFailurePolicy"].is_null()
 }
@@ -74,16 +74,16 @@ pub fn is_failed(job: &Value, pod: &Value) -> bool {
         || (!replaces_only_failed(job) && object::is_being_deleted(pod) && phase(pod) != "Succeeded")
 }
 
-/// The index of a pod, if the job has such an index.
+/// Returns the index of a pod, if it is valid for the Job.
 pub fn valid_index(job: &Value, pod: &Value) -> Option<i64> {
     index(pod).filter(|index| *index < completions(job).unwrap_or(0))
 }
 
-pub fn look<'a>(seen: &Observed<'a>) -> View<'a> {
-    let job = seen.job;
+pub fn observe<'a>(observed: &Observed<'a>) -> SyncContext<'a> {
+    let job = observed.job;
     let mut status = JobStatus::of(job);
-    let active: Vec<Arc<Value>> = seen.pods.iter().filter(|pod| is_active(pod)).cloned().collect();
-    // Pods that have ended and that the status knows nothing of.
+    let active: Vec<Arc<Value>> = observed.pods.iter().filter(|pod| is_active(pod)).cloned().collect();
+    // Finished pods that are not in the status yet.
     let fresh = |known: &[String]| {
         let known = known.to_vec();
         let is_fresh = move |pod: &&Arc<Value>| {
@@ -91,27 +91,27 @@ pub fn look<'a>(seen: &Observed<'a>) -> View<'a> {
                 && !known.iter().any(|uid| uid == object::uid(pod))
                 && (!is_indexed(job) || valid_index(job, pod).is_some())
         };
-        seen.pods.iter().filter(is_fresh)
+        observed.pods.iter().filter(is_fresh)
     };
     let new_succeeded: Vec<_> =
         fresh(&status.uncounted_succeeded).filter(|pod| phase(pod) == "Succeeded").collect();
     let new_failed: Vec<_> = fresh(&status.uncounted_failed).filter(|pod| is_failed(job, pod)).collect();
     let policy = &job["spec"]["podFailurePolicy"];
-    let counted = new_failed.iter().filter(|pod| verdict(policy, pod).counts()).count();
+    let counted = new_failed.iter().filter(|pod| failure_action(policy, pod).counts()).count();
     if status.start_time.is_none() && !is_suspended(job) {
-        status.start_time = Some(seen.now.to_time());
+        status.start_time = Some(observed.now.to_time());
     }
     let sum = |known: i64, new: usize, uncounted: &[String]| known + new as i64 + uncounted.len() as i64;
-    let mut view = View {
+    let mut context = SyncContext {
         job,
-        pods: seen.pods,
-        now: seen.now,
+        pods: observed.pods,
+        now: observed.now,
         ready: active.iter().filter(|pod| is_ready(pod)).count() as i64,
-        terminating: seen.pods.iter().filter(|pod| is_terminating(pod)).count() as i64,
+        terminating: observed.pods.iter().filter(|pod| is_terminating(pod)).count() as i64,
         active,
         succeeded: sum(status.succeeded, new_succeeded.len(), &status.uncounted_succeeded),
         failed: sum(status.failed, counted, &status.uncounted_failed),
-        failures: seen
+        failures: observed
             .failures
             .and(new_succeeded.iter().map(|pod| pod.as_ref()), new_failed.iter().map(|pod| pod.as_ref())),
         status,
@@ -122,15 +122,15 @@ pub fn look<'a>(seen: &Observed<'a>) -> View<'a> {
         delayed: BTreeMap::new(),
         time_left: None,
     };
-    view.finished = view.known_end().or_else(|| view.failure());
+    context.finished = context.known_end().or_else(|| context.failure());
     if is_indexed(job) {
-        view.look_at_indexes();
+        context.observe_indexes();
     }
-    view
+    context
 }
 
-impl View<'_> {
-    /// What was decided before.
+impl SyncContext<'_> {
+    /// Returns the end that is stored in the status.
     fn known_end(&self) -> Option<Condition> {
         let failure = || self.status.condition(FAILURE_TARGET).map(|target| target.as_kind(FAILED));
         self.status.condition(SUCCESS_CRITERIA_MET).or_else(failure)
@@ -140,8 +140,8 @@ impl View<'_> {
         let because = |reason, message: &str| Some(Condition::new(FAILURE_TARGET, reason, message));
         let policy = &self.job["spec"]["podFailurePolicy"];
         let failed = self.pods.iter().filter(|pod| is_failed(self.job, pod));
-        let fatal = failed.into_iter().find_map(|pod| match verdict(policy, pod) {
-            Verdict::FailJob(why) => Some(why),
+        let fatal = failed.into_iter().find_map(|pod| match failure_action(policy, pod) {
+            FailureAction::FailJob(why) => Some(why),
             _ => None,
         });
         if let Some(why) = fatal {
@@ -165,7 +165,7 @@ impl View<'_> {
         None
     }
 
-    /// Whether containers of pods that restart by themselves did so too often.
+    /// Whether the containers of pods with restart policy OnFailure were restarted too often.
     fn restarts_exceed(&self, limit: i64) -> bool {
         if self.job["spec"]["template"]["spec"]["restartPolicy"] != "OnFailure" {
             return false;
@@ -181,7 +181,7 @@ impl View<'_> {
         if limit == 0 { restarts > 0 } else { restarts >= limit }
     }
 
-    fn look_at_indexes(&mut self) {
+    fn observe_indexes(&mut self) {
         let (job, completions) = (self.job, completions(self.job).unwrap_or(0));
         let tracked = |pods: &[Arc<Value>], is_meant: &dyn Fn(&Value) -> bool| {
             let meant = pods.iter().filter(|pod| is_tracked(pod) && is_meant(pod));
@@ -214,9 +214,9 @@ impl View<'_> {
             return false;
         }
         let limit = self.job["spec"]["backoffLimitPerIndex"].as_i64().unwrap_or(0);
-        match verdict(&self.job["spec"]["podFailurePolicy"], pod) {
-            Verdict::FailIndex => true,
-            verdict => verdict.counts() && failures_before(pod).0 >= limit,
+        match failure_action(&self.job["spec"]["podFailurePolicy"], pod) {
+            FailureAction::FailIndex => true,
+            failure_action => failure_action.counts() && failures_before(pod).0 >= limit,
         }
     }
 
@@ -254,10 +254,10 @@ impl View<'_> {
         delayed
     }
 
-    /// Takes notice of what was done to a job that goes on; `managed` is what became of its pods. Says whether it was
-    /// suspended or resumed just now.
-    pub fn proceed(&mut self, managed: Managed) -> Option<bool> {
-        let active = self.take(managed);
+    /// Updates the status of an unfinished Job after the actions in `managed`. Returns whether the Job was
+    /// just suspended (`true`) or resumed (`false`).
+    pub fn update_running(&mut self, managed: Managed) -> Option<bool> {
+        let active = self.apply(managed);
         let is_complete = match completions(self.job) {
             Some(completions) => self.succeeded >= completions && active == 0,
             None => self.succeeded > 0 && active == 0,
@@ -267,7 +267,7 @@ impl View<'_> {
             self.finished = Some(Condition::new(SUCCESS_CRITERIA_MET, "CompletionsReached", message));
             return None;
         }
-        // Whoever is going is not managed any more.
+        // The status of a Job that is being deleted is not updated.
         if object::is_being_deleted(self.job) {
             return None;
         }
@@ -278,14 +278,14 @@ impl View<'_> {
         };
         let is_news = self.status.ensure(&condition, suspended, self.now);
         if is_news {
-            // The time for which it may be active begins anew.
+            // The active deadline starts again.
             self.status.start_time = (!suspended).then(|| self.now.to_time());
         }
         is_news.then_some(suspended)
     }
 
-    /// The number of pods that are active after this.
-    pub fn take(&mut self, managed: Managed) -> i64 {
+    /// Applies the actions to the counts. Returns the number of active pods.
+    pub fn apply(&mut self, managed: Managed) -> i64 {
         let active = self.active.len() as i64 + managed.created - managed.deleted;
         self.terminating += managed.deleted;
         self.ready -= managed.deleted_ready;

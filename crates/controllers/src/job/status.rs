@@ -1,4 +1,4 @@
-//! What is known of a job, as its status says it.
+//! The status of a Job.
 
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
@@ -15,12 +15,12 @@ pub struct JobStatus {
     pub failed: i64,
     pub completed_indexes: String,
     pub failed_indexes: Option<String>,
-    /// Uids of pods that have ended and still have the mark of those that are not counted.
+    /// Uids of finished pods that still have the tracking finalizer.
     pub uncounted_succeeded: Vec<String>,
     pub uncounted_failed: Vec<String>,
 }
 
-/// What a job has come to, or will when its pods are gone.
+/// A condition of a Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     pub kind: &'static str,
@@ -39,7 +39,7 @@ impl Condition {
         Condition { kind, reason: reason.into(), message: message.into() }
     }
 
-    /// What follows when it comes true.
+    /// Returns the condition with another type.
     pub fn as_kind(&self, kind: &'static str) -> Condition {
         Condition { kind, ..self.clone() }
     }
@@ -81,7 +81,7 @@ impl JobStatus {
         }
     }
 
-    /// As the API takes it. Of what is zero only some is written.
+    /// Serializes the status. Some fields are written only if not zero.
     pub fn to_value(&self) -> Value {
         let mut uncounted = json!({});
         for (field, uids) in [("succeeded", &self.uncounted_succeeded), ("failed", &self.uncounted_failed)] {
@@ -130,7 +130,8 @@ impl JobStatus {
         self.conditions.push(condition.to_value("True", now));
     }
 
-    /// Makes a condition true or not. One that is not there is not written to be untrue. Says whether that is news.
+    /// Sets a condition true or false. A missing condition is not added as false. Returns whether anything
+    /// changed.
     pub fn ensure(&mut self, condition: &Condition, is_true: bool, now: Timestamp) -> bool {
         let status = if is_true { "True" } else { "False" };
         let Some(known) = self.conditions.iter_mut().find(|known| known["type"] == condition.kind) else {
@@ -149,7 +150,7 @@ impl JobStatus {
     }
 }
 
-/// How a job has ended, if it has: `Complete` or `Failed`.
+/// Returns the condition `Complete` or `Failed` of a finished Job.
 pub fn finished(job: &Value) -> Option<&Value> {
     let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().find(|condition| {
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_are_read_and_written() {
+    fn statuses_round_trip() {
         let full = json!({
             "conditions": [{"type": "Suspended", "status": "True"}],
             "startTime": "2026-11-15T08:00:00Z",
@@ -175,12 +176,12 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_news_or_not() {
+    fn ensure_reports_changes() {
         let now = Timestamp::new(1_800_000_000, 0);
         let mut status = JobStatus::default();
         let suspended = Condition::new(SUSPENDED, "JobSuspended", "Job suspended");
         let resumed = Condition::new(SUSPENDED, "JobResumed", "Job resumed");
-        assert!(!status.ensure(&resumed, false, now), "it never was");
+        assert!(!status.ensure(&resumed, false, now), "a missing condition stays missing");
         assert!(status.conditions.is_empty());
         assert!(status.ensure(&suspended, true, now));
         assert!(!status.ensure(&suspended, true, now));

@@ -1,12 +1,13 @@
-//! Counting pods that have ended, each exactly once, whatever fails in between.
+//! Counts finished pods exactly once, whatever fails in between.
 //!
 //! ```text
-//!   a pod has ended ─► its uid is in the status ─► it loses its mark ─► it is in the sum, its uid is gone
-//!                      (one write)                (one write)          (one write)
+//!   pod finished ─► uid in the status ─► tracking finalizer removed ─► counted, uid removed
+//!                   (one write)           (one write)                  (one write)
 //! ```
 //!
-//! After each write one can see how far it got. A uid whose pod still has the mark is not in the sum yet; one whose pod
-//! has no mark any more, or is gone, goes into the sum with the write that takes it out of the list.
+//! The state after each write is unambiguous. A uid whose pod still has the finalizer is not counted yet. A
+//! uid whose pod has no finalizer any more, or is gone, is counted with the write that removes it from the
+//! list.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,108 +17,111 @@ use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
 use super::indexes::Indexes;
-use super::make::{index, is_indexed, is_tracked};
-use super::policies::verdict;
-use super::reconcile::{View, completions, is_failed, valid_index};
+use super::new_pods::{index, is_indexed, is_tracked};
+use super::policies::failure_action;
+use super::reconcile::{SyncContext, completions, is_failed, valid_index};
 use super::status::{COMPLETE, Condition, FAILED, FAILURE_TARGET, JobStatus, SUCCESS_CRITERIA_MET};
 use crate::pods::phase;
 
-/// Pods that wait to be counted at most: the status has to stay small.
-const AT_MOST: usize = 500;
+/// Maximum number of uncounted pods in the status, which limits its size.
+const MAX_UNCOUNTED: usize = 500;
 
-/// What is to be written before pods lose their mark.
+/// The status to write before tracking finalizers are removed.
 pub struct Tracked {
     pub status: JobStatus,
-    /// Pods that are to lose their mark.
+    /// Pods whose tracking finalizer to remove.
     pub release: Vec<Arc<Value>>,
-    /// Uids of pods that have it.
-    pub marked: HashSet<String>,
-    /// What the job has come to once all are counted.
+    /// Uids of pods with the tracking finalizer.
+    pub tracked_uids: HashSet<String>,
+    /// The terminal condition for when all pods are counted.
     pub finished: Option<Condition>,
-    /// There are more pods than could be taken in.
+    /// There are more pods than the status may list.
     pub is_full: bool,
 }
 
-/// Takes uids of pods without a mark out of the list and into the sum. Says whether there were any.
-pub fn count(status: &mut JobStatus, marked: &HashSet<String>) -> bool {
-    let settle = |uids: &mut Vec<String>| {
+/// Moves uids of pods without the tracking finalizer from the list to the counts. Returns whether there were
+/// any.
+pub fn count(status: &mut JobStatus, tracked_uids: &HashSet<String>) -> bool {
+    let drain_counted = |uids: &mut Vec<String>| {
         let before = uids.len();
-        uids.retain(|uid| marked.contains(uid));
+        uids.retain(|uid| tracked_uids.contains(uid));
         (before - uids.len()) as i64
     };
-    let succeeded = settle(&mut status.uncounted_succeeded);
-    let failed = settle(&mut status.uncounted_failed);
+    let succeeded = drain_counted(&mut status.uncounted_succeeded);
+    let failed = drain_counted(&mut status.uncounted_failed);
     status.succeeded += succeeded;
     status.failed += failed;
     succeeded + failed > 0
 }
 
-pub fn track(view: View<'_>) -> Tracked {
-    let mut status = view.status.clone();
+pub fn track(context: SyncContext<'_>) -> Tracked {
+    let mut status = context.status.clone();
     let (known_succeeded, known_failed) =
         (status.uncounted_succeeded.clone(), status.uncounted_failed.clone());
-    let mut marked_pods: Vec<&Arc<Value>> = view.pods.iter().filter(|pod| is_tracked(pod)).collect();
-    if is_indexed(view.job) {
-        marked_pods.sort_by_key(|pod| index(pod));
+    let mut tracked_pods: Vec<&Arc<Value>> = context.pods.iter().filter(|pod| is_tracked(pod)).collect();
+    if is_indexed(context.job) {
+        tracked_pods.sort_by_key(|pod| index(pod));
     }
-    let marked: HashSet<String> = marked_pods.iter().map(|pod| object::uid(pod).to_owned()).collect();
-    count(&mut status, &marked);
+    let tracked_uids: HashSet<String> = tracked_pods.iter().map(|pod| object::uid(pod).to_owned()).collect();
+    count(&mut status, &tracked_uids);
     let (mut release, mut new_indexes, mut is_full) = (Vec::new(), Vec::new(), false);
-    for pod in marked_pods {
-        if !may_be_released(&view, pod) {
+    for pod in tracked_pods {
+        if !can_remove_finalizer(&context, pod) {
             continue;
         }
         release.push(pod.clone());
         let uid = object::uid(pod);
         let is_known = |uids: &[String]| uids.iter().any(|known| known == uid);
         if phase(pod) == "Succeeded" && !is_known(&known_failed) {
-            if is_indexed(view.job) {
-                // The index is enough to count it once.
-                let new = valid_index(view.job, pod).filter(|index| !view.known_indexes.has(*index));
+            if is_indexed(context.job) {
+                // The index suffices to count the pod once.
+                let new = valid_index(context.job, pod).filter(|index| !context.known_indexes.has(*index));
                 new_indexes.extend(new);
             } else if !is_known(&known_succeeded) {
                 status.uncounted_succeeded.push(uid.into());
             }
-        } else if is_failed(view.job, pod) || ends_badly(view.finished.as_ref()) {
-            let has_place = !is_indexed(view.job) || valid_index(view.job, pod).is_some();
-            let counts = || verdict(&view.job["spec"]["podFailurePolicy"], pod).counts();
+        } else if is_failed(context.job, pod) || has_failed(context.finished.as_ref()) {
+            let has_place = !is_indexed(context.job) || valid_index(context.job, pod).is_some();
+            let counts = || failure_action(&context.job["spec"]["podFailurePolicy"], pod).counts();
             if has_place && !is_known(&known_failed) && counts() {
                 status.uncounted_failed.push(uid.into());
             }
         }
-        if new_indexes.len() + status.uncounted_succeeded.len() + status.uncounted_failed.len() >= AT_MOST {
+        if new_indexes.len() + status.uncounted_succeeded.len() + status.uncounted_failed.len()
+            >= MAX_UNCOUNTED
+        {
             is_full = true;
             break;
         }
     }
-    if is_indexed(view.job) {
-        let succeeded = view.succeeded_indexes.and(&Indexes::of(new_indexes));
+    if is_indexed(context.job) {
+        let succeeded = context.succeeded_indexes.and(&Indexes::of(new_indexes));
         status.succeeded = succeeded.total();
         status.completed_indexes = succeeded.to_string();
-        status.failed_indexes = view.failed_indexes.as_ref().map(Indexes::to_string);
+        status.failed_indexes = context.failed_indexes.as_ref().map(Indexes::to_string);
     }
-    let finished = view.finished.map(|end| announced(&mut status, end, view.now));
-    Tracked { status, release, marked, finished, is_full }
+    let finished = context.finished.map(|end| add_interim_condition(&mut status, end, context.now));
+    Tracked { status, release, tracked_uids, finished, is_full }
 }
 
-/// Pods that were not yet over when a job failed have failed with it.
-fn ends_badly(finished: Option<&Condition>) -> bool {
+/// Unfinished pods of a failed Job count as failed.
+fn has_failed(finished: Option<&Condition>) -> bool {
     finished.is_some_and(|end| end.kind != SUCCESS_CRITERIA_MET)
 }
 
-fn may_be_released(view: &View<'_>, pod: &Value) -> bool {
-    if object::is_being_deleted(view.job) || view.finished.is_some() || phase(pod) == "Succeeded" {
+fn can_remove_finalizer(context: &SyncContext<'_>, pod: &Value) -> bool {
+    if object::is_being_deleted(context.job) || context.finished.is_some() || phase(pod) == "Succeeded" {
         return true;
     }
     let waits = || {
-        let delayed = index(pod).and_then(|index| view.delayed.get(&index));
+        let delayed = index(pod).and_then(|index| context.delayed.get(&index));
         delayed.is_some_and(|delayed| object::uid(delayed) == object::uid(pod))
     };
-    is_failed(view.job, pod) && !waits()
+    is_failed(context.job, pod) && !waits()
 }
 
-/// Says in the status what a job is coming to, and returns what it will be then.
-fn announced(status: &mut JobStatus, end: Condition, now: Timestamp) -> Condition {
+/// Adds the interim condition to the status, and returns the terminal one.
+fn add_interim_condition(status: &mut JobStatus, end: Condition, now: Timestamp) -> Condition {
     match end.kind {
         FAILURE_TARGET => {
             status.add(&end, now);
@@ -133,7 +137,7 @@ fn announced(status: &mut JobStatus, end: Condition, now: Timestamp) -> Conditio
     }
 }
 
-/// Ends a job whose pods are all counted and gone. Says whether it has.
+/// Finishes a Job when all its pods are counted and gone. Returns whether it did.
 pub fn finish(status: &mut JobStatus, finished: &Condition, now: Timestamp) -> bool {
     let is_counted = status.uncounted_succeeded.is_empty() && status.uncounted_failed.is_empty();
     if !is_counted || status.terminating.unwrap_or(0) > 0 {
@@ -146,8 +150,8 @@ pub fn finish(status: &mut JobStatus, finished: &Condition, now: Timestamp) -> b
     true
 }
 
-/// Whether more succeeded than was asked for.
-pub fn is_too_many(job: &Value, status: &JobStatus) -> bool {
+/// Whether more pods succeeded than requested.
+pub fn has_surplus_successes(job: &Value, status: &JobStatus) -> bool {
     completions(job).is_some_and(|completions| status.succeeded > completions)
 }
 

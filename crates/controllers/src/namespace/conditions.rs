@@ -1,23 +1,23 @@
-//! What a namespace says of its end.
+//! Conditions of a namespace that is being deleted.
 
 use atoll_informer::Resource;
 use atoll_meta::Status;
 use serde_json::{Value, json};
 
 use crate::conditions;
-use crate::emptying::Remaining;
+use crate::content_deletion::Remaining;
 
-/// What was found when everything in a namespace was told to go.
+/// Result of deleting the content of a namespace.
 #[derive(Debug, Default)]
-pub struct Findings {
+pub struct DeletionResult {
     pub remaining: Remaining,
-    /// Why some of it could not be told.
+    /// Errors of deletions.
     pub failed: Vec<String>,
-    /// What is wrong with discovery.
+    /// Error of discovery.
     undiscovered: Option<String>,
 }
 
-/// Each condition: its type, and what it says if all is well.
+/// Each condition: its type, and reason and message without a problem.
 const CONDITIONS: [(&str, &str, &str); 5] = [
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     (
@@ -34,9 +34,9 @@ const CONDITIONS: [(&str, &str, &str); 5] = [
     ("NamespaceFinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 ];
 
-impl Findings {
-    /// Before anything was told, and with what could not be discovered.
-    pub fn new(failures: &[(String, Status)]) -> Findings {
+impl DeletionResult {
+    /// Creates an empty result with the errors of discovery.
+    pub fn new(failures: &[(String, Status)]) -> DeletionResult {
         let mut texts: Vec<String> =
             failures.iter().map(|(version, status)| format!("{version}: {}", status.message())).collect();
         texts.sort_unstable();
@@ -47,16 +47,16 @@ impl Findings {
                 texts.join(", ")
             )
         };
-        Findings { undiscovered: (!texts.is_empty()).then(message), ..Findings::default() }
+        DeletionResult { undiscovered: (!texts.is_empty()).then(message), ..DeletionResult::default() }
     }
 
-    /// Whether nothing is left and nothing went wrong.
+    /// Whether nothing remains and nothing failed.
     pub fn is_clean(&self) -> bool {
         self.remaining.is_empty() && self.failed.is_empty() && self.undiscovered.is_none()
     }
 
-    /// Writes the conditions of a namespace, and tells whether they are new.
-    pub fn tell(&self, namespace: &mut Value, now: &str) -> bool {
+    /// Sets the conditions of a namespace. Returns whether they changed.
+    pub fn set_conditions(&self, namespace: &mut Value, now: &str) -> bool {
         let mut changed = false;
         for (r#type, reason, message) in CONDITIONS {
             let condition = match self.problem(r#type) {
@@ -85,10 +85,11 @@ impl Findings {
             }
             "NamespaceContentRemaining" if !self.remaining.is_empty() => {
                 let named = |plural: &str, group: &str| format!("{plural}.{group}");
-                Some(("SomeResourcesRemain", self.remaining.content(named)))
+                Some(("SomeResourcesRemain", self.remaining.content_message(named)))
             }
             "NamespaceFinalizersRemaining" => {
-                let (finalizers, clusters) = (self.remaining.finalizers(), self.remaining.clusters());
+                let (finalizers, clusters) =
+                    (self.remaining.finalizers_message(), self.remaining.clusters_message());
                 let message = finalizers.into_iter().chain(clusters).collect::<Vec<_>>().join(". ");
                 (!message.is_empty()).then_some(("SomeFinalizersRemain", message))
             }
@@ -97,7 +98,7 @@ impl Findings {
     }
 }
 
-/// What is there although nothing holds it.
+/// Returns the error about objects that remain without a finalizer.
 pub fn unexpected(namespace: &str, resource: &Resource) -> String {
     let Resource { group, version, plural, .. } = resource;
     format!(
@@ -111,10 +112,10 @@ mod tests {
 
     use super::*;
 
-    fn said(findings: &Findings) -> Vec<String> {
+    fn true_conditions(result: &DeletionResult) -> Vec<String> {
         let mut namespace = json!({"status": {"phase": "Terminating"}});
-        assert!(findings.tell(&mut namespace, "1"));
-        assert!(!findings.tell(&mut namespace, "2"), "nothing new");
+        assert!(result.set_conditions(&mut namespace, "1"));
+        assert!(!result.set_conditions(&mut namespace, "2"), "no change");
         let conditions = namespace["status"]["conditions"].as_array().unwrap();
         let is_true = conditions.iter().filter(|condition| condition["status"] == "True");
         is_true
@@ -123,17 +124,17 @@ mod tests {
     }
 
     #[test]
-    fn conditions_say_what_is_left_and_why() {
-        let mut findings = Findings::default();
-        assert!(findings.is_clean());
-        assert!(said(&findings).is_empty());
+    fn conditions_report_remaining_content() {
+        let mut result = DeletionResult::default();
+        assert!(result.is_clean());
+        assert!(true_conditions(&result).is_empty());
         let held = |finalizer: &str| json!({"metadata": {"name": "a", "finalizers": [finalizer]}});
-        findings.remaining.count(&resources::CONFIG_MAPS, &[held("x/y"), held("x/y")]);
-        findings.remaining.count(&resources::JOBS, &[json!({"metadata": {"name": "b"}})]);
-        findings.failed.push(unexpected("n", &resources::JOBS));
-        assert!(!findings.is_clean());
+        result.remaining.count(&resources::CONFIG_MAPS, &[held("x/y"), held("x/y")]);
+        result.remaining.count(&resources::JOBS, &[json!({"metadata": {"name": "b"}})]);
+        result.failed.push(unexpected("n", &resources::JOBS));
+        assert!(!result.is_clean());
         assert_eq!(
-            said(&findings),
+            true_conditions(&result),
             [
                 "NamespaceDeletionContentFailure ContentDeletionFailed Failed to delete all resource types, 1 remaining: \
                  unexpected items still remain in namespace: n for gvr: batch/v1, Resource=jobs",
@@ -146,12 +147,12 @@ mod tests {
     }
 
     #[test]
-    fn extensions_that_are_away_are_told_of() {
+    fn unavailable_extensions_are_reported() {
         let away = Status::service_unavailable("the server is currently unable to handle the request");
-        let findings = Findings::new(&[("metrics.k8s.io/v1beta1".to_string(), away)]);
-        assert!(!findings.is_clean(), "something may be there that cannot be seen");
+        let result = DeletionResult::new(&[("metrics.k8s.io/v1beta1".to_string(), away)]);
+        assert!(!result.is_clean(), "undiscovered objects may exist");
         assert_eq!(
-            said(&findings),
+            true_conditions(&result),
             [
                 "NamespaceDeletionDiscoveryFailure DiscoveryFailed Discovery failed for some groups, 1 failing: unable to \
               retrieve the complete list of server APIs: metrics.k8s.io/v1beta1: the server is currently unable to handle \

@@ -1,4 +1,4 @@
-//! Whether a node is heard of, and what to write about one that is not.
+//! Determines whether a node sends heartbeats, and the conditions of one that does not.
 
 use std::time::Duration;
 
@@ -8,44 +8,44 @@ use serde_json::{Value, json};
 
 use crate::conditions;
 
-/// Conditions that nobody knows anything about when a node is not heard of.
+/// Conditions that become Unknown when a node sends no heartbeats.
 const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// What is remembered of a node, by our own clock: clocks elsewhere may be wrong.
+/// Remembered state of a node. Times are by the local clock, because other clocks may be wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// When something was last heard.
-    pub heard: Timestamp,
-    /// What was then said: when the heartbeat was, and what it said of readiness.
+    /// Time of the last heartbeat.
+    pub last_heartbeat: Timestamp,
+    /// The heartbeat time and Ready status that the node reported.
     heartbeat: Option<String>,
     pub ready: Option<String>,
     renewed: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct GracePeriods {
     pub monitor: Duration,
     pub startup: Duration,
 }
 
 #[derive(Debug)]
-pub struct Seen {
+pub struct Observation {
     pub health: Health,
-    /// The node with conditions that are unknown, if it has to be written.
-    pub lost: Option<Value>,
+    /// The node with unknown conditions, if it must be written.
+    pub unknown: Option<Value>,
     /// Whether the node was ready before.
     pub was_ready: bool,
-    /// `True`, `False` or `Unknown`; `None` if nobody has said anything yet.
+    /// `True`, `False` or `Unknown`; `None` if the node has no Ready condition yet.
     pub ready: Option<String>,
 }
 
-pub fn look(
+pub fn observe(
     known: Option<&Health>,
     node: &Value,
     lease: Option<&Value>,
     now: Timestamp,
-    patience: Patience,
-) -> Seen {
+    grace_periods: GracePeriods,
+) -> Observation {
     let condition = conditions::find(node, "Ready");
     let text = |condition: &Value, field: &str| condition[field].as_str().map(String::from);
     let heartbeat = condition.and_then(|condition| text(condition, "lastHeartbeatTime"));
@@ -54,41 +54,43 @@ pub fn look(
         object::creation_timestamp(node).and_then(|created| time::parse(created).ok()).unwrap_or(now);
     let first = if ready.is_none() { created } else { now };
     let mut health = match known {
-        None => Health { heard: first, heartbeat: None, ready: None, renewed: None },
+        None => Health { last_heartbeat: first, heartbeat: None, ready: None, renewed: None },
         Some(known) => {
             let is_news =
                 known.ready.is_some() != ready.is_some() || (ready.is_some() && known.heartbeat != heartbeat);
-            Health { heard: if is_news { now } else { known.heard }, ..known.clone() }
+            Health { last_heartbeat: if is_news { now } else { known.last_heartbeat }, ..known.clone() }
         }
     };
     (health.heartbeat, health.ready) = (heartbeat, ready.clone());
     let renewed = lease.and_then(|lease| time::parse_micro(lease["spec"]["renewTime"].as_str()?).ok());
     if renewed.is_some() && health.renewed < renewed {
         health.renewed = renewed;
-        health.heard = now;
+        health.last_heartbeat = now;
     }
     let was_ready = ready.as_deref() == Some("True");
-    let grace = if ready.is_none() { patience.startup } else { patience.monitor };
-    let mut seen = Seen { health, lost: None, was_ready, ready };
-    if nanos(now) - nanos(seen.health.heard) > i128::try_from(grace.as_nanos()).unwrap_or(i128::MAX) {
-        seen.lost = lost(node, now);
-        seen.ready = Some("Unknown".into());
-        seen.health.ready = seen.ready.clone();
+    let grace = if ready.is_none() { grace_periods.startup } else { grace_periods.monitor };
+    let mut observation = Observation { health, unknown: None, was_ready, ready };
+    if nanos(now) - nanos(observation.health.last_heartbeat)
+        > i128::try_from(grace.as_nanos()).unwrap_or(i128::MAX)
+    {
+        observation.unknown = unknown(node, now);
+        observation.ready = Some("Unknown".into());
+        observation.health.ready = observation.ready.clone();
     }
-    seen
+    observation
 }
 
 fn nanos(time: Timestamp) -> i128 {
     i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos)
 }
 
-/// The node with everything unknown, unless it says so already.
-fn lost(node: &Value, now: Timestamp) -> Option<Value> {
+/// Returns the node with unknown conditions, unless it already has them.
+fn unknown(node: &Value, now: Timestamp) -> Option<Value> {
     if conditions::find(node, "Ready").is_some_and(|ready| ready["status"] == "Unknown") {
         return None;
     }
     let now = now.to_time();
-    let mut lost = node.clone();
+    let mut unknown = node.clone();
     for r#type in CONDITIONS {
         let condition = match conditions::find(node, r#type) {
             Some(known) if known["status"] == "Unknown" => continue,
@@ -107,9 +109,9 @@ fn lost(node: &Value, now: Timestamp) -> Option<Value> {
                 "lastHeartbeatTime": object::creation_timestamp(node),
             }),
         };
-        conditions::set_in(&mut lost, condition, &now);
+        conditions::set_in(&mut unknown, condition, &now);
     }
-    Some(lost)
+    Some(unknown)
 }
 
 #[cfg(test)]

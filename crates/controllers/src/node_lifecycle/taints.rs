@@ -1,4 +1,4 @@
-//! Taints that say what a node's conditions mean for pods.
+//! Taints that follow from the conditions of a node.
 
 use atoll_meta::object;
 use serde_json::Value;
@@ -9,7 +9,7 @@ pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Condition, its state, and the taint for that.
+/// Condition, its status, and the taint for it.
 const BY_CONDITION: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
@@ -19,12 +19,12 @@ const BY_CONDITION: [(&str, &str, &str); 6] = [
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
-/// Labels that have an older name, too.
+/// Labels and their legacy names.
 const LABELS: [(&str, &str); 2] =
     [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
 
-/// The node's taints with those that keep pods from being placed on it; `None` if they are right.
-pub fn unplaceable(node: &Value, now: &str) -> Option<Vec<Value>> {
+/// Returns the node's taints with the right NoSchedule taints; `None` if they are up to date.
+pub fn no_schedule_taints(node: &Value, now: &str) -> Option<Vec<Value>> {
     let mut wanted = Vec::new();
     for condition in node["status"]["conditions"].as_array().into_iter().flatten() {
         let means = |(r#type, status, _): &&(&str, &str, &str)| {
@@ -35,13 +35,13 @@ pub fn unplaceable(node: &Value, now: &str) -> Option<Vec<Value>> {
     if node["spec"]["unschedulable"] == true {
         wanted.push(UNSCHEDULABLE);
     }
-    let ours = BY_CONDITION.iter().map(|(_, _, key)| *key).chain([UNSCHEDULABLE]);
+    let managed = BY_CONDITION.iter().map(|(_, _, key)| *key).chain([UNSCHEDULABLE]);
     let add: Vec<_> = wanted.iter().map(|key| (*key, NO_SCHEDULE)).collect();
-    let remove: Vec<_> = ours.filter(|key| !wanted.contains(key)).map(|key| (key, NO_SCHEDULE)).collect();
-    nodes::swapped(node, &add, &remove, now)
+    let remove: Vec<_> = managed.filter(|key| !wanted.contains(key)).map(|key| (key, NO_SCHEDULE)).collect();
+    nodes::with_taints_swapped(node, &add, &remove, now)
 }
 
-/// Labels that have to be added for those who look for the older name.
+/// Returns legacy labels that must be added.
 pub fn missing_labels(node: &Value) -> Vec<(&'static str, &str)> {
     let missing = |(label, older): &(&'static str, &'static str)| {
         let value = object::label(node, label)?;
@@ -50,8 +50,8 @@ pub fn missing_labels(node: &Value) -> Vec<(&'static str, &str)> {
     LABELS.iter().filter_map(missing).collect()
 }
 
-/// The taint that empties a node of which this is known, and the one it must not have then.
-pub fn emptying(ready: &str) -> Option<(&'static str, &'static str)> {
+/// Returns the NoExecute taint for a Ready status, and the one that it replaces.
+pub fn eviction_taint(ready: &str) -> Option<(&'static str, &'static str)> {
     match ready {
         "False" => Some((NOT_READY, UNREACHABLE)),
         "Unknown" => Some((UNREACHABLE, NOT_READY)),
@@ -59,9 +59,9 @@ pub fn emptying(ready: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The node's taints without those that empty it; `None` if it has none.
-pub fn reachable(node: &Value, now: &str) -> Option<Vec<Value>> {
-    nodes::swapped(node, &[], &[(UNREACHABLE, NO_EXECUTE), (NOT_READY, NO_EXECUTE)], now)
+/// Returns the node's taints without the NoExecute ones; `None` if it has none.
+pub fn without_eviction_taints(node: &Value, now: &str) -> Option<Vec<Value>> {
+    nodes::with_taints_swapped(node, &[], &[(UNREACHABLE, NO_EXECUTE), (NOT_READY, NO_EXECUTE)], now)
 }
 
 #[cfg(test)]
@@ -108,12 +108,12 @@ mod tests {
                 "spec": {"unschedulable": unschedulable, "taints": taints},
                 "status": {"conditions": list},
             });
-            assert_eq!(keys(unplaceable(&node, "now")).as_deref(), expected, "{node}");
+            assert_eq!(keys(no_schedule_taints(&node, "now")).as_deref(), expected, "{node}");
         }
     }
 
     #[test]
-    fn older_labels_follow_newer_ones() {
+    fn legacy_labels_follow_current_ones() {
         let node = json!({"metadata": {"labels": {
             "kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "amd64",
         }}});

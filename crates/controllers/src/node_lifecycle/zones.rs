@@ -1,4 +1,5 @@
-//! How many nodes may be emptied, zone by zone: fewer where many fail at once, for then it may be us who cannot see.
+//! Limits the eviction rate of each zone: fewer evictions where many nodes fail, because then the control
+//! plane may be disconnected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 use crate::settings::Settings;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ZoneState {
     Initial,
     Normal,
     Partial,
@@ -19,32 +20,32 @@ pub enum State {
 }
 
 pub struct Zone {
-    state: State,
-    /// Nodes in a second.
+    state: ZoneState,
+    /// Evictions per second.
     rate: f64,
-    /// When the next node may be emptied.
+    /// Earliest time of the next eviction.
     next: Option<Instant>,
-    /// Nodes that are to be emptied, first come first served.
+    /// Nodes to evict, in order.
     waiting: Vec<Key>,
     known: BTreeSet<Key>,
 }
 
-/// What a look at all nodes means for those who write.
+/// Change of the disruption state of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// Nothing unusual.
-    On,
-    /// No node is left: nothing is emptied any longer.
-    Stop,
-    /// There are nodes again: all are as good as just heard of.
-    Again,
+pub enum DisruptionChange {
+    /// No change.
+    None,
+    /// All nodes have failed: evictions stop.
+    StopEvictions,
+    /// Some nodes recovered: all heartbeats count as just received.
+    Resume,
 }
 
 /// The zones of a workspace, by name.
 #[derive(Default)]
 pub struct Zones(BTreeMap<String, Zone>);
 
-/// Region and zone of a node.
+/// Returns region and zone of a node.
 pub fn of(node: &Value) -> String {
     let label = |names: [&str; 2]| {
         names.into_iter().find_map(|name| object::label(node, name)).unwrap_or_default().to_string()
@@ -54,21 +55,21 @@ pub fn of(node: &Value) -> String {
     format!("{region}:{zone}")
 }
 
-/// What state a zone is in with so many nodes that are ready and that are not.
-fn state(ready: usize, failing: usize, threshold: f64) -> State {
+/// Returns the state of a zone with these numbers of ready and failed nodes.
+fn state(ready: usize, failing: usize, threshold: f64) -> ZoneState {
     #[allow(clippy::cast_precision_loss)]
     let part = failing as f64 / (failing + ready).max(1) as f64;
     match () {
-        () if ready == 0 && failing > 0 => State::Full,
-        () if failing > 2 && part >= threshold => State::Partial,
-        () => State::Normal,
+        () if ready == 0 && failing > 0 => ZoneState::Full,
+        () if failing > 2 && part >= threshold => ZoneState::Partial,
+        () => ZoneState::Normal,
     }
 }
 
 impl Zones {
     pub fn insert(&mut self, zone: String, settings: &Settings) {
         self.0.entry(zone).or_insert_with(|| Zone {
-            state: State::Initial,
+            state: ZoneState::Initial,
             rate: settings.node_eviction_rate,
             next: None,
             waiting: Vec::new(),
@@ -76,9 +77,13 @@ impl Zones {
         });
     }
 
-    /// Takes notice of how many nodes of each zone are ready, and how many are not.
-    pub fn look(&mut self, counts: &BTreeMap<String, (usize, usize)>, settings: &Settings) -> Turn {
-        let states: BTreeMap<&String, State> = counts
+    /// Updates the zones from the numbers of ready and failed nodes.
+    pub fn update(
+        &mut self,
+        counts: &BTreeMap<String, (usize, usize)>,
+        settings: &Settings,
+    ) -> DisruptionChange {
+        let states: BTreeMap<&String, ZoneState> = counts
             .iter()
             .map(|(zone, (ready, failing))| {
                 (zone, state(*ready, *failing, settings.unhealthy_zone_threshold))
@@ -88,31 +93,31 @@ impl Zones {
             self.insert(zone.clone(), settings);
         }
         self.0.retain(|zone, _| counts.contains_key(zone));
-        let all_full = states.values().all(|state| *state == State::Full);
-        let all_were_full = self.0.values().all(|zone| zone.state == State::Full);
+        let all_full = states.values().all(|state| *state == ZoneState::Full);
+        let all_were_full = self.0.values().all(|zone| zone.state == ZoneState::Full);
         match (all_full, all_were_full) {
-            (true, true) => Turn::On,
+            (true, true) => DisruptionChange::None,
             (true, false) => {
                 for zone in self.0.values_mut() {
-                    (zone.state, zone.rate) = (State::Full, 0.0);
+                    (zone.state, zone.rate) = (ZoneState::Full, 0.0);
                 }
-                Turn::Stop
+                DisruptionChange::StopEvictions
             }
             (false, _) => {
                 for (name, zone) in &mut self.0 {
                     let size = counts.get(name).map_or(0, |(ready, failing)| ready + failing);
-                    let state = states.get(name).copied().unwrap_or(State::Normal);
+                    let state = states.get(name).copied().unwrap_or(ZoneState::Normal);
                     if state != zone.state || all_were_full {
                         zone.rate = rate(state, size, settings);
                     }
                     zone.state = state;
                 }
-                if all_were_full { Turn::Again } else { Turn::On }
+                if all_were_full { DisruptionChange::Resume } else { DisruptionChange::None }
             }
         }
     }
 
-    /// Asks for a node to be emptied.
+    /// Requests the eviction of a node.
     pub fn add(&mut self, zone: &str, node: Key) {
         if let Some(zone) = self.0.get_mut(zone)
             && zone.known.insert(node.clone())
@@ -121,7 +126,7 @@ impl Zones {
         }
     }
 
-    /// The node need not be emptied.
+    /// Cancels the eviction of a node.
     pub fn remove(&mut self, zone: &str, node: &Key) {
         if let Some(zone) = self.0.get_mut(zone)
             && zone.known.remove(node)
@@ -130,7 +135,7 @@ impl Zones {
         }
     }
 
-    /// Nodes whose turn it is now.
+    /// Returns the nodes that are due for eviction.
     pub fn due(&mut self, now: Instant) -> Vec<Key> {
         let mut due = Vec::new();
         for zone in self.0.values_mut().filter(|zone| zone.rate > 0.0) {
@@ -145,13 +150,13 @@ impl Zones {
     }
 }
 
-fn rate(state: State, size: usize, settings: &Settings) -> f64 {
+fn rate(state: ZoneState, size: usize, settings: &Settings) -> f64 {
     match state {
-        State::Initial | State::Normal | State::Full => settings.node_eviction_rate,
-        State::Partial if size > settings.large_cluster_size_threshold => {
+        ZoneState::Initial | ZoneState::Normal | ZoneState::Full => settings.node_eviction_rate,
+        ZoneState::Partial if size > settings.large_cluster_size_threshold => {
             settings.secondary_node_eviction_rate
         }
-        State::Partial => 0.0,
+        ZoneState::Partial => 0.0,
     }
 }
 
@@ -160,27 +165,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zones_fail_partly_or_wholly() {
+    fn zone_state_follows_the_number_of_failed_nodes() {
         for (ready, failing, expected) in [
-            (0, 0, State::Normal),
-            (5, 0, State::Normal),
-            (0, 1, State::Full),
-            (1, 2, State::Normal),
-            (2, 3, State::Partial),
-            (3, 3, State::Normal),
-            (9, 11, State::Partial),
+            (0, 0, ZoneState::Normal),
+            (5, 0, ZoneState::Normal),
+            (0, 1, ZoneState::Full),
+            (1, 2, ZoneState::Normal),
+            (2, 3, ZoneState::Partial),
+            (3, 3, ZoneState::Normal),
+            (9, 11, ZoneState::Partial),
         ] {
             assert_eq!(state(ready, failing, 0.55), expected, "{ready} {failing}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nodes_are_emptied_one_after_the_other() {
+    async fn evictions_are_rate_limited() {
         let settings = Settings::default();
         let mut zones = Zones::default();
         let key = |name: &str| Key::new("", "", name);
         let counts = |ready, failing| BTreeMap::from([("z".to_string(), (ready, failing))]);
-        assert_eq!(zones.look(&counts(8, 2), &settings), Turn::On);
+        assert_eq!(zones.update(&counts(8, 2), &settings), DisruptionChange::None);
         zones.add("z", key("a"));
         zones.add("z", key("b"));
         zones.add("z", key("a"));
@@ -189,12 +194,12 @@ mod tests {
         assert_eq!(zones.due(start + Duration::from_secs(9)), []);
         assert_eq!(zones.due(start + Duration::from_secs(10)), [key("b")]);
         zones.add("z", key("c"));
-        assert_eq!(zones.look(&counts(4, 6), &settings), Turn::On);
+        assert_eq!(zones.update(&counts(4, 6), &settings), DisruptionChange::None);
         assert_eq!(zones.due(start + Duration::from_secs(99)), [], "many fail in a small zone");
-        assert_eq!(zones.look(&counts(0, 10), &settings), Turn::Stop);
+        assert_eq!(zones.update(&counts(0, 10), &settings), DisruptionChange::StopEvictions);
         assert_eq!(zones.due(start + Duration::from_secs(199)), [], "all fail");
-        assert_eq!(zones.look(&counts(0, 10), &settings), Turn::On);
-        assert_eq!(zones.look(&counts(9, 1), &settings), Turn::Again);
+        assert_eq!(zones.update(&counts(0, 10), &settings), DisruptionChange::None);
+        assert_eq!(zones.update(&counts(9, 1), &settings), DisruptionChange::Resume);
         assert_eq!(zones.due(start + Duration::from_secs(299)), [key("c")]);
         zones.add("z", key("d"));
         zones.remove("z", &key("d"));
@@ -202,11 +207,11 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_that_fails_wholly_is_emptied_if_another_does_not() {
+    fn a_failed_zone_is_evicted_if_another_is_healthy() {
         let settings = Settings::default();
         let mut zones = Zones::default();
         let counts = BTreeMap::from([("a".to_string(), (3, 0)), ("b".to_string(), (0, 3))]);
-        assert_eq!(zones.look(&counts, &settings), Turn::On);
+        assert_eq!(zones.update(&counts, &settings), DisruptionChange::None);
         zones.add("b", Key::new("", "", "n"));
         assert_eq!(zones.due(Instant::now()).len(), 1);
     }

@@ -1,4 +1,4 @@
-//! From pods and nodes to the pods that are to be removed.
+//! Computes the pods to delete from pods and nodes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::pods;
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const DISRUPTION: &str = "DisruptionTarget";
 
-/// Why a pod is removed.
+/// Reason of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    Ended,
+    Terminated,
     OutOfService,
     Orphaned,
-    NeverPlaced,
+    UnscheduledTerminating,
 }
 
 #[derive(Clone, Debug)]
@@ -29,9 +29,9 @@ pub struct Removal {
     pub reason: Reason,
 }
 
-/// Of pods that have ended those that are too many: evicted ones first, then the oldest. Zero is no limit.
-pub fn ended(pods: &[Arc<Value>], may_stay: usize) -> Vec<Removal> {
-    if may_stay == 0 {
+/// Returns surplus finished pods: evicted ones first, then the oldest. Zero means no limit.
+pub fn surplus_terminated(pods: &[Arc<Value>], threshold: usize) -> Vec<Removal> {
+    if threshold == 0 {
         return Vec::new();
     }
     let mut by_workspace: BTreeMap<Arc<str>, Vec<&Arc<Value>>> = BTreeMap::new();
@@ -40,27 +40,30 @@ pub fn ended(pods: &[Arc<Value>], may_stay: usize) -> Vec<Removal> {
     }
     let mut removals = Vec::new();
     for mut ended in by_workspace.into_values() {
-        let surplus = ended.len().saturating_sub(may_stay);
+        let surplus = ended.len().saturating_sub(threshold);
         if surplus == 0 {
             continue;
         }
         let is_evicted = |pod: &Value| pods::phase(pod) == "Failed" && pod["status"]["reason"] == "Evicted";
         ended.sort_by(|one, other| {
             let key = |pod: &'_ Value| !is_evicted(pod);
-            let born = |pod: &Value| object::creation_timestamp(pod).map(String::from);
+            let created = |pod: &Value| object::creation_timestamp(pod).map(String::from);
             key(one)
                 .cmp(&key(other))
-                .then_with(|| born(one).cmp(&born(other)))
+                .then_with(|| created(one).cmp(&created(other)))
                 .then_with(|| object::name(one).cmp(object::name(other)))
         });
         removals.extend(
-            ended.into_iter().take(surplus).map(|pod| Removal { pod: pod.clone(), reason: Reason::Ended }),
+            ended
+                .into_iter()
+                .take(surplus)
+                .map(|pod| Removal { pod: pod.clone(), reason: Reason::Terminated }),
         );
     }
     removals
 }
 
-/// Pods that are to go, on nodes that are not ready and that somebody has declared out of service.
+/// Returns terminating pods on nodes that are not ready and have the out-of-service taint.
 pub fn out_of_service(pods: &[Arc<Value>], node: impl Fn(&Key) -> Option<Arc<Value>>) -> Vec<Removal> {
     let is_lost = |pod: &&Arc<Value>| {
         object::is_being_deleted(pod)
@@ -69,36 +72,37 @@ pub fn out_of_service(pods: &[Arc<Value>], node: impl Fn(&Key) -> Option<Arc<Val
     removals(pods.iter().filter(is_lost), Reason::OutOfService)
 }
 
-/// Pods on nodes that are gone.
+/// Returns pods on deleted nodes.
 pub fn orphaned(pods: &[Arc<Value>], gone: &[Key]) -> Vec<Removal> {
     let is_orphaned = |pod: &&Arc<Value>| node_of(pod).is_some_and(|key| gone.contains(&key));
     removals(pods.iter().filter(is_orphaned), Reason::Orphaned)
 }
 
-/// Pods that are to go and have no node that would see to it.
-pub fn never_placed(pods: &[Arc<Value>]) -> Vec<Removal> {
+/// Returns terminating pods without a node.
+pub fn unscheduled_terminating(pods: &[Arc<Value>]) -> Vec<Removal> {
     let is_stuck = |pod: &&Arc<Value>| object::is_being_deleted(pod) && node_of(pod).is_none();
-    removals(pods.iter().filter(is_stuck), Reason::NeverPlaced)
+    removals(pods.iter().filter(is_stuck), Reason::UnscheduledTerminating)
 }
 
 fn removals<'a>(pods: impl Iterator<Item = &'a Arc<Value>>, reason: Reason) -> Vec<Removal> {
     pods.map(|pod| Removal { pod: pod.clone(), reason }).collect()
 }
 
-/// Notes since when nodes are missing that pods name. Those that have been for long enough are returned, and forgotten.
+/// Records since when nodes are missing that pods refer to. Removes and returns those whose quarantine is
+/// over.
 pub fn quarantine(
     missing: &mut HashMap<Key, Timestamp>,
     pods: &[Arc<Value>],
-    is_there: impl Fn(&Key) -> bool,
-    patience: Duration,
+    exists: impl Fn(&Key) -> bool,
+    quarantine_period: Duration,
     now: Timestamp,
 ) -> Vec<Key> {
     let named: HashSet<Key> = pods.iter().filter_map(|pod| node_of(pod)).collect();
-    missing.retain(|key, _| named.contains(key) && !is_there(key));
-    for key in named.into_iter().filter(|key| !is_there(key)) {
+    missing.retain(|key, _| named.contains(key) && !exists(key));
+    for key in named.into_iter().filter(|key| !exists(key)) {
         missing.entry(key).or_insert(now);
     }
-    let seconds = i64::try_from(patience.as_secs()).unwrap_or(i64::MAX);
+    let seconds = i64::try_from(quarantine_period.as_secs()).unwrap_or(i64::MAX);
     let is_due = |since: &Timestamp| since.seconds.saturating_add(seconds) <= now.seconds;
     let due: Vec<Key> =
         missing.iter().filter(|(_, since)| is_due(since)).map(|(key, _)| key.clone()).collect();
@@ -108,8 +112,8 @@ pub fn quarantine(
     due
 }
 
-/// The patch of a pod's status that says it has failed; `None` if it has ended anyway.
-pub fn failed(pod: &Value, because_of_node: bool, now: Timestamp) -> Option<Value> {
+/// Returns the status patch that marks a pod as failed; `None` if it has already finished.
+pub fn failed_status_patch(pod: &Value, because_of_node: bool, now: Timestamp) -> Option<Value> {
     if pods::is_terminal(pod) {
         return None;
     }
@@ -156,16 +160,16 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(40);
+    const QUARANTINE: Duration = Duration::from_secs(40);
 
-    /// A pod from words: `phase=`, `node=`, `born=` (a minute), `evicted`, `going`.
-    fn pod(name: &str, words: &str) -> Arc<Value> {
+    /// Builds a pod from attributes: `phase=`, `node=`, `created=` (a minute), `evicted`, `going`.
+    fn pod(name: &str, attributes: &str) -> Arc<Value> {
         let mut pod = json!({"metadata": {"name": name, "namespace": "n", "uid": name}, "status": {"phase": "Running"}});
-        for word in words.split_whitespace() {
-            match word.split_once('=').unwrap_or((word, "")) {
+        for attribute in attributes.split_whitespace() {
+            match attribute.split_once('=').unwrap_or((attribute, "")) {
                 ("phase", phase) => pod["status"]["phase"] = phase.into(),
                 ("node", node) => pod["spec"]["nodeName"] = node.into(),
-                ("born", minute) => {
+                ("created", minute) => {
                     object::set_creation_timestamp(&mut pod, &format!("2026-11-15T08:{minute}:00Z"));
                 }
                 ("evicted", _) => pod["status"]["reason"] = "Evicted".into(),
@@ -181,25 +185,25 @@ mod tests {
     }
 
     #[test]
-    fn of_those_that_ended_the_oldest_go() {
+    fn oldest_finished_pods_are_deleted_first() {
         let pods = [
-            pod("c", "phase=Succeeded born=03"),
-            pod("b", "phase=Failed born=02"),
-            pod("a", "phase=Failed born=02"),
-            pod("e", "phase=Failed evicted born=09"),
-            pod("r", "phase=Running born=01"),
-            pod("p", "phase=Pending born=01"),
-            pod("u", "phase=Unknown born=01"),
+            pod("c", "phase=Succeeded created=03"),
+            pod("b", "phase=Failed created=02"),
+            pod("a", "phase=Failed created=02"),
+            pod("e", "phase=Failed evicted created=09"),
+            pod("r", "phase=Running created=01"),
+            pod("p", "phase=Pending created=01"),
+            pod("u", "phase=Unknown created=01"),
         ];
-        for (may_stay, wanted) in
+        for (threshold, wanted) in
             [(4, vec![]), (3, vec!["e"]), (2, vec!["e", "a"]), (1, vec!["e", "a", "b"]), (0, vec![])]
         {
-            assert_eq!(names(&ended(&pods, may_stay)), wanted, "{may_stay}");
+            assert_eq!(names(&surplus_terminated(&pods, threshold)), wanted, "{threshold}");
         }
     }
 
     #[test]
-    fn pods_that_nobody_would_end_are_removed() {
+    fn stuck_pods_are_deleted() {
         let pods = [
             pod("stuck", "going phase=Pending"),
             pod("waiting", "phase=Pending"),
@@ -208,7 +212,7 @@ mod tests {
             pod("busy", "going node=busy"),
             pod("orphan", "node=gone phase=Running"),
         ];
-        assert_eq!(names(&never_placed(&pods)), ["stuck"]);
+        assert_eq!(names(&unscheduled_terminating(&pods)), ["stuck"]);
         let node = |ready: &str, taint: &str| {
             json!({
                 "spec": {"taints": [{"key": taint}]},
@@ -225,27 +229,30 @@ mod tests {
     }
 
     #[test]
-    fn nodes_have_time_to_come_back() {
+    fn missing_nodes_are_quarantined() {
         let pods = [pod("a", "node=x"), pod("b", "node=y"), pod("c", "")];
         let mut missing = HashMap::new();
         let at = |second: i64| Timestamp::new(second, 0);
         let x = |key: &Key| &*key.name == "x";
         let y = Key::new("", "", "y");
-        assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(0)).is_empty());
-        assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(39)).is_empty());
-        assert_eq!(quarantine(&mut missing, &pods, x, PATIENCE, at(40)), [y]);
-        assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(41)).is_empty(), "it begins anew");
-        assert!(quarantine(&mut missing, &pods, |_| true, PATIENCE, at(60)).is_empty());
-        assert!(missing.is_empty(), "it is back");
+        assert!(quarantine(&mut missing, &pods, x, QUARANTINE, at(0)).is_empty());
+        assert!(quarantine(&mut missing, &pods, x, QUARANTINE, at(39)).is_empty());
+        assert_eq!(quarantine(&mut missing, &pods, x, QUARANTINE, at(40)), [y]);
+        assert!(
+            quarantine(&mut missing, &pods, x, QUARANTINE, at(41)).is_empty(),
+            "the quarantine starts again"
+        );
+        assert!(quarantine(&mut missing, &pods, |_| true, QUARANTINE, at(60)).is_empty());
+        assert!(missing.is_empty(), "the node exists again");
     }
 
     #[test]
-    fn pods_fail_before_they_go() {
+    fn pods_are_marked_failed_before_deletion() {
         let now = time::parse("2026-11-15T08:30:00Z").unwrap();
         let plain = json!({"metadata": {"uid": "a"}, "status": {"phase": "Failed"}});
-        assert_eq!(failed(&pod("a", ""), false, now), Some(plain));
-        assert_eq!(failed(&pod("a", "phase=Succeeded"), true, now), None);
-        let patch = failed(&pod("a", ""), true, now).expect("it runs");
+        assert_eq!(failed_status_patch(&pod("a", ""), false, now), Some(plain));
+        assert_eq!(failed_status_patch(&pod("a", "phase=Succeeded"), true, now), None);
+        let patch = failed_status_patch(&pod("a", ""), true, now).expect("the pod runs");
         let condition = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
             "message": "PodGC: node no longer exists", "lastTransitionTime": "2026-11-15T08:30:00Z",

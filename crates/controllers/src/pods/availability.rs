@@ -1,4 +1,4 @@
-//! What state a pod is in, for those who count pods.
+//! States of pods.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ pub fn phase(pod: &Value) -> &str {
     pod["status"]["phase"].as_str().unwrap_or_default()
 }
 
-/// It has ended and will not run again.
+/// Whether the pod has finished.
 pub fn is_terminal(pod: &Value) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
-/// It runs or will run, and nobody wants it to end.
+/// Whether the pod is neither finished nor being deleted.
 pub fn is_active(pod: &Value) -> bool {
     !is_terminal(pod) && !object::is_being_deleted(pod)
 }
 
-/// It is about to end because somebody wants it to.
+/// Whether the pod is being deleted and not finished.
 pub fn is_terminating(pod: &Value) -> bool {
     !is_terminal(pod) && object::is_being_deleted(pod)
 }
@@ -29,21 +29,21 @@ pub fn is_ready(pod: &Value) -> bool {
     readiness(pod).is_some_and(|condition| condition["status"] == "True")
 }
 
-/// Since when a pod has been ready, if that is known.
+/// Returns since when a pod is ready.
 pub fn ready_since(pod: &Value) -> Option<Timestamp> {
     let condition = readiness(pod).filter(|condition| condition["status"] == "True")?;
     let since = time::parse(condition["lastTransitionTime"].as_str()?).ok()?;
     (!since.is_zero()).then_some(since)
 }
 
-/// Whether it has been ready for long enough to count on it.
+/// Whether a pod is ready for at least `min_ready_seconds`.
 pub fn is_available(pod: &Value, min_ready_seconds: i64, now: Timestamp) -> bool {
     is_ready(pod)
         && (min_ready_seconds == 0
             || ready_since(pod).is_some_and(|since| later(since, min_ready_seconds) <= now))
 }
 
-/// How long a pod that is ready still needs until it is available. `None` if time alone changes nothing.
+/// Returns the time until a ready pod becomes available. `None` if time alone changes nothing.
 pub fn available_after(pod: &Value, min_ready_seconds: i64, now: Timestamp) -> Option<Duration> {
     if min_ready_seconds <= 0 {
         return None;
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_available_once_they_were_ready_for_long_enough() {
+    fn pods_are_available_after_min_ready_seconds() {
         let now = time::parse("2026-11-15T08:00:10Z").unwrap();
         let cases = [
             (pod("True", json!("2026-11-15T08:00:00Z")), 0, true, None),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_end_or_have_ended_are_not_active() {
+    fn terminating_and_finished_pods_are_not_active() {
         let cases = [
             (json!({"status": {"phase": "Running"}}), true, false),
             (json!({"status": {"phase": "Pending"}}), true, false),

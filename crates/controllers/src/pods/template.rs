@@ -1,12 +1,12 @@
-//! From templates to pods.
+//! Builds pods from templates.
 
 use atoll_informer::Resource;
 use atoll_meta::object;
 use serde_json::{Map, Value, json};
 
-const LONGEST_NAME: usize = 253;
+const MAX_NAME_LENGTH: usize = 253;
 
-/// How an object says that `owner`, which is one of `owners`, manages it.
+/// Returns the owner reference to the controller `owner`, which is one of `owners`.
 pub fn controller_reference(owners: &Resource, owner: &Value) -> Value {
     json!({
         "apiVersion": owners.api_version(),
@@ -18,7 +18,7 @@ pub fn controller_reference(owners: &Resource, owner: &Value) -> Value {
     })
 }
 
-/// A pod as `template` wants it, with a name of the server's choice, managed by `owner`.
+/// Returns a pod with the template's metadata and spec, a generated name, and `owner` as its controller.
 pub fn from_template(owners: &Resource, owner: &Value, template: &Value) -> Value {
     let mut metadata = Map::new();
     for field in ["labels", "annotations", "finalizers"] {
@@ -27,7 +27,7 @@ pub fn from_template(owners: &Resource, owner: &Value, template: &Value) -> Valu
         }
     }
     let name = object::name(owner);
-    let dash = if name.len() < LONGEST_NAME { "-" } else { "" };
+    let dash = if name.len() < MAX_NAME_LENGTH { "-" } else { "" };
     metadata.insert("generateName".into(), format!("{name}{dash}").into());
     metadata.insert("ownerReferences".into(), json!([controller_reference(owners, owner)]));
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_are_what_templates_say() {
+    fn pods_follow_their_template() {
         let owner = json!({"metadata": {"name": "web", "uid": "u", "namespace": "n"}});
         let template = json!({
             "metadata": {

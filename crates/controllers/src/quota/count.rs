@@ -1,36 +1,37 @@
-//! Counts one quota again.
+//! Recounts one quota.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use atoll_informer::{Clock, Key, Next, Resource, World, resources};
 use atoll_meta::{Status, object};
-use atoll_quota::{Amounts, Evaluator, Quota, Recount, Surroundings};
+use atoll_quota::{Amounts, Evaluator, Quota, QuotaLookup, Recount};
 use serde_json::{Value, json};
 
-use super::interests;
-use crate::resources::Served;
+use super::quota_index;
+use crate::resources::DeletableResources;
 
-/// A sum that took longer may miss what the server no longer remembers as new.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// Maximum duration of a recount. After that, the server may have forgotten objects that were being written.
+const MAX_DURATION: Duration = Duration::from_secs(8);
 
 pub struct Counter {
     world: World,
-    served: Served,
+    served: DeletableResources,
     clock: Arc<dyn Clock>,
 }
 
 impl Counter {
     pub fn new(world: World, clock: Arc<dyn Clock>) -> Self {
-        Counter { world, served: Served::default(), clock }
+        Counter { world, served: DeletableResources::default(), clock }
     }
 
     pub async fn count(&self, key: &Key) -> Result<Next, Status> {
-        // First the quota, then what it counts: whatever it has room for by now is in the lists or still under way.
+        // Read the quota before listing: objects that were admitted since are in the lists, or still being
+        // written.
         let object = self.world.get(&resources::RESOURCE_QUOTAS, key).await?;
         let began = Instant::now();
         let quota = Quota::read(&object);
-        let found = Found {
+        let found = LookupObjects {
             now: self.clock.now().seconds,
             classes: self.device_classes(&key.workspace, &quota).await?,
             pods: Vec::new(),
@@ -39,28 +40,28 @@ impl Counter {
         let (found, lists) = self.gather(key, &quota, found).await?;
         let used = sum(&quota, &lists, &found);
         let Some(counted) = reconcile(&object, &quota, &used) else { return Ok(Next::Done) };
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > MAX_DURATION {
             return Ok(Next::Again);
         }
         self.world.update_status(&resources::RESOURCE_QUOTAS, &counted).await.map(|_| Next::Done)
     }
 
-    /// Everything the quota counts.
+    /// Lists all objects that the quota counts.
     async fn gather(
         &self,
         key: &Key,
         quota: &Quota,
-        mut found: Found,
-    ) -> Result<(Found, Vec<(Evaluator, Vec<Value>)>), Status> {
+        mut found: LookupObjects,
+    ) -> Result<(LookupObjects, Vec<(Evaluator, Vec<Value>)>), Status> {
         let mut lists = Vec::new();
-        for (group, plural) in interests::resources(quota) {
+        for (group, plural) in quota_index::resources(quota) {
             let Some(evaluator) = Evaluator::of(&group, &plural) else { continue };
             if evaluator.matching(quota.wanted.names(), &found).is_empty() {
                 continue;
             }
             let Some(resource) = self.served(&key.workspace, &group, &plural).await? else { continue };
             let objects = match self.world.list(&resource, &key.workspace, &key.namespace, false).await {
-                // Not every server has all of them.
+                // Not every server has all resources.
                 Err(status) if status.reason() == "NotFound" => continue,
                 listed => listed?,
             };
@@ -84,9 +85,9 @@ impl Counter {
         }
     }
 
-    /// A resource as it is served; `None` if it is not.
+    /// Finds a resource in discovery; `None` if it is not served.
     async fn served(&self, workspace: &str, group: &str, plural: &str) -> Result<Option<Resource>, Status> {
-        // What every server has need not be asked for.
+        // Resources of every server need no discovery.
         let core = [
             &resources::PODS,
             &resources::SERVICES,
@@ -105,7 +106,7 @@ impl Counter {
     }
 }
 
-fn sum(quota: &Quota, lists: &[(Evaluator, Vec<Value>)], found: &Found) -> Amounts {
+fn sum(quota: &Quota, lists: &[(Evaluator, Vec<Value>)], found: &LookupObjects) -> Amounts {
     let mut count = Recount::new(quota, found);
     for (evaluator, objects) in lists {
         count.add(evaluator, objects.iter());
@@ -113,7 +114,7 @@ fn sum(quota: &Quota, lists: &[(Evaluator, Vec<Value>)], found: &Found) -> Amoun
     count.finish()
 }
 
-/// The quota with a status that says what is limited and how much is used, or `None` if it does already.
+/// Returns the quota with a new status, or `None` if it is up to date.
 pub fn reconcile(object: &Value, quota: &Quota, used: &Amounts) -> Option<Value> {
     let is_there = object["status"]["hard"].is_object() && object["status"]["used"].is_object();
     if is_there && quota.wanted == quota.hard && quota.used == *used {
@@ -125,15 +126,15 @@ pub fn reconcile(object: &Value, quota: &Quota, used: &Amounts) -> Option<Value>
     Some(counted)
 }
 
-/// What was found around the objects.
-struct Found {
+/// Objects that evaluators need besides those that they count.
+struct LookupObjects {
     now: i64,
     classes: Vec<Value>,
     pods: Vec<Value>,
     claims: Vec<Value>,
 }
 
-impl Surroundings for Found {
+impl QuotaLookup for LookupObjects {
     fn now(&self) -> i64 {
         self.now
     }
@@ -156,22 +157,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_written_only_if_it_says_something_else() {
+    fn an_unchanged_status_is_not_written() {
         let quota = |hard: Value, status: Value| json!({"metadata": {"name": "q", "resourceVersion": "5"}, "spec": {"hard": hard}, "status": status});
         let used = Amounts::read(&json!({"pods": "1", "requests.cpu": "500m"}));
         let hard = json!({"pods": "2", "requests.cpu": "1"});
-        let says = |status: Value| {
+        let reconciled = |status: Value| {
             let object = quota(hard.clone(), status);
             reconcile(&object, &Quota::read(&object), &used)
         };
         let right = json!({"hard": hard, "used": {"pods": "1", "requests.cpu": "500m"}});
-        assert_eq!(says(json!({})), Some(quota(hard.clone(), right.clone())));
-        assert_eq!(says(right), None);
-        let as_much = json!({"hard": {"pods": "2", "requests.cpu": "1000m"}, "used": {"pods": "1", "requests.cpu": "0.5"}});
-        assert_eq!(says(as_much), None, "written otherwise, but as much");
-        assert!(says(json!({"hard": hard, "used": {"pods": "2", "requests.cpu": "500m"}})).is_some());
+        assert_eq!(reconciled(json!({})), Some(quota(hard.clone(), right.clone())));
+        assert_eq!(reconciled(right), None);
+        let equal_amounts = json!({"hard": {"pods": "2", "requests.cpu": "1000m"}, "used": {"pods": "1", "requests.cpu": "0.5"}});
+        assert_eq!(reconciled(equal_amounts), None, "equal amounts in another format");
+        assert!(reconciled(json!({"hard": hard, "used": {"pods": "2", "requests.cpu": "500m"}})).is_some());
         assert!(
-            says(json!({"hard": {"pods": "2"}, "used": {"pods": "1", "requests.cpu": "500m"}})).is_some()
+            reconciled(json!({"hard": {"pods": "2"}, "used": {"pods": "1", "requests.cpu": "500m"}}))
+                .is_some()
         );
         let nothing = quota(json!(null), json!({}));
         let counted = reconcile(&nothing, &Quota::read(&nothing), &Amounts::default());

@@ -1,4 +1,4 @@
-//! Hears of objects that are gone, or that need less than they did, where quotas count them.
+//! Triggers recounts when counted objects are deleted or need less.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -9,35 +9,35 @@ use std::time::Duration;
 use atoll_client::WatchEvent;
 use atoll_informer::{Key, Queue, Resource, World};
 use atoll_meta::{Status, object};
-use atoll_quota::{Emptiness, Evaluator};
+use atoll_quota::{Evaluator, NoObjects};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::interests::{GroupResource, Interests};
+use super::quota_index::{GroupResource, QuotaIndex};
 
-const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(120);
-/// The workspace that knows the versions of groups that all have.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(120);
+/// Workspace in which preferred versions of shared groups are read.
 const ROOT: &str = "root";
-/// How often what cannot be watched is counted.
-const LOOK_AGAIN: Duration = Duration::from_secs(20);
+/// Interval of recounts for resources that cannot be watched.
+const RECOUNT_INTERVAL: Duration = Duration::from_secs(20);
 
-/// One watch across all workspaces for each resource that is counted anywhere.
+/// One watch across all workspaces for each counted resource.
 pub struct Watches {
     world: World,
-    interests: Arc<Interests>,
+    index: Arc<QuotaIndex>,
     queue: Queue,
     running: Mutex<HashMap<GroupResource, JoinHandle<()>>>,
 }
 
 impl Watches {
-    pub fn new(world: World, interests: Arc<Interests>, queue: Queue) -> Self {
-        Watches { world, interests, queue, running: Mutex::default() }
+    pub fn new(world: World, index: Arc<QuotaIndex>, queue: Queue) -> Self {
+        Watches { world, index, queue, running: Mutex::default() }
     }
 
-    /// Begins what is needed now and ends what is not.
+    /// Starts the watches that are needed now, and ends others.
     pub fn adjust(&self) {
-        let wanted = self.interests.resources();
+        let wanted = self.index.resources();
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|resource, task| {
             let kept = wanted.contains(resource);
@@ -48,14 +48,14 @@ impl Watches {
         });
         for resource in wanted {
             running.entry(resource).or_insert_with_key(|resource| {
-                let following = Following {
+                let following = ResourceWatch {
                     world: self.world.clone(),
-                    interests: self.interests.clone(),
+                    index: self.index.clone(),
                     queue: self.queue.clone(),
                     resource: resource.clone(),
                     known: HashMap::new(),
                 };
-                tokio::spawn(following.forever())
+                tokio::spawn(following.run())
             });
         }
     }
@@ -68,35 +68,35 @@ impl Drop for Watches {
     }
 }
 
-struct Following {
+struct ResourceWatch {
     world: World,
-    interests: Arc<Interests>,
+    index: Arc<QuotaIndex>,
     queue: Queue,
     resource: GroupResource,
-    /// By uid, what objects that can need less without going were last seen to need.
+    /// Hash of the last seen usage by uid, for objects whose usage can shrink.
     known: HashMap<String, u64>,
 }
 
-impl Following {
-    async fn forever(mut self) {
+impl ResourceWatch {
+    async fn run(mut self) {
         let Some(evaluator) = Evaluator::of(&self.resource.0, &self.resource.1) else { return };
         let changes = !matches!(evaluator, Evaluator::Count { .. });
-        let (mut pause, mut is_told) = (PAUSE, false);
+        let (mut pause, mut is_logged) = (RETRY_DELAY, false);
         loop {
             match self.follow(&evaluator, changes).await {
-                Ok(()) => (pause, is_told) = (PAUSE, false),
-                // Not served in all workspaces, so not for all at once either.
+                Ok(()) => (pause, is_logged) = (RETRY_DELAY, false),
+                // The resource is not served in all workspaces, so it cannot be watched across them.
                 Err(status) if status.reason() == "NotFound" => {
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                    tokio::time::sleep(RECOUNT_INTERVAL).await;
                     self.count_all();
                     continue;
                 }
                 Err(status) => {
-                    if !std::mem::replace(&mut is_told, true) {
+                    if !std::mem::replace(&mut is_logged, true) {
                         let resource = &self.resource.1;
-                        tracing::warn!(%status, resource, "what quotas count cannot be watched; trying again");
+                        tracing::warn!(%status, resource, "watching a resource for quotas failed; retrying");
                     }
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_RETRY_DELAY);
                 }
             }
             tokio::time::sleep(pause).await;
@@ -105,11 +105,11 @@ impl Following {
 
     async fn follow(&mut self, evaluator: &Evaluator, changes: bool) -> Result<(), Status> {
         let path = self.path().await?;
-        // From here on: what is there now is counted once.
+        // Existing objects are counted once; the watch starts at this revision.
         let list = self.world.client().get(&format!("{path}?limit=1")).await?;
         let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_string();
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={revision}");
-        // Only what can change is looked at whole.
+        // Full objects are watched only if their usage can change.
         let mut watch = match changes {
             true => self.world.client().watch(&path).await?,
             false => self.world.client().watch_metadata(&path).await?,
@@ -118,13 +118,13 @@ impl Following {
         self.count_all();
         while let Some(event) = watch.next().await {
             match event {
-                WatchEvent::Added(object) if changes => drop(self.is_new(evaluator, &object)),
-                WatchEvent::Modified(object) if changes && self.is_new(evaluator, &object) => {
-                    self.look(&object);
+                WatchEvent::Added(object) if changes => drop(self.usage_changed(evaluator, &object)),
+                WatchEvent::Modified(object) if changes && self.usage_changed(evaluator, &object) => {
+                    self.enqueue_quotas(&object);
                 }
                 WatchEvent::Deleted(object) => {
                     self.known.remove(object::uid(&object));
-                    self.look(&object);
+                    self.enqueue_quotas(&object);
                 }
                 WatchEvent::Error(_) => break,
                 _ => {}
@@ -134,10 +134,10 @@ impl Following {
     }
 
     fn count_all(&self) {
-        self.interests.counting(&self.resource).into_iter().for_each(|key| self.queue.add(key));
+        self.index.counting(&self.resource).into_iter().for_each(|key| self.queue.add(key));
     }
 
-    /// The collection in all workspaces, in the version that its group prefers.
+    /// Returns the collection path across all workspaces, in the group's preferred version.
     async fn path(&self) -> Result<String, Status> {
         let (group, plural) = &self.resource;
         let version = match group.is_empty() {
@@ -158,14 +158,14 @@ impl Following {
         Ok(self.world.everywhere(&resource))
     }
 
-    /// Whether the object may count for something else than when it was last seen.
-    fn is_new(&mut self, evaluator: &Evaluator, object: &Value) -> bool {
-        if self.interests.beside(&Key::of(object), &self.resource).is_empty() {
+    /// Whether the object's usage may have changed since it was last seen.
+    fn usage_changed(&mut self, evaluator: &Evaluator, object: &Value) -> bool {
+        if self.index.in_namespace_of(&Key::of(object), &self.resource).is_empty() {
             return false;
         }
         let mut hasher = DefaultHasher::new();
-        evaluator.usage(object, &Emptiness).print().hash(&mut hasher);
-        // What scopes ask about.
+        evaluator.usage(object, &NoObjects).print().hash(&mut hasher);
+        // Fields that quota scopes depend on.
         let (spec, status) = (&object["spec"], &object["status"]);
         for field in [
             &spec["activeDeadlineSeconds"],
@@ -179,8 +179,8 @@ impl Following {
         self.known.insert(object::uid(object).to_string(), seen) != Some(seen)
     }
 
-    fn look(&self, object: &Value) {
-        for key in self.interests.beside(&Key::of(object), &self.resource) {
+    fn enqueue_quotas(&self, object: &Value) {
+        for key in self.index.in_namespace_of(&Key::of(object), &self.resource) {
             self.queue.add(key);
         }
     }

@@ -1,4 +1,4 @@
-//! From a set and its pods to what is to be done and what is to be said.
+//! Computes actions and status from a set and its pods.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::pods;
-use crate::status::{fields, says_the_same, unless_zero};
+use crate::status::{fields, is_same_status, unless_zero};
 
 const FAILURE: &str = "ReplicaFailure";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    Rest,
+pub enum ReplicaAction {
+    None,
     Create(usize),
     Delete(usize),
 }
 
-pub fn step(set: &Value, active: usize) -> Step {
+pub fn next_action(set: &Value, active: usize) -> ReplicaAction {
     let wanted = replicas(set);
     match object::is_being_deleted(set) {
-        true => Step::Rest,
-        false if active < wanted => Step::Create(wanted - active),
-        false if active > wanted => Step::Delete(active - wanted),
-        false => Step::Rest,
+        true => ReplicaAction::None,
+        false if active < wanted => ReplicaAction::Create(wanted - active),
+        false if active > wanted => ReplicaAction::Delete(active - wanted),
+        false => ReplicaAction::None,
     }
 }
 
@@ -36,7 +36,7 @@ fn replicas(set: &Value) -> usize {
     set["spec"]["replicas"].as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(1)
 }
 
-/// What a set's status should be; `None` if it is. `failure` is why pods could not be made or deleted.
+/// Returns the new status; `None` if unchanged. `failure` is the error of creating or deleting pods.
 pub fn status(
     set: &Value,
     active: &[Arc<Value>],
@@ -63,7 +63,7 @@ pub fn status(
     if !conditions.is_empty() {
         status.insert("conditions".into(), conditions.into());
     }
-    (!says_the_same(&set["status"], &status)).then_some(Value::Object(status))
+    (!is_same_status(&set["status"], &status)).then_some(Value::Object(status))
 }
 
 fn conditions(set: &Value, active: usize, failure: Option<&str>, now: Timestamp) -> Vec<Value> {
@@ -71,13 +71,13 @@ fn conditions(set: &Value, active: usize, failure: Option<&str>, now: Timestamp)
     let failed = conditions.iter().any(|condition| condition["type"] == FAILURE);
     match failure {
         None => conditions.retain(|condition| condition["type"] != FAILURE),
-        // The first reason stays.
+        // The first failure is kept.
         Some(_) if failed => {}
         Some(message) => {
-            let reason = match step(set, active) {
-                Step::Create(_) => "FailedCreate",
-                Step::Delete(_) => "FailedDelete",
-                Step::Rest => "",
+            let reason = match next_action(set, active) {
+                ReplicaAction::Create(_) => "FailedCreate",
+                ReplicaAction::Delete(_) => "FailedDelete",
+                ReplicaAction::None => "",
             };
             conditions.push(json!({
                 "type": FAILURE,

@@ -25,16 +25,16 @@ fn ports_are_found_by_name_and_protocol() {
 }
 
 #[test]
-fn addresses_are_of_one_family_and_usual_form() {
+fn addresses_are_canonical_and_of_one_family() {
     let pod = json!({"status": {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "FD00:0::0001"}, {"ip": "no"}]}});
     assert_eq!(addresses(&pod, false), ["10.0.0.1"]);
     assert_eq!(addresses(&pod, true), ["fd00::1"]);
 }
 
 #[test]
-fn pods_belong_while_they_have_an_address_and_are_not_over() {
+fn pods_with_an_address_are_endpoints_until_they_finish() {
     let going = "2026-01-01T00:00:00Z";
-    for (status, deleted, even_if_going, expected) in [
+    for (status, deleted, include_terminating, expected) in [
         (json!({"podIP": "10.0.0.1"}), None, false, true),
         (json!({"podIPs": [{"ip": "10.0.0.1"}]}), None, false, true),
         (json!({}), None, true, false),
@@ -47,12 +47,12 @@ fn pods_belong_while_they_have_an_address_and_are_not_over() {
         if let Some(time) = deleted {
             object::set_deletion_timestamp(&mut pod, time);
         }
-        assert_eq!(belongs(&pod, even_if_going), expected, "{pod}");
+        assert_eq!(should_be_in_endpoints(&pod, include_terminating), expected, "{pod}");
     }
 }
 
 #[test]
-fn changes_concern_services_that_select_the_pod_before_or_after() {
+fn changes_affect_services_that_select_the_pod_before_or_after() {
     let service = |value: &str| json!({"metadata": {"name": value}, "spec": {"selector": {"app": value}}});
     let pod = |app: &str, ready: &str, image: &str| {
         Some(Arc::new(json!({
@@ -69,14 +69,14 @@ fn changes_concern_services_that_select_the_pod_before_or_after() {
         ("something else", pod("a", "True", "1"), pod("a", "True", "2"), false, false),
     ] {
         let change = Change { key: Key::new("", "n", "p"), old, new };
-        let concerns = |name: &str| Changed::of(&change).is_some_and(|it| it.concerns(&service(name)));
-        assert_eq!((concerns("a"), concerns("b")), (a, b), "{what}");
+        let concerns = |name: &str| PodChange::of(&change).is_some_and(|it| it.affects(&service(name)));
+        assert_eq!((affects("a"), affects("b")), (a, b), "{what}");
     }
 }
 
 #[test]
-fn the_earliest_change_since_the_last_look_counts() {
-    let triggers = Triggers::default();
+fn the_earliest_change_since_the_last_call_counts() {
+    let triggers = TriggerTimeTracker::default();
     let key = Key::new("", "n", "s");
     let service = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}});
     let pod = |name: &str, time: &str| {
@@ -84,10 +84,10 @@ fn the_earliest_change_since_the_last_look_counts() {
         Arc::new(json!({"metadata": {"name": name}, "status": {"conditions": [condition]}}))
     };
     let (three, five, six) = ("2026-01-01T00:00:03Z", "2026-01-01T00:00:05Z", "2026-01-01T00:00:06Z");
-    let look = |pods: &[Arc<Value>]| triggers.since_last(&key, &service, pods);
-    assert_eq!(look(&[pod("a", three)]).as_deref(), Some("2026-01-01T00:00:00Z"), "the first time");
-    assert_eq!(look(&[pod("a", three)]), None, "nothing new");
+    let call = |pods: &[Arc<Value>]| triggers.compute_trigger_time(&key, &service, pods);
+    assert_eq!(call(&[pod("a", three)]).as_deref(), Some("2026-01-01T00:00:00Z"), "the first time");
+    assert_eq!(call(&[pod("a", three)]), None, "no change");
     let both = [pod("a", six), pod("b", five)];
-    assert_eq!(look(&both).as_deref(), Some(five));
-    assert_eq!(look(&[pod("b", five)]), None, "one that went says nothing");
+    assert_eq!(call(&both).as_deref(), Some(five));
+    assert_eq!(call(&[pod("b", five)]), None, "deleted pods do not count");
 }

@@ -1,4 +1,4 @@
-//! When what led to the latest change of endpoints happened, so that others can measure how long it took.
+//! Tracks when the change happened that caused an update of endpoints, for latency measurements.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,24 +9,24 @@ use serde_json::Value;
 
 use crate::conditions;
 
-/// What each Service and its pods looked like when they were last asked about.
+/// Last seen state of each Service and its pods.
 #[derive(Default)]
-pub struct Triggers {
-    seen: Mutex<HashMap<Key, Seen>>,
+pub struct TriggerTimeTracker {
+    seen: Mutex<HashMap<Key, ServiceState>>,
 }
 
-struct Seen {
+struct ServiceState {
     service: String,
-    /// By the pods' names, when they became ready or ceased to be.
+    /// Last transition of readiness, by pod name.
     pods: HashMap<String, String>,
 }
 
-impl Triggers {
-    /// The earliest change since the last time. Times of one form compare like texts.
-    pub fn since_last(&self, key: &Key, service: &Value, pods: &[Arc<Value>]) -> Option<String> {
+impl TriggerTimeTracker {
+    /// Returns the time of the earliest change since the last call. Times in this format compare like text.
+    pub fn compute_trigger_time(&self, key: &Key, service: &Value, pods: &[Arc<Value>]) -> Option<String> {
         let created = object::creation_timestamp(service).unwrap_or_default().to_string();
         let times: HashMap<String, String> = pods.iter().filter_map(time_of).collect();
-        let now = Seen { service: created, pods: times };
+        let now = ServiceState { service: created, pods: times };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let last = seen.get(key);
         let earliest = match last {

@@ -1,4 +1,4 @@
-//! Whose the claims of pods are: what is deleted with the set, what when a pod is no longer wanted.
+//! Ownership of volume claims by the retention policy: deleted with the set, or when the set is scaled down.
 
 use atoll_informer::{Resource, resources};
 use atoll_meta::object::{self, OwnerReference};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::identity::{is_wanted, ordinal};
 use crate::pods::controller_reference;
 
-/// What becomes of claims.
+/// Retention policy of volume claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     delete_with_set: bool,
@@ -27,21 +27,21 @@ impl Retention {
         !self.delete_with_set && !self.delete_when_scaled
     }
 
-    /// Whether the set is to own a claim, and whether its pod is.
+    /// Whether the set should own a claim, and whether its pod should.
     fn owners(self, is_wanted: bool) -> (bool, bool) {
         let by_pod = self.delete_when_scaled && !is_wanted;
         (self.delete_with_set && !by_pod, by_pod)
     }
 }
 
-/// A claim with those whose it can be.
-pub struct Owned<'a> {
+/// A volume claim with its possible owners.
+pub struct ClaimOwnership<'a> {
     pub claim: &'a Value,
     pub set: &'a Value,
     pub pod: &'a Value,
 }
 
-impl Owned<'_> {
+impl ClaimOwnership<'_> {
     fn references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
         object::owner_references(self.claim)
     }
@@ -51,41 +51,41 @@ impl Owned<'_> {
         !uid.is_empty() && self.references().any(|reference| reference.uid == uid)
     }
 
-    /// An earlier object of the same name is still said to own it.
+    /// Whether the claim's owner reference names an earlier object with the same name.
     pub fn is_stale(&self, kind: &Resource, owner: &Value) -> bool {
         let named = self.references().find(|reference| names(reference, kind, owner));
         named.is_some_and(|reference| reference.uid != object::uid(owner))
     }
 
-    /// Somebody else manages it, or one that has our name and is not us.
-    pub fn is_somebody_elses(&self) -> bool {
+    /// Whether another object is the controller of the claim, or an owner has our name and another uid.
+    pub fn has_other_controller(&self) -> bool {
         if Retention::of(self.set).keeps_all() {
             return false;
         }
-        let ours = [(&resources::STATEFUL_SETS, self.set), (&resources::PODS, self.pod)];
+        let possible = [(&resources::STATEFUL_SETS, self.set), (&resources::PODS, self.pod)];
         self.references().any(|reference| {
-            match ours.iter().find(|(kind, owner)| names(&reference, kind, owner)) {
+            match possible.iter().find(|(kind, owner)| names(&reference, kind, owner)) {
                 Some((_, owner)) => reference.uid != object::uid(owner),
                 None => reference.controller == Some(true),
             }
         })
     }
 
-    fn has_owner_that_does_not_manage(&self) -> bool {
+    fn has_non_controller_owner(&self) -> bool {
         let uids = [object::uid(self.set), object::uid(self.pod)];
         self.references().any(|reference| uids.contains(&reference.uid) && reference.controller != Some(true))
     }
 
-    /// Whether the owners are as the set wants them, or such that they are better left alone.
+    /// Whether the owners are as the set wants them, or must not be changed.
     pub fn is_up_to_date(&self) -> bool {
         if self.is_stale(&resources::STATEFUL_SETS, self.set) || self.is_stale(&resources::PODS, self.pod) {
             return true;
         }
         let (by_set, by_pod) = (self.has(self.set), self.has(self.pod));
-        if self.is_somebody_elses() {
+        if self.has_other_controller() {
             return !by_set && !by_pod;
         }
-        !self.has_owner_that_does_not_manage() && (by_set, by_pod) == self.wanted()
+        !self.has_non_controller_owner() && (by_set, by_pod) == self.wanted()
     }
 
     fn wanted(&self) -> (bool, bool) {
@@ -93,19 +93,19 @@ impl Owned<'_> {
         Retention::of(self.set).owners(is_wanted)
     }
 
-    /// The claim with the owners that the set wants.
+    /// Returns the claim with the owners that the set wants.
     pub fn updated(&self) -> Value {
-        let is_ours = |reference: &OwnerReference<'_>| {
+        let is_managed = |reference: &OwnerReference<'_>| {
             names(reference, &resources::STATEFUL_SETS, self.set)
                 || names(reference, &resources::PODS, self.pod)
         };
         let all = self.claim["metadata"]["ownerReferences"].as_array().into_iter().flatten();
         let mut references: Vec<Value> = all
             .zip(self.references())
-            .filter(|(_, reference)| !is_ours(reference))
+            .filter(|(_, reference)| !is_managed(reference))
             .map(|(value, _)| value.clone())
             .collect();
-        let (by_set, by_pod) = if self.is_somebody_elses() { (false, false) } else { self.wanted() };
+        let (by_set, by_pod) = if self.has_other_controller() { (false, false) } else { self.wanted() };
         for (is_wanted, kind, owner) in
             [(by_pod, &resources::PODS, self.pod), (by_set, &resources::STATEFUL_SETS, self.set)]
         {
@@ -123,9 +123,10 @@ impl Owned<'_> {
     }
 }
 
-/// Whether a pod that is to be made has to wait for the end of a claim of the pod before.
+/// Whether a new pod has to wait for the deletion of a claim of its predecessor.
 pub fn blocks(set: &Value, pod: &Value, claim: &Value) -> bool {
-    Retention::of(set).delete_when_scaled && Owned { claim, set, pod }.is_stale(&resources::PODS, pod)
+    Retention::of(set).delete_when_scaled
+        && ClaimOwnership { claim, set, pod }.is_stale(&resources::PODS, pod)
 }
 
 fn names(reference: &OwnerReference<'_>, kind: &Resource, owner: &Value) -> bool {

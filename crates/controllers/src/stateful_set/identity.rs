@@ -1,4 +1,4 @@
-//! Who the pods of a StatefulSet are: names, ordinals, labels, volumes.
+//! Identity of the pods of a StatefulSet: names, ordinals, labels, volumes.
 
 use atoll_informer::resources;
 use atoll_meta::object;
@@ -10,7 +10,7 @@ use crate::pods;
 const POD_NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 
-/// The name of a pod's set, and its number in there if that can be one.
+/// Returns the name of a pod's set, and its ordinal if that is a valid number.
 pub fn parent_and_ordinal(pod: &Value) -> Option<(&str, Option<i64>)> {
     let (parent, digits) = object::name(pod).rsplit_once('-')?;
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -31,12 +31,12 @@ pub fn replicas(set: &Value) -> i64 {
     set["spec"]["replicas"].as_i64().unwrap_or(1)
 }
 
-/// The first ordinal.
+/// Returns the first ordinal.
 pub fn start(set: &Value) -> i64 {
     set["spec"]["ordinals"]["start"].as_i64().unwrap_or(0)
 }
 
-/// Whether there is to be a pod with this ordinal.
+/// Whether the set should have a pod with this ordinal.
 pub fn is_wanted(set: &Value, ordinal: i64) -> bool {
     (start(set)..start(set) + replicas(set)).contains(&ordinal)
 }
@@ -53,7 +53,7 @@ pub fn claim_name(set: &Value, template: &Value, ordinal: i64) -> String {
     format!("{}-{}-{ordinal}", object::name(template), object::name(set))
 }
 
-/// The claim of one pod that a template stands for.
+/// Returns the volume claim of a template for one pod.
 pub fn claim(set: &Value, template: &Value, ordinal: i64) -> Value {
     let mut claim = template.clone();
     object::set_type(&mut claim, "v1", "PersistentVolumeClaim");
@@ -69,7 +69,7 @@ pub fn revision(pod: &Value) -> &str {
     object::label(pod, REVISION_LABEL).unwrap_or_default()
 }
 
-/// A pod of a set as `template` wants it.
+/// Returns a pod of a set from a template.
 pub fn new_pod(set: &Value, template: &Value, revision: &str, ordinal: i64) -> Value {
     let mut pod = pods::from_template(&resources::STATEFUL_SETS, set, template);
     object::set_name(&mut pod, &pod_name(set, ordinal));
@@ -101,7 +101,7 @@ pub fn set_identity(set: &Value, pod: &mut Value, ordinal: i64) {
     object::set_label(pod, POD_INDEX_LABEL, &ordinal.to_string());
 }
 
-/// Whether a pod's volumes are its claims where the set has templates of some.
+/// Whether a pod has a volume for each volume claim template of the set.
 pub fn storage_matches(set: &Value, pod: &Value) -> bool {
     let Some(ordinal) = ordinal(pod) else { return false };
     let volume = |name: &str| {
@@ -115,7 +115,7 @@ pub fn storage_matches(set: &Value, pod: &Value) -> bool {
     })
 }
 
-/// Puts the pod's claims among its volumes, in place of others with their names.
+/// Adds the pod's volume claims to its volumes, replacing others with their names.
 pub fn set_storage(set: &Value, pod: &mut Value, ordinal: i64) {
     let claims = claim_templates(set).map(|template| {
         let name = claim_name(set, template, ordinal);

@@ -1,4 +1,4 @@
-//! From what is there to what is to be done next: one pod after the other, or all together.
+//! Computes the next actions of a StatefulSet: one pod at a time, or in parallel.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use atoll_meta::object;
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::claims::{Owned, blocks};
+use super::claims::{ClaimOwnership, blocks};
 use super::identity::{
     claim, claim_name, claim_templates, identity_matches, is_wanted, new_pod, ordinal, replicas, revision,
     set_identity, set_storage, start, storage_matches,
@@ -14,41 +14,42 @@ use super::identity::{
 use crate::history::template_of;
 use crate::pods::{is_available, is_ready, phase};
 
-/// All there is to know.
+/// Input of a reconciliation.
 pub struct Observed<'a> {
     pub set: &'a Value,
     pub pods: &'a [Arc<Value>],
-    /// The revision that pods had before, and that which they are to get. The same unless they are being updated.
+    /// The current revision of the pods, and the one that they are updated to. Equal unless an update is in
+    /// progress.
     pub current: &'a Value,
     pub update: &'a Value,
     pub collisions: i64,
-    /// The claim with a name, beside the set.
+    /// Returns the volume claim with a name, in the namespace of the set.
     pub claims: &'a (dyn Fn(&str) -> Option<Arc<Value>> + Sync),
     pub now: Timestamp,
 }
 
-/// Something to do for one pod, or with it.
+/// An action for one pod.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// Its claims first.
+pub enum PodStep {
+    /// Create the pod, after its volume claims.
     Create(Value, Claims),
-    /// Claims that a pod waits for.
-    Provide(Arc<Value>, Claims),
-    /// The pod as it should be.
+    /// Create volume claims that a pod waits for.
+    CreateClaims(Arc<Value>, Claims),
+    /// Update the pod to this object.
     Update(Value, Claims),
-    /// Owners of the claims of a pod that is to go.
-    Disown(Arc<Value>, Claims),
+    /// Update the owners of the volume claims of a pod that will be deleted.
+    UpdateClaimOwners(Arc<Value>, Claims),
     Delete(Arc<Value>),
 }
 
-/// What is to be done about the claims of a pod.
+/// Actions for the volume claims of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claims {
     pub create: Vec<Value>,
-    /// Those that are needed and on their way out.
-    pub going: Vec<String>,
+    /// Required claims that are being deleted.
+    pub terminating: Vec<String>,
     pub update: Vec<Value>,
-    /// Those that somebody else manages, against the set's wishes.
+    /// Claims with another controller, for which the retention policy is ignored.
     pub conflicting: Vec<String>,
 }
 
@@ -58,13 +59,14 @@ impl Claims {
     }
 }
 
-/// What comes next. The steps of one pod are taken in their order; so are all others unless they may be taken together.
+/// The next actions. The steps of one pod are executed in order; those of different pods in parallel if
+/// `parallel` is set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// What must have succeeded before what follows.
-    pub phases: Vec<Vec<Vec<Step>>>,
-    pub together: bool,
-    /// The pod that is deleted last so that a new one can take its place.
+    /// Each phase starts after the previous one succeeded.
+    pub phases: Vec<Vec<Vec<PodStep>>>,
+    pub parallel: bool,
+    /// The outdated pod to delete last, so that it is recreated with the new revision.
     pub outdated: Option<Arc<Value>>,
     pub status: Counts,
 }
@@ -78,60 +80,60 @@ pub struct Counts {
     pub updated: i64,
 }
 
-/// Whether those that come after a pod may be looked at too.
+/// Whether the next pods may be processed, too.
 #[derive(PartialEq)]
-enum Turn {
-    Next,
+enum Progress {
+    Continue,
     Wait,
 }
 
-pub fn reconcile(seen: &Observed<'_>) -> Plan {
-    let (wanted, condemned) = sorted(seen);
-    let together = seen.set["spec"]["podManagementPolicy"] == "Parallel";
-    let mut plan = Plan { together, ..Plan::default() };
-    plan.status = if object::is_being_deleted(seen.set) {
-        counts(seen, seen.pods.iter().map(AsRef::as_ref))
+pub fn reconcile(observed: &Observed<'_>) -> Plan {
+    let (wanted, condemned) = sort_pods(observed);
+    let parallel = observed.set["spec"]["podManagementPolicy"] == "Parallel";
+    let mut plan = Plan { parallel, ..Plan::default() };
+    plan.status = if object::is_being_deleted(observed.set) {
+        counts(observed, observed.pods.iter().map(AsRef::as_ref))
     } else {
-        let created = wanted.iter().filter_map(Place::pod).chain(condemned.iter().copied());
-        counts(seen, created.map(AsRef::as_ref))
+        let created = wanted.iter().filter_map(Slot::pod).chain(condemned.iter().copied());
+        counts(observed, created.map(AsRef::as_ref))
     };
-    if !object::is_being_deleted(seen.set) {
-        fill(seen, &wanted, &condemned, &mut plan);
+    if !object::is_being_deleted(observed.set) {
+        fill(observed, &wanted, &condemned, &mut plan);
     }
     plan.phases.retain(|phase| !phase.is_empty());
     plan
 }
 
-/// The place of an ordinal: a pod, or the need for one.
-enum Place<'a> {
-    Taken(&'a Arc<Value>),
+/// The slot of an ordinal: a pod, or none yet.
+enum Slot<'a> {
+    Pod(&'a Arc<Value>),
     Free(i64),
 }
 
-impl Place<'_> {
+impl Slot<'_> {
     fn pod(&self) -> Option<&Arc<Value>> {
         match self {
-            Place::Taken(pod) => Some(pod),
-            Place::Free(_) => None,
+            Slot::Pod(pod) => Some(pod),
+            Slot::Free(_) => None,
         }
     }
 }
 
-/// Pods by ordinal, and those whose ordinals are not wanted, the highest first.
-fn sorted<'a>(seen: &Observed<'a>) -> (Vec<Place<'a>>, Vec<&'a Arc<Value>>) {
-    let first = start(seen.set);
-    let mut wanted: Vec<Place<'a>> = (first..first + replicas(seen.set)).map(Place::Free).collect();
+/// Returns pods by ordinal, and those with surplus ordinals, the highest first.
+fn sort_pods<'a>(observed: &Observed<'a>) -> (Vec<Slot<'a>>, Vec<&'a Arc<Value>>) {
+    let first = start(observed.set);
+    let mut wanted: Vec<Slot<'a>> = (first..first + replicas(observed.set)).map(Slot::Free).collect();
     let mut condemned = Vec::new();
-    for pod in seen.pods {
+    for pod in observed.pods {
         match ordinal(pod) {
-            Some(ordinal) if is_wanted(seen.set, ordinal) => {
-                let place = usize::try_from(ordinal - first).ok().and_then(|place| wanted.get_mut(place));
-                if let Some(place) = place {
-                    *place = Place::Taken(pod);
+            Some(ordinal) if is_wanted(observed.set, ordinal) => {
+                let slot = usize::try_from(ordinal - first).ok().and_then(|slot| wanted.get_mut(slot));
+                if let Some(slot) = slot {
+                    *slot = Slot::Pod(pod);
                 }
             }
             Some(_) => condemned.push(pod),
-            // Whatever it is, it is none of the set's.
+            // The pod's name has no valid ordinal: it does not belong to the set.
             None => {}
         }
     }
@@ -139,170 +141,178 @@ fn sorted<'a>(seen: &Observed<'a>) -> (Vec<Place<'a>>, Vec<&'a Arc<Value>>) {
     (wanted, condemned)
 }
 
-fn fill(seen: &Observed<'_>, wanted: &[Place<'_>], condemned: &[&Arc<Value>], plan: &mut Plan) {
+fn fill(observed: &Observed<'_>, wanted: &[Slot<'_>], condemned: &[&Arc<Value>], plan: &mut Plan) {
     let mut phase = Vec::new();
-    for place in wanted {
-        let (steps, turn) = look_after(seen, place, plan.together);
+    for slot in wanted {
+        let (steps, progress) = process_slot(observed, slot, plan.parallel);
         phase.extend((!steps.is_empty()).then_some(steps));
-        if turn == Turn::Wait && !plan.together {
+        if progress == Progress::Wait && !plan.parallel {
             plan.phases.push(phase);
             return;
         }
     }
     plan.phases.push(phase);
     let disowned = condemned.iter().filter_map(|pod| {
-        let claims = owners(seen, pod);
-        (!claims.is_empty()).then(|| vec![Step::Disown((*pod).clone(), claims)])
+        let claims = owners(observed, pod);
+        (!claims.is_empty()).then(|| vec![PodStep::UpdateClaimOwners((*pod).clone(), claims)])
     });
     plan.phases.push(disowned.collect());
-    if plan.together {
+    if plan.parallel {
         let living = condemned.iter().filter(|pod| !object::is_being_deleted(pod));
-        plan.phases.push(living.map(|pod| vec![Step::Delete((*pod).clone())]).collect());
+        plan.phases.push(living.map(|pod| vec![PodStep::Delete((*pod).clone())]).collect());
     } else if let Some(last) = condemned.first() {
-        if may_end(seen, wanted, condemned, last) {
-            plan.phases.push(vec![vec![Step::Delete((*last).clone())]]);
+        if may_delete_last(observed, wanted, condemned, last) {
+            plan.phases.push(vec![vec![PodStep::Delete((*last).clone())]]);
         }
         return;
     }
-    if seen.set["spec"]["updateStrategy"]["type"] != "OnDelete" {
-        plan.outdated = outdated(seen, wanted);
+    if observed.set["spec"]["updateStrategy"]["type"] != "OnDelete" {
+        plan.outdated = outdated(observed, wanted);
     }
 }
 
-/// Whether, one pod after the other, the one with the highest ordinal may be deleted now: all others are well, or it
-/// is the first that is not.
-fn may_end(seen: &Observed<'_>, wanted: &[Place<'_>], condemned: &[&Arc<Value>], last: &Arc<Value>) -> bool {
+/// Whether, in ordered mode, the pod with the highest ordinal may be deleted now: it is healthy, or it is the
+/// first unavailable pod.
+fn may_delete_last(
+    observed: &Observed<'_>,
+    wanted: &[Slot<'_>],
+    condemned: &[&Arc<Value>],
+    last: &Arc<Value>,
+) -> bool {
     if object::is_being_deleted(last) {
         return false;
     }
-    if is_running_and_ready(last) && is_fit(seen, last) {
+    if is_running_and_ready(last) && is_pod_available(observed, last) {
         return true;
     }
-    let in_order = wanted.iter().filter_map(Place::pod).chain(condemned.iter().rev().copied());
-    let first = in_order.into_iter().find(|pod| is_unavailable(seen, pod));
+    let in_order = wanted.iter().filter_map(Slot::pod).chain(condemned.iter().rev().copied());
+    let first = in_order.into_iter().find(|pod| is_unavailable(observed, pod));
     first.is_some_and(|first| Arc::ptr_eq(first, last))
 }
 
-/// What is to be done for one place.
-fn look_after(seen: &Observed<'_>, place: &Place<'_>, together: bool) -> (Vec<Step>, Turn) {
-    let pod = match place {
-        Place::Taken(pod) => *pod,
-        Place::Free(ordinal) => return make(seen, *ordinal),
+/// Returns the actions for one ordinal.
+fn process_slot(observed: &Observed<'_>, slot: &Slot<'_>, parallel: bool) -> (Vec<PodStep>, Progress) {
+    let pod = match slot {
+        Slot::Pod(pod) => *pod,
+        Slot::Free(ordinal) => return create_pod(observed, *ordinal),
     };
     if matches!(phase(pod), "Failed" | "Succeeded") {
         let steps = match object::is_being_deleted(pod) {
             true => Vec::new(),
-            false => vec![Step::Delete(pod.clone())],
+            false => vec![PodStep::Delete(pod.clone())],
         };
-        return (steps, Turn::Wait);
+        return (steps, Progress::Wait);
     }
     let mut steps = Vec::new();
     let mut claims_are_right = false;
     if phase(pod) == "Pending" {
-        let missing = missing(seen, pod);
-        let claims = Claims { create: missing.create, going: missing.going, ..owners(seen, pod) };
+        let missing = missing(observed, pod);
+        let claims =
+            Claims { create: missing.create, terminating: missing.terminating, ..owners(observed, pod) };
         claims_are_right = !claims.update.is_empty();
         if !claims.is_empty() {
-            steps.push(Step::Provide(pod.clone(), claims));
+            steps.push(PodStep::CreateClaims(pod.clone(), claims));
         }
     }
-    let is_well = !object::is_being_deleted(pod) && is_running_and_ready(pod) && is_fit(seen, pod);
-    if !together && !is_well {
-        return (steps, Turn::Wait);
+    let is_healthy =
+        !object::is_being_deleted(pod) && is_running_and_ready(pod) && is_pod_available(observed, pod);
+    if !parallel && !is_healthy {
+        return (steps, Progress::Wait);
     }
-    steps.extend(repair(seen, pod, claims_are_right));
-    (steps, Turn::Next)
+    steps.extend(repair(observed, pod, claims_are_right));
+    (steps, Progress::Continue)
 }
 
-fn make(seen: &Observed<'_>, ordinal: i64) -> (Vec<Step>, Turn) {
-    let pod = versioned(seen, ordinal);
-    let names = claim_templates(seen.set).map(|template| claim_name(seen.set, template, ordinal));
-    if names.filter_map(|name| (seen.claims)(&name)).any(|claim| blocks(seen.set, &pod, &claim)) {
-        return (Vec::new(), Turn::Wait);
+fn create_pod(observed: &Observed<'_>, ordinal: i64) -> (Vec<PodStep>, Progress) {
+    let pod = new_versioned_pod(observed, ordinal);
+    let names = claim_templates(observed.set).map(|template| claim_name(observed.set, template, ordinal));
+    if names.filter_map(|name| (observed.claims)(&name)).any(|claim| blocks(observed.set, &pod, &claim)) {
+        return (Vec::new(), Progress::Wait);
     }
-    let claims = Claims { update: owners(seen, &pod).update, ..missing(seen, &pod) };
-    (vec![Step::Create(pod, claims)], Turn::Wait)
+    let claims = Claims { update: owners(observed, &pod).update, ..missing(observed, &pod) };
+    (vec![PodStep::Create(pod, claims)], Progress::Wait)
 }
 
-/// A new pod, of the revision that its place has.
-fn versioned(seen: &Observed<'_>, ordinal: i64) -> Value {
-    let strategy = &seen.set["spec"]["updateStrategy"];
-    let (first, rolling) = (start(seen.set), &strategy["rollingUpdate"]);
+/// Returns a new pod with the revision that applies to its ordinal.
+fn new_versioned_pod(observed: &Observed<'_>, ordinal: i64) -> Value {
+    let strategy = &observed.set["spec"]["updateStrategy"];
+    let (first, rolling) = (start(observed.set), &strategy["rollingUpdate"]);
     let stays = match rolling.is_null() {
         true => {
-            let current = seen.set["status"]["currentReplicas"].as_i64().unwrap_or(0);
+            let current = observed.set["status"]["currentReplicas"].as_i64().unwrap_or(0);
             strategy["type"] == "RollingUpdate" && ordinal < first + current
         }
-        false => ordinal < first + partition(seen.set),
+        false => ordinal < first + partition(observed.set),
     };
-    let from = if stays { seen.current } else { seen.update };
-    new_pod(seen.set, &template_of(from), object::name(from), ordinal)
+    let from = if stays { observed.current } else { observed.update };
+    new_pod(observed.set, &template_of(from), object::name(from), ordinal)
 }
 
 fn partition(set: &Value) -> i64 {
     set["spec"]["updateStrategy"]["rollingUpdate"]["partition"].as_i64().unwrap_or(0)
 }
 
-/// Claims that a pod needs and does not have.
-fn missing(seen: &Observed<'_>, pod: &Value) -> Claims {
+/// Returns the volume claims that a pod lacks.
+fn missing(observed: &Observed<'_>, pod: &Value) -> Claims {
     let mut claims = Claims::default();
     let Some(ordinal) = ordinal(pod) else { return claims };
-    for template in claim_templates(seen.set) {
-        let name = claim_name(seen.set, template, ordinal);
-        match (seen.claims)(&name) {
-            None => claims.create.push(claim(seen.set, template, ordinal)),
-            Some(existing) if object::is_being_deleted(&existing) => claims.going.push(name),
+    for template in claim_templates(observed.set) {
+        let name = claim_name(observed.set, template, ordinal);
+        match (observed.claims)(&name) {
+            None => claims.create.push(claim(observed.set, template, ordinal)),
+            Some(existing) if object::is_being_deleted(&existing) => claims.terminating.push(name),
             Some(_) => {}
         }
     }
     claims
 }
 
-/// Claims of a pod that are to belong to others than they do.
-fn owners(seen: &Observed<'_>, pod: &Value) -> Claims {
+/// Returns the volume claims of a pod whose owners must change.
+fn owners(observed: &Observed<'_>, pod: &Value) -> Claims {
     let mut claims = Claims::default();
     let Some(ordinal) = ordinal(pod) else { return claims };
-    for template in claim_templates(seen.set) {
-        let name = claim_name(seen.set, template, ordinal);
-        let Some(claim) = (seen.claims)(&name) else { continue };
-        let owned = Owned { claim: &claim, set: seen.set, pod };
-        if !owned.is_up_to_date() {
-            claims.conflicting.extend(owned.is_somebody_elses().then_some(name));
-            claims.update.push(owned.updated());
+    for template in claim_templates(observed.set) {
+        let name = claim_name(observed.set, template, ordinal);
+        let Some(claim) = (observed.claims)(&name) else { continue };
+        let ownership = ClaimOwnership { claim: &claim, set: observed.set, pod };
+        if !ownership.is_up_to_date() {
+            claims.conflicting.extend(ownership.has_other_controller().then_some(name));
+            claims.update.push(ownership.updated());
         }
     }
     claims
 }
 
-fn repair(seen: &Observed<'_>, pod: &Arc<Value>, claims_are_right: bool) -> Option<Step> {
-    let (identity, storage) = (identity_matches(seen.set, pod), storage_matches(seen.set, pod));
-    let owners = if claims_are_right { Claims::default() } else { owners(seen, pod) };
+fn repair(observed: &Observed<'_>, pod: &Arc<Value>, claims_are_right: bool) -> Option<PodStep> {
+    let (identity, storage) = (identity_matches(observed.set, pod), storage_matches(observed.set, pod));
+    let owners = if claims_are_right { Claims::default() } else { owners(observed, pod) };
     if identity && storage && owners.is_empty() {
         return None;
     }
     let ordinal = ordinal(pod)?;
     let mut right = pod.as_ref().clone();
     if !identity {
-        set_identity(seen.set, &mut right, ordinal);
+        set_identity(observed.set, &mut right, ordinal);
     }
     let mut claims = owners;
     if !storage {
-        set_storage(seen.set, &mut right, ordinal);
-        let missing = missing(seen, pod);
-        claims = Claims { create: missing.create, going: missing.going, ..claims };
+        set_storage(observed.set, &mut right, ordinal);
+        let missing = missing(observed, pod);
+        claims = Claims { create: missing.create, terminating: missing.terminating, ..claims };
     }
-    Some(Step::Update(right, claims))
+    Some(PodStep::Update(right, claims))
 }
 
-/// The pod that is to be replaced next, from the last to the first; none while a later one is not yet available.
-fn outdated(seen: &Observed<'_>, wanted: &[Place<'_>]) -> Option<Arc<Value>> {
-    let first = usize::try_from(partition(seen.set)).unwrap_or(usize::MAX);
-    for place in wanted.iter().skip(first).rev() {
-        let pod = place.pod()?;
-        if revision(pod) != object::name(seen.update) && !object::is_being_deleted(pod) {
+/// Returns the next pod to replace, from the highest ordinal to the lowest; none while a higher one is
+/// unavailable.
+fn outdated(observed: &Observed<'_>, wanted: &[Slot<'_>]) -> Option<Arc<Value>> {
+    let first = usize::try_from(partition(observed.set)).unwrap_or(usize::MAX);
+    for slot in wanted.iter().skip(first).rev() {
+        let pod = slot.pod()?;
+        if revision(pod) != object::name(observed.update) && !object::is_being_deleted(pod) {
             return Some(pod.clone());
         }
-        if is_unavailable(seen, pod) {
+        if is_unavailable(observed, pod) {
             return None;
         }
     }
@@ -313,19 +323,19 @@ fn is_running_and_ready(pod: &Value) -> bool {
     phase(pod) == "Running" && is_ready(pod)
 }
 
-fn is_fit(seen: &Observed<'_>, pod: &Value) -> bool {
-    is_available(pod, min_ready_seconds(seen.set), seen.now)
+fn is_pod_available(observed: &Observed<'_>, pod: &Value) -> bool {
+    is_available(pod, min_ready_seconds(observed.set), observed.now)
 }
 
-fn is_unavailable(seen: &Observed<'_>, pod: &Value) -> bool {
-    !is_fit(seen, pod) || object::is_being_deleted(pod)
+fn is_unavailable(observed: &Observed<'_>, pod: &Value) -> bool {
+    !is_pod_available(observed, pod) || object::is_being_deleted(pod)
 }
 
 pub fn min_ready_seconds(set: &Value) -> i64 {
     set["spec"]["minReadySeconds"].as_i64().unwrap_or(0)
 }
 
-fn counts<'a>(seen: &Observed<'_>, pods: impl Iterator<Item = &'a Value>) -> Counts {
+fn counts<'a>(observed: &Observed<'_>, pods: impl Iterator<Item = &'a Value>) -> Counts {
     let mut counts = Counts::default();
     for pod in pods {
         let is_created = !phase(pod).is_empty();
@@ -334,28 +344,29 @@ fn counts<'a>(seen: &Observed<'_>, pods: impl Iterator<Item = &'a Value>) -> Cou
             |of: &Value| is_created && !object::is_being_deleted(pod) && revision(pod) == object::name(of);
         counts.replicas += i64::from(is_created);
         counts.ready += i64::from(is_ready);
-        counts.available += i64::from(is_ready && is_fit(seen, pod));
-        counts.current += i64::from(counts_for(seen.current));
-        counts.updated += i64::from(counts_for(seen.update));
+        counts.available += i64::from(is_ready && is_pod_available(observed, pod));
+        counts.current += i64::from(counts_for(observed.current));
+        counts.updated += i64::from(counts_for(observed.update));
     }
     counts
 }
 
-/// The status of a set with these pods. An update ends when all pods are of its revision and ready.
-pub fn status(seen: &Observed<'_>, mut counts: Counts) -> Value {
-    let wanted = replicas(seen.set);
-    let mut current = object::name(seen.current);
-    let is_rolling = seen.set["spec"]["updateStrategy"]["type"] == "RollingUpdate";
+/// Returns the status of a set with these counts. An update ends when all pods have its revision and are
+/// ready.
+pub fn status(observed: &Observed<'_>, mut counts: Counts) -> Value {
+    let wanted = replicas(observed.set);
+    let mut current = object::name(observed.current);
+    let is_rolling = observed.set["spec"]["updateStrategy"]["type"] == "RollingUpdate";
     if is_rolling && [counts.updated, counts.ready, counts.replicas] == [wanted; 3] {
         counts.current = counts.updated;
-        current = object::name(seen.update);
+        current = object::name(observed.update);
     }
     let mut status = json!({
-        "observedGeneration": object::generation(seen.set),
+        "observedGeneration": object::generation(observed.set),
         "replicas": counts.replicas,
         "currentRevision": current,
-        "updateRevision": object::name(seen.update),
-        "collisionCount": seen.collisions,
+        "updateRevision": object::name(observed.update),
+        "collisionCount": observed.collisions,
         "availableReplicas": counts.available,
     });
     let sometimes = [
@@ -369,7 +380,7 @@ pub fn status(seen: &Observed<'_>, mut counts: Counts) -> Value {
     status
 }
 
-/// Whether a status says anything new.
+/// Whether a status differs from the stored one.
 pub fn differs(set: &Value, status: &Value) -> bool {
     let number = |of: &Value, field: &str| of[field].as_i64().unwrap_or(0);
     const COUNTS: [&str; 5] =

@@ -1,4 +1,4 @@
-//! Which template the pods are to have, and which ones they had.
+//! Manages the ControllerRevisions of a StatefulSet.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use super::Controller;
 use super::identity::revision as revision_of;
 use crate::history::{self, HASH_LABEL};
 
-/// What the newest revision is.
+/// The newest revision.
 #[derive(Debug, PartialEq)]
 pub enum Newest {
     Unchanged(Arc<Value>),
-    /// An old one, which gets this number.
-    Again(Arc<Value>, i64),
+    /// An old revision that matches again, with its new number.
+    Old(Arc<Value>, i64),
     New(Value),
 }
 
-/// `revisions` are in order.
+/// Returns the newest revision. `revisions` are sorted.
 pub fn newest(set: &Value, revisions: &[Arc<Value>], collisions: i64) -> Newest {
     let number = revisions.last().map_or(1, |last| history::number(last) + 1);
     let data = history::snapshot(set);
@@ -29,7 +29,7 @@ pub fn newest(set: &Value, revisions: &[Arc<Value>], collisions: i64) -> Newest 
         Some(_) if revisions.last().is_some_and(|last| same(&last)) => {
             Newest::Unchanged(revisions[revisions.len() - 1].clone())
         }
-        Some(old) => Newest::Again(old.clone(), number),
+        Some(old) => Newest::Old(old.clone(), number),
         None => {
             let hash = history::hash(&data, Some(collisions));
             let new = history::revision(set, &resources::STATEFUL_SETS, data, number, HASH_LABEL, &hash);
@@ -38,22 +38,22 @@ pub fn newest(set: &Value, revisions: &[Arc<Value>], collisions: i64) -> Newest 
     }
 }
 
-/// Those that are no longer of use: neither live nor among the latest that are to be kept.
-pub fn superfluous<'a>(
+/// Returns unused revisions beyond the history limit.
+pub fn revisions_to_delete<'a>(
     set: &Value,
     revisions: &'a [Arc<Value>],
     live: &HashSet<&str>,
 ) -> impl Iterator<Item = &'a Arc<Value>> {
     let old: Vec<_> = revisions.iter().filter(|revision| !live.contains(object::name(revision))).collect();
     let kept = set["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(10);
-    // A limit below zero is none.
+    // A negative limit means no limit.
     let kept = usize::try_from(kept).unwrap_or(usize::MAX);
     let count = old.len().saturating_sub(kept);
     old.into_iter().take(count)
 }
 
 impl Controller {
-    /// The revision that the pods are to have.
+    /// Returns the revision that pods are updated to.
     pub(super) async fn update_revision(
         &self,
         set: &Value,
@@ -62,12 +62,12 @@ impl Controller {
     ) -> Result<Arc<Value>, Status> {
         match newest(set, revisions, *collisions) {
             Newest::Unchanged(revision) => Ok(revision),
-            Newest::Again(revision, number) => self.history.renumber(&revision, number).await,
+            Newest::Old(revision, number) => self.history.renumber(&revision, number).await,
             Newest::New(revision) => self.history.create(set, revision, collisions).await,
         }
     }
 
-    /// Forgets old templates.
+    /// Deletes old revisions.
     pub(super) async fn truncate(
         &self,
         set: &Value,
@@ -78,7 +78,7 @@ impl Controller {
     ) -> Result<(), Status> {
         let mut live: HashSet<&str> = pods.iter().map(|pod| revision_of(pod)).collect();
         live.extend([object::name(current), object::name(update)]);
-        for revision in superfluous(set, revisions, &live) {
+        for revision in revisions_to_delete(set, revisions, &live) {
             self.history.delete(revision).await?;
         }
         Ok(())

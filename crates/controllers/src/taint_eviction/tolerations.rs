@@ -1,31 +1,31 @@
-//! For how long a pod bears the taints of its node.
+//! Computes how long a pod tolerates the taints of its node.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bears {
-    Not,
+pub enum Toleration {
+    None,
     For(Duration),
-    Always,
+    Unlimited,
 }
 
-pub fn bears(taints: &[&Value], tolerations: &Value) -> Bears {
+pub fn tolerated_for(taints: &[&Value], tolerations: &Value) -> Toleration {
     let tolerations = tolerations.as_array().map_or(&[][..], Vec::as_slice);
     let mut shortest: Option<i64> = None;
     for taint in taints {
         let Some(used) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
-            return Bears::Not;
+            return Toleration::None;
         };
         if let Some(seconds) = used["tolerationSeconds"].as_i64() {
             shortest = Some(shortest.map_or(seconds, |other| other.min(seconds)));
         }
     }
     match shortest {
-        None => Bears::Always,
-        Some(seconds) if seconds <= 0 => Bears::For(Duration::ZERO),
-        Some(seconds) => Bears::For(Duration::from_secs(seconds.unsigned_abs())),
+        None => Toleration::Unlimited,
+        Some(seconds) if seconds <= 0 => Toleration::For(Duration::ZERO),
+        Some(seconds) => Toleration::For(Duration::from_secs(seconds.unsigned_abs())),
     }
 }
 
@@ -51,42 +51,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_bear_taints_for_as_long_as_they_say() {
+    fn the_shortest_toleration_counts() {
         let taint = |key: &str| json!({"key": key, "value": "v", "effect": "NoExecute"});
         let (a, b) = (taint("a"), taint("b"));
-        let bears_it = |key: &str, seconds: Value| json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds});
+        let toleration = |key: &str, seconds: Value| json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds});
         let minute = Duration::from_secs(60);
-        for (what, taints, tolerations, expected) in [
-            ("no taints", vec![], json!([]), Bears::Always),
-            ("no tolerations", vec![&a], json!([]), Bears::Not),
-            ("for ever", vec![&a], json!([bears_it("a", Value::Null)]), Bears::Always),
-            ("for a while", vec![&a], json!([bears_it("a", json!(60))]), Bears::For(minute)),
-            ("not at all", vec![&a], json!([bears_it("a", json!(0))]), Bears::For(Duration::ZERO)),
-            ("less than nothing", vec![&a], json!([bears_it("a", json!(-5))]), Bears::For(Duration::ZERO)),
+        for (case, taints, tolerations, expected) in [
+            ("no taints", vec![], json!([]), Toleration::Unlimited),
+            ("no tolerations", vec![&a], json!([]), Toleration::None),
+            ("for ever", vec![&a], json!([toleration("a", Value::Null)]), Toleration::Unlimited),
+            ("for a while", vec![&a], json!([toleration("a", json!(60))]), Toleration::For(minute)),
+            ("not at all", vec![&a], json!([toleration("a", json!(0))]), Toleration::For(Duration::ZERO)),
+            (
+                "less than nothing",
+                vec![&a],
+                json!([toleration("a", json!(-5))]),
+                Toleration::For(Duration::ZERO),
+            ),
             (
                 "the shortest",
                 vec![&a, &b],
-                json!([bears_it("a", json!(60)), bears_it("b", json!(90))]),
-                Bears::For(minute),
+                json!([toleration("a", json!(60)), toleration("b", json!(90))]),
+                Toleration::For(minute),
             ),
             (
                 "one for ever",
                 vec![&a, &b],
-                json!([bears_it("a", json!(60)), bears_it("b", Value::Null)]),
-                Bears::For(minute),
+                json!([toleration("a", json!(60)), toleration("b", Value::Null)]),
+                Toleration::For(minute),
             ),
-            ("one not", vec![&a, &b], json!([bears_it("a", json!(60))]), Bears::Not),
-            ("everything", vec![&a, &b], json!([{"operator": "Exists"}]), Bears::Always),
-            ("by value", vec![&a], json!([{"key": "a", "value": "v"}]), Bears::Always),
-            ("another value", vec![&a], json!([{"key": "a", "value": "w"}]), Bears::Not),
+            ("one not", vec![&a, &b], json!([toleration("a", json!(60))]), Toleration::None),
+            ("everything", vec![&a, &b], json!([{"operator": "Exists"}]), Toleration::Unlimited),
+            ("by value", vec![&a], json!([{"key": "a", "value": "v"}]), Toleration::Unlimited),
+            ("another value", vec![&a], json!([{"key": "a", "value": "w"}]), Toleration::None),
             (
                 "another effect",
                 vec![&a],
                 json!([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]),
-                Bears::Not,
+                Toleration::None,
             ),
         ] {
-            assert_eq!(bears(&taints, &tolerations), expected, "{what}");
+            assert_eq!(tolerated_for(&taints, &tolerations), expected, "{case}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What is to become of a claim.
+//! Decides what to do with a volume claim.
 
 use std::sync::Arc;
 
 use atoll_meta::object;
 use serde_json::Value;
 
-use super::fitting;
+use super::matching;
 
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
@@ -13,62 +13,62 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 pub struct Observed<'a> {
     pub claim: &'a Value,
-    /// All of the workspace.
+    /// All volumes of the workspace.
     pub volumes: &'a [Arc<Value>],
     pub classes: &'a [Arc<Value>],
-    /// Names of pods that want the claim and have no node yet.
+    /// Names of unscheduled pods that use the claim.
     pub pods: &'a [String],
 }
 
 /// An event about the claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct ClaimEvent {
     pub warning: bool,
     pub reason: &'static str,
     pub message: String,
 }
 
-impl Note {
-    fn normal(reason: &'static str, message: impl Into<String>) -> Note {
-        Note { warning: false, reason, message: message.into() }
+impl ClaimEvent {
+    fn normal(reason: &'static str, message: impl Into<String>) -> ClaimEvent {
+        ClaimEvent { warning: false, reason, message: message.into() }
     }
 
-    fn warning(reason: &'static str, message: impl Into<String>) -> Note {
-        Note { warning: true, reason, message: message.into() }
+    fn warning(reason: &'static str, message: impl Into<String>) -> ClaimEvent {
+        ClaimEvent { warning: true, reason, message: message.into() }
     }
 }
 
 #[derive(Debug, PartialEq)]
-pub enum Fate {
+pub enum ClaimDecision {
     Bind(Arc<Value>),
-    /// It waits, and says so.
-    Pending(Option<Note>),
+    /// The claim stays pending, with an event.
+    Pending(Option<ClaimEvent>),
     AssignClass(String),
-    /// Somebody else is to make a volume.
+    /// An external provisioner creates the volume.
     Provision(String),
-    Lost(Note),
-    /// Nothing is written but the note.
-    Noted(Note),
-    /// What should never be; it is tried again.
-    Wrong(Note, String),
+    Lost(ClaimEvent),
+    /// Only an event is recorded.
+    RecordOnly(ClaimEvent),
+    /// Inconsistent state; retried.
+    Inconsistent(ClaimEvent, String),
 }
 
-/// Fails with what is wrong with the claim.
-pub fn fate(observed: &Observed<'_>) -> Result<Fate, String> {
+/// Decides about a claim, or fails if the claim is invalid.
+pub fn decide(observed: &Observed<'_>) -> Result<ClaimDecision, String> {
     let claim = observed.claim;
     let named = claim["spec"]["volumeName"].as_str().filter(|name| !name.is_empty());
     let volume = named.map(|name| observed.volumes.iter().find(|volume| object::name(volume) == name));
     match object::annotation(claim, BIND_COMPLETED).is_some() {
         true => Ok(bound(claim, volume)),
         false => match (named, volume) {
-            (Some(name), Some(volume)) => Ok(wanting(claim, name, volume)),
+            (Some(name), Some(volume)) => Ok(with_requested_volume(claim, name, volume)),
             _ => unbound(observed),
         },
     }
 }
 
-fn bound(claim: &Value, volume: Option<Option<&Arc<Value>>>) -> Fate {
-    let lost = |reason, message: &str| Fate::Lost(Note::warning(reason, message));
+fn bound(claim: &Value, volume: Option<Option<&Arc<Value>>>) -> ClaimDecision {
+    let lost = |reason, message: &str| ClaimDecision::Lost(ClaimEvent::warning(reason, message));
     match volume {
         None => lost(
             "ClaimLost",
@@ -80,7 +80,7 @@ fn bound(claim: &Value, volume: Option<Option<&Arc<Value>>>) -> Fate {
         Some(Some(volume)) => {
             let reference = &volume["spec"]["claimRef"];
             match reference.is_null() || reference["uid"] == object::uid(claim) {
-                true => Fate::Bind(volume.clone()),
+                true => ClaimDecision::Bind(volume.clone()),
                 false => lost(
                     "ClaimMisbound",
                     "Two claims are bound to the same volume, this one is bound incorrectly",
@@ -90,25 +90,27 @@ fn bound(claim: &Value, volume: Option<Option<&Arc<Value>>>) -> Fate {
     }
 }
 
-/// A claim that says which volume it wants.
-fn wanting(claim: &Value, name: &str, volume: Option<&Arc<Value>>) -> Fate {
-    let Some(volume) = volume else { return Fate::Pending(None) };
+/// Decides about a claim that names its volume.
+fn with_requested_volume(claim: &Value, name: &str, volume: Option<&Arc<Value>>) -> ClaimDecision {
+    let Some(volume) = volume else { return ClaimDecision::Pending(None) };
     if volume["spec"]["claimRef"].is_null() {
-        return match fitting::objection(volume, claim) {
-            None => Fate::Bind(volume.clone()),
-            Some(objection) => {
-                let message = format!("Cannot bind to requested volume \"{name}\": {objection}");
-                Fate::Pending(Some(Note::warning("VolumeMismatch", message)))
+        return match matching::mismatch(volume, claim) {
+            None => ClaimDecision::Bind(volume.clone()),
+            Some(mismatch) => {
+                let message = format!("Cannot bind to requested volume \"{name}\": {mismatch}");
+                ClaimDecision::Pending(Some(ClaimEvent::warning("VolumeMismatch", message)))
             }
         };
     }
-    if fitting::is_bound_to(volume, claim) {
-        return Fate::Bind(volume.clone());
+    if matching::is_bound_to(volume, claim) {
+        return ClaimDecision::Bind(volume.clone());
     }
-    let note =
-        Note::warning("FailedBinding", format!("volume \"{name}\" already bound to a different claim."));
+    let event = ClaimEvent::warning(
+        "FailedBinding",
+        format!("volume \"{name}\" already bound to a different claim."),
+    );
     match object::annotation(claim, BOUND_BY_CONTROLLER) {
-        None => Fate::Pending(Some(note)),
+        None => ClaimDecision::Pending(Some(event)),
         Some(_) => {
             let place = |namespace: &str, name: &str| format!("\"{namespace}/{name}\"");
             let reference = &volume["spec"]["claimRef"];
@@ -118,17 +120,17 @@ fn wanting(claim: &Value, name: &str, volume: Option<&Arc<Value>>) -> Fate {
                 place(object::namespace(claim), object::name(claim)),
                 place(text("namespace"), text("name")),
             );
-            Fate::Wrong(note, problem)
+            ClaimDecision::Inconsistent(event, problem)
         }
     }
 }
 
-fn unbound(observed: &Observed<'_>) -> Result<Fate, String> {
+fn unbound(observed: &Observed<'_>) -> Result<ClaimDecision, String> {
     let Observed { claim, volumes, classes, pods } = *observed;
-    let class_name = fitting::class(claim);
+    let class_name = matching::class(claim);
     let class = classes.iter().find(|class| object::name(class) == class_name && !class_name.is_empty());
     let waits = class.is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
-    let found = fitting::best(claim, volumes, waits).map_err(|problem| {
+    let found = matching::best(claim, volumes, waits).map_err(|problem| {
         format!(
             "error finding PV for claim \"{}/{}\": {problem}",
             object::namespace(claim),
@@ -136,57 +138,60 @@ fn unbound(observed: &Observed<'_>) -> Result<Fate, String> {
         )
     })?;
     if let Some(volume) = found {
-        return Ok(Fate::Bind(volume.clone()));
+        return Ok(ClaimDecision::Bind(volume.clone()));
     }
-    if !fitting::says_class(claim)
-        && let Some(class) = fitting::default_class(classes)
+    if !matching::has_class(claim)
+        && let Some(class) = matching::default_class(classes)
     {
-        return Ok(Fate::AssignClass(object::name(class).into()));
+        return Ok(ClaimDecision::AssignClass(object::name(class).into()));
     }
     Ok(match class {
         _ if waits && object::annotation(claim, SELECTED_NODE).is_none() => {
-            Fate::Pending(Some(waiting_for(pods)))
+            ClaimDecision::Pending(Some(waiting_for(pods)))
         }
-        _ if class_name.is_empty() => Fate::Pending(Some(Note::normal(
+        _ if class_name.is_empty() => ClaimDecision::Pending(Some(ClaimEvent::normal(
             "FailedBinding",
             "no persistent volumes available for this claim and no storage class is set",
         ))),
         None => {
             let message = format!("storageclass.storage.k8s.io \"{class_name}\" not found");
-            Fate::Noted(Note::warning("ProvisioningFailed", message))
+            ClaimDecision::RecordOnly(ClaimEvent::warning("ProvisioningFailed", message))
         }
         Some(class) => {
             let provisioner = class["provisioner"].as_str().unwrap_or_default();
             match provisioner.starts_with("kubernetes.io/") {
                 true => {
                     let message = format!("no volume plugin matched name: {provisioner}");
-                    Fate::Noted(Note::warning("ProvisioningFailed", message))
+                    ClaimDecision::RecordOnly(ClaimEvent::warning("ProvisioningFailed", message))
                 }
-                false => Fate::Provision(provisioner.into()),
+                false => ClaimDecision::Provision(provisioner.into()),
             }
         }
     })
 }
 
-fn waiting_for(pods: &[String]) -> Note {
+fn waiting_for(pods: &[String]) -> ClaimEvent {
     match pods {
-        [] => Note::normal("WaitForFirstConsumer", "waiting for first consumer to be created before binding"),
-        [pod] => Note::normal("WaitForPodScheduled", format!("waiting for pod {pod} to be scheduled")),
-        pods => Note::normal(
+        [] => ClaimEvent::normal(
+            "WaitForFirstConsumer",
+            "waiting for first consumer to be created before binding",
+        ),
+        [pod] => ClaimEvent::normal("WaitForPodScheduled", format!("waiting for pod {pod} to be scheduled")),
+        pods => ClaimEvent::normal(
             "WaitForPodScheduled",
             format!("waiting for pods {} to be scheduled", pods.join(",")),
         ),
     }
 }
 
-/// What is told of a claim for which somebody else is to make a volume.
+/// Returns the event message for a claim that waits for an external provisioner.
 pub fn provisioning(provisioner: &str) -> String {
     format!(
         "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
     )
 }
 
-/// The claim with another phase and, if it has one, with what its volume has; `None` if it says so already.
+/// Returns the claim with a phase and the properties of its volume; `None` if unchanged.
 pub fn with_status(claim: &Value, phase: &str, volume: Option<&Value>) -> Option<Value> {
     let mut updated = claim.clone();
     if !updated["status"].is_object() {
@@ -206,7 +211,7 @@ pub fn with_status(claim: &Value, phase: &str, volume: Option<&Value>) -> Option
             if let Some(modes) = spec.get("accessModes") {
                 status.insert("accessModes".into(), modes.clone());
             }
-            // Later on, the size may differ on purpose.
+            // Later, the size may differ because of a resize.
             if before != phase {
                 match object::annotation(volume, "volume.alpha.kubernetes.io/pre-resize-capacity") {
                     Some(size) => {

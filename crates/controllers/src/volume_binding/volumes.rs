@@ -1,4 +1,4 @@
-//! What is to become of a volume.
+//! Decides what to do with a volume.
 
 use std::sync::Arc;
 
@@ -6,52 +6,54 @@ use atoll_meta::object;
 use serde_json::{Value, json};
 
 use super::claims::BOUND_BY_CONTROLLER;
-use super::fitting;
+use super::matching;
 
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 
 #[derive(Debug, PartialEq)]
-pub enum Fate {
+pub enum VolumeDecision {
     Available,
     Bound,
-    /// Its claim is to be looked at: it ends what was begun here.
-    AskClaim,
-    /// The claim it is meant for cannot use it.
+    /// Enqueue its claim, which completes the binding.
+    EnqueueClaim,
+    /// The claim cannot use this volume.
     Mismatch(Arc<Value>),
-    /// Its claim is gone, or has another.
+    /// The claim is gone, or uses another volume.
     Released,
-    /// Its claim has another; it is free again.
+    /// The claim uses another volume; this one is free again.
     Unbind,
 }
 
-/// `claim` is the one that the volume names, if it is there.
-pub fn fate(volume: &Value, claim: Option<&Arc<Value>>) -> Fate {
+/// Decides about a volume. `claim` is the one that it refers to, if it exists.
+pub fn decide(volume: &Value, claim: Option<&Arc<Value>>) -> VolumeDecision {
     let reference = &volume["spec"]["claimRef"];
     let uid = reference["uid"].as_str().unwrap_or_default();
     if uid.is_empty() {
-        return Fate::Available;
+        return VolumeDecision::Available;
     }
-    let Some(claim) = claim.filter(|claim| object::uid(claim) == uid) else { return Fate::Released };
+    let Some(claim) = claim.filter(|claim| object::uid(claim) == uid) else {
+        return VolumeDecision::Released;
+    };
     match claim["spec"]["volumeName"].as_str().unwrap_or_default() {
-        "" if fitting::has_other_mode(volume, claim) => Fate::Mismatch(claim.clone()),
-        "" => Fate::AskClaim,
-        name if name == object::name(volume) => Fate::Bound,
+        "" if matching::has_other_mode(volume, claim) => VolumeDecision::Mismatch(claim.clone()),
+        "" => VolumeDecision::EnqueueClaim,
+        name if name == object::name(volume) => VolumeDecision::Bound,
         _ if object::annotation(volume, PROVISIONED_BY).is_some()
             && volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete" =>
         {
-            Fate::Released
+            VolumeDecision::Released
         }
-        _ => Fate::Unbind,
+        _ => VolumeDecision::Unbind,
     }
 }
 
-/// What is done with a volume that nobody claims any longer.
+/// Action for a released volume.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reclaim {
     Nothing,
     Delete,
-    /// It cannot be done: reason and message.
+    /// The volume cannot be reclaimed: reason and message.
     Failed(&'static str, String),
 }
 
@@ -62,7 +64,7 @@ pub fn reclaim(volume: &Value) -> Reclaim {
     match volume["spec"]["persistentVolumeReclaimPolicy"].as_str().unwrap_or_default() {
         "Retain" => Reclaim::Nothing,
         "Delete" => deletion(volume),
-        // Nothing runs pods that would empty a volume.
+        // Recycling needs pods, which are not supported here.
         "Recycle" => {
             Reclaim::Failed("VolumeFailedRecycle", "No recycler plugin found for the volume!".into())
         }
@@ -73,7 +75,8 @@ pub fn reclaim(volume: &Value) -> Reclaim {
     }
 }
 
-/// Whoever made a volume deletes it. Those that only stand for a directory of a test are nobody's.
+/// Provisioned volumes are deleted by their provisioner. HostPath volumes below /tmp are deleted here, as in
+/// upstream's tests.
 fn deletion(volume: &Value) -> Reclaim {
     const REASON: &str = "VolumeFailedDelete";
     match object::annotation(volume, PROVISIONED_BY) {
@@ -105,7 +108,7 @@ fn deletion(volume: &Value) -> Reclaim {
     Reclaim::Failed(REASON, format!("error getting deleter volume plugin for volume \"{name}\": {why}"))
 }
 
-/// The volume with another phase; `None` if it has it.
+/// Returns the volume with another phase; `None` if unchanged.
 pub fn with_phase(volume: &Value, phase: &str, message: &str) -> Option<Value> {
     if volume["status"]["phase"] == phase {
         return None;
@@ -122,10 +125,10 @@ pub fn with_phase(volume: &Value, phase: &str, message: &str) -> Option<Value> {
     Some(updated)
 }
 
-/// The volume with its claim; `None` if it has it.
+/// Returns the volume with its claim reference; `None` if unchanged.
 pub fn bound_to(volume: &Value, claim: &Value) -> Option<Value> {
     let reference = &volume["spec"]["claimRef"];
-    let is_complete = fitting::is_bound_to(volume, claim) && reference["uid"] == object::uid(claim);
+    let is_complete = matching::is_bound_to(volume, claim) && reference["uid"] == object::uid(claim);
     if is_complete {
         return None;
     }
@@ -138,13 +141,13 @@ pub fn bound_to(volume: &Value, claim: &Value) -> Option<Value> {
         "uid": object::uid(claim),
         "resourceVersion": object::resource_version(claim),
     });
-    if !fitting::is_bound_to(volume, claim) {
+    if !matching::is_bound_to(volume, claim) {
         object::set_annotation(&mut updated, BOUND_BY_CONTROLLER, "yes");
     }
     Some(updated)
 }
 
-/// The volume without its claim; one that was reserved for it stays so.
+/// Returns the volume without its claim; a reservation by a user stays.
 pub fn unbound(volume: &Value) -> Value {
     let mut updated = volume.clone();
     match object::annotation(volume, BOUND_BY_CONTROLLER) {

@@ -1,31 +1,31 @@
-//! What both autoscalers look at: things that can be scaled, pods with known usage, and what is to become of them.
+//! Cases for both autoscalers: targets, pods with known usage, and expected results.
 
 use serde_json::{Value, json};
 
 pub const NAMESPACE: &str = "test";
-/// Where HorizontalPodAutoscalers are.
+/// Collection of HorizontalPodAutoscalers.
 pub const AUTOSCALERS: &str = "/apis/autoscaling/v2/namespaces/test/horizontalpodautoscalers";
-/// Where things are that have a scale, and pods that stay whatever it says.
+/// Collection of Widgets, which have a scale; their pods do not depend on it.
 pub const WIDGETS: &str = "/apis/example.com/v1/namespaces/test/widgets";
-/// A longer time than any test takes, in seconds.
+/// Longer than any test takes, in seconds.
 const LONG: i64 = 1800;
 
 /// One autoscaler with its target.
 pub struct Case {
     pub name: &'static str,
-    /// How many pods the target is to have at first; none if there is no such target.
+    /// Initial replicas of the target; `None` if it does not exist.
     pub replicas: Option<i64>,
     pub pods: Vec<Value>,
-    /// Of the autoscaler, without its target if that is a Widget of the same name.
+    /// Spec of the autoscaler, without a target if that is the Widget with the same name.
     pub spec: Value,
-    /// How many pods there are to be in the end.
+    /// Expected replicas in the end.
     pub settles: i64,
-    /// Whether it can be said from metrics how many; nothing if that was not asked.
+    /// Expected status of `ScalingActive`; `None` if it is missing.
     pub active: Option<bool>,
 }
 
 impl Case {
-    /// Without a target of its own.
+    /// Creates a case without a target of its own.
     fn at(name: &'static str, target: Value, settles: i64, active: Option<bool>) -> Case {
         let spec = json!({"maxReplicas": 10, "scaleTargetRef": target, "metrics": [cpu(50)]});
         Case { name, replicas: None, pods: Vec::new(), spec, settles, active }
@@ -52,7 +52,7 @@ fn case(name: &'static str, replicas: i64, pods: Vec<Value>, spec: Value, settle
     Case { name, replicas: Some(replicas), pods: pods.collect(), spec, settles, active: Some(true) }
 }
 
-/// A pod that asks for a tenth of a processor and 100 MiB, and uses what it says.
+/// Returns a pod that requests a tenth of a CPU and 100 MiB, with this usage.
 fn pod(usage: &str) -> Value {
     json!({
         "metadata": {"annotations": {"sim.atoll.dev/usage": usage}},
@@ -69,26 +69,26 @@ fn pods(count: usize, usage: &str) -> Vec<Value> {
     vec![pod(usage); count]
 }
 
-/// Changes what is at a JSON pointer.
+/// Sets the value at a JSON pointer.
 pub fn with(mut pod: Value, pointer: &str, value: Value) -> Value {
     let (parent, field) = pointer.rsplit_once('/').expect("a pointer");
     pod.pointer_mut(parent).expect("the parent is there")[field] = value;
     pod
 }
 
-/// Runs, but was never ready.
+/// Returns a pod that runs, but was never ready.
 fn unready(usage: &str) -> Value {
     let mut pod = pod(usage);
     pod["metadata"]["annotations"]["sim.atoll.dev/readiness-probe"] = "fail".into();
     with(pod, "/spec/containers/0/readinessProbe", json!({"exec": {"command": ["true"]}}))
 }
 
-/// Finds no node.
+/// Returns a pod that cannot be scheduled.
 fn pending() -> Value {
     with(pod("cpu=1%"), "/spec/nodeSelector", json!({"kind": "none"}))
 }
 
-/// Runs where nobody measures.
+/// A node without metrics.
 pub const UNMEASURED: &str = "elsewhere";
 fn unmeasured() -> Value {
     with(pod("cpu=1%"), "/spec/nodeName", UNMEASURED.into())
@@ -101,7 +101,7 @@ fn ended(code: &str) -> Value {
     pod
 }
 
-/// Is to be deleted, and never goes.
+/// Finalizer that keeps a pod terminating.
 pub const KEPT: &str = "example.com/kept";
 fn going() -> Value {
     with(pod("cpu=900%"), "/metadata/finalizers", json!([KEPT]))
@@ -145,7 +145,7 @@ pub fn by(metrics: Value) -> Value {
     json!({"minReplicas": 1, "maxReplicas": 20, "metrics": metrics})
 }
 
-/// The same, and it may shrink at once.
+/// Returns a spec without a downscale stabilization.
 fn lively(metrics: Value) -> Value {
     behaving(metrics, json!({"scaleDown": {"stabilizationWindowSeconds": 0}}))
 }
@@ -158,7 +158,7 @@ fn policy(kind: &str, value: i64) -> Value {
     json!({"type": kind, "value": value, "periodSeconds": LONG})
 }
 
-/// All of them.
+/// Returns all cases.
 pub fn all() -> Vec<Case> {
     let mut all = by_resources();
     all.extend(bounded());
@@ -369,7 +369,7 @@ fn behaved() -> Vec<Case> {
         case("up-by-default", 1, pods(4, "cpu=250%"), up(json!({"stabilizationWindowSeconds": 0})), 20),
         case("down-by-pods", 6, cold(6), down(json!({"policies": [policy("Pods", 2)]})), 4),
         case("down-by-part", 7, cold(7), down(json!({"policies": [policy("Percent", 30)]})), 4),
-        // Of ten, what is left is a little less than two.
+        // Of ten, slightly less than two are left.
         case("down-to-tenths", 10, cold(4), down(json!({"policies": [policy("Percent", 80)]})), 1),
         case("down-to-tenth", 20, cold(4), down(json!({"policies": [policy("Percent", 90)]})), 1),
         case(
@@ -407,7 +407,7 @@ fn behaved() -> Vec<Case> {
     ]
 }
 
-/// Pods that are not simply running.
+/// Cases with pods that are not simply running.
 fn states() -> Vec<Case> {
     let mixed = |first: Vec<Value>, more: Vec<Value>| [first, more].concat();
     vec![
@@ -500,7 +500,7 @@ fn failing() -> Vec<Case> {
     .into()
 }
 
-/// Things that are no Widgets.
+/// Cases with targets that are no Widgets.
 fn targets() -> Vec<Case> {
     let target =
         |kind: &str, version: &str, name: &str| json!({"kind": kind, "apiVersion": version, "name": name});
@@ -526,7 +526,7 @@ fn targets() -> Vec<Case> {
     ]
 }
 
-/// Real workloads, with pods that use twice of what they should: path and object.
+/// Returns real workloads whose pods use twice the target: path and object.
 pub fn workloads() -> Vec<(String, Value)> {
     let labels = |name: &str| json!({"matchLabels": {"app": name}});
     [
@@ -545,7 +545,7 @@ pub fn workloads() -> Vec<(String, Value)> {
     .into()
 }
 
-/// A kind with a scale, of which there are never more than 60.
+/// Returns a definition of a kind with a scale of at most 60.
 pub fn definition() -> Value {
     let replicas = json!({"type": "integer", "maximum": 60});
     let status = json!({"type": "object", "properties": {"replicas": {"type": "integer"}, "selector": {"type": "string"}}});

@@ -1,10 +1,10 @@
-//! What changes once all autoscalers have settled, and what is to become of it.
+//! Changes after all autoscalers have settled, and their expected results.
 
 use serde_json::{Value, json};
 
 use crate::cases::{AUTOSCALERS, NAMESPACE, WIDGETS, by, cpu, with};
 
-/// Changes of one object each, so that nobody sees half of them: path and merge patch.
+/// Changes of one object each, so that they are atomic: path and merge patch.
 pub fn changes() -> Vec<(String, Value)> {
     let widget =
         |name: &str, replicas: i64| (format!("{WIDGETS}/{name}"), json!({"spec": {"replicas": replicas}}));
@@ -20,12 +20,12 @@ pub fn changes() -> Vec<(String, Value)> {
         )
     };
     vec![
-        // Somebody stops and starts things by hand.
+        // A user scales manually.
         widget("zero", 3),
         widget("part-same", 0),
         widget("up-never", 9),
         widget("refused", 50),
-        // What was recommended before still counts.
+        // Earlier recommendations still count.
         widget("stabilized", 1),
         selects("value-down", Value::Null),
         selects("part-uneven", "a in (".into()),
@@ -42,7 +42,7 @@ pub fn changes() -> Vec<(String, Value)> {
     ]
 }
 
-/// What becomes of autoscalers after the changes: where it is said in their status, and how.
+/// Expected results after the changes: autoscaler, JSON pointer in its status, value.
 pub fn changed() -> Vec<(&'static str, &'static str, Value)> {
     let (current, able, active) = ("/currentReplicas", "/conditions/0/reason", "/conditions/1/reason");
     vec![
@@ -76,7 +76,7 @@ pub fn changed() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
-/// Autoscalers of things that have one already: name and spec.
+/// Autoscalers of targets that already have one: name and spec.
 pub fn rivals() -> Vec<(String, Value)> {
     let rival = |name: &str| {
         let widget = json!({"kind": "Widget", "apiVersion": "example.com/v1", "name": name});

@@ -1,13 +1,13 @@
-//! The same autoscalers to the real kube-controller-manager and to ours, each at a simulated cluster of its own that measures what
-//! pods use: sizes, conditions, metrics and events must be the same.
+//! Compares the autoscalers of the real kube-controller-manager with Atoll's, each at its own simulated
+//! cluster with metrics: sizes, conditions, metrics and events must be equal.
 //!
 //! ```text
 //!   cases ─┬─► atoll sim ◄── kube-controller-manager ┐
-//!          └─► atoll sim ◄── our controller          ┴─► compared; then some things change ─► compared again
+//!          └─► atoll sim ◄── Atoll's controller      ┴─► compared; changes ─► compared again
 //! ```
 //!
-//! Pods are there, and measured, before anybody looks; most of them belong to nobody, so that what they use, and with it what
-//! is to be done, stays as it is however the size of the target changes.
+//! Pods exist, and have metrics, before the autoscalers start. Most of them have no controller, so that their
+//! usage stays the same whatever the size of the target.
 
 // Clippy takes only functions marked as tests for test code.
 #![allow(clippy::expect_used)]
@@ -26,19 +26,19 @@ use atoll_testkit::wait::eventually;
 use atoll_testkit::{Atoll, Client};
 use cases::{AUTOSCALERS, Case, KEPT, NAMESPACE, UNMEASURED, WIDGETS};
 use serde_json::{Value, json};
-use sides::Ours;
+use sides::AtollControllers;
 use snapshot::{Snapshot, differences, list, name};
 
 const CONTROLLER: &str = "horizontal-pod-autoscaler-controller";
-/// Who else is at work: nobody who would remove pods for being odd.
+/// Other controllers that run, without those that would delete unusual pods.
 const OTHERS: &str = "deployment-controller,replicaset-controller,replicationcontroller-controller,\
     statefulset-controller,serviceaccount-controller,node-lifecycle-controller";
 const SYNC_PERIOD: Duration = Duration::from_secs(2);
-/// For so long the highest recommendation counts: longer than the test takes.
+/// Window in which the highest recommendation counts: longer than the test takes.
 const STABILIZATION: Duration = Duration::from_secs(3600);
-/// How long the two may differ.
+/// Time limit for both to agree.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Between two looks, at much.
+/// Interval between comparisons.
 const PAUSE: Duration = Duration::from_millis(500);
 const PODS: &str = "/api/v1/namespaces/test/pods";
 const MEASURED: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/test/pods";
@@ -47,22 +47,23 @@ const MEASURED: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/test/pods";
 async fn autoscalers_do_as_in_kube_controller_manager() {
     let Some(programs) = sides::controller_manager() else { return };
     let arguments = ["--nodes=4", "--node-cpu=64", &format!("--controllers={OTHERS}")];
-    let (theirs, ours) = (Atoll::simulate(&arguments), Atoll::simulate(&arguments));
+    let (upstream, atoll) = (Atoll::simulate(&arguments), Atoll::simulate(&arguments));
     let cases = cases::all();
-    let clients = [theirs.client(), ours.client()];
+    let clients = [upstream.client(), atoll.client()];
     futures_util::future::join_all(clients.iter().map(|client| make(client, &cases))).await;
     let more = [
         format!("--horizontal-pod-autoscaler-sync-period={}s", SYNC_PERIOD.as_secs()),
         format!("--horizontal-pod-autoscaler-downscale-stabilization={}s", STABILIZATION.as_secs()),
     ];
-    let log = theirs.data_dir().join("controller-manager.log");
-    let _theirs = sides::theirs(&programs, &theirs.kubeconfig(), CONTROLLER, &more, &log);
+    let log = upstream.data_dir().join("controller-manager.log");
+    let _upstream =
+        sides::start_kube_controller_manager(&programs, &upstream.kubeconfig(), CONTROLLER, &more, &log);
     let settings = Settings {
         horizontal_pod_autoscaler_sync_period: SYNC_PERIOD,
         horizontal_pod_autoscaler_downscale_stabilization: STABILIZATION,
         ..Settings::default()
     };
-    let _ours = Ours::start(ours.url(), &ours.authority(), CONTROLLER, settings);
+    let _atoll = AtollControllers::start(atoll.url(), &atoll.authority(), CONTROLLER, settings);
     same(&clients, |status_of| {
         cases.iter().filter_map(|case| unsettled(case, &status_of(case.name))).collect()
     })
@@ -86,28 +87,28 @@ async fn autoscalers_do_as_in_kube_controller_manager() {
     .await;
 }
 
-/// What a case lacks.
+/// Returns how a case differs from its expectation.
 fn unsettled(case: &Case, status: &Value) -> Option<String> {
     let current = status["currentReplicas"].as_i64().unwrap_or(0);
     let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let of = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind);
     let active = of("ScalingActive").map(|condition| condition["status"] == "True");
-    // What was just done is no state to stay in.
+    // The state right after a rescale is not final.
     let is_done = of("AbleToScale").is_some_and(|condition| condition["reason"] != "SucceededRescale");
     (current != case.settles || active != case.active || !is_done)
         .then(|| format!("{}: expected {} and {:?}, not {status}", case.name, case.settles, case.active))
 }
 
-/// Waits for both to say the same, and what is expected; and for that to last.
+/// Waits until both agree and match the expectations, and stay so.
 async fn same(clients: &[Client; 2], missing: impl Fn(&dyn Fn(&str) -> Value) -> Vec<String>) {
     let (begin, mut looks) = (Instant::now(), tokio::time::interval(PAUSE));
     loop {
         looks.tick().await;
-        let (theirs, ours) = (snapshot::take(&clients[0]).await, snapshot::take(&clients[1]).await);
+        let (upstream, atoll) = (snapshot::take(&clients[0]).await, snapshot::take(&clients[1]).await);
         let lacks =
             |snapshot: &Snapshot| missing(&|name| snapshot.statuses.get(name).cloned().unwrap_or_default());
-        let mut wrong = differences(&theirs, &ours);
-        wrong.extend(lacks(&theirs).into_iter().map(|what| format!("theirs: {what}")));
+        let mut wrong = differences(&upstream, &atoll);
+        wrong.extend(lacks(&upstream).into_iter().map(|what| format!("upstream: {what}")));
         if wrong.is_empty() {
             return println!("the same after {:?}", begin.elapsed());
         }
@@ -132,7 +133,7 @@ fn autoscaler(name: &str, mut spec: Value) -> Value {
     json!({"metadata": {"name": name}, "spec": spec})
 }
 
-/// Makes everything: autoscalers at last, when there is nothing more to wait for.
+/// Creates all objects, the autoscalers last.
 async fn make(client: &Client, cases: &[Case]) {
     create(client, "/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}})).await;
     let account = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default");
@@ -175,7 +176,7 @@ async fn make(client: &Client, cases: &[Case]) {
     }
 }
 
-/// Whether pods have come as far as they will, and what they use counts.
+/// Whether pods have reached their final state, and their metrics count.
 fn is_measured(pods: &[Value], measured: &[Value]) -> bool {
     let seconds =
         |time: &Value| time::parse(time.as_str().unwrap_or_default()).map_or(0, |time| time.seconds);
@@ -190,7 +191,7 @@ fn is_measured(pods: &[Value], measured: &[Value]) -> bool {
         let is_ready = ready.is_some_and(|ready| ready["status"] == "True");
         let has_probe = pod["spec"]["containers"][0]["readinessProbe"].is_object();
         let sample = measured.iter().find(|sample| name(sample) == name(pod));
-        // Of the first moments after it has become ready nobody wants to know.
+        // Samples right after a pod became ready do not count.
         let counts = sample.zip(ready).is_some_and(|(sample, ready)| {
             seconds(&sample["timestamp"]) > seconds(&ready["lastTransitionTime"]) + 2
         });

@@ -1,4 +1,4 @@
-//! What autoscalers say, in a form in which the same looks the same.
+//! Normalized state of autoscalers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,11 @@ pub fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_string()
 }
 
-/// By the names of autoscalers.
+/// State by autoscaler name.
 #[derive(Default)]
 pub struct Snapshot {
     pub statuses: BTreeMap<String, Value>,
-    /// What else there is to compare: sizes of targets, and events.
+    /// Sizes of targets, and events.
     rest: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -36,7 +36,7 @@ pub async fn take(client: &Client) -> Snapshot {
     }
     for event in list(client, &format!("/api/v1/namespaces/{NAMESPACE}/events")).await {
         let about = &event["involvedObject"];
-        // Whoever writes a status that has changed meanwhile says so, by chance.
+        // Conflicts of status updates are random.
         if about["kind"] != "HorizontalPodAutoscaler" || event["reason"] == "FailedUpdateStatus" {
             continue;
         }
@@ -49,7 +49,7 @@ pub async fn take(client: &Client) -> Snapshot {
     snapshot
 }
 
-/// Without times, but with whether there are any.
+/// Replaces times by a placeholder.
 fn status(status: &Value) -> Value {
     let mut status = status.clone();
     if status.get("lastScaleTime").is_some() {
@@ -63,7 +63,7 @@ fn status(status: &Value) -> Value {
     status
 }
 
-/// Names in brackets come in any order.
+/// Sorts names in brackets.
 fn ordered(message: &str) -> String {
     let Some((before, inside)) = message.strip_suffix(']').and_then(|message| message.split_once('[')) else {
         return message.to_string();
@@ -73,24 +73,24 @@ fn ordered(message: &str) -> String {
     format!("{before}[{}]", names.join(" "))
 }
 
-/// What is not the same, in words.
-pub fn differences(theirs: &Snapshot, ours: &Snapshot) -> Vec<String> {
-    let names: BTreeSet<&String> = [theirs, ours]
+/// Describes the differences.
+pub fn differences(upstream: &Snapshot, atoll: &Snapshot) -> Vec<String> {
+    let names: BTreeSet<&String> = [upstream, atoll]
         .into_iter()
         .flat_map(|snapshot| snapshot.statuses.keys().chain(snapshot.rest.keys()))
         .collect();
     let mut found = Vec::new();
     for name in names {
-        let (one, other) = (theirs.statuses.get(name), ours.statuses.get(name));
+        let (one, other) = (upstream.statuses.get(name), atoll.statuses.get(name));
         if one != other {
             let shown = |status: Option<&Value>| status.map(Value::to_string).unwrap_or_default();
-            found.push(format!("{name}\n  theirs: {}\n  ours:   {}", shown(one), shown(other)));
+            found.push(format!("{name}\n  upstream: {}\n  atoll:   {}", shown(one), shown(other)));
         }
         let nothing = BTreeSet::new();
         let (one, other) =
-            (theirs.rest.get(name).unwrap_or(&nothing), ours.rest.get(name).unwrap_or(&nothing));
-        found.extend(one.difference(other).map(|told| format!("{name}: only theirs: {told}")));
-        found.extend(other.difference(one).map(|told| format!("{name}: only ours:   {told}")));
+            (upstream.rest.get(name).unwrap_or(&nothing), atoll.rest.get(name).unwrap_or(&nothing));
+        found.extend(one.difference(other).map(|told| format!("{name}: only upstream: {told}")));
+        found.extend(other.difference(one).map(|told| format!("{name}: only atoll:   {told}")));
     }
     found
 }

@@ -1,15 +1,16 @@
-//! The cluster that both look at: nodes in zones, pods in every state, Services of all sorts, and what is changed about them.
+//! The cluster that both controllers see: nodes in zones, pods in all states, Services of all kinds, and
+//! changes.
 
 use serde_json::{Value, json};
 
-/// What is created, in this order: the path of the collection, the object, and its status, if it is to have one.
+/// An object to create, in this order: path of the collection, the object, and its status, if any.
 pub struct Made {
     pub path: String,
     pub object: Value,
     pub status: Option<Value>,
 }
 
-/// A change and the way back: path, and a merge patch for each direction.
+/// A change and its reversal: path, and a merge patch for each direction.
 pub struct Change {
     pub path: String,
     pub there: Value,
@@ -38,7 +39,7 @@ fn node(name: &str, zone: &str, ready: &str) -> Made {
     Made { status: Some(status), ..of("nodes", json!({"metadata": {"name": name, "labels": labels}})) }
 }
 
-/// A pod in the middle of its life, to be changed by those who want another one.
+/// A running pod, which cases modify.
 struct Pod {
     object: Value,
     status: Value,
@@ -71,7 +72,7 @@ pub fn ready(status: &str, since: &str) -> Value {
 }
 
 impl Pod {
-    /// Changes what is at a JSON pointer.
+    /// Sets the value at a JSON pointer.
     fn with(mut self, pointer: &str, value: Value) -> Pod {
         let (root, path) = match pointer.strip_prefix("/status") {
             Some(path) => (&mut self.status, path),
@@ -91,7 +92,7 @@ fn service(name: &str, spec: Value) -> Made {
     of("services", json!({"metadata": {"name": name, "labels": {"of": name}}, "spec": spec}))
 }
 
-/// `further` are pods of one Service beyond those that it takes to see everything else.
+/// Returns all objects. `further` is the number of additional pods of one Service.
 pub fn made(further: usize) -> Vec<Made> {
     let mut made = vec![of("namespaces", json!({"metadata": {"name": "test"}}))];
     made.extend([
@@ -154,7 +155,7 @@ fn pods() -> Vec<Pod> {
             .with("/spec/subdomain", json!("others")),
         pod("named-3", "named", "in-b", &["10.4.0.3"]).with("/spec/subdomain", json!("names")),
     ];
-    // Six in one zone and two in the other: too few where the nodes are as large.
+    // Six in one zone and two in the other: too few for nodes of equal size.
     for count in 0..8 {
         let node = if count < 6 { "in-a" } else { "in-b" };
         pods.push(pod(&format!("zoned-{count}"), "zoned", node, &[&format!("10.5.0.{}", count + 1)]));
@@ -166,7 +167,7 @@ fn pods() -> Vec<Pod> {
     pods
 }
 
-/// Pods that are on their way out.
+/// Pods that are being deleted.
 pub const GOING: [&str; 2] = ["going", "going-unready"];
 
 fn services() -> Vec<Made> {
@@ -244,7 +245,7 @@ fn services() -> Vec<Made> {
         let spec = json!({"trafficDistribution": preference, "selector": web, "ports": http});
         made.push(service(&preference.to_lowercase(), spec));
     }
-    // Late in the alphabet: kube-controller-manager takes a moment to know the nodes.
+    // Late in the alphabet, because kube-controller-manager needs a moment to list the nodes.
     for (name, app, annotation, value) in [
         ("topology-even", "even", "service.kubernetes.io/topology-mode", "Auto"),
         ("topology-zoned", "zoned", "service.kubernetes.io/topology-mode", "Auto"),
@@ -269,7 +270,7 @@ fn services() -> Vec<Made> {
     made
 }
 
-/// Endpoints that nobody but their author looks after, and Services for most of them.
+/// Returns Endpoints without a controller, and Services for most of them.
 fn by_hand() -> Vec<Made> {
     let http = json!([{"port": 80}]);
     let mut made = Vec::new();
@@ -336,7 +337,7 @@ fn change(resource: &str, there: Value, back: Value) -> Change {
     Change { path: in_namespace(resource), there, back }
 }
 
-/// What is done to the cluster and, later, undone.
+/// Returns the changes that are made and later reverted.
 pub fn changes() -> Vec<Change> {
     let conditions = |status: &str, since: &str| json!({"status": {"conditions": [ready(status, since)]}});
     let label = |app: &str| json!({"metadata": {"labels": {"app": app}}});

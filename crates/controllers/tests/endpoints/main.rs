@@ -1,13 +1,14 @@
-//! The same Services and pods to the real kube-controller-manager and to ours: the Endpoints, EndpointSlices and events must be
-//! the same, made from nothing as well as after changes.
+//! Compares the Endpoints, EndpointSlices and events of the real kube-controller-manager with those of
+//! Atoll's controllers, created from nothing as well as after changes.
 //!
 //! ```text
 //!   kube-controller-manager, from nothing ─► recorded
-//!   ours, from nothing ─────────────────────► the same?   then everything changes ─► recorded
-//!   kube-controller-manager, from nothing ─► the same?    then everything changes back ─► as at first?
+//!   Atoll's, from nothing ──────────────────► equal?   then changes ─► recorded
+//!   kube-controller-manager, from nothing ─► equal?    then reverted ─► as at first?
 //! ```
 //!
-//! `ENDPOINTS_PODS` is how many pods the largest Service has; with more than 1,000 its Endpoints are cut.
+//! `ENDPOINTS_PODS` is the number of pods of the largest Service; with more than 1,000 its Endpoints are
+//! truncated.
 
 mod cluster;
 #[path = "../support/sides.rs"]
@@ -21,13 +22,13 @@ use atoll_controllers::settings::Settings;
 use atoll_testkit::wait::Waiting;
 use atoll_testkit::{Client, Programs, Upstream};
 use serde_json::{Value, json};
-use sides::Ours;
-use snapshot::{ENDPOINTS, EVENTS, SLICES, Seen, Snapshot, difference, events, list};
+use sides::AtollControllers;
+use snapshot::{ENDPOINTS, EVENTS, EndpointState, SLICES, Snapshot, difference, events, list};
 
 const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller";
-/// How long nothing has to change for it to be all. It is only looked for once everything is there that has to be.
+/// Time without changes after which the state is final. Checked only when all expected objects exist.
 const QUIET: Duration = Duration::from_secs(4);
-/// How long the two may differ, and how often.
+/// Time limit for both to agree, and number of attempts.
 const PATIENCE: Duration = Duration::from_secs(90);
 const TRIES: usize = 5;
 
@@ -55,28 +56,30 @@ async fn compare(upstream: &Upstream, client: &Client, programs: &Programs) -> R
     let begin = Instant::now();
     let said = |what: &str| println!("{what} after {:?}", begin.elapsed());
     let log = upstream.directory().join("endpoints.log");
-    let start_theirs = || sides::theirs(programs, &upstream.kubeconfig(), CONTROLLERS, &[], &log);
+    let start_upstream =
+        || sides::start_kube_controller_manager(programs, &upstream.kubeconfig(), CONTROLLERS, &[], &log);
     clear(client).await;
-    let theirs = start_theirs();
+    let controller_manager = start_upstream();
     let (first, told) = settled(client).await;
-    drop(theirs);
-    said("recorded theirs");
+    drop(controller_manager);
+    said("recorded upstream");
     clear(client).await;
-    let ours = Ours::start(upstream.url(), &upstream.authority(), CONTROLLERS, Settings::default());
-    same(client, "ours, from nothing", &first, &told, Seen::whole).await?;
-    said("compared ours");
+    let atoll =
+        AtollControllers::start(upstream.url(), &upstream.authority(), CONTROLLERS, Settings::default());
+    same(client, "atoll, from nothing", &first, &told, EndpointState::whole).await?;
+    said("compared atoll");
     change(client, true).await;
     let (second, _) = settled(client).await;
-    drop(ours);
-    said("recorded ours");
+    drop(atoll);
+    said("recorded atoll");
     clear(client).await;
-    let theirs = start_theirs();
-    same(client, "theirs, from nothing", &second, &BTreeSet::new(), Seen::lasting).await?;
-    said("compared theirs");
+    let controller_manager = start_upstream();
+    same(client, "upstream, from nothing", &second, &BTreeSet::new(), EndpointState::lasting).await?;
+    said("compared upstream");
     change(client, false).await;
-    let outcome = same(client, "theirs, changed", &first, &BTreeSet::new(), Seen::lasting).await;
-    drop(theirs);
-    said("compared theirs again");
+    let outcome = same(client, "upstream, changed", &first, &BTreeSet::new(), EndpointState::lasting).await;
+    drop(controller_manager);
+    said("compared upstream again");
     outcome
 }
 
@@ -106,7 +109,7 @@ async fn change(client: &Client, there: bool) {
     }
 }
 
-/// Deletes what controllers have written.
+/// Deletes the objects that controllers have written.
 async fn clear(client: &Client) {
     let managed = [
         (ENDPOINTS, "endpoints.kubernetes.io/managed-by"),
@@ -120,8 +123,8 @@ async fn clear(client: &Client) {
     }
 }
 
-/// What there is once everything is there and nothing changes any more.
-async fn settled(client: &Client) -> (Seen, BTreeSet<String>) {
+/// Returns the final state: all expected objects exist and nothing changes.
+async fn settled(client: &Client) -> (EndpointState, BTreeSet<String>) {
     let services = list(client, "/api/v1/namespaces/test/services").await;
     let selecting = services.iter().filter(|service| {
         service["spec"]["selector"].is_object() && service["spec"]["type"] != "ExternalName"
@@ -151,13 +154,13 @@ async fn settled(client: &Client) -> (Seen, BTreeSet<String>) {
     }
 }
 
-/// Waits for what is there to be what was recorded.
+/// Waits until the state equals the recorded one.
 async fn same(
     client: &Client,
     what: &str,
-    recorded: &Seen,
+    recorded: &EndpointState,
     told: &BTreeSet<String>,
-    form: fn(&Seen) -> Snapshot,
+    form: fn(&EndpointState) -> Snapshot,
 ) -> Result<(), String> {
     let begin = Instant::now();
     let waiting = Waiting::until("both agree");

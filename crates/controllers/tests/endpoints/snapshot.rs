@@ -1,4 +1,4 @@
-//! What endpoints say, in a form in which the same looks the same.
+//! Normalized state of endpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// By what they are about.
+/// State by object.
 pub type Snapshot = BTreeMap<String, Value>;
 
 pub async fn list(client: &Client, path: &str) -> Vec<Value> {
@@ -19,23 +19,23 @@ pub const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/test/endpointslic
 pub const ENDPOINTS: &str = "/api/v1/namespaces/test/endpoints";
 pub const EVENTS: &str = "/api/v1/namespaces/test/events";
 
-/// Endpoints and EndpointSlices as they are.
-pub struct Seen {
+/// Endpoints and EndpointSlices.
+pub struct EndpointState {
     endpoints: Vec<Value>,
     slices: Vec<Value>,
 }
 
-pub async fn take(client: &Client) -> Seen {
-    Seen { endpoints: list(client, ENDPOINTS).await, slices: list(client, SLICES).await }
+pub async fn take(client: &Client) -> EndpointState {
+    EndpointState { endpoints: list(client, ENDPOINTS).await, slices: list(client, SLICES).await }
 }
 
-impl Seen {
-    /// All that they say.
+impl EndpointState {
+    /// Returns the complete state.
     pub fn whole(&self) -> Snapshot {
         self.form(&["creationTimestamp", "managedFields", "name", "resourceVersion", "uid", "generation"])
     }
 
-    /// Without what tells what they were before: when something last changed, and whether a name was generated.
+    /// Returns the state without history: trigger times and generated names.
     pub fn lasting(&self) -> Snapshot {
         let own = ["creationTimestamp", "managedFields", "name", "resourceVersion", "uid", "generation"];
         self.form(&[&own[..], &[TRIGGER, "generateName"]].concat())
@@ -59,7 +59,7 @@ impl Seen {
             let name = format!("Endpoints {}", endpoints["metadata"]["name"].as_str().unwrap_or_default());
             snapshot.insert(name, json!({"metadata": metadata(endpoints), "subsets": endpoints["subsets"]}));
         }
-        // Which endpoints are together in a slice is chance where there are too many for one.
+        // The distribution over several slices is random.
         let mut groups: BTreeMap<String, (Vec<usize>, Vec<Value>)> = BTreeMap::new();
         for slice in &self.slices {
             let endpoints = slice["endpoints"].as_array().cloned().unwrap_or_default();
@@ -76,7 +76,7 @@ impl Seen {
         }
         for (about, (mut sizes, mut endpoints)) in groups {
             sizes.sort_unstable();
-            // Which endpoints stand in for those that another zone lacks is chance.
+            // The choice of endpoints with hints for another zone is random.
             let mut hints: BTreeMap<String, usize> = BTreeMap::new();
             if about.starts_with("EndpointSlices topology-") {
                 for endpoint in endpoints.iter_mut().filter_map(Value::as_object_mut) {
@@ -91,7 +91,7 @@ impl Seen {
     }
 }
 
-/// What controllers have to say.
+/// Returns the events of controllers.
 pub async fn events(client: &Client) -> BTreeSet<String> {
     let events = list(client, EVENTS).await;
     let told = events.iter().map(|event| {
@@ -108,18 +108,18 @@ pub async fn events(client: &Client) -> BTreeSet<String> {
     told.map(|told| told.to_string()).collect()
 }
 
-/// What is not the same, in words.
-pub fn difference(theirs: &Snapshot, ours: &Snapshot) -> Vec<String> {
-    let abouts: BTreeSet<&String> = theirs.keys().chain(ours.keys()).collect();
+/// Describes the differences.
+pub fn difference(upstream: &Snapshot, atoll: &Snapshot) -> Vec<String> {
+    let abouts: BTreeSet<&String> = upstream.keys().chain(atoll.keys()).collect();
     let mut differences = Vec::new();
     for about in abouts {
-        let (one, other) = (flat(theirs.get(about)), flat(ours.get(about)));
+        let (one, other) = (flat(upstream.get(about)), flat(atoll.get(about)));
         if one != other {
             let lines = |of: &BTreeSet<String>, without: &BTreeSet<String>| {
                 of.difference(without).map(|line| format!("\n    {line}")).collect::<String>()
             };
             differences.push(format!(
-                "{about}\n  theirs:{}\n  ours:{}",
+                "{about}\n  upstream:{}\n  atoll:{}",
                 lines(&one, &other),
                 lines(&other, &one)
             ));
@@ -128,7 +128,7 @@ pub fn difference(theirs: &Snapshot, ours: &Snapshot) -> Vec<String> {
     differences
 }
 
-/// Every leaf of it with the way to it.
+/// Returns every leaf with its path.
 fn flat(value: Option<&Value>) -> BTreeSet<String> {
     fn walk(value: &Value, path: String, lines: &mut BTreeSet<String>) {
         match value {

@@ -1,10 +1,10 @@
-//! The two that are compared: the real kube-controller-manager and our controllers, at any server.
+//! The two sides of a comparison: the real kube-controller-manager and Atoll's controllers, at any server.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use atoll_client::https::{Endpoint, Https};
-use atoll_controllers::context::{Acts, Context};
+use atoll_controllers::context::{Context, WorkloadScope};
 use atoll_controllers::settings::Settings;
 use atoll_informer::{SystemClock, World};
 use atoll_testkit::{Program, Programs, TOKEN};
@@ -12,13 +12,13 @@ use tokio::task::JoinHandle;
 
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
-/// `None`, with a line that says so, where Go is absent.
+/// Returns the programs; `None`, with a message, if Go is not installed.
 pub fn controller_manager() -> Option<Programs> {
     Programs::build(&[CONTROLLER_MANAGER])
 }
 
-/// kube-controller-manager with some of its controllers, until that is dropped.
-pub fn theirs(
+/// Runs kube-controller-manager with these controllers until it is dropped.
+pub fn start_kube_controller_manager(
     programs: &Programs,
     kubeconfig: &Path,
     controllers: &str,
@@ -37,11 +37,11 @@ pub fn theirs(
     programs.start(CONTROLLER_MANAGER, &arguments, log)
 }
 
-/// Our controllers, while they run.
-pub struct Ours(JoinHandle<()>);
+/// Atoll's controllers, while they run.
+pub struct AtollControllers(JoinHandle<()>);
 
-impl Ours {
-    pub fn start(url: &str, authority: &Path, controllers: &str, settings: Settings) -> Ours {
+impl AtollControllers {
+    pub fn start(url: &str, authority: &Path, controllers: &str, settings: Settings) -> AtollControllers {
         let endpoint = Endpoint {
             server: url.to_string(),
             authority_pem: std::fs::read(authority).expect("the authority"),
@@ -49,15 +49,15 @@ impl Ours {
             ..Endpoint::default()
         };
         let client = atoll_client::Client::new(Arc::new(Https::new(&endpoint).expect("a client")));
-        let context = Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere);
-        let choice = controllers.parse().expect("controllers");
-        Ours(tokio::spawn(async move {
-            atoll_controllers::run_chosen(context.with_settings(settings), &choice).await;
+        let context = Context::new(World::one(client), Arc::new(SystemClock), WorkloadScope::All);
+        let selection = controllers.parse().expect("controllers");
+        AtollControllers(tokio::spawn(async move {
+            atoll_controllers::run_selected(context.with_settings(settings), &selection).await;
         }))
     }
 }
 
-impl Drop for Ours {
+impl Drop for AtollControllers {
     fn drop(&mut self) {
         self.0.abort();
     }

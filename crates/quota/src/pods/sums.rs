@@ -1,4 +1,4 @@
-//! What a whole Pod asks for: its containers, those that come before them, resizes under way and overhead.
+//! Computes the requests or limits of a pod: containers, init containers, resizes in progress and overhead.
 
 use serde_json::Value;
 
@@ -6,44 +6,44 @@ use super::{HUGE_PAGES, containers};
 use crate::amounts::Amounts;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum ResourceSide {
     Requests,
     Limits,
 }
 
-impl Side {
+impl ResourceSide {
     fn field(self) -> &'static str {
         match self {
-            Side::Requests => "requests",
-            Side::Limits => "limits",
+            ResourceSide::Requests => "requests",
+            ResourceSide::Limits => "limits",
         }
     }
 }
 
-/// What the Pod needs at the most at any one time.
-pub fn of(pod: &Value, side: Side) -> Amounts {
+/// Returns the highest amounts that the pod needs at any time.
+pub fn of(pod: &Value, side: ResourceSide) -> Amounts {
     with_missing(pod, side, &Amounts::default())
 }
 
-/// The same, where containers that say nothing of a resource are taken to have said what is `missing`.
-pub fn with_missing(pod: &Value, side: Side, missing: &Amounts) -> Amounts {
+/// Like [`of`], with `missing` for containers that do not specify a resource.
+pub fn with_missing(pod: &Value, side: ResourceSide, missing: &Amounts) -> Amounts {
     let mut total = of_containers(pod, side, missing);
     let whole = &pod["spec"]["resources"][side.field()];
-    // The Pod's own say takes the place of the sum.
+    // Pod-level resources replace the sum of the containers.
     for (name, amount) in Amounts::read(whole).iter().filter(|(name, _)| is_pod_level_name(name)) {
         total.set(name, amount.clone());
     }
     for (name, amount) in Amounts::read(&pod["spec"]["overhead"]).iter() {
-        // A limit that is not there stays unlimited.
+        // A missing limit stays unlimited.
         let limited = total.get(name).is_some_and(|limit| !limit.is_zero());
-        if side == Side::Requests || limited {
+        if side == ResourceSide::Requests || limited {
             total.add_one(name, amount);
         }
     }
     total
 }
 
-/// Whether a list of a Pod's own says anything that can be said for a whole Pod.
+/// Whether a list of pod-level resources has a supported name.
 pub fn is_pod_level(list: &Value) -> bool {
     list.as_object().is_some_and(|list| list.keys().any(|name| is_pod_level_name(name)))
 }
@@ -52,8 +52,8 @@ fn is_pod_level_name(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
 }
 
-/// Containers run together; each init container runs alone, but for those before it that keep running.
-fn of_containers(pod: &Value, side: Side, missing: &Amounts) -> Amounts {
+/// Containers run together; each init container runs alone, with the sidecars before it.
+fn of_containers(pod: &Value, side: ResourceSide, missing: &Amounts) -> Amounts {
     let mut total = Amounts::default();
     for container in containers(pod, "containers") {
         let mut own = effective(pod, container, side, true);
@@ -79,8 +79,8 @@ fn of_containers(pod: &Value, side: Side, missing: &Amounts) -> Amounts {
     total
 }
 
-/// While a resize is under way, the greater of what is wanted and what is there.
-fn effective(pod: &Value, container: &Value, side: Side, resizable: bool) -> Amounts {
+/// During a resize, returns the higher of desired and actual amounts.
+fn effective(pod: &Value, container: &Value, side: ResourceSide, resizable: bool) -> Amounts {
     let wanted = Amounts::read(&container["resources"][side.field()]);
     let statuses = ["containerStatuses", "initContainerStatuses"].into_iter();
     let mut statuses = statuses.flat_map(|list| pod["status"][list].as_array().into_iter().flatten());
@@ -89,7 +89,7 @@ fn effective(pod: &Value, container: &Value, side: Side, resizable: bool) -> Amo
         return wanted;
     };
     let mut amounts = Amounts::read(&status["resources"][side.field()]);
-    if side == Side::Requests {
+    if side == ResourceSide::Requests {
         amounts.raise_to(&Amounts::read(&status["allocatedResources"]));
     }
     if !is_infeasible(pod) {
@@ -100,7 +100,7 @@ fn effective(pod: &Value, container: &Value, side: Side, resizable: bool) -> Amo
     amounts
 }
 
-/// Whether the node will never be able to do what a resize asks for.
+/// Whether a resize is infeasible on the node.
 fn is_infeasible(pod: &Value) -> bool {
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     conditions

@@ -1,52 +1,52 @@
-//! Commands in simulated containers: a few that people try first, and a shell that knows them.
+//! Commands in simulated containers: a few common ones, and a shell that supports them.
 
 use std::time::Duration;
 
 use atoll_streams::remote_command::{Outcome, Session};
 use bytes::BytesMut;
 
-use super::Asked;
+use super::ContainerRequest;
 use crate::program::milliseconds;
 
-/// The longest line that the shell reads.
+/// Maximum length of a line that the shell reads.
 const LINE: usize = 4096;
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where a command runs.
-struct Place {
+/// Environment of a command.
+struct ExecEnvironment {
     pod: String,
     node: String,
-    environment: Vec<(String, String)>,
+    variables: Vec<(String, String)>,
 }
 
-/// What a command has to say and how it ends.
+/// Output and exit code of a command.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Reply {
+struct CommandOutput {
     out: String,
     problem: String,
     code: i32,
-    /// Milliseconds that it takes.
-    takes: u64,
-    /// The shell ends with it.
-    leaves: bool,
+    /// Duration in milliseconds.
+    millis: u64,
+    /// Whether the shell ends after this command.
+    exits: bool,
 }
 
-pub async fn run(mut session: Session, asked: Asked) {
-    let words: Vec<&str> = asked.query.values("command").collect();
-    let place = Place {
-        pod: asked.running.key.name.to_string(),
-        node: asked.running.node.clone(),
-        environment: asked.running.environment(&asked.container),
+pub async fn run(mut session: Session, request: ContainerRequest) {
+    let words: Vec<&str> = request.query.values("command").collect();
+    let environment = ExecEnvironment {
+        pod: request.running.key.name.to_string(),
+        node: request.running.node.clone(),
+        variables: request.running.environment(&request.container),
     };
     let code = match words.as_slice() {
-        [shell] | [shell, "-i" | "-l"] if is_shell(shell) => talk(&mut session, &place).await,
+        [shell] | [shell, "-i" | "-l"] if is_shell(shell) => run_shell(&mut session, &environment).await,
         [shell, flag, script, ..] if is_shell(shell) && flag.starts_with('-') && flag.ends_with('c') => {
             let mut code = 0;
             for line in script.split([';', '\n']) {
-                let reply = command(&line.split_whitespace().collect::<Vec<_>>(), &place);
-                let leaves = reply.leaves;
-                code = show(&mut session, reply).await;
-                if leaves {
+                let output = command(&line.split_whitespace().collect::<Vec<_>>(), &environment);
+                let exits = output.exits;
+                code = show(&mut session, output).await;
+                if exits {
                     break;
                 }
             }
@@ -54,27 +54,27 @@ pub async fn run(mut session: Session, asked: Asked) {
         }
         ["cat"] => echo(&mut session).await,
         words => {
-            let reply = command(words, &place);
-            show(&mut session, reply).await
+            let output = command(words, &environment);
+            show(&mut session, output).await
         }
     };
     session.end(&Outcome::exit(code)).await;
 }
 
-/// What the container says from now on, until the client goes or the container ends.
-pub async fn attach(mut session: Session, asked: Asked) {
-    let mut next = asked.running.pod().log(&asked.container).map_or(0, |log| log.since(u64::MAX).1);
+/// Streams the container's log from now on, until the client disconnects or the container ends.
+pub async fn attach(mut session: Session, request: ContainerRequest) {
+    let mut next = request.running.pod().log(&request.container).map_or(0, |log| log.since(u64::MAX).1);
     let closed = session.closed();
     let mut closed = std::pin::pin!(closed);
-    let mut interval = tokio::time::interval(LOOK);
+    let mut interval = tokio::time::interval(POLL_INTERVAL);
     loop {
         tokio::select! {
             () = &mut closed => return,
             _ = interval.tick() => {}
         }
         let (text, is_over) = {
-            let pod = asked.running.pod();
-            let Some(log) = pod.log(&asked.container) else { break };
+            let pod = request.running.pod();
+            let Some(log) = pod.log(&request.container) else { break };
             let (lines, after) = log.since(next);
             next = after;
             (lines.map(|(_, line)| format!("{line}\n")).collect::<String>(), !pod.is_serving())
@@ -96,7 +96,7 @@ fn is_shell(word: &str) -> bool {
     matches!(word.rsplit('/').next(), Some("sh" | "bash" | "ash"))
 }
 
-/// What comes in goes out.
+/// Copies stdin to stdout.
 async fn echo(session: &mut Session) -> i32 {
     if let (Some(stdin), Some(stdout)) = (&mut session.stdin, &mut session.stdout) {
         while let Some(piece) = stdin.next().await {
@@ -108,8 +108,8 @@ async fn echo(session: &mut Session) -> i32 {
     0
 }
 
-/// A shell: a command in each line, until there is no more or one says so.
-async fn talk(session: &mut Session, place: &Place) -> i32 {
+/// Runs a shell: one command per line, until the input ends or a command exits.
+async fn run_shell(session: &mut Session, environment: &ExecEnvironment) -> i32 {
     let (mut pending, mut code) = (BytesMut::new(), 0);
     loop {
         while let Some(end) = pending.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -117,10 +117,10 @@ async fn talk(session: &mut Session, place: &Place) -> i32 {
             if line.is_empty() {
                 continue;
             }
-            let reply = command(&line.split_whitespace().collect::<Vec<_>>(), place);
-            let leaves = reply.leaves;
-            code = show(session, reply).await;
-            if leaves {
+            let output = command(&line.split_whitespace().collect::<Vec<_>>(), environment);
+            let exits = output.exits;
+            code = show(session, output).await;
+            if exits {
                 return code;
             }
         }
@@ -137,57 +137,59 @@ async fn talk(session: &mut Session, place: &Place) -> i32 {
     }
 }
 
-async fn show(session: &mut Session, reply: Reply) -> i32 {
-    tokio::time::sleep(Duration::from_millis(reply.takes)).await;
-    // Somebody who does not listen misses nothing.
-    if let Some(stdout) = session.stdout.as_mut().filter(|_| !reply.out.is_empty()) {
-        let _ = stdout.write(reply.out).await;
+async fn show(session: &mut Session, output: CommandOutput) -> i32 {
+    tokio::time::sleep(Duration::from_millis(output.millis)).await;
+    // Errors are ignored, because the client may not read the output.
+    if let Some(stdout) = session.stdout.as_mut().filter(|_| !output.out.is_empty()) {
+        let _ = stdout.write(output.out).await;
     }
-    // A terminal shows both in one place.
+    // A terminal has only one output stream.
     let stderr = if session.stderr.is_some() { &mut session.stderr } else { &mut session.stdout };
-    if let Some(stderr) = stderr.as_mut().filter(|_| !reply.problem.is_empty()) {
-        let _ = stderr.write(reply.problem).await;
+    if let Some(stderr) = stderr.as_mut().filter(|_| !output.problem.is_empty()) {
+        let _ = stderr.write(output.problem).await;
     }
-    reply.code
+    output.code
 }
 
-fn command(words: &[&str], place: &Place) -> Reply {
-    let said = |out: String| Reply { out, ..Reply::default() };
-    let ended = |code: i32| Reply { code, ..Reply::default() };
+fn command(words: &[&str], environment: &ExecEnvironment) -> CommandOutput {
+    let printed = |out: String| CommandOutput { out, ..CommandOutput::default() };
+    let ended = |code: i32| CommandOutput { code, ..CommandOutput::default() };
     match words {
         [] | ["true" | ":" | "clear"] => ended(0),
         ["false"] => ended(1),
-        ["exit"] => Reply { leaves: true, ..Reply::default() },
-        ["exit", code] => Reply { code: code.parse().unwrap_or(2), leaves: true, ..Reply::default() },
-        ["hostname"] => said(format!("{}\n", place.pod)),
-        ["whoami"] => said("root\n".into()),
-        ["uname", ..] => said(format!("Linux {}\n", place.node)),
+        ["exit"] => CommandOutput { exits: true, ..CommandOutput::default() },
+        ["exit", code] => {
+            CommandOutput { code: code.parse().unwrap_or(2), exits: true, ..CommandOutput::default() }
+        }
+        ["hostname"] => printed(format!("{}\n", environment.pod)),
+        ["whoami"] => printed("root\n".into()),
+        ["uname", ..] => printed(format!("Linux {}\n", environment.node)),
         ["echo", words @ ..] => {
             let words: Vec<&str> = words.iter().map(|word| word.trim_matches(['"', '\''])).collect();
-            said(format!("{}\n", words.join(" ")))
+            printed(format!("{}\n", words.join(" ")))
         }
         ["env" | "printenv"] => {
-            said(place.environment.iter().map(|(name, value)| format!("{name}={value}\n")).collect())
+            printed(environment.variables.iter().map(|(name, value)| format!("{name}={value}\n")).collect())
         }
-        ["printenv", name] => match place.environment.iter().find(|(known, _)| known == name) {
-            Some((_, value)) => said(format!("{value}\n")),
+        ["printenv", name] => match environment.variables.iter().find(|(known, _)| known == name) {
+            Some((_, value)) => printed(format!("{value}\n")),
             None => ended(1),
         },
         ["sleep", time] => match milliseconds(time) {
-            Some(takes) => Reply { takes, ..Reply::default() },
-            None => Reply { problem: format!("sleep: invalid time interval '{time}'\n"), ..ended(1) },
+            Some(millis) => CommandOutput { millis, ..CommandOutput::default() },
+            None => CommandOutput { problem: format!("sleep: invalid time interval '{time}'\n"), ..ended(1) },
         },
         ["cat", file, ..] => {
-            Reply { problem: format!("cat: {file}: No such file or directory\n"), ..ended(1) }
+            CommandOutput { problem: format!("cat: {file}: No such file or directory\n"), ..ended(1) }
         }
-        [other, ..] => Reply { problem: format!("sh: {other}: not found\n"), ..ended(127) },
+        [other, ..] => CommandOutput { problem: format!("sh: {other}: not found\n"), ..ended(127) },
     }
 }
 
-/// Whether a container knows what to do with a command.
+/// Whether a container supports a command.
 pub(crate) fn is_known(words: &[&str]) -> bool {
-    let place = Place { pod: String::new(), node: String::new(), environment: Vec::new() };
-    command(words, &place).code != 127
+    let environment = ExecEnvironment { pod: String::new(), node: String::new(), variables: Vec::new() };
+    command(words, &environment).code != 127
 }
 
 #[cfg(test)]
@@ -195,9 +197,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_that_people_try_first() {
-        let environment = vec![("COLOUR".to_string(), "blue".to_string())];
-        let place = Place { pod: "web-1".into(), node: "n".into(), environment };
+    fn common_commands_work() {
+        let variables = vec![("COLOUR".to_string(), "blue".to_string())];
+        let environment = ExecEnvironment { pod: "web-1".into(), node: "n".into(), variables };
         for (line, out, problem, code) in [
             ("hostname", "web-1\n", "", 0),
             ("echo \"hello\" there", "hello there\n", "", 0),
@@ -209,13 +211,13 @@ mod tests {
             ("ls /", "", "sh: ls: not found\n", 127),
             ("cat /etc/passwd", "", "cat: /etc/passwd: No such file or directory\n", 1),
         ] {
-            let reply = command(&line.split_whitespace().collect::<Vec<_>>(), &place);
+            let output = command(&line.split_whitespace().collect::<Vec<_>>(), &environment);
             assert_eq!(
-                (reply.out.as_str(), reply.problem.as_str(), reply.code),
+                (output.out.as_str(), output.problem.as_str(), output.code),
                 (out, problem, code),
                 "{line}"
             );
         }
-        assert_eq!(command(&["sleep", "2"], &place).takes, 2000);
+        assert_eq!(command(&["sleep", "2"], &environment).millis, 2000);
     }
 }

@@ -1,4 +1,4 @@
-//! What containers have said, and what they go on saying.
+//! Logs of containers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use http::Response;
 use tokio::sync::mpsc;
 
 use super::request::Query;
-use super::{Asked, Body};
+use super::{Body, ContainerRequest};
 use crate::kubelet::Kubelet;
 
-/// How soon those who follow hear of what was said.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which followed logs are checked for new lines.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What is wanted of a log.
+/// Options of a log request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct LogOptions {
     follow: bool,
     timestamps: bool,
     tail: Option<usize>,
@@ -25,12 +25,12 @@ pub(crate) struct Wanted {
     limit: Option<usize>,
 }
 
-impl Wanted {
-    pub(crate) fn of(query: &Query, now: i64) -> Wanted {
+impl LogOptions {
+    pub(crate) fn of(query: &Query, now: i64) -> LogOptions {
         let number = |name: &str| query.value(name).and_then(|text| text.parse::<usize>().ok());
         let after = query.value("sinceTime").and_then(|text| time::parse(text).ok()).map(|time| time.seconds);
         let ago = query.value("sinceSeconds").and_then(|text| text.parse::<i64>().ok());
-        Wanted {
+        LogOptions {
             follow: query.value("follow") == Some("true"),
             timestamps: query.value("timestamps") == Some("true"),
             tail: number("tailLines"),
@@ -40,15 +40,15 @@ impl Wanted {
     }
 }
 
-pub fn answer(asked: Asked, kubelet: Arc<Kubelet>) -> Response<Body> {
-    let wanted = Wanted::of(&asked.query, kubelet.now().seconds);
-    let (first, next) = said(&asked, wanted, 0);
+pub fn answer(request: ContainerRequest, kubelet: Arc<Kubelet>) -> Response<Body> {
+    let options = LogOptions::of(&request.query, kubelet.now().seconds);
+    let (first, next) = lines_from(&request, options, 0);
     let mut first = first.into_bytes();
-    if let Some(limit) = wanted.limit {
+    if let Some(limit) = options.limit {
         first.truncate(limit);
     }
-    if !wanted.follow {
-        return Response::new(Body::Whole(Some(Bytes::from(first)).filter(|text| !text.is_empty())));
+    if !options.follow {
+        return Response::new(Body::PodStatistics(Some(Bytes::from(first)).filter(|text| !text.is_empty())));
     }
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
@@ -56,12 +56,12 @@ pub fn answer(asked: Asked, kubelet: Arc<Kubelet>) -> Response<Body> {
         if !first.is_empty() && sender.send(first.into()).await.is_err() {
             return;
         }
-        let mut interval = tokio::time::interval(LOOK);
-        // Ends with the container, its pod, or whoever listens.
+        let mut interval = tokio::time::interval(POLL_INTERVAL);
+        // Ends with the container, its pod, or the client.
         loop {
             interval.tick().await;
-            let is_over = !asked.running.pod().is_serving() || !kubelet.has(&asked.running);
-            let (more, after) = said(&asked, Wanted { tail: None, ..wanted }, next);
+            let is_over = !request.running.pod().is_serving() || !kubelet.has(&request.running);
+            let (more, after) = lines_from(&request, LogOptions { tail: None, ..options }, next);
             next = after;
             if sender.is_closed() || (!more.is_empty() && sender.send(more.into()).await.is_err()) || is_over
             {
@@ -72,17 +72,17 @@ pub fn answer(asked: Asked, kubelet: Arc<Kubelet>) -> Response<Body> {
     Response::new(Body::Stream(receiver))
 }
 
-/// Lines from the one with number `from`, and the number of the next.
-fn said(asked: &Asked, wanted: Wanted, from: u64) -> (String, u64) {
-    let pod = asked.running.pod();
-    let Some(log) = pod.log(&asked.container) else { return (String::new(), from) };
+/// Returns the lines from number `from`, and the number of the next line.
+fn lines_from(request: &ContainerRequest, options: LogOptions, from: u64) -> (String, u64) {
+    let pod = request.running.pod();
+    let Some(log) = pod.log(&request.container) else { return (String::new(), from) };
     let (lines, next) = log.since(from);
     let lines: Vec<&(i64, String)> =
-        lines.filter(|(when, _)| wanted.since.is_none_or(|since| *when >= since)).collect();
-    let skip = wanted.tail.map_or(0, |tail| lines.len().saturating_sub(tail));
+        lines.filter(|(when, _)| options.since.is_none_or(|since| *when >= since)).collect();
+    let skip = options.tail.map_or(0, |tail| lines.len().saturating_sub(tail));
     let mut text = String::new();
     for (when, line) in lines.into_iter().skip(skip) {
-        if wanted.timestamps {
+        if options.timestamps {
             text.push_str(&time::format(*when));
             text.push(' ');
         }

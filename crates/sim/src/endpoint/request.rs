@@ -1,40 +1,40 @@
-//! What API servers ask kubelets for, as paths and queries say it.
+//! Paths and queries of requests to kubelets.
 
 use percent_encoding::percent_decode_str;
 
-/// What a path means.
+/// A parsed path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted<'a> {
+pub enum KubeletPath<'a> {
     Health,
     Summary,
     Resources,
-    /// Something of a pod, and perhaps of one of its containers.
+    /// A request for a pod, and possibly for one of its containers.
     Pod {
-        what: &'a str,
+        action: &'a str,
         namespace: &'a str,
         name: &'a str,
         container: &'a str,
     },
 }
 
-impl Wanted<'_> {
-    pub fn parse(path: &str) -> Option<Wanted<'_>> {
+impl KubeletPath<'_> {
+    pub fn parse(path: &str) -> Option<KubeletPath<'_>> {
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         Some(match parts[..] {
-            ["healthz"] => Wanted::Health,
-            ["stats", "summary"] => Wanted::Summary,
-            ["metrics", "resource"] => Wanted::Resources,
-            [what, namespace, name] => Wanted::Pod { what, namespace, name, container: "" },
-            // The uid of the pod may come before the container.
-            [what, namespace, name, container] | [what, namespace, name, _, container] => {
-                Wanted::Pod { what, namespace, name, container }
+            ["healthz"] => KubeletPath::Health,
+            ["stats", "summary"] => KubeletPath::Summary,
+            ["metrics", "resource"] => KubeletPath::Resources,
+            [action, namespace, name] => KubeletPath::Pod { action, namespace, name, container: "" },
+            // The pod's uid may precede the container.
+            [action, namespace, name, container] | [action, namespace, name, _, container] => {
+                KubeletPath::Pod { action, namespace, name, container }
             }
             _ => return None,
         })
     }
 }
 
-/// Names and values of a query, decoded.
+/// Decoded names and values of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query(Vec<(String, String)>);
 
@@ -47,7 +47,7 @@ impl Query {
         Query(pairs.map(|(name, value)| (decoded(name), decoded(value))).collect())
     }
 
-    /// The first value of a name.
+    /// Returns the first value of a name.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.values(name).next()
     }
@@ -62,13 +62,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_have_a_meaning() {
-        let pod = |what, container| Some(Wanted::Pod { what, namespace: "n", name: "p", container });
+    fn paths_are_parsed() {
+        let pod = |action, container| Some(KubeletPath::Pod { action, namespace: "n", name: "p", container });
         for (path, expected) in [
-            ("/healthz", Some(Wanted::Health)),
-            ("/healthz/", Some(Wanted::Health)),
-            ("/stats/summary", Some(Wanted::Summary)),
-            ("/metrics/resource", Some(Wanted::Resources)),
+            ("/healthz", Some(KubeletPath::Health)),
+            ("/healthz/", Some(KubeletPath::Health)),
+            ("/stats/summary", Some(KubeletPath::Summary)),
+            ("/metrics/resource", Some(KubeletPath::Resources)),
             ("/portForward/n/p", pod("portForward", "")),
             ("/containerLogs/n/p/c", pod("containerLogs", "c")),
             ("/exec/n/p/a-uid/c", pod("exec", "c")),
@@ -76,7 +76,7 @@ mod tests {
             ("/pods", None),
             ("/", None),
         ] {
-            assert_eq!(Wanted::parse(path), expected, "{path}");
+            assert_eq!(KubeletPath::parse(path), expected, "{path}");
         }
     }
 

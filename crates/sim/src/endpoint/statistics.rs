@@ -1,4 +1,4 @@
-//! What a node and its pods use, as kubelets tell it: to programs, and to those who collect figures.
+//! Statistics of nodes and pods, as kubelets serve them: summary and metrics.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -7,54 +7,54 @@ use atoll_meta::quantity::Quantity;
 use atoll_meta::time;
 use serde_json::{Value, json};
 
-use crate::kubelet::{Kubelet, Running};
-use crate::pod::Moment;
+use crate::kubelet::{Kubelet, RunningPod};
+use crate::pod::SimTime;
 use crate::usage::Usage;
 
-/// What somebody uses now, and has used of processors.
+/// Current usage, and CPU time used so far.
 #[derive(Clone, Copy, Default)]
-struct Figures {
+struct UsageTotals {
     usage: Usage,
     spent: u64,
 }
 
-/// A container that runs.
-struct Part {
+/// A running container.
+struct ContainerStatistics {
     name: String,
     began: i64,
-    figures: Figures,
+    figures: UsageTotals,
 }
 
-/// One pod, with those of its containers that run.
-struct Whole {
-    running: Arc<Running>,
-    parts: Vec<Part>,
-    figures: Figures,
+/// A pod with its running containers.
+struct PodStatistics {
+    running: Arc<RunningPod>,
+    parts: Vec<ContainerStatistics>,
+    figures: UsageTotals,
 }
 
-/// A node that answers, and what is on it, in order.
+/// A reachable node and its pods, sorted.
 pub struct Statistics {
     name: String,
     node: Arc<Value>,
-    pods: Vec<Whole>,
-    figures: Figures,
-    now: Moment,
+    pods: Vec<PodStatistics>,
+    figures: UsageTotals,
+    now: SimTime,
 }
 
 impl Statistics {
     pub fn of(kubelet: &Kubelet, name: &str) -> Option<Statistics> {
         let (node, now) = (kubelet.node(name)?, kubelet.now());
-        let mut figures = Figures { usage: Usage::of_node(&node), spent: kubelet.spent(name) };
+        let mut figures = UsageTotals { usage: Usage::of_node(&node), spent: kubelet.spent(name) };
         let mut pods = Vec::new();
         for running in kubelet.pods_of(Some(name)) {
-            let mut sum = Figures::default();
+            let mut sum = UsageTotals::default();
             let pod = running.pod();
-            let parts: Vec<Part> = pod
+            let parts: Vec<ContainerStatistics> = pod
                 .usage()
                 .map(|(name, began, meter)| {
                     sum.usage += meter.usage;
-                    let figures = Figures { usage: meter.usage, spent: meter.spent(now.millis) };
-                    Part { name: name.into(), began, figures }
+                    let figures = UsageTotals { usage: meter.usage, spent: meter.spent(now.millis) };
+                    ContainerStatistics { name: name.into(), began, figures }
                 })
                 .collect();
             sum.spent = pod.spent(now);
@@ -62,17 +62,17 @@ impl Statistics {
             figures.usage += sum.usage;
             figures.spent = figures.spent.saturating_add(sum.spent);
             if !parts.is_empty() {
-                pods.push(Whole { running, parts, figures: sum });
+                pods.push(PodStatistics { running, parts, figures: sum });
             }
         }
         pods.sort_by(|one, other| one.running.key.cmp(&other.running.key));
         Some(Statistics { name: name.into(), node, pods, figures, now })
     }
 
-    /// As at `/stats/summary`.
+    /// Returns the response of `/stats/summary`.
     pub fn summary(&self) -> Value {
         let at = time::format(self.now.seconds);
-        let filled = |figures: Figures, room: Option<u64>| {
+        let filled = |figures: UsageTotals, room: Option<u64>| {
             let Usage { nanocores, bytes } = figures.usage;
             let processors = json!({
                 "time": at, "usageNanoCores": nanocores, "usageCoreNanoSeconds": figures.spent,
@@ -86,7 +86,7 @@ impl Statistics {
             }
             (processors, memory)
         };
-        let containers = |whole: &Whole| -> Vec<Value> {
+        let containers = |whole: &PodStatistics| -> Vec<Value> {
             let each = whole.parts.iter().map(|part| {
                 let (cpu, memory) = filled(part.figures, None);
                 json!({
@@ -97,10 +97,10 @@ impl Statistics {
         };
         let pods = self.pods.iter().map(|whole| {
             let (cpu, memory) = filled(whole.figures, None);
-            let Running { key, uid, came, .. } = &*whole.running;
+            let RunningPod { key, uid, arrived, .. } = &*whole.running;
             json!({
                 "podRef": {"name": &*key.name, "namespace": &*key.namespace, "uid": uid},
-                "startTime": time::format(*came),
+                "startTime": time::format(*arrived),
                 "containers": containers(whole),
                 "cpu": cpu,
                 "memory": memory,
@@ -118,13 +118,13 @@ impl Statistics {
         })
     }
 
-    /// As at `/metrics/resource`.
+    /// Returns the response of `/metrics/resource`.
     pub fn resources(&self) -> String {
         let mut out = String::new();
         let at = self.now.seconds.saturating_mul(1000);
-        let seconds = |figures: Figures| figures.spent as f64 / 1e9;
-        let bytes = |figures: Figures| figures.usage.bytes as f64;
-        let of_pod = |whole: &Whole| {
+        let seconds = |figures: UsageTotals| figures.spent as f64 / 1e9;
+        let bytes = |figures: UsageTotals| figures.usage.bytes as f64;
+        let of_pod = |whole: &PodStatistics| {
             format!("namespace=\"{}\",pod=\"{}\"", whole.running.key.namespace, whole.running.key.name)
         };
         let parts = || {
@@ -138,7 +138,7 @@ impl Statistics {
                 if samples.is_empty() {
                     return;
                 }
-                // Nothing that is written to a string fails.
+                // Writing to a string cannot fail.
                 let _ = writeln!(out, "# HELP {name} [STABLE] {help}\n# TYPE {name} {kind}");
                 for (labels, value) in samples {
                     let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
@@ -210,12 +210,12 @@ impl Statistics {
     }
 }
 
-/// Which node is asked, where all listen in one place: API servers say what they were asked themselves, as in
-/// `/api/v1/nodes/NAME/proxy/stats/summary`.
-pub fn asked_node(uri: &str) -> Option<&str> {
+/// Returns the requested node. All kubelets share one listener, so the node comes from the URI that the API
+/// server forwards, such as `/api/v1/nodes/NAME/proxy/stats/summary`.
+pub fn requested_node(uri: &str) -> Option<&str> {
     let mut segments = uri.split('/').skip_while(|segment| *segment != "nodes").skip(1);
     let name = segments.next()?;
-    // A scheme and a port may be around it.
+    // The name may be preceded by a scheme and followed by a port.
     let plain = match name.split(':').collect::<Vec<_>>()[..] {
         [name] | [name, _] | [_, name, _] => name,
         _ => return None,
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_says_which_node_is_asked() {
+    fn the_node_is_parsed_from_the_forwarded_uri() {
         for (uri, expected) in [
             ("/api/v1/nodes/east-node-1/proxy/stats/summary", Some("east-node-1")),
             ("/clusters/root/api/v1/nodes/n/proxy/metrics/resource", Some("n")),
@@ -238,7 +238,7 @@ mod tests {
             ("/stats/summary", None),
             ("", None),
         ] {
-            assert_eq!(asked_node(uri), expected, "{uri}");
+            assert_eq!(requested_node(uri), expected, "{uri}");
         }
     }
 }

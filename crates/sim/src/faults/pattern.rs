@@ -1,6 +1,6 @@
-//! Patterns for names of images.
+//! Patterns of image names.
 
-/// Whether `text` fits `pattern`, in which `*` stands for anything.
+/// Whether `text` matches `pattern`, in which `*` matches anything.
 pub fn fits(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(mut rest) = text.strip_prefix(pieces.next().unwrap_or_default()) else { return false };
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn a_star_matches_anything() {
         for (pattern, text, expected) in [
             ("nginx", "nginx", true),
             ("nginx", "nginx:1", false),

@@ -24,7 +24,7 @@ fn faults_add_up() {
 }
 
 #[test]
-fn nodes_and_images_find_what_concerns_them() {
+fn faults_apply_to_nodes_and_images() {
     let set = with(&[
         Fault::PartitionNodes { nodes: vec!["a".into(), "b".into()] },
         Fault::DeadNode { node: "c".into() },
@@ -45,30 +45,30 @@ fn nodes_and_images_find_what_concerns_them() {
     assert!(!set.cuts_clients());
     let missing = set.missing();
     assert_eq!(missing.iter().map(|(group, _)| group.as_str()).collect::<Vec<_>>(), ["apps", "batch"]);
-    assert!(with(&[Fault::DeadCluster]).is_dead("any"), "a cluster dies with its nodes");
+    assert!(with(&[Fault::DeadCluster]).is_dead("any"), "all nodes of a stopped cluster are stopped");
 }
 
 #[test]
-fn faults_begin_and_end_and_everybody_hears_of_it() {
+fn changes_are_sent_to_subscribers() {
     let faults = Faults::default();
-    let mut follower = faults.follow();
+    let mut follower = faults.subscribe();
     let first = faults.add(Fault::DeadCluster).expect("there is room");
     let second = faults.add(Fault::PartitionClients).expect("there is room");
-    assert!(follower.has_changed().expect("it is there"));
+    assert!(follower.has_changed().expect("the sender exists"));
     assert!(follower.borrow_and_update().is_down());
     assert!(faults.remove(first) && !faults.remove(first));
     assert!(!follower.borrow_and_update().is_down());
     assert_eq!(faults.now().list(), [(second, Fault::PartitionClients)]);
     assert_eq!((faults.clear(), faults.clear()), (1, 0));
-    assert!(faults.add(Fault::DeadCluster).expect("there is room") > second, "no number is given out twice");
-    for _ in 1..MOST {
+    assert!(faults.add(Fault::DeadCluster).expect("there is room") > second, "numbers are not reused");
+    for _ in 1..MAX_FAULTS {
         faults.add(Fault::DeadCluster).expect("there is room");
     }
     assert_eq!(faults.add(Fault::DeadCluster), Err(TooMany));
 }
 
 #[test]
-fn faults_are_read_as_they_are_written() {
+fn faults_round_trip_as_json() {
     for (text, shown) in [
         (json!({ "kind": "slow", "latency": "200ms" }), "slow by 200ms"),
         (json!({ "kind": "slow", "latency": "1s", "jitter": "500ms" }), "slow by 1s to 1.5s"),

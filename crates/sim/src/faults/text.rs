@@ -1,4 +1,4 @@
-//! Faults as they are sent and shown.
+//! Faults as JSON and text.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::Fault;
 
-/// The longest that anything may be late.
-const LATEST: Duration = Duration::from_secs(600);
-/// How far a clock may be off: what is beyond is no time that Kubernetes can write.
-const FURTHEST: i64 = 100 * 365 * 86_400;
+/// Maximum delay.
+const MAX_DELAY: Duration = Duration::from_secs(600);
+/// Maximum clock skew, so that times stay valid in Kubernetes.
+const MAX_SKEW: i64 = 100 * 365 * 86_400;
 
 impl Fault {
-    /// What it is called.
+    /// Returns the name of the fault.
     pub fn kind(&self) -> &'static str {
         match self {
             Fault::Slow { .. } => "slow",
@@ -29,7 +29,7 @@ impl Fault {
         }
     }
 
-    /// As JSON: `{"kind": "slow", "latency": "200ms"}`.
+    /// Returns the fault as JSON: `{"kind": "slow", "latency": "200ms"}`.
     pub fn to_json(&self) -> Value {
         let mut text = json!({ "kind": self.kind() });
         match self {
@@ -50,19 +50,20 @@ impl Fault {
         text
     }
 
-    /// The fault that JSON tells of, or what is wrong with it.
+    /// Parses a fault, or returns the error.
     pub fn from_json(value: &Value) -> Result<Fault, String> {
-        let kind =
-            value["kind"].as_str().ok_or("kind: it must name a fault, as in {\"kind\": \"dead-cluster\"}")?;
+        let kind = value["kind"]
+            .as_str()
+            .ok_or("kind: must be the name of a fault, as in {\"kind\": \"dead-cluster\"}")?;
         let word = |name: &str| match value[name].as_str().filter(|text| !text.is_empty()) {
             Some(text) => Ok(text.to_string()),
-            None => Err(format!("{name}: {kind} needs one")),
+            None => Err(format!("{name}: required for {kind}")),
         };
         let late = |name: &str| match value[name].as_str() {
             None => Ok(Duration::ZERO),
             Some(text) => {
                 let nanos = parse_duration(text).and_then(|nanos| u64::try_from(nanos).ok());
-                let span = nanos.map(Duration::from_nanos).filter(|span| *span <= LATEST);
+                let span = nanos.map(Duration::from_nanos).filter(|span| *span <= MAX_DELAY);
                 span.ok_or_else(|| {
                     format!("{name}: {text:?} is not a duration of at most ten minutes, such as 200ms")
                 })
@@ -72,13 +73,13 @@ impl Fault {
             "slow" => {
                 let (latency, jitter) = (late("latency")?, late("jitter")?);
                 if latency.is_zero() && jitter.is_zero() {
-                    return Err("latency: slow needs one, such as 200ms".into());
+                    return Err("latency: required for slow, such as 200ms".into());
                 }
                 Ok(Fault::Slow { latency, jitter })
             }
             "lossy" => match value["rate"].as_f64() {
                 Some(rate) if rate > 0.0 && rate <= 1.0 => Ok(Fault::Lossy { rate }),
-                _ => Err("rate: lossy needs one above 0 and at most 1, such as 0.2".into()),
+                _ => Err("rate: required for lossy, above 0 and at most 1, such as 0.2".into()),
             },
             "partition" => match &value["nodes"] {
                 Value::Null => Ok(Fault::PartitionClients),
@@ -87,7 +88,7 @@ impl Fault {
                         nodes.iter().filter_map(Value::as_str).map(ToString::to_string).collect::<Vec<_>>()
                     });
                     let nodes = nodes.filter(|nodes| !nodes.is_empty());
-                    let nodes = nodes.ok_or("nodes: it must be a list of names of nodes")?;
+                    let nodes = nodes.ok_or("nodes: must be a list of node names")?;
                     Ok(Fault::PartitionNodes { nodes })
                 }
             },
@@ -103,20 +104,20 @@ impl Fault {
             "clock-skew" => {
                 let text = word("skew")?;
                 let seconds = parse_duration(&text).map(|nanos| nanos / 1_000_000_000);
-                let seconds = seconds.filter(|seconds| seconds.abs() <= FURTHEST && *seconds != 0);
+                let seconds = seconds.filter(|seconds| seconds.abs() <= MAX_SKEW && *seconds != 0);
                 let wrong =
                     || format!("skew: {text:?} is not a duration of at least a second, such as +5m or -90s");
                 Ok(Fault::ClockSkew { seconds: seconds.ok_or_else(wrong)? })
             }
             other => Err(format!(
-                "kind: {other:?} is no fault; there are slow, lossy, partition, crash-loop, full-node, dead-node, \
+                "kind: unknown fault {other:?}; known faults: slow, lossy, partition, crash-loop, full-node, dead-node, \
                  dead-cluster, missing-api and clock-skew"
             )),
         }
     }
 }
 
-/// In words for people.
+/// Description for people.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -125,10 +126,10 @@ impl fmt::Display for Fault {
                 write!(f, "slow by {} to {}", span(*latency), span(latency.saturating_add(*jitter)))
             }
             Fault::Lossy { rate } => {
-                write!(f, "lossy: {} of 100 connections, answers and events", rate * 100.0)
+                write!(f, "lossy: {} of 100 connections, responses and events", rate * 100.0)
             }
-            Fault::PartitionClients => write!(f, "partition: clients are cut off"),
-            Fault::PartitionNodes { nodes } => write!(f, "partition: {} cut off", nodes.join(", ")),
+            Fault::PartitionClients => write!(f, "partition: clients disconnected"),
+            Fault::PartitionNodes { nodes } => write!(f, "partition: {} disconnected", nodes.join(", ")),
             Fault::CrashLoop { image } => write!(f, "crash-loop of images like {image}"),
             Fault::FullNode { node } => write!(f, "full-node {node}"),
             Fault::DeadNode { node } => write!(f, "dead-node {node}"),

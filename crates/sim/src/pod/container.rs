@@ -1,22 +1,22 @@
-//! A container as a kubelet sees it: it waits, runs, ends, and begins again.
+//! State machine of a container: waiting, running, ended, restarting.
 
 use serde_json::{Value, json};
 
-use super::Moment;
+use super::SimTime;
 use super::probe::Probe;
 use crate::program::{self, Program};
 use crate::usage::{Meter, Usage};
 
 const FIRST_BACKOFF: u64 = 10_000;
 const LAST_BACKOFF: u64 = 300_000;
-/// After as long as this without trouble, trouble is forgotten.
+/// Running time after which the backoff is reset.
 const FORGET: u64 = 2 * LAST_BACKOFF;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has not begun yet.
+    /// Not started yet.
     Waiting,
-    /// It has ended and begins again at a time.
+    /// Ended, and restarted at this time.
     Backoff {
         until: u64,
     },
@@ -41,7 +41,7 @@ pub struct Container {
     pub state: State,
     pub last: Option<Ended>,
     pub restarts: i64,
-    /// Of its startup probe, if it has one.
+    /// Whether the startup probe has passed, or there is none.
     pub started: bool,
     pub ready: bool,
     program: Program,
@@ -49,15 +49,15 @@ pub struct Container {
     startup: Option<Probe>,
     readiness: Option<Probe>,
     liveness: Option<Probe>,
-    /// What it has said, with times.
+    /// Recent output, with times.
     pub log: super::log::Log,
-    /// What it uses.
+    /// Resource usage.
     pub meter: Meter,
 }
 
-/// What the probes of a pod find just now.
+/// Current results of the probes of a pod.
 #[derive(Clone, Copy, Debug)]
-pub struct Findings {
+pub struct ProbeResults {
     pub startup: bool,
     pub readiness: bool,
     pub liveness: bool,
@@ -82,16 +82,16 @@ impl Container {
         }
     }
 
-    /// Looks at what it uses: nothing unless it runs.
-    pub fn measure(&mut self, spec: &Value, pod: &Value, now: Moment) {
+    /// Updates its usage, which is zero unless it runs.
+    pub fn measure(&mut self, spec: &Value, pod: &Value, now: SimTime) {
         let usage = if self.is_running() { Usage::of_container(spec, pod) } else { Usage::default() };
         if usage != self.meter.usage {
             self.meter.set(usage, now.millis);
         }
     }
 
-    /// Takes up what a status says of one that ran before this process did.
-    pub fn resume(&mut self, spec: &Value, status: &Value, now: Moment) {
+    /// Restores the state of a container that ran before this process started.
+    pub fn resume(&mut self, spec: &Value, status: &Value, now: SimTime) {
         let seconds = |time: &Value| {
             time.as_str().and_then(|time| atoll_meta::time::parse(time).ok()).map_or(0, |time| time.seconds)
         };
@@ -119,7 +119,7 @@ impl Container {
         }
     }
 
-    pub fn start(&mut self, spec: &Value, now: Moment, again: bool) {
+    pub fn start(&mut self, spec: &Value, now: SimTime, again: bool) {
         if again {
             self.restarts += 1;
         }
@@ -130,19 +130,19 @@ impl Container {
         self.started = self.startup.is_none();
         self.ready = self.started && self.readiness.is_none();
         for line in &self.program.says {
-            self.log.say(now, line.clone());
+            self.log.log_line(now, line.clone());
         }
     }
 
-    pub fn end(&mut self, code: i32, reason: &'static str, now: Moment) {
+    pub fn end(&mut self, code: i32, reason: &'static str, now: SimTime) {
         let began = if let State::Running { at, .. } = self.state { at } else { now.seconds };
         self.state = State::Ended(Ended { code, reason, began, at: now.seconds });
         self.started = false;
         self.ready = false;
     }
 
-    /// It has ended and is to begin again, at once after a long quiet run, else later and later.
-    pub fn back_off(&mut self, now: Moment) {
+    /// Schedules the restart of an ended container, with a backoff that is reset after a long run.
+    pub fn back_off(&mut self, now: SimTime) {
         let State::Ended(ended) = &self.state else { return };
         let ran = ended.at.saturating_sub(ended.began).max(0).cast_unsigned() * 1000;
         if ran > FORGET {
@@ -161,12 +161,12 @@ impl Container {
         if let State::Ended(ended) = &self.state { Some(ended.code) } else { None }
     }
 
-    /// What happens to one that runs: it ends by itself, crashes, or its probes find something. Returns when to look
-    /// again.
-    pub fn run(&mut self, now: Moment, crashes: bool, findings: Findings) -> Option<u64> {
+    /// Advances a running container: it may end, crash, or be stopped by probes. Returns the time of the next
+    /// step.
+    pub fn run(&mut self, now: SimTime, crashes: bool, probe_results: ProbeResults) -> Option<u64> {
         let State::Running { since, .. } = self.state else { return None };
         if crashes {
-            self.log.say(now, "crashing, as it was told to".into());
+            self.log.log_line(now, "crashing because of a crash-loop fault".into());
             self.end(1, "Error", now);
             return None;
         }
@@ -181,7 +181,7 @@ impl Container {
         let mut soon = |time: u64| next = Some(next.map_or(time, |next: u64| next.min(time)));
         if !self.started {
             let Some(startup) = &mut self.startup else { return next };
-            startup.tick(now.millis, findings.startup);
+            startup.tick(now.millis, probe_results.startup);
             match startup.passed {
                 Some(false) => {
                     self.end(137, "Error", now);
@@ -202,29 +202,29 @@ impl Container {
         match &mut self.readiness {
             None => self.ready = true,
             Some(readiness) => {
-                readiness.tick(now.millis, findings.readiness);
+                readiness.tick(now.millis, probe_results.readiness);
                 self.ready = readiness.passed == Some(true);
-                // Nobody looks again and again at what will be found as it was.
-                if self.ready != findings.readiness {
+                // No further probes are needed while the result cannot change.
+                if self.ready != probe_results.readiness {
                     soon(readiness.next());
                 }
             }
         }
         if let Some(liveness) = &mut self.liveness {
-            liveness.tick(now.millis, findings.liveness);
+            liveness.tick(now.millis, probe_results.liveness);
             if liveness.passed == Some(false) {
-                self.log.say(now, "stopped: its liveness probe failed".into());
+                self.log.log_line(now, "stopped: its liveness probe failed".into());
                 self.end(137, "Error", now);
                 return None;
             }
-            if !findings.liveness {
+            if !probe_results.liveness {
                 soon(liveness.next());
             }
         }
         next
     }
 
-    /// Its entry in the status of its pod. `waits_for` says what one that has not begun waits for.
+    /// Returns its entry in the pod's status. `waits_for` is the reason of a container that has not started.
     pub fn status(&self, spec: &Value, uid: &str, waits_for: &str) -> Value {
         let id = |restarts: i64| format!("sim://{uid}/{}/{restarts}", self.name);
         let ended = |ended: &Ended, id: String| {

@@ -1,20 +1,20 @@
-//! What a container has said: the last of it.
+//! Recent output of a container.
 
 use std::collections::VecDeque;
 
-use super::Moment;
+use super::SimTime;
 
 const LINES: usize = 200;
 
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     lines: VecDeque<(i64, String)>,
-    /// How many lines there ever were.
+    /// Number of lines since the start.
     said: u64,
 }
 
 impl Log {
-    pub fn say(&mut self, now: Moment, line: String) {
+    pub fn log_line(&mut self, now: SimTime, line: String) {
         if self.lines.len() == LINES {
             self.lines.pop_front();
         }
@@ -22,7 +22,7 @@ impl Log {
         self.said += 1;
     }
 
-    /// Lines from the one with number `from`, counted from the first ever said, and the number of the next.
+    /// Returns the lines from number `from`, counted from the first ever, and the number of the next line.
     pub fn since(&self, from: u64) -> (impl Iterator<Item = &(i64, String)>, u64) {
         let first = self.said - self.lines.len() as u64;
         let skip = from.saturating_sub(first).min(self.lines.len() as u64) as usize;
@@ -35,7 +35,7 @@ impl Log {
 fn the_last_lines_are_kept_and_counted() {
     let mut log = Log::default();
     for number in 0..LINES as u64 + 5 {
-        log.say(Moment { millis: 0, seconds: number as i64 }, number.to_string());
+        log.log_line(SimTime { millis: 0, seconds: number as i64 }, number.to_string());
     }
     let (lines, next) = log.since(0);
     assert_eq!((lines.map(|(_, line)| line.as_str()).next(), next), (Some("5"), 205));

@@ -1,8 +1,8 @@
-//! Probes: when they are made and what follows from what they find.
+//! Schedules and thresholds of probes.
 
 use serde_json::Value;
 
-/// One probe of a container that runs.
+/// A probe of a running container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     initial_delay: u64,
@@ -10,14 +10,14 @@ pub struct Probe {
     success_threshold: i64,
     failure_threshold: i64,
     next: u64,
-    /// In a row: successes if positive, else failures.
+    /// Consecutive successes if positive, else failures.
     streak: i64,
-    /// What it has found so far; nothing at first.
+    /// Result so far; `None` at first.
     pub passed: Option<bool>,
 }
 
 impl Probe {
-    /// The probe `field` of a container that started at `since`.
+    /// Creates the probe `field` of a container that started at `since`.
     pub fn new(container: &Value, field: &str, since: u64) -> Option<Probe> {
         let spec = container.get(field)?;
         let number = |field: &str, default: i64| spec[field].as_i64().unwrap_or(default).max(0);
@@ -33,7 +33,7 @@ impl Probe {
         })
     }
 
-    /// Makes the probe if it is time to.
+    /// Runs the probe if it is due.
     pub fn tick(&mut self, now: u64, finds: bool) {
         if now < self.next {
             return;
@@ -52,12 +52,12 @@ impl Probe {
         }
     }
 
-    /// When it is made next.
+    /// Returns the time of the next run.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// It begins when another one, which came before, has passed.
+    /// Starts the probe after the startup probe has passed.
     pub fn begin(&mut self, now: u64) {
         self.next = self.next.max(now);
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thresholds_and_times_are_kept() {
+    fn thresholds_and_periods_apply() {
         let container = json!({"p": {"initialDelaySeconds": 5, "periodSeconds": 2, "successThreshold": 2,
             "failureThreshold": 2}});
         let mut probe = Probe::new(&container, "p", 1000).unwrap();

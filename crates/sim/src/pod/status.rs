@@ -4,10 +4,10 @@ use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
 use super::container::{Container, State};
-use super::{Moment, Pod, Surroundings, begins_again};
+use super::{NodeEnvironment, Pod, SimTime, is_restarted};
 
-/// The status that the pod should have, unless it has it already.
-pub fn changed(object: &Value, pod: &Pod, now: Moment, around: &Surroundings<'_>) -> Option<Value> {
+/// Returns the new status, if it differs.
+pub fn changed(object: &Value, pod: &Pod, now: SimTime, environment: &NodeEnvironment<'_>) -> Option<Value> {
     let old = &object["status"];
     let mut new = old.clone();
     if !new.is_object() {
@@ -23,10 +23,11 @@ pub fn changed(object: &Value, pod: &Pod, now: Moment, around: &Surroundings<'_>
         new["reason"] = reason.into();
         new["message"] = message.into();
     }
-    new["hostIP"] = around.host.into();
-    new["hostIPs"] = json!([{"ip": around.host}]);
+    new["hostIP"] = environment.host.into();
+    new["hostIPs"] = json!([{"ip": environment.host}]);
     if pod.refused.is_none() && !pod.is_new() {
-        let address = if object["spec"]["hostNetwork"] == true { around.host } else { around.address };
+        let address =
+            if object["spec"]["hostNetwork"] == true { environment.host } else { environment.address };
         new["podIP"] = address.into();
         new["podIPs"] = json!([{"ip": address}]);
     }
@@ -37,7 +38,7 @@ pub fn changed(object: &Value, pod: &Pod, now: Moment, around: &Surroundings<'_>
     (!same(&new, old)).then_some(new)
 }
 
-/// Whether two values say the same: what is null or empty need not be said.
+/// Whether two values are equal if null and empty fields count as missing.
 fn same(one: &Value, other: &Value) -> bool {
     let is_nothing = |value: &Value| match value {
         Value::Null => true,
@@ -84,7 +85,7 @@ fn is_sidecar(spec: &Value) -> bool {
     spec["restartPolicy"] == "Always"
 }
 
-/// Whether every init container has done its part.
+/// Whether all init containers have finished or, as sidecars, started.
 fn is_initialized(object: &Value, pod: &Pod) -> bool {
     pod.inits.iter().zip(specs(object, "initContainers")).all(|(container, spec)| match is_sidecar(spec) {
         true => container.started || matches!(container.state, State::Ended(_)),
@@ -98,7 +99,7 @@ fn phase(object: &Value, pod: &Pod) -> &'static str {
     }
     let policy = object["spec"]["restartPolicy"].as_str().unwrap_or("Always");
     let is_ending = object::is_being_deleted(object);
-    let for_good = |spec: &Value, code: i32| is_ending || !begins_again(spec, policy, code);
+    let for_good = |spec: &Value, code: i32| is_ending || !is_restarted(spec, policy, code);
     if !is_initialized(object, pod) {
         let failed = pod.inits.iter().zip(specs(object, "initContainers")).any(|(container, spec)| {
             !is_sidecar(spec)
@@ -119,7 +120,7 @@ fn phase(object: &Value, pod: &Pod) -> &'static str {
     }
 }
 
-fn conditions(object: &Value, pod: &Pod, phase: &str, now: Moment, new: &mut Value) {
+fn conditions(object: &Value, pod: &Pod, phase: &str, now: SimTime, new: &mut Value) {
     let is_over = match phase {
         "Succeeded" => Some("PodCompleted"),
         "Failed" => Some("PodFailed"),
@@ -177,7 +178,7 @@ fn unready<'a>(object: &Value, pod: &'a Pod) -> Vec<&'a str> {
     all.filter(|container| !container.ready).map(|container| container.name.as_str()).collect()
 }
 
-/// What is missing of the conditions that the pod wants others to set.
+/// Returns the messages about readiness gates that are not met.
 fn gates(object: &Value) -> Vec<String> {
     let conditions = object["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let wanted = object["spec"]["readinessGates"].as_array().into_iter().flatten();
@@ -194,7 +195,7 @@ fn gates(object: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Sets one condition among those that are there; its time only moves with its status.
+/// Sets a condition; its transition time changes only with its status.
 fn set_condition(
     status: &mut Value,
     r#type: &str,
@@ -202,7 +203,7 @@ fn set_condition(
     reason: &str,
     message: &str,
     generation: i64,
-    now: Moment,
+    now: SimTime,
 ) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);

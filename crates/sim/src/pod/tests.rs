@@ -4,11 +4,11 @@ use super::*;
 
 const START: i64 = 1_700_000_000;
 
-fn at(millis: u64) -> Moment {
-    Moment { millis, seconds: START + (millis / 1000).cast_signed() }
+fn at(millis: u64) -> SimTime {
+    SimTime { millis, seconds: START + (millis / 1000).cast_signed() }
 }
 
-/// A pod on a node, as the API has it, and what the node does about it.
+/// A pod on a node, as in the API, with its simulated state.
 struct Stage {
     object: Value,
     pod: Pod,
@@ -26,23 +26,23 @@ impl Stage {
         Stage { object, pod, crashing: false, refuses: None }
     }
 
-    fn step(&mut self, millis: u64) -> Step {
+    fn step(&mut self, millis: u64) -> PodStep {
         let crashing = self.crashing;
-        let around = Surroundings {
+        let environment = NodeEnvironment {
             start_delay: 100,
             address: "10.1.0.1",
             host: "127.0.0.1",
             refuses: self.refuses,
             crashes: &|_| crashing,
         };
-        let step = self.pod.step(&self.object, at(millis), &around);
+        let step = self.pod.step(&self.object, at(millis), &environment);
         if let Some(status) = &step.status {
             self.object["status"] = status.clone();
         }
         step
     }
 
-    /// Follows the pod by its own word until it wants nothing more, or `until`; the phases on the way.
+    /// Runs the pod's steps until there are no more, or `until`. Returns the phases with their times.
     fn run(&mut self, from: u64, until: u64) -> Vec<(u64, String)> {
         let (mut now, mut phases): (u64, Vec<(u64, String)>) = (from, Vec::new());
         for _ in 0..1000 {
@@ -89,7 +89,7 @@ fn a_server_starts_after_the_delay_and_is_ready() {
     for r#type in ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"] {
         assert_eq!(stage.condition(r#type), "True", "{type}");
     }
-    assert!(stage.step(5000).status.is_none(), "nothing new, nothing written");
+    assert!(stage.step(5000).status.is_none(), "an unchanged status is not written");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn programs_end_and_policies_decide_what_follows() {
     ] {
         let mut stage =
             Stage::new(json!({"restartPolicy": policy, "containers": [container(&["sh", "-c", command])]}));
-        // Back-off: 10, 20 and 40 seconds.
+        // Backoff: 10, 20 and 40 seconds.
         let seen = stage.run(0, 75_000);
         let seen: Vec<&str> = seen.iter().map(|(_, phase)| phase.as_str()).collect();
         assert_eq!(seen, phases, "{command} {policy}");
@@ -185,7 +185,7 @@ fn probes_decide_over_readiness_and_life() {
 }
 
 #[test]
-fn deletion_waits_for_containers_but_not_longer_than_the_grace_period() {
+fn deletion_waits_for_containers_within_the_grace_period() {
     for (stop_after, grace, gone_at) in [("0s", 30, 5000), ("3s", 30, 8000), ("60s", 2, 7000)] {
         let mut stage = Stage::new(json!({"containers": [container(&[])]}));
         stage.run(0, 1000);
@@ -198,14 +198,14 @@ fn deletion_waits_for_containers_but_not_longer_than_the_grace_period() {
             if step.remove {
                 break;
             }
-            now += step.again.expect("it says when to look again");
+            now += step.again.expect("a next step");
         }
         assert_eq!(now, gone_at, "{stop_after} {grace}");
     }
 }
 
 #[test]
-fn whoever_holds_a_pod_is_told_how_it_ended() {
+fn pods_with_finalizers_get_their_final_status() {
     let mut stage = Stage::new(json!({"containers": [container(&[])], "restartPolicy": "Never"}));
     stage.run(0, 1000);
     object::set_finalizers(&mut stage.object, &["batch.kubernetes.io/job-tracking"]);
@@ -216,7 +216,7 @@ fn whoever_holds_a_pod_is_told_how_it_ended() {
 }
 
 #[test]
-fn a_full_node_takes_no_new_pod_and_a_deadline_ends_one() {
+fn full_nodes_refuse_pods_and_deadlines_end_them() {
     let mut stage = Stage::new(json!({"containers": [container(&[])]}));
     stage.refuses = Some(("Evicted", "no room"));
     stage.step(0);
@@ -233,14 +233,14 @@ fn a_full_node_takes_no_new_pod_and_a_deadline_ends_one() {
 }
 
 #[test]
-fn what_ran_before_goes_on_and_what_lost_power_begins_again() {
+fn pods_resume_after_a_restart_and_after_power_loss() {
     let mut stage = Stage::new(json!({"containers": [container(&[])]}));
     stage.run(0, 1000);
     let began = stage.container()["state"]["running"]["startedAt"].clone();
     stage.pod = Pod::new(&stage.object, at(50_000));
     assert!(stage.step(50_000).status.is_none());
     assert_eq!(stage.container()["state"]["running"]["startedAt"], began);
-    stage.pod.lose_power(at(60_000));
+    stage.pod.stop_all(at(60_000));
     stage.run(60_000, 90_000);
     assert_eq!(stage.container()["restartCount"], 1);
     assert_eq!(stage.container()["lastState"]["terminated"]["exitCode"], 255);

@@ -1,43 +1,43 @@
-//! Which claims want a volume of this provisioner, and what such a volume is.
+//! Decides which claims need a volume of this provisioner, and builds the volume.
 
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-/// What classes call this provisioner.
+/// Name of this provisioner in StorageClasses.
 pub const PROVISIONER: &str = "sim.atoll.dev";
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-const WANTED_OF: &str = "volume.kubernetes.io/storage-provisioner";
-const MADE_BY: &str = "pv.kubernetes.io/provisioned-by";
+const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// What a claim wants.
+/// Request of a claim.
 #[derive(Debug, PartialEq)]
-pub enum Wish<'a> {
-    /// It has a volume, or waits for somebody or something else.
+pub enum VolumeRequest<'a> {
+    /// No request: the claim has a volume, or waits for another provisioner or a selected node.
     Nothing,
-    /// One of a class.
-    Anywhere(&'a Value),
-    /// One that this node can use.
-    At(&'a Value, &'a str),
+    /// A volume of this class.
+    InAnyZone(&'a Value),
+    /// A volume of this class for this node.
+    ForNode(&'a Value, &'a str),
 }
 
-/// Looks at a claim and its class.
-pub fn wish<'a>(claim: &'a Value, class: Option<&'a Value>) -> Wish<'a> {
-    let is_ours = object::annotation(claim, WANTED_OF) == Some(PROVISIONER);
+/// Returns the request of a claim with its class.
+pub fn request_of<'a>(claim: &'a Value, class: Option<&'a Value>) -> VolumeRequest<'a> {
+    let is_selected = object::annotation(claim, STORAGE_PROVISIONER) == Some(PROVISIONER);
     let has_volume = claim["spec"]["volumeName"].as_str().is_some_and(|name| !name.is_empty());
     let class = class.filter(|class| class["provisioner"] == PROVISIONER);
-    let Some(class) = class.filter(|_| is_ours && !has_volume && !object::is_being_deleted(claim)) else {
-        return Wish::Nothing;
+    let Some(class) = class.filter(|_| is_selected && !has_volume && !object::is_being_deleted(claim)) else {
+        return VolumeRequest::Nothing;
     };
     match (class["volumeBindingMode"] == "WaitForFirstConsumer", object::annotation(claim, SELECTED_NODE)) {
-        (true, None) => Wish::Nothing,
-        (true, Some(node)) => Wish::At(class, node),
-        (false, _) => Wish::Anywhere(class),
+        (true, None) => VolumeRequest::Nothing,
+        (true, Some(node)) => VolumeRequest::ForNode(class, node),
+        (false, _) => VolumeRequest::InAnyZone(class),
     }
 }
 
-/// The volume for a claim. Like a disk of a cloud it can be used in the zone of the node that it was made for.
-pub fn made(claim: &Value, class: &Value, node: Option<&Value>) -> Value {
+/// Returns the volume for a claim. Like a cloud disk, it is usable in the zone of its node.
+pub fn new_volume(claim: &Value, class: &Value, node: Option<&Value>) -> Value {
     let uid = object::uid(claim);
     let mut spec = json!({
         "accessModes": claim["spec"]["accessModes"],
@@ -69,14 +69,14 @@ pub fn made(claim: &Value, class: &Value, node: Option<&Value>) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": format!("pvc-{uid}"), "annotations": {MADE_BY: PROVISIONER}},
+        "metadata": {"name": format!("pvc-{uid}"), "annotations": {PROVISIONED_BY: PROVISIONER}},
         "spec": spec,
     })
 }
 
-/// Whether nobody needs a volume any longer that was made here.
-pub fn is_done_with(volume: &Value) -> bool {
-    object::annotation(volume, MADE_BY) == Some(PROVISIONER)
+/// Whether a volume of this provisioner must be deleted.
+pub fn is_deletable(volume: &Value) -> bool {
+    object::annotation(volume, PROVISIONED_BY) == Some(PROVISIONER)
         && volume["status"]["phase"] == "Released"
         && volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
         && !object::is_being_deleted(volume)
@@ -105,38 +105,38 @@ mod tests {
     }
 
     #[test]
-    fn claims_wait_until_all_is_said() {
+    fn claims_wait_for_their_provisioner_and_node() {
         let (later, now) = (class("WaitForFirstConsumer"), class("Immediate"));
-        let asked = json!({WANTED_OF: PROVISIONER});
-        let placed = json!({WANTED_OF: PROVISIONER, SELECTED_NODE: "n"});
+        let request = json!({STORAGE_PROVISIONER: PROVISIONER});
+        let placed = json!({STORAGE_PROVISIONER: PROVISIONER, SELECTED_NODE: "n"});
         for (annotations, class, expected) in [
-            (json!({}), Some(&now), Wish::Nothing),
-            (json!({WANTED_OF: "other"}), Some(&now), Wish::Nothing),
-            (asked.clone(), None, Wish::Nothing),
-            (asked.clone(), Some(&now), Wish::Anywhere(&now)),
-            (asked, Some(&later), Wish::Nothing),
-            (placed, Some(&later), Wish::At(&later, "n")),
+            (json!({}), Some(&now), VolumeRequest::Nothing),
+            (json!({STORAGE_PROVISIONER: "other"}), Some(&now), VolumeRequest::Nothing),
+            (request.clone(), None, VolumeRequest::Nothing),
+            (request.clone(), Some(&now), VolumeRequest::InAnyZone(&now)),
+            (request, Some(&later), VolumeRequest::Nothing),
+            (placed, Some(&later), VolumeRequest::ForNode(&later, "n")),
         ] {
-            assert_eq!(wish(&claim(annotations.clone()), class), expected, "{annotations}");
+            assert_eq!(request_of(&claim(annotations.clone()), class), expected, "{annotations}");
         }
-        let mut bound = claim(json!({WANTED_OF: PROVISIONER}));
+        let mut bound = claim(json!({STORAGE_PROVISIONER: PROVISIONER}));
         bound["spec"]["volumeName"] = "v".into();
-        assert_eq!(wish(&bound, Some(&now)), Wish::Nothing);
+        assert_eq!(request_of(&bound, Some(&now)), VolumeRequest::Nothing);
     }
 
     #[test]
     fn a_volume_belongs_to_its_claim_and_its_zone() {
         let node = json!({"metadata": {"name": "n", "labels": {ZONE: "a"}}});
-        let mut volume = made(&claim(json!({})), &class("Immediate"), Some(&node));
+        let mut volume = new_volume(&claim(json!({})), &class("Immediate"), Some(&node));
         assert_eq!(object::name(&volume), "pvc-u");
         assert_eq!(volume["spec"]["claimRef"]["uid"], "u");
         assert_eq!(volume["spec"]["capacity"], json!({"storage": "1Gi"}));
         assert_eq!(volume["spec"]["persistentVolumeReclaimPolicy"], "Delete");
         assert!(volume["spec"]["nodeAffinity"].to_string().contains(r#""values":["a"]"#));
-        assert!(!is_done_with(&volume));
+        assert!(!is_deletable(&volume));
         volume["status"] = json!({"phase": "Released"});
-        assert!(is_done_with(&volume));
+        assert!(is_deletable(&volume));
         volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain".into();
-        assert!(!is_done_with(&volume));
+        assert!(!is_deletable(&volume));
     }
 }

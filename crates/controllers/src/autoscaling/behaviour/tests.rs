@@ -6,13 +6,13 @@ fn at(second: i64) -> Timestamp {
     Timestamp::new(1_800_000_000 + second, 0)
 }
 
-fn wish(current: i64, desired: i64) -> Wish {
-    Wish { current, desired, least: 2, most: 100 }
+fn request(current: i64, desired: i64) -> ScaleRequest {
+    ScaleRequest { current, desired, least: 2, most: 100 }
 }
 
 #[test]
-fn without_rules_counts_double_at_most_and_go_down_slowly() {
-    // Each with a history of its own that began with the current count, long ago.
+fn default_limits_apply_without_rules() {
+    // Each case has its own history, which started with the current count long ago.
     for (current, desired, expected, limited) in [
         (10, 15, 15, "DesiredWithinRange"),
         (10, 25, 20, "ScaleUpLimit"),
@@ -22,16 +22,16 @@ fn without_rules_counts_double_at_most_and_go_down_slowly() {
         (10, 5, 5, "DesiredWithinRange"),
     ] {
         let mut history = History::default();
-        history.begin(current, at(-1000));
-        let settled = history.settle(wish(current, desired), &Value::Null, WINDOW, at(0));
-        assert_eq!((settled.replicas, settled.limited.1), (expected, limited), "{current} to {desired}");
-        assert_eq!(settled.limited.0, expected != desired);
-        assert_eq!(settled.able.0, "ReadyForNewScale");
+        history.record_initial_recommendation(current, at(-1000));
+        let decision = history.normalize(request(current, desired), &Value::Null, WINDOW, at(0));
+        assert_eq!((decision.replicas, decision.limited.1), (expected, limited), "{current} to {desired}");
+        assert_eq!(decision.limited.0, expected != desired);
+        assert_eq!(decision.able.0, "ReadyForNewScale");
     }
 }
 
 #[test]
-fn the_highest_of_recent_recommendations_counts() {
+fn the_highest_recent_recommendation_counts() {
     let mut history = History::default();
     history.begin(5, at(0));
     for (second, desired, expected, able) in [
@@ -41,13 +41,13 @@ fn the_highest_of_recent_recommendations_counts() {
         (319, 2, 8, "ScaleDownStabilized"),
         (321, 2, 2, "ReadyForNewScale"),
     ] {
-        let settled = history.settle(wish(5, desired), &Value::Null, WINDOW, at(second));
-        assert_eq!((settled.replicas, settled.able.0), (expected, able), "at {second}");
+        let decision = history.normalize(request(5, desired), &Value::Null, WINDOW, at(second));
+        assert_eq!((decision.replicas, decision.able.0), (expected, able), "at {second}");
     }
 }
 
 #[test]
-fn rules_say_how_fast() {
+fn policies_limit_the_rate() {
     let policy = |kind: &str, value: i64| json!({"type": kind, "value": value, "periodSeconds": 60});
     let rules = |select: &str, policies: &[Value]| json!({"selectPolicy": select, "policies": policies, "stabilizationWindowSeconds": 0});
     let both = [policy("Pods", 4), policy("Percent", 50)];
@@ -68,13 +68,13 @@ fn rules_say_how_fast() {
         if done > 0 {
             history.changed(&behaviour, current - done, current, at(-30));
         }
-        let settled = history.settle(wish(current, desired), &behaviour, WINDOW, at(0));
-        assert_eq!((settled.replicas, settled.limited.1), (expected, limited), "{what}");
+        let decision = history.normalize(request(current, desired), &behaviour, WINDOW, at(0));
+        assert_eq!((decision.replicas, decision.limited.1), (expected, limited), "{what}");
     }
 }
 
 #[test]
-fn rules_say_how_long_to_wait() {
+fn stabilization_windows_apply() {
     let behaviour = json!({"scaleUp": {"stabilizationWindowSeconds": 60}, "scaleDown": {"stabilizationWindowSeconds": 120}});
     let mut history = History::default();
     history.begin(10, at(0));
@@ -84,15 +84,15 @@ fn rules_say_how_long_to_wait() {
         (62, 6, 10, "ScaleDownStabilized"),
         (200, 6, 6, "ReadyForNewScale"),
     ] {
-        let settled = history.settle(wish(10, desired), &behaviour, WINDOW, at(second));
-        assert_eq!((settled.replicas, settled.able.0), (expected, able), "at {second}");
+        let decision = history.normalize(request(10, desired), &behaviour, WINDOW, at(second));
+        assert_eq!((decision.replicas, decision.able.0), (expected, able), "at {second}");
     }
 }
 
 #[test]
-fn what_rules_leave_out_goes_without_saying() {
+fn missing_rules_have_defaults() {
     let behaviour = json!({"scaleDown": {"selectPolicy": "Max"}});
     let mut history = History::default();
-    assert_eq!(history.settle(wish(10, 90), &behaviour, WINDOW, at(0)).replicas, 20);
-    assert_eq!(history.settle(wish(1, 90), &behaviour, WINDOW, at(0)).replicas, 5);
+    assert_eq!(history.normalize(request(10, 90), &behaviour, WINDOW, at(0)).replicas, 20);
+    assert_eq!(history.normalize(request(1, 90), &behaviour, WINDOW, at(0)).replicas, 5);
 }

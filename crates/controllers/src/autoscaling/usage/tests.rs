@@ -8,7 +8,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::new(START + second, 0)
 }
 
-/// A pod that has been ready for an hour, unless it says otherwise.
+/// Returns a pod that has been ready for an hour, with changes.
 fn pod(number: usize, changes: &Value) -> Arc<Value> {
     let mut pod = json!({
         "metadata": {"name": format!("p{number}")},
@@ -35,18 +35,21 @@ fn samples(values: &[i64]) -> Samples {
     values.iter().enumerate().map(|(number, value)| (format!("p{number}"), sample(value))).collect()
 }
 
-fn situation(pods: &[Arc<Value>], current: i64) -> Situation<'_> {
-    Situation {
+fn calculator(pods: &[Arc<Value>], current: i64) -> ReplicaCalculator<'_> {
+    ReplicaCalculator {
         pods,
         current,
         tolerance: Tolerance { down: 0.1, up: 0.1 },
-        start: Start { initialization: Duration::from_secs(300), readiness_delay: Duration::from_secs(30) },
+        start: StartupDelays {
+            initialization: Duration::from_secs(300),
+            readiness_delay: Duration::from_secs(30),
+        },
         now: at(0),
     }
 }
 
 #[test]
-fn pods_are_needed_for_what_they_use() {
+fn replicas_follow_utilization() {
     let unready = json!({"/status/conditions": [
         {"type": "Ready", "status": "False", "lastTransitionTime": at(-3590).to_time()}]});
     let pending = json!({"/status/phase": "Pending"});
@@ -56,7 +59,7 @@ fn pods_are_needed_for_what_they_use() {
         all.push(pod(count, changes));
         all
     };
-    // What each uses of one processor, and the part that is wanted.
+    // Usage of each pod, target utilization, and result.
     for (what, pods, used, target, expected) in [
         ("more", pods(3), vec![300, 500, 700], 30, Ok((5, 50, 500))),
         ("as wanted", pods(3), vec![300, 300, 310], 30, Ok((3, 30, 303))),
@@ -69,16 +72,16 @@ fn pods_are_needed_for_what_they_use() {
         ("less, one missing", pods(4), vec![200, 200, 200], 40, Ok((4, 20, 200))),
         ("much less, many missing", pods(10), vec![10; 7], 90, Ok((4, 1, 10))),
         ("nothing", pods(2), vec![], 30, Err(NO_SAMPLES)),
-        ("nobody", vec![], vec![100], 30, Err(NO_PODS)),
+        ("no pods", vec![], vec![100], 30, Err(NO_PODS)),
     ] {
         let current = i64::try_from(pods.len()).unwrap();
-        let found = situation(&pods, current).by_utilization(samples(&used), target, "cpu", "");
+        let found = calculator(&pods, current).by_utilization(samples(&used), target, "cpu", "");
         assert_eq!(found, expected.map_err(String::from), "{what}");
     }
 }
 
 #[test]
-fn averages_are_compared_with_what_is_wanted() {
+fn replicas_follow_average_values() {
     for (what, used, target, expected) in [
         ("more", vec![10_000, 20_000, 30_000], 10_000, (6, 20_000)),
         ("less", vec![5_000, 5_000, 5_000], 10_000, (2, 5_000)),
@@ -87,27 +90,27 @@ fn averages_are_compared_with_what_is_wanted() {
         ("less, one missing", vec![1_000, 1_000], 10_000, (2, 1_000)),
     ] {
         let pods = pods(3);
-        assert_eq!(situation(&pods, 3).by_average(samples(&used), target, "").unwrap(), expected, "{what}");
+        assert_eq!(calculator(&pods, 3).by_average(samples(&used), target, "").unwrap(), expected, "{what}");
     }
 }
 
 #[test]
-fn values_of_others_are_shared() {
+fn replicas_follow_object_and_external_values() {
     let pods = pods(3);
-    let three = situation(&pods, 3);
+    let three = calculator(&pods, 3);
     assert_eq!(three.by_value(20_000, 10_000), Ok(6));
-    assert_eq!(three.by_value(10_500, 10_000), Ok(3), "close enough");
+    assert_eq!(three.by_value(10_500, 10_000), Ok(3), "within tolerance");
     assert_eq!(
-        situation(&[], 3).by_value(20_000, 10_000),
+        calculator(&[], 3).by_value(20_000, 10_000),
         Err(format!("unable to calculate ready pods: {NO_PODS}"))
     );
-    assert_eq!(situation(&[], 0).by_value(20_500, 10_000), Ok(3), "from nothing");
-    assert_eq!(three.by_share(9_000, 2_000, 3), (5, 3_000));
-    assert_eq!(three.by_share(6_100, 2_000, 3), (3, 2_034), "close enough");
+    assert_eq!(calculator(&[], 0).by_value(20_500, 10_000), Ok(3), "from zero");
+    assert_eq!(three.by_average_of_total(9_000, 2_000, 3), (5, 3_000));
+    assert_eq!(three.by_average_of_total(6_100, 2_000, 3), (3, 2_034), "within tolerance");
 }
 
 #[test]
-fn pods_must_say_what_they_ask_for() {
+fn missing_requests_are_errors() {
     let two = json!([{"name": "a", "resources": {"requests": {"cpu": "500m"}}}, {"name": "b"}]);
     let both = [pod(0, &json!({"/spec/containers": two}))];
     let whole = [pod(0, &json!({"/spec/containers": two, "/spec/resources": {"requests": {"cpu": "2"}}}))];
@@ -115,8 +118,8 @@ fn pods_must_say_what_they_ask_for() {
         (&both, "", Err("missing request for cpu in container b of Pod p0")),
         (&both, "a", Ok(500)),
         (&both, "x", Err("container x not found in Pod p0")),
-        (&whole, "", Ok(2000)),
-        (&whole, "a", Ok(500)),
+        (&truncate, "", Ok(2000)),
+        (&truncate, "a", Ok(500)),
     ] {
         let found = requests(pods, container, "cpu").map(|found| found["p0"]);
         assert_eq!(found, expected.map_err(String::from), "{container}");
@@ -124,7 +127,7 @@ fn pods_must_say_what_they_ask_for() {
 }
 
 #[test]
-fn processors_of_pods_that_start_say_nothing() {
+fn cpu_of_starting_pods_is_ignored() {
     let state = |started: i64, status: &str, changed: i64| {
         pod(
             0,
@@ -134,7 +137,7 @@ fn processors_of_pods_that_start_say_nothing() {
             }),
         )
     };
-    // Samples are of 10 seconds ago, over 30 seconds.
+    // Samples are 10 seconds old, over a window of 30 seconds.
     for (what, pod, expected) in [
         ("ready for long", state(-3600, "True", -3500), false),
         ("just started, ready", state(-60, "True", -50), false),
@@ -144,9 +147,9 @@ fn processors_of_pods_that_start_say_nothing() {
         ("no longer ready", state(-3600, "False", -100), false),
     ] {
         let pods = [pod];
-        let groups = situation(&pods, 1).groups(&samples(&[100]), "cpu");
+        let groups = calculator(&pods, 1).groups(&samples(&[100]), "cpu");
         assert_eq!(groups.unready.len(), usize::from(expected), "{what}");
-        let groups = situation(&pods, 1).groups(&samples(&[100]), "memory");
+        let groups = calculator(&pods, 1).groups(&samples(&[100]), "memory");
         assert_eq!(groups.ready, 1, "{what}: memory always counts");
     }
 }

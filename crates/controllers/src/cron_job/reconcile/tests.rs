@@ -25,9 +25,9 @@ fn cron(spec: Value, status: Value) -> Value {
 
 fn plan(cron: &Value, jobs: &[Arc<Value>], now: &str) -> Plan {
     let schedule = Schedule::parse(cron["spec"]["schedule"].as_str().unwrap(), &|_| None);
-    let seen = Observed { cron, jobs, missing: &[], zone: ZoneName::Known, schedule, now: at(now) };
+    let observed = Observed { cron, jobs, missing: &[], zone: ZoneName::Known, schedule, now: at(now) };
     let status = if cron["status"].is_null() { json!({}) } else { cron["status"].clone() };
-    reconcile(&seen, status)
+    reconcile(&observed, status)
 }
 
 fn job(name: &str, end: Option<&str>, started: &str) -> Arc<Value> {
@@ -45,18 +45,18 @@ fn active(names: &[&str]) -> Value {
     names.iter().map(|name| json!({"name": name, "namespace": "n", "uid": name})).collect()
 }
 
-/// What is done, and of what is told.
-fn words(plan: &Plan) -> String {
-    let then = match &plan.then {
-        Then::Rest => "rest".to_owned(),
-        Then::Look(delay) => format!("in {}", delay.as_secs()),
-        Then::Start(time) => format!("start {}", time::format(*time)),
+/// Describes the actions and events of a plan.
+fn describe(plan: &Plan) -> String {
+    let next = match &plan.next {
+        NextAction::Wait => "rest".to_owned(),
+        NextAction::RequeueAfter(delay) => format!("in {}", delay.as_secs()),
+        NextAction::Start(time) => format!("start {}", time::format(*time)),
     };
-    plan.notes.iter().map(|note| note.reason.to_owned()).chain([then]).collect::<Vec<_>>().join(", ")
+    plan.events.iter().map(|event| event.reason.to_owned()).chain([next]).collect::<Vec<_>>().join(", ")
 }
 
 #[test]
-fn jobs_are_started_when_it_is_time() {
+fn jobs_are_started_on_schedule() {
     let none = json!({});
     let last = |time: &str| json!({"lastScheduleTime": time});
     let running = |name: &str| json!({"lastScheduleTime": "2026-11-15T09:00:00Z", "active": active(&[name])});
@@ -110,28 +110,28 @@ fn jobs_are_started_when_it_is_time() {
         ),
     ] {
         let cron = cron(spec.clone(), status.clone());
-        assert_eq!(words(&plan(&cron, &[], now)), expected, "{spec} {status} {now}");
+        assert_eq!(describe(&plan(&cron, &[], now)), expected, "{spec} {status} {now}");
     }
 }
 
 #[test]
-fn names_are_of_their_time() {
+fn names_are_derived_from_the_scheduled_time() {
     let cron = cron(json!({}), json!({}));
     let started = super::job(&cron, at("2026-11-15T09:00:00Z").seconds, 3600);
     assert_eq!(object::name(&started), format!("c-{}", at("2026-11-15T09:00:00Z").seconds / 60));
-    let annotations = json!({"a": "2", SCHEDULED: "2026-11-15T10:00:00+01:00"});
+    let annotations = json!({"a": "2", SCHEDULED_TIMESTAMP: "2026-11-15T10:00:00+01:00"});
     assert_eq!(started["metadata"]["annotations"], annotations);
     assert_eq!(started["metadata"]["labels"], json!({"l": "1"}));
     assert_eq!(started["metadata"]["ownerReferences"][0]["kind"], "CronJob");
-    assert_eq!(zoned(at("2026-11-15T09:00:00Z").seconds, 0), "2026-11-15T09:00:00Z");
-    assert_eq!(zoned(at("2026-11-15T09:00:00Z").seconds, -12_600), "2026-11-15T05:30:00-03:30");
-    // The name says that it was started already, even if the status could not be written.
+    assert_eq!(rfc3339(at("2026-11-15T09:00:00Z").seconds, 0), "2026-11-15T09:00:00Z");
+    assert_eq!(rfc3339(at("2026-11-15T09:00:00Z").seconds, -12_600), "2026-11-15T05:30:00-03:30");
+    // The job's name shows that it was already started, even if the status could not be written.
     let known = self::cron(json!({}), json!({"active": active(&[object::name(&started)])}));
-    assert_eq!(words(&plan(&known, &[], "2026-11-15T09:00:01Z")), "in 3599");
+    assert_eq!(describe(&plan(&known, &[], "2026-11-15T09:00:01Z")), "in 3599");
 }
 
 #[test]
-fn jobs_are_followed() {
+fn finished_and_unexpected_jobs_are_recorded() {
     let cron = cron(json!({"suspend": true}), json!({"active": active(&["a", "b"])}));
     let jobs = [
         job("a", Some("Complete"), "2026-11-15T08:10:00Z"),
@@ -139,15 +139,15 @@ fn jobs_are_followed() {
         job("c", None, "2026-11-15T08:30:00Z"),
     ];
     let plan = plan(&cron, &jobs, "2026-11-15T08:59:59Z");
-    assert_eq!(words(&plan), "SawCompletedJob, UnexpectedJob, rest");
-    assert_eq!(plan.notes[0].message, "Saw completed job: a, condition: Complete");
+    assert_eq!(describe(&plan), "SawCompletedJob, UnexpectedJob, rest");
+    assert_eq!(plan.events[0].message, "Saw completed job: a, condition: Complete");
     assert_eq!(plan.status, json!({"active": active(&["b"]), "lastSuccessfulTime": "2026-11-15T08:10:00Z"}));
 }
 
 #[test]
-fn jobs_that_went_missing_are_forgotten() {
+fn missing_jobs_are_removed_from_the_status() {
     let cron = cron(json!({"suspend": true}), json!({"active": active(&["a", "b"])}));
-    let seen = Observed {
+    let observed = Observed {
         cron: &cron,
         jobs: &[job("b", None, "2026-11-15T08:20:00Z")],
         missing: &["a".to_owned()],
@@ -155,15 +155,15 @@ fn jobs_that_went_missing_are_forgotten() {
         schedule: Err(String::new()),
         now: at("2026-11-15T08:59:59Z"),
     };
-    let plan = reconcile(&seen, cron["status"].clone());
-    assert_eq!(plan.notes[0].message, "Active job went missing: a");
+    let plan = reconcile(&observed, cron["status"].clone());
+    assert_eq!(plan.events[0].message, "Active job went missing: a");
     assert_eq!(plan.status["active"], active(&["b"]));
 }
 
 #[test]
-fn zones_that_nobody_knows_stop_it() {
+fn unknown_time_zones_stop_scheduling() {
     let cron = cron(json!({"timeZone": "Mars/Olympus"}), json!({}));
-    let seen = Observed {
+    let observed = Observed {
         cron: &cron,
         jobs: &[],
         missing: &[],
@@ -171,13 +171,13 @@ fn zones_that_nobody_knows_stop_it() {
         schedule: Err(String::new()),
         now: at("2026-11-15T09:00:00Z"),
     };
-    let plan = reconcile(&seen, json!({}));
-    assert_eq!(words(&plan), "UnknownTimeZone, rest");
-    assert_eq!(plan.notes[0].message, "invalid timeZone: \"Mars/Olympus\": unknown time zone Mars/Olympus");
+    let plan = reconcile(&observed, json!({}));
+    assert_eq!(describe(&plan), "UnknownTimeZone, rest");
+    assert_eq!(plan.events[0].message, "invalid timeZone: \"Mars/Olympus\": unknown time zone Mars/Olympus");
 }
 
 #[test]
-fn old_jobs_go() {
+fn jobs_beyond_the_history_limit_are_deleted() {
     let cron = cron(json!({}), json!({}));
     let jobs = [
         job("new", Some("Complete"), "2026-11-15T08:30:00Z"),
@@ -187,7 +187,7 @@ fn old_jobs_go() {
         job("worse", Some("Failed"), "2026-11-15T08:20:00Z"),
     ];
     let names = |cron: &Value| {
-        superfluous(cron, &jobs).iter().map(|job| object::name(job).to_owned()).collect::<Vec<_>>()
+        jobs_to_delete(cron, &jobs).iter().map(|job| object::name(job).to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(names(&cron), ["old", "bad"]);
     let keep = |good: Value, bad: Value| {
@@ -201,12 +201,13 @@ fn old_jobs_go() {
 }
 
 #[test]
-fn dates_are_as_in_mails() {
-    assert_eq!(mail_date(at("2026-11-15T08:07:06Z").seconds), "Sun, 15 Nov 2026 08:07:06 +0000");
+fn dates_are_rfc1123() {
+    assert_eq!(rfc1123(at("2026-11-15T08:07:06Z").seconds), "Sun, 15 Nov 2026 08:07:06 +0000");
     let cron = cron(json!({"startingDeadlineSeconds": 0}), json!({}));
     let late = Timestamp::new(at("2026-11-15T09:00:00Z").seconds, 1);
     let schedule = Schedule::parse("0 * * * *", &|_| None);
-    let seen = Observed { cron: &cron, jobs: &[], missing: &[], zone: ZoneName::Known, schedule, now: late };
-    // Nothing before now is early enough, so there is nothing to miss either.
-    assert_eq!(words(&reconcile(&seen, json!({}))), "in 3600");
+    let observed =
+        Observed { cron: &cron, jobs: &[], missing: &[], zone: ZoneName::Known, schedule, now: late };
+    // The earliest time is later than now, so no time was missed.
+    assert_eq!(describe(&reconcile(&observed, json!({}))), "in 3600");
 }

@@ -7,7 +7,7 @@ fn zones(name: &str) -> Option<Arc<Zone>> {
         "" | "UTC" => "UTC0",
         "America/New_York" => "EST5EDT,M3.2.0,M11.1.0",
         "Asia/Kolkata" => "IST-5:30",
-        // Where summer began at midnight.
+        // A zone where daylight saving started at midnight.
         "America/Sao_Paulo" => "<-03>3<-02>,M10.3.0/0,M2.3.0/0",
         _ => return None,
     };
@@ -23,7 +23,7 @@ fn next(schedule: &str, after: &str) -> String {
 }
 
 #[test]
-fn times_follow() {
+fn next_times() {
     for (schedule, after, expected) in [
         ("* * * * *", "2026-11-15T08:00:00Z", "2026-11-15T08:01:00Z"),
         ("* * * * *", "2026-11-15T08:00:30Z", "2026-11-15T08:01:00Z"),
@@ -57,21 +57,21 @@ fn times_follow() {
 }
 
 #[test]
-fn zones_have_clocks_of_their_own() {
+fn schedules_use_their_time_zone() {
     for (schedule, after, expected) in [
         ("TZ=America/New_York 0 0 * * *", "2026-11-15T08:00:00Z", "2026-11-16T05:00:00Z"),
         ("CRON_TZ=America/New_York 0 0 * * *", "2026-07-15T08:00:00Z", "2026-07-16T04:00:00Z"),
         ("TZ=Asia/Kolkata 14 14 * * *", "2026-07-15T08:44:00Z", "2026-07-16T08:44:00Z"),
         ("TZ=Asia/Kolkata 14 14 * * *", "2026-07-15T08:43:59Z", "2026-07-15T08:44:00Z"),
-        // The hour from two to three is not there.
+        // The hour from two to three does not exist.
         ("TZ=America/New_York 30 2 8 3 *", "2026-03-01T00:00:00Z", "2027-03-08T07:30:00Z"),
         ("TZ=America/New_York 0 * * * *", "2026-03-08T06:00:00Z", "2026-03-08T07:00:00Z"),
         ("TZ=America/New_York 0 3 * * *", "2026-03-08T05:00:00Z", "2026-03-08T07:00:00Z"),
-        // The hour from one to two is there twice.
+        // The hour from one to two exists twice.
         ("TZ=America/New_York 0 1 * * *", "2026-11-01T04:00:00Z", "2026-11-01T05:00:00Z"),
         ("TZ=America/New_York 0 1 * * *", "2026-11-01T05:00:00Z", "2026-11-01T06:00:00Z"),
         ("TZ=America/New_York 0 * * * *", "2026-11-01T05:00:00Z", "2026-11-01T06:00:00Z"),
-        // There is no midnight.
+        // Midnight does not exist.
         ("TZ=America/Sao_Paulo 0 9 18 10 *", "2026-10-10T00:00:00Z", "2026-10-18T11:00:00Z"),
         ("TZ=America/Sao_Paulo 0 9 19 10 *", "2026-10-17T00:00:00Z", "2026-10-19T11:00:00Z"),
     ] {
@@ -80,7 +80,7 @@ fn zones_have_clocks_of_their_own() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_schedules_are_refused() {
     for (schedule, expected) in [
         ("", "empty spec string"),
         ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),

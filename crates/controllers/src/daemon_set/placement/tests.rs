@@ -10,12 +10,12 @@ fn node(labels: Value, taints: Value) -> Value {
 
 fn fit(spec: Value, node: &Value) -> (bool, bool) {
     let set = set(spec);
-    let fit = Wishes::of(&set).fit(node);
+    let fit = NodeRequirements::of(&set).fit(node);
     (fit.should_run, fit.should_continue)
 }
 
 #[test]
-fn nodes_suit_or_not() {
+fn selectors_and_affinity_restrict_nodes() {
     let affinity = |key: &str, operator: &str, values: &[&str]| {
         let term = json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
         json!({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}}})
@@ -50,7 +50,7 @@ fn nodes_suit_or_not() {
 }
 
 #[test]
-fn taints_keep_pods_off() {
+fn taints_exclude_nodes() {
     let tolerating = |toleration: Value| json!({"tolerations": [toleration]});
     for (taint, spec, expected) in [
         (json!({"key": "k", "value": "v", "effect": "NoSchedule"}), json!({}), (false, true)),
@@ -95,7 +95,7 @@ fn taints_keep_pods_off() {
 }
 
 #[test]
-fn pods_are_pinned() {
+fn pods_are_bound_to_their_node() {
     let term = json!({"matchExpressions": [{"key": "zone", "operator": "Exists"}]});
     let mut pod = json!({"spec": {
         "affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}, "podAffinity": {"x": 1}},
@@ -104,12 +104,12 @@ fn pods_are_pinned() {
             {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
         ],
     }});
-    pin(&mut pod, "one");
+    bind_to_node(&mut pod, "one");
     assert_eq!(target(&pod), Some("one"));
     assert_eq!(pod["spec"]["affinity"]["podAffinity"], json!({"x": 1}));
     let tolerations = pod["spec"]["tolerations"].as_array().unwrap();
     assert_eq!(tolerations.len(), 7);
-    assert_eq!(tolerations[1].get("tolerationSeconds"), None, "for ever");
+    assert_eq!(tolerations[1].get("tolerationSeconds"), None, "unlimited");
     pod["spec"]["nodeName"] = "two".into();
     assert_eq!(target(&pod), Some("two"));
     assert_eq!(target(&json!({})), None);

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::super::placement::pin;
+use super::super::placement::bind_to_node;
 use super::*;
 
 const NOW: Timestamp = Timestamp { seconds: 1_800_000_000, nanos: 0 };
@@ -19,8 +19,8 @@ fn nodes(names: &str) -> Vec<Arc<Value>> {
     names.split_whitespace().map(|name| Arc::new(json!({"metadata": {"name": name}}))).collect()
 }
 
-/// A pod on a node: `one:R*n` runs there, is ready (`*`) and of the new template (`n`); `!` is being deleted, `?` waits
-/// for the node, a number is its age.
+/// Parses a pod: `one:R*n` runs on node `one`, is ready (`*`) and has the new template (`n`); `!` is being
+/// deleted, `?` is not scheduled yet, a number is its age.
 fn pod(text: &str, place: usize) -> Arc<Value> {
     let (node, state) = text.split_once(':').expect("node:state");
     let phase = match state.chars().next() {
@@ -42,7 +42,7 @@ fn pod(text: &str, place: usize) -> Arc<Value> {
         "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": since}]},
     });
     match state.contains('?') {
-        true => pin(&mut pod, node),
+        true => bind_to_node(&mut pod, node),
         false => pod["spec"]["nodeName"] = node.into(),
     }
     if state.contains('!') {
@@ -55,7 +55,7 @@ fn pods(texts: &str) -> Vec<Arc<Value>> {
     texts.split_whitespace().enumerate().map(|(place, text)| pod(text, place)).collect()
 }
 
-fn words(changes: &Changes) -> String {
+fn describe(changes: &Changes) -> String {
     let create = changes.create.iter().map(|node| format!("+{node}"));
     let delete = changes.delete.iter().map(|pod| format!("-{}", object::name(pod)));
     let failed = changes.failed.iter().map(|(_, pod)| format!("failed {}", object::name(pod)));
@@ -65,7 +65,7 @@ fn words(changes: &Changes) -> String {
     all.join(" ")
 }
 
-fn seen<T>(set: &Value, on: &str, texts: &str, ask: impl Fn(&Observed<'_>) -> T) -> T {
+fn observed<T>(set: &Value, on: &str, texts: &str, ask: impl Fn(&Observed<'_>) -> T) -> T {
     let (nodes, pods) = (nodes(on), pods(texts));
     ask(&Observed { set, nodes: &nodes, pods: &pods, hash: "new", now: NOW })
 }
@@ -85,19 +85,20 @@ fn each_node_has_one_pod() {
         ("one", "one:R two:R*", ""),
         ("one", "one:R two:P?", "-two-1"),
     ] {
-        let done =
-            seen(&set(json!({"maxUnavailable": 1, "maxSurge": 0})), on, texts, |seen| words(&manage(seen)));
+        let done = observed(&set(json!({"maxUnavailable": 1, "maxSurge": 0})), on, texts, |observed| {
+            describe(&manage(observed))
+        });
         assert_eq!(done, expected, "{on}: {texts}");
     }
 }
 
 #[test]
-fn nodes_that_do_not_suit_lose_their_pods() {
+fn pods_on_unsuitable_nodes_are_deleted() {
     let mut picky = set(json!({"maxUnavailable": 1}));
     picky["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "a"});
-    assert_eq!(seen(&picky, "one", "one:R*", |seen| words(&manage(seen))), "-one-0");
-    assert_eq!(seen(&picky, "one", "one:R*!", |seen| words(&manage(seen))), "");
-    assert_eq!(seen(&picky, "one", "", |seen| words(&manage(seen))), "");
+    assert_eq!(observed(&picky, "one", "one:R*", |observed| describe(&manage(observed))), "-one-0");
+    assert_eq!(observed(&picky, "one", "one:R*!", |observed| describe(&manage(observed))), "");
+    assert_eq!(observed(&picky, "one", "", |observed| describe(&manage(observed))), "");
 }
 
 #[test]
@@ -117,12 +118,12 @@ fn updates_keep_pods_available() {
         (json!(0), "a:R* b:R* c:R*", "-a-0"),
     ] {
         let set = set(json!({"maxUnavailable": most, "maxSurge": 0}));
-        let done = seen(&set, "a b c", texts, |seen| words(&roll(seen)));
+        let done = observed(&set, "a b c", texts, |observed| describe(&rolling_update(observed)));
         assert_eq!(done, expected, "{most}: {texts}");
     }
     let mut manual = set(json!({"maxUnavailable": 1}));
     manual["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
-    assert_eq!(seen(&manual, "a", "a:R*", |seen| words(&roll(seen))), "");
+    assert_eq!(observed(&manual, "a", "a:R*", |observed| describe(&rolling_update(observed))), "");
 }
 
 #[test]
@@ -139,33 +140,35 @@ fn updates_may_surge() {
         (json!(1), "a:R*3 a:R*2 a:Rn b:R*n c:R*n", "", "-a-1"),
     ] {
         let set = set(json!({"maxUnavailable": 0, "maxSurge": most}));
-        let done = seen(&set, "a b c", texts, |seen| (words(&roll(seen)), words(&manage(seen))));
+        let done = observed(&set, "a b c", texts, |observed| {
+            (describe(&rolling_update(observed)), describe(&manage(observed)))
+        });
         assert_eq!(done, (rolled.to_owned(), managed.to_owned()), "{most}: {texts}");
     }
 }
 
 #[test]
-fn statuses_count() {
+fn counts_for_the_status() {
     let set = set(json!({"maxUnavailable": 1}));
     let counted = |texts: &str| {
-        let c = seen(&set, "a b c", texts, counts);
+        let c = observed(&set, "a b c", texts, counts);
         (c.desired, c.current, c.misscheduled, c.ready, c.updated, c.available)
     };
     assert_eq!(counted(""), (3, 0, 0, 0, 0, 0));
     assert_eq!(counted("a:R*n b:R c:P?n"), (3, 3, 0, 1, 2, 1));
-    assert_eq!(counted("a:R*n9 a:R1"), (3, 1, 0, 1, 1, 1), "the oldest counts");
+    assert_eq!(counted("a:R*n9 a:R1"), (3, 1, 0, 1, 1, 1), "the oldest pod counts");
     let mut picky = set.clone();
     picky["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "a"});
-    let c = seen(&picky, "a b", "a:R*", counts);
+    let c = observed(&picky, "a b", "a:R*", counts);
     assert_eq!((c.desired, c.misscheduled), (0, 1));
     let mut slow = set.clone();
     slow["spec"]["minReadySeconds"] = 11.into();
-    let c = seen(&slow, "a", "a:R*", counts);
+    let c = observed(&slow, "a", "a:R*", counts);
     assert_eq!((c.ready, c.available), (1, 0));
 }
 
 #[test]
-fn statuses_are_written_when_they_say_something_new() {
+fn unchanged_statuses_are_not_written() {
     let mut set = set(json!({}));
     let counts = Counts { desired: 2, current: 2, ready: 1, available: 1, updated: 2, misscheduled: 0 };
     let written = status(&set, counts).unwrap();
@@ -180,7 +183,8 @@ fn statuses_are_written_when_they_say_something_new() {
     assert_eq!(done.get("numberUnavailable"), None);
 }
 
-/// From any state, with pods that start when they are made, an update ends, and never are more pods missing than may be.
+/// Property: from any state, with pods that start after their creation, an update ends and never exceeds
+/// maxUnavailable.
 #[test]
 fn updates_end() {
     for (rolling, fewest, most) in [
@@ -194,16 +198,16 @@ fn updates_end() {
         let mut all = pods("a:R*9 b:R*9 c:R*9 d:R*9 e:R*9");
         let mut made = all.len();
         for round in 0.. {
-            let seen = Observed { set: &set, nodes: &on, pods: &all, hash: "new", now: NOW };
+            let observed = Observed { set: &set, nodes: &on, pods: &all, hash: "new", now: NOW };
             let ready = all.iter().filter(|pod| is_ready(pod) && !object::is_being_deleted(pod)).count();
             assert!(ready >= fewest && all.len() <= most, "{rolling}: {ready} of {}", all.len());
-            let mut changes = manage(&seen);
+            let mut changes = manage(&observed);
             if changes == Changes::default() {
-                changes = roll(&seen);
+                changes = rolling_update(&observed);
             }
-            // What is made starts in the next round, and what is deleted is gone then.
+            // Created pods start in the next round, and deleted ones are gone then.
             if changes == Changes::default() && all.iter().all(|pod| is_ready(pod)) {
-                assert_eq!((all.len(), counts(&seen).updated), (5, 5), "{rolling}");
+                assert_eq!((all.len(), counts(&observed).updated), (5, 5), "{rolling}");
                 break;
             }
             assert!(round < 100, "{rolling}: it goes on and on");

@@ -32,7 +32,7 @@ fn template(image: &str) -> Value {
     })
 }
 
-/// A set of the Deployment with all its pods available.
+/// Returns a set of the Deployment with all its pods available.
 fn set(image: &str, revision: i64, replicas: i64) -> Value {
     let annotations = json!({REVISION: revision.to_string(), DESIRED_REPLICAS: "4", MAX_REPLICAS: "5"});
     json!({
@@ -57,21 +57,22 @@ fn plan(deployment: &Value, sets: &[Value], pods_remain: bool) -> Plan {
     })
 }
 
-/// What a plan does, in a few words.
-fn words(plan: &Plan) -> Vec<String> {
-    let mut words = Vec::new();
+/// Describes the actions of a plan.
+fn describe(plan: &Plan) -> Vec<String> {
+    let mut describe = Vec::new();
     if let Some(set) = &plan.create {
-        words.push(format!("create {}", set["spec"]["replicas"]));
+        describe.push(format!("create {}", set["spec"]["replicas"]));
     }
     for set in &plan.change {
-        words.push(format!("{} {}", set.name(), set.replicas()));
+        describe.push(format!("{} {}", set.name(), set.replicas()));
     }
-    words.extend(plan.delete.iter().map(|set| format!("delete {}", object::name(set))));
-    words
+    describe.extend(plan.delete.iter().map(|set| format!("delete {}", object::name(set))));
+    describe
 }
 
 fn reasons(plan: &Plan) -> Vec<String> {
-    let status = plan.say.as_ref().map(|deployment| deployment["status"].clone()).unwrap_or_default();
+    let status =
+        plan.status_update.as_ref().map(|deployment| deployment["status"].clone()).unwrap_or_default();
     let mut reasons: Vec<String> = Conditions::of(&status)
         .0
         .iter()
@@ -110,7 +111,7 @@ fn rollouts_go_step_by_step() {
         ),
     ];
     for (name, deployment, sets, pods_remain, wanted) in cases {
-        let mut found = words(&plan(deployment, &sets, pods_remain));
+        let mut found = describe(&plan(deployment, &sets, pods_remain));
         found.sort();
         let mut wanted: Vec<String> = wanted.into_iter().map(String::from).collect();
         wanted.sort();
@@ -119,23 +120,23 @@ fn rollouts_go_step_by_step() {
 }
 
 #[test]
-fn the_past_is_forgotten_when_a_rollout_is_over() {
+fn old_sets_are_deleted_after_the_rollout() {
     let mut done = deployment("RollingUpdate", json!({}));
     let sets = [set("a", 1, 0), set("b", 2, 0), set("c", 3, 0), set("new", 4, 4)];
-    assert_eq!(words(&plan(&done, &sets, false)), Vec::<String>::new(), "not before");
+    assert_eq!(describe(&plan(&done, &sets, false)), Vec::<String>::new(), "not before");
     done["status"] = json!({
         "observedGeneration": 2, "replicas": 4, "updatedReplicas": 4, "readyReplicas": 4, "availableReplicas": 4,
     });
-    assert_eq!(words(&plan(&done, &sets, false)), ["delete web-a", "delete web-b"]);
+    assert_eq!(describe(&plan(&done, &sets, false)), ["delete web-a", "delete web-b"]);
     let mut unfinished = sets.clone();
     unfinished[0]["status"]["replicas"] = json!(1);
-    assert_eq!(words(&plan(&done, &unfinished, false)), ["delete web-b"], "one still has pods");
+    assert_eq!(describe(&plan(&done, &unfinished, false)), ["delete web-b"], "one still has pods");
     done["spec"]["revisionHistoryLimit"] = json!(i32::MAX);
-    assert!(words(&plan(&done, &sets, false)).is_empty());
+    assert!(describe(&plan(&done, &sets, false)).is_empty());
 }
 
 #[test]
-fn conditions_tell_of_progress() {
+fn conditions_report_progress() {
     let at = |time: &str, status: &str, reason: &str| {
         json!({"type": "Progressing", "status": status, "reason": reason, "lastUpdateTime": time,
             "lastTransitionTime": time})
@@ -207,11 +208,11 @@ fn conditions_tell_of_progress() {
     assert!(reasons(&plan(&paused, &stuck, false)).contains(&"Unknown=DeploymentPaused".to_string()));
     paused["spec"]["progressDeadlineSeconds"] = json!(i32::MAX);
     let plan = plan(&paused, &stuck, false);
-    assert_eq!(reasons(&plan), ["True=MinimumReplicasAvailable"], "nobody is waiting");
+    assert_eq!(reasons(&plan), ["True=MinimumReplicasAvailable"], "no deadline");
 }
 
 #[test]
-fn slow_rollouts_are_looked_at_again() {
+fn rollouts_are_requeued_for_the_progress_deadline() {
     let mut slow = deployment("RollingUpdate", json!({}));
     let mut broken = set("new", 2, 2);
     broken["status"] = json!({"replicas": 2, "terminatingReplicas": 0, "observedGeneration": 1});
@@ -224,19 +225,19 @@ fn slow_rollouts_are_looked_at_again() {
     slow["status"]["updatedReplicas"] = json!(2);
     slow["status"]["readyReplicas"] = json!(3);
     slow["status"]["availableReplicas"] = json!(3);
-    assert_eq!(plan(&slow, &sets, false).again, Some(Duration::from_secs(301)));
-    assert_eq!(plan(&slow, &[set("new", 1, 4)], false).again, None, "it is over");
+    assert_eq!(plan(&slow, &sets, false).requeue_after, Some(Duration::from_secs(301)));
+    assert_eq!(plan(&slow, &[set("new", 1, 4)], false).requeue_after, None, "the rollout is complete");
 }
 
 #[test]
-fn status_counts_what_sets_count() {
+fn status_sums_the_counts_of_the_sets() {
     let mut failing = set("old", 1, 2);
     failing["status"]["conditions"] = json!([{
         "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no",
         "lastTransitionTime": "2026-11-15T08:01:00Z",
     }]);
     let plan = plan(&deployment("RollingUpdate", json!({})), &[failing, set("new", 2, 3)], false);
-    let status = plan.say.expect("there is something to say")["status"].clone();
+    let status = plan.status_update.expect("a status update")["status"].clone();
     for (field, count) in [
         ("observedGeneration", 2),
         ("replicas", 5),
@@ -248,12 +249,12 @@ fn status_counts_what_sets_count() {
         assert_eq!(status[field], count, "{field}");
     }
     assert_eq!(status.get("unavailableReplicas"), None, "nothing is missing");
-    let failure = Conditions::of(&status).get("ReplicaFailure").cloned().expect("it is passed on");
+    let failure = Conditions::of(&status).get("ReplicaFailure").cloned().expect("the failure is copied");
     assert_eq!(failure["lastUpdateTime"], "2026-11-15T08:01:00Z");
 }
 
 #[test]
-fn annotations_ask_for_earlier_revisions() {
+fn rollback_annotation_restores_a_revision() {
     let sets = [set("old", 1, 0), set("new", 2, 4)];
     for (to, reason, image) in [
         ("0", "DeploymentRollback", "old"),
@@ -263,7 +264,7 @@ fn annotations_ask_for_earlier_revisions() {
     ] {
         let mut asking = deployment("RollingUpdate", json!({}));
         object::set_annotation(&mut asking, revision::ROLLBACK_TO, to);
-        let rollback = plan(&asking, &sets, false).rollback.expect("it was asked for");
+        let rollback = plan(&asking, &sets, false).rollback.expect("a rollback");
         assert_eq!(rollback.reason, reason);
         let spec = &rollback.deployment["spec"]["template"]["spec"];
         assert_eq!(spec["containers"][0]["image"], image, "{to}");
@@ -272,10 +273,10 @@ fn annotations_ask_for_earlier_revisions() {
 }
 
 #[test]
-fn nothing_is_said_twice() {
+fn an_unchanged_status_is_not_written() {
     let before = deployment("RollingUpdate", json!({}));
     let sets = [set("old", 1, 0), set("new", 2, 4)];
-    let said = plan(&before, &sets, false).say.expect("all is new");
+    let said = plan(&before, &sets, false).status_update.expect("a status update");
     let again = plan(&said, &sets, false);
     assert!(again.say.is_none() && again.change.is_empty() && again.create.is_none());
 }

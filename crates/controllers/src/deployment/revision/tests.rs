@@ -18,9 +18,9 @@ fn deployment(annotations: Value) -> Value {
     })
 }
 
-fn set(name: &str, born: &str, image: &str, revision: Value) -> Set {
+fn set(name: &str, created: &str, image: &str, revision: Value) -> Set {
     let mut set = json!({
-        "metadata": {"name": name, "creationTimestamp": born, "annotations": {}},
+        "metadata": {"name": name, "creationTimestamp": created, "annotations": {}},
         "spec": {"minReadySeconds": 5, "template": {
             "metadata": {"labels": {"app": "web", TEMPLATE_HASH: name}, "creationTimestamp": null},
             "spec": {"containers": [{"name": "c", "image": image}]},
@@ -57,12 +57,12 @@ fn revisions_grow() {
 }
 
 #[test]
-fn sets_get_what_their_deployment_says() {
+fn sets_copy_annotations_of_their_deployment() {
     let deployment = deployment(json!({
         "note": "new", REVISION: "9", DESIRED_REPLICAS: "9",
         "kubectl.kubernetes.io/last-applied-configuration": "{}",
     }));
-    // The revision before; what the set says after it was made the fourth.
+    // The previous revision; annotations after it became revision 4.
     let cases = [
         (Value::Null, json!({"note": "new", REVISION: "4"})),
         (json!("4"), json!({"note": "new", REVISION: "4"})),
@@ -72,56 +72,58 @@ fn sets_get_what_their_deployment_says() {
     ];
     for (before, wanted) in cases {
         let mut new = set("a", "2026-11-15T08:00:00Z", "i", before);
-        bring_up_to_date(&deployment, &mut new, 4);
+        sync_with_deployment(&deployment, &mut new, 4);
         assert_eq!(new.object()["metadata"]["annotations"], wanted);
         let mut again = Set::new(Arc::new(new.object().clone()));
-        bring_up_to_date(&deployment, &mut again, 4);
-        assert!(again.next.is_none(), "there is nothing new to say");
+        sync_with_deployment(&deployment, &mut again, 4);
+        assert!(again.next.is_none(), "no change");
     }
     let mut hasty = set("a", "2026-11-15T08:00:00Z", "i", json!("4"));
     hasty.change()["spec"]["minReadySeconds"] = json!(1);
     let mut hasty = Set::new(Arc::new(hasty.object().clone()));
-    bring_up_to_date(&deployment, &mut hasty, 4);
+    sync_with_deployment(&deployment, &mut hasty, 4);
     assert_eq!(hasty.object()["spec"]["minReadySeconds"], 5);
 }
 
 #[test]
-fn histories_have_an_end() {
-    assert_eq!(longer_history("", "1").as_deref(), Some("1"));
-    assert_eq!(longer_history("1,3", "5").as_deref(), Some("1,3,5"));
+fn revision_history_is_truncated() {
+    assert_eq!(append_revision("", "1").as_deref(), Some("1"));
+    assert_eq!(append_revision("1,3", "5").as_deref(), Some("1,3,5"));
     let full: Vec<String> = (1000..1400).map(|own| own.to_string()).collect();
     let full = full.join(",");
     assert_eq!(full.len(), 1999);
-    let longer = longer_history(&full, "1400").expect("there is room for the latest");
-    assert!(longer.len() <= LONGEST_HISTORY && longer.starts_with("1001,") && longer.ends_with(",1399,1400"));
+    let longer = append_revision(&full, "1400").expect("room for the latest revision");
+    assert!(
+        longer.len() <= MAX_HISTORY_LENGTH && longer.starts_with("1001,") && longer.ends_with(",1399,1400")
+    );
 }
 
 #[test]
 fn new_sets_are_made_from_templates() {
     let deployment = deployment(json!({"note": "x"}));
-    let made = made_from(&deployment, 2, 7);
+    let created = new_replica_set(&deployment, 2, 7);
     let hash = template_hash(&deployment["spec"]["template"], None);
     let labels = json!({"app": "web", TEMPLATE_HASH: hash});
-    assert_eq!(object::name(&made), format!("web-{hash}"));
-    assert_eq!(made["metadata"]["labels"], labels);
-    assert_eq!(made["spec"]["selector"], json!({"matchLabels": labels}));
-    assert_eq!(made["spec"]["template"]["metadata"]["labels"], labels);
+    assert_eq!(object::name(&created), format!("web-{hash}"));
+    assert_eq!(created["metadata"]["labels"], labels);
+    assert_eq!(created["spec"]["selector"], json!({"matchLabels": labels}));
+    assert_eq!(created["spec"]["template"]["metadata"]["labels"], labels);
     assert_eq!(
-        (made["spec"]["replicas"].as_i64(), made["spec"]["minReadySeconds"].as_i64()),
+        (created["spec"]["replicas"].as_i64(), created["spec"]["minReadySeconds"].as_i64()),
         (Some(2), Some(5))
     );
     let annotations = json!({"note": "x", REVISION: "7", DESIRED_REPLICAS: "3", MAX_REPLICAS: "4"});
-    assert_eq!(made["metadata"]["annotations"], annotations);
-    assert_eq!(made["metadata"]["ownerReferences"][0]["uid"], "d");
-    assert!(is_same_template(&made["spec"]["template"], &deployment["spec"]["template"]));
+    assert_eq!(created["metadata"]["annotations"], annotations);
+    assert_eq!(created["metadata"]["ownerReferences"][0]["uid"], "d");
+    assert!(is_same_template(&created["spec"]["template"], &deployment["spec"]["template"]));
 }
 
 #[test]
-fn hashes_are_words_and_differ_with_collisions() {
+fn hashes_differ_with_collisions() {
     let template = json!({"spec": {"containers": []}});
     let hash = template_hash(&template, None);
     assert!((1..=10).contains(&hash.len()) && hash.bytes().all(|byte| ALPHABET.contains(&byte)), "{hash}");
-    assert_eq!(hash, template_hash(&template, Some(0)), "none is none");
+    assert_eq!(hash, template_hash(&template, Some(0)), "zero collisions");
     assert_ne!(hash, template_hash(&template, Some(1)));
     assert_ne!(hash, template_hash(&json!({"spec": {}}), None));
     assert_eq!(set_name(&"d".repeat(253), "abc"), format!("{}-abc", "d".repeat(249)));

@@ -10,7 +10,7 @@ fn deployment(replicas: i64, surge: Value, unavailable: Value) -> Value {
     json!({"spec": {"replicas": replicas, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}})
 }
 
-/// A set with this size, as many pods available, and what it notes of its Deployment.
+/// Returns a set with this size, available pods, and replicas annotations.
 fn set(age: i64, replicas: i64, available: i64, noted: Option<(i64, i64)>) -> Set {
     let mut set = json!({
         "metadata": {
@@ -34,7 +34,7 @@ fn sizes(sets: &Sets) -> Vec<i64> {
 }
 
 #[test]
-fn new_sets_grow_as_far_as_there_is_room() {
+fn new_sets_scale_up_within_the_surge() {
     // Wanted, surge, old, new before and after.
     for (wanted, surge, old, before, after) in [
         (1, 1, 1, 0, 1),
@@ -49,15 +49,15 @@ fn new_sets_grow_as_far_as_there_is_room() {
     ] {
         let deployment = deployment(wanted, json!(surge), json!(1));
         let mut sets = Sets { new: Some(set(0, before, 0, None)), old: vec![set(1, old, old, None)] };
-        assert_eq!(grow_new(&deployment, &mut sets), before != after);
+        assert_eq!(scale_up_new(&deployment, &mut sets), before != after);
         assert_eq!(sets.new.map(|new| new.replicas()), Some(after), "{wanted} {surge} {old} {before}");
     }
 }
 
-/// One that was made smaller and has not lost its pods yet.
+/// A set that was scaled down and still has its pods.
 #[test]
-fn pods_that_are_to_go_take_room_until_they_go() {
-    // Wanted, surge, what the old one is to have and has, new before and after.
+fn terminating_pods_count_until_they_are_gone() {
+    // Wanted, surge, desired and existing pods of the old set, new before and after.
     for (wanted, surge, (size, pods), before, after) in [
         (4, 1, (3, 4), 1, 1),
         (4, 1, (3, 3), 1, 2),
@@ -71,7 +71,7 @@ fn pods_that_are_to_go_take_room_until_they_go() {
         old["status"]["replicas"] = pods.into();
         let old = vec![Set::new(Arc::new(old))];
         let mut sets = Sets { new: Some(set(0, before, 0, None)), old };
-        grow_new(&deployment, &mut sets);
+        scale_up_new(&deployment, &mut sets);
         assert_eq!(
             sets.new.map(|new| new.replicas()),
             Some(after),
@@ -81,7 +81,7 @@ fn pods_that_are_to_go_take_room_until_they_go() {
 }
 
 #[test]
-fn old_sets_shrink_as_far_as_others_can_be_counted_on() {
+fn old_sets_scale_down_within_max_unavailable() {
     // Wanted, unavailable, (old, available), (new, available), old afterwards.
     for (wanted, unavailable, old, new, after) in [
         (10, 0, (10, 10), (0, 0), 10),
@@ -94,28 +94,28 @@ fn old_sets_shrink_as_far_as_others_can_be_counted_on() {
         (10, 2, (10, 10), (5, 5), 3),
         (10, 0, (1, 1), (10, 10), 0),
         (10, 2, (0, 0), (10, 10), 0),
-        // The old one has not lost its pods yet: they do not count twice.
+        // The old set still has its pods: they do not count twice.
         (10, 2, (8, 10), (5, 2), 6),
     ] {
         let deployment = deployment(wanted, json!(3), json!(unavailable));
         let mut sets = Sets { new: Some(set(0, new.0, new.1, None)), old: vec![set(1, old.0, old.1, None)] };
-        assert_eq!(shrink_old(&deployment, &mut sets), after != old.0);
+        assert_eq!(scale_down_old(&deployment, &mut sets), after != old.0);
         assert_eq!(sets.old[0].replicas(), after, "{wanted} {unavailable} {old:?} {new:?}");
     }
 }
 
 #[test]
-fn unhealthy_pods_go_first_and_older_sets_before_newer() {
+fn unhealthy_pods_and_older_sets_are_scaled_down_first() {
     let deployment = deployment(10, json!(3), json!(2));
     let old = vec![set(1, 3, 0, None), set(2, 10, 10, None)];
     let mut sets = Sets { new: Some(set(0, 0, 0, None)), old };
-    assert!(shrink_old(&deployment, &mut sets));
-    assert_eq!(sizes(&sets), [0, 0, 8], "three that do no good, then two of the oldest");
+    assert!(scale_down_old(&deployment, &mut sets));
+    assert_eq!(sizes(&sets), [0, 0, 8], "three unhealthy ones, then two of the oldest set");
 }
 
 #[test]
-fn all_sets_share_in_a_change_of_size() {
-    // Wanted, surge, noted maximum; sizes from new to old, before and after.
+fn scaling_is_proportional() {
+    // Wanted, surge, annotated maximum; sizes from new to old, before and after.
     for (wanted, surge, most, before, after) in [
         (12, 0, 10, vec![10], vec![12]),
         (8, 0, 10, vec![10], vec![8]),
@@ -133,22 +133,22 @@ fn all_sets_share_in_a_change_of_size() {
         let noted = Some((most - surge, most));
         let mut all = before.iter().enumerate().map(|(age, size)| set(age as i64, *size, 0, noted));
         let mut sets = Sets { new: all.next(), old: all.collect() };
-        in_proportion(&deployment, &mut sets);
+        scale_proportionally(&deployment, &mut sets);
         assert_eq!(sizes(&sets), after, "{wanted} {surge} {most} {before:?}");
     }
 }
 
 #[test]
-fn a_new_set_that_has_everything_leaves_nothing_to_others() {
+fn old_sets_are_scaled_to_zero_if_the_new_one_is_saturated() {
     let deployment = deployment(10, json!(3), json!(2));
     let new = set(0, 10, 10, Some((10, 13)));
     let mut sets = Sets { new: Some(new), old: vec![set(1, 4, 4, Some((10, 13)))] };
-    in_proportion(&deployment, &mut sets);
+    scale_proportionally(&deployment, &mut sets);
     assert_eq!(sizes(&sets), [10, 0]);
 }
 
 #[test]
-fn sets_know_when_their_deployment_has_another_size() {
+fn a_changed_size_is_detected_by_annotations() {
     let deployment = deployment(10, json!(3), json!(2));
     for (size, noted, scaled) in
         [(5, Some((10, 13)), false), (5, Some((9, 12)), true), (0, Some((9, 12)), false), (5, None, false)]
@@ -158,20 +158,20 @@ fn sets_know_when_their_deployment_has_another_size() {
     }
 }
 
-/// Pods of one set, as its controller would have them.
+/// Pods of one set, as its controller maintains them.
 #[derive(Clone, Debug, Default)]
 struct Pods {
-    /// How many are there, and how many of them can be counted on.
+    /// Number of existing pods, and of available ones.
     all: i64,
     available: i64,
-    /// What the set's status said when it was last written.
+    /// Counts in the last written status.
     told: (i64, i64),
 }
 
 proptest! {
-    /// However pods come up, die and are told of late, there are never too many and never too few of them.
+    /// Property: whatever the order of events, there are never too many or too few pods.
     #[test]
-    fn rolling_updates_keep_within_their_fences(
+    fn rolling_updates_keep_within_their_limits(
         wanted in 1i64..20,
         surge in 0i64..6,
         unavailable in 0i64..6,
@@ -184,14 +184,14 @@ proptest! {
         for (what, which) in steps {
             let which = which % pods.len();
             match what {
-                // A new template, now and then.
+                // A new template, sometimes.
                 0 if pods.len() < 4 => {
                     let total: i64 = wants.iter().sum();
                     let size = new_size(&deployment, total, 0);
                     wants.push(size);
                     pods.push(Pods::default());
                 }
-                // The set's controller acts: it deletes those that do no good first.
+                // The set's controller deletes unavailable pods first.
                 1 => {
                     let set = &mut pods[which];
                     set.all = wants[which];
@@ -202,12 +202,12 @@ proptest! {
                     let set = &mut pods[which];
                     set.available = (set.available + 1).min(set.all);
                 }
-                // The set's controller tells.
+                // The set's controller writes the status.
                 3 => pods[which].told = (pods[which].all, pods[which].available),
-                // The Deployment's controller acts.
+                // The Deployment's controller reconciles.
                 _ => {
                     let newest = pods.len() - 1;
-                    let made = |index: usize| {
+                    let created = |index: usize| {
                         let (replicas, available) = pods[index].told;
                         let mut own = set((newest - index) as i64, wants[index], available, None);
                         own.current = Arc::new({
@@ -217,9 +217,9 @@ proptest! {
                         });
                         own
                     };
-                    let mut sets = Sets { new: Some(made(newest)), old: (0..newest).map(made).collect() };
-                    if !grow_new(&deployment, &mut sets) {
-                        shrink_old(&deployment, &mut sets);
+                    let mut sets = Sets { new: Some(created(newest)), old: (0..newest).map(created).collect() };
+                    if !scale_up_new(&deployment, &mut sets) {
+                        scale_down_old(&deployment, &mut sets);
                     }
                     for set in sets.all() {
                         let age: usize = set.name().trim_start_matches("set-").parse().unwrap();

@@ -19,7 +19,7 @@ fn budget(disrupted: &Value) -> Value {
 }
 
 #[test]
-fn healthy_pods_beyond_those_desired_may_go() {
+fn surplus_healthy_pods_may_be_disrupted() {
     let pods = [pod("a", true), pod("b", true), pod("c", false)];
     for (expected, desired, allowed, reason) in [
         (3, 1, 1, "SufficientPods"),
@@ -47,12 +47,12 @@ fn healthy_pods_beyond_those_desired_may_go() {
                 }],
             })
         );
-        assert!(reconcile(&updated, &pods, expected, desired, now()).updated.is_none(), "nothing new");
+        assert!(reconcile(&updated, &pods, expected, desired, now()).updated.is_none(), "no change");
     }
 }
 
 #[test]
-fn pods_that_are_to_go_do_not_count() {
+fn disrupted_pods_are_not_healthy() {
     let mut going = pod("d", true).as_ref().clone();
     object::set_deletion_timestamp(&mut going, NOW);
     let pods = [pod("a", true), pod("b", true), pod("c", true), Arc::new(going)];
@@ -72,7 +72,7 @@ fn pods_that_are_to_go_do_not_count() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_not_disturbed() {
+fn failed_syncs_allow_no_disruptions() {
     let counted = reconcile(&budget(&json!({})), &[pod("a", true)], 1, 0, now()).updated.unwrap();
     let failed_one = failed(&counted, "found no controllers for pod \"a\"", "2026-01-01T00:11:00Z").unwrap();
     let status = &failed_one["status"];

@@ -55,7 +55,7 @@ fn whole_plan(service: &Value, pods: &[Arc<Value>], slices: &[Arc<Value>]) -> Pl
     reconcile(&Observed { service, pods, slices, node: &find, knows_nodes: true, shares: &|| None, trigger })
 }
 
-/// Slices as the server would have them after the plan.
+/// Returns the slices after the plan was executed.
 fn carried_out(plan: Writes, slices: &[Arc<Value>]) -> Vec<Arc<Value>> {
     let gone = |slice: &&Arc<Value>| {
         plan.delete.iter().chain(&[]).any(|other| object::name(other) == object::name(slice))
@@ -79,7 +79,7 @@ fn sizes(slices: &[Arc<Value>]) -> Vec<usize> {
 }
 
 #[test]
-fn one_slice_says_all_of_a_pod() {
+fn a_slice_contains_all_properties_of_a_pod() {
     let plan = plan(&service(&json!({})), &[pod(1)], &[]);
     assert!(plan.update.is_empty() && plan.delete.is_empty());
     assert_eq!(
@@ -143,27 +143,27 @@ fn a_service_without_endpoints_has_one_empty_slice() {
     assert!(again.create.is_empty() && again.update.is_empty() && again.delete.is_empty(), "{again:?}");
     let filled = plan(&service, &[pod(1)], &slices);
     assert!(filled.create.is_empty() && filled.delete.is_empty());
-    assert_eq!(object::name(&filled.update[0]), object::name(&slices[0]), "it is used again");
+    assert_eq!(object::name(&filled.update[0]), object::name(&slices[0]), "the empty slice is reused");
     let emptied = plan(&service, &[], &carried_out(filled, &slices));
     assert!(emptied.create.is_empty() && emptied.delete.is_empty(), "{emptied:?}");
     assert_eq!(emptied.update[0]["endpoints"], json!([]));
 }
 
 #[test]
-fn slices_are_filled_before_others_are_made() {
+fn slices_are_filled_before_new_ones_are_created() {
     let service = service(&json!({}));
     let pods: Vec<_> = (0..250).map(pod).collect();
     let slices = carried_out(plan(&service, &pods, &[]), &[]);
     assert_eq!(sizes(&slices), [50, 100, 100]);
     let again = plan(&service, &pods, &slices);
-    assert!(again.create.is_empty() && again.update.is_empty(), "nothing to do");
+    assert!(again.create.is_empty() && again.update.is_empty(), "no change");
     let more: Vec<_> = (0..260).map(pod).collect();
     let grown = plan(&service, &more, &slices);
-    assert_eq!((grown.create.len(), grown.update.len()), (0, 1), "what is left fits into one");
+    assert_eq!((grown.create.len(), grown.update.len()), (0, 1), "the rest fits into one slice");
     assert_eq!(sizes(&carried_out(grown, &slices)), [60, 100, 100]);
     let many: Vec<_> = (0..320).map(pod).collect();
     let grown = plan(&service, &many, &slices);
-    assert_eq!((grown.create.len(), grown.update.len()), (1, 0), "and if it does not, a new one is made");
+    assert_eq!((grown.create.len(), grown.update.len()), (1, 0), "otherwise a new slice is created");
     let other: Vec<_> = (5..255).map(pod).collect();
     let moved = plan(&service, &other, &slices);
     assert_eq!(
@@ -186,7 +186,7 @@ fn pods_with_other_ports_are_in_other_slices() {
 }
 
 #[test]
-fn families_have_slices_of_their_own() {
+fn each_family_has_its_own_slices() {
     let both = service(&json!({"ipFamilies": ["IPv6", "IPv4"]}));
     let slices = carried_out(plan(&both, &[pod(1)], &[]), &[]);
     let addresses: Vec<_> =
@@ -208,7 +208,7 @@ fn headless_services_are_labelled_and_need_no_ports() {
 }
 
 #[test]
-fn labels_of_the_service_are_passed_on() {
+fn labels_of_the_service_are_copied() {
     let mut service = service(&json!({}));
     let slices = carried_out(plan(&service, &[pod(1)], &[]), &[]);
     object::set_label(&mut service, "team", "b");
@@ -219,7 +219,7 @@ fn labels_of_the_service_are_passed_on() {
 }
 
 #[test]
-fn slices_of_an_older_service_go() {
+fn slices_of_a_deleted_service_are_deleted() {
     let slices = carried_out(plan(&service(&json!({})), &[pod(1)], &[]), &[]);
     let mut newer = service(&json!({}));
     object::set_uid(&mut newer, "t");
@@ -228,16 +228,16 @@ fn slices_of_an_older_service_go() {
 }
 
 #[test]
-fn pods_on_nodes_that_are_gone_wait() {
+fn pods_on_missing_nodes_are_left_out() {
     let lost = pod_with(1, &json!({"/spec/nodeName": "gone"}));
     let own = service(&json!({}));
     let left_out = whole_plan(&own, std::slice::from_ref(&lost), &[]);
     assert_eq!(left_out.writes.create[0]["endpoints"], json!([]));
     assert_eq!(
-        complaint(&left_out.homeless, &own).as_deref(),
+        error(&left_out.pods_without_node, &own).as_deref(),
         Some("skipping Pod p1 for Service n/web: Node gone Not Found")
     );
     let published = whole_plan(&service(&json!({"publishNotReadyAddresses": true})), &[lost], &[]);
     assert_eq!(published.writes.create[0]["endpoints"][0]["nodeName"], "gone");
-    assert!(published.homeless.is_empty());
+    assert!(published.pods_without_node.is_empty());
 }

@@ -17,7 +17,7 @@ fn plain(zone: &str, processors: &str) -> Arc<Value> {
 }
 
 #[test]
-fn zones_have_the_processors_of_their_nodes() {
+fn shares_follow_allocatable_cpu() {
     let labels = |label: &str| json!({"/metadata/labels": {ZONE: "c", label: ""}});
     let not_ready = json!({"/status/conditions": [{"type": "Ready", "status": "Unknown"}]});
     for (what, nodes, expected) in [
@@ -44,7 +44,7 @@ fn zones_have_the_processors_of_their_nodes() {
 }
 
 #[test]
-fn older_words_come_first() {
+fn the_older_annotation_takes_precedence() {
     for (annotations, expected) in [
         (json!({}), false),
         (json!({"service.kubernetes.io/topology-mode": "Auto"}), true),
@@ -57,11 +57,11 @@ fn older_words_come_first() {
         ),
     ] {
         let service = json!({"metadata": {"annotations": annotations}});
-        assert_eq!(is_asked_for(&service), expected, "{annotations}");
+        assert_eq!(is_requested(&service), expected, "{annotations}");
     }
 }
 
-/// A slice with endpoints, each in a zone and with a hint; neither if empty.
+/// Returns a slice with endpoints, each in a zone and with a hint; either may be empty.
 fn slice(endpoints: &[(&str, &str)]) -> Value {
     let endpoint = |(zone, hint): &(&str, &str)| {
         let mut endpoint = json!({"conditions": {"ready": true}});
@@ -83,7 +83,7 @@ fn hints_of(slice: &Value) -> String {
 }
 
 #[test]
-fn endpoints_stand_in_where_there_are_too_few() {
+fn hints_are_balanced_over_zones() {
     let halves = || Some(Shares::from([("a".into(), 0.5), ("b".into(), 0.5)]));
     let quarters = || Some(Shares::from([("a".into(), 0.75), ("b".into(), 0.25)]));
     let six = [("a", ""), ("a", ""), ("a", ""), ("b", ""), ("b", ""), ("b", "")];
@@ -117,8 +117,8 @@ fn endpoints_stand_in_where_there_are_too_few() {
         ),
     ] {
         let mut create = [slice(endpoints)];
-        let given = give(shares.as_ref(), &mut create, &mut Vec::new(), &[]);
-        match (given, expected) {
+        let assigned = assign(shares.as_ref(), &mut create, &mut Vec::new(), &[]);
+        match (assigned, expected) {
             (Ok(counts), Ok(expected)) => {
                 assert_eq!(hints_of(&create[0]), expected, "{what}");
                 assert_eq!(counts.values().sum::<usize>(), endpoints.len(), "{what}");
@@ -127,13 +127,13 @@ fn endpoints_stand_in_where_there_are_too_few() {
                 assert_eq!(reason, expected, "{what}");
                 assert_eq!(hints_of(&create[0]), "-".repeat(endpoints.len()), "{what}: none is left");
             }
-            (given, _) => panic!("{what}: {given:?}"),
+            (assigned, _) => panic!("{what}: {assigned:?}"),
         }
     }
 }
 
 #[test]
-fn slices_are_written_only_if_they_have_to_be() {
+fn slices_with_valid_hints_are_kept() {
     let halves = Shares::from([("a".into(), 0.5), ("b".into(), 0.5)]);
     for (what, kept, create, expected) in [
         ("right already", &[("a", "a"), ("b", "b")][..], &[][..], None),
@@ -143,49 +143,49 @@ fn slices_are_written_only_if_they_have_to_be() {
         ("far too many for one zone", &[("a", "a"), ("a", "a"), ("a", "a")], &[("b", "")], Some("baa")),
     ] {
         let (kept, mut create, mut update) = (Arc::new(slice(kept)), [slice(create)], Vec::new());
-        give(Some(&halves), &mut create, &mut update, &[&kept]).expect(what);
+        assign(Some(&halves), &mut create, &mut update, &[&kept]).expect(what);
         assert_eq!(update.first().map(hints_of).as_deref(), expected, "{what}");
     }
     let (kept, mut update) = (Arc::new(slice(&[("a", "a")])), Vec::new());
-    assert!(give(None, &mut [], &mut update, &[&kept]).is_err());
-    assert_eq!(update.first().map(hints_of).as_deref(), Some("-"), "hints that cannot stay are taken away");
+    assert!(assign(None, &mut [], &mut update, &[&kept]).is_err());
+    assert_eq!(update.first().map(hints_of).as_deref(), Some("-"), "invalid hints are removed");
 }
 
 #[test]
-fn it_is_told_when_hints_come_and_go() {
+fn changes_of_hints_are_recorded() {
     let topologies = Topologies::default();
     let key = Key::new("w", "n", "web");
-    let given = || Outcome::Given(Counts::from([("a".into(), 3), ("b".into(), 3)]));
+    let assigned = || HintsOutcome::Assigned(Counts::from([("a".into(), 3), ("b".into(), 3)]));
     for (outcome, expected) in [
-        (Outcome::NotAskedFor, None),
+        (HintsOutcome::NotRequested, None),
         (
-            given(),
+            assigned(),
             Some("TopologyAwareHintsEnabled: Topology Aware Hints has been enabled, addressType: IPv4"),
         ),
-        (given(), None),
-        (Outcome::Refused("Why".into()), Some("TopologyAwareHintsDisabled: Why, addressType: IPv4")),
-        (Outcome::Refused("Why".into()), Some("TopologyAwareHintsDisabled: Why, addressType: IPv4")),
-        (Outcome::NotAskedFor, None),
+        (assigned(), None),
+        (HintsOutcome::Failed("Why".into()), Some("TopologyAwareHintsDisabled: Why, addressType: IPv4")),
+        (HintsOutcome::Failed("Why".into()), Some("TopologyAwareHintsDisabled: Why, addressType: IPv4")),
+        (HintsOutcome::NotRequested, None),
         (
-            given(),
+            assigned(),
             Some("TopologyAwareHintsEnabled: Topology Aware Hints has been enabled, addressType: IPv4"),
         ),
         (
-            Outcome::NotAskedFor,
+            HintsOutcome::NotRequested,
             Some("TopologyAwareHintsDisabled: Topology Aware Hints has been disabled, addressType: IPv4"),
         ),
     ] {
-        let remark = topologies.note(&key, "IPv4", outcome);
-        let told = remark.map(|remark| format!("{}: {}", remark.reason, remark.message));
+        let event = topologies.record(&key, "IPv4", outcome);
+        let told = event.map(|event| format!("{}: {}", event.reason, event.message));
         assert_eq!(told.as_deref(), expected);
     }
 }
 
 #[test]
-fn services_are_looked_at_again_when_nodes_leave_them_too_little() {
+fn overloaded_services_are_found() {
     let topologies = Topologies::default();
     let key = Key::new("w", "n", "web");
-    topologies.note(&key, "IPv4", Outcome::Given(Counts::from([("a".into(), 3), ("b".into(), 3)])));
+    topologies.record(&key, "IPv4", HintsOutcome::Assigned(Counts::from([("a".into(), 3), ("b".into(), 3)])));
     for (what, workspace, nodes, expected) in [
         ("as before", "w", vec![plain("a", "4"), plain("b", "4")], false),
         ("a little more", "w", vec![plain("a", "5"), plain("b", "4")], false),

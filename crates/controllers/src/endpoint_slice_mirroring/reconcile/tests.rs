@@ -21,7 +21,7 @@ fn carried_out(writes: Writes) -> Vec<Arc<Value>> {
 }
 
 #[test]
-fn slices_say_what_endpoints_do() {
+fn slices_mirror_endpoints() {
     let both = endpoints(&json!([{
         "addresses": [{"ip": "10.0.0.1", "hostname": "h", "nodeName": "n1"}, {"ip": "fd00::1"}],
         "notReadyAddresses": [{"ip": "10.0.0.2"}],
@@ -57,7 +57,7 @@ fn slices_say_what_endpoints_do() {
 }
 
 #[test]
-fn changes_are_followed() {
+fn changes_are_mirrored() {
     let one = |ip: &str, port: u16| {
         endpoints(&json!([{"addresses": [{"ip": ip}], "ports": [{"port": port, "protocol": "TCP"}]}]))
     };

@@ -39,7 +39,7 @@ fn address(number: usize) -> Value {
 }
 
 #[test]
-fn ready_and_other_addresses_are_kept_apart() {
+fn ready_and_unready_addresses_are_separate() {
     let trigger = Some("2026-01-01T00:00:00Z");
     let wanted = reconcile(&service(&json!({})), &[pod(2, true), pod(1, true), pod(3, false)], None, trigger);
     assert_eq!(
@@ -63,20 +63,20 @@ fn ready_and_other_addresses_are_kept_apart() {
 }
 
 #[test]
-fn what_is_right_is_not_written_again() {
+fn unchanged_endpoints_are_not_written() {
     let service = service(&json!({}));
     let pods = [pod(1, true), pod(2, false)];
     let mut current = reconcile(&service, &pods, None, None).unwrap();
     assert_eq!(reconcile(&service, &pods, Some(&current), None), None);
     current["subsets"][0]["addresses"][0]["targetRef"]["resourceVersion"] = "7".into();
-    assert_eq!(reconcile(&service, &pods, Some(&current), None), None, "the pod's revision means nothing");
+    assert_eq!(reconcile(&service, &pods, Some(&current), None), None, "the resource version is ignored");
     assert!(reconcile(&service, &[pod(1, true)], Some(&current), None).is_some());
     object::set_label(&mut current, "team", "b");
     assert!(reconcile(&service, &pods, Some(&current), None).is_some());
 }
 
 #[test]
-fn services_say_what_they_want() {
+fn service_options_apply() {
     let unready = [pod(1, false)];
     for (what, changes, expected) in [
         (
@@ -104,7 +104,7 @@ fn services_say_what_they_want() {
 }
 
 #[test]
-fn pods_that_go_are_left_out_unless_all_are_published() {
+fn terminating_pods_are_left_out_unless_published() {
     let mut going = pod(1, true).as_ref().clone();
     object::set_deletion_timestamp(&mut going, "2026-01-01T00:00:00Z");
     let going = [Arc::new(going)];
@@ -116,12 +116,12 @@ fn pods_that_go_are_left_out_unless_all_are_published() {
 }
 
 #[test]
-fn there_are_at_most_a_thousand() {
+fn addresses_are_truncated() {
     let service = service(&json!({}));
     let pods = |ready: usize, waiting: usize| -> Vec<_> {
         (0..ready + waiting).map(|number| pod(number, number < ready)).collect()
     };
-    for (ready, waiting, kept_ready, kept_waiting, is_cut) in [
+    for (ready, waiting, kept_ready, kept_waiting, is_truncated) in [
         (1000, 0, 1000, 0, false),
         (1001, 5, 1000, 0, true),
         (900, 200, 900, 100, true),
@@ -131,12 +131,12 @@ fn there_are_at_most_a_thousand() {
         let subsets = wanted["subsets"].as_array().unwrap();
         let kept = (count(subsets, "addresses"), count(subsets, "notReadyAddresses"));
         assert_eq!(kept, (kept_ready, kept_waiting));
-        assert_eq!(object::annotation(&wanted, OVER_CAPACITY).is_some(), is_cut, "{ready} {waiting}");
+        assert_eq!(object::annotation(&wanted, OVER_CAPACITY).is_some(), is_truncated, "{ready} {waiting}");
     }
 }
 
 #[test]
-fn addresses_with_the_same_ports_are_together() {
+fn addresses_with_the_same_ports_share_a_subset() {
     let port = |number: u16| json!({"port": number, "protocol": "TCP"});
     let single = |ip: &str, port: &Value| json!({"addresses": [{"ip": ip}], "ports": [port]});
     let packed = repack(&[

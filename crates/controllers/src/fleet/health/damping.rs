@@ -1,4 +1,4 @@
-//! A cluster that fails again and again is not believed at once when it is well again.
+//! Flap damping: a cluster that fails repeatedly becomes ready again only after a delay.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,63 +9,63 @@ use tokio::time::Instant;
 
 use crate::conditions;
 
-/// Failures that long ago do not count any more.
+/// Failures older than this are forgotten.
 const WINDOW: Duration = Duration::from_secs(600);
-/// So many within that time are nothing unusual.
-const USUAL: usize = 3;
-/// So many are remembered; waiting does not get longer from there.
-const MOST: usize = 16;
+/// Number of failures within the window that cause no delay.
+const TOLERATED_FAILURES: usize = 3;
+/// Maximum number of remembered failures; the delay does not grow beyond it.
+const MAX_FAILURES: usize = 16;
 
-/// In the status of a Cluster: when it failed, of late.
+/// Field in the status of a Cluster: times of recent failures.
 const FAILURES: &str = "failures";
 
 #[derive(Default)]
 pub struct Damping {
-    is_well: Option<bool>,
-    /// When it failed, of late.
-    falls: VecDeque<(Instant, Timestamp)>,
-    /// Since when it is well, and until when that is not believed.
-    steady: Option<Steady>,
+    is_healthy: Option<bool>,
+    /// Times of recent failures, by the monotonic and the wall clock.
+    failures: VecDeque<(Instant, Timestamp)>,
+    /// The current delay, if the cluster recovered from too many failures.
+    delay: Option<Delay>,
 }
 
-struct Steady {
+struct Delay {
     until: Instant,
-    held: Held,
+    info: DelayInfo,
 }
 
-/// That it is well is not believed yet.
+/// A delay before a recovered cluster is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct DelayInfo {
     pub left: Duration,
-    /// How often it failed, and since when.
-    pub falls: usize,
+    /// Number of failures, and the time of the first one.
+    pub failures: usize,
     pub since: Timestamp,
     pub until: Timestamp,
 }
 
 impl Damping {
-    /// As the status of a Cluster tells it: whoever looked before has written it there, and a restart is no reason to believe
-    /// somebody who was not believed. Only how long ago something was is by the clock, and never more or less than matters.
-    pub fn recall(cluster: &Value, clock: Timestamp) -> Damping {
+    /// Restores the damping state from the status of a Cluster, so that a restart does not end a delay. Ages
+    /// are computed by the wall clock and limited to the window.
+    pub fn restore(cluster: &Value, clock: Timestamp) -> Damping {
         let now = Instant::now();
         let times = cluster["status"][FAILURES].as_array().into_iter().flatten();
         let times = times.filter_map(|text| time::parse(text.as_str()?).ok());
-        let mut falls: VecDeque<(Instant, Timestamp)> = times
+        let mut failures: VecDeque<(Instant, Timestamp)> = times
             .filter_map(|at| {
                 let ago = clock.seconds.saturating_sub(at.seconds).max(0).unsigned_abs();
                 let ago = Some(Duration::from_secs(ago)).filter(|ago| *ago < WINDOW)?;
                 Some((now.checked_sub(ago).unwrap_or(now), at))
             })
             .collect();
-        falls.make_contiguous().sort_unstable();
-        falls.drain(..falls.len().saturating_sub(MOST));
-        let is_well = conditions::find(cluster, "Ready").map(|ready| ready["status"] == "True");
-        Damping { is_well, falls, steady: None }
+        failures.make_contiguous().sort_unstable();
+        failures.drain(..failures.len().saturating_sub(MAX_FAILURES));
+        let is_healthy = conditions::find(cluster, "Ready").map(|ready| ready["status"] == "True");
+        Damping { is_healthy, failures, delay: None }
     }
 
-    /// Leaves that in the status of a Cluster.
-    pub fn leave(&self, cluster: &mut Value) {
-        let times: Vec<Value> = self.falls.iter().map(|(_, at)| at.to_time().into()).collect();
+    /// Stores the failures in the status of a Cluster.
+    pub fn store(&self, cluster: &mut Value) {
+        let times: Vec<Value> = self.failures.iter().map(|(_, at)| at.to_time().into()).collect();
         match (times.is_empty(), cluster["status"].as_object_mut()) {
             (true, Some(status)) => drop(status.remove(FAILURES)),
             (true, None) => {}
@@ -73,43 +73,43 @@ impl Damping {
         }
     }
 
-    /// Takes note of whether a cluster is well. Waiting begins with `first` and doubles with each failure. Times are by our own
-    /// watch; the clock is only for what people read.
-    pub fn judge(&mut self, is_well: bool, first: Duration, clock: Timestamp) -> Option<Held> {
+    /// Records whether a cluster is healthy. Returns the delay, which starts with `first` and doubles with
+    /// each failure. Durations use the monotonic clock; the wall clock is for messages only.
+    pub fn observe(&mut self, is_healthy: bool, first: Duration, clock: Timestamp) -> Option<DelayInfo> {
         let now = Instant::now();
-        while self.falls.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
-            self.falls.pop_front();
+        while self.failures.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
+            self.failures.pop_front();
         }
-        let was_well = self.is_well.replace(is_well);
-        if !is_well {
-            self.steady = None;
-            if was_well == Some(true) {
-                self.falls.push_back((now, clock));
-                if self.falls.len() > MOST {
-                    self.falls.pop_front();
+        let was_healthy = self.is_healthy.replace(is_healthy);
+        if !is_healthy {
+            self.delay = None;
+            if was_healthy == Some(true) {
+                self.failures.push_back((now, clock));
+                if self.failures.len() > MAX_FAILURES {
+                    self.failures.pop_front();
                 }
             }
             return None;
         }
-        if was_well == Some(false) {
-            self.steady = self.hold(first, now, clock);
+        if was_healthy == Some(false) {
+            self.delay = self.hold(first, now, clock);
         }
-        let steady = self.steady.as_ref()?;
-        let left = steady.until.saturating_duration_since(now);
+        let delay = self.delay.as_ref()?;
+        let left = delay.until.saturating_duration_since(now);
         if left.is_zero() {
-            self.steady = None;
+            self.delay = None;
             return None;
         }
-        Some(Held { left, ..steady.held.clone() })
+        Some(DelayInfo { left, ..delay.info.clone() })
     }
 
-    fn hold(&self, first: Duration, now: Instant, clock: Timestamp) -> Option<Steady> {
-        let beyond = self.falls.len().checked_sub(USUAL + 1)?;
-        let (_, since) = self.falls.front()?;
-        let left = first.saturating_mul(1 << beyond.min(MOST)).min(WINDOW);
+    fn hold(&self, first: Duration, now: Instant, clock: Timestamp) -> Option<Delay> {
+        let beyond = self.failures.len().checked_sub(TOLERATED_FAILURES + 1)?;
+        let (_, since) = self.failures.front()?;
+        let left = first.saturating_mul(1 << beyond.min(MAX_FAILURES)).min(WINDOW);
         let until = Timestamp::new(clock.seconds.saturating_add(left.as_secs().cast_signed()), clock.nanos);
-        let held = Held { left, falls: self.falls.len(), since: *since, until };
-        Some(Steady { until: now + left, held })
+        let info = DelayInfo { left, failures: self.failures.len(), since: *since, until };
+        Some(Delay { until: now + left, info })
     }
 }
 
@@ -120,16 +120,16 @@ mod tests {
     const FIRST: Duration = Duration::from_secs(40);
 
     #[tokio::test(start_paused = true)]
-    async fn who_fails_often_waits_longer_and_longer() {
+    async fn repeated_failures_double_the_delay() {
         let mut damping = Damping::default();
-        let began = Instant::now();
-        // The clock goes back by days: nothing depends on it.
-        let judge = |damping: &mut Damping, is_well: bool| {
-            let clock = Timestamp::new(1_000_000 - began.elapsed().as_secs().cast_signed() * 1000, 0);
-            damping.judge(is_well, FIRST, clock).map(|held| held.left.as_secs())
+        let start = Instant::now();
+        // The wall clock goes back by days, which has no effect.
+        let judge = |damping: &mut Damping, is_healthy: bool| {
+            let clock = Timestamp::new(1_000_000 - start.elapsed().as_secs().cast_signed() * 1000, 0);
+            damping.observe(is_healthy, FIRST, clock).map(|info| info.left.as_secs())
         };
         let pass = async |seconds: u64| tokio::time::advance(Duration::from_secs(seconds)).await;
-        // One that has never been well has not failed.
+        // A cluster that was never healthy has not failed.
         assert_eq!(judge(&mut damping, false), None);
         assert_eq!(judge(&mut damping, true), None);
         for expected in [None, None, None, Some(40), Some(80), Some(160)] {
@@ -141,58 +141,58 @@ mod tests {
         pass(159).await;
         assert_eq!(judge(&mut damping, true), Some(1));
         pass(1).await;
-        assert_eq!(judge(&mut damping, true), None, "it was steady for long enough");
-        // A failure meanwhile begins it anew, and longer.
+        assert_eq!(judge(&mut damping, true), None, "the delay is over");
+        // A failure during the delay starts a longer delay.
         for expected in [Some(320), Some(600)] {
             assert_eq!(judge(&mut damping, false), None);
             assert_eq!(judge(&mut damping, true), expected);
             pass(100).await;
         }
-        // After a quiet while all is forgotten.
+        // After the window all failures are forgotten.
         pass(600).await;
         assert_eq!(judge(&mut damping, true), None);
         assert_eq!(judge(&mut damping, false), None);
         assert_eq!(judge(&mut damping, true), None);
     }
     #[tokio::test(start_paused = true)]
-    async fn a_restart_is_no_reason_to_believe_anybody() {
+    async fn damping_survives_a_restart() {
         let clock = |seconds: i64| Timestamp::new(1_000_000 + seconds, 0);
         let mut cluster =
             serde_json::json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
-        let mut damping = Damping::recall(&cluster, clock(0));
-        damping.leave(&mut cluster);
+        let mut damping = Damping::restore(&cluster, clock(0));
+        damping.store(&mut cluster);
         assert_eq!(cluster["status"].get(FAILURES), None);
         for fall in 0..4 {
-            assert_eq!(damping.judge(false, FIRST, clock(fall)), None);
-            damping.judge(true, FIRST, clock(fall));
+            assert_eq!(damping.observe(false, FIRST, clock(fall)), None);
+            damping.observe(true, FIRST, clock(fall));
         }
-        damping.leave(&mut cluster);
+        damping.store(&mut cluster);
         assert_eq!(cluster["status"][FAILURES].as_array().unwrap().len(), 4);
         let judged = |status: &str, at: Timestamp| {
             let mut cluster = cluster.clone();
             cluster["status"]["conditions"][0]["status"] = status.into();
-            let mut damping = Damping::recall(&cluster, at);
-            let first = damping.judge(true, FIRST, at).map(|held| (held.left.as_secs(), held.falls));
-            damping.judge(false, FIRST, at);
-            (first, damping.judge(true, FIRST, at).map(|held| held.left.as_secs()))
+            let mut damping = Damping::restore(&cluster, at);
+            let first = damping.observe(true, FIRST, at).map(|info| (info.left.as_secs(), info.failures));
+            damping.observe(false, FIRST, at);
+            (first, damping.observe(true, FIRST, at).map(|info| info.left.as_secs()))
         };
-        // One that was not believed is not believed, and its next failure is one more.
+        // The delay continues after a restart, and the next failure doubles it.
         assert_eq!(judged("False", clock(10)), (Some((40, 4)), Some(80)));
         assert_eq!(judged("True", clock(10)), (None, Some(80)));
-        // After a while all is forgotten; a clock that was set back makes it no longer than that.
+        // After the window all failures are forgotten; a clock that was set back does not extend it.
         assert_eq!(judged("False", clock(603)), (None, None));
         assert_eq!(judged("False", clock(-1_000_000)), (Some((40, 4)), Some(80)));
-        // Nobody can make it long, or anything but times.
+        // Invalid or too long lists of times are ignored or truncated.
         let many: Vec<Value> = (0..50).map(|second| clock(second).to_time().into()).collect();
-        let mut stuffed = serde_json::json!({ "status": { "failures": many } });
-        Damping::recall(&stuffed, clock(60)).leave(&mut stuffed);
-        assert_eq!(stuffed["status"][FAILURES].as_array().unwrap().len(), MOST);
-        assert_eq!(stuffed["status"][FAILURES][15], clock(49).to_time());
+        let mut oversized = serde_json::json!({ "status": { "failures": many } });
+        Damping::restore(&oversized, clock(60)).store(&mut oversized);
+        assert_eq!(oversized["status"][FAILURES].as_array().unwrap().len(), MAX_FAILURES);
+        assert_eq!(oversized["status"][FAILURES][15], clock(49).to_time());
         for nonsense in [serde_json::json!("x"), serde_json::json!([1, "soon", {}]), Value::Null] {
             let mut cluster = serde_json::json!({ "status": { "failures": nonsense } });
-            let damping = Damping::recall(&cluster, clock(0));
-            assert!(damping.falls.is_empty());
-            damping.leave(&mut cluster);
+            let damping = Damping::restore(&cluster, clock(0));
+            assert!(damping.failures.is_empty());
+            damping.store(&mut cluster);
             assert_eq!(cluster["status"].get(FAILURES), None);
         }
     }

@@ -8,37 +8,37 @@ use http::{Request, Response};
 use serde_json::json;
 
 use super::*;
-use crate::context::Acts;
+use crate::context::WorkloadScope;
 
 const DAY: i64 = 86_400;
 
-/// A server that nobody needs.
-struct Nobody;
+/// A transport that is never used.
+struct UnusedTransport;
 
-impl Transport for Nobody {
+impl Transport for UnusedTransport {
     fn send(&self, _: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         Box::pin(std::future::pending())
     }
 }
 
-/// Is whatever it was set to.
+/// A clock that returns the value it was set to.
 #[derive(Clone, Default)]
-struct Anything(Arc<AtomicI64>);
+struct SettableClock(Arc<AtomicI64>);
 
-impl Clock for Anything {
+impl Clock for SettableClock {
     fn now(&self) -> Timestamp {
         Timestamp::new(self.0.load(Ordering::Relaxed), 0)
     }
 }
 
-fn health(clock: &Anything) -> Health {
-    let world = World::one(Client::new(Arc::new(Nobody)));
-    let context = Context::new(world, Arc::new(clock.clone()), Acts::OnPodGrain);
+fn health(clock: &SettableClock) -> Health {
+    let world = World::one(Client::new(Arc::new(UnusedTransport)));
+    let context = Context::new(world, Arc::new(clock.clone()), WorkloadScope::PodGrain);
     Health {
         recorder: context.events.recorder(COMPONENT),
         clusters: context.informers.of(&resources::CLUSTERS),
-        beats: Beats::default(),
-        standings: Mutex::default(),
+        heartbeats: Heartbeats::default(),
+        histories: Mutex::default(),
         context,
     }
 }
@@ -67,26 +67,26 @@ async fn pass(seconds: u64) {
     tokio::time::advance(Duration::from_secs(seconds)).await;
 }
 
-/// The clocks of the control plane, and of whoever renews the Lease, jump by days: who is heard is ready, who is not is not.
+/// The clocks of the control plane and of the syncer jump by days, which must not affect readiness.
 #[tokio::test(start_paused = true)]
-async fn clocks_that_jump_make_nobody_ready_or_not() {
-    let clock = Anything::default();
+async fn clock_jumps_do_not_affect_readiness() {
+    let clock = SettableClock::default();
     let health = health(&clock);
     let key = Key::new("", "", "east");
-    let patience = health.context.settings.cluster_grace_period;
-    let reason = |ready: &str| health.judge(&key, &cluster(ready, None)).0.map(|fault| fault.reason);
-    let heard = |at: i64| drop(health.beats.saw(&lease(at), patience));
-    heard(0);
+    let grace_period = health.context.settings.cluster_grace_period;
+    let reason = |ready: &str| health.find_fault(&key, &cluster(ready, None)).0.map(|fault| fault.reason);
+    let heartbeat = |at: i64| drop(health.heartbeats.observe(&lease(at), grace_period));
+    heartbeat(0);
     for (step, jump) in [0, 400 * DAY, -400 * DAY, 3 * DAY, -3 * DAY, 1, -1, 45, -45].into_iter().enumerate()
     {
         clock.0.store(jump, Ordering::Relaxed);
-        // However wrong it is, it is renewed.
-        for beat in 0..6 {
+        // The Lease is renewed, however wrong the clocks are.
+        for heartbeat in 0..6 {
             pass(10).await;
-            heard(step as i64 * 1000 + beat - jump);
+            heartbeat(step as i64 * 1000 + heartbeat - jump);
             assert_eq!(reason("True"), None, "{jump}");
         }
-        // Nobody renews it any longer.
+        // The Lease is not renewed any more.
         pass(39).await;
         assert_eq!(reason("True"), None, "{jump}");
         clock.0.store(-jump, Ordering::Relaxed);
@@ -95,50 +95,50 @@ async fn clocks_that_jump_make_nobody_ready_or_not() {
         assert_eq!(reason("True").as_deref(), Some("SyncerSilent"), "{jump}");
         clock.0.store(jump, Ordering::Relaxed);
         assert_eq!(reason("False").as_deref(), Some("SyncerSilent"), "{jump}");
-        // All is forgotten until the next one.
-        heard(step as i64 * 1000 + 500);
+        // The failure history expires before the next step.
+        heartbeat(step as i64 * 1000 + 500);
         pass(30).await;
         for _ in 0..70 {
-            heard(step as i64 * 1000 + 501);
-            health.judge(&key, &cluster("False", None));
+            heartbeat(step as i64 * 1000 + 501);
+            health.find_fault(&key, &cluster("False", None));
             pass(10).await;
-            heard(step as i64 * 1000 + 502);
+            heartbeat(step as i64 * 1000 + 502);
         }
         assert_eq!(reason("False"), None, "{jump}: it is well again by itself");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_over_in_a_moment_does_not_count() {
-    let health = health(&Anything::default());
+async fn transient_faults_do_not_count() {
+    let health = health(&SettableClock::default());
     let key = Key::new("", "", "east");
-    let patience = health.context.settings.cluster_grace_period;
-    let beat = |number: i64| drop(health.beats.saw(&lease(number), patience));
+    let grace_period = health.context.settings.cluster_grace_period;
+    let heartbeat = |number: i64| drop(health.heartbeats.observe(&lease(number), grace_period));
     let judge = |ready: &str, problem: Option<&str>| {
-        let (fault, again) = health.judge(&key, &cluster(ready, problem));
+        let (fault, again) = health.find_fault(&key, &cluster(ready, problem));
         (fault.map(|fault| fault.reason), again)
     };
-    beat(1);
-    beat(2);
+    heartbeat(1);
+    heartbeat(2);
     assert_eq!(judge("False", None).0, None);
-    // A connection breaks, and is there again.
+    // A connection fails, and recovers.
     let (fault, again) = judge("True", Some("ConnectionRefused"));
-    assert_eq!((fault, again), (None, Some(patience / BLINK)));
+    assert_eq!((fault, again), (None, Some(grace_period / TRANSIENT_FRACTION)));
     pass(4).await;
-    beat(3);
+    heartbeat(3);
     assert_eq!(judge("True", None).0, None);
-    // It breaks in one way and in another, and does not come back.
+    // The connection fails in two ways, and does not recover.
     assert_eq!(judge("True", Some("ConnectionRefused")).0, None);
     pass(4).await;
-    beat(4);
+    heartbeat(4);
     assert_eq!(judge("True", Some("TimedOut")).0, None);
     pass(1).await;
     assert_eq!(judge("True", Some("TimedOut")).0.as_deref(), Some("TimedOut"));
-    // One that was not ready does not become so.
+    // A cluster that was not ready stays not ready.
     pass(1).await;
     assert_eq!(judge("False", Some("TimedOut")).0.as_deref(), Some("TimedOut"));
-    beat(5);
+    heartbeat(5);
     assert_eq!(judge("False", None).0, None);
-    // What somebody has to do something about counts at once.
+    // Faults that require an action count immediately.
     assert_eq!(judge("True", Some("CredentialsRefused")).0.as_deref(), Some("CredentialsRefused"));
 }

@@ -44,72 +44,72 @@ fn work(mut work: Work) -> Vec<String> {
 const NOTHING: Vec<String> = Vec::new();
 
 #[test]
-fn owners_are_looked_for_once() {
+fn owners_are_looked_up_once() {
     let mut graph = Graph::default();
-    assert_eq!(work(graph.there(&sets(), key("s"), &object("s", &[], None))), NOTHING);
-    assert!(graph.get(&node("s")).is_none(), "what owns nothing and is nobody's is not remembered");
-    assert_eq!(work(graph.there(&pods(), key("p"), &object("p", &[("s", true)], None))), ["p"]);
+    assert_eq!(work(graph.update(&sets(), key("s"), &object("s", &[], None))), NOTHING);
+    assert!(graph.get(&node("s")).is_none(), "objects without owners are not stored");
+    assert_eq!(work(graph.update(&pods(), key("p"), &object("p", &[("s", true)], None))), ["p"]);
     let item = graph.get(&node("p")).expect("it has an owner");
-    assert!(!graph.is_found(&item, &item.owners[0]));
-    graph.found(&item, &item.owners[0], &sets());
-    assert!(graph.is_found(&item, &item.owners[0]));
-    assert_eq!(work(graph.there(&pods(), key("q"), &object("q", &[("s", true)], None))), NOTHING);
-    assert_eq!(work(graph.there(&pods(), key("p"), &object("p", &[("s", true)], None))), NOTHING);
+    assert!(!graph.is_known_owner(&item, &item.owners[0]));
+    graph.add_known_owner(&item, &item.owners[0], &sets());
+    assert!(graph.is_known_owner(&item, &item.owners[0]));
+    assert_eq!(work(graph.update(&pods(), key("q"), &object("q", &[("s", true)], None))), NOTHING);
+    assert_eq!(work(graph.update(&pods(), key("p"), &object("p", &[("s", true)], None))), NOTHING);
     let elsewhere = Key::new("w", "m", "r");
-    assert_eq!(work(graph.there(&pods(), elsewhere, &object("r", &[("s", true)], None))), ["r"]);
+    assert_eq!(work(graph.update(&pods(), elsewhere, &object("r", &[("s", true)], None))), ["r"]);
 }
 
 #[test]
-fn what_is_owned_is_looked_at_when_its_owner_goes() {
+fn owned_objects_are_processed_when_their_owner_is_deleted() {
     let mut graph = Graph::default();
-    graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
-    graph.there(&pods(), key("q"), &object("q", &[("s", false)], None));
+    graph.update(&pods(), key("p"), &object("p", &[("s", true)], None));
+    graph.update(&pods(), key("q"), &object("q", &[("s", false)], None));
     let item = graph.get(&node("p")).expect("it has an owner");
-    graph.found(&item, &item.owners[0], &sets());
-    assert_eq!(work(graph.gone(&node("s"))), ["p", "q"]);
-    assert!(!graph.is_found(&item, &item.owners[0]));
-    graph.found(&item, &item.owners[0], &sets());
-    assert!(!graph.is_found(&item, &item.owners[0]), "that was seen before it went");
-    assert_eq!(work(graph.gone(&node("p"))), NOTHING);
+    graph.add_known_owner(&item, &item.owners[0], &sets());
+    assert_eq!(work(graph.remove(&node("s"))), ["p", "q"]);
+    assert!(!graph.is_known_owner(&item, &item.owners[0]));
+    graph.add_known_owner(&item, &item.owners[0], &sets());
+    assert!(!graph.is_known_owner(&item, &item.owners[0]), "the owner was deleted meanwhile");
+    assert_eq!(work(graph.remove(&node("p"))), NOTHING);
     assert_eq!(graph.dependents(&node("s")).len(), 1);
 }
 
 #[test]
-fn owners_that_wait_are_told() {
+fn waiting_owners_are_processed() {
     let mut graph = Graph::default();
-    graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
-    graph.there(&pods(), key("q"), &object("q", &[("s", true)], None));
+    graph.update(&pods(), key("p"), &object("p", &[("s", true)], None));
+    graph.update(&pods(), key("q"), &object("q", &[("s", true)], None));
     let waiting = object("s", &[], Some(&[FOREGROUND]));
-    assert_eq!(work(graph.there(&sets(), key("s"), &waiting)), ["p", "q", "s"]);
-    assert_eq!(work(graph.there(&sets(), key("s"), &waiting)), NOTHING, "it has begun already");
-    assert_eq!(work(graph.gone(&node("p"))), ["s"]);
+    assert_eq!(work(graph.update(&sets(), key("s"), &waiting)), ["p", "q", "s"]);
+    assert_eq!(work(graph.update(&sets(), key("s"), &waiting)), NOTHING, "it is already waiting");
+    assert_eq!(work(graph.remove(&node("p"))), ["s"]);
     let freed = object("q", &[("s", false)], None);
-    assert_eq!(work(graph.there(&pods(), key("q"), &freed)), ["q", "s"], "it waits for that no longer");
+    assert_eq!(work(graph.update(&pods(), key("q"), &freed)), ["q", "s"], "it is not blocking any more");
     let disowned = object("q", &[], None);
-    assert_eq!(work(graph.there(&pods(), key("q"), &disowned)), NOTHING);
+    assert_eq!(work(graph.update(&pods(), key("q"), &disowned)), NOTHING);
     assert!(graph.dependents(&node("s")).is_empty());
 }
 
 #[test]
-fn orphaning_comes_first() {
+fn orphaning_takes_precedence() {
     let mut graph = Graph::default();
-    graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
+    graph.update(&pods(), key("p"), &object("p", &[("s", true)], None));
     let orphaning = object("s", &[], Some(&[ORPHAN]));
-    assert_eq!(work(graph.there(&sets(), key("s"), &orphaning)), ["s"]);
+    assert_eq!(work(graph.update(&sets(), key("s"), &orphaning)), ["s"]);
     assert!(graph.get(&node("s")).is_some_and(|item| item.orphans && !item.waits));
 }
 
 #[test]
-fn what_a_list_does_not_show_is_gone() {
+fn objects_missing_in_a_list_are_removed() {
     let mut graph = Graph::default();
-    graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
-    graph.there(&pods(), key("q"), &object("q", &[("s", true)], None));
+    graph.update(&pods(), key("p"), &object("p", &[("s", true)], None));
+    graph.update(&pods(), key("q"), &object("q", &[("s", true)], None));
     let item = graph.get(&node("p")).expect("it has an owner");
-    graph.found(&item, &item.owners[0], &sets());
-    assert_eq!(work(graph.all(&sets(), Some("elsewhere"), &HashSet::new())), NOTHING);
-    assert_eq!(work(graph.all(&sets(), None, &HashSet::from(["s".to_string()]))), NOTHING);
-    assert_eq!(work(graph.all(&sets(), None, &HashSet::new())), ["p", "q"], "their owner was not there");
-    graph.all(&pods(), Some("w"), &HashSet::from(["q".to_string()]));
+    graph.add_known_owner(&item, &item.owners[0], &sets());
+    assert_eq!(work(graph.retain_listed(&sets(), Some("elsewhere"), &HashSet::new())), NOTHING);
+    assert_eq!(work(graph.retain_listed(&sets(), None, &HashSet::from(["s".to_string()]))), NOTHING);
+    assert_eq!(work(graph.retain_listed(&sets(), None, &HashSet::new())), ["p", "q"], "their owner is gone");
+    graph.retain_listed(&pods(), Some("w"), &HashSet::from(["q".to_string()]));
     assert!(graph.get(&node("p")).is_none() && graph.get(&node("q")).is_some());
 }
 
@@ -117,21 +117,21 @@ fn what_a_list_does_not_show_is_gone() {
 fn owners_are_in_the_workspace_of_what_they_own() {
     let mut graph = Graph::default();
     let owned = |uid: &str| object(uid, &[("s", true)], None);
-    graph.there(&pods(), key("p"), &owned("p"));
+    graph.update(&pods(), key("p"), &owned("p"));
     let item = graph.get(&node("p")).expect("it has an owner");
-    graph.found(&item, &item.owners[0], &sets());
-    // The same references, written in another workspace.
+    graph.add_known_owner(&item, &item.owners[0], &sets());
+    // The same references in another workspace.
     let elsewhere = Key::new("x", "n", "q");
-    assert_eq!(work(graph.there(&pods(), elsewhere.clone(), &owned("q"))), ["q"], "it is looked for there");
-    let stranger = graph.get(&Node { workspace: "x".into(), uid: "q".into() }).expect("it has an owner");
-    assert!(graph.is_found(&item, &item.owners[0]) && !graph.is_found(&stranger, &stranger.owners[0]));
+    assert_eq!(work(graph.update(&pods(), elsewhere.clone(), &owned("q"))), ["q"], "it is looked up there");
+    let other = graph.get(&Node { workspace: "x".into(), uid: "q".into() }).expect("it has an owner");
+    assert!(graph.is_known_owner(&item, &item.owners[0]) && !graph.is_known_owner(&other, &other.owners[0]));
     let names = |items: Vec<Item>| items.into_iter().map(|item| item.uid.to_string()).collect::<Vec<_>>();
     assert_eq!(names(graph.dependents(&node("s"))), ["p"]);
-    // Nobody waits for what is elsewhere, nor is told of it.
+    // Owners in other workspaces do not wait, and are not processed.
     let waiting = object("s", &[], Some(&[FOREGROUND]));
-    assert_eq!(work(graph.there(&sets(), key("s"), &waiting)), ["p", "s"]);
+    assert_eq!(work(graph.update(&sets(), key("s"), &waiting)), ["p", "s"]);
     let freed = object("q", &[], None);
-    assert_eq!(work(graph.there(&pods(), elsewhere, &freed)), NOTHING);
-    assert_eq!(work(graph.gone(&Node { workspace: "x".into(), uid: "s".into() })), NOTHING);
-    assert_eq!(work(graph.gone(&node("s"))), ["p"]);
+    assert_eq!(work(graph.update(&pods(), elsewhere, &freed)), NOTHING);
+    assert_eq!(work(graph.remove(&Node { workspace: "x".into(), uid: "s".into() })), NOTHING);
+    assert_eq!(work(graph.remove(&node("s"))), ["p"]);
 }

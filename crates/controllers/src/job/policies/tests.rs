@@ -23,29 +23,29 @@ fn the_first_rule_that_matches_counts() {
     let condition = |status: &str, action: &str| json!({"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": status}]});
     let failed = "Container main for pod n/p failed with exit code 5 matching FailJob rule at index 0";
     for (rules, expected) in [
-        (json!([]), Verdict::Count),
-        (json!([exit("In", &[5], Value::Null, "FailJob")]), Verdict::FailJob(failed.into())),
-        (json!([exit("In", &[5], json!("init"), "FailJob")]), Verdict::Count),
-        (json!([exit("In", &[0], Value::Null, "FailJob")]), Verdict::Count),
-        (json!([exit("NotIn", &[5, 9], Value::Null, "Ignore")]), Verdict::Count),
-        (json!([exit("NotIn", &[5], Value::Null, "Ignore")]), Verdict::Ignore),
-        (json!([exit("In", &[9], Value::Null, "FailIndex")]), Verdict::FailIndex),
-        (json!([condition("False", "Ignore"), condition("True", "Count")]), Verdict::Count),
-        (json!([condition("True", "Ignore"), condition("True", "FailJob")]), Verdict::Ignore),
+        (json!([]), FailureAction::Count),
+        (json!([exit("In", &[5], Value::Null, "FailJob")]), FailureAction::FailJob(failed.into())),
+        (json!([exit("In", &[5], json!("init"), "FailJob")]), FailureAction::Count),
+        (json!([exit("In", &[0], Value::Null, "FailJob")]), FailureAction::Count),
+        (json!([exit("NotIn", &[5, 9], Value::Null, "Ignore")]), FailureAction::Count),
+        (json!([exit("NotIn", &[5], Value::Null, "Ignore")]), FailureAction::Ignore),
+        (json!([exit("In", &[9], Value::Null, "FailIndex")]), FailureAction::FailIndex),
+        (json!([condition("False", "Ignore"), condition("True", "Count")]), FailureAction::Count),
+        (json!([condition("True", "Ignore"), condition("True", "FailJob")]), FailureAction::Ignore),
         (
             json!([exit("In", &[7], Value::Null, "Ignore"), condition("True", "FailJob")]),
-            Verdict::FailJob(
+            FailureAction::FailJob(
                 "Pod n/p has condition DisruptionTarget matching FailJob rule at index 1".into(),
             ),
         ),
     ] {
-        assert_eq!(verdict(&json!({"rules": rules}), &pod()), expected, "{rules}");
+        assert_eq!(failure_action(&json!({"rules": rules}), &pod()), expected, "{rules}");
     }
-    assert_eq!(verdict(&Value::Null, &pod()), Verdict::Count);
+    assert_eq!(failure_action(&Value::Null, &pod()), FailureAction::Count);
 }
 
 #[test]
-fn some_indexes_may_be_enough() {
+fn success_policies_apply() {
     for (rules, succeeded, expected) in [
         (json!([{"succeededCount": 2}]), "0", None),
         (json!([{"succeededCount": 2}]), "0,3", Some(0)),

@@ -1,7 +1,7 @@
 use serde_json::json;
 
-use super::super::make::{INDEX, TRACKING};
 use super::super::manage::Manage;
+use super::super::new_pods::{INDEX, TRACKING};
 use super::*;
 
 const NOW: Timestamp = Timestamp { seconds: 1_800_000_000, nanos: 0 };
@@ -21,7 +21,8 @@ fn job(spec: Value) -> Value {
     job
 }
 
-/// A pod in a state: the letter of its phase, `*` ready, `!` being deleted, `.` without the mark, a number its index.
+/// Parses a pod: the letter of its phase, `*` ready, `!` being deleted, `.` without the tracking finalizer, a
+/// number its index.
 fn pod(place: usize, state: &str) -> Arc<Value> {
     let phase = match state.chars().next() {
         Some('R') => "Running",
@@ -55,13 +56,14 @@ fn pods(states: &str) -> Vec<Arc<Value>> {
     states.split_whitespace().enumerate().map(|(place, state)| pod(place, state)).collect()
 }
 
-fn with_view<T>(job: &Value, states: &str, ask: impl Fn(View<'_>) -> T) -> T {
+fn with_context<T>(job: &Value, states: &str, ask: impl Fn(SyncContext<'_>) -> T) -> T {
     let pods = pods(states);
-    ask(look(&Observed { job, pods: &pods, failures: Failures::default(), now: NOW }))
+    ask(observe(&Observed { job, pods: &pods, failures: Failures::default(), now: NOW }))
 }
 
-/// What is done: `+2` makes two pods, `+[0,3]` those with indexes, `-p1` deletes one, `wait 5` waits.
-fn words(manage: Manage) -> String {
+/// Describes the action: `+2` creates two pods, `+[0,3]` those with indexes, `-p1` deletes one, `wait 5`
+/// waits.
+fn describe(manage: Manage) -> String {
     match manage {
         Manage::Nothing => String::new(),
         Manage::Wait(wait) => format!("wait {}", wait.as_secs()),
@@ -78,7 +80,7 @@ fn words(manage: Manage) -> String {
 }
 
 #[test]
-fn pods_are_made_and_deleted() {
+fn pods_are_created_and_deleted() {
     for (spec, states, expected) in [
         (json!({}), "", "+2"),
         (json!({}), "R R", ""),
@@ -100,7 +102,7 @@ fn pods_are_made_and_deleted() {
         (json!({"podReplacementPolicy": "Failed"}), "R F!", "+1"),
         (json!({}), "R S.", "+1"),
     ] {
-        let manage = with_view(&job(spec.clone()), states, |view| words(view.manage()));
+        let manage = with_context(&job(spec.clone()), states, |context| describe(context.manage()));
         assert_eq!(manage, expected, "{spec} {states:?}");
     }
 }
@@ -122,13 +124,13 @@ fn indexes_have_one_pod_each() {
     ] {
         let mut job = job(spec.clone());
         job["spec"]["completionMode"] = "Indexed".into();
-        let manage = with_view(&job, states, |view| words(view.manage()));
+        let manage = with_context(&job, states, |context| describe(context.manage()));
         assert_eq!(manage, expected, "{spec} {states:?}");
     }
 }
 
 #[test]
-fn jobs_come_to_an_end() {
+fn terminal_conditions() {
     let on_failure = json!({
         "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [], "restartPolicy": "OnFailure"},
     });
@@ -137,7 +139,7 @@ fn jobs_come_to_an_end() {
         more
     };
     let per_index = |limit: i64, more: Value| {
-        let mut spec = indexed(more);
+        let mut spec = new_indexed_pod(more);
         spec["backoffLimitPerIndex"] = limit.into();
         spec["backoffLimit"] = i32::MAX.into();
         spec
@@ -157,74 +159,75 @@ fn jobs_come_to_an_end() {
         (per_index(0, json!({})), "F0 S1 S2 S3", "FailureTarget FailedIndexes"),
         (per_index(1, json!({})), "F0 S1 S2 S3", none),
         (
-            indexed(json!({"successPolicy": {"rules": [{"succeededCount": 1}]}})),
+            new_indexed_pod(json!({"successPolicy": {"rules": [{"succeededCount": 1}]}})),
             "S2 R0",
             "SuccessCriteriaMet SuccessPolicy",
         ),
     ] {
-        let end = with_view(&job(spec.clone()), states, |view| {
-            view.finished.map_or(String::new(), |end| format!("{} {}", end.kind, end.reason))
+        let end = with_context(&job(spec.clone()), states, |context| {
+            context.finished.map_or(String::new(), |end| format!("{} {}", end.kind, end.reason))
         });
         assert_eq!(end, expected, "{spec} {states:?}");
     }
 }
 
 #[test]
-fn deadlines_count_from_the_start() {
+fn deadlines_start_with_the_start_time() {
     let mut job = job(json!({"activeDeadlineSeconds": 10}));
     let started = |job: &mut Value, ago: i64| {
         job["status"]["startTime"] = Timestamp::new(NOW.seconds - ago, 0).to_time().into();
     };
     started(&mut job, 4);
-    let left = with_view(&job, "R", |view| (view.finished, view.time_left));
+    let left = with_context(&job, "R", |context| (context.finished, context.time_left));
     assert_eq!(left, (None, Some(Duration::from_secs(6))));
     started(&mut job, 10);
-    let reason = with_view(&job, "R", |view| view.finished.map(|end| end.reason));
+    let reason = with_context(&job, "R", |context| context.finished.map(|end| end.reason));
     assert_eq!(reason.as_deref(), Some("DeadlineExceeded"));
     job["spec"]["suspend"] = true.into();
-    assert_eq!(with_view(&job, "R", |view| view.finished), None, "time stands still");
+    assert_eq!(with_context(&job, "R", |context| context.finished), None, "suspended jobs have no deadline");
 }
 
 #[test]
-fn what_was_decided_stays() {
+fn interim_conditions_are_kept() {
     let mut job = job(json!({}));
     job["status"]["conditions"] =
         json!([{"type": "FailureTarget", "status": "True", "reason": "X", "message": "because"}]);
-    let end = with_view(&job, "S S S S", |view| view.finished);
+    let end = with_context(&job, "S S S S", |context| context.finished);
     assert_eq!(end, Some(Condition::new(FAILED, "X", "because")));
     job["status"]["conditions"][0]["type"] = SUCCESS_CRITERIA_MET.into();
-    let end = with_view(&job, "F F F F F F F F", |view| view.finished);
+    let end = with_context(&job, "F F F F F F F F", |context| context.finished);
     assert_eq!(end, Some(Condition::new(SUCCESS_CRITERIA_MET, "X", "because")));
 }
 
 #[test]
-fn failed_pods_are_replaced_after_a_while() {
+fn failed_pods_are_replaced_after_a_backoff() {
     let job = job(json!({}));
     let mut failed = pod(0, "F").as_ref().clone();
     let ended = Timestamp::new(NOW.seconds - 4, 0).to_time();
     failed["status"]["containerStatuses"] =
         json!([{"state": {"terminated": {"finishedAt": ended, "exitCode": 1}}}]);
     let pods = [Arc::new(failed)];
-    let view = look(&Observed { job: &job, pods: &pods, failures: Failures::default(), now: NOW });
-    assert_eq!(words(view.manage()), "wait 6");
+    let context = observe(&Observed { job: &job, pods: &pods, failures: Failures::default(), now: NOW });
+    assert_eq!(describe(context.manage()), "wait 6");
     let before = Failures { count: 2, last: Some(NOW) };
-    let view = look(&Observed { job: &job, pods: &pods, failures: before, now: NOW });
-    assert_eq!(words(view.manage()), "wait 36");
+    let context = observe(&Observed { job: &job, pods: &pods, failures: before, now: NOW });
+    assert_eq!(describe(context.manage()), "wait 36");
 }
 
 #[test]
 fn jobs_are_suspended_and_resumed() {
     let mut job = job(json!({"suspend": true}));
     job["status"]["startTime"] = NOW.to_time().into();
-    let (news, status) = with_view(&job, "R R", |mut view| {
+    let (news, status) = with_context(&job, "R R", |mut context| {
         let managed = Managed { deleted: 2, ..Managed::default() };
-        (view.proceed(managed), view.status)
+        (context.update_running(managed), context.status)
     });
     assert_eq!((news, status.start_time.clone(), status.active), (Some(true), None, 0));
     assert_eq!(status.terminating, Some(2));
     job["spec"]["suspend"] = false.into();
     job["status"] = status.to_value();
-    let (news, status) = with_view(&job, "", |mut view| (view.proceed(Managed::default()), view.status));
+    let (news, status) =
+        with_context(&job, "", |mut context| (context.update_running(Managed::default()), context.status));
     assert_eq!((news, status.start_time), (Some(false), Some(NOW.to_time())));
     assert_eq!(status.conditions[0]["reason"], "JobResumed");
 }
@@ -240,9 +243,9 @@ fn complete_jobs_have_no_active_pods() {
         (json!({"completions": null}), "F", false),
         (json!({"completions": 0}), "", true),
     ] {
-        let end = with_view(&job(spec.clone()), states, |mut view| {
-            view.proceed(Managed::default());
-            view.finished.map(|end| end.reason)
+        let end = with_context(&job(spec.clone()), states, |mut context| {
+            context.update_running(Managed::default());
+            context.finished.map(|end| end.reason)
         });
         assert_eq!(end.as_deref(), expected.then_some("CompletionsReached"), "{spec} {states:?}");
     }

@@ -1,19 +1,19 @@
-//! Whatever fails and whenever, each pod is counted once.
+//! Property: each pod is counted exactly once, whatever fails.
 
 use serde_json::json;
 
 use super::super::backoff::Failures;
-use super::super::make::{TRACKING, plain};
 use super::super::manage::Manage;
-use super::super::reconcile::{Managed, Observed, look};
+use super::super::new_pods::{TRACKING, new_pod};
+use super::super::reconcile::{Managed, Observed, observe};
 use super::*;
 
 const NOW: Timestamp = Timestamp { seconds: 1_800_000_000, nanos: 0 };
 
-/// Numbers that look like chance and are the same for a seed.
-struct Chance(u64);
+/// Deterministic pseudo-random numbers.
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -22,17 +22,17 @@ impl Chance {
     }
 }
 
-/// An API with one job and its pods, and the truth about them.
+/// An API with one Job and its pods, and the expected counts.
 struct Api {
     job: Value,
     pods: Vec<Arc<Value>>,
     made: usize,
     succeeded: i64,
     failed: i64,
-    chance: Chance,
+    random: Random,
 }
 
-/// A write that never came to be, or the end of who made it.
+/// A failed write, or a crash of the controller.
 struct Crash;
 
 impl Api {
@@ -45,11 +45,11 @@ impl Api {
                 "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}},
             },
         });
-        Api { job, pods: Vec::new(), made: 0, succeeded: 0, failed: 0, chance: Chance(seed * 2 + 1) }
+        Api { job, pods: Vec::new(), made: 0, succeeded: 0, failed: 0, random: Random(seed * 2 + 1) }
     }
 
     fn may_crash(&mut self) -> Result<(), Crash> {
-        if self.chance.below(6) == 0 { Err(Crash) } else { Ok(()) }
+        if self.random.below(6) == 0 { Err(Crash) } else { Ok(()) }
     }
 
     fn write(&mut self, status: &JobStatus) -> Result<(), Crash> {
@@ -59,7 +59,7 @@ impl Api {
         self.may_crash()
     }
 
-    /// Nothing is counted that has not happened, and nothing twice.
+    /// Checks that only finished pods are counted, and none twice.
     fn check(&self, status: &JobStatus) {
         let succeeded = status.succeeded + status.uncounted_succeeded.len() as i64;
         let failed = status.failed + status.uncounted_failed.len() as i64;
@@ -78,27 +78,27 @@ impl Api {
         self.may_crash()
     }
 
-    fn unmark(&mut self, uid: &str) -> Result<(), Crash> {
+    fn remove_tracking_finalizer(&mut self, uid: &str) -> Result<(), Crash> {
         self.may_crash()?;
         if let Some(pod) = self.pods.iter_mut().find(|pod| object::uid(pod) == uid) {
             let mut changed = pod.as_ref().clone();
             object::set_finalizers::<&str>(&mut changed, &[]);
             *pod = Arc::new(changed);
         }
-        // What is to go and has no mark is gone.
+        // Terminating pods without the finalizer are gone.
         self.pods.retain(|pod| !object::is_being_deleted(pod) || is_tracked(pod));
         self.may_crash()
     }
 
-    /// A kubelet, or somebody who deletes things.
+    /// Simulates an event: a pod finishes, or a user deletes it.
     fn happen(&mut self) {
         if self.pods.is_empty() {
             return;
         }
-        let place = self.chance.below(self.pods.len() as u64) as usize;
+        let place = self.random.below(self.pods.len() as u64) as usize;
         let mut pod = self.pods[place].as_ref().clone();
         let is_over = matches!(phase(&pod), "Succeeded" | "Failed") || object::is_being_deleted(&pod);
-        match (is_over, self.chance.below(4)) {
+        match (is_over, self.random.below(4)) {
             (false, 0) => {
                 pod["status"]["phase"] = "Failed".into();
                 self.failed += 1;
@@ -118,32 +118,32 @@ impl Api {
         self.pods.retain(|pod| !object::is_being_deleted(pod) || is_tracked(pod));
     }
 
-    /// One look at the job, in the order in which it is really done.
+    /// Syncs the Job in the order of the real controller.
     fn sync(&mut self) -> Result<(), Crash> {
         let (job, pods) = (self.job.clone(), self.pods.clone());
         let now = Timestamp::new(NOW.seconds + self.made as i64 * 1000, 0);
-        let mut view = look(&Observed { job: &job, pods: &pods, failures: Failures::default(), now });
-        match view.manage() {
-            _ if view.finished.is_some() => drop(view.take(Managed::default())),
+        let mut context = observe(&Observed { job: &job, pods: &pods, failures: Failures::default(), now });
+        match context.manage() {
+            _ if context.finished.is_some() => drop(context.apply(Managed::default())),
             Manage::Create(new) => {
                 let created = new.len() as i64;
                 for pod in new {
                     self.create(pod)?;
                 }
-                view.proceed(Managed { created, ..Managed::default() });
+                context.update_running(Managed { created, ..Managed::default() });
             }
-            Manage::Nothing => drop(view.proceed(Managed::default())),
+            Manage::Nothing => drop(context.update_running(Managed::default())),
             other => panic!("{other:?}"),
         }
-        let Tracked { mut status, release, mut marked, finished, .. } = track(view);
+        let Tracked { mut status, release, mut tracked_uids, finished, .. } = track(context);
         if status != JobStatus::of(&job) {
             self.write(&status)?;
         }
         for pod in release {
-            self.unmark(object::uid(&pod))?;
-            marked.remove(object::uid(&pod));
+            self.remove_tracking_finalizer(object::uid(&pod))?;
+            tracked_uids.remove(object::uid(&pod));
         }
-        let mut is_news = count(&mut status, &marked);
+        let mut is_news = count(&mut status, &tracked_uids);
         is_news |= finished.is_some_and(|end| finish(&mut status, &end, NOW));
         if is_news {
             self.write(&status)?;
@@ -160,7 +160,7 @@ fn pods_are_counted_once() {
             if super::super::status::finished(&api.job).is_some() {
                 break;
             }
-            match api.chance.below(3) {
+            match api.random.below(3) {
                 0 => api.happen(),
                 _ => drop(api.sync()),
             }
@@ -179,7 +179,7 @@ fn pods_are_counted_once() {
 }
 
 #[test]
-fn sums_take_in_what_has_no_mark() {
+fn pods_without_finalizer_are_counted() {
     let uids = |uids: &[&str]| uids.iter().map(|uid| (*uid).to_owned()).collect::<Vec<_>>();
     let mut status = JobStatus {
         succeeded: 1,
@@ -188,18 +188,18 @@ fn sums_take_in_what_has_no_mark() {
         uncounted_failed: uids(&["c", "d", "e"]),
         ..JobStatus::default()
     };
-    let marked: HashSet<String> = uids(&["b", "c"]).into_iter().collect();
-    assert!(count(&mut status, &marked));
+    let tracked_uids: HashSet<String> = uids(&["b", "c"]).into_iter().collect();
+    assert!(count(&mut status, &tracked_uids));
     assert_eq!((status.succeeded, status.failed), (2, 4));
     assert_eq!(
         (status.uncounted_succeeded.clone(), status.uncounted_failed.clone()),
         (uids(&["b"]), uids(&["c"]))
     );
-    assert!(!count(&mut status, &marked));
+    assert!(!count(&mut status, &tracked_uids));
 }
 
 #[test]
-fn jobs_end_when_their_pods_are_counted_and_gone() {
+fn jobs_finish_when_all_pods_are_counted() {
     let end = Condition::new(COMPLETE, "CompletionsReached", "m");
     let mut waiting = JobStatus { uncounted_failed: vec!["a".into()], ..JobStatus::default() };
     assert!(!finish(&mut waiting, &end, NOW));
@@ -220,20 +220,20 @@ fn active_pods_fail_with_their_job() {
         "spec": {"parallelism": 2, "completions": 2, "backoffLimit": 0, "template": {"spec": {"containers": []}}},
     });
     let pod = |uid: &str, phase: &str| {
-        let mut pod = plain(&job);
+        let mut pod = new_pod(&job);
         object::set_uid(&mut pod, uid);
         pod["status"]["phase"] = phase.into();
         Arc::new(pod)
     };
     let pods = [pod("a", "Failed"), pod("b", "Running"), pod("c", "Succeeded")];
     assert!(pods.iter().all(|pod| object::finalizers(pod).any(|finalizer| finalizer == TRACKING)));
-    let mut view = look(&Observed { job: &job, pods: &pods, failures: Failures::default(), now: NOW });
-    view.take(Managed { deleted: 1, ..Managed::default() });
-    let tracked = track(view);
+    let mut context = observe(&Observed { job: &job, pods: &pods, failures: Failures::default(), now: NOW });
+    context.apply(Managed { deleted: 1, ..Managed::default() });
+    let tracked = track(context);
     assert_eq!(tracked.release.len(), 3);
     assert_eq!(tracked.status.uncounted_failed, ["a", "b"]);
     assert_eq!(tracked.status.uncounted_succeeded, ["c"]);
     assert_eq!(tracked.status.conditions[0]["type"], FAILURE_TARGET);
     assert_eq!(tracked.finished.map(|end| end.kind), Some(FAILED));
-    assert_eq!(tracked.status.terminating, Some(1), "it is over when the pod is");
+    assert_eq!(tracked.status.terminating, Some(1), "the job finishes after the pod");
 }

@@ -1,6 +1,7 @@
 use super::*;
 
-const PATIENCE: Patience = Patience { monitor: Duration::from_secs(50), startup: Duration::from_secs(60) };
+const GRACE_PERIODS: GracePeriods =
+    GracePeriods { monitor: Duration::from_secs(50), startup: Duration::from_secs(60) };
 const START: i64 = 1_800_000_000;
 
 fn at(second: i64) -> Timestamp {
@@ -24,8 +25,9 @@ fn lease(second: i64) -> Value {
 }
 
 #[test]
-fn nodes_are_lost_when_nothing_is_heard_of_them() {
-    // Each step: the second, the node's state and heartbeat, its lease; then what it is taken for.
+fn nodes_without_heartbeats_become_unknown() {
+    // Each step: the second, the node's Ready status and heartbeat, its lease; then the resulting Ready
+    // status.
     type Step = (i64, Option<(&'static str, i64)>, Option<i64>, Option<&'static str>);
     let cases: [(&str, &[Step]); 6] = [
         ("silent from the start", &[(59, None, None, None), (61, None, None, Some("Unknown"))]),
@@ -59,35 +61,36 @@ fn nodes_are_lost_when_nothing_is_heard_of_them() {
         let mut health = None;
         for (second, state, renewed, expected) in steps {
             let lease = renewed.map(lease);
-            let seen = look(health.as_ref(), &node(*state), lease.as_ref(), at(*second), PATIENCE);
-            assert_eq!(seen.ready.as_deref(), *expected, "{what} at {second}");
-            assert_eq!(seen.lost.is_some(), *expected == Some("Unknown"), "{what} at {second}");
-            health = Some(seen.health);
+            let observation =
+                look(health.as_ref(), &node(*state), lease.as_ref(), at(*second), GRACE_PERIODS);
+            assert_eq!(observation.ready.as_deref(), *expected, "{what} at {second}");
+            assert_eq!(observation.unknown.is_some(), *expected == Some("Unknown"), "{what} at {second}");
+            health = Some(observation.health);
         }
     }
 }
 
 #[test]
-fn what_is_not_known_is_said() {
-    let first = look(None, &node(Some(("True", 0))), None, at(0), PATIENCE);
-    let seen = look(Some(&first.health), &node(Some(("True", 0))), None, at(60), PATIENCE);
-    assert!(seen.was_ready);
-    let lost = seen.lost.unwrap();
-    let ready = conditions::find(&lost, "Ready").unwrap();
+fn unknown_conditions_are_written() {
+    let first = look(None, &node(Some(("True", 0))), None, at(0), GRACE_PERIODS);
+    let observation = look(Some(&first.health), &node(Some(("True", 0))), None, at(60), GRACE_PERIODS);
+    assert!(observation.was_ready);
+    let unknown = observation.unknown.unwrap();
+    let ready = conditions::find(&unknown, "Ready").unwrap();
     assert_eq!(
         *ready,
         json!({"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
             "message": "Kubelet stopped posting node status.",
             "lastHeartbeatTime": at(0).to_time(), "lastTransitionTime": at(60).to_time()})
     );
-    let memory = conditions::find(&lost, "MemoryPressure").unwrap();
+    let memory = conditions::find(&unknown, "MemoryPressure").unwrap();
     assert_eq!(
         *memory,
         json!({"type": "MemoryPressure", "status": "Unknown", "reason": "NodeStatusNeverUpdated",
             "message": "Kubelet never posted node status.",
             "lastHeartbeatTime": at(0).to_time(), "lastTransitionTime": at(60).to_time()})
     );
-    assert_eq!(conditions::find(&lost, "NetworkUnavailable").unwrap()["status"], "False");
-    let again = look(Some(&seen.health), &lost, None, at(70), PATIENCE);
-    assert!(again.lost.is_none() && !again.was_ready, "it is said once");
+    assert_eq!(conditions::find(&unknown, "NetworkUnavailable").unwrap()["status"], "False");
+    let again = look(Some(&observation.health), &unknown, None, at(70), GRACE_PERIODS);
+    assert!(again.unknown.is_none() && !again.was_ready, "they are written once");
 }

@@ -26,21 +26,21 @@ fn now() -> Timestamp {
 }
 
 #[test]
-fn sets_make_and_delete_what_is_missing_or_too_much() {
-    let mut going = set(3, json!({}));
-    object::set_deletion_timestamp(&mut going, "2026-11-15T08:00:00Z");
+fn missing_pods_are_created_and_surplus_ones_deleted() {
+    let mut surplus = set(3, json!({}));
+    object::set_deletion_timestamp(&mut surplus, "2026-11-15T08:00:00Z");
     let unsaid = json!({"spec": {}});
     for (set, active, wanted) in [
-        (&set(3, json!({})), 0, Step::Create(3)),
-        (&set(3, json!({})), 2, Step::Create(1)),
-        (&set(3, json!({})), 3, Step::Rest),
-        (&set(3, json!({})), 5, Step::Delete(2)),
-        (&set(0, json!({})), 5, Step::Delete(5)),
-        (&going, 0, Step::Rest),
-        (&going, 5, Step::Rest),
-        (&unsaid, 0, Step::Create(1)),
+        (&set(3, json!({})), 0, ReplicaAction::Create(3)),
+        (&set(3, json!({})), 2, ReplicaAction::Create(1)),
+        (&set(3, json!({})), 3, ReplicaAction::None),
+        (&set(3, json!({})), 5, ReplicaAction::Delete(2)),
+        (&set(0, json!({})), 5, ReplicaAction::Delete(5)),
+        (&surplus, 0, ReplicaAction::None),
+        (&surplus, 5, ReplicaAction::None),
+        (&unsaid, 0, ReplicaAction::Create(1)),
     ] {
-        assert_eq!(step(set, active), wanted, "{set} {active}");
+        assert_eq!(next_action(set, active), wanted, "{set} {active}");
     }
 }
 
@@ -59,7 +59,7 @@ fn status_counts_pods() {
     });
     let found = status(&set(4, json!({"replicas": 0})), &pods, Some(2), None, now());
     assert_eq!(found, Some(wanted.clone()));
-    assert_eq!(status(&set(4, wanted), &pods, Some(2), None, now()), None, "nothing is new");
+    assert_eq!(status(&set(4, wanted), &pods, Some(2), None, now()), None, "no change");
     let empty = json!({"replicas": 0, "terminatingReplicas": 0, "observedGeneration": 3});
     assert_eq!(status(&set(0, json!({})), &[], Some(0), None, now()), Some(empty.clone()));
     assert_eq!(status(&set(0, empty.clone()), &[], Some(0), None, now()), None);
@@ -72,7 +72,7 @@ fn status_counts_pods() {
 }
 
 #[test]
-fn failures_are_conditions_until_they_are_over() {
+fn failures_are_conditions_until_resolved() {
     let other = json!({"type": "Other", "status": "True"});
     let failed = |reason: &str| {
         json!({
@@ -90,10 +90,10 @@ fn failures_are_conditions_until_they_are_over() {
         let set = set(replicas, json!({"conditions": before}));
         let active = [pod(json!({}), None)];
         let active = if replicas == 0 { &active[..] } else { &[] };
-        let status = status(&set, active, None, failure, now()).expect("the generation is new");
+        let status = status(&set, active, None, failure, now()).expect("a changed generation");
         assert_eq!(status["conditions"], after, "{failure:?}");
     }
     let failing = set(1, json!({"conditions": [failed("FailedCreate")]}));
-    let status = status(&failing, &[], None, None, now()).expect("it is over");
+    let status = status(&failing, &[], None, None, now()).expect("the failure is resolved");
     assert_eq!(status.get("conditions"), None);
 }

@@ -16,7 +16,7 @@ fn pod(name: &str) -> Value {
     json!({"metadata": {"name": name, "uid": name}})
 }
 
-/// References to "set", to a pod by its name, or to others.
+/// Returns a claim with references to "set", to a pod by its name, or to others.
 fn claim(owners: &[&str]) -> Value {
     let references: Vec<Value> = owners
         .iter()
@@ -37,8 +37,8 @@ fn owners(claim: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn policies_say_whose_claims_are() {
-    // whenDeleted, whenScaled, pod; who is to own the claim
+fn retention_policies_determine_owners() {
+    // whenDeleted, whenScaled, pod; expected owner of the claim
     for (deleted, scaled, name, expected) in [
         ("Retain", "Retain", "web-0", &[][..]),
         ("Retain", "Retain", "web-9", &[]),
@@ -52,36 +52,36 @@ fn policies_say_whose_claims_are() {
         let (set, pod) = (set(deleted, scaled), pod(name));
         for before in [&[][..], &["set"], &[name], &["set", name], &["set, loosely"], &["friend"]] {
             let claim = claim(before);
-            let owned = Owned { claim: &claim, set: &set, pod: &pod };
+            let ownership = ClaimOwnership { claim: &claim, set: &set, pod: &pod };
             let case = format!("{deleted} {scaled} {name} {before:?}");
-            let updated = owned.updated();
+            let updated = ownership.updated();
             let mut wanted: Vec<&str> =
                 before.iter().filter(|owner| **owner == "friend").map(|_| "f").collect();
             wanted.extend(expected);
             assert_eq!(owners(&updated), wanted, "{case}");
-            let again = Owned { claim: &updated, set: &set, pod: &pod };
+            let again = ClaimOwnership { claim: &updated, set: &set, pod: &pod };
             assert!(again.is_up_to_date(), "{case}");
             let was_right = owners(&claim) == wanted && !before.contains(&"set, loosely");
-            assert_eq!(owned.is_up_to_date(), was_right, "{case}");
+            assert_eq!(ownership.is_up_to_date(), was_right, "{case}");
         }
     }
 }
 
 #[test]
-fn claims_of_others_are_left_alone() {
+fn claims_with_another_controller_are_not_owned() {
     let (set, pod) = (set("Delete", "Delete"), pod("web-0"));
     let check = |before: &[&str]| {
         let claim = claim(before);
-        let owned = Owned { claim: &claim, set: &set, pod: &pod };
-        let updated = owned.updated();
-        (owned.is_up_to_date(), owners(&updated).join(" "))
+        let ownership = ClaimOwnership { claim: &claim, set: &set, pod: &pod };
+        let updated = ownership.updated();
+        (ownership.is_up_to_date(), owners(&updated).join(" "))
     };
     assert_eq!(check(&["other"]), (true, "o".into()));
-    assert_eq!(check(&["other", "set"]), (false, "o".into()), "our mark goes");
-    assert!(check(&["old set"]).0, "the garbage collector's work");
+    assert_eq!(check(&["other", "set"]), (false, "o".into()), "the set's reference is removed");
+    assert!(check(&["old set"]).0, "left to the garbage collector");
     let retained = self::set("Retain", "Retain");
     let claim = claim(&["other", "set"]);
-    assert_eq!(owners(&Owned { claim: &claim, set: &retained, pod: &pod }.updated()), ["o"]);
+    assert_eq!(owners(&ClaimOwnership { claim: &claim, set: &retained, pod: &pod }.updated()), ["o"]);
 }
 
 #[test]
@@ -89,6 +89,6 @@ fn stale_claims_block_new_pods() {
     let claim = claim(&["web-0"]);
     let new = json!({"metadata": {"name": "web-0"}});
     assert!(blocks(&set("Retain", "Delete"), &new, &claim));
-    assert!(!blocks(&set("Delete", "Retain"), &new, &claim), "such claims are used again");
+    assert!(!blocks(&set("Delete", "Retain"), &new, &claim), "such claims are reused");
     assert!(!blocks(&set("Retain", "Delete"), &new, &self::claim(&["set"])));
 }

@@ -22,7 +22,7 @@ fn set() -> Value {
 }
 
 #[test]
-fn names_say_whose_a_pod_is_and_which() {
+fn names_contain_set_and_ordinal() {
     for (name, expected) in [
         ("web-0", Some(("web", Some(0)))),
         ("web-1-12", Some(("web-1", Some(12)))),
@@ -65,7 +65,7 @@ fn identities_that_do_not_match() {
     assert!(!identity_matches(&set, &unlabelled));
     let mut renamed = good.clone();
     object::set_name(&mut renamed, "web-00");
-    assert!(!identity_matches(&set, &renamed), "its name is not how the number is written");
+    assert!(!identity_matches(&set, &renamed), "the ordinal is not canonical");
     let mut elsewhere = good.clone();
     elsewhere["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = "data-web-1".into();
     assert!(!storage_matches(&set, &elsewhere));
@@ -87,7 +87,7 @@ fn claims_have_the_labels_of_the_selector() {
 }
 
 #[test]
-fn ordinals_may_begin_anywhere() {
+fn ordinals_may_start_anywhere() {
     let mut set = set();
     set["spec"]["ordinals"] = json!({"start": 5});
     let wanted: Vec<i64> = (0..20).filter(|ordinal| is_wanted(&set, *ordinal)).collect();

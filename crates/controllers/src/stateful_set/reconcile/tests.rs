@@ -1,6 +1,6 @@
-//! Situations, each with what is to be done about it; and a long random life in which the order is always kept.
+//! Cases with their plans; and a random simulation in which the order is always kept.
 
-mod life;
+mod simulation;
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn revision(set: &Value) -> Value {
     history::revision(set, &resources::STATEFUL_SETS, data, 1, HASH_LABEL, &hash)
 }
 
-/// A pod in a state: the letter of its phase, `*` ready, `!` being deleted.
+/// Returns a pod in a state: the letter of its phase, `*` ready, `!` being deleted.
 fn pod(set: &Value, revision: &Value, ordinal: i64, state: &str) -> Arc<Value> {
     let mut pod = new_pod(set, &template_of(revision), object::name(revision), ordinal);
     object::set_uid(&mut pod, &format!("pod-{ordinal}"));
@@ -57,16 +57,16 @@ fn pod(set: &Value, revision: &Value, ordinal: i64, state: &str) -> Arc<Value> {
     Arc::new(pod)
 }
 
-/// A plan in words: `+2` makes a pod, `-2` deletes it, `~2` replaces it, `=2` sets it right, `c2` makes its claims, `o2`
-/// changes their owners. Phases are apart by `|`.
-fn words(plan: &Plan) -> String {
+/// Describes a plan: `+2` creates a pod, `-2` deletes it, `~2` replaces it, `=2` repairs it, `c2` creates its
+/// claims, `o2` changes their owners. Phases are separated by `|`.
+fn describe(plan: &Plan) -> String {
     let number = |pod: &Value| ordinal(pod).map_or("?".into(), |ordinal| ordinal.to_string());
-    let step = |step: &Step| match step {
-        Step::Create(pod, _) => format!("+{}", number(pod)),
-        Step::Provide(pod, _) => format!("c{}", number(pod)),
-        Step::Update(pod, _) => format!("={}", number(pod)),
-        Step::Disown(pod, _) => format!("o{}", number(pod)),
-        Step::Delete(pod) => format!("-{}", number(pod)),
+    let step = |step: &PodStep| match step {
+        PodStep::Create(pod, _) => format!("+{}", number(pod)),
+        PodStep::CreateClaims(pod, _) => format!("c{}", number(pod)),
+        PodStep::Update(pod, _) => format!("={}", number(pod)),
+        PodStep::UpdateClaimOwners(pod, _) => format!("o{}", number(pod)),
+        PodStep::Delete(pod) => format!("-{}", number(pod)),
     };
     let phases =
         plan.phases.iter().map(|phase| phase.iter().flatten().map(step).collect::<Vec<_>>().join(" "));
@@ -89,7 +89,7 @@ fn plan_with(
     reconcile(&Observed { set, pods, current, update, collisions: 0, claims: &claims, now: NOW })
 }
 
-/// `states` are those of the pods from ordinal 0 on; `-` is none.
+/// `states` are those of the pods from ordinal 0; `-` is none.
 fn next(set: &Value, states: &str) -> String {
     let revision = revision(set);
     let pods: Vec<_> = states
@@ -98,12 +98,12 @@ fn next(set: &Value, states: &str) -> String {
         .filter(|(state, _)| *state != "-")
         .map(|(state, ordinal)| pod(set, &revision, ordinal, state))
         .collect();
-    words(&plan(set, &pods, &revision, &revision))
+    describe(&plan(set, &pods, &revision, &revision))
 }
 
 #[test]
-fn pods_come_and_go_one_after_the_other() {
-    // replicas, states, what is done
+fn ordered_pod_management() {
+    // replicas, states, expected plan
     for (replicas, states, expected) in [
         (3, "", "+0"),
         (3, "P", ""),
@@ -135,7 +135,7 @@ fn pods_come_and_go_one_after_the_other() {
 }
 
 #[test]
-fn pods_may_come_and_go_together() {
+fn parallel_pod_management() {
     for (replicas, states, expected) in [
         (3, "", "+0 +1 +2"),
         (3, "P", "+1 +2"),
@@ -152,14 +152,14 @@ fn pods_may_come_and_go_together() {
 }
 
 #[test]
-fn sets_that_go_do_nothing() {
-    let mut going = set(3);
-    object::set_deletion_timestamp(&mut going, &NOW.to_time());
-    assert_eq!(next(&going, "R* P"), "");
+fn deleted_sets_are_not_changed() {
+    let mut terminating = set(3);
+    object::set_deletion_timestamp(&mut terminating, &NOW.to_time());
+    assert_eq!(next(&terminating, "R* P"), "");
 }
 
 #[test]
-fn pods_wait_until_those_before_are_available() {
+fn pods_wait_for_their_predecessors() {
     let mut set = set(2);
     set["spec"]["minReadySeconds"] = 10.into();
     assert_eq!(next(&set, "R*"), "+1", "ready for ten seconds");
@@ -168,16 +168,16 @@ fn pods_wait_until_those_before_are_available() {
 }
 
 #[test]
-fn ordinals_begin_where_the_set_says() {
+fn ordinals_start_as_specified() {
     let mut set = set(2);
     set["spec"]["ordinals"] = json!({"start": 1});
     assert_eq!(next(&set, ""), "+1");
     assert_eq!(next(&set, "- R*"), "+2");
-    assert_eq!(next(&set, "R* R* R*"), "-0", "the lower ones go as well");
+    assert_eq!(next(&set, "R* R* R*"), "-0", "lower ordinals are deleted, too");
     assert_eq!(next(&set, "R* R* R* R*"), "-3", "the highest first");
 }
 
-/// `states` with an `n` are of the new template.
+/// `states` with an `n` have the new template.
 fn updating(set: &Value, states: &str) -> Plan {
     let mut newer = set.clone();
     newer["spec"]["template"]["spec"]["containers"][0]["image"] = "two".into();
@@ -210,23 +210,23 @@ fn updates_go_from_the_last_to_the_first() {
     ] {
         let mut set = set(3);
         set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = partition.into();
-        assert_eq!(words(&updating(&set, states)), expected, "from {partition}: {states:?}");
+        assert_eq!(describe(&updating(&set, states)), expected, "from {partition}: {states:?}");
     }
     let mut manual = set(3);
     manual["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
-    assert_eq!(words(&updating(&manual, "R* R* R*")), "", "only what others delete is replaced");
+    assert_eq!(describe(&updating(&manual, "R* R* R*")), "", "OnDelete replaces only deleted pods");
     let mut parallel = set(3);
     parallel["spec"]["podManagementPolicy"] = "Parallel".into();
-    assert_eq!(words(&updating(&parallel, "P R* R*")), "~2", "whatever the others do");
-    assert_eq!(words(&updating(&parallel, "R* R* Pn")), "");
+    assert_eq!(describe(&updating(&parallel, "P R* R*")), "~2", "regardless of the other pods");
+    assert_eq!(describe(&updating(&parallel, "R* R* Pn")), "");
 }
 
 #[test]
-fn new_pods_have_the_revision_of_their_place() {
+fn new_pods_have_the_revision_of_their_ordinal() {
     let mut set = set(3);
     set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 2.into();
     let image = |states: &str| match &updating(&set, states).phases[0][0][0] {
-        Step::Create(pod, _) => pod["spec"]["containers"][0]["image"].clone(),
+        PodStep::Create(pod, _) => pod["spec"]["containers"][0]["image"].clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(image("- R* R*n"), "one");
@@ -234,42 +234,42 @@ fn new_pods_have_the_revision_of_their_place() {
 }
 
 #[test]
-fn pods_are_set_right() {
+fn identities_are_repaired() {
     let set = set(1);
     let revision = revision(&set);
     let mut lost = pod(&set, &revision, 0, "R*").as_ref().clone();
     object::remove_label(&mut lost, "statefulset.kubernetes.io/pod-name");
     let plan = plan(&set, &[Arc::new(lost)], &revision, &revision);
-    assert_eq!(words(&plan), "=0");
+    assert_eq!(describe(&plan), "=0");
 }
 
 #[test]
-fn pods_have_claims() {
+fn claims_are_created_with_their_pods() {
     let mut set = set(1);
     set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {}}]);
     let revision = revision(&set);
     let made = |claims: &BTreeMap<String, Arc<Value>>| {
         plan_with(&set, &[], &revision, &revision, claims).phases[0][0][0].clone()
     };
-    let Step::Create(_, claims) = made(&BTreeMap::new()) else { panic!("a pod") };
+    let PodStep::Create(_, claims) = made(&BTreeMap::new()) else { panic!("a pod") };
     assert_eq!(claims.create.iter().map(object::name).collect::<Vec<_>>(), ["data-web-0"]);
     let existing = json!({"metadata": {"name": "data-web-0", "uid": "c"}});
     let there = BTreeMap::from([("data-web-0".to_owned(), Arc::new(existing.clone()))]);
-    let Step::Create(_, claims) = made(&there) else { panic!("a pod") };
+    let PodStep::Create(_, claims) = made(&there) else { panic!("a pod") };
     assert!(claims.is_empty());
-    let mut going = existing;
-    object::set_deletion_timestamp(&mut going, &NOW.to_time());
-    let going = BTreeMap::from([("data-web-0".to_owned(), Arc::new(going))]);
-    let Step::Create(_, claims) = made(&going) else { panic!("a pod") };
-    assert_eq!(claims.going, ["data-web-0"]);
+    let mut terminating = existing;
+    object::set_deletion_timestamp(&mut terminating, &NOW.to_time());
+    let terminating = BTreeMap::from([("data-web-0".to_owned(), Arc::new(terminating))]);
+    let PodStep::Create(_, claims) = made(&terminating) else { panic!("a pod") };
+    assert_eq!(claims.terminating, ["data-web-0"]);
     let pending = [pod(&set, &revision, 0, "P")];
-    assert_eq!(words(&plan(&set, &pending, &revision, &revision)), "c0", "claims that got lost");
+    assert_eq!(describe(&plan(&set, &pending, &revision, &revision)), "c0", "missing claims");
     let there = plan_with(&set, &pending, &revision, &revision, &there);
-    assert_eq!(words(&there), "");
+    assert_eq!(describe(&there), "");
 }
 
 #[test]
-fn claims_go_with_pods_that_are_not_wanted() {
+fn claims_of_surplus_pods_are_owned_by_them() {
     let mut set = set(1);
     set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {}}]);
     set["spec"]["persistentVolumeClaimRetentionPolicy"] =
@@ -282,20 +282,20 @@ fn claims_go_with_pods_that_are_not_wanted() {
     };
     let claims = BTreeMap::from([claim(0), claim(1)]);
     let plan = plan_with(&set, &pods, &revision, &revision, &claims);
-    assert_eq!(words(&plan), "o1 | -1");
+    assert_eq!(describe(&plan), "o1 | -1");
 }
 
 #[test]
-fn statuses_count() {
-    let seen = |states: &str| {
+fn counts_for_the_status() {
+    let observed = |states: &str| {
         let plan = updating(&set(3), states);
         let c = plan.status;
         (c.replicas, c.ready, c.available, c.current, c.updated)
     };
-    assert_eq!(seen("R* R* R*"), (3, 3, 3, 3, 0));
-    assert_eq!(seen("R* P R*n"), (3, 2, 2, 2, 1));
-    assert_eq!(seen("R* R*! R*n"), (3, 3, 3, 1, 1), "what goes is of no revision");
-    assert_eq!(seen("R* R* R* R*"), (4, 4, 4, 4, 0));
+    assert_eq!(observed("R* R* R*"), (3, 3, 3, 3, 0));
+    assert_eq!(observed("R* P R*n"), (3, 2, 2, 2, 1));
+    assert_eq!(observed("R* R*! R*n"), (3, 3, 3, 1, 1), "terminating pods have no revision");
+    assert_eq!(observed("R* R* R* R*"), (4, 4, 4, 4, 0));
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn updates_end_when_all_are_new_and_ready() {
     newer["spec"]["template"]["spec"]["containers"][0]["image"] = "two".into();
     let (current, update) = (revision(&set), revision(&newer));
     let claims = |_: &str| None;
-    let seen = Observed {
+    let observed = Observed {
         set: &newer,
         pods: &[],
         current: &current,
@@ -314,16 +314,16 @@ fn updates_end_when_all_are_new_and_ready() {
         claims: &claims,
         now: NOW,
     };
-    let done = status(&seen, counts);
+    let done = status(&observed, counts);
     assert_eq!((&done["currentRevision"], &done["currentReplicas"]), (&done["updateRevision"], &json!(2)));
-    let waiting = status(&seen, Counts { ready: 1, ..counts });
+    let waiting = status(&observed, Counts { ready: 1, ..counts });
     assert_eq!(waiting["currentRevision"], *object::name(&current));
-    assert_eq!(waiting.get("currentReplicas"), None, "nothing is not written");
+    assert_eq!(waiting.get("currentReplicas"), None, "zero is omitted");
     assert_eq!(waiting["collisionCount"], 0);
 }
 
 #[test]
-fn statuses_are_written_when_they_say_something_new() {
+fn unchanged_statuses_are_not_written() {
     let status = json!({"observedGeneration": 2, "replicas": 1, "updateRevision": "r"});
     let with = |status: Value| json!({"status": status});
     assert!(!differs(&with(status.clone()), &status));

@@ -20,11 +20,11 @@ fn revision(image: &str, number: i64) -> Arc<Value> {
 }
 
 #[test]
-fn templates_that_were_there_before_come_back() {
+fn old_templates_are_reused() {
     let (one, two) = (revision("one", 1), revision("two", 2));
     let all = [one.clone(), two.clone()];
     assert_eq!(newest(&set("two"), &all, 0), Newest::Unchanged(two));
-    assert_eq!(newest(&set("one"), &all, 0), Newest::Again(one.clone(), 3));
+    assert_eq!(newest(&set("one"), &all, 0), Newest::Old(one.clone(), 3));
     assert_eq!(newest(&set("one"), &[], 0), Newest::New(one.as_ref().clone()));
     let Newest::New(three) = newest(&set("three"), &all, 0) else { panic!("a new template") };
     assert_eq!(history::number(&three), 3);
@@ -33,13 +33,13 @@ fn templates_that_were_there_before_come_back() {
 }
 
 #[test]
-fn old_templates_are_forgotten_oldest_first() {
+fn oldest_unused_revisions_are_deleted_first() {
     let all: Vec<_> = (1..=5).map(|number| revision(&number.to_string(), number)).collect();
     let live = HashSet::from([object::name(&all[1]), object::name(&all[4])]);
     let forgotten = |limit: i64| {
         let mut set = set("5");
         set["spec"]["revisionHistoryLimit"] = limit.into();
-        superfluous(&set, &all, &live).map(|revision| history::number(revision)).collect::<Vec<_>>()
+        revisions_to_delete(&set, &all, &live).map(|revision| history::number(revision)).collect::<Vec<_>>()
     };
     assert_eq!(forgotten(0), [1, 3, 4]);
     assert_eq!(forgotten(1), [1, 3]);

@@ -30,21 +30,23 @@ fn class(name: &str, provisioner: &str, mode: &str) -> Arc<Value> {
     Arc::new(json!({"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}))
 }
 
-fn told(fate: &Fate) -> String {
-    match fate {
-        Fate::Bind(volume) => format!("bind {}", object::name(volume)),
-        Fate::Pending(None) => "pending".into(),
-        Fate::Pending(Some(note)) => format!("pending, {}: {}", note.reason, note.message),
-        Fate::AssignClass(class) => format!("class {class}"),
-        Fate::Provision(provisioner) => format!("provision {provisioner}"),
-        Fate::Lost(note) => format!("lost, {}: {}", note.reason, note.message),
-        Fate::Noted(note) => format!("noted, {}: {}", note.reason, note.message),
-        Fate::Wrong(note, problem) => format!("wrong, {}: {}; {problem}", note.reason, note.message),
+fn describe(decide: &ClaimDecision) -> String {
+    match decide {
+        ClaimDecision::Bind(volume) => format!("bind {}", object::name(volume)),
+        ClaimDecision::Pending(None) => "pending".into(),
+        ClaimDecision::Pending(Some(event)) => format!("pending, {}: {}", event.reason, event.message),
+        ClaimDecision::AssignClass(class) => format!("class {class}"),
+        ClaimDecision::Provision(provisioner) => format!("provision {provisioner}"),
+        ClaimDecision::Lost(event) => format!("lost, {}: {}", event.reason, event.message),
+        ClaimDecision::RecordOnly(event) => format!("noted, {}: {}", event.reason, event.message),
+        ClaimDecision::Inconsistent(event, problem) => {
+            format!("wrong, {}: {}; {problem}", event.reason, event.message)
+        }
     }
 }
 
 #[test]
-fn claims_get_what_they_ask_for() {
+fn decisions_about_claims() {
     let mine = json!({"name": "c", "namespace": "n", "uid": "u"});
     let others = json!({"name": "d", "namespace": "n", "uid": "w"});
     let free = || volume("v", &Value::Null);
@@ -161,7 +163,7 @@ fn claims_get_what_they_ask_for() {
     for (annotations, spec, volumes, pods, expected) in cases {
         let claim = claim(annotations, &spec);
         let observed = Observed { claim: &claim, volumes: &volumes, classes: &classes, pods: &pods };
-        assert_eq!(told(&fate(&observed).unwrap()), expected, "{claim}");
+        assert_eq!(describe(&decide(&observed).unwrap()), expected, "{claim}");
     }
 }
 
@@ -179,12 +181,12 @@ fn claims_without_a_class_get_the_default() {
     ] {
         let claim = claim(&json!({}), &spec);
         let observed = Observed { claim: &claim, volumes: &[], classes: &classes, pods: &[] };
-        assert_eq!(told(&fate(&observed).unwrap()), expected);
+        assert_eq!(describe(&decide(&observed).unwrap()), expected);
     }
 }
 
 #[test]
-fn bound_claims_say_what_they_have() {
+fn bound_claims_have_the_properties_of_their_volume() {
     let claim = claim(&json!({}), &json!({}));
     let volume = volume("v", &Value::Null);
     let bound = with_status(&claim, "Bound", Some(&volume)).unwrap();

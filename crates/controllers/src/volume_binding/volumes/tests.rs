@@ -9,7 +9,7 @@ fn claim(uid: &str, volume: &str) -> Arc<Value> {
 }
 
 #[test]
-fn volumes_follow_their_claims() {
+fn decisions_about_volumes() {
     let reference = json!({"name": "c", "namespace": "n", "uid": "u"});
     let reserved = json!({"claimRef": {"name": "c", "namespace": "n"}});
     let bound = json!({"claimRef": reference});
@@ -18,18 +18,24 @@ fn volumes_follow_their_claims() {
     let by_provisioner = json!({PROVISIONED_BY: "example.com/disk"});
     let no = json!({});
     for (what, annotations, spec, claim, expected) in [
-        ("free", &no, &no, None, Fate::Available),
-        ("reserved", &no, &reserved, Some(claim("u", "")), Fate::Available),
-        ("claim gone", &no, &bound, None, Fate::Released),
-        ("another claim of the name", &no, &bound, Some(claim("w", "v")), Fate::Released),
-        ("half bound", &no, &bound, Some(claim("u", "")), Fate::AskClaim),
-        ("bound", &no, &bound, Some(claim("u", "v")), Fate::Bound),
-        ("other mode", &no, &block, Some(claim("u", "")), Fate::Mismatch(claim("u", ""))),
-        ("claim bound elsewhere", &no, &bound, Some(claim("u", "w")), Fate::Unbind),
-        ("made for a claim bound elsewhere", &by_provisioner, &made, Some(claim("u", "w")), Fate::Released),
-        ("kept though made", &by_provisioner, &bound, Some(claim("u", "w")), Fate::Unbind),
+        ("free", &no, &no, None, VolumeDecision::Available),
+        ("reserved", &no, &reserved, Some(claim("u", "")), VolumeDecision::Available),
+        ("claim gone", &no, &bound, None, VolumeDecision::Released),
+        ("another claim of the name", &no, &bound, Some(claim("w", "v")), VolumeDecision::Released),
+        ("half bound", &no, &bound, Some(claim("u", "")), VolumeDecision::EnqueueClaim),
+        ("bound", &no, &bound, Some(claim("u", "v")), VolumeDecision::Bound),
+        ("other mode", &no, &block, Some(claim("u", "")), VolumeDecision::Mismatch(claim("u", ""))),
+        ("claim bound elsewhere", &no, &bound, Some(claim("u", "w")), VolumeDecision::Unbind),
+        (
+            "made for a claim bound elsewhere",
+            &by_provisioner,
+            &made,
+            Some(claim("u", "w")),
+            VolumeDecision::Released,
+        ),
+        ("kept though made", &by_provisioner, &bound, Some(claim("u", "w")), VolumeDecision::Unbind),
     ] {
-        assert_eq!(fate(&volume(annotations, spec), claim.as_ref()), expected, "{what}");
+        assert_eq!(decide(&volume(annotations, spec), claim.as_ref()), expected, "{what}");
     }
 }
 
@@ -84,7 +90,7 @@ fn bindings_are_made_and_undone() {
     assert_eq!(unbound(&bound)["spec"], json!({}));
     let reserved = volume(&json!({}), &json!({"claimRef": {"name": "c", "namespace": "n"}}));
     let bound = bound_to(&reserved, &claim).unwrap();
-    assert_eq!(object::annotation(&bound, BOUND_BY_CONTROLLER), None, "its user reserved it");
+    assert_eq!(object::annotation(&bound, BOUND_BY_CONTROLLER), None, "a user reserved it");
     assert_eq!(unbound(&bound)["spec"]["claimRef"].get("uid"), None);
     assert_eq!(unbound(&bound)["spec"]["claimRef"]["name"], "c");
 }

@@ -1,4 +1,4 @@
-//! Looks at everything there is, everywhere it is served.
+//! Watches the metadata of all resources, wherever they are served.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -12,27 +12,27 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use super::graph::{Graph, Node, Work};
-use super::served::{Served, discover};
+use super::rest_mapper::{RestMapper, discover};
 
-/// How often one API server is asked what it serves; extensions come without a word.
-const DISCOVERY: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_secs(1);
+/// Interval of discovery on a single API server, because extensions appear without an event.
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const ROOT: &str = "root";
 
-pub struct Sights {
+pub struct Monitors {
     world: World,
     graph: Arc<Mutex<Graph>>,
-    served: Arc<Served>,
+    rest_mapper: Arc<RestMapper>,
     queue: Queue,
-    /// How much has not been seen at all yet; `None` before it is known what there is.
-    unseen: watch::Sender<Option<usize>>,
+    /// Number of resources that were not listed yet; `None` before the first discovery.
+    unlisted: watch::Sender<Option<usize>>,
 }
 
-/// What is looked at. Ends when dropped.
+/// Running watches. They end when this is dropped.
 #[derive(Default)]
-struct Looking(HashMap<(Scope, Arc<Resource>), AbortHandle>);
+struct RunningWatches(HashMap<(Scope, Arc<Resource>), AbortHandle>);
 
-impl Drop for Looking {
+impl Drop for RunningWatches {
     fn drop(&mut self) {
         for task in self.0.values() {
             task.abort();
@@ -40,110 +40,119 @@ impl Drop for Looking {
     }
 }
 
-impl Sights {
-    pub fn new(world: World, graph: Arc<Mutex<Graph>>, served: Arc<Served>, queue: Queue) -> Sights {
-        Sights { world, graph, served, queue, unseen: watch::Sender::new(None) }
+impl Monitors {
+    pub fn new(
+        world: World,
+        graph: Arc<Mutex<Graph>>,
+        rest_mapper: Arc<RestMapper>,
+        queue: Queue,
+    ) -> Monitors {
+        Monitors { world, graph, rest_mapper, queue, unlisted: watch::Sender::new(None) }
     }
 
-    /// Returns when all that was there at the beginning has been seen.
-    pub fn all_seen(&self) -> impl Future<Output = ()> + use<> {
-        let mut unseen = self.unseen.subscribe();
+    /// Returns when all resources of the first discovery were listed.
+    pub fn all_synced(&self) -> impl Future<Output = ()> + use<> {
+        let mut unlisted = self.unlisted.subscribe();
         async move {
-            // Fails only when nobody looks any longer.
-            let _ = unseen.wait_for(|unseen| *unseen == Some(0)).await;
+            // Fails only when the watches have ended.
+            let _ = unlisted.wait_for(|unlisted| *unlisted == Some(0)).await;
         }
     }
 
     pub async fn run(&self) {
-        let (told, defined) = mpsc::unbounded_channel();
-        tokio::join!(self.follow_definitions(told), self.look_around(defined));
+        let (events, definition_events) = mpsc::unbounded_channel();
+        tokio::join!(self.watch_definitions(events), self.run_watches(definition_events));
     }
 
-    /// Looks at what is served, again whenever that changes.
-    async fn look_around(&self, mut defined: mpsc::UnboundedReceiver<Defined>) {
-        let mut looking = Looking::default();
-        // By workspace: what is defined there, as `plural.group`.
+    /// Starts watches for discovered resources, and again whenever definitions change.
+    async fn run_watches(&self, mut definition_events: mpsc::UnboundedReceiver<DefinitionEvent>) {
+        let mut running = RunningWatches::default();
+        // Definitions by workspace, as `plural.group`.
         let mut definitions: HashMap<String, HashSet<String>> = HashMap::new();
         let mut stale: HashSet<String> = HashSet::new();
         let mut shared = false;
-        let mut due = tokio::time::interval(if self.world.has_workspaces() { PAUSE } else { DISCOVERY });
+        let mut due = tokio::time::interval(if self.world.has_workspaces() {
+            RETRY_INTERVAL
+        } else {
+            DISCOVERY_INTERVAL
+        });
         loop {
             tokio::select! {
-                news = defined.recv() => match news {
-                    Some(Defined::There(workspace, name)) => {
+                event = definition_events.recv() => match event {
+                    Some(DefinitionEvent::There(workspace, name)) => {
                         definitions.entry(workspace.clone()).or_default().insert(name);
                         stale.insert(workspace);
                     }
-                    Some(Defined::Gone(workspace, name)) => {
+                    Some(DefinitionEvent::Gone(workspace, name)) => {
                         definitions.entry(workspace.clone()).or_default().remove(&name);
                         stale.insert(workspace);
                     }
-                    Some(Defined::All) => {}
+                    Some(DefinitionEvent::All) => {}
                     None => return,
                 },
                 _ = due.tick() => {}
             }
-            // Definitions often come many at a time.
-            if !defined.is_empty() {
+            // Definitions often arrive in groups: process all before the next discovery.
+            if !definition_events.is_empty() {
                 continue;
             }
             if !self.world.has_workspaces() {
-                self.look_at_one(&mut looking).await;
+                self.watch_single_server(&mut running).await;
                 continue;
             }
             if !shared {
                 let own = definitions.get(ROOT).cloned().unwrap_or_default();
-                shared = self.look_at_shared(&own, &mut looking).await;
+                shared = self.watch_shared(&own, &mut running).await;
             }
             for workspace in std::mem::take(&mut stale) {
                 let own = definitions.get(&workspace).cloned().unwrap_or_default();
-                if let Err(status) = self.look_at_workspace(&workspace, &own, &mut looking).await {
-                    tracing::debug!(%status, workspace, "what is served cannot be discovered; trying again");
+                if let Err(status) = self.watch_workspace(&workspace, &own, &mut running).await {
+                    tracing::debug!(%status, workspace, "discovery failed; retrying");
                     stale.insert(workspace);
                 }
             }
         }
     }
 
-    async fn follow_definitions(&self, told: mpsc::UnboundedSender<Defined>) {
+    async fn watch_definitions(&self, events: mpsc::UnboundedSender<DefinitionEvent>) {
         let definitions = &resources::CUSTOM_RESOURCE_DEFINITIONS;
         follow(&self.world, Look::everywhere(definitions).metadata(), move |sight| {
             let place = |object: &Value| {
                 let key = Key::of(object);
                 (key.workspace.to_string(), key.name.to_string())
             };
-            let news = match sight {
+            let event = match sight {
                 Sight::There(object) => {
                     let (workspace, name) = place(&object);
-                    Defined::There(workspace, name)
+                    DefinitionEvent::There(workspace, name)
                 }
                 Sight::Gone(object) => {
                     let (workspace, name) = place(&object);
-                    Defined::Gone(workspace, name)
+                    DefinitionEvent::Gone(workspace, name)
                 }
-                Sight::All(..) => Defined::All,
+                Sight::All(..) => DefinitionEvent::All,
             };
-            // Fails only when nobody listens any longer.
-            let _ = told.send(news);
+            // Fails only when the receiver is gone.
+            let _ = events.send(event);
         })
         .await;
     }
 
-    /// One API server: everything it serves.
-    async fn look_at_one(&self, looking: &mut Looking) {
+    /// Watches all resources of a single API server.
+    async fn watch_single_server(&self, running: &mut RunningWatches) {
         match discover(&self.world, "", None, |_, _| true).await {
             Ok(table) => {
-                let table = self.served.set_shared(table);
-                self.look(&Scope::Everywhere, &table.collected, looking);
+                let table = self.rest_mapper.set_shared(table);
+                self.set_watches(&Scope::Everywhere, &table.collected, running);
             }
             Err(status) => {
-                tracing::warn!(%status, "garbage collector: what is served cannot be discovered; trying again");
+                tracing::warn!(%status, "garbage collector: discovery failed; retrying");
             }
         }
     }
 
-    /// What all workspaces serve: what the root does, less what it has defined for itself.
-    async fn look_at_shared(&self, own: &HashSet<String>, looking: &mut Looking) -> bool {
+    /// Watches the resources of all workspaces: those of root without its own custom resources.
+    async fn watch_shared(&self, own: &HashSet<String>, running: &mut RunningWatches) -> bool {
         let root = match self.world.root(ROOT) {
             Ok(root) => root,
             Err(_) => return false,
@@ -151,47 +160,47 @@ impl Sights {
         let is_shared = |plural: &str, group: &str| !own.contains(&format!("{plural}.{group}"));
         match discover(&self.world, &root, None, is_shared).await {
             Ok(table) => {
-                let table = self.served.set_shared(table);
-                self.look(&Scope::Everywhere, &table.collected, looking);
+                let table = self.rest_mapper.set_shared(table);
+                self.set_watches(&Scope::Everywhere, &table.collected, running);
                 true
             }
             Err(status) => {
-                tracing::warn!(%status, "garbage collector: what is served cannot be discovered; trying again");
+                tracing::warn!(%status, "garbage collector: discovery failed; retrying");
                 false
             }
         }
     }
 
-    async fn look_at_workspace(
+    async fn watch_workspace(
         &self,
         workspace: &str,
         own: &HashSet<String>,
-        looking: &mut Looking,
+        running: &mut RunningWatches,
     ) -> Result<(), Status> {
         let groups = own.iter().filter_map(|name| name.split_once('.')).map(|(_, group)| group.to_string());
         let groups: HashSet<String> = groups.collect();
         let is_own = |plural: &str, group: &str| own.contains(&format!("{plural}.{group}"));
         let root = match self.world.root(workspace) {
             Ok(root) => root,
-            // It is gone, and so is all that was in it.
+            // The workspace is gone with its content.
             Err(_) if own.is_empty() => {
-                self.look(&Scope::Workspace(workspace.into()), &[], looking);
+                self.set_watches(&Scope::Workspace(workspace.into()), &[], running);
                 return Ok(());
             }
             Err(status) => return Err(status),
         };
         let table = match own.is_empty() {
-            true => super::served::Table::default(),
+            true => super::rest_mapper::ResourceTable::default(),
             false => discover(&self.world, &root, Some(&groups), is_own).await?,
         };
-        let table = self.served.set_own(workspace, table);
-        self.look(&Scope::Workspace(workspace.into()), &table.collected, looking);
+        let table = self.rest_mapper.set_own(workspace, table);
+        self.set_watches(&Scope::Workspace(workspace.into()), &table.collected, running);
         Ok(())
     }
 
-    /// Looks at these, and no longer at others of the same scope.
-    fn look(&self, scope: &Scope, wanted: &[Arc<Resource>], looking: &mut Looking) {
-        looking.0.retain(|(own, resource), task| {
+    /// Starts watches for these resources, and ends others of the same scope.
+    fn set_watches(&self, scope: &Scope, wanted: &[Arc<Resource>], running: &mut RunningWatches) {
+        running.0.retain(|(own, resource), task| {
             let is_kept = own != scope || wanted.contains(resource);
             if !is_kept {
                 task.abort();
@@ -199,16 +208,16 @@ impl Sights {
             is_kept
         });
         for resource in wanted {
-            looking.0.entry((scope.clone(), resource.clone())).or_insert_with(|| {
-                self.unseen.send_modify(|unseen| *unseen = Some(unseen.unwrap_or(0) + 1));
-                self.follow(scope.clone(), resource.clone())
+            running.0.entry((scope.clone(), resource.clone())).or_insert_with(|| {
+                self.unlisted.send_modify(|unlisted| *unlisted = Some(unlisted.unwrap_or(0) + 1));
+                self.start_watch(scope.clone(), resource.clone())
             });
         }
     }
 
-    fn follow(&self, scope: Scope, resource: Arc<Resource>) -> AbortHandle {
+    fn start_watch(&self, scope: Scope, resource: Arc<Resource>) -> AbortHandle {
         let (world, graph, queue) = (self.world.clone(), self.graph.clone(), self.queue.clone());
-        let mut first = Some(Unseen(self.unseen.clone()));
+        let mut first = Some(UnlistedGuard(self.unlisted.clone()));
         tokio::spawn(async move {
             let workspace = match &scope {
                 Scope::Everywhere => None,
@@ -225,14 +234,14 @@ impl Sights {
             follow(&world, look, |sight| {
                 let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
                 let work = match sight {
-                    Sight::There(object) => graph.there(&resource, place(&object), &object),
+                    Sight::There(object) => graph.update(&resource, place(&object), &object),
                     Sight::Gone(object) => {
                         let (workspace, uid) = (place(&object).workspace, object::uid(&object).into());
-                        graph.gone(&Node { workspace, uid })
+                        graph.remove(&Node { workspace, uid })
                     }
                     Sight::All(present, _) => {
                         drop(first.take());
-                        graph.all(&resource, workspace.as_deref(), present)
+                        graph.retain_listed(&resource, workspace.as_deref(), present)
                     }
                 };
                 drop(graph);
@@ -244,22 +253,22 @@ impl Sights {
     }
 }
 
-/// Something that has not been seen yet; dropped when it is, or when nobody looks any longer.
-struct Unseen(watch::Sender<Option<usize>>);
+/// A resource that was not listed yet; dropped after the first list, or when its watch ends.
+struct UnlistedGuard(watch::Sender<Option<usize>>);
 
-impl Drop for Unseen {
+impl Drop for UnlistedGuard {
     fn drop(&mut self) {
-        self.0.send_modify(|unseen| *unseen = unseen.map(|count| count.saturating_sub(1)));
+        self.0.send_modify(|unlisted| *unlisted = unlisted.map(|count| count.saturating_sub(1)));
     }
 }
 
-enum Defined {
+enum DefinitionEvent {
     There(String, String),
     Gone(String, String),
     All,
 }
 
-/// Items are queued by their uid, in their workspace.
+/// Enqueues objects by uid and workspace.
 pub fn add(queue: &Queue, work: Work) {
     for Node { workspace, uid } in work {
         queue.add(Key { workspace, namespace: "".into(), name: uid });

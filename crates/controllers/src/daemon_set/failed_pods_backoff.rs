@@ -1,4 +1,4 @@
-//! How often pods that fail on a node are replaced: after a second, then after twice as long each time.
+//! Backoff for the replacement of failed pods per node: one second, doubled each time.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,27 +10,28 @@ use serde_json::Value;
 
 use crate::job::until;
 
-const FIRST: i64 = 1;
-const LAST: i64 = 15 * 60;
-/// Nodes that are remembered; with more, those that have been well for long are forgotten.
-const REMEMBERED: usize = 4096;
+const INITIAL_SECONDS: i64 = 1;
+const MAX_SECONDS: i64 = 15 * 60;
+/// Maximum number of entries; beyond it, expired ones are removed.
+const MAX_ENTRIES: usize = 4096;
 
-/// The uid of a set, its generation, and a node.
-type Place = (String, i64, String);
+/// Uid and observed generation of a set, and a node.
+type BackoffKey = (String, i64, String);
 
-/// How long to wait since when.
+/// The delay in seconds and the time of the last failure by set and node.
 #[derive(Default)]
-pub struct Setbacks(Mutex<HashMap<Place, (i64, Timestamp)>>);
+pub struct FailedPodsBackoff(Mutex<HashMap<BackoffKey, (i64, Timestamp)>>);
 
-impl Setbacks {
-    /// How long a pod that failed has to stay. If it may go, the next one has to stay longer.
-    pub fn wait(&self, set: &Value, node: &str, now: Timestamp) -> Option<Duration> {
+impl FailedPodsBackoff {
+    /// Returns how long a failed pod has to stay. `None` if it may be deleted now, which doubles the next
+    /// delay.
+    pub fn delay(&self, set: &Value, node: &str, now: Timestamp) -> Option<Duration> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_old = |last: Timestamp| now.seconds - last.seconds > 2 * LAST;
-        if known.len() >= REMEMBERED {
+        let is_old = |last: Timestamp| now.seconds - last.seconds > 2 * MAX_SECONDS;
+        if known.len() >= MAX_ENTRIES {
             known.retain(|_, (_, last)| !is_old(*last));
         }
-        if known.len() >= REMEMBERED {
+        if known.len() >= MAX_ENTRIES {
             known.clear();
         }
         let generation = set["status"]["observedGeneration"].as_i64().unwrap_or(0);
@@ -41,9 +42,9 @@ impl Setbacks {
                 if !left.is_zero() {
                     return Some(left);
                 }
-                (*delay, *last) = ((*delay * 2).min(LAST), now);
+                (*delay, *last) = ((*delay * 2).min(MAX_SECONDS), now);
             }
-            _ => drop(known.insert(key, (FIRST, now))),
+            _ => drop(known.insert(key, (INITIAL_SECONDS, now))),
         }
         None
     }
@@ -56,10 +57,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double() {
-        let (setbacks, set) = (Setbacks::default(), json!({"metadata": {"uid": "u"}}));
-        let wait =
-            |node: &str, at: i64| setbacks.wait(&set, node, Timestamp::new(at, 0)).map(|wait| wait.as_secs());
+    fn delays_double() {
+        let (failed_pods_backoff, set) = (FailedPodsBackoff::default(), json!({"metadata": {"uid": "u"}}));
+        let wait = |node: &str, at: i64| {
+            failed_pods_backoff.delay(&set, node, Timestamp::new(at, 0)).map(|wait| wait.as_secs())
+        };
         assert_eq!(wait("one", 0), None);
         assert_eq!(wait("one", 0), Some(1));
         assert_eq!(wait("two", 0), None, "another node");
@@ -68,7 +70,7 @@ mod tests {
         assert_eq!(wait("one", 2), Some(1));
         assert_eq!(wait("one", 3), None);
         assert_eq!(wait("one", 4), Some(3));
-        assert_eq!(wait("one", 10_000), None, "that was long ago");
+        assert_eq!(wait("one", 10_000), None, "expired entry");
         assert_eq!(wait("one", 10_000), Some(1));
     }
 }

@@ -1,4 +1,4 @@
-//! Which clusters a workspace can use, and whether what they last said still counts.
+//! Finds the clusters that a workspace can use, and whether their last reports are current.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use serde_json::Value;
 
 use crate::conditions;
 
-/// What a cluster says while it is `Flapping` is as current as what others say.
+/// Reason under which the reports of a cluster that is not ready are still current.
 const CURRENT: &str = "Flapping";
 
-pub struct Reach {
+pub struct ClusterLookup {
     pub clusters: Arc<Cache>,
     pub world: World,
 }
 
-impl Reach {
-    /// The cluster that takes an object which is on none yet. What its namespace asks of pods is not known here; a placement
-    /// that violates it is refused.
+impl ClusterLookup {
+    /// Returns the cluster that would accept an unplaced object. The namespace's pod security level is not
+    /// known here; a placement that violates it is refused.
     pub fn choice(&self, resource: (&str, &str), object: &Value) -> Choice {
         let mut found: Vec<(String, Option<String>)> = Vec::new();
         let workspace = Key::of(object).workspace;
@@ -44,12 +44,12 @@ impl Reach {
         Choice::among(found)
     }
 
-    /// What to do about an object that is placed nowhere.
+    /// Returns advice for an object that is not placed.
     pub fn advice(&self, resource: &Resource, object: &Value) -> String {
         let workspace = Key::of(object).workspace;
         let is_missing = |name: &str| self.health(&workspace, name, "") == Health::Missing;
         if let Some((label, name)) = labels::naming(object).into_iter().find(|(_, name)| is_missing(name)) {
-            return format!("its label {label} names the cluster {name:?}, which is not there");
+            return format!("its label {label} names the cluster {name:?}, which does not exist");
         }
         let choice = self.choice((&resource.group, &resource.plural), object);
         choice.advice(&resource.kind, object::namespace(object), object::name(object)).unwrap_or_else(|| {
@@ -57,33 +57,35 @@ impl Reach {
         })
     }
 
-    /// How the cluster of this name and uid is; without a uid, the nearest of that name.
+    /// Returns the health of the cluster with this name and uid; without a uid, of the nearest one with that
+    /// name.
     pub fn health(&self, workspace: &str, name: &str, uid: &str) -> Health {
-        let line = self.world.ancestry(workspace);
-        let is_meant = |cluster: &Arc<Value>| uid.is_empty() || object::uid(cluster) == uid;
-        let found =
-            line.iter().find_map(|(id, _)| self.clusters.get(&Key::new(id, "", name)).filter(is_meant));
+        let ancestry = self.world.ancestry(workspace);
+        let matches_uid = |cluster: &Arc<Value>| uid.is_empty() || object::uid(cluster) == uid;
+        let found = ancestry
+            .iter()
+            .find_map(|(id, _)| self.clusters.get(&Key::new(id, "", name)).filter(matches_uid));
         found.map_or(Health::Missing, |cluster| health(&cluster))
     }
 }
 
-/// What counts of a cluster for objects that are on none: whether it takes them, and from whom.
+/// Properties of a cluster that decide whether it accepts unplaced objects, and from which workspaces.
 #[derive(PartialEq)]
-pub struct Terms {
+pub struct AcceptanceTerms {
     closed: Option<String>,
     workspaces: Value,
     pod_security: Value,
 }
 
-impl Terms {
-    pub fn of(cluster: &Value) -> Terms {
+impl AcceptanceTerms {
+    pub fn of(cluster: &Value) -> AcceptanceTerms {
         let spec = &cluster["spec"];
         let (workspaces, pod_security) = (spec["workspaces"].clone(), spec["podSecurity"].clone());
-        Terms { closed: closed(cluster).map(|closed| closed.short()), workspaces, pod_security }
+        AcceptanceTerms { closed: closed(cluster).map(|closed| closed.short()), workspaces, pod_security }
     }
 }
 
-/// What counts of a cluster for the status of objects in it: a change of anything else is no reason to look at them again.
+/// Returns the health of a cluster, which affects the status of objects placed on it.
 pub fn health(cluster: &Value) -> Health {
     if is_fenced(cluster) {
         return Health::NotReady("the cluster is fenced: nothing counts as running there".to_string());
@@ -93,7 +95,7 @@ pub fn health(cluster: &Value) -> Health {
             let text = |field: &str| ready[field].as_str().unwrap_or_default();
             Health::NotReady(format!("the cluster is not ready: {}: {}", text("reason"), text("message")))
         }
-        // Where nobody judges clusters, what they say counts.
+        // Without a health controller, the reports of clusters count.
         _ => Health::Ready,
     }
 }
@@ -105,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_heard_now_counts() {
+    fn not_ready_clusters_have_no_current_reports() {
         let cluster = |status: &str, reason: &str| {
             json!({ "status": { "conditions": [
                 { "type": "Ready", "status": status, "reason": reason, "message": "m" },

@@ -1,5 +1,5 @@
-//! Controllers that finish what a request began, from outside: over an Atoll, and over the real kube-apiserver where there
-//! is Go.
+//! Runs controllers outside of the server: against an Atoll, and against the real kube-apiserver if Go is
+//! installed.
 
 // Clippy takes only functions marked as tests for test code.
 #![allow(clippy::unwrap_used)]
@@ -11,8 +11,8 @@ use atoll_authn::authority::Authority;
 use atoll_authn::service_account::{KeyRing, Tokens};
 use atoll_client::https::{Endpoint, Https};
 use atoll_client::{Client, PatchType};
-use atoll_controllers::context::{Acts, Context, Signers};
-use atoll_controllers::run_chosen;
+use atoll_controllers::context::{Context, Signers, WorkloadScope};
+use atoll_controllers::run_selected;
 use atoll_informer::{SystemClock, World};
 use atoll_testkit::wait::eventually;
 use atoll_testkit::{Atoll, TOKEN, Upstream};
@@ -28,33 +28,33 @@ const PLACE: &str = "/api/v1/namespaces/lively";
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_atoll_is_looked_after_from_outside() {
+async fn controllers_work_with_atoll() {
     let atoll = Atoll::start_with(&["--controllers=false"]);
     let (url, data) = (atoll.url(), atoll.data_dir());
-    everything(&Place { url, authority: &atoll.authority(), signer: &data, token_keys: &data }).await;
+    check_all(&Server { url, authority: &atoll.authority(), signer: &data, token_keys: &data }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kube_apiserver_is_looked_after() {
+async fn controllers_work_with_kube_apiserver() {
     let keys = tempfile::tempdir().unwrap();
     KeyRing::open(keys.path()).unwrap();
     let flag = format!("--service-account-key-file={}", keys.path().join("service-account.pub").display());
     let Some(upstream) = Upstream::start(&["--", &flag]) else { return };
     let (url, signer) = (upstream.url(), upstream.directory().join("keys"));
-    everything(&Place { url, authority: &upstream.authority(), signer: &signer, token_keys: keys.path() })
+    check_all(&Server { url, authority: &upstream.authority(), signer: &signer, token_keys: keys.path() })
         .await;
 }
 
-/// A server, and who signs for it.
-struct Place<'a> {
+/// A server, and the files of its signers.
+struct Server<'a> {
     url: &'a str,
     authority: &'a Path,
-    /// Where the key is that its clients' certificates are signed with.
+    /// Directory with the key that signs client certificates.
     signer: &'a Path,
     token_keys: &'a Path,
 }
 
-impl Place<'_> {
+impl Server<'_> {
     fn client(&self, token: Option<&str>, identity: Option<(String, String)>) -> Client {
         let (certificate, key) = identity.unzip();
         let endpoint = Endpoint {
@@ -68,30 +68,30 @@ impl Place<'_> {
     }
 }
 
-async fn everything(place: &Place<'_>) {
-    let client = place.client(Some(TOKEN), None);
-    let authority = Authority::open(place.signer, time::OffsetDateTime::now_utc()).unwrap();
-    let tokens = Tokens::new("https://kubernetes.default.svc", KeyRing::open(place.token_keys).unwrap());
+async fn check_all(server: &Server<'_>) {
+    let client = server.client(Some(TOKEN), None);
+    let authority = Authority::open(server.signer, time::OffsetDateTime::now_utc()).unwrap();
+    let tokens = Tokens::new("https://kubernetes.default.svc", KeyRing::open(server.token_keys).unwrap());
     let signers = Signers::of(Arc::new(authority), Arc::new(tokens));
-    let trusted = signers.trusted.clone().unwrap();
-    let world = World::one(place.client(Some(TOKEN), None));
-    let context = Context::new(world, Arc::new(SystemClock), Acts::Everywhere).with_signers(signers);
-    // Ends with this value.
+    let root_ca = signers.root_ca.clone().unwrap();
+    let world = World::one(server.client(Some(TOKEN), None));
+    let context = Context::new(world, Arc::new(SystemClock), WorkloadScope::All).with_signers(signers);
+    // Dropping the set ends the controllers.
     let mut running = JoinSet::new();
-    running.spawn(async move { run_chosen(context, &CONTROLLERS.parse().unwrap()).await });
+    running.spawn(async move { run_selected(context, &CONTROLLERS.parse().unwrap()).await });
 
     let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "lively" } });
     client.create("/api/v1/namespaces", &namespace).await.unwrap();
-    belongings(&client, &trusted).await;
+    service_account_and_root_ca(&client, &root_ca).await;
     roles(&client).await;
     quotas(&client).await;
     protection(&client).await;
-    certificates(place, &client).await;
-    tokens_in_secrets(place, &client).await;
+    certificates(server, &client).await;
+    tokens_in_secrets(server, &client).await;
     namespaces(&client).await;
 }
 
-async fn belongings(client: &Client, trusted: &str) {
+async fn service_account_and_root_ca(client: &Client, root_ca: &str) {
     let account = format!("{PLACE}/serviceaccounts/default");
     eventually("the namespace has an account", async || client.get(&account).await.is_ok()).await;
     let first = client.get(&account).await.unwrap();
@@ -101,7 +101,7 @@ async fn belongings(client: &Client, trusted: &str) {
     })
     .await;
     let map = format!("{PLACE}/configmaps/kube-root-ca.crt");
-    let is_told = async || client.get(&map).await.is_ok_and(|map| map["data"]["ca.crt"] == trusted);
+    let is_told = async || client.get(&map).await.is_ok_and(|map| map["data"]["ca.crt"] == root_ca);
     eventually("it is told whom to trust", is_told).await;
     let wrong = json!({ "data": { "ca.crt": "nobody" } });
     client.patch(&map, PatchType::Merge, &wrong).await.unwrap();
@@ -191,25 +191,25 @@ async fn protection(client: &Client) {
     eventually("the claim is gone", async || is_gone(client, &claim).await).await;
 }
 
-async fn certificates(place: &Place<'_>, client: &Client) {
-    // Somebody approves this one.
+async fn certificates(server: &Server<'_>, client: &Client) {
+    // This request is approved by a user.
     let key = request(client, "jane", "people", "kubernetes.io/kube-apiserver-client").await;
     let mut approved = client.get(&format!("{REQUESTS}/jane")).await.unwrap();
     approved["status"]["conditions"] =
         json!([{ "type": "Approved", "status": "True", "reason": "Tested", "message": "by a test" }]);
     client.update(&format!("{REQUESTS}/jane/approval"), &approved).await.unwrap();
     let identity = (certificate(client, "jane").await, key);
-    assert_eq!(who(&place.client(None, Some(identity))).await, "jane");
-    // And nobody needs to approve this one.
+    assert_eq!(user_name(&server.client(None, Some(identity))).await, "jane");
+    // This request is approved automatically.
     let kubelet = "kubernetes.io/kube-apiserver-client-kubelet";
     let key = request(client, "system:node:some", "system:nodes", kubelet).await;
     let identity = (certificate(client, "system:node:some").await, key);
-    assert_eq!(who(&place.client(None, Some(identity))).await, "system:node:some");
+    assert_eq!(user_name(&server.client(None, Some(identity))).await, "system:node:some");
     let request = client.get(&format!("{REQUESTS}/system:node:some")).await.unwrap();
     assert_eq!(request["status"]["conditions"][0]["reason"], "AutoApproved");
 }
 
-/// Asks for a certificate, and returns the key that it is for.
+/// Requests a certificate, and returns its private key.
 async fn request(client: &Client, name: &str, group: &str, signer: &str) -> String {
     let key = KeyPair::generate().unwrap();
     let mut parameters = CertificateParams::default();
@@ -239,7 +239,7 @@ async fn certificate(client: &Client, name: &str) -> String {
     String::from_utf8(STANDARD.decode(encoded).unwrap()).unwrap()
 }
 
-async fn tokens_in_secrets(place: &Place<'_>, client: &Client) {
+async fn tokens_in_secrets(server: &Server<'_>, client: &Client) {
     let annotations = json!({ "kubernetes.io/service-account.name": "default" });
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "token", "annotations": annotations },
@@ -255,16 +255,16 @@ async fn tokens_in_secrets(place: &Place<'_>, client: &Client) {
     })
     .await;
     let token = String::from_utf8(STANDARD.decode(token).unwrap()).unwrap();
-    assert_eq!(who(&place.client(Some(&token), None)).await, "system:serviceaccount:lively:default");
+    assert_eq!(user_name(&server.client(Some(&token), None)).await, "system:serviceaccount:lively:default");
 }
 
-/// Whom the server takes a client for.
-async fn who(client: &Client) -> String {
+/// Returns the user name that the server sees.
+async fn user_name(client: &Client) -> String {
     let review = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let mut name = String::new();
-    // A server may hear of what a token speaks of a moment later.
-    eventually("the server knows who it is", async || {
+    // The server may accept a new token with a delay.
+    eventually("the server accepts the client", async || {
         let review = client.create(path, &review).await;
         let found = review.map(|review| review["status"]["userInfo"]["username"].as_str().map(String::from));
         name = found.ok().flatten().unwrap_or_default();
@@ -285,18 +285,18 @@ async fn namespaces(client: &Client) {
     client.create(&format!("{PLACE}/configmaps"), &held).await.unwrap();
     client.create(&format!("{PLACE}/pods"), &slow).await.unwrap();
     client.delete(PLACE).await.unwrap();
-    says_what_is_left(client, "pods", "example.com/slow").await;
+    reports_remaining(client, "pods", "example.com/slow").await;
     let held = format!("{PLACE}/configmaps/held");
     let untouched = client.get(&held).await.unwrap();
-    assert!(untouched["metadata"]["deletionTimestamp"].is_null(), "pods go first");
+    assert!(untouched["metadata"]["deletionTimestamp"].is_null(), "pods are deleted first");
     release(client, &format!("{PLACE}/pods/slow")).await;
-    says_what_is_left(client, "configmaps", "example.com/held").await;
+    reports_remaining(client, "configmaps", "example.com/held").await;
     release(client, &held).await;
     eventually("the namespace is gone", async || is_gone(client, PLACE).await).await;
 }
 
-/// Waits until the conditions of the namespace say that there is one object, and what holds it.
-async fn says_what_is_left(client: &Client, plural: &str, finalizer: &str) {
+/// Waits until the conditions of the namespace report one remaining object and its finalizer.
+async fn reports_remaining(client: &Client, plural: &str, finalizer: &str) {
     let content = format!("Some resources are remaining: {plural}. has 1 resource instances");
     let finalizers = format!(
         "Some content in the namespace has finalizers remaining: {finalizer} in 1 resource instances"

@@ -1,11 +1,11 @@
-//! A set's life: pods start, fail, end; people scale and update; whatever happens, the order is kept.
+//! Random simulation of a set: pods start, fail and end, users scale and update; the order is always kept.
 
 use super::*;
 
-/// Numbers that look like chance and are the same for a seed.
-struct Chance(u64);
+/// Deterministic pseudo-random numbers.
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -14,55 +14,55 @@ impl Chance {
     }
 }
 
-struct Life {
+struct Simulation {
     set: Value,
     revisions: Vec<Value>,
     pods: BTreeMap<i64, Arc<Value>>,
-    chance: Chance,
-    together: bool,
+    random: Random,
+    parallel: bool,
 }
 
-impl Life {
-    fn new(seed: u64, together: bool) -> Life {
+impl Simulation {
+    fn new(seed: u64, parallel: bool) -> Simulation {
         let mut set = set(3);
-        if together {
+        if parallel {
             set["spec"]["podManagementPolicy"] = "Parallel".into();
         }
         let revisions = vec![revision(&set)];
-        Life { set, revisions, pods: BTreeMap::new(), chance: Chance(seed * 2 + 1), together }
+        Simulation { set, revisions, pods: BTreeMap::new(), random: Random(seed * 2 + 1), parallel }
     }
 
     fn update(&self) -> &Value {
         self.revisions.last().expect("there is one")
     }
 
-    /// People.
+    /// Simulates a user.
     fn change(&mut self) {
-        match self.chance.below(3) {
-            0 => self.set["spec"]["replicas"] = self.chance.below(6).into(),
+        match self.random.below(3) {
+            0 => self.set["spec"]["replicas"] = self.random.below(6).into(),
             1 => {
-                let image = format!("image-{}", self.chance.below(3));
+                let image = format!("image-{}", self.random.below(3));
                 self.set["spec"]["template"]["spec"]["containers"][0]["image"] = image.into();
                 let new = revision(&self.set);
                 self.revisions.retain(|old| object::name(old) != object::name(&new));
                 self.revisions.push(new);
             }
             _ => {
-                let partition = self.chance.below(4);
+                let partition = self.random.below(4);
                 self.set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = partition.into();
             }
         }
     }
 
-    /// A kubelet: some pod starts, becomes ready or not, fails, or is gone.
+    /// Simulates a kubelet: a pod starts, becomes ready or unready, fails, or is gone.
     fn happen(&mut self, may_fail: bool) {
-        let Some(ordinal) = self.pods.keys().copied().nth(self.chance.below(8) as usize) else { return };
+        let Some(ordinal) = self.pods.keys().copied().nth(self.random.below(8) as usize) else { return };
         let pod = &self.pods[&ordinal];
         if object::is_being_deleted(pod) {
             self.pods.remove(&ordinal);
             return;
         }
-        let state = match (phase(pod), is_ready(pod), may_fail, self.chance.below(10)) {
+        let state = match (phase(pod), is_ready(pod), may_fail, self.random.below(10)) {
             ("Failed", ..) => return,
             (_, _, true, 0) => "F",
             (_, true, true, 1) => "R",
@@ -70,11 +70,11 @@ impl Life {
             _ => "R*",
         };
         let of = self.revisions.iter().find(|of| object::name(of) == super::super::revision(pod)).cloned();
-        let of = of.expect("pods are of revisions that there are");
+        let of = of.expect("a known revision");
         self.pods.insert(ordinal, super::pod(&self.set, &of, ordinal, state));
     }
 
-    /// A look at it all, and what follows. Says whether there was anything to do.
+    /// Reconciles, and executes the plan. Returns whether there was anything to do.
     fn reconcile(&mut self) -> bool {
         let pods: Vec<_> = self.pods.values().cloned().collect();
         let current = self.revisions.first().expect("there is one").clone();
@@ -82,15 +82,15 @@ impl Life {
         self.check(&plan);
         let idle = plan.phases.is_empty() && plan.outdated.is_none();
         let steps = plan.phases.into_iter().flatten().flatten();
-        for step in steps.chain(plan.outdated.map(Step::Delete)) {
+        for step in steps.chain(plan.outdated.map(PodStep::Delete)) {
             match step {
-                Step::Create(made, _) => {
+                PodStep::Create(made, _) => {
                     let ordinal = ordinal(&made).expect("it has one");
                     let mut made = made;
                     made["status"] = json!({"phase": "Pending"});
                     assert!(self.pods.insert(ordinal, Arc::new(made)).is_none(), "two pods of {ordinal}");
                 }
-                Step::Delete(gone) => {
+                PodStep::Delete(gone) => {
                     let mut gone = gone.as_ref().clone();
                     object::set_deletion_timestamp(&mut gone, &NOW.to_time());
                     self.pods.insert(ordinal(&gone).expect("it has one"), Arc::new(gone));
@@ -101,33 +101,33 @@ impl Life {
         !idle
     }
 
-    /// The rules.
+    /// Checks the invariants.
     fn check(&self, plan: &Plan) {
-        let is_well = |ordinal: i64| {
+        let is_healthy = |ordinal: i64| {
             self.pods
                 .get(&ordinal)
                 .is_some_and(|pod| is_running_and_ready(pod) && !object::is_being_deleted(pod))
         };
         let wanted = replicas(&self.set);
-        let steps: Vec<&Step> = plan.phases.iter().flatten().flatten().collect();
-        if !self.together {
+        let steps: Vec<&PodStep> = plan.phases.iter().flatten().flatten().collect();
+        if !self.parallel {
             let changes = steps.len() + usize::from(plan.outdated.is_some());
-            assert!(changes <= 1, "one change at a time: {}", words(plan));
+            assert!(changes <= 1, "one change at a time: {}", describe(plan));
         }
         for step in &steps {
             match step {
-                Step::Create(pod, _) => {
+                PodStep::Create(pod, _) => {
                     let ordinal = ordinal(pod).expect("it has one");
                     assert!(ordinal < wanted && !self.pods.contains_key(&ordinal));
-                    assert!(self.together || (0..ordinal).all(is_well), "before {ordinal} all are well");
+                    assert!(self.parallel || (0..ordinal).all(is_healthy), "before {ordinal} all are well");
                 }
-                Step::Delete(pod) if matches!(phase(pod), "Failed") => {}
-                Step::Delete(pod) => {
+                PodStep::Delete(pod) if matches!(phase(pod), "Failed") => {}
+                PodStep::Delete(pod) => {
                     let ordinal = ordinal(pod).expect("it has one");
-                    assert!(ordinal >= wanted, "only those that are not wanted");
-                    assert!(self.together || (0..wanted).all(is_well), "all others are well");
+                    assert!(ordinal >= wanted, "only surplus pods are deleted");
+                    assert!(self.parallel || (0..wanted).all(is_healthy), "all others are healthy");
                     assert!(
-                        self.together || self.pods.keys().all(|other| *other <= ordinal),
+                        self.parallel || self.pods.keys().all(|other| *other <= ordinal),
                         "the last first"
                     );
                 }
@@ -136,42 +136,42 @@ impl Life {
         }
         if let Some(outdated) = &plan.outdated {
             let ordinal = ordinal(outdated).expect("it has one");
-            assert!(ordinal >= partition(&self.set), "nothing before the partition");
-            assert!((ordinal + 1..wanted).all(is_well), "all after {ordinal} are well");
+            assert!(ordinal >= partition(&self.set), "no pod below the partition");
+            assert!((ordinal + 1..wanted).all(is_healthy), "all after {ordinal} are well");
             let is_new =
                 |ordinal: i64| super::super::revision(&self.pods[&ordinal]) == object::name(self.update());
-            assert!((ordinal + 1..wanted).all(is_new), "and new");
+            assert!((ordinal + 1..wanted).all(is_new), "and updated");
         }
     }
 }
 
 #[test]
 fn the_order_is_always_kept() {
-    for (seed, together) in (1..=40).flat_map(|seed| [(seed, false), (seed, true)]) {
-        let mut life = Life::new(seed, together);
+    for (seed, parallel) in (1..=40).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let mut simulation = Simulation::new(seed, parallel);
         for _ in 0..200 {
-            match life.chance.below(12) {
-                0 => life.change(),
-                1..=5 => life.happen(true),
-                _ => drop(life.reconcile()),
+            match simulation.random.below(12) {
+                0 => simulation.change(),
+                1..=5 => simulation.happen(true),
+                _ => drop(simulation.reconcile()),
             }
         }
-        // Once nobody meddles and nothing fails, all comes to rest as it should.
-        life.set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 0.into();
+        // Without changes and failures, the set reaches its desired state.
+        simulation.set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 0.into();
         let mut rest = 0;
         for _ in 0..4000 {
-            life.happen(false);
-            rest = if life.reconcile() { 0 } else { rest + 1 };
+            simulation.happen(false);
+            rest = if simulation.reconcile() { 0 } else { rest + 1 };
             if rest > 200 {
                 break;
             }
         }
-        let wanted = replicas(&life.set);
-        let ordinals: Vec<i64> = life.pods.keys().copied().collect();
+        let wanted = replicas(&simulation.set);
+        let ordinals: Vec<i64> = simulation.pods.keys().copied().collect();
         assert_eq!(ordinals, (0..wanted).collect::<Vec<_>>(), "seed {seed}");
-        for pod in life.pods.values() {
+        for pod in simulation.pods.values() {
             assert!(is_running_and_ready(pod), "seed {seed}");
-            assert_eq!(super::super::revision(pod), object::name(life.update()), "seed {seed}");
+            assert_eq!(super::super::revision(pod), object::name(simulation.update()), "seed {seed}");
         }
     }
 }

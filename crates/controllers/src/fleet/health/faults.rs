@@ -1,4 +1,4 @@
-//! What conditions say of a cluster.
+//! Derives faults and conditions of a cluster.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use atoll_fleet::health::{Problem, Reach, awaken};
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-use super::beats::{Heard, Silence};
-use super::damping::Held;
+use super::damping::DelayInfo;
+use super::heartbeats::{ExpiryCause, HeartbeatState};
 
 /// Reason of a cluster before its first heartbeat.
-const NEVER_HEARD_OF: &str = "NeverHeardOf";
+const NO_HEARTBEAT: &str = "NeverHeardOf";
 
 /// Why a cluster is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,33 +31,33 @@ impl Fault {
         }
     }
 
-    /// Whether it may be over in a moment.
-    pub fn passes(&self) -> bool {
+    /// Whether the fault may be transient.
+    pub fn may_be_transient(&self) -> bool {
         Problem::find(&self.reason).is_some_and(|problem| problem.passes)
     }
 }
 
-/// What is wrong with a cluster, as far as that can be told now.
-pub fn fault(cluster: &Value, heard: Heard, patience: Duration) -> Option<Fault> {
+/// Returns the current fault of a cluster.
+pub fn find(cluster: &Value, heartbeat: HeartbeatState, grace_period: Duration) -> Option<Fault> {
     let (name, mode) = (object::name(cluster), cluster["spec"]["mode"].as_str().unwrap_or("push"));
-    match heard {
-        Heard::Never => {
-            let message = format!("nobody has begun to sync it yet. {}", awaken(mode, name));
-            Some(Fault::new(NEVER_HEARD_OF, message))
+    match heartbeat {
+        HeartbeatState::Never => {
+            let message = format!("no syncer has sent a heartbeat yet. {}", awaken(mode, name));
+            Some(Fault::new(NO_HEARTBEAT, message))
         }
-        Heard::NotYet { .. } => said(cluster),
-        Heard::LongAgo { why } => {
-            let reason = match why {
-                Silence::Stopped => "SyncerStopped",
-                Silence::Connected => "SyncerHangs",
-                Silence::Gone => "SyncerSilent",
+        HeartbeatState::Unknown { .. } => stored_fault(cluster),
+        HeartbeatState::Expired { cause } => {
+            let reason = match cause {
+                ExpiryCause::Stopped => "SyncerStopped",
+                ExpiryCause::Connected => "SyncerHangs",
+                ExpiryCause::Disconnected => "SyncerSilent",
             };
-            let detail = format!("for {} seconds", patience.as_secs());
-            let what =
+            let detail = format!("for {} seconds", grace_period.as_secs());
+            let description =
                 Problem::find(reason).map(|problem| problem.message(name, &detail)).unwrap_or_default();
-            Some(Fault::new(reason, format!("{what}. {}", awaken(mode, name))))
+            Some(Fault::new(reason, format!("{description}. {}", awaken(mode, name))))
         }
-        Heard::Lately { .. } => {
+        HeartbeatState::Recent { .. } => {
             let problem = &cluster["status"]["problem"];
             let reason = problem["reason"].as_str()?;
             Some(Fault::new(reason, problem["message"].as_str().unwrap_or_default()))
@@ -65,76 +65,80 @@ pub fn fault(cluster: &Value, heard: Heard, patience: Duration) -> Option<Fault>
     }
 }
 
-/// What was said last.
-fn said(cluster: &Value) -> Option<Fault> {
+/// Returns the fault that the last stored condition describes.
+fn stored_fault(cluster: &Value) -> Option<Fault> {
     let ready = crate::conditions::find(cluster, "Ready");
     let text = |field: &str| ready.map_or("", |ready| ready[field].as_str().unwrap_or_default());
     match text("status") {
         "True" => None,
-        "" => Some(Fault::new(NEVER_HEARD_OF, "nobody has begun to sync it yet")),
+        "" => Some(Fault::new(NO_HEARTBEAT, "no syncer has sent a heartbeat yet")),
         _ => Some(Fault::new(text("reason"), text("message"))),
     }
 }
 
-/// That it is well again is not believed yet.
-pub fn flapping(held: &Held) -> Fault {
+/// Returns the fault of a recovered cluster whose delay is not over.
+pub fn flapping(info: &DelayInfo) -> Fault {
     let message = format!(
-        "it answers, but it has failed {} times since {}; it is ready again at {} if it does not fail before. Next: see why it \
+        "the cluster answers, but has failed {} times since {}; it becomes ready at {} unless it fails again. Next: find out why it \
          fails: kubectl get events --namespace default --field-selector involvedObject.kind=Cluster",
-        held.falls,
-        held.since.to_time(),
-        held.until.to_time()
+        info.failures,
+        info.since.to_time(),
+        info.until.to_time()
     );
     Fault::new("Flapping", message)
 }
 
-/// What conditions say, but when and of which generation.
+/// Returns the conditions without time and generation.
 pub fn conditions(cluster: &Value, fault: Option<&Fault>) -> [Value; 3] {
     let condition = |kind: &str, status: &str, reason: &str, message: &str| json!({ "type": kind, "status": status, "reason": reason, "message": message });
     let ready = match fault {
-        None => condition("Ready", "True", "Synced", "it is reached and synced"),
-        // Nothing is known to be wrong with one that nobody has begun to sync.
-        Some(fault) if fault.reason == NEVER_HEARD_OF => {
+        None => condition("Ready", "True", "Synced", "the cluster is reachable and synced"),
+        // A cluster without any heartbeat is not known to be faulty.
+        Some(fault) if fault.reason == NO_HEARTBEAT => {
             condition("Ready", "Unknown", &fault.reason, &fault.message)
         }
         Some(fault) => condition("Ready", "False", &fault.reason, &fault.message),
     };
     let reachable = match fault.map(|fault| (fault, fault.reach())) {
-        None | Some((_, Reach::Answers)) => condition("Reachable", "True", "Answers", "its API answers"),
+        None | Some((_, Reach::Answers)) => {
+            condition("Reachable", "True", "Answers", "the cluster's API answers")
+        }
         Some((fault, Reach::Fails)) => condition("Reachable", "False", &fault.reason, &fault.message),
         Some((fault, Reach::Unknown)) => condition("Reachable", "Unknown", &fault.reason, &fault.message),
     };
     let spec = &cluster["spec"];
     let schedulable = match () {
         () if spec["unschedulable"] == true => {
-            condition("Schedulable", "False", "Cordoned", "an administrator has closed it to new work")
+            condition("Schedulable", "False", "Cordoned", "the cluster was cordoned by an administrator")
         }
         () if spec["paused"] == true || cluster["status"]["paused"].is_string() => {
-            let why = cluster["status"]["paused"].as_str().unwrap_or("an administrator has paused it");
-            condition("Schedulable", "False", "Paused", why)
+            let message =
+                cluster["status"]["paused"].as_str().unwrap_or("the cluster was paused by an administrator");
+            condition("Schedulable", "False", "Paused", message)
         }
         () if spec["access"] == "observe" => {
-            condition("Schedulable", "False", "Observed", "it joined to be looked at only")
+            condition("Schedulable", "False", "Observed", "the cluster has joined with read access only")
         }
-        () if fault.is_some() => condition("Schedulable", "False", "NotReady", "it is not ready"),
-        () => condition("Schedulable", "True", "Open", "new work may go there"),
+        () if fault.is_some() => condition("Schedulable", "False", "NotReady", "the cluster is not ready"),
+        () => condition("Schedulable", "True", "Open", "the cluster accepts new objects"),
     };
     [ready, reachable, schedulable]
 }
 
-/// The condition that lists namespaces of the cluster which other workspaces use under plain names.
+/// Condition that lists namespaces of the cluster which other workspaces use under plain names.
 pub const MAPPED: &str = "NamespacesMapped";
-/// How many namespaces its message names.
-const MOST_NAMED: usize = 10;
+/// Maximum number of namespaces in its message.
+const MAX_NAMED: usize = 10;
 
-/// That workspaces other than the one of the Cluster use namespaces without an administrator's consent, as they could before
-/// their names were mapped; `None` if there is no such namespace.
+/// Returns the condition that workspaces other than the one of the Cluster use namespaces without an
+/// administrator's consent, which was possible before names were mapped; `None` if there is no such
+/// namespace.
 pub fn mapping(cluster: &Value) -> Option<Value> {
     let namespaces = cluster["status"]["unmappedNamespaces"].as_array().filter(|all| !all.is_empty())?;
     let text = |namespace: &Value, field: &str| namespace[field].as_str().unwrap_or_default().to_string();
     let named: Vec<String> = namespaces
         .iter()
-        .take(MOST_NAMED)
+        .take(MAX_NAMED)
         .map(|namespace| {
             let workspace = Some(text(namespace, "path")).filter(|path| !path.is_empty());
             let workspace = workspace.unwrap_or_else(|| text(namespace, "workspace"));
@@ -148,8 +152,8 @@ pub fn mapping(cluster: &Value) -> Option<Value> {
     let first = &namespaces[0];
     let message = format!(
         "workspaces other than the one of the Cluster use namespaces of the cluster under plain names: {}{more}. Next: if they may, \
-         label each, as in: kubectl --kubeconfig FILE label namespace {} atoll.dev/workspace={}; if not, take what they \
-         have placed off the cluster",
+         label each, as in: kubectl --kubeconfig FILE label namespace {} atoll.dev/workspace={}; if not, remove their \
+         objects from the cluster",
         named.join(", "),
         text(first, "name"),
         text(first, "workspace")
@@ -168,7 +172,7 @@ mod tests {
         let namespace =
             |number: usize| json!({ "name": format!("n{number}"), "workspace": "w", "path": "root:team" });
         let all: Vec<Value> = (0..12).map(namespace).collect();
-        let condition = mapping(&json!({ "status": { "unmappedNamespaces": all } })).expect("there are some");
+        let condition = mapping(&json!({ "status": { "unmappedNamespaces": all } })).expect("a condition");
         let message = condition["message"].as_str().expect("a message");
         assert_eq!((&condition["status"], &condition["reason"]), (&json!("False"), &json!("PlainNames")));
         assert!(
@@ -179,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn clusters_are_judged_by_what_was_heard() {
-        let patience = Duration::from_secs(40);
+    fn conditions_follow_from_heartbeats_and_reports() {
+        let grace_period = Duration::from_secs(40);
         let problem = |reason: &str| json!({ "problem": { "reason": reason, "message": "m" } });
         let was = |status: &str, reason: &str| json!({ "conditions": [{ "type": "Ready", "status": status, "reason": reason }] });
-        let lately = Heard::Lately { left: patience };
-        let not_yet = Heard::NotYet { left: patience };
-        let silent = |why| Heard::LongAgo { why };
+        let lately = HeartbeatState::Recent { left: grace_period };
+        let not_yet = HeartbeatState::Unknown { left: grace_period };
+        let silent = |cause| HeartbeatState::Expired { cause };
         let unknown = |reason: &str| {
             format!("Ready=False/{reason} Reachable=Unknown/{reason} Schedulable=False/NotReady")
         };
@@ -198,15 +202,20 @@ mod tests {
             |reason: &str| format!("Ready=False/{reason} Reachable=True/Answers Schedulable=False/NotReady");
         let ready =
             |schedulable: &str| format!("Ready=True/Synced Reachable=True/Answers Schedulable={schedulable}");
-        for (spec, status, heard, expected) in [
-            (json!({}), json!({}), Heard::Never, new.clone()),
+        for (spec, status, heartbeat, expected) in [
+            (json!({}), json!({}), HeartbeatState::Never, new.clone()),
             (json!({}), json!({}), lately, ready("True/Open")),
-            (json!({}), json!({}), silent(Silence::Gone), unknown("SyncerSilent")),
-            (json!({}), json!({}), silent(Silence::Connected), unknown("SyncerHangs")),
-            (json!({}), json!({}), silent(Silence::Stopped), unknown("SyncerStopped")),
-            // What was wrong when it was last heard of is not what is wrong now.
-            (json!({}), problem("ConnectionRefused"), silent(Silence::Gone), unknown("SyncerSilent")),
-            // After a start, what was so stays so until something is heard, or nothing for too long.
+            (json!({}), json!({}), silent(ExpiryCause::Disconnected), unknown("SyncerSilent")),
+            (json!({}), json!({}), silent(ExpiryCause::Connected), unknown("SyncerHangs")),
+            (json!({}), json!({}), silent(ExpiryCause::Stopped), unknown("SyncerStopped")),
+            // The last reported problem is outdated when the heartbeat has expired.
+            (
+                json!({}),
+                problem("ConnectionRefused"),
+                silent(ExpiryCause::Disconnected),
+                unknown("SyncerSilent"),
+            ),
+            // After a start, the stored state stays until there is a heartbeat, or none for too long.
             (json!({}), was("True", "Synced"), not_yet, ready("True/Open")),
             (json!({ "unschedulable": true }), was("True", "Synced"), not_yet, ready("False/Cordoned")),
             (json!({}), was("False", "SyncerSilent"), not_yet, unknown("SyncerSilent")),
@@ -223,22 +232,22 @@ mod tests {
             (json!({}), json!({ "paused": "its workspace is paused" }), lately, ready("False/Paused")),
         ] {
             let cluster = json!({ "metadata": { "name": "east" }, "spec": spec, "status": status });
-            let fault = fault(&cluster, heard, patience);
+            let fault = find(&cluster, heartbeat, grace_period);
             let text = |condition: &Value, field: &str| condition[field].as_str().unwrap().to_string();
             let said: Vec<String> = conditions(&cluster, fault.as_ref())
                 .iter()
                 .map(|one| format!("{}={}/{}", text(one, "type"), text(one, "status"), text(one, "reason")))
                 .collect();
-            assert_eq!(said.join(" "), expected, "{status} {heard:?}");
+            assert_eq!(said.join(" "), expected, "{status} {heartbeat:?}");
         }
     }
 
     #[test]
-    fn people_are_told_what_to_do() {
+    fn messages_name_the_next_step() {
         let cluster = |mode: &str| json!({ "metadata": { "name": "east" }, "spec": { "mode": mode } });
-        let patience = Duration::from_secs(40);
-        let message = |mode: &str, heard| fault(&cluster(mode), heard, patience).unwrap().message;
-        let gone = Heard::LongAgo { why: Silence::Gone };
+        let grace_period = Duration::from_secs(40);
+        let message = |mode: &str, heartbeat| find(&cluster(mode), heartbeat, grace_period).unwrap().message;
+        let gone = HeartbeatState::Expired { cause: ExpiryCause::Disconnected };
         assert!(
             message("none", gone).contains("atoll syncer --from-kubeconfig"),
             "{}",
@@ -246,6 +255,6 @@ mod tests {
         );
         assert!(message("none", gone).contains("for 40 seconds"));
         assert!(message("push", gone).contains("clusterpush"));
-        assert!(message("none", Heard::Never).contains("atoll syncer"));
+        assert!(message("none", HeartbeatState::Never).contains("atoll syncer"));
     }
 }

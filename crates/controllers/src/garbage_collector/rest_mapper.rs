@@ -1,4 +1,4 @@
-//! What is served where: from the kinds that owners are called by to the resources that requests name.
+//! Discovery: maps the kinds in owner references to resources.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -8,27 +8,27 @@ use atoll_informer::{Resource, World};
 use atoll_meta::Status;
 use serde_json::Value;
 
-/// Objects that come and go by themselves.
-const LEFT_ALONE: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
+/// Resources that are not collected.
+const NOT_COLLECTED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
 
-/// What one API server, or one workspace, serves.
+/// Resources that an API server, or a workspace, serves.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
-    /// By version and kind.
+pub struct ResourceTable {
+    /// Resources by apiVersion and kind.
     kinds: HashMap<(String, String), Arc<Resource>>,
-    /// What can be collected, each in the version that its group prefers.
+    /// Resources that can be collected, each in the preferred version of its group.
     pub collected: Vec<Arc<Resource>>,
 }
 
 #[derive(Default)]
-pub struct Served {
-    /// What is served everywhere.
-    shared: RwLock<Arc<Table>>,
-    /// What is served in one workspace besides.
-    own: RwLock<HashMap<String, Arc<Table>>>,
+pub struct RestMapper {
+    /// Resources of all workspaces.
+    shared: RwLock<Arc<ResourceTable>>,
+    /// Additional resources by workspace.
+    own: RwLock<HashMap<String, Arc<ResourceTable>>>,
 }
 
-impl Served {
+impl RestMapper {
     pub fn resource(&self, workspace: &str, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
         let asked = (api_version.to_string(), kind.to_string());
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -37,13 +37,13 @@ impl Served {
         found.or_else(|| own()?.kinds.get(&asked).cloned())
     }
 
-    pub fn set_shared(&self, table: Table) -> Arc<Table> {
+    pub fn set_shared(&self, table: ResourceTable) -> Arc<ResourceTable> {
         let table = Arc::new(table);
         *self.shared.write().unwrap_or_else(PoisonError::into_inner) = table.clone();
         table
     }
 
-    pub fn set_own(&self, workspace: &str, table: Table) -> Arc<Table> {
+    pub fn set_own(&self, workspace: &str, table: ResourceTable) -> Arc<ResourceTable> {
         let table = Arc::new(table);
         let mut own = self.own.write().unwrap_or_else(PoisonError::into_inner);
         match table.kinds.is_empty() {
@@ -54,13 +54,13 @@ impl Served {
     }
 }
 
-/// Asks what is served under `root`; of which `counts` says what is of interest, by resource and group.
+/// Discovers the resources under `root`. `counts` filters by resource and group.
 pub async fn discover(
     world: &World,
     root: &str,
     groups: Option<&HashSet<String>>,
     counts: impl Fn(&str, &str) -> bool,
-) -> Result<Table, Status> {
+) -> Result<ResourceTable, Status> {
     let client = world.client();
     // Versions in the order of preference.
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
@@ -79,17 +79,18 @@ pub async fn discover(
         let others = all.filter(|version| *version != preferred).map(String::from);
         found.push((name.into(), std::iter::once(preferred.to_string()).chain(others).collect()));
     }
-    let mut table = Table::default();
+    let mut table = ResourceTable::default();
     for (group, versions) in found {
         let mut known = HashSet::new();
         for version in versions {
             let base =
                 if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-            // One version that cannot be asked for (an extension that is away) does not hide the others.
+            // A version that cannot be discovered, such as an unavailable extension, does not hide the
+            // others.
             let list = match client.get(&format!("{root}{base}")).await {
                 Ok(list) => list,
                 Err(status) => {
-                    tracing::debug!(%status, base, "cannot be discovered");
+                    tracing::debug!(%status, base, "API group version could not be discovered; continuing without it");
                     continue;
                 }
             };
@@ -101,8 +102,8 @@ pub async fn discover(
                 let resource = Arc::new(resource);
                 let kind = (resource.api_version(), resource.kind.to_string());
                 table.kinds.insert(kind, resource.clone());
-                let is_left_alone = LEFT_ALONE.contains(&(&group, &resource.plural));
-                if can_be_collected(entry) && !is_left_alone && known.insert(resource.plural.to_string()) {
+                let is_excluded = NOT_COLLECTED.contains(&(&group, &resource.plural));
+                if can_be_collected(entry) && !is_excluded && known.insert(resource.plural.to_string()) {
                     table.collected.push(resource);
                 }
             }

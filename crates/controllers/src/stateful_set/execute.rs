@@ -1,4 +1,4 @@
-//! Doing what was decided, and telling of it.
+//! Executes the plan, and records events.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use atoll_meta::{Status, object};
 use serde_json::Value;
 
 use super::Controller;
-use super::reconcile::{Claims, Counts, Plan, Step};
-use crate::pods::made_slowly;
+use super::reconcile::{Claims, Counts, Plan, PodStep};
+use crate::pods::slow_start_batch;
 
 impl Controller {
-    pub(super) async fn carry_out(
+    pub(super) async fn execute(
         self: &Arc<Self>,
         set: &Arc<Value>,
         plan: Plan,
         counts: &mut Counts,
     ) -> Result<(), Status> {
         for phase in plan.phases {
-            match plan.together {
-                true => self.together(set, phase).await?,
+            match plan.parallel {
+                true => self.parallel(set, phase).await?,
                 false => {
                     for step in phase.into_iter().flatten() {
-                        self.take(set, step).await?;
+                        self.execute_step(set, step).await?;
                     }
                 }
             }
@@ -34,13 +34,13 @@ impl Controller {
         Ok(())
     }
 
-    async fn together(self: &Arc<Self>, set: &Arc<Value>, phase: Vec<Vec<Step>>) -> Result<(), Status> {
+    async fn parallel(self: &Arc<Self>, set: &Arc<Value>, phase: Vec<Vec<PodStep>>) -> Result<(), Status> {
         let phase = Arc::new(phase);
-        let (_, outcome) = made_slowly(phase.len(), |place| {
+        let (_, outcome) = slow_start_batch(phase.len(), |slot| {
             let (controller, set, phase) = (self.clone(), set.clone(), phase.clone());
             async move {
-                for step in &phase[place] {
-                    controller.take(&set, step.clone()).await?;
+                for step in &phase[slot] {
+                    controller.execute_step(&set, step.clone()).await?;
                 }
                 Ok(())
             }
@@ -49,44 +49,44 @@ impl Controller {
         outcome
     }
 
-    async fn take(&self, set: &Value, step: Step) -> Result<(), Status> {
+    async fn execute_step(&self, set: &Value, step: PodStep) -> Result<(), Status> {
         match step {
-            Step::Create(pod, claims) => self.create(set, &pod, claims).await,
-            Step::Provide(pod, claims) => {
-                self.provide(set, &pod, &claims).await?;
-                let outcome = self.own(set, &claims).await;
-                outcome.inspect_err(|status| self.tell(set, "Update", &pod, Some(status)))
+            PodStep::Create(pod, claims) => self.create(set, &pod, claims).await,
+            PodStep::CreateClaims(pod, claims) => {
+                self.create_claims(set, &pod, &claims).await?;
+                let outcome = self.update_claim_owners(set, &claims).await;
+                outcome.inspect_err(|status| self.record_pod_event(set, "Update", &pod, Some(status)))
             }
-            Step::Update(pod, claims) => {
+            PodStep::Update(pod, claims) => {
                 let outcome = self.update(set, &pod, claims).await;
-                self.tell(set, "Update", &pod, outcome.as_ref().err());
+                self.record_pod_event(set, "Update", &pod, outcome.as_ref().err());
                 outcome
             }
-            Step::Disown(_, claims) => self.own(set, &claims).await,
-            Step::Delete(pod) => self.delete(set, &pod).await,
+            PodStep::UpdateClaimOwners(_, claims) => self.update_claim_owners(set, &claims).await,
+            PodStep::Delete(pod) => self.delete(set, &pod).await,
         }
     }
 
     async fn create(&self, set: &Value, pod: &Value, claims: Claims) -> Result<(), Status> {
-        let provided = self.provide(set, pod, &claims).await;
-        provided.inspect_err(|status| self.tell(set, "Create", pod, Some(status)))?;
-        let place = Key::of(set);
-        let created = self.world.create(&resources::PODS, &place.workspace, &place.namespace, pod).await;
+        let provided = self.create_claims(set, pod, &claims).await;
+        provided.inspect_err(|status| self.record_pod_event(set, "Create", pod, Some(status)))?;
+        let slot = Key::of(set);
+        let created = self.world.create(&resources::PODS, &slot.workspace, &slot.namespace, pod).await;
         match &created {
             Ok(created) => self.pods.wrote(created),
-            // Another pod has the name, or this one's news are late.
+            // Another pod has the name, or the cache has not seen this one yet.
             Err(status) if status.reason() == "AlreadyExists" => return created.map(drop),
             Err(_) => {}
         }
-        let owned = self.own(set, &claims).await;
-        owned.inspect_err(|status| self.tell(set, "Update", pod, Some(status)))?;
-        self.tell(set, "Create", pod, created.as_ref().err());
+        let ownership = self.update_claim_owners(set, &claims).await;
+        ownership.inspect_err(|status| self.record_pod_event(set, "Update", pod, Some(status)))?;
+        self.record_pod_event(set, "Create", pod, created.as_ref().err());
         created.map(drop)
     }
 
     async fn update(&self, set: &Value, pod: &Value, claims: Claims) -> Result<(), Status> {
-        self.provide(set, pod, &claims).await?;
-        self.own(set, &claims).await?;
+        self.create_claims(set, pod, &claims).await?;
+        self.update_claim_owners(set, &claims).await?;
         let updated = self.world.update(&resources::PODS, pod).await?;
         self.pods.wrote(&updated);
         Ok(())
@@ -97,35 +97,35 @@ impl Controller {
         let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
         match self.world.delete(&resources::PODS, &key, options).await {
             Err(status) if status.reason() != "NotFound" => {
-                self.tell(set, "Delete", pod, Some(&status));
+                self.record_pod_event(set, "Delete", pod, Some(&status));
                 Err(status)
             }
             _ => {
                 self.pods.deleting(&key, uid);
-                self.tell(set, "Delete", pod, None);
+                self.record_pod_event(set, "Delete", pod, None);
                 Ok(())
             }
         }
     }
 
-    /// Makes the claims that a pod needs. All are tried.
-    async fn provide(&self, set: &Value, pod: &Value, claims: &Claims) -> Result<(), Status> {
-        let (place, mut failures) = (Key::of(set), Vec::new());
+    /// Creates the volume claims of a pod. Tries all of them.
+    async fn create_claims(&self, set: &Value, pod: &Value, claims: &Claims) -> Result<(), Status> {
+        let (slot, mut failures) = (Key::of(set), Vec::new());
         for claim in &claims.create {
             let resource = &resources::PERSISTENT_VOLUME_CLAIMS;
-            let created = self.world.create(resource, &place.workspace, &place.namespace, claim).await;
+            let created = self.world.create(resource, &slot.workspace, &slot.namespace, claim).await;
             if let Ok(created) = &created {
                 self.claims.wrote(created);
             }
             let error = created.as_ref().err();
             if error.is_none_or(|status| status.reason() != "AlreadyExists") {
-                self.tell_of_claim(set, pod, claim, error);
+                self.record_claim_event(set, pod, claim, error);
             }
             if let Some(status) = error {
                 failures.push(format!("failed to create PVC {}: {status}", object::name(claim)));
             }
         }
-        failures.extend(claims.going.iter().map(|name| format!("pvc {name} is being deleted")));
+        failures.extend(claims.terminating.iter().map(|name| format!("pvc {name} is being deleted")));
         match failures.as_slice() {
             [] => Ok(()),
             [one] => Err(Status::plain_internal(one.clone())),
@@ -133,8 +133,8 @@ impl Controller {
         }
     }
 
-    /// Gives claims the owners that they are to have.
-    async fn own(&self, set: &Value, claims: &Claims) -> Result<(), Status> {
+    /// Sets the owners of volume claims.
+    async fn update_claim_owners(&self, set: &Value, claims: &Claims) -> Result<(), Status> {
         for name in &claims.conflicting {
             let message = format!(
                 "PersistentVolumeClaim {name} has a conflicting OwnerReference that acts as a manging controller, \
@@ -156,19 +156,19 @@ impl Controller {
         Ok(())
     }
 
-    fn tell(&self, set: &Value, verb: &str, pod: &Value, error: Option<&Status>) {
-        let about = format!("{verb} Pod {} in StatefulSet {}", object::name(pod), object::name(set));
-        self.note(set, verb, error, |outcome| format!("{about} {outcome}"), "successful");
+    fn record_pod_event(&self, set: &Value, verb: &str, pod: &Value, error: Option<&Status>) {
+        let subject = format!("{verb} Pod {} in StatefulSet {}", object::name(pod), object::name(set));
+        self.record(set, verb, error, |outcome| format!("{subject} {outcome}"), "successful");
     }
 
-    fn tell_of_claim(&self, set: &Value, pod: &Value, claim: &Value, error: Option<&Status>) {
+    fn record_claim_event(&self, set: &Value, pod: &Value, claim: &Value, error: Option<&Status>) {
         let (claim, pod, name) = (object::name(claim), object::name(pod), object::name(set));
         let joint = if error.is_none() { "" } else { "for " };
-        let about = format!("Create Claim {claim} {joint}Pod {pod} in StatefulSet {name}");
-        self.note(set, "Create", error, |outcome| format!("{about} {outcome}"), "success");
+        let subject = format!("Create Claim {claim} {joint}Pod {pod} in StatefulSet {name}");
+        self.record(set, "Create", error, |outcome| format!("{subject} {outcome}"), "success");
     }
 
-    fn note(
+    fn record(
         &self,
         set: &Value,
         verb: &str,

@@ -1,32 +1,31 @@
-//! What a cluster has from the beginning because somebody has put it there: the class of storage that claims get by default, and
-//! who may see what is used. It is put there when the cluster begins, and belongs to whoever looks after it from then on.
+//! Built-in objects of a simulated cluster: the default StorageClass, and the objects of the metrics API.
+//! They are created when the cluster starts, and not changed afterwards.
 
 use atoll_client::Client;
 use serde_json::{Value, json};
 
 use crate::storage::PROVISIONER;
 
-/// What of it a cluster has.
+/// Selection of built-in objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Furniture {
-    /// A class of storage, for claims that name none.
+pub struct BuiltInObjects {
+    /// The default StorageClass.
     pub storage: bool,
-    /// What says that usage is measured, and lets people see it.
+    /// The APIService and the ClusterRole of the metrics API.
     pub metrics: bool,
 }
 
-impl Furniture {
-    pub const ALL: Furniture = Furniture { storage: true, metrics: true };
+impl BuiltInObjects {
+    pub const ALL: BuiltInObjects = BuiltInObjects { storage: true, metrics: true };
 }
 
-/// Puts it there, unless something of the same name is.
-pub async fn furnish(client: &Client, furniture: Furniture) {
-    let wanted =
-        [(furniture.storage, storage()), (furniture.metrics, role()), (furniture.metrics, service())];
+/// Creates the objects, unless objects with their names exist.
+pub async fn create_built_in_objects(client: &Client, objects: BuiltInObjects) {
+    let wanted = [(objects.storage, storage()), (objects.metrics, role()), (objects.metrics, service())];
     for (_, (collection, object)) in wanted.iter().filter(|(wanted, _)| *wanted) {
         match client.create(collection, object).await {
             Err(status) if status.reason() != "AlreadyExists" => {
-                tracing::warn!(%status, collection, "the cluster is not furnished");
+                tracing::warn!(%status, collection, "creating a built-in object of the simulated cluster failed");
             }
             _ => {}
         }
@@ -64,7 +63,7 @@ fn role() -> (&'static str, Value) {
     ("/apis/rbac.authorization.k8s.io/v1/clusterroles", role)
 }
 
-/// It is served by the cluster's own server.
+/// The APIService is served by the cluster's own API server.
 fn service() -> (&'static str, Value) {
     let service = json!({
         "apiVersion": "apiregistration.k8s.io/v1",

@@ -1,4 +1,4 @@
-//! Makes pods and deletes them, and says so.
+//! Creates and deletes pods, and records events.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use atoll_meta::{Status, object};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-/// Requests for one owner that are under way together.
-const AT_ONCE: usize = 64;
-/// Why nothing can be made in a namespace that is being deleted.
+/// Maximum number of concurrent requests for one owner.
+const MAX_CONCURRENT_REQUESTS: usize = 64;
+/// Cause of failed creations in a namespace that is being deleted.
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
-/// In the name of one controller.
+/// Creates and deletes pods for one controller.
 #[derive(Clone)]
-pub struct Maker {
+pub struct PodControl {
     pub world: World,
-    /// All pods.
+    /// Cache of all pods.
     pub cache: Arc<Cache>,
     pub recorder: Recorder,
-    /// What those are in whose name pods are made.
+    /// Resource of the owners.
     pub owners: &'static Resource,
 }
 
-impl Maker {
-    /// Makes one pod for `owner`.
+impl PodControl {
+    /// Creates a pod for `owner`.
     pub async fn create(&self, owner: &Value, pod: &Value) -> Result<Value, Status> {
         let place = Key::of(owner);
         if object::labels(pod).next().is_none() {
@@ -48,14 +48,14 @@ impl Maker {
         }
     }
 
-    /// Makes `count` pods that are all alike, until one cannot be made. In a namespace that is being deleted nothing
-    /// can, and that is no failure.
+    /// Creates `count` identical pods, until a creation fails. Failures in a terminating namespace are
+    /// ignored.
     pub async fn create_many(&self, owner: &Arc<Value>, pod: Value, count: usize) -> Result<(), Status> {
         let pod = Arc::new(pod);
-        let (_, outcome) = made_slowly(count, |_| {
-            let (maker, owner, pod) = (self.clone(), owner.clone(), pod.clone());
+        let (_, outcome) = slow_start_batch(count, |_| {
+            let (pod_control, owner, pod) = (self.clone(), owner.clone(), pod.clone());
             async move {
-                match maker.create(&owner, &pod).await {
+                match pod_control.create(&owner, &pod).await {
                     Err(status) if !is_namespace_terminating(&status) => Err(status),
                     _ => Ok(()),
                 }
@@ -65,7 +65,7 @@ impl Maker {
         outcome
     }
 
-    /// Deletes a pod of `owner`. That it is gone already is an error like others (`NotFound`), and not told of.
+    /// Deletes a pod of `owner`. If it is already gone, returns `NotFound` and records no event.
     pub async fn delete(&self, owner: &Value, pod: &Value) -> Result<(), Status> {
         let key = Key::of(pod);
         match self.world.delete(&resources::PODS, &key, DeleteOptions::default()).await {
@@ -85,16 +85,17 @@ impl Maker {
         }
     }
 
-    /// Deletes pods, all of them even if some cannot be. Fails with the first failure; those that are gone are none.
+    /// Deletes all pods, even if some deletions fail. Returns the first error; pods that are already gone are
+    /// ignored.
     pub async fn delete_many(&self, owner: &Arc<Value>, pods: Vec<Arc<Value>>) -> Result<(), Status> {
         let (mut running, mut outcome) = (JoinSet::new(), Ok(()));
         for pod in pods {
-            if running.len() >= AT_ONCE {
+            if running.len() >= MAX_CONCURRENT_REQUESTS {
                 outcome = outcome.and(joined(running.join_next().await));
             }
-            let (maker, owner) = (self.clone(), owner.clone());
+            let (pod_control, owner) = (self.clone(), owner.clone());
             running.spawn(async move {
-                match maker.delete(&owner, &pod).await {
+                match pod_control.delete(&owner, &pod).await {
                     Err(status) if status.reason() != "NotFound" => Err(status),
                     _ => Ok(()),
                 }
@@ -111,19 +112,19 @@ fn is_namespace_terminating(status: &Status) -> bool {
     status.has_cause(NAMESPACE_TERMINATING)
 }
 
-/// Does something `count` times, one at a time first and, as it keeps succeeding, more and more together, for what
-/// fails once would fail often. Begins nothing more after the first failure. Says how often it succeeded.
-pub async fn made_slowly<W, F>(count: usize, work: W) -> (usize, Result<(), Status>)
+/// Runs `work` `count` times with slow start: one at first, then more concurrently with each success, because
+/// a failure is likely to repeat. Starts nothing after the first failure. Returns the number of successes.
+pub async fn slow_start_batch<W, F>(count: usize, work: W) -> (usize, Result<(), Status>)
 where
     W: Fn(usize) -> F,
     F: Future<Output = Result<(), Status>> + Send + 'static,
 {
-    let (mut running, mut begun, mut done) = (JoinSet::new(), 0, 0);
+    let (mut running, mut started, mut done) = (JoinSet::new(), 0, 0);
     let mut outcome = Ok(());
     loop {
-        while outcome.is_ok() && begun < count && running.len() < (1 + done).min(AT_ONCE) {
-            running.spawn(work(begun));
-            begun += 1;
+        while outcome.is_ok() && started < count && running.len() < (1 + done).min(MAX_CONCURRENT_REQUESTS) {
+            running.spawn(work(started));
+            started += 1;
         }
         if running.is_empty() {
             return (done, outcome);
@@ -151,11 +152,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_fails_is_not_tried_often() {
-        // What fails from the first time on, and how often it was tried then.
+    async fn failures_stop_further_attempts() {
+        // First failing attempt, count, expected attempts and successes.
         for (fails_from, count, tried, done) in [(0, 100, 1, 0), (1, 100, 3, 1), (1000, 100, 100, 100)] {
             let tries = Arc::new(AtomicUsize::new(0));
-            let (succeeded, outcome) = made_slowly(count, |number| {
+            let (succeeded, outcome) = slow_start_batch(count, |number| {
                 let tries = tries.clone();
                 async move {
                     tries.fetch_add(1, Ordering::SeqCst);
@@ -169,22 +170,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_succeeds_is_done_many_at_once() {
+    async fn successes_increase_concurrency() {
         let (now, most) = (Arc::new(Mutex::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (done, _) = made_slowly(1000, |_| {
+        let (done, _) = slow_start_batch(1000, |_| {
             let (now, most) = (now.clone(), most.clone());
             async move {
                 {
-                    let mut now = now.lock().expect("nobody panics");
+                    let mut now = now.lock().expect("no panic");
                     *now += 1;
                     most.fetch_max(*now, Ordering::SeqCst);
                 }
                 tokio::task::yield_now().await;
-                *now.lock().expect("nobody panics") -= 1;
+                *now.lock().expect("no panic") -= 1;
                 Ok(())
             }
         })
         .await;
-        assert_eq!((done, most.load(Ordering::SeqCst)), (1000, AT_ONCE));
+        assert_eq!((done, most.load(Ordering::SeqCst)), (1000, MAX_CONCURRENT_REQUESTS));
     }
 }

@@ -1,5 +1,5 @@
-//! What placed objects refer to goes where they go: their ConfigMaps, Secrets, accounts and claims get a placement of their
-//! own, and lose it when nobody there refers to them any longer.
+//! Places dependents: the ConfigMaps, Secrets, ServiceAccounts and volume claims that a placed object refers
+//! to get a placement on the same clusters, and lose it when no object there refers to them any more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,29 +14,30 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 
-const AT_ONCE: usize = 16;
-/// How soon something is tried again that was refused.
-const LATER: Duration = Duration::from_secs(5);
-/// How soon what is paused is tried again: nobody tells when it goes on.
-const PAUSED: Duration = Duration::from_secs(2);
+const WORKERS: usize = 16;
+/// Delay before a refused placement is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Delay before a paused placement is retried, because there is no event when the pause ends.
+const PAUSED_DELAY: Duration = Duration::from_secs(2);
 const PLACEMENT: &str = "placement";
-/// The same without writing anything.
+/// The placement subresource as a dry run.
 const DRY_RUN: &str = "placement?dryRun=All";
-/// Who decided where a follower is.
-const BY: &str = "reference";
+/// Value of `by` in the placement of a dependent.
+const BY_REFERENCE: &str = "reference";
 
-/// Where objects that refer to others are kept, and what their items are, which lists do not say.
+/// Resource of referring objects, and the index of their references. Items of lists do not have a kind, so it
+/// is added.
 type Referrers = (fn() -> Resource, fn(&Value) -> Vec<String>);
 
 const REFERRERS: [Referrers; 8] = [
-    (|| resources::CRON_JOBS.clone(), |object| words("CronJob", object)),
-    (|| resources::DAEMON_SETS.clone(), |object| words("DaemonSet", object)),
-    (|| resources::DEPLOYMENTS.clone(), |object| words("Deployment", object)),
-    (|| resources::JOBS.clone(), |object| words("Job", object)),
-    (|| resources::REPLICA_SETS.clone(), |object| words("ReplicaSet", object)),
-    (|| resources::SERVICE_ACCOUNTS.clone(), |object| words("ServiceAccount", object)),
-    (|| resources::STATEFUL_SETS.clone(), |object| words("StatefulSet", object)),
-    (ingresses, |object| words("Ingress", object)),
+    (|| resources::CRON_JOBS.clone(), |object| reference_keys("CronJob", object)),
+    (|| resources::DAEMON_SETS.clone(), |object| reference_keys("DaemonSet", object)),
+    (|| resources::DEPLOYMENTS.clone(), |object| reference_keys("Deployment", object)),
+    (|| resources::JOBS.clone(), |object| reference_keys("Job", object)),
+    (|| resources::REPLICA_SETS.clone(), |object| reference_keys("ReplicaSet", object)),
+    (|| resources::SERVICE_ACCOUNTS.clone(), |object| reference_keys("ServiceAccount", object)),
+    (|| resources::STATEFUL_SETS.clone(), |object| reference_keys("StatefulSet", object)),
+    (ingresses, |object| reference_keys("Ingress", object)),
 ];
 
 fn ingresses() -> Resource {
@@ -49,8 +50,8 @@ fn ingresses() -> Resource {
     }
 }
 
-/// What an object that is placed refers to: `configmaps/namespace/name`.
-fn words(kind: &str, object: &Value) -> Vec<String> {
+/// Returns the references of a placed object: `configmaps/namespace/name`.
+fn reference_keys(kind: &str, object: &Value) -> Vec<String> {
     if object::annotation(object, atoll_fleet::marks::PLACEMENT).is_none() {
         return Vec::new();
     }
@@ -63,10 +64,10 @@ fn words(kind: &str, object: &Value) -> Vec<String> {
         _ => references(object),
     };
     let namespace = object::namespace(object);
-    found.into_iter().map(|reference| word(reference.resource, namespace, &reference.name)).collect()
+    found.into_iter().map(|reference| reference_key(reference.resource, namespace, &reference.name)).collect()
 }
 
-fn word(resource: &str, namespace: &str, name: &str) -> String {
+fn reference_key(resource: &str, namespace: &str, name: &str) -> String {
     format!("{resource}/{namespace}/{name}")
 }
 
@@ -74,14 +75,14 @@ pub async fn run(context: Context) {
     let queue = Queue::new();
     let referrers: Vec<(Arc<Cache>, usize)> = REFERRERS
         .iter()
-        .map(|(resource, words)| {
+        .map(|(resource, reference_keys)| {
             let cache = context.informers.of(&resource());
-            let index = cache.index(*words);
-            let (queue, words) = (queue.clone(), *words);
+            let index = cache.index(*reference_keys);
+            let (queue, reference_keys) = (queue.clone(), *reference_keys);
             cache.listen(move |change| {
                 for object in [&change.old, &change.new].into_iter().flatten() {
-                    for word in words(object) {
-                        queue.add(key(&change.key.workspace, &word));
+                    for reference_key in reference_keys(object) {
+                        queue.add(queue_key(&change.key.workspace, &reference_key));
                     }
                 }
             });
@@ -92,40 +93,51 @@ pub async fn run(context: Context) {
         cache.synced().await;
     }
     let controller = Arc::new(Controller { context: context.clone(), referrers });
-    let mut arrivals = tokio::task::JoinSet::new();
+    let mut watches = tokio::task::JoinSet::new();
     for resource in RESOURCES {
-        arrivals.spawn(arrivals_of(context.clone(), resource, controller.clone(), queue.clone()));
+        watches.spawn(enqueue_created_dependents(
+            context.clone(),
+            resource,
+            controller.clone(),
+            queue.clone(),
+        ));
     }
     queue
-        .work("what placed objects refer to", AT_ONCE, move |key| {
+        .work("dependents", WORKERS, move |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
         .await;
 }
 
-/// The key under which a word waits: what it names is in the namespace that it names.
-fn key(workspace: &str, word: &str) -> Key {
-    Key::new(workspace, "", word)
+/// Returns the queue key of a reference, which contains the namespace.
+fn queue_key(workspace: &str, reference_key: &str) -> Key {
+    Key::new(workspace, "", reference_key)
 }
 
-/// What comes after whoever refers to it follows at once. Only metadata is looked at, and nothing is kept.
-async fn arrivals_of(context: Context, resource: &'static str, controller: Arc<Controller>, queue: Queue) {
-    let Some(resource) = core(resource) else { return };
+/// Enqueues dependents that are created after the objects that refer to them. Watches only metadata, and
+/// caches nothing.
+async fn enqueue_created_dependents(
+    context: Context,
+    resource: &'static str,
+    controller: Arc<Controller>,
+    queue: Queue,
+) {
+    let Some(resource) = dependent_resource(resource) else { return };
     follow(context.world(), Look::everywhere(resource).metadata(), |sight| {
         if let Sight::There(object) = sight {
             let at = Key::of(&object);
-            let word = word(&resource.plural, &at.namespace, &at.name);
+            let reference_key = reference_key(&resource.plural, &at.namespace, &at.name);
             let is_placed = object::annotation(&object, atoll_fleet::marks::PLACEMENT).is_some();
-            if is_placed || !controller.referrers_of(&at.workspace, &word).is_empty() {
-                queue.add(key(&at.workspace, &word));
+            if is_placed || !controller.referrers_of(&at.workspace, &reference_key).is_empty() {
+                queue.add(queue_key(&at.workspace, &reference_key));
             }
         }
     })
     .await;
 }
 
-fn core(plural: &str) -> Option<&'static Resource> {
+fn dependent_resource(plural: &str) -> Option<&'static Resource> {
     let known = [
         &resources::CONFIG_MAPS,
         &resources::PERSISTENT_VOLUME_CLAIMS,
@@ -141,13 +153,13 @@ struct Controller {
 }
 
 impl Controller {
-    fn referrers_of(&self, workspace: &str, word: &str) -> Vec<Arc<Value>> {
-        let found = self.referrers.iter().flat_map(|(cache, index)| cache.found(*index, word));
+    fn referrers_of(&self, workspace: &str, reference_key: &str) -> Vec<Arc<Value>> {
+        let found = self.referrers.iter().flat_map(|(cache, index)| cache.found(*index, reference_key));
         found.filter(|object| *Key::of(object).workspace == *workspace).collect()
     }
 
-    /// Everything in a namespace that may refer to something, as it is now.
-    async fn around(&self, workspace: &str, namespace: &str) -> Result<Vec<Value>, Status> {
+    /// Lists all objects of a namespace that may refer to dependents.
+    async fn list_referrers(&self, workspace: &str, namespace: &str) -> Result<Vec<Value>, Status> {
         let mut all = Vec::new();
         for (resource, _) in &REFERRERS {
             let resource = resource();
@@ -164,40 +176,43 @@ impl Controller {
         let (Some(plural), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
             return Ok(Next::Done);
         };
-        let Some(resource) = core(plural) else { return Ok(Next::Done) };
+        let Some(resource) = dependent_resource(plural) else { return Ok(Next::Done) };
         let target = Key::new(&key.workspace, namespace, name);
         let found = match self.context.world().get_metadata(resource, &target).await {
             Err(status) if status.reason() == "NotFound" => return Ok(Next::Done),
             found => found?,
         };
-        let Some(mut clusters) = wanted(&found, &self.referrers_of(&key.workspace, &key.name)) else {
+        let Some(mut clusters) = changed_clusters(&found, &self.referrers_of(&key.workspace, &key.name))
+        else {
             return Ok(Next::Done);
         };
-        // What is taken away may be gone for good, and caches are not all as of the same time: who refers to it is asked anew.
+        // A removed object may be lost, and the caches may be at different revisions: list the referring
+        // objects again.
         let before = Placement::of(&found).clusters;
         if before.iter().any(|share| !contains(&clusters, share)) {
-            let around = self.around(&key.workspace, namespace).await?;
-            clusters = needed(&key.name, &around);
+            let referrers = self.list_referrers(&key.workspace, namespace).await?;
+            clusters = needed_clusters(&key.name, &referrers);
             if clusters.len() == before.len() && before.iter().all(|share| contains(&clusters, share)) {
                 return Ok(Next::Done);
             }
         }
         match self.place(resource, &target, &found, clusters.values(), PLACEMENT).await {
-            // It has changed meanwhile.
+            // The object was changed by another writer.
             Err(status) if matches!(status.code(), 404 | 409) => Ok(Next::Again),
-            // A cluster takes nothing new, or is not there any more. That keeps it from no other cluster.
+            // A cluster accepts no new objects, or does not exist any more. The other clusters still get the
+            // object.
             Err(status) if status.code() == 422 => {
                 let one_by_one = clusters.values().filter(|share| !before.contains(share));
                 let accepted = self.accepted(resource, &target, &found, &before, one_by_one).await;
                 if accepted.len() == before.len() {
-                    return Ok(Next::After(LATER));
+                    return Ok(Next::After(RETRY_DELAY));
                 }
                 match self.place(resource, &target, &found, accepted.iter(), PLACEMENT).await {
                     Err(status) if !matches!(status.code(), 404 | 409 | 422) => Err(status),
-                    _ => Ok(Next::After(LATER)),
+                    _ => Ok(Next::After(RETRY_DELAY)),
                 }
             }
-            Err(status) if status.has_cause(atoll_fleet::brake::CAUSE) => Ok(Next::After(PAUSED)),
+            Err(status) if status.has_cause(atoll_fleet::brake::CAUSE) => Ok(Next::After(PAUSED_DELAY)),
             placed => placed.map(|_| Next::Done),
         }
     }
@@ -213,12 +228,12 @@ impl Controller {
     ) -> Result<Value, Status> {
         let patch = json!({
             "metadata": { "uid": object::uid(found), "resourceVersion": object::resource_version(found) },
-            "spec": { "clusters": clusters.collect::<Vec<_>>(), "by": BY },
+            "spec": { "clusters": clusters.collect::<Vec<_>>(), "by": BY_REFERENCE },
         });
         self.context.world().patch(resource, target, subresource, &patch).await
     }
 
-    /// The clusters that a dependent is on, and those of `new` that would take it.
+    /// Returns the clusters that have a dependent, and those of `new` that would accept it.
     async fn accepted<'a>(
         &self,
         resource: &Resource,
@@ -238,32 +253,33 @@ impl Controller {
     }
 }
 
-/// Clusters by their names. Of two with the same name one is followed: whichever the first referrer is on.
+/// Shares by cluster name. Of two clusters with the same name, the one of the first referring object is used.
 type Clusters = BTreeMap<String, Share>;
 
 fn contains(clusters: &Clusters, share: &Share) -> bool {
     clusters.get(&share.name).is_some_and(|other| other.is_of(&share.name, &share.uid))
 }
 
-/// Where a follower shall be from now on, if that is anything new. A placement by somebody else stays.
-fn wanted(follower: &Value, referrers: &[Arc<Value>]) -> Option<Clusters> {
-    let current = Placement::of(follower);
-    if !current.clusters.is_empty() && current.by != BY {
+/// Returns the clusters where a dependent should be, if they differ. A placement with another `by` is never
+/// changed.
+fn changed_clusters(dependent: &Value, referrers: &[Arc<Value>]) -> Option<Clusters> {
+    let current = Placement::of(dependent);
+    if !current.clusters.is_empty() && current.by != BY_REFERENCE {
         return None;
     }
     let staying = referrers.iter().filter(|referrer| !object::is_being_deleted(referrer));
     let mut all = Clusters::new();
-    staying.for_each(|referrer| add(&mut all, clusters(referrer)));
+    staying.for_each(|referrer| add_shares(&mut all, clusters(referrer)));
     let is_same =
         current.clusters.len() == all.len() && current.clusters.iter().all(|share| contains(&all, share));
-    (!is_same && !object::is_being_deleted(follower)).then_some(all)
+    (!is_same && !object::is_being_deleted(dependent)).then_some(all)
 }
 
 fn clusters(object: &Value) -> impl Iterator<Item = Share> {
     Placement::of(object).clusters.into_iter().map(|share| Share { replicas: None, ..share })
 }
 
-fn add(all: &mut Clusters, more: impl IntoIterator<Item = Share>) {
+fn add_shares(all: &mut Clusters, more: impl IntoIterator<Item = Share>) {
     for share in more {
         let known = all.entry(share.name.clone()).or_insert_with(|| share.clone());
         if known.uid.is_empty() {
@@ -272,28 +288,29 @@ fn add(all: &mut Clusters, more: impl IntoIterator<Item = Share>) {
     }
 }
 
-/// Where what a word names is needed: where those are that refer to it and, if one of them is only there because of others,
-/// where those are, whether it has followed them already or not.
-fn needed(word: &str, around: &[Value]) -> Clusters {
-    let namespace = around.first().map(object::namespace).unwrap_or_default();
+/// Returns the clusters that need a dependent: those of the objects that refer to it. If such an object is a
+/// dependent itself, the clusters of the objects that refer to it count, whether or not it was already placed
+/// there.
+fn needed_clusters(reference_key: &str, referrers: &[Value]) -> Clusters {
+    let namespace = referrers.first().map(object::namespace).unwrap_or_default();
     let refers = |object: &&Value| {
         let found = references(object).into_iter();
         !object::is_being_deleted(object)
             && found
-                .map(|reference| self::word(reference.resource, namespace, &reference.name))
-                .any(|own| own == word)
+                .map(|reference| self::reference_key(reference.resource, namespace, &reference.name))
+                .any(|own| own == reference_key)
     };
     let mut all = Clusters::new();
-    for referrer in around.iter().filter(refers) {
+    for referrer in referrers.iter().filter(refers) {
         let placement = Placement::of(referrer);
-        let is_follower = placement.clusters.is_empty() || placement.by == BY;
-        match is_follower && object::kind(referrer) == "ServiceAccount" {
-            // Secrets refer to nothing, so this ends.
+        let is_dependent = placement.clusters.is_empty() || placement.by == BY_REFERENCE;
+        match is_dependent && object::kind(referrer) == "ServiceAccount" {
+            // The recursion ends, because Secrets refer to nothing.
             true => {
-                let word = self::word("serviceaccounts", namespace, object::name(referrer));
-                add(&mut all, needed(&word, around).into_values());
+                let reference_key = self::reference_key("serviceaccounts", namespace, object::name(referrer));
+                add_shares(&mut all, needed_clusters(&reference_key, referrers).into_values());
             }
-            false => add(&mut all, clusters(referrer)),
+            false => add_shares(&mut all, clusters(referrer)),
         }
     }
     all
@@ -308,13 +325,13 @@ mod tests {
     }
 
     #[test]
-    fn followers_are_where_their_referrers_are() {
+    fn dependents_are_placed_with_their_referrers() {
         let on = |names: &[&str], by: &str| {
             let clusters: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
             placed(&json!({ "clusters": clusters, "by": by }).to_string())
         };
         let names = |names: &[&str]| Some(names.iter().map(|name| name.to_string()).collect::<Vec<_>>());
-        for (follower, referrers, expected) in [
+        for (dependent, referrers, expected) in [
             (json!({}), vec![], None),
             (json!({}), vec![on(&["a"], "hand"), on(&["b", "a"], "hand")], names(&["a", "b"])),
             (on(&["a"], "reference"), vec![on(&["a"], "hand")], None),
@@ -323,21 +340,22 @@ mod tests {
             (placed(r#"{"leaving":["a"]}"#), vec![on(&["b"], "hand")], names(&["b"])),
         ] {
             let referrers: Vec<Arc<Value>> = referrers.into_iter().map(Arc::new).collect();
-            let found = wanted(&follower, &referrers).map(|found| found.into_keys().collect());
-            assert_eq!(found, expected, "{follower} {referrers:?}");
+            let found = changed_clusters(&dependent, &referrers).map(|found| found.into_keys().collect());
+            assert_eq!(found, expected, "{dependent} {referrers:?}");
         }
-        // It is where they are, and not on another cluster of the same name.
-        let of =
-            |uid: &str| placed(&json!({ "clusters": [{ "name": "a", "uid": uid }], "by": BY }).to_string());
-        let found = wanted(&of("1"), &[Arc::new(of("2"))]).expect("it follows");
+        // Clusters with the same name and different uids are distinct.
+        let of = |uid: &str| {
+            placed(&json!({ "clusters": [{ "name": "a", "uid": uid }], "by": BY_REFERENCE }).to_string())
+        };
+        let found = changed_clusters(&of("1"), &[Arc::new(of("2"))]).expect("the dependent moves");
         assert_eq!(found["a"].uid, "2");
-        for (follower, referrer) in [(of("1"), of("1")), (of(""), of("1")), (of("1"), of(""))] {
-            assert_eq!(wanted(&follower, &[Arc::new(referrer)]), None);
+        for (dependent, referrer) in [(of("1"), of("1")), (of(""), of("1")), (of("1"), of(""))] {
+            assert_eq!(changed_clusters(&dependent, &[Arc::new(referrer)]), None);
         }
     }
 
     #[test]
-    fn what_is_taken_away_is_needed_by_nobody() {
+    fn a_dependent_is_removed_only_where_it_is_not_needed() {
         let on = |kind: &str, name: &str, spec: Value, placement: Value| {
             let annotations = match placement.is_null() {
                 true => json!({}),
@@ -354,35 +372,35 @@ mod tests {
         let west = json!({ "clusters": [{ "name": "west" }], "by": "hand" });
         let (pulls, robot) = (json!([{ "name": "s" }]), json!({ "serviceAccountName": "robot" }));
         let web = on("Deployment", "web", robot, east.clone());
-        let mut going = web.clone();
-        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        for (around, expected) in [
+        let mut deleted = web.clone();
+        deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        for (referrers, expected) in [
             (vec![], vec![]),
             (vec![on("Deployment", "a", json!({ "imagePullSecrets": pulls }), east.clone())], vec!["east"]),
-            // Who has not followed yet will.
+            // A service account that is not placed yet will be.
             (vec![web.clone(), on("ServiceAccount", "robot", pulls.clone(), Value::Null)], vec!["east"]),
-            (vec![going, on("ServiceAccount", "robot", pulls.clone(), Value::Null)], vec![]),
-            // Who was put elsewhere by hand does not follow.
+            (vec![deleted, on("ServiceAccount", "robot", pulls.clone(), Value::Null)], vec![]),
+            // A service account that was placed by hand is not a dependent.
             (vec![web, on("ServiceAccount", "robot", pulls, west)], vec!["west"]),
         ] {
-            let found = needed("secrets/n/s", &around);
-            assert_eq!(found.keys().collect::<Vec<_>>(), expected, "{around:?}");
+            let found = needed_clusters("secrets/n/s", &referrers);
+            assert_eq!(found.keys().collect::<Vec<_>>(), expected, "{referrers:?}");
         }
     }
 
     #[test]
-    fn only_placed_objects_take_others_along() {
+    fn only_placed_objects_have_dependents() {
         let mut deployment = json!({
             "metadata": { "namespace": "n", "name": "web" },
             "spec": { "template": { "spec": { "volumes": [{ "configMap": { "name": "c" } }] } } },
         });
-        assert_eq!(words("Deployment", &deployment), Vec::<String>::new());
+        assert_eq!(reference_keys("Deployment", &deployment), Vec::<String>::new());
         deployment["metadata"]["annotations"] = json!({ "atoll.dev/placement": "{}" });
-        assert_eq!(words("Deployment", &deployment), ["configmaps/n/c"]);
+        assert_eq!(reference_keys("Deployment", &deployment), ["configmaps/n/c"]);
         let ingress = json!({
             "metadata": { "namespace": "n", "annotations": { "atoll.dev/placement": "{}" } },
             "spec": { "tls": [{ "secretName": "s" }] },
         });
-        assert_eq!(words("Ingress", &ingress), ["secrets/n/s"]);
+        assert_eq!(reference_keys("Ingress", &ingress), ["secrets/n/s"]);
     }
 }

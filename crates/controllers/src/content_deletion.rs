@@ -1,4 +1,4 @@
-//! Deletes what a namespace or a whole workspace holds, and says what would not go.
+//! Deletes the content of a namespace or of a workspace, and reports what remains.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 const BACKGROUND: &str = "Background";
 
-/// What is still there after everything was told to go.
+/// Objects that still exist after their deletion was requested.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Remaining {
     /// Number of objects by resource and group.
     objects: BTreeMap<(String, String), usize>,
-    /// Number of objects that wait for each finalizer.
+    /// Number of objects by finalizer that they wait for.
     finalizers: BTreeMap<String, usize>,
-    /// Number of objects that each cluster has not let go of.
+    /// Number of objects by cluster that has not removed them.
     clusters: BTreeMap<String, usize>,
 }
 
@@ -34,23 +34,23 @@ impl Remaining {
             *self.finalizers.entry(finalizer.to_string()).or_default() += 1;
         }
         for item in left {
-            Placement::of(item).names().for_each(|cluster| self.wait_for(cluster));
+            Placement::of(item).names().for_each(|cluster| self.add_cluster(cluster));
         }
     }
 
-    /// A cluster has not let go of something.
-    pub fn wait_for(&mut self, cluster: &str) {
+    /// Counts an object that a cluster has not removed.
+    pub fn add_cluster(&mut self, cluster: &str) {
         *self.clusters.entry(cluster.to_string()).or_default() += 1;
     }
 
-    /// Which clusters it waits for, and what to do should one never come back; `None` if there is none.
-    pub fn clusters(&self) -> Option<String> {
+    /// Returns the condition message about the clusters that are waited for; `None` if there are none.
+    pub fn clusters_message(&self) -> Option<String> {
         let parts: Vec<String> =
             self.clusters.iter().map(|(name, count)| format!("{name} ({count})")).collect();
         let first = self.clusters.keys().next()?;
         Some(format!(
-            "Waiting for clusters to let go of what was placed on them: {}; an event of the namespace says why if one refuses; \
-             if {first} is gone for good: atoll cluster remove {first} --lost",
+            "Waiting for clusters to remove placed objects: {}; see the events of the namespace if a cluster refuses; \
+             if {first} is lost permanently, run: atoll cluster remove {first} --lost",
             parts.join(", ")
         ))
     }
@@ -60,16 +60,16 @@ impl Remaining {
         *self.objects.entry(name).or_default() += count;
     }
 
-    /// What is there, by how a resource is named.
-    pub fn content(&self, named: impl Fn(&str, &str) -> String) -> String {
+    /// Returns the condition message about remaining objects. `named` formats the name of a resource.
+    pub fn content_message(&self, named: impl Fn(&str, &str) -> String) -> String {
         let parts = self.objects.iter().map(|((plural, group), count)| {
             format!("{} has {count} resource instances", named(plural, group))
         });
         format!("Some resources are remaining: {}", parts.collect::<Vec<_>>().join(", "))
     }
 
-    /// What it waits for, in upstream's words; `None` if nothing holds it.
-    pub fn finalizers(&self) -> Option<String> {
+    /// Returns upstream's condition message about finalizers; `None` if there are none.
+    pub fn finalizers_message(&self) -> Option<String> {
         let parts =
             self.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
         let parts: Vec<String> = parts.collect();
@@ -79,9 +79,9 @@ impl Remaining {
     }
 }
 
-/// Tells all objects of a resource to go, in one namespace of a workspace or, without one, in all. Returns those that are
-/// there afterwards.
-pub async fn empty(
+/// Deletes all objects of a resource in one namespace of a workspace or, if `namespace` is empty, in all.
+/// Returns those that still exist.
+pub async fn delete_all(
     world: &World,
     resource: &Resource,
     workspace: &str,
@@ -97,7 +97,7 @@ pub async fn empty(
     }
     if namespace.is_empty()
         || staying.len() == 1
-        || !empty_at_once(world, resource, workspace, namespace).await?
+        || !delete_collection(world, resource, workspace, namespace).await?
     {
         for item in staying {
             delete(world, resource, workspace, item).await?;
@@ -106,8 +106,9 @@ pub async fn empty(
     list(world, resource, workspace, namespace).await
 }
 
-/// What every workspace is born with does not keep it alive; its revision tells.
-pub fn is_layered(item: &Value) -> bool {
+/// Whether the object is a bootstrap object, which has revision 1. Bootstrap objects do not block the
+/// deletion of a workspace.
+pub fn is_bootstrap_object(item: &Value) -> bool {
     object::resource_version(item) == "1"
 }
 
@@ -119,17 +120,17 @@ async fn list(
 ) -> Result<Vec<Value>, Status> {
     match world.list(resource, workspace, namespace, true).await {
         Ok(mut items) => {
-            items.retain(|item| !is_layered(item));
+            items.retain(|item| !is_bootstrap_object(item));
             Ok(items)
         }
-        // A custom resource goes with its definition.
+        // A custom resource is gone when its definition is.
         Err(status) if matches!(status.code(), 404 | 405) => Ok(Vec::new()),
         Err(status) => Err(status),
     }
 }
 
-/// Whether they can be told to go all at once.
-async fn empty_at_once(
+/// Deletes a whole collection. Returns whether the resource supports that.
+async fn delete_collection(
     world: &World,
     resource: &Resource,
     workspace: &str,

@@ -1,4 +1,4 @@
-//! Whose turn it is when something has changed.
+//! Enqueues objects when related objects change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,25 +7,26 @@ use atoll_informer::{Cache, Key, Queue};
 use atoll_meta::{LabelSelector, object};
 use serde_json::Value;
 
-use crate::claim::{manager, selects};
+use crate::claim::{controller_key, selects};
 
-/// Wakes the owners of `children` whenever one comes, changes or goes; and, when one is nobody's, all that would have it.
+/// Enqueues the controllers of `children` when one changes and, when one has no controller, all owners that
+/// select it.
 pub fn owners(children: &Cache, owners: &Arc<Cache>, queue: &Queue) {
     owners_after(children, owners, queue, Duration::ZERO);
 }
 
-/// The same, after a while in which more may happen.
+/// Like [`owners`], after a delay that combines several changes.
 pub fn owners_after(children: &Cache, owners: &Arc<Cache>, queue: &Queue, delay: Duration) {
     let (owners, queue) = (owners.clone(), queue.clone());
-    let wake = move |key: Key| match delay.is_zero() {
+    let add = move |key: Key| match delay.is_zero() {
         true => queue.add(key),
         false => queue.add_after(key, delay),
     };
     children.listen(move |change| {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         for child in [old, new].into_iter().flatten() {
-            if let Some(key) = manager(&owners, &owners.resource, child) {
-                wake(key);
+            if let Some(key) = controller_key(&owners, &owners.resource, child) {
+                add(key);
             }
         }
         let Some(orphan) = new.filter(|new| object::controller_of(new).is_none()) else { return };
@@ -33,38 +34,38 @@ pub fn owners_after(children: &Cache, owners: &Arc<Cache>, queue: &Queue, delay:
             object::controller_of(old).is_some() || old["metadata"]["labels"] != orphan["metadata"]["labels"]
         });
         if is_news {
-            for key in who_select(&owners, orphan) {
-                wake(key);
+            for key in selecting_owners(&owners, orphan) {
+                add(key);
             }
         }
     });
 }
 
-/// Wakes those that `children` say they are managed by, and nobody else.
-pub fn managers(children: &Cache, owners: &Arc<Cache>, queue: &Queue) {
+/// Enqueues only the controllers of `children`.
+pub fn controllers(children: &Cache, owners: &Arc<Cache>, queue: &Queue) {
     let (owners, queue) = (owners.clone(), queue.clone());
     children.listen(move |change| {
         for child in [&change.old, &change.new].into_iter().flatten() {
-            if let Some(key) = manager(&owners, &owners.resource, child) {
+            if let Some(key) = controller_key(&owners, &owners.resource, child) {
                 queue.add(key);
             }
         }
     });
 }
 
-/// Wakes each owner whenever it comes, changes or goes.
-pub fn itself(owners: &Cache, queue: &Queue) {
+/// Enqueues each owner when it changes.
+pub fn object(owners: &Cache, queue: &Queue) {
     let queue = queue.clone();
     owners.listen(move |change| queue.add(change.key.clone()));
 }
 
-/// The owners in an object's namespace that select it.
-fn who_select(owners: &Cache, object: &Value) -> Vec<Key> {
+/// Returns the owners in an object's namespace that select it.
+fn selecting_owners(owners: &Cache, object: &Value) -> Vec<Key> {
     let key = Key::of(object);
     let beside = owners.list(&key.workspace, &key.namespace).into_iter();
-    let would_have = |owner: &Arc<Value>| {
+    let is_selecting = |owner: &Arc<Value>| {
         LabelSelector::from_object(&owner["spec"]["selector"])
             .is_ok_and(|selector| !selector.is_empty() && selects(&selector, object))
     };
-    beside.filter(would_have).map(|owner| Key::of(&owner)).collect()
+    beside.filter(is_selecting).map(|owner| Key::of(&owner)).collect()
 }

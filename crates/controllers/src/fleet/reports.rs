@@ -1,4 +1,4 @@
-//! What clusters say of objects, as it is kept.
+//! Reads stored reports (ObjectStatus objects).
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use atoll_fleet::view::{Record, State};
 use atoll_informer::{Key, Resource};
 use serde_json::Value;
 
-/// What a record is about.
+/// Returns the object that a report is about.
 pub fn target(record: &Value, key: &Key) -> Option<(Resource, Key)> {
     let spec = &record["spec"];
     let text = |value: &Value| value.as_str().map(str::to_string);
@@ -22,9 +22,9 @@ pub fn target(record: &Value, key: &Key) -> Option<(Resource, Key)> {
     Some((resource, Key::new(&key.workspace, namespace, spec["name"].as_str()?)))
 }
 
-/// What records say of an object, and of which clusters. A record of a cluster whose name another one has taken in the
-/// placement says nothing of that one.
-pub fn told(object: &Value, records: &[Arc<Value>]) -> Vec<(String, Record)> {
+/// Returns the reports about an object by cluster. A report of a deleted cluster does not count for another
+/// cluster with the same name.
+pub fn of_object(object: &Value, records: &[Arc<Value>]) -> Vec<(String, Record)> {
     let placement = Placement::of(object);
     let is_of_another = |record: &Value| {
         let text = |field: &str| record["spec"][field].as_str().unwrap_or_default();
@@ -37,7 +37,7 @@ pub fn told(object: &Value, records: &[Arc<Value>]) -> Vec<(String, Record)> {
 fn read(record: &Value) -> Option<(String, Record)> {
     let cluster = record["spec"]["cluster"].as_str()?.to_string();
     let status = &record["status"];
-    let said = Record {
+    let report = Record {
         generation: status["generation"].as_i64().unwrap_or(0),
         state: serde_json::from_value(status["state"].clone()).ok()?,
         message: status["message"].as_str().unwrap_or_default().to_string(),
@@ -45,11 +45,11 @@ fn read(record: &Value) -> Option<(String, Record)> {
         status: status["status"].clone(),
         ..Record::default()
     };
-    Some((cluster, said))
+    Some((cluster, report))
 }
 
-/// What a cluster has against an object, or what others have changed there: a reason, and words.
-pub fn complaint(record: &Record) -> Option<(&'static str, &str)> {
+/// Returns the problem of an object in a cluster, or its drift: reason and message.
+pub fn problem(record: &Record) -> Option<(&'static str, &str)> {
     match record.state {
         State::Conflict => Some(("Conflict", &record.message)),
         State::Refused => Some(("Refused", &record.message)),
@@ -58,7 +58,7 @@ pub fn complaint(record: &Record) -> Option<(&'static str, &str)> {
     }
 }
 
-/// Reasons that are told for each cluster.
+/// Whether the reason is recorded in events for each cluster.
 pub fn is_refusal(reason: &str) -> bool {
     matches!(reason, "Conflict" | "Refused")
 }

@@ -1,4 +1,4 @@
-//! Which of many pods are missed the least.
+//! Deletion order of pods.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -10,57 +10,57 @@ use serde_json::Value;
 
 use super::availability::{is_active, is_ready, phase, ready_since};
 
-/// What a pod says of how much it would be missed.
-const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// Annotation with the deletion cost.
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// How many active pods of the same kind are on each node.
-pub struct Neighbours(HashMap<String, usize>);
+/// Number of active related pods by node.
+pub struct RelatedPods(HashMap<String, usize>);
 
-impl Neighbours {
-    pub fn of<'a>(pods: impl IntoIterator<Item = &'a Arc<Value>>) -> Neighbours {
+impl RelatedPods {
+    pub fn of<'a>(pods: impl IntoIterator<Item = &'a Arc<Value>>) -> RelatedPods {
         let mut found: HashMap<String, usize> = HashMap::new();
         for pod in pods.into_iter().filter(|pod| is_active(pod)) {
             *found.entry(node(pod).into()).or_default() += 1;
         }
-        Neighbours(found)
+        RelatedPods(found)
     }
 
-    fn beside(&self, pod: &Value) -> usize {
+    fn on_node_of(&self, pod: &Value) -> usize {
         self.0.get(node(pod)).copied().unwrap_or(0)
     }
 }
 
-/// Sorts pods so that those come first which are to be deleted first: on no node, not running, not ready, cheap,
-/// with many neighbours, ready for a short time, restarted often, young. Times count by their order of magnitude, so
-/// that in the long run it is not always the same pods' turn.
-pub fn first_to_go(pods: &mut Vec<Arc<Value>>, neighbours: &Neighbours, now: Timestamp) {
+/// Sorts pods by deletion order: without a node, not running, not ready, low cost, many related pods on the
+/// node, ready for a short time, restarted often, young. Ages compare by their order of magnitude, so that it
+/// is not always the same pods that are deleted.
+pub fn sort_for_deletion(pods: &mut Vec<Arc<Value>>, related: &RelatedPods, now: Timestamp) {
     let mut ranked: Vec<(Rank, Arc<Value>)> =
-        pods.drain(..).map(|pod| (Rank::of(&pod, neighbours, now), pod)).collect();
+        pods.drain(..).map(|pod| (Rank::of(&pod, related, now), pod)).collect();
     ranked.sort_by(|(one, left), (other, right)| {
         one.cmp(other).then_with(|| object::uid(left).cmp(object::uid(right)))
     });
     pods.extend(ranked.into_iter().map(|(_, pod)| pod));
 }
 
-/// Compared field by field; the smallest goes first.
+/// Compared field by field; the smallest is deleted first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     assigned: bool,
     phase: u8,
     is_ready: bool,
     cost: i32,
-    neighbours: Reverse<usize>,
+    related: Reverse<usize>,
     ready_age: Age,
     restarts: Reverse<(i64, i64)>,
     age: Age,
 }
 
-/// The logarithm of an age, to the base of two; `None` where the time is not known, which is less than any.
+/// Binary logarithm of an age; `None` if the time is unknown, which is less than any.
 type Age = Option<i64>;
 
 impl Rank {
-    fn of(pod: &Value, neighbours: &Neighbours, now: Timestamp) -> Rank {
-        let born = object::creation_timestamp(pod).and_then(|text| time::parse(text).ok());
+    fn of(pod: &Value, related: &RelatedPods, now: Timestamp) -> Rank {
+        let created = object::creation_timestamp(pod).and_then(|text| time::parse(text).ok());
         Rank {
             assigned: !node(pod).is_empty(),
             phase: match phase(pod) {
@@ -70,10 +70,10 @@ impl Rank {
             },
             is_ready: is_ready(pod),
             cost: cost(pod),
-            neighbours: Reverse(neighbours.beside(pod)),
+            related: Reverse(related.on_node_of(pod)),
             ready_age: ready_since(pod).map(|since| magnitude(since, now)),
             restarts: Reverse(restarts(pod)),
-            age: born.map(|since| magnitude(since, now)),
+            age: created.map(|since| magnitude(since, now)),
         }
     }
 }
@@ -88,9 +88,9 @@ fn magnitude(since: Timestamp, now: Timestamp) -> i64 {
     if age > 0 { i64::from(age.ilog2()) } else { -1 }
 }
 
-/// Zero for what is not written as numbers usually are.
+/// Returns the deletion cost; zero if it is not a plain number.
 fn cost(pod: &Value) -> i32 {
-    let Some(text) = object::annotation(pod, COST) else { return 0 };
+    let Some(text) = object::annotation(pod, DELETION_COST) else { return 0 };
     let is_plain = match text.as_bytes() {
         [b'0'] => true,
         [first, ..] => *first == b'-' || (b'1'..=b'9').contains(first),
@@ -99,7 +99,7 @@ fn cost(pod: &Value) -> i32 {
     if is_plain { text.parse().unwrap_or(0) } else { 0 }
 }
 
-/// The most restarts of a container, then of one that runs beside them from the beginning.
+/// Returns the highest restart count of a container, and of a sidecar.
 fn restarts(pod: &Value) -> (i64, i64) {
     let items = |value: &'static str, of: &'static str| pod[of][value].as_array().into_iter().flatten();
     let is_sidecar = |name: &Value| {

@@ -1,4 +1,4 @@
-//! Doing what was decided.
+//! Executes the planned actions.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::Controller;
-use super::make::{TRACKING, is_tracked};
+use super::new_pods::{TRACKING, is_tracked};
 use super::reconcile::Managed;
 use super::status::JobStatus;
-use crate::claim::{self, Claim};
-use crate::pods::{is_ready, made_slowly};
+use crate::claim::{self, ControllerRefManager};
+use crate::pods::{is_ready, slow_start_batch};
 
-/// Requests for one job that are under way together.
-const AT_ONCE: usize = 64;
+/// Maximum number of concurrent requests for one Job.
+const MAX_CONCURRENT_REQUESTS: usize = 64;
 
 impl Controller {
     pub(super) async fn claimed(
@@ -25,7 +25,7 @@ impl Controller {
         job: &Value,
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<Value>>, Status> {
-        let claim = Claim {
+        let claim = ControllerRefManager {
             world: &self.world,
             cache: &self.pods,
             owners: &resources::JOBS,
@@ -42,11 +42,11 @@ impl Controller {
         pods: Vec<Value>,
     ) -> (Managed, Result<(), Status>) {
         let pods = Arc::new(pods);
-        let (created, outcome) = made_slowly(pods.len(), |place| {
+        let (created, outcome) = slow_start_batch(pods.len(), |place| {
             let (controller, job, pods) = (self.clone(), job.clone(), pods.clone());
             async move {
-                match controller.maker.create(&job, &pods[place]).await {
-                    // Nothing can be made where all is going, and that is no failure.
+                match controller.pod_control.create(&job, &pods[place]).await {
+                    // Failing to create a pod in a terminating namespace is no error.
                     Err(status) if !status.has_cause("NamespaceTerminating") => Err(status),
                     _ => Ok(()),
                 }
@@ -56,21 +56,22 @@ impl Controller {
         (Managed { created: created as i64, ..Managed::default() }, outcome)
     }
 
-    /// Deletes pods. Those whose mark is not kept are not counted.
+    /// Deletes pods. Without `keeps_finalizer` the tracking finalizer is removed first, so that they are not
+    /// counted.
     pub(super) async fn delete(
         self: &Arc<Self>,
         job: &Arc<Value>,
         pods: Vec<Arc<Value>>,
-        keeps_mark: bool,
+        keeps_finalizer: bool,
     ) -> (Managed, Result<(), Status>) {
         let mut managed = Managed::default();
         let (done, outcome) = all(pods, |pod| {
             let (controller, job) = (self.clone(), job.clone());
             async move {
-                if !keeps_mark {
-                    controller.unmark(&pod).await?;
+                if !keeps_finalizer {
+                    controller.remove_tracking_finalizer(&pod).await?;
                 }
-                match controller.maker.delete(&job, &pod).await {
+                match controller.pod_control.delete(&job, &pod).await {
                     Err(status) if status.reason() != "NotFound" => Err(status),
                     _ => Ok(()),
                 }
@@ -82,21 +83,21 @@ impl Controller {
         (managed, outcome)
     }
 
-    /// Takes the mark from pods. Returns the uids of those that have none any more.
+    /// Removes the tracking finalizer from pods. Returns the uids of those without it.
     pub(super) async fn release(
         self: &Arc<Self>,
         pods: Vec<Arc<Value>>,
     ) -> (HashSet<String>, Result<(), Status>) {
         let (done, outcome) = all(pods, |pod| {
             let controller = self.clone();
-            async move { controller.unmark(&pod).await }
+            async move { controller.remove_tracking_finalizer(&pod).await }
         })
         .await;
         (done.iter().map(|pod| object::uid(pod).to_owned()).collect(), outcome)
     }
 
-    /// Takes the mark from a pod. One that is gone has none.
-    pub(super) async fn unmark(&self, pod: &Value) -> Result<(), Status> {
+    /// Removes the tracking finalizer from a pod.
+    pub(super) async fn remove_tracking_finalizer(&self, pod: &Value) -> Result<(), Status> {
         if !is_tracked(pod) {
             return Ok(());
         }
@@ -112,7 +113,7 @@ impl Controller {
         }
     }
 
-    /// Writes a status, and returns the job with it.
+    /// Writes a status, and returns the updated Job.
     pub(super) async fn write(&self, job: &Value, status: &JobStatus) -> Result<Arc<Value>, Status> {
         let mut changed = job.clone();
         changed["status"] = status.to_value();
@@ -122,7 +123,7 @@ impl Controller {
     }
 }
 
-/// Does something to all pods, many at once. Returns those for which it succeeded, and the first failure.
+/// Runs `work` for all pods concurrently. Returns the pods for which it succeeded, and the first error.
 async fn all<W, F>(pods: Vec<Arc<Value>>, work: W) -> (Vec<Arc<Value>>, Result<(), Status>)
 where
     W: Fn(Arc<Value>) -> F,
@@ -131,7 +132,7 @@ where
     let (mut running, mut done, mut outcome) = (JoinSet::new(), Vec::new(), Ok(()));
     let mut waiting = pods.into_iter();
     loop {
-        while running.len() < AT_ONCE
+        while running.len() < MAX_CONCURRENT_REQUESTS
             && let Some(pod) = waiting.next()
         {
             let doing = work(pod.clone());

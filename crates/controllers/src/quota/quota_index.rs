@@ -1,4 +1,4 @@
-//! Which quotas there are, and whose objects they count.
+//! Index of quotas by namespace and counted resources.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,44 +11,44 @@ use serde_json::Value;
 pub type GroupResource = (String, String);
 
 #[derive(Default)]
-pub struct Interests {
+pub struct QuotaIndex {
     quotas: Mutex<Quotas>,
 }
 
-/// What is counted: by workspace and namespace, then by the quota's name.
+/// Counted resources by workspace and namespace, then by quota name.
 type Quotas = HashMap<(Arc<str>, Arc<str>), HashMap<Arc<str>, BTreeSet<GroupResource>>>;
 
-impl Interests {
-    /// Whether something is counted now that was not before, or the other way round.
+impl QuotaIndex {
+    /// Adds a quota. Returns whether the counted resources changed.
     pub fn insert(&self, key: &Key, quota: &Value) -> bool {
         let counted: BTreeSet<GroupResource> = resources(&Quota::read(quota)).into_iter().collect();
         let mut quotas = self.quotas();
-        let place = quotas.entry(place(key)).or_default();
+        let place = quotas.entry(namespace_key(key)).or_default();
         place.insert(key.name.clone(), counted.clone()) != Some(counted)
     }
 
     pub fn remove(&self, key: &Key) {
         let mut quotas = self.quotas();
-        let Some(beside) = quotas.get_mut(&place(key)) else { return };
+        let Some(beside) = quotas.get_mut(&namespace_key(key)) else { return };
         beside.remove(&key.name);
         if beside.is_empty() {
-            quotas.remove(&place(key));
+            quotas.remove(&namespace_key(key));
         }
     }
 
     pub fn knows(&self, key: &Key) -> bool {
-        self.quotas().get(&place(key)).is_some_and(|beside| beside.contains_key(&key.name))
+        self.quotas().get(&namespace_key(key)).is_some_and(|beside| beside.contains_key(&key.name))
     }
 
-    /// The quotas in an object's namespace that count objects of a resource.
-    pub fn beside(&self, object: &Key, resource: &GroupResource) -> Vec<Key> {
+    /// Returns the quotas in an object's namespace that count a resource.
+    pub fn in_namespace_of(&self, object: &Key, resource: &GroupResource) -> Vec<Key> {
         let quotas = self.quotas();
-        let beside = quotas.get(&place(object)).into_iter().flatten();
+        let beside = quotas.get(&namespace_key(object)).into_iter().flatten();
         let counting = beside.filter(|(_, counted)| counted.contains(resource));
         counting.map(|(name, _)| object.beside(name)).collect()
     }
 
-    /// The quotas anywhere that count objects of a resource.
+    /// Returns all quotas that count a resource.
     pub fn counting(&self, resource: &GroupResource) -> Vec<Key> {
         self.found(|counted| counted.contains(resource))
     }
@@ -72,7 +72,7 @@ impl Interests {
         found
     }
 
-    /// All that any quota counts.
+    /// Returns all counted resources.
     pub fn resources(&self) -> HashSet<GroupResource> {
         let quotas = self.quotas();
         quotas.values().flat_map(HashMap::values).flatten().cloned().collect()
@@ -83,12 +83,12 @@ impl Interests {
     }
 }
 
-fn place(key: &Key) -> (Arc<str>, Arc<str>) {
+fn namespace_key(key: &Key) -> (Arc<str>, Arc<str>) {
     (key.workspace.clone(), key.namespace.clone())
 }
 
-/// Resources that quotas have names of their own for.
-const NAMED: [&str; 7] = [
+/// Resources with quota names of their own.
+const RESOURCES_WITH_NAMES: [&str; 7] = [
     "pods",
     "services",
     "persistentvolumeclaims",
@@ -98,10 +98,10 @@ const NAMED: [&str; 7] = [
     "resourcequotas",
 ];
 
-/// Whose objects have to be looked at for what the quota limits.
+/// Returns the resources whose objects count towards the quota.
 pub fn resources(quota: &Quota) -> Vec<GroupResource> {
     let mut candidates: Vec<GroupResource> =
-        NAMED.iter().map(|resource| (String::new(), (*resource).to_string())).collect();
+        RESOURCES_WITH_NAMES.iter().map(|resource| (String::new(), (*resource).to_string())).collect();
     candidates.push(("resource.k8s.io".into(), "resourceclaims".into()));
     for counted in quota.wanted.names().filter_map(|name| name.strip_prefix("count/")) {
         let (resource, group) = counted.split_once('.').unwrap_or((counted, ""));
@@ -111,7 +111,7 @@ pub fn resources(quota: &Quota) -> Vec<GroupResource> {
         }
     }
     let of = candidates.iter().map(|(group, resource)| (group.as_str(), resource.as_str()));
-    let counted = atoll_quota::counted(quota, of, &atoll_quota::Emptiness);
+    let counted = atoll_quota::counted(quota, of, &atoll_quota::NoObjects);
     counted
         .iter()
         .map(atoll_quota::Evaluator::resource)
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_what_is_counted() {
+    fn quota_names_determine_counted_resources() {
         let cases = [
             (json!({"pods": "1", "requests.cpu": "1"}), vec!["pods."]),
             (json!({"services.nodeports": "1"}), vec!["services."]),
@@ -152,21 +152,21 @@ mod tests {
     }
 
     #[test]
-    fn only_those_who_count_are_asked() {
-        let interests = Interests::default();
+    fn quotas_are_found_by_namespace_and_resource() {
+        let index = QuotaIndex::default();
         let target = |namespace: &str, name: &str| Key::new("w", namespace, name);
         let (pods, maps) = (quota(json!({"pods": "1"})), quota(json!({"configmaps": "1"})));
-        assert!(interests.insert(&target("a", "p"), &pods));
-        assert!(!interests.insert(&target("a", "p"), &pods), "nothing new");
-        assert!(interests.insert(&target("a", "m"), &maps));
-        assert!(interests.insert(&target("b", "p"), &pods));
+        assert!(index.insert(&target("a", "p"), &pods));
+        assert!(!index.insert(&target("a", "p"), &pods), "no change");
+        assert!(index.insert(&target("a", "m"), &maps));
+        assert!(index.insert(&target("b", "p"), &pods));
         let resource = (String::new(), "pods".to_string());
-        assert_eq!(interests.beside(&target("a", "object"), &resource), [target("a", "p")]);
-        assert_eq!(interests.beside(&target("c", "object"), &resource), []);
-        assert_eq!(interests.counting(&resource).len(), 2);
-        assert_eq!(interests.resources().len(), 2);
-        interests.remove(&target("a", "m"));
-        assert_eq!(interests.resources().len(), 1);
-        assert!(!interests.knows(&target("a", "m")) && interests.knows(&target("b", "p")));
+        assert_eq!(index.in_namespace_of(&target("a", "object"), &resource), [target("a", "p")]);
+        assert_eq!(index.in_namespace_of(&target("c", "object"), &resource), []);
+        assert_eq!(index.counting(&resource).len(), 2);
+        assert_eq!(index.resources().len(), 2);
+        index.remove(&target("a", "m"));
+        assert_eq!(index.resources().len(), 1);
+        assert!(!index.knows(&target("a", "m")) && index.knows(&target("b", "p")));
     }
 }

@@ -1,21 +1,21 @@
-//! The pods of a job: each with the mark of those that are not counted, and perhaps with an index.
+//! Builds the pods of a Job, with the tracking finalizer and an index if the Job is indexed.
 
 use atoll_informer::resources;
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-use super::policies::verdict;
+use super::policies::failure_action;
 use crate::pods;
 
-/// Pods with it are not counted yet, and stay until they are.
+/// Finalizer of pods that are not counted yet.
 pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
-/// A label and an annotation.
+/// Label and annotation with the completion index.
 pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
-/// What a name may have before the server adds to it.
-const LONGEST_BASE: usize = 58;
+/// Maximum length of a name prefix, to which the server adds a suffix.
+const MAX_BASE_LENGTH: usize = 58;
 
 pub fn is_tracked(pod: &Value) -> bool {
     object::finalizers(pod).any(|finalizer| finalizer == TRACKING)
@@ -29,7 +29,7 @@ pub fn index(pod: &Value) -> Option<i64> {
     object::annotation(pod, INDEX)?.parse().ok().filter(|index| *index >= 0)
 }
 
-/// How often pods with the index of this one had failed when it was made: what counts, and what does not.
+/// Returns how often pods of this index had failed when the pod was created: counted and ignored failures.
 pub fn failures_before(pod: &Value) -> (i64, i64) {
     let count = |key: &str| {
         let value = object::annotation(pod, key).and_then(|text| text.parse::<i32>().ok());
@@ -38,16 +38,16 @@ pub fn failures_before(pod: &Value) -> (i64, i64) {
     (count(FAILURES), count(IGNORED_FAILURES))
 }
 
-/// A pod of a job without indexes.
-pub fn plain(job: &Value) -> Value {
+/// Returns a pod of a non-indexed Job.
+pub fn new_pod(job: &Value) -> Value {
     let mut pod = pods::from_template(&resources::JOBS, job, &job["spec"]["template"]);
     track(&mut pod);
     pod
 }
 
-/// A pod for an index. `before` is the one that it replaces.
-pub fn indexed(job: &Value, index: i64, before: Option<&Value>) -> Value {
-    let mut pod = plain(job);
+/// Returns a pod for an index. `before` is the failed pod that it replaces.
+pub fn new_indexed_pod(job: &Value, index: i64, before: Option<&Value>) -> Value {
+    let mut pod = new_pod(job);
     for containers in ["initContainers", "containers"] {
         for container in pod["spec"][containers].as_array_mut().into_iter().flatten() {
             add_variable(container);
@@ -59,7 +59,7 @@ pub fn indexed(job: &Value, index: i64, before: Option<&Value>) -> Value {
     let name = object::name(job);
     pod["spec"]["hostname"] = format!("{name}-{index}").into();
     let ending = format!("-{index}-");
-    let kept = name.len().min(LONGEST_BASE - ending.len());
+    let kept = name.len().min(MAX_BASE_LENGTH - ending.len());
     pod["metadata"]["generateName"] = format!("{}{ending}", &name[..kept]).into();
     if !job["spec"]["backoffLimitPerIndex"].is_null() {
         let (counted, ignored) = before.map_or((0, 0), |before| failures_after(job, before));
@@ -73,7 +73,7 @@ pub fn indexed(job: &Value, index: i64, before: Option<&Value>) -> Value {
 
 fn failures_after(job: &Value, failed: &Value) -> (i64, i64) {
     let (counted, ignored) = failures_before(failed);
-    match verdict(&job["spec"]["podFailurePolicy"], failed).counts() {
+    match failure_action(&job["spec"]["podFailurePolicy"], failed).counts() {
         true => (counted + 1, ignored),
         false => (counted, ignored + 1),
     }
@@ -116,41 +116,41 @@ mod tests {
 
     #[test]
     fn pods_are_tracked() {
-        let pod = plain(&job("j"));
+        let pod = new_pod(&job("j"));
         assert_eq!(pod["metadata"]["finalizers"], json!(["own/one", TRACKING]));
         assert_eq!(object::generate_name(&pod), "j-");
         assert_eq!(index(&pod), None);
     }
 
     #[test]
-    fn pods_know_their_index() {
-        let pod = indexed(&job("j"), 3, None);
+    fn pods_have_their_index() {
+        let pod = new_indexed_pod(&job("j"), 3, None);
         assert_eq!((object::annotation(&pod, INDEX), object::label(&pod, INDEX)), (Some("3"), Some("3")));
         assert_eq!(pod["spec"]["hostname"], "j-3");
         assert_eq!(object::generate_name(&pod), "j-3-");
         let variable = &pod["spec"]["containers"][0]["env"][0];
         let path = "metadata.labels['batch.kubernetes.io/job-completion-index']";
         assert_eq!(variable["valueFrom"]["fieldRef"]["fieldPath"], path);
-        assert_eq!(pod["spec"]["containers"][1]["env"][0]["value"], "9", "one's own counts");
+        assert_eq!(pod["spec"]["containers"][1]["env"][0]["value"], "9", "an existing variable is kept");
         assert_eq!(object::annotation(&pod, FAILURES), None);
-        let long = indexed(&job(&"x".repeat(63)), 12, None);
-        assert_eq!(object::generate_name(&long).len(), LONGEST_BASE);
+        let long = new_indexed_pod(&job(&"x".repeat(63)), 12, None);
+        assert_eq!(object::generate_name(&long).len(), MAX_BASE_LENGTH);
         assert!(object::generate_name(&long).ends_with("x-12-"));
     }
 
     #[test]
-    fn failures_of_an_index_are_handed_on() {
+    fn failure_counts_are_passed_to_the_next_pod() {
         let mut job = job("j");
         job["spec"]["backoffLimitPerIndex"] = 3.into();
-        let first = indexed(&job, 0, None);
+        let first = new_indexed_pod(&job, 0, None);
         assert_eq!(failures_before(&first), (0, 0));
         assert_eq!(object::annotation(&first, FAILURES), Some("0"));
-        let second = indexed(&job, 0, Some(&first));
+        let second = new_indexed_pod(&job, 0, Some(&first));
         assert_eq!(failures_before(&second), (1, 0));
         let rule = json!({"action": "Ignore", "onPodConditions": [{"type": "X", "status": "True"}]});
         job["spec"]["podFailurePolicy"] = json!({"rules": [rule]});
         let mut disrupted = second;
         disrupted["status"] = json!({"conditions": [{"type": "X", "status": "True"}]});
-        assert_eq!(failures_before(&indexed(&job, 0, Some(&disrupted))), (1, 1));
+        assert_eq!(failures_before(&new_indexed_pod(&job, 0, Some(&disrupted))), (1, 1));
     }
 }

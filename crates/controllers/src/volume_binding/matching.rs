@@ -1,4 +1,4 @@
-//! Which volume fits a claim.
+//! Finds the volume that matches a claim.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use atoll_meta::{LabelSelector, object};
 use serde_json::Value;
 
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-/// Access modes in the order in which they are counted, and their short names.
+/// Access modes in upstream's order, with their short names.
 const MODES: [(&str, &str); 4] = [
     ("ReadWriteOnce", "RWO"),
     ("ReadOnlyMany", "ROX"),
@@ -17,19 +17,19 @@ const MODES: [(&str, &str); 4] = [
     ("ReadWriteOncePod", "RWOP"),
 ];
 
-/// The class of a volume or a claim; empty for none.
+/// Returns the storage class of a volume or claim; empty for none.
 pub fn class(object: &Value) -> &str {
     object::annotation(object, CLASS)
         .or_else(|| object["spec"]["storageClassName"].as_str())
         .unwrap_or_default()
 }
 
-/// Whether a claim says which class it wants, be it none.
-pub fn says_class(claim: &Value) -> bool {
+/// Whether a claim specifies its class, even as none.
+pub fn has_class(claim: &Value) -> bool {
     object::annotation(claim, CLASS).is_some() || claim["spec"]["storageClassName"].is_string()
 }
 
-/// The class for claims that say nothing: the newest of those that are the default.
+/// Returns the default class: the newest one that is annotated as default.
 pub fn default_class(classes: &[Arc<Value>]) -> Option<&Arc<Value>> {
     let marks =
         ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
@@ -74,11 +74,11 @@ fn attributes(object: &Value) -> &str {
     object["spec"]["volumeAttributesClassName"].as_str().unwrap_or_default()
 }
 
-/// Access modes, each once, in their order.
+/// Returns the distinct access modes in upstream's order.
 fn modes(object: &Value) -> Vec<&'static str> {
-    let said = object["spec"]["accessModes"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_said = |(name, _): &&(&str, &str)| said.iter().any(|mode| mode == *name);
-    MODES.iter().filter(is_said).map(|(_, short)| *short).collect()
+    let listed = object["spec"]["accessModes"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_listed = |(name, _): &&(&str, &str)| listed.iter().any(|mode| mode == *name);
+    MODES.iter().filter(is_listed).map(|(_, short)| *short).collect()
 }
 
 fn has_modes(volume: &Value, claim: &Value) -> bool {
@@ -86,8 +86,8 @@ fn has_modes(volume: &Value, claim: &Value) -> bool {
     modes(claim).iter().all(|mode| has.contains(mode))
 }
 
-/// Why a claim that names this volume cannot have it.
-pub fn objection(volume: &Value, claim: &Value) -> Option<String> {
+/// Returns why a claim cannot use the volume that it names.
+pub fn mismatch(volume: &Value, claim: &Value) -> Option<String> {
     match () {
         () if object::is_being_deleted(volume) => {
             Some(format!("the volume is marked for deletion \"{}\"", object::name(volume)))
@@ -103,8 +103,9 @@ pub fn objection(volume: &Value, claim: &Value) -> Option<String> {
     }
 }
 
-/// The volume that is reserved for a claim or, unless its pod has to be placed first, the smallest that will do; of
-/// those with as few access modes as possible. Fails with what is wrong with the claim.
+/// Returns the volume that is reserved for a claim, or the smallest one that matches, among those with the
+/// fewest access modes. With `waits` (WaitForFirstConsumer) only a reserved one. Fails if the claim's
+/// selector is invalid.
 pub fn best<'a>(
     claim: &Value,
     volumes: &'a [Arc<Value>],
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_that_will_do_is_best() {
+    fn the_smallest_matching_volume_wins() {
         let mine = json!({"name": "c", "namespace": "n"});
         let others = json!({"name": "d", "namespace": "n"});
         let volumes = [
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_a_volume_is_told_why_not() {
+    fn mismatches_of_a_named_volume_are_explained() {
         for (changes, claimed, expected) in [
             (json!({}), json!({}), None),
             (json!({"/spec/capacity": {"storage": "1Gi"}}), json!({}), Some("requested PV is too small")),
@@ -244,13 +245,13 @@ mod tests {
                 Some("the volume is marked for deletion \"v\""),
             ),
         ] {
-            let found = objection(&volume("v", "5Gi", &changes), &claim(&claimed));
+            let found = mismatch(&volume("v", "5Gi", &changes), &claim(&claimed));
             assert_eq!(found.as_deref(), expected);
         }
     }
 
     #[test]
-    fn the_newest_default_class_is_taken() {
+    fn the_newest_default_class_wins() {
         let class = |name: &str, created: &str, default: &str| {
             Arc::new(json!({"metadata": {"name": name, "creationTimestamp": created,
                 "annotations": {"storageclass.kubernetes.io/is-default-class": default}}}))

@@ -1,0 +1,110 @@
+//! Service account controller and root CA certificate publisher: every namespace has the ServiceAccount
+//! `default` and the ConfigMap `kube-root-ca.crt`. Both are restored after changes.
+
+use std::sync::Arc;
+
+use atoll_informer::{Key, Look, Next, Queue, Resource, Sight, World, follow, resources};
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+
+const ACCOUNT: &str = "default";
+const ROOT_CA: &str = "kube-root-ca.crt";
+const DESCRIPTION: &str = "The certificate authority of the API that Pods of this namespace talk to.";
+/// Number of namespaces that are reconciled concurrently.
+const WORKERS: usize = 16;
+
+/// Creates the ServiceAccount `default` in every namespace.
+pub async fn run_service_accounts(context: Context) {
+    run(context, NamespaceObject { resource: &resources::SERVICE_ACCOUNTS, name: ACCOUNT, content: None })
+        .await;
+}
+
+/// Publishes the root CA certificates to every namespace, if they are configured.
+pub async fn run_root_ca(context: Context) {
+    let Some(root_ca) = context.signers.root_ca.clone() else {
+        tracing::info!("root CA publisher disabled: no --root-ca-file configured");
+        return;
+    };
+    let content = Some(json!({ "ca.crt": &*root_ca }));
+    run(context, NamespaceObject { resource: &resources::CONFIG_MAPS, name: ROOT_CA, content }).await;
+}
+
+/// An object that every namespace has.
+struct NamespaceObject {
+    resource: &'static Resource,
+    name: &'static str,
+    /// The required data. `None` if the content does not matter.
+    content: Option<Value>,
+}
+
+async fn run(context: Context, wanted: NamespaceObject) {
+    let (world, queue, wanted) = (context.world(), Queue::new(), Arc::new(wanted));
+    let look = Look::everywhere(&resources::NAMESPACES).selecting("status.phase=Active").metadata();
+    let namespaces = follow(world, look, |sight| {
+        if let Sight::There(namespace) = sight {
+            queue.add(Key::of(&namespace));
+        }
+    });
+    // The queue holds namespaces, because each has only one such object.
+    let add = |object: &Value| {
+        let key = Key::of(object);
+        queue.add(key.in_workspace(&key.namespace));
+    };
+    let fields = format!("metadata.name={}", wanted.name);
+    let look = Look::everywhere(wanted.resource).selecting(&fields);
+    let objects = follow(world, look, |sight| match sight {
+        Sight::There(object) if wanted.differs(&object) => add(&object),
+        Sight::Gone(object) => add(&object),
+        Sight::There(_) | Sight::All(..) => {}
+    });
+    let working = queue.work("namespace objects", WORKERS, |key| {
+        let (world, wanted) = (world.clone(), wanted.clone());
+        async move { wanted.sync(&world, &key).await }
+    });
+    tokio::join!(namespaces, objects, working);
+}
+
+impl NamespaceObject {
+    fn differs(&self, object: &Value) -> bool {
+        self.content.as_ref().is_some_and(|content| object["data"] != *content)
+    }
+
+    async fn sync(&self, world: &World, namespace: &Key) -> Result<Next, Status> {
+        match self.create_or_update(world, namespace).await {
+            Ok(()) => Ok(Next::Done),
+            Err(status) if status.reason() == "AlreadyExists" => Ok(Next::Done),
+            // The namespace is being deleted, or is gone.
+            Err(status) if matches!(status.reason(), "NotFound" | "Forbidden") => Ok(Next::Done),
+            Err(status) => Err(status),
+        }
+    }
+
+    async fn create_or_update(&self, world: &World, namespace: &Key) -> Result<(), Status> {
+        let key = Key::new(&namespace.workspace, &namespace.name, self.name);
+        match world.get(self.resource, &key).await {
+            Ok(mut object) if self.differs(&object) => {
+                object["data"] = self.content.clone().unwrap_or_default();
+                object::set_annotation(&mut object, "kubernetes.io/description", DESCRIPTION);
+                world.update(self.resource, &object).await.map(drop)
+            }
+            Ok(_) => Ok(()),
+            Err(status) if status.reason() == "NotFound" => world
+                .create(self.resource, &key.workspace, &key.namespace, &self.new_object())
+                .await
+                .map(drop),
+            Err(status) => Err(status),
+        }
+    }
+
+    fn new_object(&self) -> Value {
+        let mut object = json!({ "metadata": { "name": self.name } });
+        object::set_type(&mut object, &self.resource.api_version(), &self.resource.kind);
+        if let Some(content) = &self.content {
+            object["data"] = content.clone();
+            object::set_annotation(&mut object, "kubernetes.io/description", DESCRIPTION);
+        }
+        object
+    }
+}
