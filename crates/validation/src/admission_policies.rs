@@ -130,7 +130,7 @@ fn validating(policy: &Value, old: Option<&Value>) -> Errors {
             .map(|annotation| go_json::text("admissionregistration/v1.AuditAnnotation", annotation))
             .collect();
         let rendered = atoll_meta::field::BadValue::Rendered(format!("[{}]", list.join(",")));
-        let detail = format!("must not have more than {MOST_ANNOTATIONS} auditAnnotations");
+        let detail = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
         errors.push(annotations.invalid_as(rendered, detail));
     }
     let mut seen = HashSet::new();
@@ -148,7 +148,7 @@ fn validating(policy: &Value, old: Option<&Value>) -> Errors {
         if expression.is_empty() {
             errors.push(value.required("valueExpression is not specified"));
         } else if expression.len() > MAX_ANNOTATION_LENGTH {
-            errors.push(value.required(format!("must not exceed {LONGEST_ANNOTATION} bytes in length")));
+            errors.push(value.required(format!("must not exceed {MAX_ANNOTATION_LENGTH} bytes in length")));
         }
         if !seen.insert(key.text()) {
             errors.push(key.duplicate());

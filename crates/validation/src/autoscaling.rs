@@ -121,7 +121,7 @@ fn scaling_rules(errors: &mut Errors, rules: &FieldValue<'_>) {
         errors.push(window.invalid("must be greater than or equal to zero"));
     }
     if window.number().is_some_and(|seconds| seconds > MAX_WINDOW_SECONDS) {
-        errors.push(window.invalid(format!("must be less than or equal to {LONGEST_WINDOW}")));
+        errors.push(window.invalid(format!("must be less than or equal to {MAX_WINDOW_SECONDS}")));
     }
     let choices = &["Disabled", "Max", "Min"];
     if select.is_set() && !choices.contains(&select.text()) {
@@ -143,7 +143,7 @@ fn scaling_rules(errors: &mut Errors, rules: &FieldValue<'_>) {
             }
         }
         if period.number().is_some_and(|seconds| seconds > MAX_PERIOD_SECONDS) {
-            errors.push(period.invalid(format!("must be less than or equal to {LONGEST_PERIOD}")));
+            errors.push(period.invalid(format!("must be less than or equal to {MAX_PERIOD_SECONDS}")));
         }
     }
     quantities::not_negative(errors, &rules.get("tolerance"));

@@ -333,7 +333,7 @@ fn warning_errors(deprecated: bool, warning: &str) -> Vec<String> {
     }
     let mut faults = Vec::new();
     if warning.len() > MAX_WARNING_LENGTH {
-        faults.push(format!("must be <= {LONGEST_WARNING} characters long"));
+        faults.push(format!("must be <= {MAX_WARNING_LENGTH} characters long"));
     }
     if warning.is_empty() {
         faults.push("must not be an empty string".to_owned());

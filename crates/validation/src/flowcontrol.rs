@@ -305,7 +305,7 @@ fn queuing(errors: &mut Errors, at: &FieldValue<'_>) {
     if queues <= 0 {
         errors.push(parts[1].invalid_as(queues, positive));
     } else if queues > MAX_QUEUES {
-        errors.push(parts[1].invalid_as(queues, format!("must not be greater than {MOST_QUEUES}")));
+        errors.push(parts[1].invalid_as(queues, format!("must not be greater than {MAX_QUEUES}")));
     }
     if hand <= 0 {
         errors.push(parts[2].invalid_as(hand, positive));

@@ -165,8 +165,9 @@ fn features(errors: &mut Errors, features: &FieldValue<'_>) {
         errors.append(&mut late);
         let quoted = atoll_meta::quote::quote(name);
         if name.len() > MAX_FEATURE_LENGTH {
-            let detail =
-                format!("invalid feature name {quoted}: must be no more than {LONGEST_FEATURE} characters");
+            let detail = format!(
+                "invalid feature name {quoted}: must be no more than {MAX_FEATURE_LENGTH} characters"
+            );
             errors.push(feature.invalid_as(name, detail));
         } else if !is_feature(name) {
             let detail = format!(

@@ -234,7 +234,7 @@ fn affinity(errors: &mut Errors, spec: &FieldValue<'_>) {
             if let Some(missing) = missing {
                 errors.push(missing.required("when session affinity type is ClientIP"));
             } else if !(1..=MAX_AFFINITY_SECONDS).contains(&timeout.number().unwrap_or_default()) {
-                let detail = format!("must be greater than 0 and less than {LONGEST_AFFINITY}");
+                let detail = format!("must be greater than 0 and less than {MAX_AFFINITY_SECONDS}");
                 errors.push(timeout.invalid(detail));
             }
         }

@@ -230,7 +230,7 @@ fn node(node: &Value) -> Errors {
             errors.push(id.required(""));
         }
         if id.len() > MAX_NODE_ID_LENGTH {
-            errors.push(id.invalid(format!("must be {LONGEST_NODE_ID} characters or less")));
+            errors.push(id.invalid(format!("must be {MAX_NODE_ID_LENGTH} characters or less")));
         }
         quantities::not_negative_number(&mut errors, &driver.get("allocatable").get("count"));
         if !seen.insert(name.text()) {

@@ -6,7 +6,7 @@ use atoll_meta::{FieldError, FieldPath, LabelSelector, object};
 use serde_json::Value;
 
 use super::{
-    amount, at_most_hundred_percent, check_selected, collisions, int_or_percent, is_empty, rendered,
+    amount, at_most_hundred_percent, check_selected, collisions, int_or_percent, is_empty, render_selector,
     same_selector,
 };
 use crate::Checks;
@@ -43,7 +43,7 @@ fn check(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
     }
     if selector.is_object() && is_empty(selector) {
         let detail = "empty selector is invalid for daemonset";
-        errors.push(FieldError::invalid(&path.child("selector"), rendered(selector), detail));
+        errors.push(FieldError::invalid(&path.child("selector"), render_selector(selector), detail));
     }
     template::check(errors, spec, old, &template_path);
     check_always_restarted(errors, pod, "DaemonSet", &template_path);

@@ -7,14 +7,15 @@ use atoll_meta::{FieldError, FieldPath, LabelSelector, names};
 use serde_json::{Value, json};
 
 use super::{
-    amount, at_most_hundred_percent, check_selected, collisions, int_or_percent, rendered, required_selector,
+    amount, at_most_hundred_percent, check_selected, collisions, int_or_percent, render_selector,
+    required_selector,
 };
 use crate::Checks;
 use crate::field_value::FieldValue;
 use crate::fields::{Errors, Fields, NOT_NEGATIVE, broken_rules, named, not_negative};
 use crate::internal;
 use crate::pod::{at_most, check_always_restarted, check_annotations, same, template};
-use crate::volume_claim::{self, Lenience};
+use crate::volume_claim::{self, ValidationOptions};
 
 pub(crate) static CHECKS: Checks = Checks {
     create: |object| {
@@ -92,7 +93,11 @@ fn check(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
     if old.is_none() {
         for (index, claim) in spec.list("volumeClaimTemplates").iter().enumerate() {
             let path = path.child("volumeClaimTemplates").index(index).child("spec");
-            volume_claim::spec(errors, &FieldValue::under(claim.get("spec"), path), &Lenience::default());
+            volume_claim::spec(
+                errors,
+                &FieldValue::under(claim.get("spec"), path),
+                &ValidationOptions::default(),
+            );
         }
     }
     not_negative(errors, spec, "replicas", &path);
@@ -108,7 +113,7 @@ fn check(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
     required_selector(errors, spec, "statefulset", &path);
     match LabelSelector::from_object(spec.part("selector")) {
         Err(_) => {
-            let rendered = rendered(spec.part("selector"));
+            let rendered = render_selector(spec.part("selector"));
             errors.push(FieldError::invalid(&path.child("selector"), rendered, ""));
         }
         Ok(selector) => check_template(errors, spec, old, &selector, &path.child("template")),

@@ -83,7 +83,7 @@ fn check_template(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: 
     job::check_spec(errors, spec, old, path);
     if let Some(selector) = spec.field("selector") {
         let detail = "`selector` will be auto-generated";
-        errors.push(FieldError::invalid(&path.child("selector"), rendered(selector), detail));
+        errors.push(FieldError::invalid(&path.child("selector"), render_selector(selector), detail));
     }
     if spec.flag("manualSelector") {
         errors.push(FieldError::not_supported(&path.child("manualSelector"), true, &["nil", "false"]));

@@ -29,12 +29,12 @@ pub(super) fn check(errors: &mut Errors, device: &FieldValue<'_>, old: Option<&V
     let count = attributes.len() + capacities.len();
     if count > MAX_ATTRIBUTES_AND_CAPACITIES {
         let detail = format!(
-            "the total number of attributes and capacities must not exceed {MOST_ATTRIBUTES_AND_CAPACITIES}"
+            "the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES_AND_CAPACITIES}"
         );
         errors.push(device.invalid_as(count, detail));
     }
     if attributes.len() > MAX_ATTRIBUTE_VALUES {
-        let detail = format!("the total number of attribute values must not exceed {MOST_ATTRIBUTE_VALUES}");
+        let detail = format!("the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}");
         errors.push(device.invalid_as(attributes.len(), detail));
     }
     keyed(errors, &attributes, attribute);

@@ -13,7 +13,7 @@ use super::volume_source::{self as source, required};
 use super::{Scope, projection};
 use crate::field_value::FieldValue;
 use crate::fields::{Errors, Fields, broken_rules};
-use crate::volume_claim::{self, Lenience};
+use crate::volume_claim::{self, ValidationOptions};
 
 /// The valid volumes of a pod, by name. Containers can mount only these.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
@@ -161,7 +161,7 @@ fn ephemeral(errors: &mut Errors, volume: &Value, path: &FieldPath) {
         Some(template) => {
             claim_metadata(errors, template.part("metadata"), &path.child("metadata"));
             let spec = FieldValue::under(template.get("spec"), path.child("spec"));
-            volume_claim::spec(errors, &spec, &Lenience::default());
+            volume_claim::spec(errors, &spec, &ValidationOptions::default());
         }
         None => errors.push(FieldError::required(&path, "")),
     }
