@@ -60,7 +60,7 @@ const CHECKS: [VersionedCheck; 19] = [
     baseline(&[(0, baseline::host_ports)], None),
     baseline(&[(34, baseline::probe_hosts)], None),
     baseline(&[(0, baseline::privileged)], None),
-    baseline(&[(0, baseline::proc_mount), (35, baseline::proc_mount_of_host_users)], Some(35)),
+    baseline(&[(0, baseline::proc_mount), (35, baseline::proc_mount_unless_user_namespace)], Some(35)),
     baseline(&[(0, baseline::se_linux), (31, baseline::se_linux_with_engine)], None),
     baseline(&[(0, baseline::seccomp_annotations), (19, baseline::seccomp)], Some(19)),
     baseline(

@@ -19,8 +19,8 @@ use atoll_meta::quote::quote;
 use serde_json::Value;
 
 use super::{
-    Pod, Violation, format_containers, format_setters, name, of_host_users, plural, quoted, quoted_set, text,
-    violation,
+    Pod, Violation, format_containers, format_setters, name, plural, quoted, quoted_set, text,
+    unless_user_namespace, violation,
 };
 use crate::items;
 
@@ -203,8 +203,8 @@ pub fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
     if bad.is_empty() { None } else { violation("procMount", detail()) }
 }
 
-pub fn proc_mount_of_host_users(pod: &Pod<'_>) -> Option<Violation> {
-    of_host_users(pod, proc_mount)
+pub fn proc_mount_unless_user_namespace(pod: &Pod<'_>) -> Option<Violation> {
+    unless_user_namespace(pod, proc_mount)
 }
 
 pub fn se_linux(pod: &Pod<'_>) -> Option<Violation> {
