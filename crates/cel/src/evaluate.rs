@@ -15,7 +15,7 @@ use atoll_meta::Deadline;
 use crate::cost::standard;
 use crate::error::Error;
 use crate::expression::Evaluation;
-use crate::plan::{Base, Call, Find, Matches, Plan, Step};
+use crate::plan::{Base, Call, FindCall, MatchesCall, Plan, Step};
 use crate::standard::put_all;
 use crate::value::{Key, List, Map, Value};
 

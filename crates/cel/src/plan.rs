@@ -199,7 +199,7 @@ impl Planner<'_> {
                 let (regex, size) = self.pattern(pattern.as_str().unwrap_or_default())?;
                 let (text, pattern) = (take(text), pattern.clone());
                 let method = single == Some("matches_string");
-                return Ok(Step::Matches(Box::new(Matches { text, pattern, regex, size, method })));
+                return Ok(Step::Matches(Box::new(MatchesCall { text, pattern, regex, size, method })));
             }
             ("find" | "findAll", [text, Step::Constant(pattern), limit @ ..])
                 if pattern.as_str().is_some() =>
@@ -207,7 +207,7 @@ impl Planner<'_> {
                 let (regex, size) = self.pattern(pattern.as_str().unwrap_or_default())?;
                 let call = if declaration.name == "find" { search_first } else { search_all };
                 let (text, pattern, limit) = (take(text), pattern.clone(), limit.first_mut().map(take));
-                return Ok(Step::Find(Box::new(Find { text, pattern, limit, regex, size, call })));
+                return Ok(Step::Find(Box::new(FindCall { text, pattern, limit, regex, size, call })));
             }
             _ => {}
         }

@@ -25,9 +25,9 @@ impl<'a> Evaluator<'a, '_> {
         match range {
             Value::List(list) => {
                 for index in 0..list.len() {
-                    let Some(item) = list.get(slot) else { break };
+                    let Some(item) = list.get(index) else { break };
                     let (first, second) = match it.two {
-                        true => (Ok(Value::Int(slot as i64)), Some(item)),
+                        true => (Ok(Value::Int(index as i64)), Some(item)),
                         false => (item, None),
                     };
                     if !self.iterate(it, first, second)? {

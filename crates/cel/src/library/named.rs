@@ -4,7 +4,7 @@
 
 use atoll_meta::{names, time};
 
-use super::location;
+use super::url;
 
 /// A named format.
 #[derive(Debug)]

@@ -291,8 +291,7 @@ impl RecoveringParser<'_, '_> {
         }
         self.recovering = true;
         let token = self.token();
-        let message =
-            format!("extraneous input {} expecting {}", self.display(token), shown(self.expected()));
+        let message = format!("extraneous input {} expecting {}", self.display(token), list(self.expected()));
         self.report_error(token, &message);
     }
 
@@ -318,7 +317,7 @@ impl RecoveringParser<'_, '_> {
             if !self.recovering {
                 self.recovering = true;
                 let token = self.token();
-                let message = format!("missing {} at {}", shown(self.expected()), self.display(token));
+                let message = format!("missing {} at {}", list(self.expected()), self.display(token));
                 self.report_error(token, &message);
             }
             return Ok(Ok(()));
@@ -334,7 +333,7 @@ impl RecoveringParser<'_, '_> {
         let token = self.token();
         let message = match failure {
             Failure::Mismatch => {
-                format!("mismatched input {} expecting {}", self.display(token), shown(self.expected()))
+                format!("mismatched input {} expecting {}", self.display(token), list(self.expected()))
             }
             Failure::NoAlternative(start) => {
                 let from = self.tokens[*start];

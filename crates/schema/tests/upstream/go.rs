@@ -24,11 +24,11 @@ pub fn ask(questions: &[Question]) -> Option<Vec<Value>> {
     let lines = questions.iter().map(|Question { group, version, kind, text, protobuf }| {
         json!({"group": group, "version": version, "kind": kind, "text": text, "protobuf": protobuf})
     });
-    ask_about("roundtrip", lines)
+    run_tool("roundtrip", lines)
 }
 
 /// The same with other questions.
-pub fn ask_about(mode: &str, questions: impl Iterator<Item = Value>) -> Option<Vec<Value>> {
+pub fn run_tool(mode: &str, questions: impl Iterator<Item = Value>) -> Option<Vec<Value>> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let program = match PROGRAM.get_or_init(program) {
         Ok(program) => program,
