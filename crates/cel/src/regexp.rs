@@ -5,6 +5,8 @@
 //! cache       recently compiled patterns, bounded, shared by all definitions and expressions
 //! ```
 
+// Go standard library: src/regexp/regexp.go
+
 mod cache;
 mod size;
 mod translate;

@@ -2,6 +2,7 @@
 
 // upstream: staging/src/k8s.io/apiserver/pkg/cel/library/ip.go
 // upstream: staging/src/k8s.io/apiserver/pkg/cel/library/cidr.go
+// Go standard library: src/net/netip/netip.go
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

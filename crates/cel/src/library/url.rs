@@ -1,6 +1,7 @@
 //! URLs as Go's `net/url` parses them. Parts are bytes, because escapes can encode any byte.
 
 // upstream: staging/src/k8s.io/apiserver/pkg/cel/library/urls.go
+// Go standard library: src/net/url/url.go
 
 mod escape;
 

@@ -4,6 +4,8 @@
 //! ASCII-only in Go, a brace that is not a repetition is a literal, and sets have no operators. Patterns that
 //! Go rejects are rejected with Go's message.
 
+// Go standard library: src/regexp/syntax/parse.go
+
 use std::fmt;
 use std::fmt::Write;
 use std::iter::Peekable;

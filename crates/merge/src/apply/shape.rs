@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use atoll_extension as extension;
-use atoll_schema::{Field, ListType, TypeId, TypeRef, Types, Whole};
+use atoll_schema::{Field, Granularity, ListType, TypeId, TypeRef, Types};
 use serde_json::Value;
 
 use super::custom::CustomSchema;
@@ -114,13 +114,13 @@ impl<'s> Shape<'s> {
                 Shape::List { element: ItemType::Type(list.element), items }
             }
             TypeRef::Map(map) => {
-                let atomic = field.and_then(|field| field.map_type) == Some(Whole::Atomic);
+                let atomic = field.and_then(|field| field.map_type) == Some(Granularity::Atomic);
                 Shape::Map { value: map.value, atomic }
             }
             TypeRef::Struct(id) => {
                 // Markers of a field override those of its type.
                 let said = field.and_then(|field| field.struct_type.or(field.map_type));
-                let atomic = said.map_or(Types::get()[id].atomic, |said| said == Whole::Atomic);
+                let atomic = said.map_or(Types::get()[id].atomic, |said| said == Granularity::Atomic);
                 Shape::Struct { id, atomic }
             }
         }

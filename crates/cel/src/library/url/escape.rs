@@ -1,5 +1,7 @@
 //! Percent-encoding: the characters that are not escaped in each part of a URL.
 
+// Go standard library: src/net/url/url.go
+
 use std::fmt::Write;
 
 use atoll_meta::quote::quote;
