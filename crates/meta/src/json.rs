@@ -10,6 +10,7 @@
 //! ```
 
 // upstream: sigs.k8s.io/json/internal/golang/encoding/json/scanner.go
+// Go standard library: src/encoding/json/scanner.go
 
 mod encode;
 mod order;

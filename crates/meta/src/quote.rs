@@ -1,5 +1,8 @@
 //! Quoting and number formatting as in Go, because clients compare messages that Go formats.
 
+// Go standard library: src/strconv/quote.go
+// Go standard library: src/fmt/format.go
+
 /// Whether Go prints the character instead of escaping it.
 ///
 /// Both languages derive this from the same Unicode categories. Rust's standard library has no function for

@@ -1,6 +1,8 @@
 //! Details of Go's standard library that are visible to clients.
 
 // upstream: sigs.k8s.io/json/internal/golang/encoding/json/encode.go
+// Go standard library: src/strconv/quote.go
+// Go standard library: src/encoding/base64/base64.go
 
 use std::fmt;
 

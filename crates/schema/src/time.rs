@@ -3,6 +3,7 @@
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/time.go
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/micro_time.go
+// Go standard library: src/time/format.go
 
 use std::fmt::Write as _;
 

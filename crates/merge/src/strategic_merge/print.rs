@@ -1,6 +1,7 @@
 //! Values as Go formats them in messages.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
+// Go standard library: src/fmt/print.go
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,8 @@
 //! Durations as Go parses and formats them and as kubectl displays them.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go
+// Go standard library: src/time/time.go
+// Go standard library: src/time/format.go
 
 use super::parse::quote;
 

@@ -1,6 +1,7 @@
 //! Checks that a TLS certificate and its key are present. Whether they match is not checked.
 
 // upstream: pkg/registry/core/secret/strategy.go
+// Go standard library: src/crypto/tls/tls.go
 
 use crate::certificates::from_base64;
 

@@ -1,6 +1,7 @@
 //! The location of a webhook: a URL or a Service.
 
 // upstream: staging/src/k8s.io/apiserver/pkg/util/webhook/validation.go
+// Go standard library: src/net/url/url.go
 
 use atoll_meta::names;
 use atoll_meta::quote::quote;
