@@ -1,8 +1,9 @@
-//! Takes what types and fields are for, the text that `kubectl explain` shows, out of the source of the `k8s-openapi`
-//! crate, and leaves it compressed for `src/descriptions.rs`.
+//! Extracts the descriptions of types and fields, which `kubectl explain` shows, from the source of the
+//! `k8s-openapi` crate, and compresses them for `src/descriptions.rs`.
 //!
-//! The crate is in the workspace's lock file for the tests, so Cargo has its source or gets it; it is read and not
-//! compiled, which takes half a second instead of half a minute. Without it everything works but descriptions.
+//! The crate is in the workspace's lock file because of the tests, so Cargo has its source or fetches it; it
+//! is read and not compiled, which takes half a second instead of half a minute. Without it only the
+//! descriptions are missing.
 
 use std::env;
 use std::error::Error;
@@ -16,7 +17,8 @@ use flate2::write::DeflateEncoder;
 
 const CRATE: &str = "k8s-openapi";
 const RESOURCES: &str = "../schema/data/resources.txt";
-/// Between records, and between the parts of one: definition, property (empty for the definition itself), description.
+/// Separators of records, and of the parts of one: definition, property (empty for the definition itself),
+/// description.
 const RECORD: char = '\u{1e}';
 const PART: char = '\u{1f}';
 
@@ -40,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The directory with the types of the Kubernetes version that is served.
+/// Returns the directory with the types of the served Kubernetes version.
 fn source() -> Result<PathBuf, Box<dyn Error>> {
     let output = Command::new(env::var_os("CARGO").ok_or("CARGO is not set")?)
         .args(["metadata", "--format-version=1", "--locked", "--filter-platform"])
@@ -63,7 +65,7 @@ fn source() -> Result<PathBuf, Box<dyn Error>> {
     if directory.is_dir() { Ok(directory) } else { Err(format!("it does not know {module}").into()) }
 }
 
-/// In the order of names, so that the same source gives the same bytes.
+/// Reads a directory in the order of names, so that the output is reproducible.
 fn read_directory(directory: &Path, text: &mut String) -> Result<(), Box<dyn Error>> {
     let mut entries: Vec<PathBuf> =
         fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<Result<_, std::io::Error>>()?;
@@ -78,7 +80,7 @@ fn read_directory(directory: &Path, text: &mut String) -> Result<(), Box<dyn Err
     Ok(())
 }
 
-/// The schema of a type is written with one line each for names and descriptions, indented by depth.
+/// Reads a file. The schema of a type has one line each for names and descriptions, indented by depth.
 fn read_file(source: &str, text: &mut String) {
     let Some((_, schema)) = source.split_once("fn schema_name()") else { return };
     let mut lines = schema.lines().skip(1);
@@ -106,7 +108,7 @@ fn read_file(source: &str, text: &mut String) {
     }
 }
 
-/// What a string literal at the beginning of a line means.
+/// Parses a string literal at the start of a line.
 fn literal(line: &str) -> Option<String> {
     let mut meant = String::new();
     let mut letters = line.strip_prefix('"')?.chars();

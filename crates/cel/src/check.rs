@@ -1,4 +1,7 @@
-//! Types of expressions: every part gets one, calls find their overloads, and what does not fit is said.
+//! The type checker: determines the type of every node, resolves overloads and reports type errors.
+
+// upstream: github.com/google/cel-go/checker/checker.go
+// upstream: github.com/google/cel-go/common/ast/ast.go
 
 mod assign;
 mod calls;
@@ -10,37 +13,37 @@ use std::sync::Arc;
 use assign::{Substitutions, most_general};
 
 use crate::environment::Environment;
-use crate::functions::{self, Declaration, Declared};
-use crate::source::{Issues, Place};
+use crate::functions::{self, FunctionDecl, OverloadDecl};
+use crate::source::{Issues, Location};
 use crate::syntax::tree::{Id, Loop, Node, Tree};
 use crate::types::Type;
 use crate::value::Value;
 
-/// What a node means.
+/// The declaration that a node refers to.
 #[derive(Clone, Debug)]
-pub enum Meaning {
-    /// Nothing but itself.
-    Itself,
-    /// A variable, or a loop's.
+pub enum Reference {
+    /// The node refers to no declaration.
+    None,
+    /// A variable of the environment or of a comprehension.
     Variable(Arc<str>),
-    /// A type's name.
+    /// The name of a type.
     TypeName(Arc<str>),
-    /// A function, and the overloads it can be.
-    Function(&'static Declaration, Vec<&'static Declared>),
+    /// A function and its possible overloads.
+    Function(&'static FunctionDecl, Vec<&'static OverloadDecl>),
 }
 
-/// An expression with its types.
+/// A type-checked expression.
 #[derive(Debug)]
 pub struct Checked {
-    /// The expression. Names in it are resolved.
+    /// The expression, with resolved names.
     pub tree: Tree,
     /// The type of each node.
     pub types: Vec<Type>,
-    /// What each node means.
-    pub meanings: Vec<Meaning>,
+    /// The reference of each node.
+    pub references: Vec<Reference>,
 }
 
-/// Gives types to an expression, or says what is wrong.
+/// Checks the types of an expression.
 pub fn check(environment: &Environment, text: &str, tree: Tree) -> Result<Checked, Issues> {
     let count = tree.nodes.len();
     let mut checker = Checker {
@@ -48,21 +51,21 @@ pub fn check(environment: &Environment, text: &str, tree: Tree) -> Result<Checke
         text,
         issues: Issues::new(text),
         types: vec![Type::Error; count],
-        meanings: vec![Meaning::Itself; count],
+        references: vec![Reference::None; count],
         tree,
         substitutions: Substitutions::default(),
         locals: Vec::new(),
         free: 0,
     };
     checker.check(checker.tree.root);
-    let Checker { issues, mut types, meanings, tree, substitutions, .. } = checker;
+    let Checker { issues, mut types, references, tree, substitutions, .. } = checker;
     if !issues.is_empty() {
         return Err(issues);
     }
     for kind in &mut types {
         *kind = substitutions.applied(kind, true);
     }
-    let checked = Checked { tree, types, meanings };
+    let checked = Checked { tree, types, references };
     let issues = literals::check(text, &checked);
     match issues.is_empty() {
         true => Ok(checked),
@@ -76,42 +79,42 @@ struct Checker<'a> {
     issues: Issues,
     tree: Tree,
     types: Vec<Type>,
-    meanings: Vec<Meaning>,
+    references: Vec<Reference>,
     substitutions: Substitutions,
-    /// Variables of loops, innermost last.
+    /// Comprehension variables, innermost last.
     locals: Vec<(Arc<str>, Type)>,
     free: usize,
 }
 
 impl Checker<'_> {
-    fn blame(&mut self, id: Id, message: String) {
-        self.issues.add(Place::of(self.text, self.tree.offsets[id]), message);
+    fn report_error(&mut self, id: Id, message: String) {
+        self.issues.add(Location::at(self.text, self.tree.offsets[id]), message);
     }
 
     fn mismatch(&mut self, id: Id, expected: &Type, found: &Type) {
-        self.blame(id, format!("expected type '{expected}' but found '{found}'"));
+        self.report_error(id, format!("expected type '{expected}' but found '{found}'"));
     }
 
     fn undeclared(&mut self, id: Id, name: &str) {
-        self.blame(id, format!("undeclared reference to '{name}' (in container '')"));
+        self.report_error(id, format!("undeclared reference to '{name}' (in container '')"));
         self.types[id] = Type::Error;
     }
 
-    /// A type that is yet to be found out.
+    /// Returns a fresh type variable.
     fn unknown(&mut self) -> Type {
         self.free += 1;
         Type::Parameter(format!("_var{}", self.free - 1).into())
     }
 
-    /// What a name stands for.
-    fn lookup(&self, name: &str) -> Option<(Type, Meaning)> {
+    /// Resolves a name.
+    fn lookup(&self, name: &str) -> Option<(Type, Reference)> {
         let name = name.strip_prefix('.').unwrap_or(name);
         let local = self.locals.iter().rev().find(|(local, _)| &**local == name);
         if let Some((name, kind)) = local.or_else(|| self.environment.variable_named(name)) {
-            return Some((kind.clone(), Meaning::Variable(name.clone())));
+            return Some((kind.clone(), Reference::Variable(name.clone())));
         }
         let kind = functions::type_named(name)?;
-        Some((Type::Type(Some(Arc::new(kind))), Meaning::TypeName(name.into())))
+        Some((Type::Type(Some(Arc::new(kind))), Reference::TypeName(name.into())))
     }
 
     fn check(&mut self, id: Id) {
@@ -130,9 +133,9 @@ impl Checker<'_> {
             Node::Name(name) => {
                 let name = name.clone();
                 match self.lookup(&name) {
-                    Some((kind, meaning)) => {
+                    Some((kind, reference)) => {
                         self.types[id] = kind;
-                        self.meanings[id] = meaning;
+                        self.references[id] = reference;
                     }
                     None => self.undeclared(id, &name),
                 }
@@ -141,10 +144,10 @@ impl Checker<'_> {
                 let (operand, field, test) = (*operand, field.clone(), *test);
                 if !test
                     && let Some(name) = self.tree.qualified_name(id)
-                    && let Some((kind, meaning)) = self.lookup(&name)
+                    && let Some((kind, reference)) = self.lookup(&name)
                 {
                     self.types[id] = kind;
-                    self.meanings[id] = meaning;
+                    self.references[id] = reference;
                     self.tree.nodes[id] = Node::Name(name.into());
                     return;
                 }
@@ -186,11 +189,11 @@ impl Checker<'_> {
                 let it = (**it).clone();
                 self.repeat(id, &it);
             }
-            Node::Wrong => {}
+            Node::Invalid => {}
         }
     }
 
-    /// The type of an item or a value: what is in it, if it is optional.
+    /// Returns the type of an item or a value. Optional ones are unwrapped.
     fn item_type(&mut self, id: Id, optional: bool) -> Type {
         let kind = self.types[id].clone();
         if !optional {
@@ -207,17 +210,17 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of a list's items after another one.
+    /// Returns the type of a list's items after adding another one.
     fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
         let Some(previous) = previous else { return current };
         if self.substitutions.assignable(&previous, &current) {
             return most_general(&previous, &current).clone();
         }
-        // Which lists and maps may be mixed is looked at when all types are known.
+        // Mixed lists and maps are reported once all types are known.
         Type::Dyn
     }
 
-    /// The type of `operand.field`.
+    /// Returns the type of `operand.field`.
     fn field(&mut self, id: Id, operand: Id, field: &str, optional: bool) -> Type {
         self.check(operand);
         let operand_type = self.substitutions.applied(&self.types[operand], false);
@@ -231,7 +234,7 @@ impl Checker<'_> {
             }
             Type::Dyn | Type::Error => Type::Dyn,
             other => {
-                self.blame(id, format!("type '{other}' does not support field selection"));
+                self.report_error(id, format!("type '{other}' does not support field selection"));
                 Type::Dyn
             }
         };
@@ -243,13 +246,13 @@ impl Checker<'_> {
 
     fn field_of(&mut self, id: Id, name: &str, shape: Option<&crate::shape::Shape>, field: &str) -> Type {
         let Some(crate::shape::ShapeKind::Object(object)) = shape.map(|shape| &shape.kind) else {
-            self.blame(id, format!("unexpected failed resolution of '{name}'"));
+            self.report_error(id, format!("unexpected failed resolution of '{name}'"));
             return Type::Error;
         };
         match object.field(field) {
             Some(field) => field.type_of.clone(),
             None => {
-                self.blame(id, format!("undefined field '{field}'"));
+                self.report_error(id, format!("undefined field '{field}'"));
                 Type::Error
             }
         }
@@ -262,12 +265,12 @@ impl Checker<'_> {
             Type::Type(Some(of)) => match &**of {
                 Type::Object(..) => (**of).clone(),
                 other => {
-                    self.blame(id, format!("'{}' is not a message type", other.name()));
+                    self.report_error(id, format!("'{}' is not a message type", other.name()));
                     Type::Error
                 }
             },
             other => {
-                self.blame(id, format!("'{}' is not a type", other.name()));
+                self.report_error(id, format!("'{}' is not a type", other.name()));
                 Type::Error
             }
         };
@@ -282,7 +285,7 @@ impl Checker<'_> {
             if !self.substitutions.assignable(&wanted, &found) {
                 let message =
                     format!("expected type of field '{field}' is '{wanted}' but provided type is '{found}'");
-                self.issues.add(Place::of(self.text, offset), message);
+                self.issues.add(Location::at(self.text, offset), message);
             }
         }
     }
@@ -304,7 +307,7 @@ impl Checker<'_> {
                 let message = format!(
                     "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
                 );
-                self.blame(it.range, message);
+                self.report_error(it.range, message);
                 (Type::Error, Type::Error)
             }
         };

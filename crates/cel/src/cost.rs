@@ -1,4 +1,7 @@
-//! What expressions cost: sizes and costs as ranges, for estimates, and what is charged for walking over values.
+//! Costs of expressions: ranges of sizes and costs for estimates, and the charge for traversing values.
+
+// upstream: github.com/google/cel-go/checker/cost.go
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/cost.go
 
 mod calls;
 pub mod estimate;
@@ -9,124 +12,124 @@ use crate::shape::Shape;
 use crate::types::Type;
 use crate::value::Value;
 
-/// What walking over one character or byte costs.
+/// Cost of traversing one character or byte.
 pub const STRING_TRAVERSAL: f64 = 0.1;
-/// What one character of a pattern costs for each unit of text.
+/// Cost factor of one character of a pattern, per unit of string.
 pub const REGEX_LENGTH: f64 = 0.25;
 
-/// From how much to how much something may be long.
+/// Range of possible sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeEstimate {
-    /// At least.
+    /// Minimum.
     pub min: u64,
-    /// At most.
+    /// Maximum.
     pub max: u64,
 }
 
-/// From how much to how much something may cost.
+/// Range of possible costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct CostEstimate {
-    /// At least.
+    /// Minimum.
     pub min: u64,
-    /// At most.
+    /// Maximum.
     pub max: u64,
 }
 
-/// What a call may cost without its arguments, and how large its result may be.
+/// Cost estimate of a call without its arguments, and the size of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallEstimate {
-    /// What it costs.
+    /// Cost of the call.
     pub cost: CostEstimate,
-    /// How large its result is, if it says so.
+    /// Size of the result, if known.
     pub result: Option<SizeEstimate>,
 }
 
 impl CallEstimate {
-    /// A call that costs this.
+    /// Creates an estimate without a result size.
     pub fn new(cost: CostEstimate) -> CallEstimate {
         CallEstimate { cost, result: None }
     }
 
-    /// A call that costs this and has a result of this size.
+    /// Creates an estimate with a result size.
     pub fn sized(cost: CostEstimate, result: SizeEstimate) -> CallEstimate {
         CallEstimate { cost, result: Some(result) }
     }
 }
 
 impl SizeEstimate {
-    /// Nothing is known.
+    /// Unknown size.
     pub const UNKNOWN: SizeEstimate = SizeEstimate { min: 0, max: u64::MAX };
 
-    /// Exactly this.
+    /// Creates an exact size.
     pub fn fixed(size: u64) -> SizeEstimate {
         SizeEstimate { min: size, max: size }
     }
 
-    /// Both after each other.
+    /// Adds two sizes.
     pub fn plus(self, other: SizeEstimate) -> SizeEstimate {
         SizeEstimate { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }
 
-    /// So many of those.
+    /// Multiplies two sizes.
     pub fn times(self, other: SizeEstimate) -> SizeEstimate {
         SizeEstimate { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    /// One or the other.
+    /// Returns the range that covers both sizes.
     pub fn union(self, other: SizeEstimate) -> SizeEstimate {
         SizeEstimate { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
 
-    /// What it costs at so much a unit.
+    /// Multiplies by a cost factor per unit.
     pub fn at(self, unit: f64) -> CostEstimate {
         CostEstimate { min: scale(self.min, unit), max: scale(self.max, unit) }
     }
 
-    /// What it costs at such a cost a unit.
+    /// Multiplies by a cost per unit.
     pub fn times_cost(self, cost: CostEstimate) -> CostEstimate {
         CostEstimate { min: self.min.saturating_mul(cost.min), max: self.max.saturating_mul(cost.max) }
     }
 }
 
 impl CostEstimate {
-    /// Exactly this.
+    /// Creates an exact cost.
     pub fn fixed(cost: u64) -> CostEstimate {
         CostEstimate { min: cost, max: cost }
     }
 
-    /// Both after each other.
+    /// Adds two costs.
     pub fn plus(self, other: CostEstimate) -> CostEstimate {
         CostEstimate { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }
 
-    /// One for each of the other.
+    /// Multiplies two costs.
     pub fn times(self, other: CostEstimate) -> CostEstimate {
         CostEstimate { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    /// One or the other.
+    /// Returns the range that covers both costs.
     pub fn union(self, other: CostEstimate) -> CostEstimate {
         CostEstimate { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
 
-    /// So many times as much, rounded up.
+    /// Multiplies by a factor, rounding up.
     pub fn at(self, factor: f64) -> CostEstimate {
         CostEstimate { min: scale(self.min, factor), max: scale(self.max, factor) }
     }
 }
 
-/// A product, rounded up, that stays at the largest number.
+/// Multiplies, rounding up and saturating.
 fn scale(number: u64, factor: f64) -> u64 {
     // A cast to an integer saturates.
     (number as f64 * factor).ceil() as u64
 }
 
-/// What a length costs at so much a unit, rounded up.
+/// Returns the cost of a size at a factor per unit, rounded up.
 pub fn charge(size: u64, unit: f64) -> u64 {
     scale(size, unit)
 }
 
-/// The size of a value for costs: 1 for what has none.
+/// Returns the size of a value for costs: 1 for values without a size.
 pub fn actual_size(value: &Value<'_>) -> u64 {
     match value {
         Value::Optional(Some(value)) => actual_size(value),
@@ -134,7 +137,7 @@ pub fn actual_size(value: &Value<'_>) -> u64 {
     }
 }
 
-/// What walking over a whole value costs.
+/// Returns the cost of traversing a whole value.
 pub fn traversal_cost(value: &Value<'_>) -> u64 {
     match value {
         Value::String(text) => (text.len() as f64 * STRING_TRAVERSAL) as u64,
@@ -151,33 +154,35 @@ pub fn traversal_cost(value: &Value<'_>) -> u64 {
     }
 }
 
-/// A part of an expression, for estimates.
+/// A node as cost estimators see it.
 #[derive(Clone, Debug)]
 pub struct Node<'a> {
-    /// How it is reached from a variable: names of fields, `@items`, `@keys` and `@values`. Empty if it is not.
+    /// Path from a variable: names of fields, `@items`, `@keys` and `@values`. Empty if the node is not
+    /// reached from a variable.
     pub path: Vec<String>,
-    /// Its type.
+    /// Type of the node.
     pub kind: Type,
-    /// The value, if it is written down as one.
+    /// The value of a literal.
     pub literal: Option<&'a Value<'static>>,
-    /// Its size as far as the expression tells it.
+    /// Size as computed from the expression.
     pub computed: Option<SizeEstimate>,
 }
 
-/// What is known of the sizes of variables.
+/// Size estimates of variables.
 #[derive(Debug)]
 pub struct Sizes<'a> {
-    /// What the variables look like. As upstream does, every path is followed from here whatever variable it begins with.
+    /// The shape of the variables. As upstream, every path is followed from this root, whatever variable it
+    /// starts with.
     pub root: Option<&'a Shape>,
 }
 
 impl Sizes<'_> {
-    /// The size of a part: as computed, by its path, or unknown.
+    /// Returns the size of a node: as computed, by its path, or unknown.
     pub fn of(&self, node: &Node<'_>) -> SizeEstimate {
         node.computed.or_else(|| self.by_path(&node.path)).unwrap_or(SizeEstimate::UNKNOWN)
     }
 
-    /// The items of a list (or the keys of a map), or nothing if the type has no parameters.
+    /// Returns the items of a list or the keys of a map, or `None` for a type without parameters.
     pub fn items<'n>(&self, node: &Node<'n>) -> Option<Node<'n>> {
         let kind = node.kind.parameters().first()?.clone();
         let path = match node.path.is_empty() {
@@ -187,7 +192,7 @@ impl Sizes<'_> {
         Some(Node { path, kind, literal: None, computed: None })
     }
 
-    /// The size of what a path leads to, if the shape says so.
+    /// Returns the size at the end of a path, if the shape bounds it.
     pub fn by_path(&self, path: &[String]) -> Option<SizeEstimate> {
         let bound = self.root?.bound_at(path.get(1..)?)?;
         Some(SizeEstimate { min: 0, max: bound })

@@ -1,4 +1,7 @@
-//! What an expression can refer to.
+//! The declarations that an expression can refer to.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go
+// upstream: github.com/google/cel-go/cel/env.go
 
 use std::sync::Arc;
 
@@ -9,26 +12,26 @@ use crate::source::Issues;
 use crate::syntax::parse;
 use crate::types::Type;
 
-/// The functions of Kubernetes and these variables.
+/// The functions of Kubernetes and the declared variables.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: Vec<(Arc<str>, Type)>,
 }
 
 impl Environment {
-    /// All functions and no variables.
+    /// Creates an environment with all functions and no variables.
     pub fn new() -> Environment {
         Environment::default()
     }
 
-    /// The same with another variable.
+    /// Declares a variable.
     #[must_use]
     pub fn with(mut self, name: &str, kind: Type) -> Environment {
         self.variables.push((name.into(), kind));
         self
     }
 
-    /// The same with another variable of a shape. One that expressions cannot see is not declared.
+    /// Declares a variable of a shape. A shape that expressions cannot access is not declared.
     #[must_use]
     pub fn with_shape(self, name: &str, shape: &Arc<Shape>) -> Environment {
         match shape.type_of() {
@@ -41,11 +44,11 @@ impl Environment {
         self.variables.iter().find(|(known, _)| &**known == name)
     }
 
-    /// Reads and checks an expression.
+    /// Parses and checks an expression.
     ///
     /// # Errors
     ///
-    /// What is wrong with its syntax or its types.
+    /// Returns the syntax or type errors.
     pub fn compile(&self, text: &str) -> Result<Expression, Issues> {
         check(self, text, parse(text)?).map(Expression::new)
     }

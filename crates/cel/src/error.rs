@@ -1,21 +1,23 @@
-//! Why an evaluation has no value.
+//! Runtime errors.
+
+// upstream: github.com/google/cel-go/common/types/err.go
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// What went wrong at run time, in upstream's words.
+/// An evaluation error with upstream's message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Error {
-    /// No function takes arguments like these.
+    /// No overload matches the arguments.
     NoSuchOverload,
-    /// Anything else that a value cannot be had for. `||` and `&&` may absorb it.
+    /// Any other failure. `||` and `&&` may absorb it.
     Failed(Cow<'static, str>),
-    /// The budget is used up: nothing absorbs this.
+    /// The cost limit or the deadline was exceeded. Never absorbed.
     Cancelled,
 }
 
 impl Error {
-    /// An error with these words.
+    /// Creates an error with this message.
     pub fn new(message: impl Into<Cow<'static, str>>) -> Error {
         Error::Failed(message.into())
     }

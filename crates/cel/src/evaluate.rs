@@ -1,8 +1,11 @@
-//! Running a plan: values, errors that logic may absorb, and what every step costs.
+//! The evaluator: runs a plan, tracks costs, and absorbs errors in logical operators.
+
+// upstream: github.com/google/cel-go/interpreter/interpretable.go
+// upstream: github.com/google/cel-go/interpreter/runtimecost.go
 
 mod attribute;
+mod pattern_cost;
 mod repeat;
-mod surcharge;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,15 +15,15 @@ use atoll_meta::Deadline;
 use crate::cost::standard;
 use crate::error::Error;
 use crate::expression::Evaluation;
-use crate::plan::{Base, Call, Find, Matches, Plan, Step};
+use crate::plan::{Base, Call, FindCall, MatchesCall, Plan, Step};
 use crate::standard::put_all;
 use crate::value::{Key, List, Map, Value};
 
-/// What upstream says when it charges for sorting what is no list because it failed; nothing absorbs this.
-const BROKEN: &str =
+/// Upstream's panic message when it charges for sorting a failed list. Never absorbed.
+const UPSTREAM_PANIC: &str =
     "internal error: interface conversion: *types.Err is not traits.Lister: missing method Add";
 
-/// Runs a plan.
+/// Evaluates a plan.
 pub fn evaluate<'a>(
     plan: &'a Plan,
     variables: Vec<Option<Value<'a>>>,
@@ -28,28 +31,28 @@ pub fn evaluate<'a>(
     deadline: &Deadline<'_>,
 ) -> Evaluation<'a> {
     let locals = vec![Local::Empty; plan.places];
-    let mut run = Run { variables, locals, cost: 0, limit, deadline, broken: false };
-    let result = match run.step(&plan.root) {
-        Err(Error::Cancelled) if run.broken => Err(Error::new(BROKEN)),
+    let mut evaluator = Evaluator { variables, locals, cost: 0, limit, deadline, panicked: false };
+    let result = match evaluator.step(&plan.root) {
+        Err(Error::Cancelled) if evaluator.panicked => Err(Error::new(UPSTREAM_PANIC)),
         result => result,
     };
-    Evaluation { result, cost: run.cost }
+    Evaluation { result, cost: evaluator.cost }
 }
 
-/// The value of a step of constants.
+/// Evaluates a constant step.
 ///
 /// # Errors
 ///
-/// If it has none.
+/// Returns the error of the evaluation.
 pub fn fold(step: &Step) -> Result<Value<'static>, Error> {
-    // The step outlives nothing of its value but constants, which are shared and not borrowed.
+    // The result contains only constants, which are shared and not borrowed from the step.
     let (variables, locals, deadline) = (Vec::new(), Vec::new(), &Deadline::never());
-    let mut run = Run { variables, locals, cost: 0, limit: u64::MAX, deadline, broken: false };
-    let value = run.step(step)?;
+    let mut evaluator = Evaluator { variables, locals, cost: 0, limit: u64::MAX, deadline, panicked: false };
+    let value = evaluator.step(step)?;
     owned(&value).ok_or(Error::NoSuchOverload)
 }
 
-/// A value of constants without the lifetime of their step.
+/// Detaches a constant value from the lifetime of its step.
 fn owned(value: &Value<'_>) -> Option<Value<'static>> {
     Some(match value {
         Value::Null => Value::Null,
@@ -82,8 +85,8 @@ fn owned(value: &Value<'_>) -> Option<Value<'static>> {
     })
 }
 
-/// Adds to an accumulator in its place, if nobody else has it.
-fn grow<'a>(arguments: &mut [Value<'a>]) -> Option<Result_<'a>> {
+/// Appends to an accumulator in place, if it is not shared.
+fn grow<'a>(arguments: &mut [Value<'a>]) -> Option<EvalResult<'a>> {
     let (first, rest) = arguments.split_first_mut()?;
     let grown = match (&mut *first, rest) {
         (Value::List(List::Owned(so_far)), [Value::List(List::Owned(more))]) => {
@@ -96,34 +99,34 @@ fn grow<'a>(arguments: &mut [Value<'a>]) -> Option<Result_<'a>> {
     Some(grown.map(|()| std::mem::replace(first, Value::Null)))
 }
 
-/// A loop's variable.
+/// A comprehension variable.
 #[derive(Clone)]
 enum Local<'a> {
     Empty,
-    /// To be evaluated when it is first asked for.
+    /// Evaluated on first use.
     Lazy(&'a Step),
     Value(Result<Value<'a>, Error>),
 }
 
-struct Run<'a, 'd> {
+struct Evaluator<'a, 'd> {
     variables: Vec<Option<Value<'a>>>,
     locals: Vec<Local<'a>>,
     cost: u64,
     limit: u64,
     deadline: &'d Deadline<'d>,
-    /// Whether it ended where upstream breaks.
-    broken: bool,
+    /// Whether evaluation stopped where upstream panics.
+    panicked: bool,
 }
 
-type Result_<'a> = Result<Value<'a>, Error>;
+type EvalResult<'a> = Result<Value<'a>, Error>;
 
-impl<'a> Run<'a, '_> {
+impl<'a> Evaluator<'a, '_> {
     fn charge(&mut self, cost: u64) -> Result<(), Error> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.limit || self.deadline.step() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    fn step(&mut self, step: &'a Step) -> Result_<'a> {
+    fn step(&mut self, step: &'a Step) -> EvalResult<'a> {
         match step {
             Step::Constant(value) => Ok(value.clone()),
             Step::Attribute(attribute) => {
@@ -131,7 +134,7 @@ impl<'a> Run<'a, '_> {
                 if let Err(Error::Cancelled) = value {
                     return value;
                 }
-                // A conditional costs nothing itself.
+                // A conditional itself is free.
                 if !matches!(attribute.base, Base::Either(_)) {
                     self.charge(1)?;
                 }
@@ -166,8 +169,8 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    /// `&&` and `||`: one side can decide whatever the other is.
-    fn logic(&mut self, terms: &'a [Step; 2], decisive: bool) -> Result_<'a> {
+    /// Evaluates `&&` or `||`: one side can decide even if the other fails.
+    fn logic(&mut self, terms: &'a [Step; 2], decisive: bool) -> EvalResult<'a> {
         let mut failed = None;
         for term in terms {
             match self.step(term) {
@@ -184,7 +187,7 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    fn equal(&mut self, sides: &'a [Step; 2], wanted: bool) -> Result_<'a> {
+    fn equal(&mut self, sides: &'a [Step; 2], expected: bool) -> EvalResult<'a> {
         let one = self.step(&sides[0]);
         if let Err(Error::Cancelled) = one {
             return one;
@@ -195,38 +198,38 @@ impl<'a> Run<'a, '_> {
         }
         let result = match (&one, &two) {
             (Ok(one), Ok(two)) => match one.equals(two) {
-                Ok(equal) => Ok(Value::Bool(equal == wanted)),
-                // What refuses to be compared is different.
-                Err(_) if !wanted => Ok(Value::Bool(true)),
+                Ok(equal) => Ok(Value::Bool(equal == expected)),
+                // Values that cannot be compared are different.
+                Err(_) if !expected => Ok(Value::Bool(true)),
                 Err(error) => Err(error),
             },
             (Err(error), _) | (_, Err(error)) => Err(error.clone()),
         };
         let arguments = [one.unwrap_or(Value::Null), two.unwrap_or(Value::Null)];
         self.charge(match &arguments[0] {
-            // The libraries' types cost 1 to compare, but only if asked whether they are equal.
-            Value::Opaque(_) if wanted => 1,
+            // Opaque types cost 1 to compare, but only for `==`.
+            Value::Opaque(_) if expected => 1,
             _ => standard::shorter(&arguments, None),
         })?;
         result
     }
 
-    fn matches(&mut self, matches: &'a Matches) -> Result_<'a> {
+    fn matches(&mut self, matches: &'a MatchesCall) -> EvalResult<'a> {
         let arguments = [self.step(&matches.text)?, matches.pattern.clone()];
         let cost = match matches.method {
             true => standard::matches(&arguments, None),
             false => 1,
         };
-        // A match cannot be ended, so it is paid for before it begins.
+        // A match cannot be interrupted, so it is charged in advance.
         self.charge(cost)?;
-        self.charge(surcharge::of_match("matches", &arguments, cost, matches.size))?;
+        self.charge(pattern_cost::match_cost("matches", &arguments, cost, matches.size))?;
         match &arguments[0] {
             Value::String(text) => Ok(Value::Bool(matches.regex.is_match(text))),
             _ => Err(Error::NoSuchOverload),
         }
     }
 
-    fn find(&mut self, find: &'a Find) -> Result_<'a> {
+    fn find(&mut self, find: &'a FindCall) -> EvalResult<'a> {
         let mut arguments = vec![self.step(&find.text)?, find.pattern.clone()];
         let limit = find.limit.as_ref().map(|limit| self.step(limit)).transpose();
         if let Err(Error::Cancelled) = limit {
@@ -234,17 +237,17 @@ impl<'a> Run<'a, '_> {
         }
         let cost = crate::library::find_cost(&arguments, None);
         self.charge(cost)?;
-        self.charge(surcharge::of_match("find", &arguments, cost, find.size))?;
+        self.charge(pattern_cost::match_cost("find", &arguments, cost, find.size))?;
         arguments.extend(limit?);
         (find.call)(&find.regex, &arguments)
     }
 
-    fn call(&mut self, call: &'a Call) -> Result_<'a> {
+    fn call(&mut self, call: &'a Call) -> EvalResult<'a> {
         let strict = call.function != "@not_strictly_false";
         let mut arguments = Vec::with_capacity(call.arguments.len());
         let mut failed = None;
-        for (place, argument) in call.arguments.iter().enumerate() {
-            let value = match (place, call.accumulates) {
+        for (index, argument) in call.arguments.iter().enumerate() {
+            let value = match (index, call.accumulates) {
                 (0, true) => self.accumulated(argument),
                 _ => self.step(argument),
             };
@@ -252,8 +255,8 @@ impl<'a> Run<'a, '_> {
                 Ok(value) => arguments.push(value),
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
                 Err(error) => {
-                    // Upstream forgets to charge unless all arguments were there.
-                    if call.stops_early() && place + 1 < call.arguments.len() {
+                    // Upstream does not charge unless all arguments were evaluated.
+                    if call.stops_at_first_error() && index + 1 < call.arguments.len() {
                         return Err(error);
                     }
                     failed = failed.or(Some(error));
@@ -261,12 +264,12 @@ impl<'a> Run<'a, '_> {
                 }
             }
         }
-        if failed.is_some() && call.breaks_without(&arguments) {
-            self.broken = true;
+        if failed.is_some() && call.panics_upstream(&arguments) {
+            self.panicked = true;
             return Err(Error::Cancelled);
         }
         if failed.is_none() {
-            self.charge(surcharge::of_pattern(call.function, &arguments))?;
+            self.charge(pattern_cost::compile_cost(call.function, &arguments))?;
         }
         let (result, chosen) = match failed {
             Some(_) if !strict => (Ok(Value::Bool(true)), call.overloads.first()),
@@ -283,14 +286,14 @@ impl<'a> Run<'a, '_> {
         result
     }
 
-    /// Calls the overload that takes the arguments.
+    /// Calls the overload that accepts the arguments.
     fn dispatch(
         &mut self,
         call: &'a Call,
         arguments: &mut [Value<'a>],
-    ) -> (Result_<'a>, Option<&'a &'static crate::functions::Declared>) {
+    ) -> (EvalResult<'a>, Option<&'a &'static crate::functions::OverloadDecl>) {
         let chosen =
-            call.overloads.iter().find(|declared| declared.overload.unguarded || declared.takes(arguments));
+            call.overloads.iter().find(|declared| declared.overload.unguarded || declared.accepts(arguments));
         let Some(chosen) = chosen else {
             let names: Vec<&str> = arguments.iter().map(Value::type_name).collect();
             let message = format!("no such overload: {}({})", call.function, names.join(", "));
@@ -304,7 +307,7 @@ impl<'a> Run<'a, '_> {
         ((chosen.overload.call)(arguments), Some(chosen))
     }
 
-    fn list(&mut self, items: &'a [(Step, bool)]) -> Result_<'a> {
+    fn list(&mut self, items: &'a [(Step, bool)]) -> EvalResult<'a> {
         let mut values = Vec::with_capacity(items.len());
         let result = self.fill_list(items, &mut values);
         if let Err(Error::Cancelled) = result {
@@ -323,7 +326,7 @@ impl<'a> Run<'a, '_> {
                 (other, true) => {
                     let message = format!(
                         "cannot initialize optional list element from non-optional value {}",
-                        other.shown()
+                        other.display()
                     );
                     return Err(Error::new(message));
                 }
@@ -332,7 +335,7 @@ impl<'a> Run<'a, '_> {
         Ok(())
     }
 
-    fn map(&mut self, entries: &'a [(Step, Step, bool)]) -> Result_<'a> {
+    fn map(&mut self, entries: &'a [(Step, Step, bool)]) -> EvalResult<'a> {
         let mut made = Vec::with_capacity(entries.len());
         let result = self.fill_map(entries, &mut made);
         if let Err(Error::Cancelled) = result {
@@ -360,8 +363,8 @@ impl<'a> Run<'a, '_> {
                 (other, true) => {
                     let message = format!(
                         "cannot initialize optional entry '{}' from non-optional value {}",
-                        key.shown(),
-                        other.shown()
+                        key.display(),
+                        other.display()
                     );
                     return Err(Error::new(message));
                 }

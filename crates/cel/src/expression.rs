@@ -1,10 +1,12 @@
-//! An expression that was read and checked, and a program that can be run.
+//! Checked expressions and executable programs.
+
+// upstream: github.com/google/cel-go/cel/program.go
 
 use std::sync::Arc;
 
 use atoll_meta::Deadline;
 
-use crate::check::{Checked, Meaning};
+use crate::check::{Checked, Reference};
 use crate::cost::estimate::estimate;
 use crate::cost::{CostEstimate, Sizes};
 use crate::error::Error;
@@ -14,18 +16,18 @@ use crate::shape::Shape;
 use crate::types::Type;
 use crate::value::Value;
 
-/// An expression whose types are right.
+/// A type-checked expression.
 #[derive(Debug)]
 pub struct Expression {
     checked: Checked,
 }
 
-/// What an evaluation gave and cost.
+/// Result and cost of an evaluation.
 #[derive(Debug)]
 pub struct Evaluation<'a> {
-    /// The value, or why there is none.
+    /// The value or the error.
     pub result: Result<Value<'a>, Error>,
-    /// What was charged, up to the limit and the step that went beyond it.
+    /// The cost charged, including the step that exceeded the limit.
     pub cost: u64,
 }
 
@@ -34,55 +36,56 @@ impl Expression {
         Expression { checked }
     }
 
-    /// The type of its value.
+    /// Returns the type of the expression.
     pub fn result_type(&self) -> &Type {
         &self.checked.types[self.checked.tree.root]
     }
 
-    /// Whether a variable occurs in it.
+    /// Whether the expression refers to a variable.
     pub fn uses(&self, variable: &str) -> bool {
-        let named = |meaning: &Meaning| matches!(meaning, Meaning::Variable(name) if &**name == variable);
-        self.checked.meanings.iter().any(named)
+        let named =
+            |reference: &Reference| matches!(reference, Reference::Variable(name) if &**name == variable);
+        self.checked.references.iter().any(named)
     }
 
-    /// What it may cost, by what its variables look like. All paths are followed from one root, as upstream does.
+    /// Estimates the cost from the shape of the variables. As upstream, all paths are followed from one root.
     pub fn estimate(&self, root: Option<&Shape>) -> CostEstimate {
         estimate(&self.checked, &Sizes { root })
     }
 
-    /// A program that can be run often.
+    /// Plans the expression as a reusable program.
     ///
     /// # Errors
     ///
-    /// If a constant cannot be converted to what it is to be.
+    /// Returns an error if the conversion of a constant fails.
     pub fn program(&self) -> Result<Program, Error> {
         plan(&self.checked).map(|plan| Program { plan })
     }
 }
 
-/// An expression that can be run.
+/// An executable expression.
 #[derive(Clone, Debug)]
 pub struct Program {
     plan: Plan,
 }
 
 impl Program {
-    /// The variables that a run looks at.
+    /// Returns the variables that the program refers to.
     pub fn variables(&self) -> &[Arc<str>] {
         &self.plan.variables
     }
 
-    /// An estimate of the bytes that its constant patterns take, compiled.
+    /// Estimates the memory in bytes of the compiled constant patterns.
     pub fn patterns_size(&self) -> u64 {
         self.plan.patterns
     }
 
-    /// Runs the program with values for its variables and ends it when it has cost more than the limit.
+    /// Evaluates the program, up to a cost limit.
     pub fn evaluate<'a>(&'a self, variables: &[(&str, Value<'a>)], limit: u64) -> Evaluation<'a> {
         self.evaluate_until(variables, limit, &Deadline::never())
     }
 
-    /// The same; it is cancelled as well once the deadline has passed.
+    /// Evaluates the program, up to a cost limit and a deadline.
     pub fn evaluate_until<'a>(
         &'a self,
         variables: &[(&str, Value<'a>)],

@@ -1,4 +1,6 @@
-//! All functions that expressions can call, by name.
+//! All functions by name.
+
+// upstream: github.com/google/cel-go/common/decls/decls.go
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -12,69 +14,73 @@ use crate::value::Value;
 
 /// A function with its overloads.
 #[derive(Debug)]
-pub struct Declaration {
-    /// Its name.
+pub struct FunctionDecl {
+    /// Name of the function.
     pub name: &'static str,
-    /// Its overloads, in the order in which they are tried.
-    pub overloads: Vec<Declared>,
+    /// Overloads in the order in which they are tried.
+    pub overloads: Vec<OverloadDecl>,
 }
 
-/// An overload whose signature was read.
+/// An overload with its parsed signature.
 #[derive(Debug)]
-pub struct Declared {
+pub struct OverloadDecl {
     /// The overload.
     pub overload: &'static Overload,
-    /// Its types.
+    /// Parsed signature.
     pub signature: Signature,
-    /// The names of its type parameters.
+    /// Names of its type parameters.
     pub parameters: Vec<std::sync::Arc<str>>,
-    /// Whether it is one of the language's own: their costs count only where it is known before evaluation which one is meant.
+    /// Whether this is a standard function: those have their own cost only if the overload is known before
+    /// evaluation.
     pub standard: bool,
-    /// What a call has cost; 1 without it.
+    /// Runtime cost. `None` means 1.
     pub cost: Option<RuntimeCost>,
 }
 
-impl Declared {
-    /// Whether values can be passed to it.
-    pub fn takes(&self, arguments: &[Value<'_>]) -> bool {
+impl OverloadDecl {
+    /// Whether the overload accepts these values.
+    pub fn accepts(&self, arguments: &[Value<'_>]) -> bool {
         self.signature.arguments.len() == arguments.len()
-            && self.signature.arguments.iter().zip(arguments).all(|(wanted, given)| fits(wanted, given))
+            && self.signature.arguments.iter().zip(arguments).all(|(expected, actual)| fits(expected, actual))
     }
 }
 
-/// Whether a value is of a type. Lists and maps are judged by the first thing that is in them.
-fn fits(wanted: &Type, given: &Value<'_>) -> bool {
-    match (wanted, given) {
+/// Whether a value is of a type. Lists and maps are judged by their first element.
+fn fits(expected: &Type, actual: &Value<'_>) -> bool {
+    match (expected, actual) {
         (Type::Dyn | Type::Parameter(_), _) => true,
         (Type::List(items), Value::List(list)) => match list.get(0) {
             Some(Ok(first)) => fits(items, &first),
             _ => true,
         },
-        (Type::Map(both), Value::Map(map)) if !is_open(&both[0]) || !is_open(&both[1]) => {
+        (Type::Map(both), Value::Map(map)) if !accepts_any(&both[0]) || !accepts_any(&both[1]) => {
             map.keys().first().is_none_or(|key| {
                 fits(&both[0], key) && map.find(key).ok().flatten().is_none_or(|value| fits(&both[1], &value))
             })
         }
         (Type::Opaque(_, parameters), Value::Optional(inside)) => {
-            wanted.name() == given.type_name()
-                && parameters.first().zip(inside.as_ref()).is_none_or(|(wanted, inside)| fits(wanted, inside))
+            expected.name() == actual.type_name()
+                && parameters
+                    .first()
+                    .zip(inside.as_ref())
+                    .is_none_or(|(expected, inside)| fits(expected, inside))
         }
-        (wanted, given) => wanted.name() == given.type_name(),
+        (expected, actual) => expected.name() == actual.type_name(),
     }
 }
 
-/// Whether any value is of the type.
-fn is_open(kind: &Type) -> bool {
+/// Whether every value is of the type.
+fn accepts_any(kind: &Type) -> bool {
     matches!(kind, Type::Dyn | Type::Parameter(_))
 }
 
-static FUNCTIONS: LazyLock<HashMap<&'static str, Declaration>> = LazyLock::new(|| {
-    let mut functions: HashMap<&'static str, Declaration> = HashMap::new();
+static FUNCTIONS: LazyLock<HashMap<&'static str, FunctionDecl>> = LazyLock::new(|| {
+    let mut functions: HashMap<&'static str, FunctionDecl> = HashMap::new();
     for library in std::iter::once(&STANDARD).chain(LIBRARIES.iter().copied()) {
         for function in library.functions {
             let declaration = functions
                 .entry(function.name)
-                .or_insert_with(|| Declaration { name: function.name, overloads: Vec::new() });
+                .or_insert_with(|| FunctionDecl { name: function.name, overloads: Vec::new() });
             declaration
                 .overloads
                 .extend(function.overloads.iter().map(|overload| declare(library, overload)));
@@ -83,7 +89,7 @@ static FUNCTIONS: LazyLock<HashMap<&'static str, Declaration>> = LazyLock::new(|
     functions
 });
 
-fn declare(library: &'static Library, overload: &'static Overload) -> Declared {
+fn declare(library: &'static Library, overload: &'static Overload) -> OverloadDecl {
     let signature = Signature::read(overload.signature);
     let mut parameters = Vec::new();
     for kind in signature.arguments.iter().chain([&signature.result]) {
@@ -91,10 +97,10 @@ fn declare(library: &'static Library, overload: &'static Overload) -> Declared {
     }
     let standard = std::ptr::eq(library, &STANDARD);
     let cost = overload.cost.or_else(|| standard.then(|| standard::runtime(overload.id)).flatten());
-    Declared { overload, signature, parameters, standard, cost }
+    OverloadDecl { overload, signature, parameters, standard, cost }
 }
 
-/// The type parameters in a type.
+/// Collects the type parameters in a type.
 fn collect(kind: &Type, into: &mut Vec<std::sync::Arc<str>>) {
     match kind {
         Type::Parameter(name) if !into.contains(name) => into.push(name.clone()),
@@ -102,12 +108,12 @@ fn collect(kind: &Type, into: &mut Vec<std::sync::Arc<str>>) {
     }
 }
 
-/// A function by its name.
-pub fn find(name: &str) -> Option<&'static Declaration> {
+/// Returns the function of this name.
+pub fn find(name: &str) -> Option<&'static FunctionDecl> {
     FUNCTIONS.get(name)
 }
 
-/// A type by its name, if expressions can mention it.
+/// Returns the type of this name, if expressions can refer to it.
 pub fn type_named(name: &str) -> Option<Type> {
     Some(match name {
         "bool" => Type::Bool,
@@ -117,7 +123,7 @@ pub fn type_named(name: &str) -> Option<Type> {
         "string" => Type::String,
         "bytes" => Type::Bytes,
         "null_type" => Type::Null,
-        // Schemas know these two by short names, which then no program can be made of.
+        // Upstream's checker resolves the short names of these two, but cannot plan a program with them.
         "timestamp" | "google.protobuf.Timestamp" => Type::Timestamp,
         "duration" | "google.protobuf.Duration" => Type::Duration,
         "list" => Type::list(Type::Dyn),

@@ -1,16 +1,17 @@
-//! The Common Expression Language as Kubernetes uses it: from the text of an expression to a value, and what it costs.
+//! The Common Expression Language as Kubernetes uses it: parsing, type checking, cost estimation and
+//! evaluation.
 //!
 //! ```text
-//! text ── parse ──► Expression ── check ──► Program ── evaluate ──► Value, and what it cost
+//! text ── parse ──► Expression ── check ──► Program ── evaluate ──► Value and cost
 //!         lexer,     (tree with    types,      │
-//!         macros      positions)   overloads   └── estimate ──► what it may cost at most
+//!         macros      positions)   overloads   └── estimate ──► maximum cost
 //! ```
 //!
-//! [`Environment`] knows the functions and the variables; [`Environment::compile`] gives a [`Program`] or [`Issues`] in
-//! the words in which the API server shows them. What variables look like is described by [`Shape`]s: these give types to the
-//! checker, values to the evaluator and sizes to the estimator.
+//! [`Environment`] declares functions and variables; [`Environment::compile`] returns an [`Expression`] or
+//! [`Issues`] with the API server's messages. [`Shape`]s describe variables: the checker derives types from
+//! them, the evaluator values and the estimator sizes.
 //!
-//! Adding a library of functions: a file in `library/` with
+//! To add a library of functions, add a file in `library/` with
 //!
 //! ```ignore
 //! pub static LIBRARY: Library = Library { name: "kubernetes.urls", types: &[], functions: &[
@@ -23,9 +24,9 @@
 //! ] };
 //! ```
 //!
-//! and its name in `LIBRARIES` in `library.rs`. Signatures are written as [`signature`] says. An implementation gets
-//! arguments (the receiver first) that fit the signature, or it is not called. Without `costs` a call costs 1. Values of types
-//! of their own implement [`Opaque`].
+//! and add it to `LIBRARIES` in `library.rs`. The syntax of signatures is that of [`signature`]. An
+//! implementation is only called with arguments (the receiver first) that match the signature. Without
+//! `costs` a call costs 1. Values of custom types implement [`Opaque`].
 
 mod check;
 pub mod cost;
@@ -52,6 +53,6 @@ pub use error::Error;
 pub use expression::{Evaluation, Expression, Program};
 pub use library::{Estimate, Function, Implementation, Library, Overload, RuntimeCost};
 pub use shape::{Field, ListKind, Object, Shape, ShapeKind, escape, unescape};
-pub use source::{Issue, Issues, Place};
+pub use source::{CompileError, Issues, Location};
 pub use types::Type;
 pub use value::{Key, List, Map, Opaque, Text, Value};

@@ -1,4 +1,6 @@
-//! How libraries declare functions, and which libraries there are.
+//! Declarations of library functions, and the list of libraries.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go
 
 mod address;
 mod arguments;
@@ -9,7 +11,6 @@ mod decimal;
 mod format;
 mod ip;
 mod lists;
-mod location;
 mod named;
 mod quantity;
 mod regex;
@@ -19,6 +20,7 @@ mod sets;
 mod strings;
 pub(crate) mod template;
 mod text;
+mod url;
 mod urls;
 mod version;
 
@@ -29,73 +31,73 @@ use crate::cost::{CallEstimate, Node, Sizes};
 use crate::error::Error;
 use crate::value::Value;
 
-/// Functions that belong together.
+/// A library of functions.
 #[derive(Debug)]
 pub struct Library {
-    /// What it is called.
+    /// Name of the library.
     pub name: &'static str,
-    /// What it brings. A function may have overloads in several libraries.
+    /// Functions. A function may have overloads in several libraries.
     pub functions: &'static [Function],
-    /// The names of types of its own that expressions may mention, such as `net.IP`.
+    /// Names of custom types that expressions may refer to, such as `net.IP`.
     pub types: &'static [&'static str],
 }
 
 /// A function.
 #[derive(Debug)]
 pub struct Function {
-    /// Its name; `quantity`, or with a namespace `ip.isCanonical`.
+    /// Name: `quantity`, or with a namespace `ip.isCanonical`.
     pub name: &'static str,
-    /// Its forms, in the order in which they are tried.
+    /// Overloads in the order in which they are tried.
     pub overloads: &'static [Overload],
 }
 
-/// What a function does. It gets arguments that fit its signature, the receiver first.
+/// Implementation of an overload. The arguments match the signature, the receiver first.
 pub type Implementation = for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, Error>;
 
-/// What a call has cost, by its arguments (null in the place of one that failed) and its result (nothing if it failed).
+/// Runtime cost of a call from its arguments (null for a failed one) and its result (`None` if it failed).
 pub type RuntimeCost = fn(&[Value<'_>], Option<&Value<'_>>) -> u64;
 
-/// What a call may cost, by its receiver and its arguments, and how large its result may be. Nothing if it costs 1.
+/// Cost estimate of a call from its receiver and arguments. `None` means 1.
 pub type Estimate = fn(&Sizes<'_>, Option<&Node<'_>>, &[Node<'_>]) -> Option<CallEstimate>;
 
-/// One form of a function.
+/// One overload of a function.
 #[derive(Debug)]
 pub struct Overload {
-    /// Its name among all overloads of all functions, as upstream has it.
+    /// Upstream's ID, unique among all overloads.
     pub id: &'static str,
-    /// What it takes and gives; see [`crate::signature`].
+    /// Signature; see [`crate::signature`].
     pub signature: &'static str,
-    /// What it does.
+    /// Implementation.
     pub call: Implementation,
-    /// What a call has cost; 1 without it.
+    /// Runtime cost. `None` means 1.
     pub cost: Option<RuntimeCost>,
-    /// What a call may cost.
+    /// Cost estimate.
     pub estimate: Option<Estimate>,
-    /// What a call has cost where only the values told which of several overloads was meant; as `cost` without it.
+    /// Runtime cost if the overload is only determined at run time. `None` means the same as `cost`.
     pub ambiguous: Option<RuntimeCost>,
-    /// Whether it looks at the types of its arguments itself and is called with whatever comes.
+    /// Whether the overload checks the types of its arguments itself and is called with any values.
     pub unguarded: bool,
 }
 
 impl Overload {
-    /// A form that costs 1.
+    /// Creates an overload that costs 1.
     pub const fn new(id: &'static str, signature: &'static str, call: Implementation) -> Overload {
         Overload { id, signature, call, cost: None, estimate: None, ambiguous: None, unguarded: false }
     }
 
-    /// The same, but it looks at the types of its arguments itself.
+    /// Makes the overload check the types of its arguments itself.
     pub const fn unguarded(mut self) -> Overload {
         self.unguarded = true;
         self
     }
 
-    /// The same with another cost where only the values tell which overload is meant.
+    /// Sets the cost for overloads that are only determined at run time.
     pub const fn ambiguously(mut self, cost: RuntimeCost) -> Overload {
         self.ambiguous = Some(cost);
         self
     }
 
-    /// The same with costs.
+    /// Sets the runtime cost and the estimate.
     pub const fn costs(mut self, cost: RuntimeCost, estimate: Estimate) -> Overload {
         self.cost = Some(cost);
         self.estimate = Some(estimate);
@@ -103,7 +105,7 @@ impl Overload {
     }
 }
 
-/// All libraries beside the language's own functions.
+/// All libraries besides the standard functions.
 pub static LIBRARIES: &[&Library] = &[
     &urls::LIBRARY,
     &regex::LIBRARY,

@@ -1,6 +1,10 @@
-//! From a checked expression to steps: names become places, calls know what they may call, constants are folded.
+//! The planner: turns a checked expression into steps. Names become slots, calls get their overloads,
+//! constants are folded.
 //!
-//! The steps are cut as upstream cuts them, because costs count steps: a variable with its selections is one attribute.
+//! The steps are split as upstream does, because costs count steps: a variable with its selections is one
+//! attribute.
+
+// upstream: github.com/google/cel-go/interpreter/planner.go
 
 mod steps;
 
@@ -8,7 +12,7 @@ use std::sync::Arc;
 
 pub use steps::*;
 
-use crate::check::{Checked, Meaning};
+use crate::check::{Checked, Reference};
 use crate::error::Error;
 use crate::evaluate::fold;
 use crate::library::{search_all, search_first};
@@ -20,7 +24,7 @@ use crate::value::{Text, Value};
 ///
 /// # Errors
 ///
-/// If a conversion of a constant fails.
+/// Returns an error if the conversion of a constant fails.
 pub fn plan(checked: &Checked) -> Result<Plan, Error> {
     let mut planner = Planner { checked, variables: Vec::new(), locals: Vec::new(), places: 0, patterns: 0 };
     let root = planner.step(checked.tree.root)?;
@@ -30,25 +34,25 @@ pub fn plan(checked: &Checked) -> Result<Plan, Error> {
 struct Planner<'a> {
     checked: &'a Checked,
     variables: Vec<Arc<str>>,
-    /// Loops' variables in scope and their places.
+    /// Comprehension variables in scope and their slots.
     locals: Vec<(Arc<str>, usize)>,
     places: usize,
-    /// What the constant patterns take that were compiled.
+    /// Memory of the compiled constant patterns.
     patterns: u64,
 }
 
-type Planned = Result<Step, Error>;
-/// A step of two.
+type StepResult = Result<Step, Error>;
+/// A constructor of a step with two operands.
 type Binary = fn(Box<[Step; 2]>) -> Step;
 
 impl Planner<'_> {
-    fn step(&mut self, id: Id) -> Planned {
+    fn step(&mut self, id: Id) -> StepResult {
         let checked = self.checked;
-        if let Meaning::Variable(name) = &checked.meanings[id] {
+        if let Reference::Variable(name) = &checked.references[id] {
             let base = self.variable(name);
             return Ok(Step::Attribute(Box::new(Attribute { base, selections: Vec::new() })));
         }
-        if let Meaning::TypeName(name) = &checked.meanings[id] {
+        if let Reference::TypeName(name) = &checked.references[id] {
             if let "duration" | "timestamp" = &**name {
                 return Err(Error::new(format!("reference to undefined type: {name}")));
             }
@@ -57,10 +61,10 @@ impl Planner<'_> {
         match &checked.tree.nodes[id] {
             Node::Literal(value) => Ok(Step::Constant(value.clone())),
             Node::Select { operand, field, test } => {
-                let by = By::Constant(Value::String(Text::Shared(field.clone())));
+                let key = SelectionKey::Constant(Value::String(Text::Shared(field.clone())));
                 let operand = self.step(*operand)?;
                 let mut attribute = attribute_of(operand);
-                attribute.add(Selection { by, optional: false, test: *test });
+                attribute.add(Selection { key, optional: false, test: *test });
                 let attribute = Box::new(attribute);
                 Ok(if *test { Step::Test(attribute) } else { Step::Attribute(attribute) })
             }
@@ -77,41 +81,42 @@ impl Planner<'_> {
                 let outside = self.locals.len();
                 let start = self.step(it.start)?;
                 let range = self.step(it.range)?;
-                let place = outside;
-                self.locals.push((it.accumulator.clone(), place));
-                self.locals.push((it.variable.clone(), place + 1));
+                let slot = outside;
+                self.locals.push((it.accumulator.clone(), slot));
+                self.locals.push((it.variable.clone(), slot + 1));
                 let second = it.second.clone().unwrap_or_else(|| "".into());
-                self.locals.push((second, place + 2));
+                self.locals.push((second, slot + 2));
                 self.places = self.places.max(self.locals.len());
                 let condition = self.step(it.condition)?;
                 let step = self.step(it.step)?;
-                // The result does not see the variables, but its own loops must not use their places.
+                // The result expression cannot refer to the variables, but comprehensions in it must not
+                // reuse their slots.
                 self.locals[outside + 1].0 = "".into();
                 self.locals[outside + 2].0 = "".into();
                 let result = self.step(it.result)?;
                 self.locals.truncate(outside);
                 let two = it.second.is_some();
-                Ok(Step::Loop(Box::new(LoopStep { range, place, two, start, condition, step, result })))
+                Ok(Step::Loop(Box::new(LoopStep { range, slot, two, start, condition, step, result })))
             }
             Node::Message { name, .. } => Err(Error::new(format!("unknown type: {name}"))),
             Node::Name(name) => Err(Error::new(format!("no such attribute(s): {name}"))),
-            Node::Wrong => Err(Error::new("invalid expression")),
+            Node::Invalid => Err(Error::new("invalid expression")),
         }
     }
 
     fn variable(&mut self, name: &Arc<str>) -> Base {
-        if let Some((_, place)) = self.locals.iter().rev().find(|(local, _)| local == name) {
-            return Base::Local(*place);
+        if let Some((_, slot)) = self.locals.iter().rev().find(|(local, _)| local == name) {
+            return Base::Local(*slot);
         }
         let known = self.variables.iter().position(|known| known == name);
-        let place = known.unwrap_or_else(|| {
+        let slot = known.unwrap_or_else(|| {
             self.variables.push(name.clone());
             self.variables.len() - 1
         });
-        Base::Variable(place, name.clone())
+        Base::Variable(slot, name.clone())
     }
 
-    fn list(&mut self, items: &[(Id, bool)]) -> Planned {
+    fn list(&mut self, items: &[(Id, bool)]) -> StepResult {
         let mut steps = Vec::with_capacity(items.len());
         for (item, optional) in items {
             steps.push((self.step(*item)?, *optional));
@@ -121,7 +126,7 @@ impl Planner<'_> {
         if constant { fold(&step).map(Step::Constant) } else { Ok(step) }
     }
 
-    fn map(&mut self, entries: &[(Id, Id, bool)]) -> Planned {
+    fn map(&mut self, entries: &[(Id, Id, bool)]) -> StepResult {
         let mut steps = Vec::with_capacity(entries.len());
         for (key, value, optional) in entries {
             steps.push((self.step(*key)?, self.step(*value)?, *optional));
@@ -133,8 +138,8 @@ impl Planner<'_> {
         if constant { fold(&step).map(Step::Constant) } else { Ok(step) }
     }
 
-    fn call(&mut self, id: Id, function: &str, mut arguments: Vec<Step>) -> Planned {
-        let Meaning::Function(declaration, overloads) = &self.checked.meanings[id] else {
+    fn call(&mut self, id: Id, function: &str, mut arguments: Vec<Step>) -> StepResult {
+        let Reference::Function(declaration, overloads) = &self.checked.references[id] else {
             return Err(Error::new(format!("no such overload: {function}")));
         };
         let single = match &overloads[..] {
@@ -163,13 +168,13 @@ impl Planner<'_> {
                 return Ok(Step::Attribute(Box::new(Attribute { base: either, selections: Vec::new() })));
             }
             ("_[_]" | "_[?_]" | "_?._", [operand, index]) => {
-                let by = match take(index) {
-                    Step::Constant(value) => By::Constant(value),
-                    Step::Attribute(attribute) | Step::Test(attribute) => By::Attribute(*attribute),
-                    other => By::Value(other),
+                let key = match take(index) {
+                    Step::Constant(value) => SelectionKey::Constant(value),
+                    Step::Attribute(attribute) | Step::Test(attribute) => SelectionKey::Attribute(*attribute),
+                    other => SelectionKey::Value(other),
                 };
                 let mut attribute = attribute_of(take(operand));
-                attribute.add(Selection { by, optional: declaration.name != "_[_]", test: false });
+                attribute.add(Selection { key, optional: declaration.name != "_[_]", test: false });
                 return Ok(Step::Attribute(Box::new(attribute)));
             }
             ("@in", [value, Step::Constant(list)]) if single == Some("in_list") => {
@@ -194,7 +199,7 @@ impl Planner<'_> {
                 let (regex, size) = self.pattern(pattern.as_str().unwrap_or_default())?;
                 let (text, pattern) = (take(text), pattern.clone());
                 let method = single == Some("matches_string");
-                return Ok(Step::Matches(Box::new(Matches { text, pattern, regex, size, method })));
+                return Ok(Step::Matches(Box::new(MatchesCall { text, pattern, regex, size, method })));
             }
             ("find" | "findAll", [text, Step::Constant(pattern), limit @ ..])
                 if pattern.as_str().is_some() =>
@@ -202,7 +207,7 @@ impl Planner<'_> {
                 let (regex, size) = self.pattern(pattern.as_str().unwrap_or_default())?;
                 let call = if declaration.name == "find" { search_first } else { search_all };
                 let (text, pattern, limit) = (take(text), pattern.clone(), limit.first_mut().map(take));
-                return Ok(Step::Find(Box::new(Find { text, pattern, limit, regex, size, call })));
+                return Ok(Step::Find(Box::new(FindCall { text, pattern, limit, regex, size, call })));
             }
             _ => {}
         }
@@ -231,34 +236,35 @@ impl Planner<'_> {
         if constant { fold(&step).map(Step::Constant) } else { Ok(step) }
     }
 
-    /// Compiles a constant pattern, and says what it takes. All patterns of an expression together may be as large as one.
+    /// Compiles a constant pattern and returns its size. The limit applies to all patterns of an expression
+    /// together.
     fn pattern(&mut self, pattern: &str) -> Result<(Arc<regex::Regex>, u64), Error> {
         let size = regexp::size(pattern).map_err(|error| Error::new(error.to_string()))?;
         self.patterns = self.patterns.saturating_add(size);
-        if self.patterns > regexp::LARGEST {
+        if self.patterns > regexp::MAX_COMPILED_SIZE {
             return Err(Error::new("the patterns of the expression are too large"));
         }
         Ok((regexp::compile(pattern)?, size))
     }
 
-    /// Whether a step is nothing but the accumulator of a macro's loop.
+    /// Whether a step is just the accumulator of a comprehension.
     fn is_accumulator(&self, step: Option<&Step>) -> bool {
         let Some(Step::Attribute(attribute)) = step else { return false };
         match attribute.base {
-            Base::Local(place) if attribute.selections.is_empty() => {
-                self.locals.iter().any(|(name, own)| *own == place && &**name == ACCUMULATOR)
+            Base::Local(slot) if attribute.selections.is_empty() => {
+                self.locals.iter().any(|(name, own)| *own == slot && &**name == ACCUMULATOR)
             }
             _ => false,
         }
     }
 }
 
-/// A step out of its place, which nothing looks at again.
+/// Takes a step out of its slot, which is not read again.
 fn take(step: &mut Step) -> Step {
     std::mem::replace(step, Step::Constant(Value::Null))
 }
 
-/// What further selections can be added to.
+/// Returns a step as an attribute to which selections can be added.
 fn attribute_of(step: Step) -> Attribute {
     match step {
         Step::Attribute(attribute) => *attribute,
@@ -266,7 +272,7 @@ fn attribute_of(step: Step) -> Attribute {
     }
 }
 
-/// A branch of a conditional: of an attribute the attribute itself, unobserved.
+/// Returns a branch of a conditional. An attribute is used directly, so that it is not observed itself.
 fn inner(step: Step) -> Attribute {
     match step {
         Step::Attribute(attribute) | Step::Test(attribute) => *attribute,
@@ -275,7 +281,7 @@ fn inner(step: Step) -> Attribute {
 }
 
 impl Attribute {
-    /// Adds a selection: to both branches of a conditional.
+    /// Adds a selection, to both branches of a conditional.
     fn add(&mut self, selection: Selection) {
         match &mut self.base {
             Base::Either(either) if self.selections.is_empty() => {

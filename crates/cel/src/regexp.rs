@@ -1,9 +1,11 @@
-//! Patterns as Go has them, on top of a library with a slightly different language.
+//! Go's regular expressions on top of the `regex` crate, whose syntax differs slightly.
 //!
 //! ```text
-//! translate   from Go's syntax to the library's, with an estimate (size) of what compiling would take
-//! cache       the patterns that were compiled last, within a bound, for all definitions and expressions
+//! translate   converts Go's syntax to that of the crate, with an estimate (size) of the compiled size
+//! cache       recently compiled patterns, bounded, shared by all definitions and expressions
 //! ```
+
+// Go standard library: src/regexp/regexp.go
 
 mod cache;
 mod size;
@@ -18,34 +20,35 @@ pub use translate::PatternError;
 
 use crate::error::Error;
 
-/// The most memory that a compiled pattern may take: more than two hundred letters of any language, one after the other.
-pub const LARGEST: u64 = 10 << 20;
-/// The library counts exactly where we estimate; what is estimated to fit shall not fail.
+/// Maximum memory of a compiled pattern: more than two hundred repetitions of `\pL`.
+pub const MAX_COMPILED_SIZE: u64 = 10 << 20;
+/// Limit of the crate, which counts exactly. It is larger than the limit for estimates, so that a pattern
+/// that passed the estimate never fails.
 const HARD_LIMIT: usize = 3 * (10 << 20);
 
-/// What a pattern takes when it is compiled, in bytes, estimated. Nothing is compiled for it.
+/// Estimates the memory in bytes of a compiled pattern, without compiling it.
 ///
 /// # Errors
 ///
-/// If it is no pattern, in Go's words. One that is too large to be compiled is none.
+/// Returns Go's error about an invalid pattern. A pattern that is too large is invalid.
 pub fn size(pattern: &str) -> Result<u64, PatternError> {
     Ok(translate::translate(pattern)?.size.saturating_add(size::PATTERN))
 }
 
-/// Why a pattern cannot be compiled, without compiling it.
-pub fn fault(pattern: &str) -> Option<PatternError> {
+/// Returns the reason why a pattern cannot be compiled, without compiling it.
+pub fn check(pattern: &str) -> Option<PatternError> {
     match size(pattern) {
-        Ok(size) if size > LARGEST => Some(PatternError::too_large(pattern)),
+        Ok(size) if size > MAX_COMPILED_SIZE => Some(PatternError::too_large(pattern)),
         Ok(_) => None,
         Err(error) => Some(error),
     }
 }
 
-/// A compiled pattern: one that was compiled before, or a new one.
+/// Returns a compiled pattern, from the cache if possible.
 ///
 /// # Errors
 ///
-/// If it is none, in Go's words.
+/// Returns Go's error about an invalid pattern.
 pub fn compile(pattern: &str) -> Result<Arc<Regex>, Error> {
     SHARED.get(pattern).map_err(|error| Error::new(error.to_string()))
 }
@@ -54,7 +57,7 @@ pub fn compile(pattern: &str) -> Result<Arc<Regex>, Error> {
 fn build(pattern: &str) -> Result<(Regex, u64), PatternError> {
     let translated = translate::translate(pattern)?;
     let size = translated.size.saturating_add(size::PATTERN);
-    if size > LARGEST {
+    if size > MAX_COMPILED_SIZE {
         return Err(PatternError::too_large(pattern));
     }
     match RegexBuilder::new(&translated.text).size_limit(HARD_LIMIT).build() {
@@ -68,7 +71,7 @@ mod tests {
     use super::{compile, fault};
 
     #[test]
-    fn patterns_mean_what_they_mean_to_go() {
+    fn patterns_match_as_in_go() {
         for (pattern, text, matches) in [
             (r"^\d+$", "123", true),
             (r"^\d+$", "١٢", false),
@@ -87,17 +90,17 @@ mod tests {
             ("^ab(?i)+C$", "abbc", true),
         ] {
             assert_eq!(compile(pattern).map(|it| it.is_match(text)), Ok(matches), "{pattern} {text}");
-            assert_eq!(fault(pattern), None, "{pattern}");
+            assert_eq!(check(pattern), None, "{pattern}");
         }
         for wrong in ["(", "[a", r"\1", "a{1001}", "*", r"\Z", r"\p{Nothing}"] {
-            assert!(compile(wrong).is_err() && fault(wrong).is_some(), "{wrong}");
+            assert!(compile(wrong).is_err() && check(wrong).is_some(), "{wrong}");
         }
     }
 
     #[test]
-    fn what_is_too_large_is_refused_without_compiling_it() {
+    fn too_large_patterns_are_rejected_without_compiling() {
         let pattern = r"^(\pL{50}){9}$".repeat(1_000);
-        let fault = fault(&pattern).unwrap().to_string();
+        let fault = check(&pattern).unwrap().to_string();
         assert!(fault.starts_with("error parsing regexp: expression too large: `^("), "{fault}");
         assert!(compile(&pattern).is_err());
     }

@@ -1,4 +1,8 @@
-//! What a variable looks like: one description for the checker's types, the evaluator's values and the estimator's sizes.
+//! Descriptions of variables, from which the checker derives types, the evaluator values and the estimator
+//! sizes.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/types.go
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/escaping.go
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,19 +10,19 @@ use std::sync::{Arc, OnceLock};
 
 use crate::types::Type;
 
-/// What a JSON value that an expression sees looks like; made from a schema.
+/// Description of a JSON value that expressions can access, derived from a schema.
 #[derive(Debug)]
 pub struct Shape {
-    /// What it is.
+    /// Kind of value.
     pub kind: ShapeKind,
-    /// Whether null may stand for it.
+    /// Whether the value may be null.
     pub nullable: bool,
-    /// How long a string, list or map may be: upstream's `MaxElements`, with its estimates where the schema has no bound.
-    /// 0 for everything else.
+    /// Maximum length of a string, list or map: upstream's `MaxElements`, with its estimates where the schema
+    /// has no bound. 0 for all other kinds.
     pub max_elements: u64,
 }
 
-/// What a JSON value is to an expression.
+/// The kind of a JSON value.
 #[derive(Debug)]
 pub enum ShapeKind {
     /// `type: boolean`.
@@ -39,15 +43,16 @@ pub enum ShapeKind {
     DateTime,
     /// `x-kubernetes-int-or-string`.
     IntOrString,
-    /// `x-kubernetes-preserve-unknown-fields` without a type: not visible to expressions, but compared.
+    /// `x-kubernetes-preserve-unknown-fields` without a type: expressions cannot access it, but can compare
+    /// it.
     Unknown,
-    /// Any JSON as it is, for variables without a schema.
+    /// Any JSON, for variables without a schema.
     Any,
     /// `type: array`.
     List(Arc<Shape>, ListKind),
     /// `type: object` with `additionalProperties`.
     Map(Arc<Shape>),
-    /// `type: object` with `properties` or with nothing.
+    /// `type: object` with or without `properties`.
     Object(Object),
 }
 
@@ -56,37 +61,37 @@ pub enum ShapeKind {
 pub enum ListKind {
     /// Order matters.
     Atomic,
-    /// Order does not matter; all items differ.
+    /// Order does not matter; items are unique.
     Set,
-    /// Items are told apart by these fields.
+    /// Items are identified by these fields.
     Map(Vec<String>),
 }
 
 /// An object with fields.
 #[derive(Debug)]
 pub struct Object {
-    /// The name of its type, such as `selfType123.spec`: shown in error messages.
+    /// Type name such as `selfType123.spec`, shown in error messages.
     pub name: Arc<str>,
-    /// Its fields by their name in JSON.
+    /// Fields by their JSON name.
     pub fields: BTreeMap<String, Arc<Shape>>,
-    /// Whether the schema has `properties` at all: without them keys are not escaped and null is a value.
+    /// Whether the schema has `properties`. Without them keys are not escaped and null is a value.
     pub has_properties: bool,
     visible: OnceLock<BTreeMap<String, Field>>,
 }
 
-/// A field that expressions can see.
+/// A field that expressions can access.
 #[derive(Debug)]
 pub struct Field {
-    /// Its type.
+    /// Type of the field.
     pub type_of: Type,
-    /// What it looks like.
+    /// Shape of the field.
     pub shape: Arc<Shape>,
-    /// Its name in JSON.
+    /// JSON name.
     pub name: String,
 }
 
 impl Object {
-    /// An object type of this name.
+    /// Creates an object type of this name.
     pub fn new(
         name: impl Into<Arc<str>>,
         fields: BTreeMap<String, Arc<Shape>>,
@@ -95,7 +100,7 @@ impl Object {
         Object { name: name.into(), fields, has_properties, visible: OnceLock::new() }
     }
 
-    /// A field by its escaped name, if expressions can see it.
+    /// Returns the field with this escaped name, if expressions can access it.
     pub fn field(&self, escaped: &str) -> Option<&Field> {
         let visible = self.visible.get_or_init(|| {
             let fields = self.fields.iter().filter_map(|(name, shape)| {
@@ -104,24 +109,24 @@ impl Object {
             });
             fields.collect()
         });
-        // Words of the language can be fields without being escaped.
+        // Reserved words may be used as fields without escaping.
         let word = || RESERVED.contains(&escaped).then(|| visible.get(&format!("__{escaped}__"))).flatten();
         visible.get(escaped).or_else(word)
     }
 }
 
 impl Shape {
-    /// A shape that cannot be null and has no length.
+    /// Creates a shape that is not nullable and has no length.
     pub fn new(kind: ShapeKind) -> Arc<Shape> {
         Shape::bounded(kind, 0)
     }
 
-    /// A shape that cannot be null and has at most so many characters, bytes, items or entries.
+    /// Creates a shape that is not nullable and has a maximum number of characters, bytes, items or entries.
     pub fn bounded(kind: ShapeKind, max_elements: u64) -> Arc<Shape> {
         Arc::new(Shape { kind, nullable: false, max_elements })
     }
 
-    /// Its type, or nothing if expressions cannot see it.
+    /// Returns the type, or `None` if expressions cannot access it.
     pub fn type_of(self: &Arc<Shape>) -> Option<Type> {
         Some(match &self.kind {
             ShapeKind::Bool => Type::Bool,
@@ -139,14 +144,14 @@ impl Shape {
         })
     }
 
-    /// How long what a path leads to from here may be: names of fields, `@items`, `@keys` and `@values`.
+    /// Returns the maximum length at the end of a path: names of fields, `@items`, `@keys` and `@values`.
     pub fn bound_at(&self, path: &[impl AsRef<str>]) -> Option<u64> {
         let mut at = self;
         for (place, step) in path.iter().enumerate() {
             at = match (&at.kind, step.as_ref()) {
                 (ShapeKind::List(items, _), "@items" | "@values") => items,
                 (ShapeKind::Map(values), "@items" | "@values") => values,
-                // Nothing bounds keys, and upstream takes that for empty ones.
+                // Keys have no bound, which upstream treats as zero.
                 (ShapeKind::Map(_), "@keys") => return (place + 1 == path.len()).then_some(0),
                 (ShapeKind::Object(object), name) => &object.field(name)?.shape,
                 _ => return None,
@@ -180,7 +185,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// The name of a field as expressions write it, or nothing if they cannot.
+/// Returns the name of a field as expressions write it, or `None` if they cannot.
 pub fn escape(name: &str) -> Option<Cow<'_, str>> {
     if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
@@ -199,7 +204,7 @@ pub fn escape(name: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(replaced.replace('\0', "__underscores__")))
 }
 
-/// The name of a field in JSON, or nothing if it has escapes that mean nothing.
+/// Returns the JSON name of a field, or `None` if it contains an invalid escape.
 pub fn unescape(escaped: &str) -> Option<Cow<'_, str>> {
     if !escaped.contains("__") {
         return Some(Cow::Borrowed(escaped));
@@ -210,7 +215,7 @@ pub fn unescape(escaped: &str) -> Option<Cow<'_, str>> {
         let inside = &rest[start + 2..];
         let length = inside.find('_').unwrap_or(inside.len());
         if length == 0 || !inside[length..].starts_with("__") {
-            // No escape begins here; one may begin at the next underscore.
+            // No escape starts here; one may start at the next underscore.
             name.push_str(&rest[..=start]);
             rest = &rest[start + 1..];
             continue;

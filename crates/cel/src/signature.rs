@@ -1,27 +1,27 @@
-//! Signatures of functions, written as text.
+//! Function signatures in text form.
 //!
-//! `(string, int) -> bool` is called as `f("a", 1)`; `string.(int) -> bool` as `"a".f(1)`. Types are `dyn`, `null`, `bool`,
-//! `int`, `uint`, `double`, `string`, `bytes`, `timestamp`, `duration`, `type`, `list(T)`, `map(K, V)`, `type(T)`, `optional(T)`;
-//! single capital letters are type parameters; other names are object types (`kubernetes.URL`) or, with parentheses, opaque ones
-//! (`net.IP()`).
+//! `(string, int) -> bool` is called as `f("a", 1)`; `string.(int) -> bool` as `"a".f(1)`. Types are `dyn`,
+//! `null`, `bool`, `int`, `uint`, `double`, `string`, `bytes`, `timestamp`, `duration`, `type`, `list(T)`,
+//! `map(K, V)`, `type(T)`, `optional(T)`; single capital letters are type parameters; other names are object
+//! types (`kubernetes.URL`) or, with parentheses, opaque types (`net.IP()`).
 
 use std::sync::Arc;
 
 use crate::types::Type;
 
-/// A signature that was read.
+/// A parsed signature.
 #[derive(Clone, Debug)]
 pub struct Signature {
-    /// Whether it is called on a receiver, which is then the first argument.
+    /// Whether it is a method. The receiver is the first argument.
     pub receiver: bool,
-    /// What it takes.
+    /// Argument types.
     pub arguments: Vec<Type>,
-    /// What it gives.
+    /// Result type.
     pub result: Type,
 }
 
 impl Signature {
-    /// Reads a signature. Tables of functions are the program's own, so a mistake in one is a panic in the first test.
+    /// Parses a signature. Panics on mistakes, because all signatures are constants that tests cover.
     pub fn read(text: &str) -> Signature {
         let mut reader = Reader { text, rest: text };
         let receiver = (!reader.rest.starts_with('(')).then(|| {
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
             .rest
             .find(|at: char| !at.is_ascii_alphanumeric() && !"._".contains(at))
             .unwrap_or(self.rest.len());
-        // The point before the arguments of a receiver's function is not part of a name.
+        // The period before the arguments of a method is not part of the name.
         if self.rest[..length].ends_with('.') {
             length -= 1;
         }

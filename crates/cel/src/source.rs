@@ -1,84 +1,91 @@
-//! The text of an expression, places in it, and what is wrong there.
+//! Locations in an expression, and compile errors.
+
+// upstream: github.com/google/cel-go/common/error.go
+// upstream: github.com/google/cel-go/common/errors.go
+// upstream: github.com/google/cel-go/common/location.go
 
 use std::fmt;
 
-/// A place: the line from 1, the column in characters from 0.
+/// A location: the line starting at 1, the column in characters starting at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// From 1; -1 for no place.
+pub struct Location {
+    /// Line, starting at 1; -1 for no location.
     pub line: i64,
-    /// From 0; -1 for no place.
+    /// Column, starting at 0; -1 for no location.
     pub column: i64,
 }
 
-impl Place {
-    /// For what is wrong with the expression as a whole.
-    pub const NOWHERE: Place = Place { line: -1, column: -1 };
+impl Location {
+    /// The location of errors about the expression as a whole.
+    pub const NONE: Location = Location { line: -1, column: -1 };
 
-    /// The place of a byte of the text.
-    pub fn of(text: &str, offset: usize) -> Place {
+    /// Returns the location of a byte offset.
+    pub fn at(text: &str, offset: usize) -> Location {
         let before = &text[..offset.min(text.len())];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.bytes().filter(|byte| *byte == b'\n').count() as i64 + 1;
-        Place { line, column: before[line_start..].chars().count() as i64 }
+        Location { line, column: before[line_start..].chars().count() as i64 }
     }
 }
 
-/// One thing that is wrong with an expression.
+/// A syntax or type error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Issue {
-    /// Where.
-    pub place: Place,
-    /// What, in upstream's words.
+pub struct CompileError {
+    /// Location of the error.
+    pub location: Location,
+    /// Upstream's message.
     pub message: String,
 }
 
-/// Everything that is wrong with an expression. It is written as the API server shows it: each with its line and a mark.
+/// All errors of an expression (cel-go's `Issues`). Displayed as the API server does: each with its line and
+/// a marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issues {
     text: String,
-    issues: Vec<Issue>,
+    issues: Vec<CompileError>,
     total: usize,
 }
 
-/// More than these are counted and not kept.
-const KEPT: usize = 100;
-/// Longer lines are not shown.
-const SNIPPET: usize = 16_384;
+/// Maximum number of errors that are kept. Further ones are only counted.
+const MAX_ERRORS: usize = 100;
+/// Maximum length of a line that is displayed.
+const MAX_SNIPPET_LENGTH: usize = 16_384;
 
 impl Issues {
     pub(crate) fn new(text: &str) -> Issues {
         Issues { text: text.to_owned(), issues: Vec::new(), total: 0 }
     }
 
-    pub(crate) fn add(&mut self, place: Place, message: impl Into<String>) {
+    pub(crate) fn add(&mut self, location: Location, message: impl Into<String>) {
         self.total += 1;
-        if self.total <= KEPT {
-            self.issues.push(Issue { place, message: message.into() });
+        if self.total <= MAX_ERRORS {
+            self.issues.push(CompileError { location, message: message.into() });
         }
     }
 
-    /// Whether nothing is wrong.
+    /// Whether there are no errors.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// What is wrong, in the order in which it was found.
-    pub fn all(&self) -> &[Issue] {
+    /// Returns the errors in the order of their detection.
+    pub fn all(&self) -> &[CompileError] {
         &self.issues
     }
 }
 
 impl fmt::Display for Issues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut sorted: Vec<&Issue> = self.issues.iter().collect();
-        sorted.sort_by_key(|issue| issue.place);
+        let mut sorted: Vec<&CompileError> = self.issues.iter().collect();
+        sorted.sort_by_key(|issue| issue.location);
         for (count, issue) in sorted.iter().enumerate() {
-            let Place { line, column } = issue.place;
+            let Location { line, column } = issue.location;
             let newline = if count > 0 { "\n" } else { "" };
             write!(f, "{newline}ERROR: <input>:{line}:{}: {}", column + 1, issue.message)?;
             let snippet = usize::try_from(line - 1).ok().and_then(|line| self.text.split('\n').nth(line));
-            let Some(snippet) = snippet.filter(|snippet| snippet.len() <= SNIPPET) else { continue };
+            let Some(snippet) = snippet.filter(|snippet| snippet.len() <= MAX_SNIPPET_LENGTH) else {
+                continue;
+            };
             let snippet = snippet.replace('\t', " ");
             write!(f, "\n | {snippet}\n | ")?;
             let mut characters = snippet.chars();
@@ -94,8 +101,8 @@ impl fmt::Display for Issues {
                 "\u{ff3e}"
             })?;
         }
-        if self.total > KEPT {
-            write!(f, "\n{} more errors were truncated", self.total - KEPT)?;
+        if self.total > MAX_ERRORS {
+            write!(f, "\n{} more errors were truncated", self.total - MAX_ERRORS)?;
         }
         Ok(())
     }

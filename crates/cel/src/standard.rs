@@ -1,4 +1,6 @@
-//! The functions of the language itself.
+//! The standard functions.
+
+// upstream: github.com/google/cel-go/common/stdlib/standard.go
 
 mod aggregate;
 mod arithmetic;
@@ -15,12 +17,12 @@ use crate::error::Error;
 use crate::library::{Function, Library, Overload};
 use crate::value::Value;
 
-/// Operators that are not called but evaluated in their own way.
+/// Placeholder for operators that the evaluator implements itself.
 fn special<'a>(_: &[Value<'a>]) -> Result<Value<'a>, Error> {
     Err(Error::NoSuchOverload)
 }
 
-/// Everything that is not false holds, errors too.
+/// Returns true for everything but `false`, including errors.
 fn not_strictly_false<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     Ok(match arguments {
         [Value::Bool(it)] => Value::Bool(*it),
@@ -35,7 +37,7 @@ fn not<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     }
 }
 
-/// The language's own functions.
+/// The standard functions.
 pub static STANDARD: Library = Library {
     name: "standard",
     types: &[],

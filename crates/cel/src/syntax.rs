@@ -1,4 +1,4 @@
-//! From text to a tree: tokens, grammar, macros.
+//! The parser: lexer, grammar and macros.
 
 mod diagnose;
 mod grammar;
@@ -6,7 +6,7 @@ mod lexer;
 mod literal;
 mod macros;
 mod parser;
+mod token_names;
 pub mod tree;
-mod words;
 
 pub use parser::parse;

@@ -1,4 +1,8 @@
-//! Points in time and spans of it: reading, writing, taking apart. A span is a number of nanoseconds, as in Go.
+//! Timestamps and durations: parsing, formatting and components. A duration is a number of nanoseconds, as in
+//! Go.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go
+// upstream: github.com/google/cel-go/common/types/timestamp.go
 
 pub use atoll_meta::time::parse_duration;
 use atoll_meta::time::{Timestamp, date_of, day_of};
@@ -6,7 +10,7 @@ use atoll_meta::time::{Timestamp, date_of, day_of};
 const DAY: i64 = 86_400;
 pub const SECOND: i64 = 1_000_000_000;
 
-/// A timestamp as RFC 3339 has it, with as many digits after the point as it needs.
+/// Formats a timestamp as RFC 3339, with as many decimal places as needed.
 pub fn format_timestamp(at: Timestamp) -> String {
     let mut text = atoll_meta::time::format(at.seconds);
     if at.nanos > 0 {
@@ -16,14 +20,14 @@ pub fn format_timestamp(at: Timestamp) -> String {
     text
 }
 
-/// A span as seconds: `1.5s`.
+/// Formats a duration in seconds: `1.5s`.
 pub fn format_duration(nanos: i64) -> String {
-    // As Go does: whole seconds and the rest become one double.
+    // As in Go, whole seconds and the rest are added as doubles.
     let seconds = (nanos / SECOND) as f64 + (nanos % SECOND) as f64 / 1e9;
     format!("{seconds}s")
 }
 
-/// Reads a string of `format: duration`: as Go does, or numbers with words such as `3 days`.
+/// Parses a string of `format: duration`: as Go does, or numbers with words such as `3 days`.
 pub fn parse_schema_duration(text: &str) -> Option<i64> {
     if let Some(nanos) = parse_duration(text) {
         return Some(nanos);
@@ -54,12 +58,12 @@ pub fn parse_schema_duration(text: &str) -> Option<i64> {
     found.then_some(total)
 }
 
-/// Reads a string of `format: date`.
+/// Parses a string of `format: date`.
 pub fn parse_date(text: &str) -> Option<Timestamp> {
     (text.len() == 10).then(|| atoll_meta::time::parse(&format!("{text}T00:00:00Z")).ok()).flatten()
 }
 
-/// Reads a string of `format: date-time`: RFC 3339 or one of the shorter forms that upstream takes.
+/// Parses a string of `format: date-time`: RFC 3339 or one of the shorter forms that upstream accepts.
 pub fn parse_date_time(text: &str) -> Option<Timestamp> {
     if text.is_empty() {
         return Some(Timestamp::new(0, 0));
@@ -77,16 +81,16 @@ pub fn parse_date_time(text: &str) -> Option<Timestamp> {
     }
 }
 
-/// The parts of a timestamp in a zone.
+/// Components of a timestamp in a zone.
 pub struct Parts {
     pub year: i64,
-    /// From 1.
+    /// Starting at 1.
     pub month: i64,
-    /// From 1.
+    /// Starting at 1.
     pub day: i64,
-    /// From 0.
+    /// Starting at 0.
     pub day_of_year: i64,
-    /// From 0, which is Sunday.
+    /// Starting at 0, which is Sunday.
     pub day_of_week: i64,
     pub hour: i64,
     pub minute: i64,
@@ -94,7 +98,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Takes apart a timestamp so many seconds east of UTC.
+    /// Splits a timestamp into components, at an offset in seconds east of UTC.
     pub fn of(at: Timestamp, offset: i64) -> Parts {
         let seconds = at.seconds + offset;
         let days = seconds.div_euclid(DAY);

@@ -1,69 +1,71 @@
-//! Types of expressions, as the checker sees them.
+//! Static types.
+
+// upstream: github.com/google/cel-go/common/types/types.go
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::shape::Shape;
 
-/// The name of the type of optional values.
+/// Name of the type of optional values.
 pub const OPTIONAL: &str = "optional_type";
 
 /// A type.
 #[derive(Clone, Debug)]
 pub enum Type {
-    /// Nothing is known until there is a value.
+    /// Unknown until evaluation.
     Dyn,
-    /// What an expression has that is wrong: no further errors come of it.
+    /// The type of an invalid expression, which causes no further errors.
     Error,
     /// `null`.
     Null,
     /// `true` or `false`.
     Bool,
-    /// 64 bits with a sign.
+    /// 64-bit signed integer.
     Int,
-    /// 64 bits without one.
+    /// 64-bit unsigned integer.
     Uint,
-    /// Binary floating point of 64 bits.
+    /// 64-bit floating point number.
     Double,
-    /// Unicode text.
+    /// Unicode string.
     String,
-    /// Any bytes.
+    /// Byte string.
     Bytes,
-    /// A point in time.
+    /// Point in time.
     Timestamp,
-    /// A span of time.
+    /// Duration.
     Duration,
-    /// A list of one type.
+    /// List with an item type.
     List(Arc<Type>),
-    /// A map from one type to another.
+    /// Map with a key and a value type.
     Map(Arc<[Type; 2]>),
-    /// A type with fields; without a shape it has a name only, such as `kubernetes.Quantity`.
+    /// Type with fields; without a shape only a name, such as `kubernetes.Quantity`.
     Object(Arc<str>, Option<Arc<Shape>>),
-    /// A type without fields that may have parameters, such as `net.IP` or `optional_type(A)`.
+    /// Type without fields, possibly with parameters, such as `net.IP` or `optional_type(A)`.
     Opaque(Arc<str>, Arc<[Type]>),
-    /// A type parameter of a signature, or one that the checker made up, to be found out.
+    /// Type parameter of a signature, or a type variable of the checker.
     Parameter(Arc<str>),
     /// The type of types.
     Type(Option<Arc<Type>>),
 }
 
 impl Type {
-    /// A list of these.
+    /// Returns a list type.
     pub fn list(items: Type) -> Type {
         Type::List(Arc::new(items))
     }
 
-    /// A map from these to those.
+    /// Returns a map type.
     pub fn map(keys: Type, values: Type) -> Type {
         Type::Map(Arc::new([keys, values]))
     }
 
-    /// One of these, or none.
+    /// Returns an optional type.
     pub fn optional(value: Type) -> Type {
         Type::Opaque(OPTIONAL.into(), [value].into())
     }
 
-    /// What is in it, if this is an optional type.
+    /// Returns the inner type of an optional type.
     pub fn unwrapped(&self) -> Option<&Type> {
         match self {
             Type::Opaque(name, parameters) if &**name == OPTIONAL => parameters.first(),
@@ -71,7 +73,7 @@ impl Type {
         }
     }
 
-    /// The name of the type itself, without parameters, as `type(x)` has it.
+    /// Returns the name of the type without parameters, as `type(x)` does.
     pub fn name(&self) -> &str {
         match self {
             Type::Dyn => "dyn",
@@ -92,7 +94,7 @@ impl Type {
         }
     }
 
-    /// Its types in order: the items of a list, keys and values of a map, the parameters of others.
+    /// Returns the type parameters: the items of a list, keys and values of a map.
     pub fn parameters(&self) -> &[Type] {
         match self {
             Type::List(items) | Type::Type(Some(items)) => std::slice::from_ref(items),
@@ -119,7 +121,7 @@ impl PartialEq for Type {
 }
 
 impl fmt::Display for Type {
-    /// As error messages show types.
+    /// Formats a type as in error messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Type::Error => f.write_str("!error!"),

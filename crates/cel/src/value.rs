@@ -1,4 +1,6 @@
-//! Values at run time. What comes from outside is borrowed JSON, read when it is asked for; the rest is shared.
+//! Runtime values. Input is borrowed JSON, converted on access; computed values are shared.
+
+// upstream: github.com/google/cel-go/common/types/ref/reference.go
 
 mod equal;
 mod json;
@@ -34,9 +36,9 @@ pub enum Value<'a> {
     String(Text<'a>),
     /// Bytes.
     Bytes(Arc<[u8]>),
-    /// A point in time, in UTC.
+    /// Point in time, in UTC.
     Timestamp(Timestamp),
-    /// A span of time in nanoseconds.
+    /// Duration in nanoseconds.
     Duration(i64),
     /// A list.
     List(List<'a>),
@@ -44,39 +46,39 @@ pub enum Value<'a> {
     Map(Map<'a>),
     /// An optional value.
     Optional(Option<Arc<Value<'a>>>),
-    /// A type, by its name.
+    /// Type, by its name.
     Type(Arc<str>),
-    /// JSON that has no schema: it can only be compared.
+    /// JSON without a schema, which can only be compared.
     Unknown(&'a serde_json::Value),
-    /// A value of a library's type.
+    /// Value of a library's type.
     Opaque(Arc<dyn Opaque>),
 }
 
-/// A value of a type that a library brings.
+/// A value of a type that a library defines.
 pub trait Opaque: fmt::Debug + Send + Sync + Any {
-    /// The name of its type.
+    /// Returns the name of the type.
     fn type_name(&self) -> &'static str;
-    /// Whether it equals another opaque value, which may be of another type.
+    /// Whether it equals another opaque value, possibly of another type.
     fn equals(&self, other: &dyn Opaque) -> bool;
-    /// Its size, if it counts as having one.
+    /// Returns the size, if it has one.
     fn size(&self) -> Option<u64> {
         None
     }
 }
 
 impl dyn Opaque {
-    /// The value behind it, if it is of this type.
+    /// Returns the concrete value, if it is of this type.
     pub fn downcast<T: Opaque>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 }
 
-/// Text that is borrowed or shared.
+/// A borrowed or shared string.
 #[derive(Clone)]
 pub enum Text<'a> {
     /// From JSON or from a program.
     Borrowed(&'a str),
-    /// Made while evaluating.
+    /// Created during evaluation.
     Shared(Arc<str>),
 }
 
@@ -116,17 +118,17 @@ impl<'a> From<Vec<Value<'a>>> for Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// A library's value.
+    /// Wraps a library's value.
     pub fn opaque(value: impl Opaque) -> Value<'a> {
         Value::Opaque(Arc::new(value))
     }
 
-    /// An optional value.
+    /// Creates an optional value.
     pub fn optional(value: Option<Value<'a>>) -> Value<'a> {
         Value::Optional(value.map(Arc::new))
     }
 
-    /// The text, if it is a string.
+    /// Returns the string, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Value::String(text) => Some(text),
@@ -134,7 +136,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The number, if it is an int.
+    /// Returns the number, if it is an int.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Value::Int(number) => Some(*number),
@@ -142,7 +144,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The list, if it is one.
+    /// Returns the list, if it is one.
     pub fn as_list(&self) -> Option<&List<'a>> {
         match self {
             Value::List(list) => Some(list),
@@ -150,7 +152,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a library's type, if it is of that type.
+    /// Returns the value of a library's type, if it is of that type.
     pub fn as_opaque<T: Opaque>(&self) -> Option<&T> {
         match self {
             Value::Opaque(value) => value.downcast(),
@@ -158,7 +160,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The name of its type, as `type(x)` and error messages have it.
+    /// Returns the name of the type, as in `type(x)` and error messages.
     pub fn type_name(&self) -> &str {
         match self {
             Value::Null => "null_type",
@@ -179,7 +181,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Its size where `size()` or a cost asks for it: characters, bytes, items, entries.
+    /// Returns the size: characters, bytes, items or entries.
     pub fn size(&self) -> Option<u64> {
         Some(match self {
             Value::String(text) => text.chars().count() as u64,
@@ -193,8 +195,8 @@ impl<'a> Value<'a> {
 }
 
 impl Value<'_> {
-    /// The value as error messages show it.
-    pub fn shown(&self) -> String {
+    /// Formats the value as in error messages.
+    pub fn display(&self) -> String {
         match self {
             Value::Null => "null".to_owned(),
             Value::Bool(it) => it.to_string(),

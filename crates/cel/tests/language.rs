@@ -1,4 +1,4 @@
-//! Expressions and what they give, cost and are refused with.
+//! Values, costs and errors of expressions.
 
 #[path = "upstream/shapes.rs"]
 mod shapes;
@@ -10,7 +10,7 @@ use atoll_cel::{Environment, ListKind, Object, Shape, ShapeKind, Type, Value};
 use atoll_meta::Deadline;
 use serde_json::json;
 
-/// `self` as most cases see it.
+/// The shape of `self` in most cases.
 fn shape() -> Arc<Shape> {
     let string = || Shape::bounded(ShapeKind::String, 40);
     let fields = |fields: Vec<(&str, Arc<Shape>)>| -> BTreeMap<String, Arc<Shape>> {
@@ -50,8 +50,8 @@ fn value() -> serde_json::Value {
     })
 }
 
-/// What an expression gives, as JSON or in words.
-fn outcome(text: &str) -> String {
+/// Returns the result of an expression as JSON, or the error.
+fn evaluate(text: &str) -> String {
     let (shape, json) = (shape(), value());
     let environment = Environment::new().with_shape("self", &shape).with("any", Type::Dyn);
     let expression = match environment.compile(text) {
@@ -71,7 +71,7 @@ fn outcome(text: &str) -> String {
 }
 
 #[test]
-fn expressions_give_values() {
+fn expressions_are_evaluated() {
     let cases = [
         ("1 + 2 * 3 - 4 / 2", "5"),
         ("-7 % 3", "-1"),
@@ -109,12 +109,12 @@ fn expressions_give_values() {
         ("[?optional.none(), 1]", "[1]"),
     ];
     for (text, expected) in cases {
-        assert_eq!(outcome(text), expected, "{text}");
+        assert_eq!(evaluate(text), expected, "{text}");
     }
 }
 
 #[test]
-fn expressions_fail_in_upstream_s_words() {
+fn runtime_errors_match_upstream() {
     let cases = [
         ("1 / 0", "error: division by zero"),
         ("5 % 0", "error: modulus by zero"),
@@ -130,12 +130,12 @@ fn expressions_fail_in_upstream_s_words() {
         ),
     ];
     for (text, expected) in cases {
-        assert_eq!(outcome(text), expected, "{text}");
+        assert_eq!(evaluate(text), expected, "{text}");
     }
 }
 
 #[test]
-fn wrong_expressions_are_refused() {
+fn invalid_expressions_are_rejected() {
     let cases = [
         ("self.nothing", "ERROR: <input>:1:5: undefined field 'nothing'\n | self.nothing\n | ....^"),
         ("self.unknown", "ERROR: <input>:1:5: undefined field 'unknown'\n | self.unknown\n | ....^"),
@@ -153,31 +153,31 @@ fn wrong_expressions_are_refused() {
         ("duration('x')", "ERROR: <input>:1:10: invalid duration argument\n | duration('x')\n | .........^"),
     ];
     for (text, expected) in cases {
-        assert_eq!(outcome(text), expected, "{text}");
+        assert_eq!(evaluate(text), expected, "{text}");
     }
 }
 
 #[test]
 fn depth_is_bounded() {
     let nested = |count: usize| format!("{}1{}", "(".repeat(count), ")".repeat(count));
-    assert_eq!(outcome(&nested(200)), "1");
+    assert_eq!(evaluate(&nested(200)), "1");
     for text in [
         nested(300),
         nested(40_000),
         "1".to_owned() + &"+1".repeat(300),
         "self".to_owned() + &".a".repeat(300),
     ] {
-        assert_eq!(outcome(&text), "ERROR: <input>:-1:0: expression recursion limit exceeded: 250");
+        assert_eq!(evaluate(&text), "ERROR: <input>:-1:0: expression recursion limit exceeded: 250");
     }
     assert!(
-        outcome(&"a".repeat(100_001))
+        evaluate(&"a".repeat(100_001))
             .contains("expression code point size exceeds limit: size: 100001, limit 100000")
     );
     let chain = vec!["self.replicas > 0"; 1000].join(" && ");
-    assert_eq!(outcome(&chain), "true");
+    assert_eq!(evaluate(&chain), "true");
 }
 
-/// As upstream estimates and charges them, over the schema and the value of the comparison with it.
+/// Compares estimates and costs with upstream's, over the schema and the value of the upstream comparison.
 #[test]
 fn costs_are_estimated_and_charged() {
     let schema = serde_json::from_str(include_str!("upstream/schema.json")).expect("the schema is JSON");
@@ -221,7 +221,7 @@ fn costs_are_estimated_and_charged() {
 }
 
 #[test]
-fn garbage_is_answered_and_nothing_else_happens() {
+fn random_input_never_panics() {
     const PIECES: [&str; 40] = [
         "self",
         ".",
@@ -272,12 +272,12 @@ fn garbage_is_answered_and_nothing_else_happens() {
     for _ in 0..3000 {
         let length = 1 + next(24);
         let text: String = (0..length).map(|_| PIECES[next(PIECES.len())]).collect();
-        assert!(!outcome(&text).is_empty(), "{text}");
+        assert!(!evaluate(&text).is_empty(), "{text}");
     }
 }
 
 #[test]
-fn matches_are_paid_for_before_they_begin() {
+fn matches_are_charged_before_they_run() {
     let run = |text: &str, value: &str, limit: u64| {
         let environment = Environment::new().with("text", Type::String);
         let program = environment.compile(text).expect("an expression").program().expect("a program");
@@ -298,18 +298,18 @@ fn matches_are_paid_for_before_they_begin() {
         assert!(!is_done && cost > 1_000_000, "{expression} costs {cost}");
         assert!(run(expression, "aabc", 1_000_000).0, "{expression}");
     }
-    // What upstream charges 1 for costs as much as the method once the text is long.
+    // Upstream charges 1 for the function; for long strings it costs as much as the method here.
     let (method, function) = ("text.matches('^[a-z]*$')", "matches(text, '^[a-z]*$')");
     let text = "a".repeat(100_000);
     assert!(run(function, &text, u64::MAX).1 > run(method, &text, u64::MAX).1 / 2);
     assert_eq!(run(function, "short", u64::MAX).1, 2);
-    // A large pattern is not compiled if it is too dear.
+    // A large pattern is not compiled if the cost limit does not allow it.
     let (is_done, cost) = run(r"'a'.matches(text + '{40}){20}')", r"(\pL", 1000);
     assert!(!is_done && cost > 1000, "{cost}");
 }
 
 #[test]
-fn programs_end_when_time_is_up() {
+fn evaluation_stops_at_the_deadline() {
     let expression = "[1, 2, 3, 4, 5, 6, 7, 8, 9].map(a, [1, 2, 3, 4, 5, 6, 7, 8, 9].map(b, [1, 2, 3, 4, 5, 6, 7, 8, 9].map(c, a + b + c)))";
     let program =
         Environment::new().compile(expression).expect("an expression").program().expect("a program");

@@ -1,7 +1,8 @@
-//! Expressions over all functions of the libraries, and what the API server's own code says of them.
+//! Expressions over all library functions, compared with recorded results of the API server's own code.
 //!
-//! Each line of `libraries/*.txt` is an expression and the answer of `upstream/1.36/expressions`, both as JSON: the issues,
-//! or the estimate, the result or the error, and the cost. Set `CEL_FILE` to look at some files only.
+//! Each line of `libraries/*.txt` contains an expression and the output of `upstream/1.36/expressions`, both
+//! as JSON: the issues, or the estimate, the result or the error, and the cost. Set `CEL_FILE` to run only
+//! some of the files.
 
 #[path = "upstream/go.rs"]
 mod go;
@@ -15,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
 
-/// What the schema looks like to expressions: characters may have four bytes.
+/// The shape of the schema, with four bytes per character.
 fn shape() -> Arc<Shape> {
     let items = Shape::bounded(ShapeKind::String, 20);
     let fields = [
@@ -40,7 +41,7 @@ fn value() -> Json {
     json!({"s": "héllo wörld", "l": ["b", "a", "c"], "i": [3, 1, 2]})
 }
 
-/// Files of cases by name: expressions and the answers to them.
+/// Returns the files by name, with expressions and expected results.
 fn cases() -> Vec<(String, Vec<(String, Json)>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libraries");
     let wanted = std::env::var("CEL_FILE").unwrap_or_default();
@@ -49,9 +50,9 @@ fn cases() -> Vec<(String, Vec<(String, Json)>)> {
         let name = file.file_name().to_string_lossy().into_owned();
         let text = std::fs::read_to_string(file.path()).expect("cases are text");
         let cases = text.lines().map(|line| {
-            let (expression, answer) = line.split_once('\t').expect("an expression and an answer");
+            let (expression, result) = line.split_once('\t').expect("an expression and an answer");
             let read = |text| serde_json::from_str::<Json>(text).expect("both are JSON");
-            (read(expression).as_str().expect("an expression is text").to_owned(), read(answer))
+            (read(expression).as_str().expect("an expression is text").to_owned(), read(result))
         });
         if name.contains(&wanted) {
             files.push((name, cases.collect()));
@@ -62,12 +63,12 @@ fn cases() -> Vec<(String, Vec<(String, Json)>)> {
 }
 
 #[test]
-fn libraries_answer_as_upstream_does() {
+fn libraries_match_recorded_results() {
     let mut differences = 0;
     for (name, cases) in cases() {
         let mut counts = BTreeMap::<&str, (usize, usize)>::new();
         for (expression, expected) in cases {
-            let found = answer(&expression);
+            let found = result(&expression);
             for field in ["issues", "static", "program", "result", "error", "cost"] {
                 let is_absent = expected.get(field).is_none() && found.get(field).is_none();
                 let (same, different) = counts.entry(field).or_default();
@@ -89,18 +90,18 @@ fn libraries_answer_as_upstream_does() {
 }
 
 #[test]
-fn answers_are_still_upstream_s() {
+fn recorded_results_match_upstream() {
     for (name, cases) in cases() {
         let expressions: Vec<String> = cases.iter().map(|(expression, _)| expression.clone()).collect();
-        let Some(answers) = go::ask(&schema(), &value(), &expressions) else { return };
-        assert_eq!(answers.len(), cases.len(), "one answer per question");
-        for ((expression, recorded), answer) in cases.iter().zip(&answers) {
-            assert_eq!(answer, recorded, "{name}: {expression}");
+        let Some(results) = go::run(&schema(), &value(), &expressions) else { return };
+        assert_eq!(results.len(), cases.len(), "one answer per question");
+        for ((expression, recorded), result) in cases.iter().zip(&results) {
+            assert_eq!(result, recorded, "{name}: {expression}");
         }
     }
 }
 
-fn answer(text: &str) -> Json {
+fn result(text: &str) -> Json {
     let (shape, value) = (shape(), value());
     let kind = shape.type_of().expect("an object has a type");
     let environment = Environment::new()
@@ -112,50 +113,50 @@ fn answer(text: &str) -> Json {
         Err(issues) => return json!({"issues": issues.to_string(), "cost": 0}),
     };
     let estimate = expression.estimate(Some(&shape));
-    let mut answer = json!({"type": expression.result_type().to_string(), "static": [estimate.min, estimate.max], "cost": 0});
+    let mut result = json!({"type": expression.result_type().to_string(), "static": [estimate.min, estimate.max], "cost": 0});
     let program = match expression.program() {
         Ok(program) => program,
         Err(error) => {
-            answer["program"] = error.to_string().into();
-            return answer;
+            result["program"] = error.to_string().into();
+            return result;
         }
     };
     let own = Value::from_json(&value, &shape).expect("it fits its shape");
     let old = Value::optional(Some(own.clone()));
     let evaluation = program.evaluate(&[("self", own), ("any", Value::Int(7)), ("oldSelf", old)], 1_000_000);
-    answer["cost"] = evaluation.cost.into();
+    result["cost"] = evaluation.cost.into();
     match &evaluation.result {
-        Ok(value) => answer["result"] = show(value).into(),
-        Err(error) => answer["error"] = error.to_string().into(),
+        Ok(value) => result["result"] = format(value).into(),
+        Err(error) => result["error"] = error.to_string().into(),
     }
-    answer
+    result
 }
 
-/// A value so that values of different types look different.
-fn show(value: &Value<'_>) -> String {
+/// Formats a value so that values of different types differ.
+fn format(value: &Value<'_>) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),
         Value::Int(number) => number.to_string(),
         Value::Uint(number) => format!("{number}u"),
-        Value::Double(number) => show_double(*number),
-        Value::String(text) => show_text(text),
+        Value::Double(number) => format_double(*number),
+        Value::String(text) => format_text(text),
         Value::Bytes(bytes) => format!("bytes {}", STANDARD.encode(bytes)),
         Value::Timestamp(at) => format!("timestamp {}", time::format_timestamp(*at)),
         Value::Duration(nanos) => format!("duration {nanos}"),
         Value::Optional(None) => "none".to_owned(),
-        Value::Optional(Some(value)) => format!("optional {}", show(value)),
+        Value::Optional(Some(value)) => format!("optional {}", format(value)),
         Value::Type(name) => format!("type {name}"),
         Value::List(list) => {
             let items =
-                list.iter().map(|item| item.map_or_else(|error| error.to_string(), |item| show(&item)));
+                list.iter().map(|item| item.map_or_else(|error| error.to_string(), |item| format(&item)));
             format!("[{}]", items.collect::<Vec<_>>().join(", "))
         }
         Value::Map(map) => {
             let mut entries: Vec<String> = Vec::new();
             for key in map.keys() {
                 let value = map.find(&key).ok().flatten().unwrap_or(Value::Null);
-                entries.push(format!("{}: {}", show(&key), show(&value)));
+                entries.push(format!("{}: {}", format(&key), format(&value)));
             }
             entries.sort();
             format!("{{{}}}", entries.join(", "))
@@ -164,8 +165,8 @@ fn show(value: &Value<'_>) -> String {
     }
 }
 
-/// With an exponent, as Go writes it.
-fn show_double(number: f64) -> String {
+/// Formats with an exponent, as Go does.
+fn format_double(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
     }
@@ -178,8 +179,8 @@ fn show_double(number: f64) -> String {
     format!("{digits}e{sign}{exponent:0>2}")
 }
 
-/// As JSON that is safe within HTML.
-fn show_text(text: &str) -> String {
+/// Formats as HTML-safe JSON.
+fn format_text(text: &str) -> String {
     let mut shown = json!(text).to_string();
     for (plain, escaped) in [("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u{2028}", "\\u2028")] {
         shown = shown.replace(plain, escaped);
@@ -187,7 +188,7 @@ fn show_text(text: &str) -> String {
     shown
 }
 
-/// What the expressions of admission policies see; here they are only checked.
+/// Checks expressions of admission policies, which are not evaluated.
 #[test]
 fn authorizations_are_checked_and_estimated() {
     let authorizer = Type::Object("kubernetes.authorization.Authorizer".into(), None);

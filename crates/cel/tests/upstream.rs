@@ -1,7 +1,7 @@
-//! Our expressions against the API server's own: what is refused and how, what they give, may cost and have cost.
+//! Compares expressions with the API server's own CEL: errors, results, estimates and costs.
 //!
-//! Expressions are those of `upstream/expressions.txt`, one a line, and random ones from a seeded grammar. Without Go the
-//! comparison is skipped and says so.
+//! The expressions are those of `upstream/expressions.txt`, one per line, and random ones from a seeded
+//! grammar. Without Go the comparison is skipped with a message.
 
 #[path = "upstream/generator.rs"]
 mod generator;
@@ -16,12 +16,12 @@ use atoll_cel::{Environment, Shape, Type, Value};
 use base64::Engine as _;
 use serde_json::{Value as Json, json};
 
-/// How many random expressions.
+/// Number of random expressions.
 const RANDOM: usize = 1500;
-/// How many of them with wrong syntax.
-const DAMAGED: usize = 800;
+/// Number of random expressions with wrong syntax.
+const MALFORMED: usize = 800;
 
-/// What one call may cost, as upstream has it.
+/// Cost limit of a call, as upstream's.
 const LIMIT: u64 = 1_000_000;
 
 fn schema() -> Json {
@@ -32,8 +32,8 @@ fn value() -> Json {
     serde_json::from_str(include_str!("upstream/value.json")).expect("the value is JSON")
 }
 
-/// A value, written so that values of different types look different.
-fn shown(value: &Value<'_>) -> String {
+/// Formats a value so that values of different types differ.
+fn format(value: &Value<'_>) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(it) => it.to_string(),
@@ -47,7 +47,7 @@ fn shown(value: &Value<'_>) -> String {
             let exponent: i32 = exponent.parse().expect("it is a number");
             format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
         }
-        // Go escapes these.
+        // Go escapes these characters.
         Value::String(text) => {
             let text = Json::from(&**text).to_string();
             text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
@@ -57,19 +57,19 @@ fn shown(value: &Value<'_>) -> String {
         Value::Duration(nanos) => format!("duration {nanos}"),
         Value::Type(name) => format!("type {name}"),
         Value::Optional(None) => "none".to_owned(),
-        Value::Optional(Some(inside)) => format!("optional {}", shown(inside)),
+        Value::Optional(Some(inside)) => format!("optional {}", format(inside)),
         Value::List(list) => {
             let items: Vec<String> = list
                 .iter()
-                .map(|item| item.map_or_else(|error| error.to_string(), |item| shown(&item)))
+                .map(|item| item.map_or_else(|error| error.to_string(), |item| format(&item)))
                 .collect();
             format!("[{}]", items.join(", "))
         }
         Value::Map(map) => {
             let entry = |key: &Value<'_>| match map.find(key) {
-                Ok(Some(value)) => format!("{}: {}", shown(key), shown(&value)),
-                // What is null has a key and no value.
-                _ => format!("{}: other error", shown(key)),
+                Ok(Some(value)) => format!("{}: {}", format(key), format(&value)),
+                // A null field has a key and no value.
+                _ => format!("{}: other error", format(key)),
             };
             let mut entries: Vec<String> = map.keys().iter().map(entry).collect();
             entries.sort();
@@ -79,8 +79,8 @@ fn shown(value: &Value<'_>) -> String {
     }
 }
 
-/// What we make of an expression, in the form of upstream's answer.
-fn ours(shape: &Arc<Shape>, value: &Json, text: &str) -> Json {
+/// Evaluates an expression and returns the result in the form of upstream's output.
+fn actual(shape: &Arc<Shape>, value: &Json, text: &str) -> Json {
     let old = Type::optional(shape.type_of().expect("it is visible"));
     let environment =
         Environment::new().with_shape("self", shape).with("any", Type::Dyn).with("oldSelf", old);
@@ -99,13 +99,13 @@ fn ours(shape: &Arc<Shape>, value: &Json, text: &str) -> Json {
         [("oldSelf", Value::optional(Some(bound.clone()))), ("self", bound), ("any", Value::Int(7))];
     let evaluation = program.evaluate(&variables, LIMIT);
     let (result, error) = match &evaluation.result {
-        Ok(value) => (Some(shown(value)), None),
+        Ok(value) => (Some(format(value)), None),
         Err(error) => (None, Some(error.to_string())),
     };
     json!({"static": statically, "result": result, "error": error, "cost": evaluation.cost})
 }
 
-/// How many agree of how many, and those that do not.
+/// Number of matches and the mismatches.
 #[derive(Default)]
 struct Tally {
     same: usize,
@@ -115,26 +115,26 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, same: bool, text: &str, theirs: &Json, ours: &Json) {
+    fn add(&mut self, same: bool, text: &str, theirs: &Json, actual: &Json) {
         self.total += 1;
         self.same += usize::from(same);
         // Within a factor of two.
         let number = |json: &Json| json.as_u64().or_else(|| json.get(1)?.as_u64());
-        self.close += usize::from(match (number(theirs), number(ours)) {
+        self.close += usize::from(match (number(theirs), number(actual)) {
             (Some(one), Some(two)) => {
                 one.max(1) <= two.max(1).saturating_mul(2) && two.max(1) <= one.max(1).saturating_mul(2)
             }
             _ => same,
         });
         if !same {
-            self.wrong.push(format!("{text}\n    go   {theirs}\n    ours {ours}"));
+            self.wrong.push(format!("{text}\n    go   {theirs}\n    ours {actual}"));
         }
     }
 
     fn report(&self, name: &str, floor: f64) -> bool {
         println!("{name}: {} of {} the same, {} within a factor of two", self.same, self.total, self.close);
-        let shown = if std::env::var_os("CEL_ALL").is_some() { usize::MAX } else { 15 };
-        for wrong in self.wrong.iter().take(shown) {
+        let format = if std::env::var_os("CEL_ALL").is_some() { usize::MAX } else { 15 };
+        for wrong in self.wrong.iter().take(format) {
             println!("  {wrong}");
         }
         self.same as f64 >= self.total as f64 * floor
@@ -143,40 +143,40 @@ impl Tally {
 
 fn compare(expressions: &[String], floors: [f64; 5]) {
     let (schema, value) = (schema(), value());
-    let Some(answers) = go::ask(&schema, &value, expressions) else { return };
-    assert_eq!(answers.len(), expressions.len(), "one answer per question");
+    let Some(results) = go::run(&schema, &value, expressions) else { return };
+    assert_eq!(results.len(), expressions.len(), "one answer per question");
     let (shape, _) = shapes::shape(&schema, "selfType");
     let [mut verdict, mut words, mut result, mut statically, mut actual] = <[Tally; 5]>::default();
-    for (text, theirs) in expressions.iter().zip(&answers) {
-        let ours = ours(&shape, &value, text);
-        let kind = |answer: &Json| {
-            (!answer["issues"].is_null(), !answer["program"].is_null(), !answer["error"].is_null())
+    for (text, theirs) in expressions.iter().zip(&results) {
+        let actual = actual(&shape, &value, text);
+        let kind = |result: &Json| {
+            (!result["issues"].is_null(), !result["program"].is_null(), !result["error"].is_null())
         };
-        verdict.add(kind(theirs) == kind(&ours), text, theirs, &ours);
-        if kind(theirs) != kind(&ours) {
+        verdict.add(kind(theirs) == kind(&actual), text, theirs, &actual);
+        if kind(theirs) != kind(&actual) {
             continue;
         }
         if kind(theirs) == (false, false, false) {
-            result.add(theirs["result"] == ours["result"], text, &theirs["result"], &ours["result"]);
+            result.add(theirs["result"] == actual["result"], text, &theirs["result"], &actual["result"]);
         } else {
-            let message = |answer: &Json| {
-                [&answer["issues"], &answer["program"], &answer["error"]]
+            let message = |result: &Json| {
+                [&result["issues"], &result["program"], &result["error"]]
                     .into_iter()
                     .find(|it| !it.is_null())
                     .cloned()
             };
             words.add(
-                message(theirs) == message(&ours),
+                message(theirs) == message(&actual),
                 text,
                 &message(theirs).into(),
-                &message(&ours).into(),
+                &message(&actual).into(),
             );
         }
         if !theirs["static"].is_null() {
-            statically.add(theirs["static"] == ours["static"], text, &theirs["static"], &ours["static"]);
+            statically.add(theirs["static"] == actual["static"], text, &theirs["static"], &actual["static"]);
         }
         if theirs["program"].is_null() && theirs["issues"].is_null() {
-            actual.add(theirs["cost"] == ours["cost"], text, &theirs["cost"], &ours["cost"]);
+            actual.add(theirs["cost"] == actual["cost"], text, &theirs["cost"], &actual["cost"]);
         }
     }
     let reports = [
@@ -192,7 +192,7 @@ fn compare(expressions: &[String], floors: [f64; 5]) {
 }
 
 #[test]
-fn written_expressions_are_as_upstream_has_them() {
+fn listed_expressions_match_upstream() {
     let lines = include_str!("upstream/expressions.txt").lines();
     let expressions: Vec<String> = lines
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
@@ -208,15 +208,15 @@ fn seed() -> u64 {
 }
 
 #[test]
-fn random_expressions_are_as_upstream_has_them() {
+fn random_expressions_match_upstream() {
     let mut generator = generator::Generator::new(seed());
     let expressions: Vec<String> = (0..RANDOM).map(|_| generator.expression()).collect();
     compare(&expressions, [0.995, 0.97, 0.995, 0.99, 0.99]);
 }
 
 #[test]
-fn damaged_expressions_are_refused_as_upstream_refuses_them() {
+fn malformed_expressions_are_rejected_as_upstream() {
     let mut generator = generator::Generator::new(seed());
-    let expressions: Vec<String> = (0..DAMAGED).map(|_| generator.damaged()).collect();
+    let expressions: Vec<String> = (0..MALFORMED).map(|_| generator.malformed()).collect();
     compare(&expressions, [0.995, 0.9, 0.98, 0.98, 0.98]);
 }

@@ -1,18 +1,20 @@
-//! References to images, as far as it matters whether they mean the latest one.
+//! Image references, as far as the default pull policy depends on them.
+
+// upstream: pkg/util/parsers/parsers.go
+// upstream: github.com/distribution/reference/regexp.go
 
 const LATEST: &str = "latest";
 const NAME_LIMIT: usize = 255;
 
-/// How often an image is pulled if nobody says: always if it may change under its name. What is no reference at all
-/// counts as one that does not.
+/// Returns the default pull policy: `Always` for the tag `latest`. Malformed references get `IfNotPresent`.
 pub fn pull_policy(image: &str) -> &'static str {
     if tag(image) == Some(LATEST) { "Always" } else { "IfNotPresent" }
 }
 
-/// The tag, which is `latest` if there is neither a tag nor a digest; `None` if there is only a digest or this is no
-/// reference.
+/// Returns the tag, which is `latest` if there is neither a tag nor a digest; `None` if there is only a
+/// digest or the reference is malformed.
 fn tag(image: &str) -> Option<&str> {
-    // What looks like an image's id is not taken for a name.
+    // A reference cannot look like an image ID.
     if image.len() == 64 && image.bytes().all(is_lower_hex) {
         return None;
     }
@@ -50,7 +52,7 @@ fn is_lower_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-/// A host and perhaps a port.
+/// Whether this is a host, optionally with a port.
 fn is_domain(text: &str) -> bool {
     if let Some(bracketed) = text.strip_prefix('[') {
         let Some((address, port)) = bracketed.split_once(']') else { return false };
@@ -65,13 +67,14 @@ fn is_domain(text: &str) -> bool {
     host.split('.').all(is_label) && (port.is_empty() || is_port(port))
 }
 
-/// A colon and digits.
+/// Whether this is a colon followed by digits.
 fn is_port(text: &str) -> bool {
     text.strip_prefix(':')
         .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Small letters and digits, with separators between them: one point, one or two underscores, or any number of dashes.
+/// Whether this is a path component: lower-case letters and digits, with separators between them (one period,
+/// one or two underscores, or any number of dashes).
 fn is_component(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let mut rest = text.as_bytes();
@@ -118,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_latest_is_always_pulled() {
+    fn only_latest_is_always_pulled() {
         let digest = format!("@sha256:{}", "a".repeat(64));
         for (image, always) in [
             ("web", true),

@@ -1,15 +1,15 @@
-//! What goes without saying: the fields that Kubernetes fills in when a client leaves them out, and what else happens to
-//! an object on its way through the server's own types.
+//! Default values of built-in kinds, and other changes that objects undergo in conversion to and from
+//! upstream's internal types.
 //!
 //! ```text
-//! of(group, version, kind) ─ Defaults::apply     one walk over the object
+//! defaults_for(group, version, kind) ─ Defaults::apply     one walk over the object
 //!            │
-//!          plan.rs     for each type: literals, functions, and the fields that lead to more
+//!          plan.rs     for each type: literals, functions, and the fields with nested plans
 //!            │
-//!         rules.rs     which type has which; rules/ are the functions, by API group
+//!         rules.rs     the rules of each type; rules/ contains the functions, by API group
 //! ```
 //!
-//! Objects come as Go writes them (see `atoll_schema::normalise`) and leave so. Applying twice changes nothing more.
+//! Objects must be normalised (see `atoll_schema::normalise`) and stay so. Defaulting is idempotent.
 
 mod image;
 mod object;
@@ -19,22 +19,22 @@ mod rules;
 
 use serde_json::Value;
 
-/// Fills in the objects of one kind.
+/// The defaults of one kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Defaults(Option<u16>);
 
 impl Defaults {
-    /// Nothing goes without saying.
+    /// No defaults.
     pub const NONE: Defaults = Defaults(None);
 
     pub fn apply(self, object: &mut Value) {
-        if let (Defaults(Some(place)), Value::Object(fields)) = (self, object) {
-            plan::get().apply(place, fields);
+        if let (Defaults(Some(index)), Value::Object(fields)) = (self, object) {
+            plan::get().apply(index, fields);
         }
     }
 }
 
-/// The defaults of a kind in a version; many kinds have none.
-pub fn of(group: &str, version: &str, kind: &str) -> Defaults {
-    Defaults(plan::get().of_kind(group, version, kind))
+/// Returns the defaults of a kind in a version. Many kinds have none.
+pub fn defaults_for(group: &str, version: &str, kind: &str) -> Defaults {
+    Defaults(plan::get().by_kind(group, version, kind))
 }

@@ -1,10 +1,10 @@
-//! Reading and filling the fields of objects.
+//! Accessors for fields of objects.
 
 use serde_json::{Map, Value};
 
 pub type Object = Map<String, Value>;
 
-/// Go writes what is unset as null where it does not leave it out.
+/// Whether a field is unset. Go writes some unset fields as null.
 pub fn is_absent(object: &Object, name: &str) -> bool {
     matches!(object.get(name), None | Some(Value::Null))
 }
@@ -29,7 +29,7 @@ pub fn child_mut<'o>(object: &'o mut Object, name: &str) -> Option<&'o mut Objec
     object.get_mut(name).and_then(Value::as_object_mut)
 }
 
-/// The object in a field, made if there is none.
+/// Returns the object in a field, which is created if absent.
 pub fn entry<'o>(object: &'o mut Object, name: &str) -> Option<&'o mut Object> {
     if is_absent(object, name) {
         object.insert(name.to_owned(), Value::Object(Object::new()));
@@ -49,21 +49,21 @@ pub fn set(object: &mut Object, name: &str, value: impl Into<Value>) {
     object.insert(name.to_owned(), value.into());
 }
 
-/// For what Go keeps behind a pointer: only what is unset is filled in.
+/// Sets a field that is a pointer in Go, if it is unset.
 pub fn set_absent(object: &mut Object, name: &str, value: impl Into<Value>) {
     if is_absent(object, name) {
         set(object, name, value);
     }
 }
 
-/// For plain strings: the empty one counts as unset.
+/// Sets a string field that is not a pointer in Go, if it is unset or empty.
 pub fn set_empty(object: &mut Object, name: &str, value: &str) {
     if text(object, name).is_empty() {
         set(object, name, value);
     }
 }
 
-/// Takes entries out of a map of the metadata, and the map itself if that was all.
+/// Removes annotations, and the map of annotations if it becomes empty.
 pub fn drop_annotations(holder: &mut Object, names: &[&str]) {
     let Some(metadata) = child_mut(holder, "metadata") else { return };
     let Some(annotations) = child_mut(metadata, "annotations") else { return };

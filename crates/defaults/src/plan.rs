@@ -1,4 +1,6 @@
-//! What is to be done for each type, worked out once from the types and the rules.
+//! The defaulting plan of each type, computed once from the schema and the rules.
+
+// upstream: pkg/apis/core/v1/zz_generated.defaults.go
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -7,32 +9,32 @@ use atoll_schema::{List, Map, TypeId, TypeRef, Types};
 use serde_json::Value;
 
 use crate::object::{Object, child_mut};
-use crate::resources::round;
-use crate::rules::{Literal, RULES, Rule, UNFILLED};
+use crate::resources::round_up_to_milli;
+use crate::rules::{GROUPS_WITHOUT_DEFAULTS, Literal, RULES, TypeDefaults};
 
 pub struct Plans {
     all: Vec<Plan>,
     by_type: HashMap<TypeId, Option<u16>>,
 }
 
-/// What is to be done for one struct type: first the literals, then the functions, then what is below.
+/// The steps for one struct type: first the literals, then the functions, then nested fields.
 struct Plan {
-    literals: Vec<Fill>,
+    literals: Vec<FieldDefault>,
     functions: Vec<fn(&mut Object)>,
-    below: Vec<(&'static str, Below)>,
+    nested: Vec<(&'static str, Nested)>,
 }
 
-struct Fill {
-    /// The struct that holds the field, where that is not the type itself.
+struct FieldDefault {
+    /// The field whose struct contains the defaulted field, if it is not the type itself.
     holder: Option<&'static str>,
     name: &'static str,
-    /// Whether an empty value is different from none.
+    /// Whether the field is a pointer in Go, so that an empty value counts as set.
     pointer: bool,
     literal: Literal,
 }
 
-/// Where a field leads, if there is something to do there.
-enum Below {
+/// A field whose value has a plan of its own.
+enum Nested {
     Struct(u16),
     List(u16),
     Resources,
@@ -42,10 +44,10 @@ pub fn get() -> &'static Plans {
     static PLANS: OnceLock<Plans> = OnceLock::new();
     PLANS.get_or_init(|| {
         let types = Types::get();
-        let rules = RULES.iter().map(|rule| (rule.of, rule)).collect();
+        let rules = RULES.iter().map(|rule| (rule.type_key, rule)).collect();
         let mut builder = Builder { types, rules, plans: Plans { all: Vec::new(), by_type: HashMap::new() } };
         for (group, _, _, id) in types.kinds() {
-            if !UNFILLED.contains(&group) {
+            if !GROUPS_WITHOUT_DEFAULTS.contains(&group) {
                 builder.plan(id);
             }
         }
@@ -54,36 +56,36 @@ pub fn get() -> &'static Plans {
 }
 
 impl Plans {
-    pub fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<u16> {
-        if UNFILLED.contains(&group) {
+    pub fn by_kind(&self, group: &str, version: &str, kind: &str) -> Option<u16> {
+        if GROUPS_WITHOUT_DEFAULTS.contains(&group) {
             return None;
         }
         let id = Types::get().by_kind(group, version, kind)?;
         self.by_type.get(&id).copied().flatten()
     }
 
-    pub fn apply(&self, place: u16, object: &mut Object) {
-        let plan = &self.all[usize::from(place)];
-        plan.literals.iter().for_each(|fill| fill.apply(object));
+    pub fn apply(&self, index: u16, object: &mut Object) {
+        let plan = &self.all[usize::from(index)];
+        plan.literals.iter().for_each(|default| default.apply(object));
         plan.functions.iter().for_each(|function| function(object));
-        for (name, below) in &plan.below {
-            match (below, object.get_mut(*name)) {
-                (Below::Struct(place), Some(Value::Object(fields))) => self.apply(*place, fields),
-                (Below::List(place), Some(Value::Array(items))) => {
+        for (name, nested) in &plan.nested {
+            match (nested, object.get_mut(*name)) {
+                (Nested::Struct(index), Some(Value::Object(fields))) => self.apply(*index, fields),
+                (Nested::List(index), Some(Value::Array(items))) => {
                     for item in items {
                         if let Value::Object(fields) = item {
-                            self.apply(*place, fields);
+                            self.apply(*index, fields);
                         }
                     }
                 }
-                (Below::Resources, Some(Value::Object(amounts))) => round(amounts),
+                (Nested::Resources, Some(Value::Object(amounts))) => round_up_to_milli(amounts),
                 _ => {}
             }
         }
     }
 }
 
-impl Fill {
+impl FieldDefault {
     fn apply(&self, object: &mut Object) {
         let holder = match self.holder {
             Some(name) => child_mut(object, name),
@@ -104,40 +106,40 @@ impl Fill {
 
 struct Builder {
     types: &'static Types,
-    rules: HashMap<&'static str, &'static Rule>,
+    rules: HashMap<&'static str, &'static TypeDefaults>,
     plans: Plans,
 }
 
 impl Builder {
-    /// The place of a type's plan, if there is anything to do for it or below it.
+    /// Returns the index of a type's plan, if there is anything to default in it or below it.
     fn plan(&mut self, id: TypeId) -> Option<u16> {
         if let Some(known) = self.plans.by_type.get(&id) {
             return *known;
         }
-        // Types that hold themselves (schemas) have nothing to fill in, so to say nothing meanwhile is right.
+        // Recursive types (schemas) have no defaults, so `None` is right while their plan is being built.
         self.plans.by_type.insert(id, None);
-        let mut plan = Plan { literals: Vec::new(), functions: Vec::new(), below: Vec::new() };
-        self.own(id, &mut plan);
+        let mut plan = Plan { literals: Vec::new(), functions: Vec::new(), nested: Vec::new() };
+        self.collect(id, &mut plan);
         for slot in &self.types[id].slots {
-            let below = match slot.kind {
-                TypeRef::Struct(id) => self.plan(id).map(Below::Struct),
-                TypeRef::List(List { element: TypeRef::Struct(id), .. }) => self.plan(*id).map(Below::List),
-                TypeRef::Map(Map { key: Some("core/v1.ResourceList"), .. }) => Some(Below::Resources),
+            let nested = match slot.kind {
+                TypeRef::Struct(id) => self.plan(id).map(Nested::Struct),
+                TypeRef::List(List { element: TypeRef::Struct(id), .. }) => self.plan(*id).map(Nested::List),
+                TypeRef::Map(Map { key: Some("core/v1.ResourceList"), .. }) => Some(Nested::Resources),
                 _ => None,
             };
-            plan.below.extend(below.map(|below| (slot.name, below)));
+            plan.nested.extend(nested.map(|nested| (slot.name, nested)));
         }
-        if plan.literals.is_empty() && plan.functions.is_empty() && plan.below.is_empty() {
+        if plan.literals.is_empty() && plan.functions.is_empty() && plan.nested.is_empty() {
             return None;
         }
-        let place = u16::try_from(self.plans.all.len()).ok();
+        let index = u16::try_from(self.plans.all.len()).ok();
         self.plans.all.push(plan);
-        self.plans.by_type.insert(id, place);
-        place
+        self.plans.by_type.insert(id, index);
+        index
     }
 
-    /// What the rules and the markers of a type say, and those of the structs embedded in it.
-    fn own(&self, id: TypeId, plan: &mut Plan) {
+    /// Adds the rules and the markers of a type and of the structs embedded in it.
+    fn collect(&self, id: TypeId, plan: &mut Plan) {
         let owner = &self.types[id];
         let rule = self.rules.get(owner.key);
         for (path, literal) in rule.into_iter().flat_map(|rule| rule.fields) {
@@ -153,17 +155,22 @@ impl Builder {
                 None => self.types.field(id, name),
             };
             let Some(field) = declared else { panic!("{} has no field {path}", owner.key) };
-            plan.literals.push(Fill { holder, name, pointer: field.pointer, literal: *literal });
+            plan.literals.push(FieldDefault { holder, name, pointer: field.pointer, literal: *literal });
         }
-        plan.functions.extend(rule.and_then(|rule| rule.then));
+        plan.functions.extend(rule.and_then(|rule| rule.function));
         for field in &owner.fields {
             if let (true, TypeRef::Struct(id)) = (field.inline, field.kind) {
-                self.own(id, plan);
+                self.collect(id, plan);
             }
             let marked = field.default.and_then(Literal::of_marker);
-            // Upstream marks zeros as well, which says something only of pointers.
+            // Upstream has markers with zero values too, which only matter for pointers.
             if let Some(literal) = marked.filter(|literal| field.pointer || !literal.is_zero()) {
-                plan.literals.push(Fill { holder: None, name: field.name, pointer: field.pointer, literal });
+                plan.literals.push(FieldDefault {
+                    holder: None,
+                    name: field.name,
+                    pointer: field.pointer,
+                    literal,
+                });
             }
         }
     }
@@ -174,10 +181,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_is_for_a_type_that_exists() {
+    fn every_rule_has_an_existing_type() {
         get();
         for rule in RULES {
-            assert!(Types::get().by_key(rule.of).is_some(), "no type is called {}", rule.of);
+            assert!(Types::get().by_key(rule.type_key).is_some(), "no type is called {}", rule.type_key);
         }
     }
 }

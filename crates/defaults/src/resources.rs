@@ -1,4 +1,7 @@
-//! Amounts of resources: rounding them, and adding up what the containers of a pod ask for.
+//! Resource quantities: rounding, and the total of a pod's containers.
+
+// upstream: pkg/apis/core/v1/defaults.go
+// upstream: staging/src/k8s.io/component-helpers/resource/helpers.go
 
 use std::collections::BTreeMap;
 
@@ -7,11 +10,11 @@ use serde_json::Value;
 
 use crate::object::{Object, child, child_mut, items, text};
 
-/// Whatever is finer than a thousandth is rounded up to one.
-pub fn round(amounts: &mut Object) {
+/// Rounds quantities up to thousandths.
+pub fn round_up_to_milli(amounts: &mut Object) {
     for amount in amounts.values_mut() {
         let Value::String(text) = amount else { continue };
-        if !is_fine(text) {
+        if !is_finer_than_milli(text) {
             continue;
         }
         if let Ok(mut quantity) = Quantity::parse(text) {
@@ -21,8 +24,8 @@ pub fn round(amounts: &mut Object) {
     }
 }
 
-/// Whether an amount has digits beyond thousandths, even if they are zeros.
-fn is_fine(text: &str) -> bool {
+/// Whether a quantity has digits beyond thousandths, even if they are zeros.
+fn is_finer_than_milli(text: &str) -> bool {
     let number = text.bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-')).count();
     let (number, suffix) = text.split_at(number);
     let decimals = number.find('.').map_or(0, |point| number.len() - point - 1);
@@ -40,7 +43,7 @@ fn is_fine(text: &str) -> bool {
     exponent - i64::try_from(decimals).unwrap_or(i64::MAX) < -3
 }
 
-/// Fills in `requests` from `limits`, where the latter are given.
+/// Defaults `requests` to `limits`.
 pub fn requests_from_limits(container: &mut Object) {
     let Some(resources) = child_mut(container, "resources") else { return };
     let Some(Value::Object(limits)) = resources.get("limits") else { return };
@@ -57,9 +60,9 @@ pub fn requests_from_limits(container: &mut Object) {
     }
 }
 
-type Amounts<'o> = BTreeMap<&'o str, Quantity>;
+type ResourceList<'o> = BTreeMap<&'o str, Quantity>;
 
-/// Fills in what the pod as a whole asks for, if it says anything about that.
+/// Defaults the pod-level requests and limits, if the pod has any.
 pub fn pod_resources(spec: &mut Object) {
     let Some(resources) = child(spec, "resources") else { return };
     let is_some = |name| child(resources, name).is_some_and(|amounts| !amounts.is_empty());
@@ -77,14 +80,14 @@ pub fn pod_resources(spec: &mut Object) {
     let mut requests: Vec<(String, Value)> = Vec::new();
     if is_some("limits") || !limits.is_empty() {
         for (name, amount) in aggregate(spec, "requests") {
-            if is_of_pods(name) && !is_huge_pages(name) && !has("requests", name) {
+            if is_pod_level_resource(name) && !is_huge_pages(name) && !has("requests", name) {
                 requests.push((name.to_owned(), Value::String(amount.to_string())));
             }
         }
         let own = child(resources, "limits").into_iter().flatten();
         for (name, amount) in own.chain(limits.iter().map(|(name, amount)| (name, amount))) {
             let known = requests.iter().any(|(other, _)| other == name);
-            if is_of_pods(name) && !known && !has("requests", name) {
+            if is_pod_level_resource(name) && !known && !has("requests", name) {
                 requests.push((name.clone(), amount.clone()));
             }
         }
@@ -103,41 +106,41 @@ fn is_huge_pages(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// What can be asked for on behalf of a pod as a whole.
-fn is_of_pods(name: &str) -> bool {
+/// Whether a resource can be requested at pod level.
+fn is_pod_level_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge_pages(name)
 }
 
-/// The most that the containers need at one time. Init containers run one after the other, those that are restarted
-/// stay.
-fn aggregate<'o>(spec: &'o Object, list: &str) -> Amounts<'o> {
+/// Returns the largest amounts that the containers need at one time. Init containers run one after the other;
+/// sidecars keep running.
+fn aggregate<'o>(spec: &'o Object, list: &str) -> ResourceList<'o> {
     let of =
         |container: &'o Object| child(container, "resources").and_then(|resources| child(resources, list));
-    let mut sum = Amounts::new();
+    let mut sum = ResourceList::new();
     for container in items(spec, "containers") {
         add(&mut sum, of(container));
     }
-    let mut staying = Amounts::new();
-    let mut most = Amounts::new();
+    let mut sidecars = ResourceList::new();
+    let mut max = ResourceList::new();
     for container in items(spec, "initContainers") {
         if text(container, "restartPolicy") == "Always" {
             add(&mut sum, of(container));
-            add(&mut staying, of(container));
-            raise(&mut most, &staying);
+            add(&mut sidecars, of(container));
+            keep_max(&mut max, &sidecars);
         } else {
-            let mut use_now = Amounts::new();
-            add(&mut use_now, of(container));
-            for (name, amount) in &staying {
-                add_one(&mut use_now, name, amount.clone());
+            let mut current = ResourceList::new();
+            add(&mut current, of(container));
+            for (name, amount) in &sidecars {
+                add_one(&mut current, name, amount.clone());
             }
-            raise(&mut most, &use_now);
+            keep_max(&mut max, &current);
         }
     }
-    raise(&mut sum, &most);
+    keep_max(&mut sum, &max);
     sum
 }
 
-fn add<'o>(sum: &mut Amounts<'o>, amounts: Option<&'o Object>) {
+fn add<'o>(sum: &mut ResourceList<'o>, amounts: Option<&'o Object>) {
     for (name, amount) in amounts.into_iter().flatten() {
         if let Some(amount) = amount.as_str().and_then(|text| Quantity::parse(text).ok()) {
             add_one(sum, name, amount);
@@ -145,17 +148,17 @@ fn add<'o>(sum: &mut Amounts<'o>, amounts: Option<&'o Object>) {
     }
 }
 
-fn add_one<'o>(sum: &mut Amounts<'o>, name: &'o str, amount: Quantity) {
+fn add_one<'o>(sum: &mut ResourceList<'o>, name: &'o str, amount: Quantity) {
     match sum.get_mut(name) {
         Some(own) => own.add(&amount),
         None => drop(sum.insert(name, amount)),
     }
 }
 
-fn raise<'o>(most: &mut Amounts<'o>, amounts: &Amounts<'o>) {
+fn keep_max<'o>(max: &mut ResourceList<'o>, amounts: &ResourceList<'o>) {
     for (name, amount) in amounts {
-        if most.get(name).is_none_or(|own| own < amount) {
-            most.insert(name, amount.clone());
+        if max.get(name).is_none_or(|own| own < amount) {
+            max.insert(name, amount.clone());
         }
     }
 }

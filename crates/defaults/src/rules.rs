@@ -1,11 +1,25 @@
-//! Which types have defaults. Most are literals; what depends on other fields is a function in `rules/`.
+//! The rules of all types with defaults. Most are literals; defaults that depend on other fields are
+//! functions in `rules/`.
+
+// upstream: pkg/apis/core/v1/zz_generated.defaults.go
+// upstream: pkg/apis/apps/v1/defaults.go
+// upstream: pkg/apis/batch/v1/defaults.go
+// upstream: pkg/apis/storage/v1/defaults.go
+// upstream: pkg/apis/scheduling/v1/defaults.go
+// upstream: pkg/apis/authentication/v1/defaults.go
+// upstream: pkg/apis/admissionregistration/v1/defaults.go
+// upstream: pkg/apis/flowcontrol/v1/defaults.go
+// upstream: pkg/apis/discovery/v1/defaults.go
+// upstream: pkg/apis/resource/v1/defaults.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/defaults.go
+// upstream: staging/src/k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/defaults.go
 
 mod apps;
 mod autoscaling;
 mod batch;
 mod core;
 mod extensions;
-mod others;
+mod misc;
 mod pod;
 mod service;
 
@@ -14,14 +28,14 @@ use serde_json::{Map, Value};
 use crate::object::Object;
 use Literal::{Empty, Flag, Number, Text};
 
-/// What is filled in for one struct type, wherever it stands.
-pub struct Rule {
-    /// The type's key in the schema.
-    pub of: &'static str,
-    /// Fields, perhaps of a struct in a field (`spec.replicas`), in the order in which they are filled in.
+/// The defaults of one struct type, wherever it occurs.
+pub struct TypeDefaults {
+    /// Key of the type in the schema.
+    pub type_key: &'static str,
+    /// Default values by field, in order. A field may be nested in a struct (`spec.replicas`).
     pub fields: &'static [(&'static str, Literal)],
-    /// What is done after that and before anything below.
-    pub then: Option<fn(&mut Object)>,
+    /// Function that runs after the literals and before nested fields.
+    pub function: Option<fn(&mut Object)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +43,7 @@ pub enum Literal {
     Text(&'static str),
     Number(i64),
     Flag(bool),
-    /// An object without fields.
+    /// An empty object.
     Empty,
 }
 
@@ -47,7 +61,7 @@ impl Literal {
         matches!(self, Text("") | Number(0) | Flag(false))
     }
 
-    /// Reads what a marker in the schema says: the JSON of a string, a number or a truth value.
+    /// Parses a `+default` marker of the schema: the JSON of a string, a number or a boolean.
     pub fn of_marker(text: &'static str) -> Option<Literal> {
         match text {
             "true" => Some(Flag(true)),
@@ -60,15 +74,16 @@ impl Literal {
     }
 }
 
-/// Groups whose objects hold types that have defaults elsewhere and are left alone here.
-pub const UNFILLED: &[&str] = &["node.k8s.io"];
+/// Groups for which upstream registers no defaulting functions, although their objects contain types with
+/// defaults.
+pub const GROUPS_WITHOUT_DEFAULTS: &[&str] = &["node.k8s.io"];
 
-const fn fields(of: &'static str, fields: &'static [(&'static str, Literal)]) -> Rule {
-    Rule { of, fields, then: None }
+const fn fields(type_key: &'static str, fields: &'static [(&'static str, Literal)]) -> TypeDefaults {
+    TypeDefaults { type_key, fields, function: None }
 }
 
-const fn code(of: &'static str, then: fn(&mut Object)) -> Rule {
-    Rule { of, fields: &[], then: Some(then) }
+const fn function(type_key: &'static str, function: fn(&mut Object)) -> TypeDefaults {
+    TypeDefaults { type_key, fields: &[], function: Some(function) }
 }
 
 const WEBHOOK: &[(&str, Literal)] = &[
@@ -79,18 +94,18 @@ const WEBHOOK: &[(&str, Literal)] = &[
     ("timeoutSeconds", Number(10)),
 ];
 
-/// Readable for everybody, writable for the owner.
+/// `rw-r--r--`.
 const FILE_MODE: &[(&str, Literal)] = &[("defaultMode", Number(0o644))];
 const DEVICES: &[(&str, Literal)] = &[("allocationMode", Text("ExactCount"))];
 const HTTPS: &[(&str, Literal)] = &[("port", Number(443))];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 #[rustfmt::skip]
-pub const RULES: &[Rule] = &[
+pub const RULES: &[TypeDefaults] = &[
     // core
-    code("core/v1.Pod", pod::pod),
-    Rule {
-        of: "core/v1.PodSpec",
+    function("core/v1.Pod", pod::pod),
+    TypeDefaults {
+        type_key: "core/v1.PodSpec",
         fields: &[
             ("dnsPolicy", Text("ClusterFirst")),
             ("restartPolicy", Text("Always")),
@@ -98,13 +113,13 @@ pub const RULES: &[Rule] = &[
             ("terminationGracePeriodSeconds", Number(30)),
             ("schedulerName", Text("default-scheduler")),
         ],
-        then: Some(pod::spec),
+        function: Some(pod::spec),
     },
-    code("core/v1.PodStatus", pod::status),
-    code("core/v1.PodTemplateSpec", pod::template),
-    Rule { of: "core/v1.Container", fields: pod::CONTAINER, then: Some(pod::container) },
-    Rule { of: "core/v1.EphemeralContainerCommon", fields: pod::CONTAINER, then: Some(pod::container) },
-    code("core/v1.Volume", pod::volume),
+    function("core/v1.PodStatus", pod::status),
+    function("core/v1.PodTemplateSpec", pod::template),
+    TypeDefaults { type_key: "core/v1.Container", fields: pod::CONTAINER, function: Some(pod::container) },
+    TypeDefaults { type_key: "core/v1.EphemeralContainerCommon", fields: pod::CONTAINER, function: Some(pod::container) },
+    function("core/v1.Volume", pod::volume),
     fields("core/v1.Probe", &[
         ("timeoutSeconds", Number(1)),
         ("periodSeconds", Number(10)),
@@ -119,13 +134,13 @@ pub const RULES: &[Rule] = &[
     fields("core/v1.ProjectedVolumeSource", FILE_MODE),
     fields("core/v1.ServiceAccountTokenProjection", &[("expirationSeconds", Number(3600))]),
     fields("core/v1.HostPathVolumeSource", &[("type", Text(""))]),
-    code("core/v1.ReplicationController", core::replication_controller),
-    Rule {
-        of: "core/v1.Service",
+    function("core/v1.ReplicationController", core::replication_controller),
+    TypeDefaults {
+        type_key: "core/v1.Service",
         fields: &[("spec.sessionAffinity", Text("None")), ("spec.type", Text("ClusterIP"))],
-        then: Some(service::service),
+        function: Some(service::service),
     },
-    Rule { of: "core/v1.Secret", fields: &[("type", Text("Opaque"))], then: Some(core::secret) },
+    TypeDefaults { type_key: "core/v1.Secret", fields: &[("type", Text("Opaque"))], function: Some(core::secret) },
     fields("core/v1.PersistentVolume", &[
         ("status.phase", Text("Pending")),
         ("spec.persistentVolumeReclaimPolicy", Text("Retain")),
@@ -134,45 +149,45 @@ pub const RULES: &[Rule] = &[
     fields("core/v1.PersistentVolumeClaim", &[("status.phase", Text("Pending"))]),
     fields("core/v1.PersistentVolumeClaimSpec", &[("volumeMode", Text("Filesystem"))]),
     fields("core/v1.EndpointPort", &[("protocol", Text("TCP"))]),
-    code("core/v1.Namespace", core::namespace),
+    function("core/v1.Namespace", core::namespace),
     fields("core/v1.NamespaceStatus", &[("phase", Text("Active"))]),
-    code("core/v1.NodeSpec", core::node_spec),
-    code("core/v1.NodeStatus", core::node_status),
-    code("core/v1.LimitRangeItem", core::limit_range_item),
+    function("core/v1.NodeSpec", core::node_spec),
+    function("core/v1.NodeStatus", core::node_status),
+    function("core/v1.LimitRangeItem", core::limit_range_item),
     // apps
-    Rule {
-        of: "apps/v1.Deployment",
+    TypeDefaults {
+        type_key: "apps/v1.Deployment",
         fields: &[
             ("spec.replicas", Number(1)),
             ("spec.revisionHistoryLimit", Number(10)),
             ("spec.progressDeadlineSeconds", Number(600)),
         ],
-        then: Some(apps::deployment),
+        function: Some(apps::deployment),
     },
-    Rule {
-        of: "apps/v1.DaemonSet",
+    TypeDefaults {
+        type_key: "apps/v1.DaemonSet",
         fields: &[("spec.revisionHistoryLimit", Number(10))],
-        then: Some(apps::daemon_set),
+        function: Some(apps::daemon_set),
     },
-    Rule {
-        of: "apps/v1.StatefulSet",
+    TypeDefaults {
+        type_key: "apps/v1.StatefulSet",
         fields: &[
             ("spec.podManagementPolicy", Text("OrderedReady")),
             ("spec.replicas", Number(1)),
             ("spec.revisionHistoryLimit", Number(10)),
         ],
-        then: Some(apps::stateful_set),
+        function: Some(apps::stateful_set),
     },
     fields("apps/v1.ReplicaSet", &[("spec.replicas", Number(1))]),
     // batch
-    Rule {
-        of: "batch/v1.Job",
+    TypeDefaults {
+        type_key: "batch/v1.Job",
         fields: &[
             ("spec.completionMode", Text("NonIndexed")),
             ("spec.suspend", Flag(false)),
             ("spec.manualSelector", Flag(false)),
         ],
-        then: Some(batch::job),
+        function: Some(batch::job),
     },
     fields("batch/v1.CronJob", &[
         ("spec.concurrencyPolicy", Text("Allow")),
@@ -183,27 +198,27 @@ pub const RULES: &[Rule] = &[
     fields("batch/v1.PodFailurePolicyOnPodConditionsPattern", &[("status", Text("True"))]),
     // autoscaling
     fields("autoscaling/v1.HorizontalPodAutoscaler", &[("spec.minReplicas", Number(1))]),
-    Rule {
-        of: "autoscaling/v2.HorizontalPodAutoscaler",
+    TypeDefaults {
+        type_key: "autoscaling/v2.HorizontalPodAutoscaler",
         fields: &[("spec.minReplicas", Number(1))],
-        then: Some(autoscaling::version_2),
+        function: Some(autoscaling::version_2),
     },
     // networking, discovery
     fields("networking/v1.NetworkPolicyPort", &[("protocol", Text("TCP"))]),
-    code("networking/v1.NetworkPolicySpec", others::network_policy),
+    function("networking/v1.NetworkPolicySpec", misc::network_policy),
     fields("networking/v1.IngressClassParametersReference", &[("scope", Text("Cluster"))]),
     fields("discovery/v1.EndpointPort", &[("name", Text("")), ("protocol", Text("TCP"))]),
     // policy, rbac
-    code("policy/v1.PodDisruptionBudgetSpec", others::disruption_budget),
+    function("policy/v1.PodDisruptionBudgetSpec", misc::disruption_budget),
     fields("rbac/v1.RoleRef", &[("apiGroup", Text(RBAC))]),
-    code("rbac/v1.Subject", others::subject),
+    function("rbac/v1.Subject", misc::subject),
     // storage, scheduling
     fields("storage/v1.StorageClass", &[
         ("reclaimPolicy", Text("Delete")),
         ("volumeBindingMode", Text("Immediate")),
     ]),
-    Rule {
-        of: "storage/v1.CSIDriverSpec",
+    TypeDefaults {
+        type_key: "storage/v1.CSIDriverSpec",
         fields: &[
             ("attachRequired", Flag(true)),
             ("podInfoOnMount", Flag(false)),
@@ -212,14 +227,14 @@ pub const RULES: &[Rule] = &[
             ("requiresRepublish", Flag(false)),
             ("seLinuxMount", Flag(false)),
         ],
-        then: Some(others::storage_driver),
+        function: Some(misc::storage_driver),
     },
     fields("scheduling/v1.PriorityClass", &[("preemptionPolicy", Text("PreemptLowerPriority"))]),
     // authentication
     fields("authentication/v1.TokenRequestSpec", &[("expirationSeconds", Number(3600))]),
     // admissionregistration
     fields("admissionregistration/v1.ValidatingWebhook", WEBHOOK),
-    Rule { of: "admissionregistration/v1.MutatingWebhook", fields: WEBHOOK, then: Some(extensions::mutating_webhook) },
+    TypeDefaults { type_key: "admissionregistration/v1.MutatingWebhook", fields: WEBHOOK, function: Some(extensions::mutating_webhook) },
     fields("admissionregistration/v1.Rule", &[("scope", Text("*"))]),
     fields("admissionregistration/v1.ServiceReference", HTTPS),
     fields("admissionregistration/v1.ValidatingAdmissionPolicySpec", &[("failurePolicy", Text("Fail"))]),
@@ -230,7 +245,7 @@ pub const RULES: &[Rule] = &[
         ("objectSelector", Empty),
     ]),
     // apiextensions, apiregistration
-    code("apiextensions/v1.CustomResourceDefinition", extensions::definition),
+    function("apiextensions/v1.CustomResourceDefinition", extensions::definition),
     fields("apiextensions/v1.ServiceReference", HTTPS),
     fields("apiregistration/v1.ServiceReference", HTTPS),
     // flowcontrol
@@ -249,7 +264,7 @@ pub const RULES: &[Rule] = &[
         ("queueLengthLimit", Number(50)),
     ]),
     // resource
-    Rule { of: "resource/v1.ExactDeviceRequest", fields: DEVICES, then: Some(others::device_request) },
-    Rule { of: "resource/v1.DeviceSubRequest", fields: DEVICES, then: Some(others::device_request) },
-    code("resource/v1.Device", others::device),
+    TypeDefaults { type_key: "resource/v1.ExactDeviceRequest", fields: DEVICES, function: Some(misc::device_request) },
+    TypeDefaults { type_key: "resource/v1.DeviceSubRequest", fields: DEVICES, function: Some(misc::device_request) },
+    function("resource/v1.Device", misc::device),
 ];

@@ -1,34 +1,34 @@
-//! What is filled in for the kinds that everybody uses, one case each.
+//! Defaults of the most common kinds.
 
 use atoll_schema::{Types, decode};
 use serde_json::{Value, json};
 
-/// An object of a kind as it comes out.
-fn filled(group: &str, version: &str, kind: &str, object: &Value) -> Value {
+/// Returns the object after decoding and defaulting.
+fn defaulted(group: &str, version: &str, kind: &str, object: &Value) -> Value {
     let types = Types::get();
     let id = types.by_kind(group, version, kind).expect("a kind that exists");
     let mut value =
         decode(types, id, object.to_string().as_bytes()).expect("an object that can be read").value;
-    atoll_defaults::of(group, version, kind).apply(&mut value);
+    atoll_defaults::defaults_for(group, version, kind).apply(&mut value);
     value
 }
 
-/// Spec by spec: what goes in, and what of it is looked at afterwards.
+/// Checks values in the spec after defaulting.
 fn check(group: &str, version: &str, kind: &str, cases: &[(Value, &[(&str, Value)])]) {
     for (object, expected) in cases {
-        let value = filled(group, version, kind, object);
-        for (pointer, wanted) in *expected {
+        let value = defaulted(group, version, kind, object);
+        for (pointer, expected) in *expected {
             let found = value.pointer(pointer).cloned().unwrap_or(Value::Null);
-            assert_eq!(found, *wanted, "{pointer} of {object}");
+            assert_eq!(found, *expected, "{pointer} of {object}");
         }
     }
 }
 
 #[test]
-fn a_small_pod_is_filled_in_completely() {
+fn minimal_pod_gets_all_defaults() {
     let pod = json!({"spec": {"containers": [{"name": "web", "image": "web:1", "ports": [{"containerPort": 80}]}]}});
     assert_eq!(
-        filled("", "v1", "Pod", &pod),
+        defaulted("", "v1", "Pod", &pod),
         json!({
             "metadata": {},
             "spec": {
@@ -331,7 +331,7 @@ fn other_kinds() {
             ],
         )],
     );
-    // What is filled in elsewhere is left alone in a RuntimeClass.
+    // Nested types are not defaulted in a RuntimeClass.
     check(
         "node.k8s.io",
         "v1",

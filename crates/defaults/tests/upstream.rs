@@ -1,15 +1,16 @@
-//! Our defaults of random objects of every kind against those of the API server's own types.
+//! Compares the defaults of random objects of every kind with those of the API server's own types.
 //!
-//! The objects come from the facts by a seeded generator that likes the values on which defaults depend. Go answers
-//! through `upstream/build defaults`; without Go the comparison is skipped and says so.
+//! A seeded generator builds objects from the facts and prefers values on which defaults depend. Go runs
+//! through `upstream/build defaults`; without Go the comparison is skipped with a message.
 //!
 //! Known differences:
-//! - Go tells an empty list or map from none while it decodes. Objects here have lost the empty ones before, so an empty
-//!   `policies` of an autoscaler's behavior and an empty `allocatable` of a Node are filled in as if they were absent.
-//!   Where our answer is Go's for the object without them, it counts as equal, and is counted apart.
-//! - What becomes of an older HorizontalPodAutoscaler on its way through the newer version is not filling in; requests
-//!   to both servers compare it.
-//! - The time at which a device was tainted is the clock's, and no business of this crate.
+//! - Go's decoder distinguishes an empty list or map from an absent one. Objects here have lost the empty
+//!   ones before, so an empty `policies` of an autoscaler's behavior and an empty `allocatable` of a Node are
+//!   defaulted as if they were absent. If the result equals Go's for the object without them, it counts as
+//!   equal, in a separate counter.
+//! - The conversion of older HorizontalPodAutoscalers is not defaulting; tests against both servers compare
+//!   it.
+//! - The time at which a device was tainted comes from the clock.
 
 #[path = "upstream/generator.rs"]
 mod generator;
@@ -20,19 +21,19 @@ use std::collections::BTreeMap;
 
 use atoll_schema::{Types, decode};
 use generator::Generator;
-use go::{Question, ask};
+use go::{Case, run};
 use serde_json::Value;
 
-/// How many objects of each kind.
+/// Number of objects of each kind.
 const OBJECTS: usize = 100;
 
 #[test]
-fn random_objects_are_filled_in_as_go_fills_them_in() {
+fn random_objects_get_the_same_defaults_as_in_go() {
     let types = Types::get();
     let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
     println!("seed {seed}");
     let mut generator = Generator::new(seed);
-    let mut questions = Vec::new();
+    let mut cases = Vec::new();
     for (group, version, kind, id) in types.kinds() {
         if !is_stored(group, kind) || (group, version) == ("autoscaling", "v1") {
             continue;
@@ -42,49 +43,50 @@ fn random_objects_are_filled_in_as_go_fills_them_in() {
             object["apiVersion"] =
                 if group.is_empty() { version.into() } else { format!("{group}/{version}").into() };
             object["kind"] = kind.into();
-            questions.push(Question { group, version, kind, object });
+            cases.push(Case { group, version, kind, object });
         }
     }
-    let Some(answers) = ask(&questions) else { return };
-    assert_eq!(answers.len(), questions.len(), "one answer per question");
+    let Some(results) = run(&cases) else { return };
+    assert_eq!(results.len(), cases.len(), "one result per case");
     let mut differences: BTreeMap<&str, (usize, String)> = BTreeMap::new();
     let (mut compared, mut refused, mut emptied) = (0, 0, 0);
-    for (question, answer) in questions.iter().zip(&answers) {
-        if answer.get("error").is_some() {
+    for (case, result) in cases.iter().zip(&results) {
+        if result.get("error").is_some() {
             refused += 1;
             continue;
         }
         compared += 1;
-        let id = types.by_kind(question.group, question.version, question.kind).expect("a kind of ours");
-        let text = question.object.to_string();
-        let mut ours = decode(types, id, text.as_bytes()).expect("what Go reads is read").value;
-        let defaults = atoll_defaults::of(question.group, question.version, question.kind);
-        defaults.apply(&mut ours);
-        let mut again = ours.clone();
+        let id = types.by_kind(case.group, case.version, case.kind).expect("kind exists");
+        let text = case.object.to_string();
+        let mut actual =
+            decode(types, id, text.as_bytes()).expect("objects that Go accepts are decoded").value;
+        let defaults = atoll_defaults::defaults_for(case.group, case.version, case.kind);
+        defaults.apply(&mut actual);
+        let mut again = actual.clone();
         defaults.apply(&mut again);
-        assert_eq!(again, ours, "filling in twice changes more: {text}");
-        let (value, settled) = (without_time(&answer["value"]), without_time(&answer["settled"]));
-        if ours == value {
+        assert_eq!(again, actual, "defaulting is not idempotent: {text}");
+        let (value, settled) = (without_time(&result["value"]), without_time(&result["settled"]));
+        if actual == value {
             continue;
         }
-        if ours == settled {
+        if actual == settled {
             emptied += 1;
             continue;
         }
         let (count, _) = differences
-            .entry(question.kind)
-            .or_insert_with(|| (0, format!("\n  of   {text}\n{}", difference("", &value, &ours))));
+            .entry(case.kind)
+            .or_insert_with(|| (0, format!("\n  of   {text}\n{}", difference("", &value, &actual))));
         *count += 1;
     }
     println!("{compared} objects compared, {emptied} of them without what is empty, {refused} refused by Go");
-    assert!(compared > 10 * refused, "too few objects were read to tell anything");
+    assert!(compared > 10 * refused, "too few objects were accepted");
     let wrong: usize = differences.values().map(|(count, _)| count).sum();
     let shown: Vec<String> =
         differences.iter().map(|(kind, (count, text))| format!("{kind} ({count} times){text}")).collect();
     assert!(wrong == 0, "{wrong} of {compared} differ:\n{}", shown.join("\n"));
 }
 
-/// Lists, options and reviews are answered at once; nothing is filled in for them.
+/// Whether objects of this kind are stored. Lists, options and reviews are not defaulted.
 fn is_stored(group: &str, kind: &str) -> bool {
     let is_request =
         matches!(group, "meta.k8s.io" | "admission.k8s.io" | "authorization.k8s.io" | "apidiscovery.k8s.io");
@@ -98,16 +100,16 @@ fn without_time(value: &Value) -> Value {
     let mut value = value.clone();
     for device in value.pointer_mut("/spec/devices").and_then(Value::as_array_mut).into_iter().flatten() {
         for taint in device.get_mut("taints").and_then(Value::as_array_mut).into_iter().flatten() {
-            // The generator sets none.
+            // The generator does not set it.
             taint.as_object_mut().map(|fields| fields.remove("timeAdded"));
         }
     }
     value
 }
 
-/// The places at which two values differ.
-fn difference(path: &str, go: &Value, ours: &Value) -> String {
-    match (go, ours) {
+/// Returns the paths at which two values differ.
+fn difference(path: &str, go: &Value, actual: &Value) -> String {
+    match (go, actual) {
         (Value::Object(left), Value::Object(right)) => {
             let mut names: Vec<_> = left.keys().chain(right.keys()).collect();
             names.sort_unstable();
@@ -115,7 +117,7 @@ fn difference(path: &str, go: &Value, ours: &Value) -> String {
             names
                 .into_iter()
                 .filter(|name| left.get(*name) != right.get(*name))
-                .map(|name| difference(&format!("{path}.{name}"), &go[name], &ours[name]))
+                .map(|name| difference(&format!("{path}.{name}"), &go[name], &actual[name]))
                 .collect()
         }
         (Value::Array(left), Value::Array(right)) if left.len() == right.len() => left
@@ -125,6 +127,6 @@ fn difference(path: &str, go: &Value, ours: &Value) -> String {
             .filter(|(_, (left, right))| left != right)
             .map(|(index, (left, right))| difference(&format!("{path}[{index}]"), left, right))
             .collect(),
-        _ => format!("  at   {path}\n  go   {go}\n  ours {ours}\n"),
+        _ => format!("  at    {path}\n  go    {go}\n  atoll {actual}\n"),
     }
 }

@@ -1,16 +1,20 @@
-//! Server-side apply: who has set which fields of an object, and what that means for the next one who sets some.
+//! Server-side apply: tracks which manager owns which fields, and detects conflicts.
 //!
 //! ```text
-//! managedFields ─ managed ─▶ Entry { manager, Set }            shape: what apply makes of a type
+//! managedFields ─ managed ─▶ Entry { manager, Set }            shape: how apply treats a type
 //!                               │                                │
-//!   new object ─ record ─▶ compare(live, new) ─▶ the author owns what changed, others lose it
+//!   new object ─ record ─▶ compare(live, new) ─▶ the author owns the changed fields, other managers lose them
 //!   configuration ─ apply ─▶ validate ─ merge ─ prune ─ compare ─▶ conflicts, or the new object
 //!                                               │
-//!                                               what the author no longer applies and nobody else owns
+//!                                               fields that the author no longer applies and that have no other owner
 //! ```
 //!
-//! Sets borrow the names in the objects and in the `managedFields` that they are made of, so that nothing is copied
-//! until the entries are written again.
+//! Sets borrow names from objects and from `managedFields`, so that nothing is copied until the entries are
+//! encoded again.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go
+// upstream: sigs.k8s.io/structured-merge-diff/v6/merge/update.go
 
 mod author;
 mod compare;
@@ -18,11 +22,11 @@ mod conflict;
 mod custom;
 mod element;
 mod extract;
+mod field_set;
 mod fields;
 mod last_applied;
 mod managed;
-mod merging;
-mod owned;
+mod merge;
 mod remove;
 mod scale;
 mod set;
@@ -39,7 +43,7 @@ use atoll_meta::{Status, object};
 use atoll_schema::{TypeId, TypeRef, Types};
 use serde_json::{Map, Value};
 
-pub use author::{Author, Resets};
+pub use author::{Author, ResetFields};
 pub use extract::extract;
 pub use fields::MalformedFields;
 pub use managed::is_reset;
@@ -50,32 +54,32 @@ use conflict::Conflict;
 use managed::{Entry, Operation};
 use shape::{NoKey, Shape};
 
-/// Where an object says who manages what.
+/// The field of the metadata with the managers.
 const MANAGED_FIELDS: &str = "managedFields";
 
-/// Whose the fields are of an object that nobody has kept account of.
+/// Manager of all fields of an object that had no `managedFields` before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Two lists of managers in one, in the order in which they are kept.
-pub fn joined(one: Option<&Value>, other: &Value) -> Option<Value> {
+/// Merges two lists of managers, in canonical order.
+pub fn merge_managers(one: Option<&Value>, other: &Value) -> Option<Value> {
     let mut entries = managed::decode(one).unwrap_or_default();
     entries.extend(managed::decode(Some(other)).unwrap_or_default());
     managed::encode(entries)
 }
 
-/// A kind, as far as it matters who manages its fields.
+/// A kind, as far as field management needs it.
 #[derive(Clone, Debug)]
 pub struct Kind {
     api_version: String,
     kind: String,
-    /// Other versions of it that managers may have used.
+    /// Other versions of the kind that managers may have used.
     siblings: Vec<String>,
     root: Root,
-    /// What an object is before anything of it is set.
+    /// An object without any fields set.
     empty: Value,
 }
 
-/// What is known of the fields of a kind.
+/// Source of the field types of a kind.
 #[derive(Clone, Debug)]
 enum Root {
     Type(Option<TypeId>),
@@ -83,7 +87,7 @@ enum Root {
 }
 
 impl Kind {
-    /// A kind that a definition describes.
+    /// Creates a kind that a CustomResourceDefinition describes.
     pub fn custom(api_version: String, kind: &str, schema: Arc<Schema>) -> Self {
         Kind { root: Root::Schema(schema), ..Kind::new(api_version, kind, None) }
     }
@@ -95,7 +99,7 @@ impl Kind {
         }
     }
 
-    /// A kind whose fields are known, or one that can only be guessed from its objects.
+    /// Creates a built-in kind, or a kind whose types are deduced from its objects.
     pub fn new(api_version: String, kind: &str, type_id: Option<TypeId>) -> Self {
         let zero = type_id.map(|id| Types::get().zero(TypeRef::Struct(id)));
         let mut empty = zero.unwrap_or_else(|| Value::Object(Map::new()));
@@ -105,22 +109,23 @@ impl Kind {
         Kind { api_version, kind: kind.to_owned(), siblings: Vec::new(), root: Root::Type(type_id), empty }
     }
 
-    /// The same, with other versions that managers may have used and in which fields are called the same.
-    pub fn beside(self, siblings: Vec<String>) -> Self {
+    /// Adds other versions that managers may have used and that have the same field names.
+    pub fn with_siblings(self, siblings: Vec<String>) -> Self {
         Kind { siblings, ..self }
     }
 
-    /// Whether an object has no field that this kind does not know.
-    pub fn fits(&self, object: &Value) -> bool {
-        validate::problems(self.shape(), object).is_empty()
+    /// Whether all fields of an object are known to this kind.
+    pub fn accepts(&self, object: &Value) -> bool {
+        validate::errors(self.shape(), object).is_empty()
     }
 
-    /// What an object is before anything of it is set.
+    /// Returns an object without any fields set.
     pub fn empty(&self) -> &Value {
         &self.empty
     }
 
-    /// Writes into `new` who manages what, now that `author` has made it of `live` (of [`Kind::empty`] if it is new).
+    /// Updates the `managedFields` of `new`, which `author` has changed from `live` (from [`Kind::empty`] if
+    /// it is new).
     pub fn record(&self, live: &Value, new: &mut Value, author: &Author<'_>) {
         let sent = new
             .get_mut("metadata")
@@ -128,14 +133,14 @@ impl Kind {
             .and_then(|fields| fields.remove(MANAGED_FIELDS));
         let kept = live_fields(live);
         let (source, is_kept) = match &sent {
-            // A part of an object is no place to change this.
+            // Writes of a subresource cannot change `managedFields`.
             _ if !author.subresource.is_empty() => (kept, true),
             Some(sent) if managed::is_reset(Some(sent)) => (None, false),
             Some(sent) if !managed::decode(Some(sent)).unwrap_or_default().is_empty() => (Some(sent), false),
             _ => (kept, true),
         };
         let entries = managed::decode(source).unwrap_or_default();
-        // Who did not keep account from the beginning begins with the first apply.
+        // Objects without `managedFields` are tracked only from the first apply on.
         if entries.is_empty() && !object::uid(live).is_empty() {
             return;
         }
@@ -143,7 +148,7 @@ impl Kind {
             Ok(Some(entries)) => managed::encode(entries),
             Ok(None) if is_kept => kept.cloned(),
             Ok(None) => managed::encode(managed::decode(source).unwrap_or_default()),
-            // Upstream rather forgets than fails.
+            // Upstream drops the managers instead of failing.
             Err(NoKey(_)) => None,
         };
         if let Some(recorded) = recorded {
@@ -151,7 +156,8 @@ impl Kind {
         }
     }
 
-    /// The entries after `author`, under the name `manager`, has changed `live` to `new`. `None` if they remain.
+    /// Returns the entries after `author`, under the name `manager`, has changed `live` to `new`. `None` if
+    /// they are unchanged.
     fn updated<'a>(
         &'a self,
         live: &'a Value,
@@ -168,11 +174,11 @@ impl Kind {
         let mut same = entries.len() == count;
         for entry in &mut entries {
             same &= !self.reconcile(entry) && !entry.set.is_empty();
-            same &= !take_away(entry, &comparison.changed);
-            same &= !take_away(entry, &comparison.removed);
+            same &= !remove_fields(entry, &comparison.changed);
+            same &= !remove_fields(entry, &comparison.removed);
         }
         let mut own = comparison.changed;
-        strip(&mut own);
+        strip_system_fields(&mut own);
         if same && own.is_empty() {
             return Ok(None);
         }
@@ -190,16 +196,16 @@ impl Kind {
         Ok(Some(entries))
     }
 
-    /// What the managers who used this version are left with when `author` has changed `live` to `new` in another one.
-    pub fn left_by(&self, live: &Value, new: &Value, author: &Author<'_>) -> Option<Value> {
+    /// Returns the entries of this version after `author` has changed `live` to `new` in another version.
+    pub fn entries_after_change(&self, live: &Value, new: &Value, author: &Author<'_>) -> Option<Value> {
         let mut entries = managed::decode(live_fields(live)).unwrap_or_default();
         entries.retain(|entry| entry.api_version == self.api_version.as_str());
         let mut comparison = compare::compare(self.shape(), live, new).ok()?;
         author.resets.filter(&mut comparison.changed);
         author.resets.filter(&mut comparison.removed);
         for entry in &mut entries {
-            take_away(entry, &comparison.changed);
-            take_away(entry, &comparison.removed);
+            remove_fields(entry, &comparison.changed);
+            remove_fields(entry, &comparison.removed);
         }
         entries.retain(|entry| !entry.set.is_empty());
         managed::encode(entries)
@@ -216,20 +222,21 @@ impl Kind {
         }
     }
 
-    /// Makes an entry fit types that have become one value since it was written. Whether it did not.
+    /// Adapts an entry to types that have become atomic since it was written. Returns whether it changed.
     fn reconcile(&self, entry: &mut Entry<'_>) -> bool {
         let count = entry.set.len();
         entry.set.collapse(self.shape());
         entry.set.len() != count
     }
 
-    /// The object that comes of applying `config` to `live` (to [`Kind::empty`] if there is none yet).
+    /// Applies `config` to `live` (to [`Kind::empty`] if there is no object yet) and returns the new object.
     ///
-    /// It is as the configuration has it and still to be brought into the form of its type.
+    /// The result still has to be normalised.
     ///
     /// # Errors
     ///
-    /// The configuration is of another kind, does not fit its type, or conflicts with what others apply.
+    /// Returns an error if the configuration is of another kind, is invalid, or conflicts with other
+    /// managers.
     pub fn apply(
         &self,
         live: &Value,
@@ -239,20 +246,20 @@ impl Kind {
     ) -> Result<Value, Status> {
         self.check_kind(config)?;
         let result = match self.apply_once(live, config, author, force) {
-            Err(Refusal::Conflicts(conflicts)) if author.manager == last_applied::MANAGER => {
-                match last_applied::remaining(self.shape(), &self.api_version, live, conflicts) {
+            Err(ApplyError::Conflicts(conflicts)) if author.manager == last_applied::MANAGER => {
+                match last_applied::without_own_fields(self.shape(), &self.api_version, live, conflicts) {
                     conflicts if conflicts.is_empty() => self.apply_once(live, config, author, true),
-                    conflicts => Err(Refusal::Conflicts(conflicts)),
+                    conflicts => Err(ApplyError::Conflicts(conflicts)),
                 }
             }
             result => result,
         };
-        let mut applied = result.map_err(|refusal| match refusal {
-            Refusal::Conflicts(conflicts) => conflict::status(conflicts),
-            Refusal::Status(status) => *status,
+        let mut applied = result.map_err(|error| match error {
+            ApplyError::Conflicts(conflicts) => conflict::status(conflicts),
+            ApplyError::Status(status) => *status,
         })?;
         if author.manager == last_applied::MANAGER {
-            last_applied::renew(&mut applied, config);
+            last_applied::update_annotation(&mut applied, config);
         }
         Ok(applied)
     }
@@ -272,8 +279,8 @@ impl Kind {
         config: &'a Value,
         author: &Author<'a>,
         force: bool,
-    ) -> Result<Value, Refusal<'a>> {
-        let plain = |message: String| Refusal::Status(Box::new(Status::plain_internal(message)));
+    ) -> Result<Value, ApplyError<'a>> {
+        let plain = |message: String| ApplyError::Status(Box::new(Status::plain_internal(message)));
         let mut entries = managed::decode(live_fields(live))
             .map_err(|_| plain("failed to decode managed fields".to_owned()))?;
         if entries.is_empty() {
@@ -284,14 +291,16 @@ impl Kind {
             entries = before.unwrap_or_default();
         }
         if config["metadata"][MANAGED_FIELDS].is_array() {
-            return Err(Refusal::Status(Box::new(Status::bad_request("metadata.managedFields must be nil"))));
+            return Err(ApplyError::Status(Box::new(Status::bad_request(
+                "metadata.managedFields must be nil",
+            ))));
         }
-        let problems = validate::problems(self.shape(), config);
-        if !problems.is_empty() {
+        let errors = validate::errors(self.shape(), config);
+        if !errors.is_empty() {
             return Err(plain(format!(
                 "failed to create typed patch object ({}): {}",
-                described(config),
-                validate::joined(&problems)
+                describe(config),
+                validate::join(&errors)
             )));
         }
         let failed = |NoKey(words): NoKey| plain(format!("failed to merge config: {words}"));
@@ -303,13 +312,13 @@ impl Kind {
             self.reconcile(entry);
         }
         let mut own = self.entry(author, author.manager, Operation::Apply);
-        own.set = owned::fields(self.shape(), config).map_err(failed)?;
+        own.set = field_set::of(self.shape(), config).map_err(failed)?;
         author.resets.filter(&mut own.set);
         let last = entries
             .iter()
             .position(|entry| entry.is_same_manager(&own))
             .map(|index| entries.swap_remove(index));
-        let merged = merging::merge(self.shape(), live, config).map_err(failed)?;
+        let merged = merge::merge(self.shape(), live, config).map_err(failed)?;
         let new = match &last {
             Some(last) if !last.set.is_subset(&own.set) => {
                 self.prune(&merged, &entries, &own, last).map_err(failed)?
@@ -325,11 +334,11 @@ impl Kind {
             if conflicts.is_empty() || force {
                 let mut entries = entries;
                 for entry in &mut entries {
-                    take_away(entry, &comparison.changed);
-                    take_away(entry, &comparison.removed);
+                    remove_fields(entry, &comparison.changed);
+                    remove_fields(entry, &comparison.removed);
                 }
                 entries.retain(|entry| !entry.set.is_empty());
-                strip(&mut own.set);
+                strip_system_fields(&mut own.set);
                 own.time = match compare::same(live, &new) {
                     true => last.and_then(|last| last.time),
                     false => Some(author.time.into()),
@@ -342,7 +351,7 @@ impl Kind {
                 None
             }
         };
-        let Some(recorded) = recorded else { return Err(Refusal::Conflicts(conflicts)) };
+        let Some(recorded) = recorded else { return Err(ApplyError::Conflicts(conflicts)) };
         let mut new = new;
         let fields = object::metadata_mut(&mut new);
         match recorded {
@@ -352,7 +361,8 @@ impl Kind {
         Ok(new)
     }
 
-    /// Takes out of the merged object what the author applied last time, does not any more, and nobody else owns.
+    /// Removes from the merged object the fields that the author applied last time, no longer applies, and
+    /// that have no other owner.
     fn prune(
         &self,
         merged: &Value,
@@ -361,7 +371,7 @@ impl Kind {
         last: &Entry<'_>,
     ) -> Result<Value, NoKey> {
         let shape = self.shape();
-        let owned = |value| owned::fields(shape, value).map(|set| set.with_named_fields(shape));
+        let owned = |value| field_set::of(shape, value).map(|set| set.with_named_fields(shape));
         let last = last.set.clone().with_named_fields(shape);
         let managed = others.iter().map(|entry| &entry.set).chain([&own.set]);
         let managed = managed.fold(Set::default(), |all, set| all.union(set.clone()));
@@ -370,14 +380,14 @@ impl Kind {
         let kept = owned(&without_last)?.union(managed.with_named_fields(shape));
         let owned_only = remove::remove(shape, merged, &whole.difference(&kept));
         let pruned = owned(&owned_only)?;
-        // What was never applied stays, even where the owner of what holds it has gone.
-        let given_up = whole.difference(&pruned).intersection(&last);
-        Ok(remove::remove(shape, merged, &given_up))
+        // Fields that were never applied stay, even if the owner of their parent is gone.
+        let abandoned = whole.difference(&pruned).intersection(&last);
+        Ok(remove::remove(shape, merged, &abandoned))
     }
 }
 
-/// Why an apply is not carried out.
-enum Refusal<'a> {
+/// The reason why an apply fails.
+enum ApplyError<'a> {
     Conflicts(Vec<Conflict<'a>>),
     Status(Box<Status>),
 }
@@ -386,7 +396,7 @@ fn live_fields(live: &Value) -> Option<&Value> {
     live.get("metadata").and_then(|fields| fields.get(MANAGED_FIELDS))
 }
 
-/// Whose fields have changed.
+/// Returns the conflicts with the owners of the changed fields.
 fn conflicts_with<'a>(entries: &[Entry<'a>], changed: &Set<'_>) -> Vec<Conflict<'a>> {
     let conflict = |entry: &Entry<'a>| {
         let fields = entry.set.intersection(changed);
@@ -395,16 +405,16 @@ fn conflicts_with<'a>(entries: &[Entry<'a>], changed: &Set<'_>) -> Vec<Conflict<
     entries.iter().filter_map(conflict).collect()
 }
 
-/// Where an object is and what it is, as errors put it.
-fn described(config: &Value) -> String {
+/// Describes an object by name and kind, as in upstream's errors.
+fn describe(config: &Value) -> String {
     let (group, version) =
         object::api_version(config).rsplit_once('/').unwrap_or(("", object::api_version(config)));
     let (namespace, name, kind) = (object::namespace(config), object::name(config), object::kind(config));
     format!("{namespace}/{name}; {group}/{version}, Kind={kind}")
 }
 
-/// Whether the entry has lost anything.
-fn take_away<'a>(entry: &mut Entry<'a>, set: &Set<'a>) -> bool {
+/// Removes fields from an entry. Returns whether it lost any.
+fn remove_fields<'a>(entry: &mut Entry<'a>, set: &Set<'a>) -> bool {
     if entry.set.is_disjoint(set) {
         return false;
     }
@@ -412,8 +422,8 @@ fn take_away<'a>(entry: &mut Entry<'a>, set: &Set<'a>) -> bool {
     true
 }
 
-/// What nobody manages, because the system does.
-fn strip(set: &mut Set<'_>) {
+/// Removes the system fields, which have no manager.
+fn strip_system_fields(set: &mut Set<'_>) {
     const METADATA: [&str; 9] = [
         "name",
         "namespace",

@@ -1,4 +1,6 @@
-//! What can be wrong with a patch.
+//! Errors of patches.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
 
 use std::fmt;
 
@@ -6,65 +8,66 @@ use atoll_meta::{Status, json};
 
 use crate::{MAX_COPIED_BYTES, MAX_OPERATIONS};
 
-/// Why a patch was not applied. The texts are those of the library that upstream uses.
+/// The reason why a patch cannot be applied. The messages are those of upstream's libraries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchError {
     /// The document is not a patch.
     Malformed {
-        /// What Go says about it.
+        /// Go's message.
         message: String,
     },
-    /// The document is JSON, but nothing that could be merged.
+    /// The document is valid JSON, but not a merge patch.
     NotMergeable,
     /// There are more operations than allowed.
     TooManyOperations {
-        /// How many there are.
+        /// Number of operations.
         count: usize,
     },
-    /// An operation has a name that is not known, or none.
+    /// An operation has an unknown name, or none.
     UnknownOperation {
-        /// The name.
+        /// Name of the operation.
         kind: String,
     },
-    /// Something that an operation needs is not there.
+    /// A field of an operation, or the value at its path, is missing.
     Missing {
-        /// What is not there.
+        /// Message about the missing part.
         message: String,
     },
-    /// A step of a path is no index of the list it leads into.
+    /// A path element is not a valid index of the list.
     InvalidIndex {
-        /// Which step of which path.
+        /// Message about the index.
         message: String,
     },
-    /// A test found another value.
+    /// A test operation failed.
     TestFailed {
-        /// Where.
+        /// Path of the test.
         path: String,
     },
-    /// The whole document would become something that is neither object nor list.
+    /// The document would become neither an object nor a list.
     InvalidRoot,
     /// Copies would make the document too large.
     TooMuchCopied {
-        /// How many bytes were copied.
+        /// Number of copied bytes.
         bytes: usize,
     },
     /// The document would nest too deeply.
     TooDeep,
-    /// A directive of a strategic merge is not what it has to be.
+    /// A directive of a strategic merge is invalid.
     InvalidDirective(&'static str),
-    /// Lists of lists have no strategic merge.
+    /// Strategic merge does not support lists of lists.
     ListOfLists,
-    /// A strategic merge of things that do not go together.
+    /// The values of a strategic merge have different types.
     Unmergeable {
-        /// What does not go together.
+        /// Message about the types.
         message: String,
     },
-    /// A strategic merge would have to tell apart what Go cannot compare. Upstream panics and hangs up.
+    /// A strategic merge would compare values that Go cannot compare. Upstream panics and closes the
+    /// connection.
     Incomparable,
 }
 
 impl PatchError {
-    /// The answer to the request.
+    /// Returns the error response.
     pub fn status(&self) -> Status {
         match self {
             PatchError::Malformed { message } => {
@@ -74,9 +77,9 @@ impl PatchError {
                 Status::bad_request(self.to_string())
             }
             PatchError::TooManyOperations { .. } => Status::request_entity_too_large(self.to_string()),
-            // Upstream finds out when it reads the result, which is then no valid object.
+            // Upstream fails when it decodes the result, which is not a valid object.
             PatchError::TooDeep => Status::bad_request(self.to_string()),
-            // Upstream blames itself for these.
+            // Upstream reports these as internal errors.
             PatchError::Unmergeable { .. } | PatchError::Incomparable => {
                 Status::plain_internal(self.to_string())
             }

@@ -1,8 +1,11 @@
-//! JSON patch, RFC 6902, as the API server's library understands it.
+//! JSON patch (RFC 6902), as the API server's library implements it.
 //!
-//! It departs from the RFC in ways that clients may rely on: negative indices count from the end, replacing a field
-//! that is not there adds it, testing a field that is not there for null succeeds, copying one makes null, and what
-//! stands before the first slash of a path is not looked at.
+//! It deviates from the RFC in ways that clients may rely on: negative indices count from the end, replacing
+//! an absent field adds it, testing an absent field for null succeeds, copying an absent field creates null,
+//! and everything before the first slash of a path is ignored.
+
+// upstream: gopkg.in/evanphx/json-patch.v4/patch.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
 
 mod operation;
 mod pointer;
@@ -17,21 +20,21 @@ use pointer::{Container, find, steps};
 pub(crate) use operation::go_type;
 pub use operation::unknown_fields;
 
-/// How many operations a patch may have.
+/// Maximum number of operations of a patch.
 pub const MAX_OPERATIONS: usize = 10_000;
-/// How many bytes all copies of a patch may add together.
+/// Maximum number of bytes that all copies of a patch may add.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
-/// How often the depth of the whole document is measured before an estimate from above must do. Without a limit, a
-/// patch of many moves in a large document would keep the server busy measuring.
+/// Maximum number of times that the depth of the document is measured; after that an upper bound is used.
+/// Without a limit, a patch of many moves in a large document would spend too much time on measuring.
 const MAX_MEASUREMENTS: usize = 16;
 
 /// Applies the operations of a patch in order.
 ///
 /// # Errors
 ///
-/// If the patch is malformed or one of its operations does not apply. The target is then somewhere in between and of
-/// no use.
+/// Returns an error if the patch is malformed or one of its operations fails. The target is then partially
+/// changed and must be discarded.
 pub fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
     let operations = decode(patch)?;
     if operations.len() > MAX_OPERATIONS {
@@ -44,9 +47,9 @@ pub fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
 
 struct Document<'a> {
     root: &'a mut Value,
-    /// Bytes copied so far.
+    /// Number of bytes copied so far.
     copied: usize,
-    /// The document is not deeper than this.
+    /// Upper bound of the depth of the document.
     depth: usize,
     measurements: usize,
 }
@@ -73,7 +76,7 @@ impl Document<'_> {
         })?;
         let context = format!("error in add for path: '{path}'");
         container.add(&key, value, &context)?;
-        self.deepened(steps(path) + depth)
+        self.check_depth(steps(path) + depth)
     }
 
     fn remove_operation(&mut self, operation: &Operation<'_>) -> Result<(), PatchError> {
@@ -114,7 +117,7 @@ impl Document<'_> {
                 }
             }
         }
-        self.deepened(steps(path) + depth)
+        self.check_depth(steps(path) + depth)
     }
 
     fn move_operation(&mut self, operation: &Operation<'_>) -> Result<(), PatchError> {
@@ -132,8 +135,8 @@ impl Document<'_> {
             missing(&format!("move operation does not apply: doc is missing destination path: {path}"))
         })?;
         container.add(&key, value, &format!("error in move for path: '{path}'"))?;
-        // What is moved is at most as deep as the document below where it was.
-        self.deepened(self.depth.saturating_sub(steps(from)) + steps(path))
+        // A moved value is at most as deep as the document below its old position.
+        self.check_depth(self.depth.saturating_sub(steps(from)) + steps(path))
     }
 
     fn copy_operation(&mut self, operation: &Operation<'_>) -> Result<(), PatchError> {
@@ -145,7 +148,7 @@ impl Document<'_> {
         })?;
         let value = match container.get_mut(&key, &format!("error in copy for from: '{from}'"))? {
             Some(value) => {
-                // Counted before it is made: the limit is there to save the memory.
+                // Check before copying, because the limit protects the memory.
                 self.copied += json::to_vec(value).len();
                 if self.copied > MAX_COPIED_BYTES {
                     return Err(PatchError::TooMuchCopied { bytes: self.copied });
@@ -160,7 +163,7 @@ impl Document<'_> {
             missing(&format!("copy operation does not apply: doc is missing destination path: {path}"))
         })?;
         container.add(&key, value, "error while adding value during copy")?;
-        self.deepened(steps(path) + depth)
+        self.check_depth(steps(path) + depth)
     }
 
     fn test_operation(&mut self, operation: &Operation<'_>) -> Result<(), PatchError> {
@@ -175,12 +178,12 @@ impl Document<'_> {
             .ok_or_else(|| missing(&format!("test operation does not apply: is missing path: {path}")))?;
         let actual = container.get_mut(&key, &format!("error in test for path: '{path}'"))?;
         let actual = actual.map_or(&Value::Null, |actual| &*actual);
-        // No value at all is as good as null, but only for null.
+        // A missing value equals null only.
         if *actual == *operation.value.unwrap_or(&Value::Null) { Ok(()) } else { Err(failed()) }
     }
 
-    /// Notes that the document may now be this deep, and measures if that would be too deep.
-    fn deepened(&mut self, depth: usize) -> Result<(), PatchError> {
+    /// Records that the document may have this depth, and measures it if that would exceed the limit.
+    fn check_depth(&mut self, depth: usize) -> Result<(), PatchError> {
         self.depth = self.depth.max(depth);
         if self.depth > json::MAX_DEPTH && self.measurements < MAX_MEASUREMENTS {
             self.measurements += 1;
@@ -190,8 +193,8 @@ impl Document<'_> {
     }
 }
 
-/// How many levels of objects and lists there are. The recursion is safe: no operation is applied to a document
-/// that is too deep, and one operation at most doubles the depth.
+/// Returns the nesting depth. The recursion is safe: no operation is applied to a document that is too deep,
+/// and one operation at most doubles the depth.
 fn depth_of(value: &Value) -> usize {
     match value {
         Value::Object(fields) => 1 + fields.values().map(depth_of).max().unwrap_or(0),

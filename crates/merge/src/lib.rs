@@ -1,4 +1,4 @@
-//! Changing objects by patches, without I/O.
+//! Patches and server-side apply as pure functions.
 //!
 //! ```text
 //! application/json-patch+json ─────────────────────── json_patch ───┐
@@ -8,7 +8,7 @@
 //!                                  managedFields ◀─ record ── every other write
 //! ```
 //!
-//! All follow the libraries that the Kubernetes API server uses, also where those depart from the RFCs.
+//! All follow the libraries that the Kubernetes API server uses, including their deviations from the RFCs.
 
 pub mod apply;
 mod error;

@@ -1,15 +1,17 @@
-//! JSON merge patch, RFC 7386.
+//! JSON merge patch (RFC 7386).
+
+// upstream: gopkg.in/evanphx/json-patch.v4/merge.go
 
 use serde_json::Value;
 
 use crate::PatchError;
 use crate::json_patch::go_type;
 
-/// Whether a document can be a merge patch for an object.
+/// Checks that a document can be a merge patch of an object.
 ///
 /// # Errors
 ///
-/// What the API server says about other documents.
+/// Returns the API server's error about other documents.
 pub fn check_merge_patch(patch: &Value) -> Result<(), PatchError> {
     match patch {
         Value::Object(_) => Ok(()),
@@ -23,10 +25,10 @@ pub fn check_merge_patch(patch: &Value) -> Result<(), PatchError> {
     }
 }
 
-/// Merges the patch into the target: null removes a field, objects are merged, everything else replaces what is there.
+/// Merges the patch into the target: null removes a field, objects are merged, everything else is replaced.
 ///
-/// Like upstream, and unlike the RFC, this also removes nulls from objects inside of lists, except where a list
-/// replaces an object.
+/// Like upstream, and unlike the RFC, this also removes nulls from objects inside of lists, except where a
+/// list replaces an object.
 pub fn merge_patch(target: &mut Value, patch: &Value) {
     match (&mut *target, patch) {
         (Value::Object(fields), Value::Object(changes)) => {
@@ -47,7 +49,7 @@ pub fn merge_patch(target: &mut Value, patch: &Value) {
     }
 }
 
-/// The value without fields that are null. Nulls that are elements of lists stay.
+/// Returns the value without null fields. Null elements of lists stay.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

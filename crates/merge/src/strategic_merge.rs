@@ -1,12 +1,15 @@
-//! Strategic merge patch: a merge patch that knows the types, and takes directives.
+//! Strategic merge patch: a merge patch with types and directives.
 //!
 //! ```text
 //! map ── $patch ─ $retainKeys ─ order ($setElementOrder) ─ fields ─┬─ map
-//!   shape: what the types say of a field                           └─ list: by merge key, by value, or replaced
+//!   shape: type and patch strategy of a field                      └─ list: by merge key, by value, or replaced
 //! ```
 //!
-//! Where the types know nothing, maps are merged and lists are replaced. Upstream's own habits are kept, also the odd
-//! ones: lists that replace others and elements that are added to lists keep the nulls and directives they contain.
+//! Where types are unknown, maps are merged and lists are replaced. Upstream's peculiarities are reproduced:
+//! lists that replace others and elements that are added to lists keep the nulls and directives that they
+//! contain.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
 
 mod list;
 mod order;
@@ -31,11 +34,12 @@ const SET_ORDER: &str = "$setElementOrder";
 
 /// Merges a patch into an object of the type.
 ///
-/// The patch is used up: what is left of it is what upstream shows when no object can be made of the result.
+/// The patch is consumed: the rest of it is what upstream shows if the result is not a valid object.
 ///
 /// # Errors
 ///
-/// If a directive makes no sense or something cannot be merged. The target is then somewhere in between and of no use.
+/// Returns an error if a directive is invalid or values cannot be merged. The target is then partially
+/// changed and must be discarded.
 pub fn strategic_merge(
     types: &Types,
     id: TypeId,
@@ -44,7 +48,7 @@ pub fn strategic_merge(
 ) -> Result<(), PatchError> {
     match (target, patch) {
         (Value::Object(target), Value::Object(patch)) => Merge { types }.map(Shape::of(id), target, patch),
-        // Go takes null for a map without anything in it.
+        // Go decodes null as an empty map.
         (_, Value::Null) => Ok(()),
         (_, patch) => crate::check_merge_patch(patch),
     }
@@ -143,7 +147,7 @@ impl Merge<'_> {
     }
 }
 
-/// Clears what the patch does not say to retain. All that it sets must be among that.
+/// Removes fields that `$retainKeys` does not list. It must list all fields that the patch sets.
 fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<(), PatchError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let invalid = PatchError::InvalidDirective("invalid patch format of retainKeys");
@@ -160,7 +164,7 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
     Ok(())
 }
 
-/// Removes fields that are null, also inside of lists. Nulls that are elements stay.
+/// Removes null fields, also inside of lists. Null elements of lists stay.
 fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => fields.retain(|_, field| {
@@ -172,8 +176,8 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// The value without maps that are directives; nothing if it is one itself. Maps lose them in the patch too, lists only
-/// where a map holds them.
+/// Returns the value without directive maps, or `None` if it is one itself. As upstream, directives are also
+/// removed from maps in the patch, but from lists only within a map.
 fn without_directives(value: &mut Value) -> Option<Value> {
     match value {
         Value::Array(elements) => {
@@ -183,7 +187,7 @@ fn without_directives(value: &mut Value) -> Option<Value> {
     }
 }
 
-/// Whether the value is to be kept.
+/// Removes directives. Returns whether to keep the value.
 fn remove_directives(value: &mut Value) -> bool {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! What must hold for any document and any patch.
+//! Properties of all documents and patches.
 
 use atoll_merge::{json_patch, merge_patch};
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_added_is_there(mut target in object(), key in "[a-z/~]{1,4}", value in document()) {
+    fn added_values_exist(mut target in object(), key in "[a-z/~]{1,4}", value in document()) {
         let path = format!("/{}", key.replace('~', "~0").replace('/', "~1"));
         let patch = json!([{"op": "add", "path": path, "value": value}, {"op": "test", "path": path, "value": value}]);
         prop_assert_eq!(json_patch(&mut target, &patch), Ok(()));
@@ -51,10 +51,10 @@ proptest! {
         prop_assert_eq!(patched, target);
     }
 
-    // Once is not enough: a list that replaces an object keeps the nulls in its elements, one that replaces a list
-    // does not.
+    // Once is not enough: a list that replaces an object keeps the nulls in its elements, one that replaces a
+    // list does not.
     #[test]
-    fn merging_again_settles(mut target in object(), patch in object()) {
+    fn repeated_merge_converges(mut target in object(), patch in object()) {
         merge_patch(&mut target, &patch);
         merge_patch(&mut target, &patch);
         let twice = target.clone();

@@ -1,12 +1,12 @@
-//! Strategic merges of random patches into random objects of every kind, against Go's own.
+//! Compares strategic merges of random patches into random objects of every kind with Go's.
 //!
-//! Go answers through `upstream/facts patch`; without Go, or where its modules cannot be fetched, the comparison is
-//! skipped and says so. Go visits maps in any order and so may have several answers to one patch, all of which it is
-//! asked for; ours has to be one of them.
+//! Go runs through `upstream/facts patch`; without Go, or if its modules cannot be fetched, the comparison is
+//! skipped with a message. Go iterates over maps in random order and so may have several results for one
+//! patch. Atoll's result has to be one of them.
 //!
-//! Known differences, both because of what Go's values share in memory:
-//! - What is left of a patch, which shows in some messages, is another where a list in the patch names an element twice.
-//! - A merged list of scalars that has some of them twice may take another order. The generator leaves that out.
+//! Known differences, both due to shared memory in Go:
+//! - The rest of a patch, which some messages show, differs if a list in the patch contains an element twice.
+//! - A merged list of scalars with duplicates may have a different order. The generator avoids that.
 
 #[allow(dead_code)]
 #[path = "../../schema/tests/upstream/generator.rs"]
@@ -26,76 +26,77 @@ use generator::Generator;
 use patches::Patches;
 use serde_json::{Value, json};
 
-/// Objects of each kind, and patches in a row for each of them.
+/// Number of objects of each kind, and number of consecutive patches of each.
 const OBJECTS: usize = 4;
 const PATCHES: usize = 8;
-/// How often Go is asked again where ours is none of its answers.
-const AGAIN: usize = 40;
+/// Number of further runs of Go if Atoll's result is not among Go's results.
+const RETRIES: usize = 40;
 
-struct Question {
+struct Case {
     row: &'static Resource,
     object: Value,
     patch: Value,
-    ours: Value,
+    actual: Value,
 }
 
-impl Question {
+impl Case {
     fn line(&self) -> Value {
-        let Question { row, object, patch, .. } = self;
+        let Case { row, object, patch, .. } = self;
         json!({"group": row.group, "version": row.version, "kind": row.kind, "text": object.to_string(), "patch": patch.to_string()})
     }
 
-    fn is_answered(&self, answers: &Value) -> bool {
-        answers.as_array().is_some_and(|answers| answers.contains(&self.ours))
+    fn matches_go(&self, results: &Value) -> bool {
+        results.as_array().is_some_and(|results| results.contains(&self.actual))
     }
 }
 
 #[test]
-fn random_patches_are_merged_as_go_merges_them() {
-    let questions = questions(seed());
-    let Some(mut answers) = go::ask_about("patch", questions.iter().map(Question::line)) else { return };
-    assert_eq!(answers.len(), questions.len(), "one answer per question");
+fn random_patches_are_merged_as_in_go() {
+    let cases = cases(seed());
+    let Some(mut results) = go::run_tool("patch", cases.iter().map(Case::line)) else { return };
+    assert_eq!(results.len(), cases.len(), "one result per case");
     // Some orders are rare.
     let doubtful: Vec<usize> =
-        (0..questions.len()).filter(|&index| !questions[index].is_answered(&answers[index])).collect();
-    let lines = doubtful.iter().flat_map(|&index| std::iter::repeat_n(questions[index].line(), AGAIN));
-    let more = go::ask_about("patch", lines).unwrap_or_default();
-    for (index, more) in doubtful.into_iter().zip(more.chunks(AGAIN)) {
-        let known = answers[index].as_array_mut().expect("a list of outcomes");
+        (0..cases.len()).filter(|&index| !cases[index].matches_go(&results[index])).collect();
+    let lines = doubtful.iter().flat_map(|&index| std::iter::repeat_n(cases[index].line(), RETRIES));
+    let more = go::run_tool("patch", lines).unwrap_or_default();
+    for (index, more) in doubtful.into_iter().zip(more.chunks(RETRIES)) {
+        let known = results[index].as_array_mut().expect("a list of outcomes");
         known.extend(more.iter().flat_map(|more| more.as_array().cloned().unwrap_or_default()));
     }
     let mut differences = Vec::new();
     let mut left = 0;
     let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
-    for (Question { row, object, patch, ours }, answers) in questions.iter().zip(&answers) {
-        let answers = answers.as_array().expect("a list of outcomes");
+    for (Case { row, object, patch, actual }, results) in cases.iter().zip(&results) {
+        let results = results.as_array().expect("a list of outcomes");
         let outcome =
-            ["panic", "error", "unreadable", "strict"].into_iter().find(|name| ours.get(name).is_some());
+            ["panic", "error", "unreadable", "strict"].into_iter().find(|name| actual.get(name).is_some());
         *outcomes.entry(outcome.unwrap_or("merged")).or_default() += 1;
-        if answers.contains(ours) {
+        if results.contains(actual) {
             continue;
         }
-        let (told, others) = (without_left(ours), answers.iter().map(without_left).collect::<Vec<Value>>());
-        if others.contains(&told) {
+        let (actual_without_left, others) =
+            (without_left(actual), results.iter().map(without_left).collect::<Vec<Value>>());
+        if others.contains(&actual_without_left) {
             left += 1;
         } else {
-            let answers: Vec<String> = answers.iter().map(ToString::to_string).collect();
-            let answers = answers.join("\n  go   ");
+            let results: Vec<String> = results.iter().map(ToString::to_string).collect();
+            let results = results.join("\n  go   ");
             differences
-                .push(format!("{} {object}\n  patch {patch}\n  go   {answers}\n  ours {ours}", row.kind));
+                .push(format!("{} {object}\n  patch {patch}\n  go   {results}\n  atoll {actual}", row.kind));
         }
     }
     println!(
-        "{} patches: {outcomes:?}, {} differ, {left} in what is left of the patch",
-        questions.len(),
+        "{} patches: {outcomes:?}, {} differ, {left} in the rest of the patch",
+        cases.len(),
         differences.len()
     );
-    assert!(outcomes["merged"] > questions.len() / 5, "too few patches were merged to tell anything");
+    assert!(outcomes["merged"] > cases.len() / 5, "too few patches were merged");
     assert!(
         differences.is_empty(),
         "{} of {} differ:\n{}",
         differences.len(),
-        questions.len(),
+        cases.len(),
         differences[..differences.len().min(4)].join("\n")
     );
 }
@@ -106,17 +107,17 @@ fn without_left(outcome: &Value) -> Value {
     outcome
 }
 
-/// Another seed may be tried as ATOLL_SEED=7.
+/// Returns the seed, which can be set as ATOLL_SEED=7.
 fn seed() -> u64 {
     let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
     println!("seed {seed}");
     seed
 }
 
-fn questions(seed: u64) -> Vec<Question> {
+fn cases(seed: u64) -> Vec<Case> {
     let types = Types::get();
     let mut generator = Generator::new(seed);
-    let mut questions = Vec::new();
+    let mut cases = Vec::new();
     for row in resources().iter().filter(|row| row.verbs.contains(&"patch")) {
         let id = row.type_id.expect("a resource that is patched has a type");
         // Most merge keys are in Pods.
@@ -126,21 +127,21 @@ fn questions(seed: u64) -> Vec<Question> {
             let mut object =
                 atoll_schema::decode(types, id, text.as_bytes()).expect("an object without mistakes").value;
             for _ in 0..PATCHES {
-                each_once(&mut object);
+                remove_duplicates(&mut object);
                 let patch = Patches { types, generator: &mut generator }.object(id, &object);
-                let ours = merge(types, id, &object, &patch);
+                let actual = merge(types, id, &object, &patch);
                 // Lists grow from patch to patch.
-                let next = ours.get("value").cloned();
-                questions.push(Question { row, object: object.clone(), patch, ours });
+                let next = actual.get("value").cloned();
+                cases.push(Case { row, object: object.clone(), patch, actual });
                 object = next.unwrap_or(object);
             }
         }
     }
-    questions
+    cases
 }
 
-/// Leaves each finalizer and address range once.
-fn each_once(value: &mut Value) {
+/// Removes duplicate finalizers and address ranges.
+fn remove_duplicates(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             for (name, field) in fields {
@@ -153,15 +154,15 @@ fn each_once(value: &mut Value) {
                         }
                     });
                 }
-                each_once(field);
+                remove_duplicates(field);
             }
         }
-        Value::Array(elements) => elements.iter_mut().for_each(each_once),
+        Value::Array(elements) => elements.iter_mut().for_each(remove_duplicates),
         _ => {}
     }
 }
 
-/// Our outcome, as Go's are written.
+/// Returns Atoll's result in the format of Go's.
 fn merge(types: &Types, id: atoll_schema::TypeId, object: &Value, patch: &Value) -> Value {
     let (mut merged, mut left) = (object.clone(), patch.clone());
     match strategic_merge(types, id, &mut merged, &mut left) {
@@ -172,12 +173,12 @@ fn merge(types: &Types, id: atoll_schema::TypeId, object: &Value, patch: &Value)
     let left = left.as_object().map(print_map).unwrap_or_default();
     match restore(types, id, &mut merged) {
         Err(error) => json!({"left": left, "unreadable": error}),
-        Ok(strict) if strict.is_empty() => json!({"left": left, "value": read_again(&merged)}),
-        Ok(strict) => json!({"left": left, "strict": strict, "value": read_again(&merged)}),
+        Ok(strict) if strict.is_empty() => json!({"left": left, "value": reparse(&merged)}),
+        Ok(strict) => json!({"left": left, "strict": strict, "value": reparse(&merged)}),
     }
 }
 
-/// Numbers as they are read, which is how Go's answers were.
-fn read_again(value: &Value) -> Value {
+/// Parses numbers again, as for Go's results.
+fn reparse(value: &Value) -> Value {
     json::parse(&json::to_vec(value)).expect("what was written").value
 }

@@ -1,5 +1,5 @@
-//! How fast JSON is read and written, compared with serde_json and, for splicing, with a plain copy:
-//! `cargo run --release -p atoll-meta --example json_speed`.
+//! Benchmark of parsing and writing JSON against serde_json and, for splicing, against a plain copy: `cargo
+//! run --release -p atoll-meta --example json_speed`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -37,18 +37,18 @@ fn main() {
     }
 }
 
-/// Times both in turn, so that a busy machine slows both, and shows the best of each.
-fn compare(name: &str, bytes: usize, mut other: impl FnMut() -> bool, mut ours: impl FnMut() -> bool) {
+/// Runs both alternately, so that a busy machine affects both, and prints the best time of each.
+fn compare(name: &str, bytes: usize, mut other: impl FnMut() -> bool, mut atoll: impl FnMut() -> bool) {
     let rounds = (2_000_000 / (bytes + 1)).clamp(1, 2_000) as u32;
     let mut best = [Duration::MAX; 2];
     for _ in 0..30 {
         best[0] = best[0].min(time(rounds, &mut other));
-        best[1] = best[1].min(time(rounds, &mut ours));
+        best[1] = best[1].min(time(rounds, &mut atoll));
     }
-    let [other, ours] = best;
-    let speed = bytes as f64 / ours.as_secs_f64() / 1e6;
-    let share = ours.as_secs_f64() / other.as_secs_f64() * 100.0;
-    println!("  {name:8} {ours:>10.2?} {speed:>7.0} MB/s, {share:>4.0} % of {other:.2?}");
+    let [other, atoll] = best;
+    let speed = bytes as f64 / atoll.as_secs_f64() / 1e6;
+    let share = atoll.as_secs_f64() / other.as_secs_f64() * 100.0;
+    println!("  {name:8} {atoll:>10.2?} {speed:>7.0} MB/s, {share:>4.0} % of {other:.2?}");
 }
 
 fn time(rounds: u32, work: &mut impl FnMut() -> bool) -> Duration {

@@ -1,17 +1,19 @@
-//! What a ClusterRole gathers from others.
+//! Aggregated ClusterRoles.
+
+// upstream: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go
 
 use serde_json::Value;
 
 use crate::object;
 use crate::selector::LabelSelector;
 
-/// The rules that `role` is to have, `None` if it does not gather any. Those of each selector's roles in the order of their
-/// names, each rule once; a selector that cannot be read is an error.
-pub fn aggregated(role: &Value, all: &[Value]) -> Result<Option<Vec<Value>>, String> {
+/// Returns the rules that `role` aggregates, or `None` if it is not an aggregated role. The rules of each
+/// selector's roles are in the order of the role names, without duplicates. An invalid selector is an error.
+pub fn aggregate_rules(role: &Value, all: &[Value]) -> Result<Option<Vec<Value>>, String> {
     if !role["aggregationRule"].is_object() {
         return Ok(None);
     }
-    let mut gathered: Vec<Value> = Vec::new();
+    let mut aggregated_rules: Vec<Value> = Vec::new();
     for selector in list(&role["aggregationRule"]["clusterRoleSelectors"]) {
         let selector = LabelSelector::from_object(selector)?;
         let chosen = all.iter().filter(|other| selector.matches(|key| object::label(other, key)));
@@ -19,17 +21,17 @@ pub fn aggregated(role: &Value, all: &[Value]) -> Result<Option<Vec<Value>>, Str
             chosen.filter(|other| object::name(other) != object::name(role)).collect();
         chosen.sort_by_key(|other| object::name(other));
         for rule in chosen.into_iter().flat_map(|other| list(&other["rules"])) {
-            if !gathered.contains(rule) {
-                gathered.push(rule.clone());
+            if !aggregated_rules.contains(rule) {
+                aggregated_rules.push(rule.clone());
             }
         }
     }
-    Ok(Some(gathered))
+    Ok(Some(aggregated_rules))
 }
 
-/// Whether `role` lacks what it is to gather, or has more.
-pub fn differs(role: &Value, gathered: &[Value]) -> bool {
-    list(&role["rules"]) != gathered
+/// Whether the rules of `role` differ from the aggregated ones.
+pub fn differs(role: &Value, aggregated_rules: &[Value]) -> bool {
+    list(&role["rules"]) != aggregated_rules
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -43,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_gathered_by_selector_and_name() {
+    fn rules_are_aggregated_by_selector_and_name() {
         let role = |name: &str, labels: Value, rules: Value| json!({ "metadata": { "name": name, "labels": labels }, "rules": rules });
         let rule = |verb: &str| json!({ "verbs": [verb], "apiGroups": [""], "resources": ["pods"] });
         let mut whole = role("whole", json!({ "to": "whole" }), Value::Null);
@@ -58,12 +60,12 @@ mod tests {
             role("a", json!({ "to": "whole" }), json!([rule("get"), rule("list")])),
             role("d", json!({ "to": "other" }), json!([rule("delete")])),
         ];
-        let gathered = aggregated(&whole, &all).unwrap().unwrap();
-        assert_eq!(gathered, [rule("get"), rule("list"), rule("watch")]);
-        assert!(differs(&whole, &gathered));
-        whole["rules"] = json!(gathered);
-        assert!(!differs(&whole, &gathered));
-        assert_eq!(aggregated(&all[1], &all), Ok(None));
-        assert_eq!(aggregated(&json!({ "aggregationRule": {} }), &all), Ok(Some(Vec::new())));
+        let aggregated_rules = aggregate_rules(&whole, &all).unwrap().unwrap();
+        assert_eq!(aggregated_rules, [rule("get"), rule("list"), rule("watch")]);
+        assert!(differs(&whole, &aggregated_rules));
+        whole["rules"] = json!(aggregated_rules);
+        assert!(!differs(&whole, &aggregated_rules));
+        assert_eq!(aggregate_rules(&all[1], &all), Ok(None));
+        assert_eq!(aggregate_rules(&json!({ "aggregationRule": {} }), &all), Ok(Some(Vec::new())));
     }
 }

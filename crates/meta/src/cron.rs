@@ -1,34 +1,37 @@
-//! The language of cron: `*/5 8-18 * * mon-fri`, `@daily`, `@every 90m`.
+//! Cron expressions: `*/5 8-18 * * mon-fri`, `@daily`, `@every 90m`.
 //!
-//! What a schedule says is known without knowing anything of time zones; when it is next time is for those to work out who do.
+//! Parsing does not need time zones; the caller computes the next time.
+
+// upstream: github.com/robfig/cron/v3/parser.go
+// upstream: github.com/robfig/cron/v3/spec.go
 
 use crate::quote::quote;
 use crate::time::explain_duration;
 
-/// When something is to be done.
+/// A schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schedule {
     Fields(Fields),
-    /// Every so many seconds, at least one.
+    /// Interval in seconds, at least one.
     Every(i64),
 }
 
-/// The minutes, hours, days and months that are meant.
+/// The scheduled minutes, hours, days and months.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
     pub minute: Numbers,
     pub hour: Numbers,
     pub day: Numbers,
     pub month: Numbers,
-    /// From Sunday on, which is 0.
+    /// Day of the week, from 0 for Sunday.
     pub weekday: Numbers,
 }
 
-/// Numbers below 60.
+/// A set of numbers below 60.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers(u64);
 
-/// Marks that all numbers were meant by not naming any.
+/// Bit that marks a field without restriction (`*`).
 const STAR: u64 = 1 << 63;
 
 impl Numbers {
@@ -36,7 +39,7 @@ impl Numbers {
         (0..60).contains(&number) && self.0 >> number & 1 == 1
     }
 
-    /// Whether all were meant by not naming any, which says that other fields are to decide.
+    /// Whether the field was `*`, so that other fields decide.
     pub fn is_star(self) -> bool {
         self.0 & STAR != 0
     }
@@ -46,7 +49,7 @@ impl Numbers {
     }
 }
 
-/// What a field may hold.
+/// Limits of a field.
 struct Field {
     low: u64,
     high: u64,
@@ -63,7 +66,7 @@ const MONTH: Field = Field {
 };
 const WEEKDAY: Field = Field { low: 0, high: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
-/// What short words stand for.
+/// Predefined schedules.
 const WORDS: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -75,12 +78,12 @@ const WORDS: [(&str, &str); 7] = [
 ];
 
 impl Schedule {
-    /// Reads a schedule, and the time zone if it begins with one. `zones` finds zones by name, among them `UTC`, `Local`
-    /// and the one without a name.
+    /// Parses a schedule, and the time zone if it starts with one. `zones` finds zones by name, including
+    /// `UTC`, `Local` and the empty name.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong, in upstream's words.
+    /// Returns upstream's message about the first mistake.
     pub fn parse<Z>(
         text: &str,
         zones: impl FnOnce(&str) -> Option<Z>,
@@ -130,7 +133,7 @@ impl Field {
         ranges.try_fold(0, |bits, range| Ok(bits | self.range(range)?)).map(Numbers)
     }
 
-    /// The bits of one of the ranges of a field: `5`, `1-5`, `*`, each perhaps with a step.
+    /// Returns the bits of one range of a field: `5`, `1-5`, `*`, each with an optional step.
     fn range(&self, range: &str) -> Result<u64, String> {
         let parts: Vec<&str> = range.split('/').collect();
         let bounds: Vec<&str> = parts[0].split('-').collect();

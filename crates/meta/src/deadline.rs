@@ -1,12 +1,12 @@
-//! Ending work that takes too long, without a clock: whether it does is for the caller to say.
+//! Cancellation of work that takes too long. The caller supplies the clock.
 
 use std::cell::Cell;
 
-/// So many steps are taken before it is asked whether time is up.
-const STEPS: usize = 1024;
+/// Number of steps between two checks of the time.
+const STEPS_PER_CHECK: usize = 1024;
 
-/// When work is to be abandoned. Work counts its steps; once time is up it comes to an end with any result, and the caller asks
-/// whether the result counts.
+/// A deadline for work that counts its steps. After the deadline the work returns any result, and the caller
+/// checks whether the result is valid.
 pub struct Deadline<'a> {
     is_over: &'a dyn Fn() -> bool,
     steps: Cell<usize>,
@@ -14,27 +14,27 @@ pub struct Deadline<'a> {
 }
 
 impl Deadline<'static> {
-    /// Work may take as long as it takes.
+    /// Creates a deadline that never passes.
     pub fn never() -> Deadline<'static> {
         Deadline::new(&|| false)
     }
 }
 
 impl<'a> Deadline<'a> {
-    /// Work is abandoned once `is_over` says so.
+    /// Creates a deadline that passes once `is_over` returns true.
     pub fn new(is_over: &'a dyn Fn() -> bool) -> Deadline<'a> {
         Deadline { is_over, steps: Cell::new(0), passed: Cell::new(false) }
     }
 
-    /// Takes a step; whether work is to be abandoned.
+    /// Counts a step. Returns whether to stop.
     pub fn step(&self) -> bool {
         self.steps(1)
     }
 
-    /// Takes so many steps at once.
+    /// Counts several steps. Returns whether to stop.
     pub fn steps(&self, count: usize) -> bool {
         let steps = self.steps.get().saturating_add(count);
-        if steps < STEPS {
+        if steps < STEPS_PER_CHECK {
             self.steps.set(steps);
         } else {
             self.steps.set(0);
@@ -45,7 +45,7 @@ impl<'a> Deadline<'a> {
         self.passed.get()
     }
 
-    /// Whether work was abandoned, so that its result does not count.
+    /// Whether the deadline has passed, so that the result is not valid.
     pub fn has_passed(&self) -> bool {
         self.passed.get()
     }
@@ -56,18 +56,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_asked_for_now_and_then() {
-        let asked = Cell::new(0);
+    fn clock_is_checked_every_so_many_steps() {
+        let checks = Cell::new(0);
         let is_over = || {
-            asked.set(asked.get() + 1);
-            asked.get() == 3
+            checks.set(checks.get() + 1);
+            checks.get() == 3
         };
         let deadline = Deadline::new(&is_over);
-        assert_eq!((1..).find(|_| deadline.step()), Some(3 * STEPS));
+        assert_eq!((1..).find(|_| deadline.step()), Some(3 * STEPS_PER_CHECK));
         assert!(deadline.has_passed() && deadline.step());
-        assert_eq!(asked.get(), 3, "it is not asked again");
+        assert_eq!(checks.get(), 3, "it is not asked again");
         let deadline = Deadline::new(&|| true);
-        assert!(!deadline.has_passed() && !deadline.step() && deadline.steps(STEPS) && deadline.has_passed());
+        assert!(
+            !deadline.has_passed()
+                && !deadline.step()
+                && deadline.steps(STEPS_PER_CHECK)
+                && deadline.has_passed()
+        );
         assert!(!Deadline::never().steps(usize::MAX));
     }
 }

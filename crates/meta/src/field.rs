@@ -1,4 +1,7 @@
-//! Where in an object something is wrong, and what.
+//! Field paths and field errors.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/path.go
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,8 +14,8 @@ use crate::{json, quote};
 
 /// The path of a field as upstream prints it: `spec.containers[0].image`, `data[some key]`.
 ///
-/// Checks walk over far more fields than they find fault with, so a path is a chain of steps that share their
-/// beginning; it becomes text in an error only.
+/// Most checked fields are valid, so a path is a linked list that shares its prefix; it is only formatted in
+/// an error.
 #[derive(Clone, Debug, Default)]
 pub struct FieldPath {
     last: Option<Rc<Step>>,
@@ -32,27 +35,28 @@ enum Name {
 }
 
 impl FieldPath {
-    /// The path of a field of the object itself.
+    /// Creates the path of a field of the object itself.
     pub fn new(name: impl Into<Cow<'static, str>>) -> FieldPath {
         FieldPath::nil().child(name)
     }
 
-    /// The path that upstream's code passes as nil. Its children start afresh; itself it prints as `<nil>`.
+    /// Creates the path that upstream passes as nil. Its children are root paths; it prints as `<nil>`
+    /// itself.
     pub fn nil() -> FieldPath {
         FieldPath::default()
     }
 
-    /// The path of a field below this one.
+    /// Returns the path of a field below this one.
     pub fn child(&self, name: impl Into<Cow<'static, str>>) -> FieldPath {
         self.step(Name::Field(name.into()))
     }
 
-    /// The path of an element of this list.
+    /// Returns the path of an element of this list.
     pub fn index(&self, index: usize) -> FieldPath {
         self.step(Name::Index(index))
     }
 
-    /// The path of an entry of this map.
+    /// Returns the path of an entry of this map.
     pub fn key(&self, key: &str) -> FieldPath {
         self.step(Name::Key(key.into()))
     }
@@ -84,14 +88,14 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// What kind of mistake it is.
+/// The type of a field error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldErrorKind {
-    /// Something referred to is not there.
+    /// A referenced object does not exist.
     NotFound,
     /// A value is missing.
     Required,
-    /// A value that must be unique is there twice.
+    /// A value that must be unique occurs twice.
     Duplicate,
     /// A value is malformed.
     Invalid,
@@ -99,22 +103,22 @@ pub enum FieldErrorKind {
     NotSupported,
     /// A value is well-formed but not allowed here.
     Forbidden,
-    /// A text is too long.
+    /// A string is too long.
     TooLong,
     /// A list has too many elements.
     TooMany,
     /// A list has too few elements.
     TooFew,
-    /// A text is too short.
+    /// A string is too short.
     TooShort,
-    /// The server could not decide.
+    /// The server could not check the value.
     Internal,
     /// A value has the wrong type.
     TypeInvalid,
 }
 
 impl FieldErrorKind {
-    /// The machine-readable name, the `reason` of a cause.
+    /// Returns the machine-readable name, the `reason` of a cause.
     pub fn reason(self) -> &'static str {
         match self {
             FieldErrorKind::NotFound => "FieldValueNotFound",
@@ -148,7 +152,7 @@ impl FieldErrorKind {
         }
     }
 
-    /// Whether the message shows the offending value.
+    /// Whether the message contains the invalid value.
     fn shows_value(self) -> bool {
         !matches!(
             self,
@@ -161,20 +165,20 @@ impl FieldErrorKind {
     }
 }
 
-/// The offending value as a message shows it.
+/// The invalid value as a message shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BadValue {
-    /// The message says only what kind of mistake it is.
+    /// The message contains only the type of the error.
     Omitted,
-    /// Texts are quoted, numbers and booleans printed, everything else is JSON.
+    /// Strings are quoted, numbers and booleans printed, everything else is JSON.
     Value(Value),
-    /// Printed as it is: JSON whose fields have an order that a [`Value`] would lose, or a text of a named type,
-    /// which upstream prints as JSON.
+    /// Printed as it is: JSON whose field order a [`Value`] would lose, or a string of a named type, which
+    /// upstream prints as JSON.
     Rendered(String),
 }
 
 impl BadValue {
-    /// A text of a named type in upstream's code (a uid, an enum), which is printed as JSON.
+    /// Creates a value for a Go string of a named type (a UID, an enum), which is printed as JSON.
     pub fn named_text(text: &str) -> BadValue {
         let mut out = Vec::new();
         json::write_string(text, &mut out);
@@ -203,7 +207,7 @@ impl<T: Into<Value>> From<T> for BadValue {
     }
 }
 
-/// One mistake in one field.
+/// An error about one field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
     kind: FieldErrorKind,
@@ -222,17 +226,17 @@ impl FieldError {
         FieldError { kind, field: path.to_string(), bad_value, detail: detail.into() }
     }
 
-    /// A value is missing.
+    /// Creates an error about a missing value.
     pub fn required(path: &FieldPath, detail: impl Into<String>) -> FieldError {
         FieldError::new(FieldErrorKind::Required, path, BadValue::Omitted, detail)
     }
 
-    /// A value is malformed.
+    /// Creates an error about a malformed value.
     pub fn invalid(path: &FieldPath, value: impl Into<BadValue>, detail: impl Into<String>) -> FieldError {
         FieldError::new(FieldErrorKind::Invalid, path, value.into(), detail)
     }
 
-    /// A value has the wrong type.
+    /// Creates an error about a value of the wrong type.
     pub fn type_invalid(
         path: &FieldPath,
         value: impl Into<BadValue>,
@@ -241,17 +245,17 @@ impl FieldError {
         FieldError::new(FieldErrorKind::TypeInvalid, path, value.into(), detail)
     }
 
-    /// A value that must be unique is there twice.
+    /// Creates an error about a value that must be unique.
     pub fn duplicate(path: &FieldPath, value: impl Into<BadValue>) -> FieldError {
         FieldError::new(FieldErrorKind::Duplicate, path, value.into(), "")
     }
 
-    /// Something referred to is not there.
+    /// Creates an error about a referenced object that does not exist.
     pub fn not_found(path: &FieldPath, value: impl Into<BadValue>) -> FieldError {
         FieldError::new(FieldErrorKind::NotFound, path, value.into(), "")
     }
 
-    /// A value is not one of the known ones, which are listed in the order given.
+    /// Creates an error about an unknown value. The supported values are listed in the given order.
     pub fn not_supported<S: AsRef<str>>(
         path: &FieldPath,
         value: impl Into<BadValue>,
@@ -266,33 +270,33 @@ impl FieldError {
         FieldError::new(FieldErrorKind::NotSupported, path, value.into(), detail)
     }
 
-    /// A value is well-formed but not allowed here.
+    /// Creates an error about a value that is well-formed but not allowed.
     pub fn forbidden(path: &FieldPath, detail: impl Into<String>) -> FieldError {
         FieldError::new(FieldErrorKind::Forbidden, path, BadValue::Omitted, detail)
     }
 
-    /// A text has more bytes than allowed.
+    /// Creates an error about a string with too many bytes.
     pub fn too_long(path: &FieldPath, limit: usize) -> FieldError {
         let unit = if limit == 1 { "byte" } else { "bytes" };
         let detail = format!("may not be more than {limit} {unit}");
         FieldError::new(FieldErrorKind::TooLong, path, BadValue::Omitted, detail)
     }
 
-    /// A text has more characters than allowed.
+    /// Creates an error about a string with too many characters.
     pub fn too_long_characters(path: &FieldPath, limit: usize) -> FieldError {
         let unit = if limit == 1 { "character" } else { "characters" };
         let detail = format!("may not be more than {limit} {unit}");
         FieldError::new(FieldErrorKind::TooLong, path, BadValue::Omitted, detail)
     }
 
-    /// A text has fewer characters than needed.
+    /// Creates an error about a string with too few characters.
     pub fn too_short(path: &FieldPath, limit: usize) -> FieldError {
         let unit = if limit == 1 { "character" } else { "characters" };
         let detail = format!("must be at least {limit} {unit}");
         FieldError::new(FieldErrorKind::TooShort, path, BadValue::Omitted, detail)
     }
 
-    /// A list has more elements than allowed.
+    /// Creates an error about a list with too many elements.
     pub fn too_many(path: &FieldPath, actual: usize, limit: usize) -> FieldError {
         let unit = if limit == 1 { "item" } else { "items" };
         FieldError::new(
@@ -303,7 +307,7 @@ impl FieldError {
         )
     }
 
-    /// A list has fewer elements than needed.
+    /// Creates an error about a list with too few elements.
     pub fn too_few(path: &FieldPath, actual: usize, limit: usize) -> FieldError {
         let unit = if limit == 1 { "item" } else { "items" };
         FieldError::new(
@@ -314,33 +318,33 @@ impl FieldError {
         )
     }
 
-    /// The server could not decide whether the value is good.
+    /// Creates an error about a value that the server could not check.
     pub fn internal(path: &FieldPath, error: impl Into<String>) -> FieldError {
         FieldError::new(FieldErrorKind::Internal, path, BadValue::Omitted, error)
     }
 
-    /// The same error with other words about what is wrong.
+    /// Replaces the detail.
     #[must_use]
     pub fn with_detail(self, detail: impl Into<String>) -> FieldError {
         FieldError { detail: detail.into(), ..self }
     }
 
-    /// What kind of mistake it is.
+    /// Returns the type of the error.
     pub fn kind(&self) -> FieldErrorKind {
         self.kind
     }
 
-    /// The path of the field.
+    /// Returns the path of the field.
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// What is wrong with the value.
+    /// Returns the detail.
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// About how long its text is.
+    /// Returns the approximate length of the message.
     pub fn size(&self) -> usize {
         let value = match &self.bad_value {
             BadValue::Omitted => 0,
@@ -351,7 +355,7 @@ impl FieldError {
         self.field.len() + self.detail.len() + value + self.kind.words().len()
     }
 
-    /// The message without the path.
+    /// Returns the message without the path.
     pub fn body(&self) -> String {
         let mut body = self.kind.words().to_owned();
         if self.kind.shows_value() && self.bad_value != BadValue::Omitted {
@@ -374,7 +378,7 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// The messages of all errors as one: a single one as it is, several as `[a, b]`, equal ones once.
+/// Joins the messages of all errors: a single one as it is, several as `[a, b]`, without duplicates.
 pub fn aggregate(errors: &[FieldError]) -> String {
     let mut seen = HashSet::new();
     let mut messages = Vec::with_capacity(errors.len());

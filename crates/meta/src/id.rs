@@ -1,13 +1,15 @@
-//! Identifiers made from random bytes that the caller brings along.
+//! Identifiers from random bytes that the caller supplies.
 
-/// Letters and digits for generated names: without vowels, so that no words come out, and without digits that look
-/// like letters.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/names/generate.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/rand/rand.go
+
+/// Letters and digits for generated names, without vowels and without digits that resemble letters.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX_LENGTH: usize = 5;
-/// With the suffix a generated name is at most 63 bytes long and so fits every kind of name.
+/// With the suffix a generated name has at most 63 bytes and so fits every kind of name.
 const MAX_BASE_LENGTH: usize = 63 - SUFFIX_LENGTH;
 
-/// The text of a version 4 UUID.
+/// Formats a version 4 UUID.
 pub fn uuid_v4(random: [u8; 16]) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut bytes = random;
@@ -24,8 +26,8 @@ pub fn uuid_v4(random: [u8; 16]) -> String {
     text
 }
 
-/// Five characters of upstream's alphabet. Eight bytes for fourteen million possibilities make the letters as good
-/// as equally likely.
+/// Returns five characters of upstream's alphabet. Eight random bytes for fourteen million possibilities make
+/// the bias negligible.
 pub fn name_suffix(random: [u8; 8]) -> String {
     let mut number = u64::from_le_bytes(random);
     let mut suffix = String::with_capacity(SUFFIX_LENGTH);
@@ -36,18 +38,18 @@ pub fn name_suffix(random: [u8; 8]) -> String {
     suffix
 }
 
-/// The name for an object whose `generateName` is `base`.
+/// Returns the name of an object whose `generateName` is `base`.
 pub fn generated_name(base: &str, random: [u8; 8]) -> String {
     let base = &base[..base.floor_char_boundary(MAX_BASE_LENGTH)];
     format!("{base}{}", name_suffix(random))
 }
 
-/// Letters and digits of the id of a workspace.
+/// Letters and digits of workspace IDs.
 const WORKSPACE_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const WORKSPACE_LENGTH: usize = 15;
 
-/// The id of a new workspace. 75 random bits: two workspaces never get the same one. It is a DNS label, so it begins with a
-/// letter.
+/// Returns the ID of a new workspace. Its 75 random bits make collisions negligible. It starts with a letter,
+/// because it must be a DNS label.
 pub fn workspace_id(random: &[u8; 16]) -> String {
     let letter = |(position, byte): (usize, &u8)| {
         let choices = if position == 0 { 26 } else { 32 };
@@ -56,7 +58,7 @@ pub fn workspace_id(random: &[u8; 16]) -> String {
     random.iter().take(WORKSPACE_LENGTH).enumerate().map(letter).collect()
 }
 
-/// Whether a text can be what [`workspace_id`] made. The id of the root workspace is not among those.
+/// Whether a string has the form of [`workspace_id`]. The ID of the root workspace does not.
 pub fn is_workspace_id(text: &str) -> bool {
     text.len() == WORKSPACE_LENGTH
         && text.bytes().all(|byte| WORKSPACE_ALPHABET.contains(&byte))
@@ -98,7 +100,7 @@ mod tests {
     fn long_bases_are_cut() {
         assert_eq!(generated_name(&"a".repeat(58), [0; 8]).len(), 63);
         assert_eq!(generated_name(&"a".repeat(100), [0; 8]), format!("{}bbbbb", "a".repeat(58)));
-        // A character that would be cut in two is left out.
+        // A character that would be cut in two is dropped.
         let base = format!("{}é", "a".repeat(57));
         assert_eq!(generated_name(&base, [0; 8]), format!("{}bbbbb", "a".repeat(57)));
     }

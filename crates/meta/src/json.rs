@@ -1,13 +1,16 @@
 //! JSON as the Kubernetes API server reads and writes it.
 //!
-//! Objects stay [`Value`]s from the wire to the disk, so this module is on the path of every request. It differs
-//! from a general JSON library where Go's does: what errors say, that duplicate keys are allowed (the last wins)
-//! but reported, that broken UTF-8 is repaired instead of refused, and which characters are escaped in output.
+//! Objects stay [`Value`]s from the wire to the disk, so this module is on the path of every request. It
+//! differs from a general JSON library where Go's does: error messages, duplicate keys (allowed and reported;
+//! the last wins), invalid UTF-8 (replaced, not rejected), and the characters that are escaped in output.
 //!
 //! ```text
 //! bytes ─ parse ─▶ Value ─ encode_object ─▶ stored bytes ─ splice_resource_version ─▶ response
 //!                        └─ write ────────▶ everything else
 //! ```
+
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/scanner.go
+// Go standard library: src/encoding/json/scanner.go
 
 mod encode;
 mod order;
@@ -24,47 +27,47 @@ pub use parse::{Parsed, parse};
 pub use serde_json::{Map, Number, Value};
 pub use write::{write, write_string};
 
-/// How deep a document may nest.
+/// Maximum nesting depth of a document.
 ///
-/// Go stops at 10,000 levels because its stacks grow; ours do not, and dropping, cloning, comparing and printing a
-/// [`Value`] all recurse. 512 levels leave each of these, and a visitor of ours with a frame of two kilobytes,
-/// within the two megabytes of a worker thread. No Kubernetes object comes near: a schema of a custom resource
-/// spends two levels on each level it describes.
+/// Go stops at 10,000 levels, because its stacks grow. Rust's do not, and dropping, cloning, comparing and
+/// printing a [`Value`] all recurse. 512 levels leave each of these, and a visitor with a stack frame of two
+/// kilobytes, within the two megabytes of a worker thread. Kubernetes objects are far below that: the schema
+/// of a custom resource uses two levels for each level that it describes.
 pub const MAX_DEPTH: usize = 512;
 
-/// The compact form of a value, see [`write`].
+/// Returns the compact form of a value, see [`write`].
 pub fn to_vec(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     write(value, &mut out);
     out
 }
 
-/// The compact form of a value as text, see [`write`].
+/// Returns the compact form of a value as a string, see [`write`].
 pub fn to_string(value: &Value) -> String {
-    // The writer copies whole strings and ASCII only, so nothing can be lost here.
+    // The writer's output is always valid UTF-8.
     String::from_utf8(to_vec(value)).unwrap_or_default()
 }
 
-/// Why a document could not be read. The text of each is what the real API server says.
+/// The reason why a document cannot be parsed. The messages are those of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonError {
     /// The document ends inside a value.
     UnexpectedEnd {
-        /// How many bytes were read.
+        /// Number of bytes read.
         offset: usize,
     },
-    /// A byte cannot stand where it stands.
+    /// Unexpected byte.
     InvalidCharacter {
         /// The byte.
         byte: u8,
-        /// The character that starts with this byte, if it is one.
+        /// The character that starts with this byte, if it is valid.
         character: Option<char>,
-        /// What was expected there.
+        /// Expected syntax.
         context: &'static str,
-        /// Where the byte is.
+        /// Offset of the byte.
         offset: usize,
     },
-    /// A number is too large even for a float.
+    /// A number is out of the range of floats.
     NumberOutOfRange {
         /// The number as written.
         literal: String,
@@ -72,7 +75,7 @@ pub enum JsonError {
 }
 
 impl JsonError {
-    /// How many bytes were good.
+    /// Returns the number of valid bytes.
     pub fn offset(&self) -> Option<usize> {
         match self {
             JsonError::UnexpectedEnd { offset } | JsonError::InvalidCharacter { offset, .. } => Some(*offset),
@@ -80,10 +83,10 @@ impl JsonError {
         }
     }
 
-    /// The message of Go's own `encoding/json` since Go 1.27, which the API server uses for continue tokens.
+    /// Returns the message of Go's `encoding/json` since Go 1.27, which the API server uses for continue
+    /// tokens.
     ///
-    /// The decoder for request bodies is a fork from before, which takes a byte beyond ASCII for a Latin-1
-    /// character.
+    /// The decoder for request bodies is an older fork, which treats a non-ASCII byte as a Latin-1 character.
     pub fn standard_library_message(&self) -> String {
         match self {
             JsonError::InvalidCharacter { byte, character, context, .. } if !byte.is_ascii() => {

@@ -1,12 +1,12 @@
-//! What every Kubernetes object and every answer have in common, without I/O and without a clock.
+//! Types and rules that all Kubernetes objects and responses share, without I/O and without a clock.
 //!
 //! ```text
 //! wire ─ json ─▶ Value ─ object ──┬─ names ──▶ Vec<FieldError> (field) ─▶ Status (status) ─▶ wire
-//!                                 ├─ selector    does it match?
-//!                                 └─ time, id    what the server fills in
+//!                                 ├─ selector    matching of labels and fields
+//!                                 └─ time, id    values that the server sets
 //! ```
 //!
-//! Messages are part of the API here: clients, tests and people compare them, so they are upstream's, word for word.
+//! Messages are part of the API: clients and tests compare them, so they are upstream's, word for word.
 
 pub mod aggregation;
 pub mod cron;

@@ -1,14 +1,18 @@
-//! Rules for names, keys and values. Each returns the rules that the text breaks, in upstream's words.
+//! Rules for names, keys and values. Each returns upstream's messages about the violations.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/generic.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/path/name.go
 
 mod domain;
-mod shape;
+mod pattern;
 
 pub use domain::{
     domain_prefixed_key, domain_prefixed_path, fully_qualified_domain_name, fully_qualified_name,
 };
-use shape::{is_dns1035_label, is_dns1123_label, is_dns1123_subdomain, is_label_name};
+use pattern::{is_dns1035_label, is_dns1123_label, is_dns1123_subdomain, is_label_name};
 
-/// Whether a text is good as a name. The flag says that more will be appended to it, as to `generateName`.
+/// A rule for names. The flag says that the name is a prefix, as `generateName` is.
 pub type NameRule = fn(&str, bool) -> Vec<String>;
 
 const LABEL_LENGTH: usize = 63;
@@ -27,7 +31,7 @@ fn too_long(limit: usize) -> String {
     format!("must be no more than {limit} characters")
 }
 
-/// Upstream counts bytes in both cases; only the rules around label keys say so.
+/// Returns the message about the length in bytes, which only the rules of label keys use.
 fn too_many_bytes(limit: usize) -> String {
     format!("must be no more than {limit} bytes")
 }
@@ -36,7 +40,7 @@ fn between(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
 
-/// The explanation of a pattern, with examples of what fits.
+/// Returns the explanation of a pattern, with examples.
 pub fn pattern_error(words: &str, pattern: &str, examples: &[&str]) -> String {
     if examples.is_empty() {
         return format!("{words} (regex used for validation is '{pattern}')");
@@ -49,7 +53,7 @@ fn subdomain_error() -> String {
     pattern_error(SUBDOMAIN_WORDS, SUBDOMAIN_PATTERN, &["example.com"])
 }
 
-/// A DNS label as in RFC 1123, in lower case.
+/// Checks a DNS label (RFC 1123) in lower case.
 pub fn dns1123_label(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > LABEL_LENGTH {
@@ -65,7 +69,7 @@ pub fn dns1123_label(value: &str) -> Vec<String> {
     errors
 }
 
-/// DNS labels separated by dots, as in RFC 1123, in lower case.
+/// Checks a DNS subdomain (RFC 1123) in lower case.
 pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > SUBDOMAIN_LENGTH {
@@ -77,13 +81,13 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     errors
 }
 
-/// Like [`dns1123_subdomain`], and underscores are allowed too.
+/// Checks a DNS subdomain that may contain underscores.
 pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > SUBDOMAIN_LENGTH {
         errors.push(too_long(SUBDOMAIN_LENGTH));
     }
-    if !value.split('.').all(shape::is_label_with_underscore) {
+    if !value.split('.').all(pattern::is_label_with_underscore) {
         errors.push(pattern_error(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and \
              must start and end with an alphanumeric character",
@@ -94,7 +98,7 @@ pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     errors
 }
 
-/// `*.` and a subdomain.
+/// Checks `*.` followed by a subdomain.
 pub fn wildcard_dns1123_subdomain(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > SUBDOMAIN_LENGTH {
@@ -111,7 +115,7 @@ pub fn wildcard_dns1123_subdomain(value: &str) -> Vec<String> {
     errors
 }
 
-/// A DNS label as in RFC 1035, which begins with a letter.
+/// Checks a DNS label (RFC 1035), which starts with a letter.
 pub fn dns1035_label(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > LABEL_LENGTH {
@@ -128,7 +132,7 @@ pub fn dns1035_label(value: &str) -> Vec<String> {
     errors
 }
 
-/// The key of a label: a name, optionally after a domain and a slash.
+/// Checks the key of a label: a name, optionally after a domain and a slash.
 pub fn qualified_name(value: &str) -> Vec<String> {
     const EXAMPLES: &[&str] = &["MyName", "my.name", "123-abc"];
     let mut errors = Vec::new();
@@ -165,7 +169,7 @@ pub fn qualified_name(value: &str) -> Vec<String> {
     errors
 }
 
-/// The value of a label.
+/// Checks the value of a label.
 pub fn label_value(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > LABEL_LENGTH {
@@ -182,9 +186,9 @@ pub fn label_value(value: &str) -> Vec<String> {
     errors
 }
 
-/// An identifier of the C language.
+/// Checks a C identifier.
 pub fn c_identifier(value: &str) -> Vec<String> {
-    if shape::starts_and_continues(
+    if pattern::starts_and_continues(
         value,
         |b| b.is_ascii_alphabetic() || b == b'_',
         |b| b.is_ascii_alphanumeric() || b == b'_',
@@ -199,13 +203,13 @@ pub fn c_identifier(value: &str) -> Vec<String> {
     )]
 }
 
-/// A key of a ConfigMap or a Secret, which becomes the name of a file.
+/// Checks a key of a ConfigMap or a Secret, which becomes a file name.
 pub fn config_map_key(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > SUBDOMAIN_LENGTH {
         errors.push(too_long(SUBDOMAIN_LENGTH));
     }
-    if !shape::is_all(value, |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_')) {
+    if !pattern::is_all(value, |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_')) {
         errors.push(pattern_error(
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
             "[-._a-zA-Z0-9]+",
@@ -216,7 +220,7 @@ pub fn config_map_key(value: &str) -> Vec<String> {
     errors
 }
 
-/// What would lead out of a directory.
+/// Returns the message about a name that would leave its directory.
 fn parent_directory(value: &str) -> Option<String> {
     match value {
         "." => Some("must not be '.'".to_owned()),
@@ -226,11 +230,11 @@ fn parent_directory(value: &str) -> Option<String> {
     }
 }
 
-/// The name of an environment variable, by the old and narrower rule.
+/// Checks the name of an environment variable by the old, stricter rule.
 pub fn env_var_name(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let other = |b: u8| matches!(b, b'-' | b'.' | b'_');
-    if !shape::starts_and_continues(
+    if !pattern::starts_and_continues(
         value,
         |b| b.is_ascii_alphabetic() || other(b),
         |b| b.is_ascii_alphanumeric() || other(b),
@@ -246,7 +250,7 @@ pub fn env_var_name(value: &str) -> Vec<String> {
     errors
 }
 
-/// The name of an environment variable, by the present rule.
+/// Checks the name of an environment variable by the current rule.
 pub fn relaxed_env_var_name(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.is_empty() {
@@ -261,9 +265,9 @@ pub fn relaxed_env_var_name(value: &str) -> Vec<String> {
     errors
 }
 
-/// The name of an HTTP header.
+/// Checks the name of an HTTP header.
 pub fn http_header_name(value: &str) -> Vec<String> {
-    if shape::is_all(value, |b| b.is_ascii_alphanumeric() || b == b'-') {
+    if pattern::is_all(value, |b| b.is_ascii_alphanumeric() || b == b'-') {
         return Vec::new();
     }
     vec![pattern_error(
@@ -273,9 +277,9 @@ pub fn http_header_name(value: &str) -> Vec<String> {
     )]
 }
 
-/// A percentage such as `25%`.
+/// Checks a percentage such as `25%`.
 pub fn percent(value: &str) -> Vec<String> {
-    if value.strip_suffix('%').is_some_and(|digits| shape::is_all(digits, |b| b.is_ascii_digit())) {
+    if value.strip_suffix('%').is_some_and(|digits| pattern::is_all(digits, |b| b.is_ascii_digit())) {
         return Vec::new();
     }
     vec![pattern_error(
@@ -285,28 +289,28 @@ pub fn percent(value: &str) -> Vec<String> {
     )]
 }
 
-/// The number of a port.
+/// Checks a port number.
 pub fn port_number(port: i64) -> Vec<String> {
     in_range(port, 1, 65535)
 }
 
-/// A number between two others, both included.
+/// Checks that a number is in an inclusive range.
 pub fn in_range(value: i64, low: i64, high: i64) -> Vec<String> {
     if (low..=high).contains(&value) { Vec::new() } else { vec![between(low, high)] }
 }
 
-/// The id of a Unix user or group.
+/// Checks a Unix user or group ID.
 pub fn unix_id(id: i64) -> Vec<String> {
     in_range(id, 0, i64::from(i32::MAX))
 }
 
-/// The name of a port.
+/// Checks the name of a port.
 pub fn port_name(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > 15 {
         errors.push(too_long(15));
     }
-    if !shape::is_all(value, |b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+    if !pattern::is_all(value, |b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
         errors.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
     }
     if !value.bytes().any(|b| b.is_ascii_lowercase()) {
@@ -321,7 +325,7 @@ pub fn port_name(value: &str) -> Vec<String> {
     errors
 }
 
-/// A text that can be a segment of a URL's path.
+/// Checks a segment of a URL path.
 pub fn path_segment_name(name: &str) -> Vec<String> {
     match name {
         "." | ".." => vec![format!("may not be '{name}'")],
@@ -329,7 +333,7 @@ pub fn path_segment_name(name: &str) -> Vec<String> {
     }
 }
 
-/// A text that can be the beginning of a segment of a URL's path.
+/// Checks a prefix of a segment of a URL path.
 pub fn path_segment_prefix(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
     for illegal in ['/', '%'] {
@@ -350,18 +354,18 @@ pub fn name_is_dns_label(name: &str, prefix: bool) -> Vec<String> {
     masked(name, prefix, dns1123_label)
 }
 
-/// The [`NameRule`] of kinds whose names begin with a letter, such as services.
+/// The [`NameRule`] of kinds whose names start with a letter, such as services.
 pub fn name_is_dns1035_label(name: &str, prefix: bool) -> Vec<String> {
     masked(name, prefix, dns1035_label)
 }
 
-/// The [`NameRule`] of kinds whose names need only fit into a path, such as roles.
+/// The [`NameRule`] of kinds whose names only need to fit into a path, such as roles.
 pub fn name_is_path_segment(name: &str, prefix: bool) -> Vec<String> {
     if prefix { path_segment_prefix(name) } else { path_segment_name(name) }
 }
 
-/// Something will follow the dash at the end of a prefix, so the rule does not get to see it. Upstream takes away
-/// the byte before the dash as well; where that leaves a part of a character, `_` stands for it, which no rule likes.
+/// Checks a name without the dash at the end of a prefix, because more characters will follow it. Upstream
+/// also removes the byte before the dash; if that cuts a character, `_` replaces it, which no rule accepts.
 fn masked(name: &str, prefix: bool, rule: fn(&str) -> Vec<String>) -> Vec<String> {
     if !prefix || name.len() < 2 || !name.ends_with('-') {
         return rule(name);

@@ -1,7 +1,6 @@
-//! Objects as JSON: reading and writing what all kinds have in common.
+//! Objects as JSON: access to the fields that all kinds share.
 //!
-//! Fields that are not there, or have the wrong type, read as empty: the schema complains about types before anything
-//! here is asked.
+//! Absent fields and fields of the wrong type read as empty: the schema has already rejected wrong types.
 
 mod access;
 mod validate;

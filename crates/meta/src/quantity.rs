@@ -1,7 +1,9 @@
-//! Amounts of resources: `100m`, `1.5Gi`, `2e3`.
+//! Resource quantities: `100m`, `1.5Gi`, `2e3`.
 //!
-//! Kept in billionths, exactly up to more than 10²⁹; larger amounts stop there. Like upstream's, a quantity remembers
-//! how it was written if that was canonical enough, so that objects come back as they were sent.
+//! Stored in billionths, exact up to more than 10²⁹; larger amounts saturate. Like upstream's, a quantity
+//! keeps its notation if that was canonical enough, so that objects are returned as they were sent.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go
 
 mod parse;
 
@@ -11,7 +13,7 @@ use std::fmt;
 /// Billionths in one.
 const NANO: i128 = 1_000_000_000;
 
-/// How an amount is written.
+/// The notation of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// With an exponent: `12e6`.
@@ -22,7 +24,7 @@ pub enum Format {
     DecimalSi,
 }
 
-/// An amount. Amounts are equal if they are as much, however written.
+/// A quantity. Quantities are equal if their amounts are, regardless of notation.
 #[derive(Clone, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -30,14 +32,14 @@ pub struct Quantity {
     text: Option<String>,
 }
 
-/// Why a text is no quantity.
+/// The reason why a string is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuantityError {
-    /// It does not look like one at all.
+    /// The format does not match.
     Format,
-    /// What follows the number is no suffix.
+    /// Unknown suffix.
     Suffix,
-    /// The number is none.
+    /// Malformed number.
     Number,
 }
 
@@ -56,57 +58,57 @@ impl fmt::Display for QuantityError {
 impl std::error::Error for QuantityError {}
 
 impl Quantity {
-    /// Reads an amount. Parts smaller than a billionth are rounded up: who asks for something gets something.
+    /// Parses a quantity. Fractions smaller than a billionth are rounded up.
     ///
     /// # Errors
     ///
-    /// If upstream could not read the text either.
+    /// Returns an error if upstream cannot parse the string either.
     pub fn parse(text: &str) -> Result<Quantity, QuantityError> {
         parse::parse(text)
     }
 
-    /// An amount of whole units.
+    /// Creates a quantity of whole units.
     pub fn new(units: i64, format: Format) -> Quantity {
         Quantity { nanos: i128::from(units) * NANO, format, text: None }
     }
 
-    /// An amount of thousandths.
+    /// Creates a quantity of thousandths.
     pub fn from_millis(millis: i64, format: Format) -> Quantity {
         Quantity { nanos: i128::from(millis) * (NANO / 1000), format, text: None }
     }
 
-    /// How the amount is written.
+    /// Returns the notation.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Whether this is nothing.
+    /// Whether the amount is zero.
     pub fn is_zero(&self) -> bool {
         self.nanos == 0
     }
 
-    /// Whether this is less than nothing.
+    /// Whether the amount is negative.
     pub fn is_negative(&self) -> bool {
         self.nanos < 0
     }
 
-    /// The amount in whole units, rounded up in size.
+    /// Returns the amount in whole units, rounded away from zero.
     pub fn units(&self) -> i64 {
         self.scaled(NANO)
     }
 
-    /// The amount in thousandths, rounded up in size.
+    /// Returns the amount in thousandths, rounded away from zero.
     pub fn millis(&self) -> i64 {
         self.scaled(NANO / 1000)
     }
 
-    /// Rounds what is finer than a thousandth up in size.
+    /// Rounds away from zero to thousandths.
     pub fn round_up_to_millis(&mut self) {
         self.round_up_to(NANO / 1000);
         self.text = None;
     }
 
-    /// Rounds parts of units up in size. Whole units stay as they were written.
+    /// Rounds away from zero to whole units. Integers keep their notation.
     pub fn round_up_to_units(&mut self) {
         if self.nanos % NANO != 0 {
             self.round_up_to(NANO);
@@ -127,12 +129,12 @@ impl Quantity {
         i64::try_from(rounded).unwrap_or(if rounded < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// Adds another amount. Nothing takes on the other's format.
+    /// Adds another quantity. Zero takes on the other's format.
     pub fn add(&mut self, other: &Quantity) {
         self.combine(other, i128::saturating_add);
     }
 
-    /// Takes another amount away. Nothing takes on the other's format.
+    /// Subtracts another quantity. Zero takes on the other's format.
     pub fn subtract(&mut self, other: &Quantity) {
         self.combine(other, i128::saturating_sub);
     }
@@ -145,12 +147,12 @@ impl Quantity {
         self.text = None;
     }
 
-    /// The amount written the one way that upstream writes it when it has computed it.
+    /// Returns the canonical notation, which upstream uses for computed quantities.
     pub fn canonical(&self) -> String {
         if self.is_zero() {
             return "0".to_owned();
         }
-        // Small and fractional amounts would lose something in powers of 1024.
+        // Small and fractional amounts would lose precision in powers of 1024.
         let is_binary =
             self.format == Format::BinarySi && self.nanos.abs() >= 1024 * NANO && self.nanos % NANO == 0;
         if is_binary {
@@ -168,7 +170,7 @@ impl Quantity {
     }
 }
 
-/// Divides as often as nothing is left over, at most `limit` times.
+/// Divides as often as there is no remainder, at most `limit` times.
 fn without_factors(mut number: i128, factor: i128, limit: usize) -> (i128, usize) {
     let mut power = 0;
     while power < limit && number % factor == 0 {

@@ -1,10 +1,13 @@
-//! Quoting and number printing as Go does it, because messages that clients compare were written by Go.
+//! Quoting and number formatting as in Go, because clients compare messages that Go formats.
 
-/// Whether Go would print the character as it is instead of escaping it.
+// Go standard library: src/strconv/quote.go
+// Go standard library: src/fmt/format.go
+
+/// Whether Go prints the character instead of escaping it.
 ///
-/// Both languages derive this from the same Unicode categories. The standard library has no direct question
-/// for it, but it escapes exactly the other characters; the leading letter keeps combining marks, which Go
-/// prints, from being escaped for standing alone.
+/// Both languages derive this from the same Unicode categories. Rust's standard library has no function for
+/// it, but escapes exactly the other characters; the leading letter keeps combining marks, which Go prints,
+/// from being escaped.
 pub fn is_print(character: char) -> bool {
     if character.is_ascii() {
         return (' '..='~').contains(&character);
@@ -17,7 +20,7 @@ pub fn is_print(character: char) -> bool {
     }
 }
 
-/// `%q` for a string.
+/// Formats a string as `%q`.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -28,7 +31,7 @@ pub fn quote(text: &str) -> String {
     out
 }
 
-/// The character between single quotes as Go's JSON scanner reports it.
+/// Formats a character between single quotes as Go's JSON scanner does.
 pub(crate) fn quote_character(character: char) -> String {
     match character {
         '\'' => r"'\''".to_owned(),
@@ -44,7 +47,7 @@ pub(crate) fn quote_character(character: char) -> String {
 
 fn push_escaped(out: &mut String, character: char, delimiter: char) {
     use std::fmt::Write;
-    // Writing to a String cannot fail, so the results below carry nothing.
+    // Writing to a String cannot fail, so the results are ignored.
     match character {
         c if c == delimiter || c == '\\' => {
             out.push('\\');
@@ -70,20 +73,21 @@ fn push_escaped(out: &mut String, character: char, delimiter: char) {
     }
 }
 
-/// A float as `encoding/json` writes it: plain digits, or an exponent for very large and very small values.
+/// Formats a float as `encoding/json` does: plain digits, or an exponent for very large and very small
+/// values.
 pub fn json_float(number: f64) -> String {
     let size = number.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) { exponent_form(number, 1) } else { format!("{number}") }
 }
 
-/// A float as `%v` prints it.
+/// Formats a float as `%v`.
 pub fn print_float(number: f64) -> String {
     let scientific = format!("{number:e}");
     let exponent: i32 = scientific.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);
     if (-4..6).contains(&exponent) { format!("{number}") } else { exponent_form(number, 2) }
 }
 
-/// `1e21` becomes `1e+21`; exponents get at least `digits` digits.
+/// Changes `1e21` to `1e+21`, with at least `digits` digits in the exponent.
 fn exponent_form(number: f64, digits: usize) -> String {
     let scientific = format!("{number:e}");
     match scientific.split_once('e') {

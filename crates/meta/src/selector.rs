@@ -1,4 +1,4 @@
-//! Which objects a request is about: by label, by field.
+//! Label and field selectors.
 
 mod field;
 mod label;

@@ -1,4 +1,6 @@
-//! The answer that is not an object: metav1.Status, and the one place where each error gets its words.
+//! `metav1.Status`, with upstream's messages.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go
 
 mod constructors;
 
@@ -10,7 +12,7 @@ use serde_json::Value;
 use crate::json::write_string;
 use crate::text;
 
-/// A `Status`, nearly always an error. Cheap to pass around: a single pointer.
+/// A `Status`, usually an error. A single pointer, so that it is cheap to pass around.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Status(Box<Content>);
 
@@ -20,42 +22,42 @@ struct Content {
     message: String,
     reason: Cow<'static, str>,
     details: Option<Details>,
-    /// 0 where upstream leaves the code out.
+    /// 0 if upstream omits the code.
     code: u16,
-    /// `metadata.continue`, with which a client goes on after its list has expired.
+    /// `metadata.continue`, with which a client can continue an expired list.
     continue_token: String,
 }
 
-/// What a status is about.
+/// The subject of a status.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Details {
-    /// The name of the object.
+    /// Name of the object.
     pub name: String,
-    /// The API group.
+    /// API group.
     pub group: String,
-    /// The resource or, in errors about the content of an object, the kind.
+    /// Resource or, in errors about the contents of an object, kind.
     pub kind: String,
-    /// The uid of the object.
+    /// UID of the object.
     pub uid: String,
-    /// The single mistakes.
+    /// Individual errors.
     pub causes: Vec<Cause>,
-    /// When the client may try again; 0 if not said.
+    /// Seconds after which the client may retry; 0 if unspecified.
     pub retry_after_seconds: u32,
 }
 
-/// One of the mistakes that led to an error.
+/// A cause of an error.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Cause {
-    /// The machine-readable kind of mistake.
+    /// Machine-readable type of the error.
     pub reason: String,
-    /// The mistake in words.
+    /// Message.
     pub message: String,
-    /// The path of the field.
+    /// Path of the field.
     pub field: String,
 }
 
 impl Status {
-    /// The HTTP status to answer with.
+    /// Returns the HTTP status code of the response.
     pub fn code(&self) -> u16 {
         match (self.0.code, self.0.success) {
             (0, true) => 200,
@@ -64,62 +66,62 @@ impl Status {
         }
     }
 
-    /// Whether this says that something worked.
+    /// Whether this is a success.
     pub fn is_success(&self) -> bool {
         self.0.success
     }
 
-    /// The machine-readable reason, empty if there is none.
+    /// Returns the machine-readable reason, or an empty string.
     pub fn reason(&self) -> &str {
         &self.0.reason
     }
 
-    /// The message for people.
+    /// Returns the message.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What this is about.
+    /// Returns the details.
     pub fn details(&self) -> Option<&Details> {
         self.0.details.as_ref()
     }
 
-    /// The value for a `Retry-After` header.
+    /// Returns the value of the `Retry-After` header.
     pub fn retry_after(&self) -> Option<u32> {
         self.0.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
     }
 
-    /// The token with which the client may go on, see [`Status::with_continue`].
+    /// Returns the continue token, see [`Status::with_continue`].
     pub fn continue_token(&self) -> &str {
         &self.0.continue_token
     }
 
-    /// Whether the details name this reason among the causes.
+    /// Whether the details contain a cause with this reason.
     pub fn has_cause(&self, reason: &str) -> bool {
         self.details().is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// The same with one more cause.
+    /// Adds a cause.
     pub fn with_cause(mut self, reason: &str, message: impl Into<String>, field: &str) -> Status {
         let cause = Cause { reason: reason.to_owned(), message: message.into(), field: field.to_owned() };
         self.0.details.get_or_insert_default().causes.push(cause);
         self
     }
 
-    /// The same with a token with which the client may continue its list at the present state.
+    /// Adds a token with which the client can continue its list at the current revision.
     pub fn with_continue(mut self, token: impl Into<String>) -> Status {
         self.0.continue_token = token.into();
         self
     }
 
-    /// The same with another message.
+    /// Replaces the message.
     pub fn with_message(mut self, message: impl Into<String>) -> Status {
         self.0.message = message.into();
         self
     }
 
-    /// The same as far as people can read it: without control characters, each text of at most so many bytes, and with few
-    /// causes. For what servers say that are not trusted.
+    /// Sanitizes a status of an untrusted server: removes control characters and limits the length of strings
+    /// and the number of causes.
     pub fn bounded(mut self, most: usize) -> Status {
         const CAUSES: usize = 32;
         let bound = |text: &mut String| *text = text::clean(text, most);
@@ -141,13 +143,13 @@ impl Status {
         self
     }
 
-    /// The same with other details.
+    /// Replaces the details.
     pub fn with_details(mut self, details: Details) -> Status {
         self.0.details = Some(details);
         self
     }
 
-    /// The body of an answer, without a final newline.
+    /// Encodes the body of a response, without a final newline.
     pub fn to_json(&self) -> Vec<u8> {
         let content = &self.0;
         let mut out = Vec::with_capacity(256 + content.message.len());
@@ -171,7 +173,7 @@ impl Status {
         out
     }
 
-    /// Reads a status; nothing if the value is something else.
+    /// Decodes a status; `None` if the value is another object.
     pub fn from_value(value: &Value) -> Option<Status> {
         let text =
             |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -242,7 +244,7 @@ impl Details {
     }
 }
 
-/// Writes the members of an object, leaving out empty ones as upstream does.
+/// Writes the members of an object. Empty ones are omitted, as upstream.
 struct Members<'a> {
     out: &'a mut Vec<u8>,
     first: bool,

@@ -1,9 +1,9 @@
-//! Text of others: what clusters, agents and tenants say is shown to people and written into objects, and may try to be more
-//! than text.
+//! Sanitizing of untrusted text: member clusters, agents and tenants supply strings that are displayed in
+//! terminals and written to objects.
 
 use std::borrow::Cow;
 
-/// Whether a character does something to a terminal, or to the order in which others are shown, instead of being shown.
+/// Whether a character controls a terminal or the direction of text.
 pub fn is_control(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -11,7 +11,7 @@ pub fn is_control(character: char) -> bool {
             | '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// Text without control characters but for ends of lines and tabs, and of at most so many bytes.
+/// Removes control characters, except for newlines and tabs, and truncates to a number of bytes.
 pub fn clean(text: &str, most: usize) -> String {
     let mut out = String::with_capacity(text.len().min(most));
     for character in
@@ -25,7 +25,7 @@ pub fn clean(text: &str, most: usize) -> String {
     out
 }
 
-/// Text for one line of a terminal: control characters are shown as escapes, and do nothing.
+/// Escapes control characters for one line of a terminal.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_control) {
         return Cow::Borrowed(text);
@@ -40,7 +40,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The same for text of several lines, which stay.
+/// Escapes control characters for several lines of a terminal.
 pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|character| character != '\n' && is_control(character)) {
         return Cow::Borrowed(text);
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminals_are_left_alone() {
+    fn control_characters_are_escaped() {
         for (text, one_line, cleaned) in [
             ("plain é 漢", "plain é 漢", "plain é 漢"),
             ("\u{1b}[2Jgone", "\\u{1b}[2Jgone", "[2Jgone"),

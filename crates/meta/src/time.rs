@@ -1,4 +1,7 @@
-//! Times as Kubernetes writes them, from and to seconds since 1970. No clock: callers bring the time along.
+//! Timestamps as Kubernetes formats them, from and to seconds since 1970. Callers supply the current time.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/time.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/micro_time.go
 
 mod duration;
 mod parse;
@@ -9,7 +12,7 @@ pub use duration::{explain_duration, format_duration, human_duration, parse_dura
 pub use parse::{TimeError, parse, parse_micro};
 
 const DAY: i64 = 86_400;
-/// The first second of the year 1, which Go takes for "no time" and writes as null.
+/// The first second of the year 1, which is Go's zero time and is written as null.
 const ZERO_SECONDS: i64 = -62_135_596_800;
 
 /// A point in time.
@@ -22,38 +25,38 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// A point in time.
+    /// Creates a timestamp.
     pub fn new(seconds: i64, nanos: u32) -> Timestamp {
         Timestamp { seconds, nanos }
     }
 
-    /// Whether this stands for "no time".
+    /// Whether this is Go's zero time.
     pub fn is_zero(self) -> bool {
         self.seconds == ZERO_SECONDS && self.nanos == 0
     }
 
-    /// As `metav1.Time` is written, see [`format()`].
+    /// Formats as `metav1.Time`, see [`format()`].
     pub fn to_time(self) -> String {
         format(self.seconds)
     }
 
-    /// As `metav1.MicroTime` is written, see [`format_micro`].
+    /// Formats as `metav1.MicroTime`, see [`format_micro`].
     pub fn to_micro_time(self) -> String {
         format_micro(self.seconds, self.nanos)
     }
 }
 
-/// A `metav1.Time`: `2026-11-15T08:07:21Z`.
+/// Formats a `metav1.Time`: `2026-11-15T08:07:21Z`.
 pub fn format(seconds: i64) -> String {
     format!("{}Z", Civil(seconds))
 }
 
-/// A `metav1.MicroTime`, with exactly six digits after the point: `2026-11-15T08:07:21.000042Z`.
+/// Formats a `metav1.MicroTime`, with exactly six decimal places: `2026-11-15T08:07:21.000042Z`.
 pub fn format_micro(seconds: i64, nanos: u32) -> String {
     format!("{}.{:06}Z", Civil(seconds), nanos / 1000)
 }
 
-/// Seconds, shown as date and time without a zone.
+/// Seconds, displayed as date and time without a zone.
 struct Civil(i64);
 
 impl fmt::Display for Civil {
@@ -74,8 +77,8 @@ impl fmt::Display for Civil {
     }
 }
 
-/// The date of a day counted from 1970. Years are counted from March, so that the leap day comes last and months
-/// before it have a regular pattern; eras are the 400 years after which the calendar repeats.
+/// Returns the date of a day since 1970. Years start in March, so that the leap day comes last and the months
+/// have a regular pattern; eras are the 400 years after which the calendar repeats.
 pub fn date_of(day: i64) -> (i64, i64, i64) {
     let shifted = day + 719_468;
     let era = shifted.div_euclid(146_097);

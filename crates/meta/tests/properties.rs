@@ -1,10 +1,10 @@
-//! What must hold for any input. The fuzz targets under `fuzz/` ask the same of inputs that are found, not made.
+//! Properties of all inputs. The fuzz targets under `fuzz/` check the same for generated inputs.
 
 use atoll_meta::json::{self, Map, Value};
 use atoll_meta::{FieldSelector, LabelSelector, time};
 use proptest::prelude::*;
 
-/// Numbers that come back as they are: integers that fit, and floats that have a fraction.
+/// Numbers that round-trip: integers that fit, and floats with a fraction.
 fn number() -> impl Strategy<Value = Value> {
     prop_oneof![
         any::<i64>().prop_map(Value::from),
@@ -30,7 +30,7 @@ fn document() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Whether values are equal but for the last digits of floats, which serde_json does not read exactly.
+/// Whether values are equal up to the last digits of floats, which serde_json does not parse exactly.
 fn is_close(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) if x.is_f64() && y.is_f64() => {
@@ -47,7 +47,7 @@ fn is_close(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Texts that are close to JSON: documents with a few bytes changed.
+/// Documents with a few bytes changed.
 fn nearly_json() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![9 => 0u8..128, 1 => any::<u8>()];
     let damage = prop::collection::vec((any::<prop::sample::Index>(), byte), 0..3);
@@ -79,14 +79,14 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_is_read_back(value in document()) {
+    fn json_round_trips(value in document()) {
         let parsed = json::parse(&json::to_vec(&value)).unwrap();
         prop_assert_eq!(parsed.value, value);
         prop_assert!(parsed.duplicates.is_empty());
     }
 
     #[test]
-    fn other_libraries_read_the_same(value in document()) {
+    fn serde_json_parses_the_same(value in document()) {
         let bytes = json::to_vec(&value);
         let other = serde_json::from_slice::<Value>(&bytes).unwrap();
         prop_assert!(is_close(&other, &value), "{} {}", other, value);
@@ -95,9 +95,9 @@ proptest! {
     }
 
     #[test]
-    fn other_libraries_refuse_the_same(bytes in nearly_json()) {
+    fn serde_json_rejects_the_same(bytes in nearly_json()) {
         let other = serde_json::from_slice::<Value>(&bytes);
-        // What is not UTF-8 is repaired here and refused there, as are halves of surrogate pairs.
+        // Invalid UTF-8 is repaired here and rejected there, as are unpaired surrogates.
         let is_repaired = |error: &serde_json::Error| {
             let message = error.to_string();
             message.contains("surrogate") || message.contains("hex escape")
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_handled(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn any_bytes_are_parsed_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         if let Ok(parsed) = json::parse(&bytes) {
             prop_assert!(serde_json::from_slice::<Value>(&json::to_vec(&parsed.value)).is_ok());
         }
@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn field_selectors_come_back(terms in prop::collection::vec(("[a-z.]{1,6}", any::<bool>(), any::<String>()), 0..4)) {
+    fn field_selectors_round_trip(terms in prop::collection::vec(("[a-z.]{1,6}", any::<bool>(), any::<String>()), 0..4)) {
         let text: Vec<String> = terms.iter().map(|(field, equal, value)| {
             let escaped = value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
             format!("{field}{}{escaped}", if *equal { "=" } else { "!=" })
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn times_come_back(seconds in -62_135_596_800i64..253_402_300_800, micros in 0u32..1_000_000) {
+    fn times_round_trip(seconds in -62_135_596_800i64..253_402_300_800, micros in 0u32..1_000_000) {
         let nanos = micros * 1000;
         prop_assert_eq!(time::parse(&time::format(seconds)), Ok(time::Timestamp { seconds, nanos: 0 }));
         let text = time::format_micro(seconds, nanos);

@@ -1,57 +1,60 @@
-//! Kinds that a definition makes.
+//! Schemas of custom resources.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder/builder.go
 
 use serde_json::{Map, Value, json};
 
-use crate::Kind;
+use crate::KindSchema;
 use crate::names::definition;
 use crate::schemas::reference;
 
 type Object = Map<String, Value>;
 
-/// What a version of a definition publishes about its objects.
-pub struct Published<'a> {
+/// The published schema of a version of a CustomResourceDefinition.
+pub struct PublishedSchema<'a> {
     pub group: &'a str,
     pub version: &'a str,
     pub kind: &'a str,
     pub list_kind: &'a str,
-    /// Its schema for version 3 and for version 2; none where it has no structure.
+    /// Schemas for OpenAPI v3 and v2; `None` if there is no structural schema.
     pub schemas: Option<(Value, Value)>,
-    /// Whether unknown fields are kept at the top: then version 2 says nothing of the others, lest clients refuse them.
+    /// Whether unknown fields are preserved at the root: then v2 has no properties, because clients would
+    /// reject unknown ones.
     pub preserves: bool,
-    /// The fields that objects can be selected by.
+    /// The selectable fields.
     pub selectable: Vec<String>,
 }
 
-pub fn kind(published: Published<'_>) -> Kind {
-    let Published { group, version, kind, list_kind, schemas, preserves, selectable } = published;
+pub fn kind(published: PublishedSchema<'_>) -> KindSchema {
+    let PublishedSchema { group, version, kind, list_kind, schemas, preserves, selectable } = published;
     let nothing = || json!({ "type": "object" });
-    let (mut schema, mut lesser) = match schemas {
+    let (mut schema, mut v2_schema) = match schemas {
         None => (nothing(), nothing()),
-        Some((schema, lesser)) => {
-            let lesser = if preserves { nothing() } else { completed(lesser, true) };
-            (completed(schema, false), lesser)
+        Some((schema, v2_schema)) => {
+            let v2_schema = if preserves { nothing() } else { with_object_fields(v2_schema, true) };
+            (with_object_fields(schema, false), v2_schema)
         }
     };
     if !selectable.is_empty() {
         let fields: Vec<Value> = selectable.iter().map(|path| json!({ "fieldPath": path })).collect();
-        for schema in [&mut schema, &mut lesser] {
+        for schema in [&mut schema, &mut v2_schema] {
             schema["x-kubernetes-selectable-fields"] = json!(fields);
         }
     }
-    Kind {
+    KindSchema {
         group: group.to_owned(),
         version: version.to_owned(),
         kind: kind.to_owned(),
         list_kind: list_kind.to_owned(),
         schema,
-        lesser: Some(lesser),
+        v2_schema: Some(v2_schema),
     }
 }
 
-/// With what every object has, and every object inside of it.
-fn completed(mut schema: Value, lesser: bool) -> Value {
+/// Adds the fields of all objects, also of embedded ones.
+fn with_object_fields(mut schema: Value, is_v2: bool) -> Value {
     if let Value::Object(fields) = &mut schema {
-        embedded(fields, lesser);
+        embedded(fields, is_v2);
         add(fields);
     }
     schema
@@ -65,17 +68,17 @@ fn add(fields: &mut Object) {
     properties["metadata"] = json!({ "allOf": [metadata] });
 }
 
-fn embedded(fields: &mut Object, lesser: bool) {
+fn embedded(fields: &mut Object, is_v2: bool) {
     let is = |fields: &Object, name: &str| fields.get(name).is_some_and(|value| *value == true);
     if let Some(Value::Object(properties)) = fields.get_mut("properties") {
-        properties.values_mut().filter_map(Value::as_object_mut).for_each(|inner| embedded(inner, lesser));
+        properties.values_mut().filter_map(Value::as_object_mut).for_each(|inner| embedded(inner, is_v2));
     }
     for name in ["items", "additionalProperties"] {
         if let Some(Value::Object(inner)) = fields.get_mut(name) {
-            embedded(inner, lesser);
+            embedded(inner, is_v2);
         }
     }
-    if lesser && is(fields, "x-kubernetes-preserve-unknown-fields") {
+    if is_v2 && is(fields, "x-kubernetes-preserve-unknown-fields") {
         return;
     }
     if is(fields, "x-kubernetes-embedded-resource") {
@@ -96,12 +99,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_inside_have_what_objects_have() {
+    fn embedded_objects_have_object_fields() {
         let schema = json!({ "type": "object", "properties": {
             "template": { "type": "object", "x-kubernetes-embedded-resource": true },
             "free": { "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true },
         }});
-        let published = Published {
+        let published = PublishedSchema {
             group: "g.example.com",
             version: "v1",
             kind: "K",
@@ -111,14 +114,14 @@ mod tests {
             selectable: vec!["spec.color".into()],
         };
         let kind = kind(published);
-        let lesser = kind.lesser.unwrap_or_default();
-        for schema in [&kind.schema, &lesser] {
+        let v2_schema = kind.v2_schema.unwrap_or_default();
+        for schema in [&kind.schema, &v2_schema] {
             assert!(schema["properties"]["metadata"].is_object());
             let template = &schema["properties"]["template"];
             assert_eq!(template["required"], json!(["kind", "apiVersion"]));
             assert_eq!(schema["x-kubernetes-selectable-fields"], json!([{ "fieldPath": "spec.color" }]));
         }
         assert!(kind.schema["properties"]["free"]["properties"].is_object());
-        assert!(lesser["properties"]["free"].get("properties").is_none());
+        assert!(v2_schema["properties"]["free"].get("properties").is_none());
     }
 }

@@ -1,5 +1,8 @@
 //! The definitions that a document needs, found by following its references.
 
+// upstream: k8s.io/kube-openapi/pkg/builder3/openapi.go
+// upstream: k8s.io/kube-openapi/pkg/common/common.go
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use atoll_schema::{TypeId, Types};
@@ -8,9 +11,9 @@ use serde_json::{Value, json};
 use crate::descriptions::Descriptions;
 use crate::names::{custom_definition, definition};
 use crate::schemas::{self, COMPONENTS, reference};
-use crate::{Api, Kind};
+use crate::{Api, KindSchema};
 
-/// Definitions that are no struct of the facts.
+/// Definitions that are not structs of the facts.
 const SPECIAL: [&str; 13] = [
     "meta/v1.Time",
     "meta/v1.Duration",
@@ -27,10 +30,10 @@ const SPECIAL: [&str; 13] = [
     "version.Info",
 ];
 
-/// Kinds of every group version; others of their package are of the core group alone.
+/// Kinds of every group version; other kinds of their package belong to the core group only.
 const EVERYWHERE: [&str; 2] = ["meta/v1.DeleteOptions", "meta/v1.WatchEvent"];
 
-/// Where each definition comes from.
+/// The sources of definitions.
 pub struct Definitions<'a> {
     types: &'static Types,
     sources: HashMap<String, Source<'a>>,
@@ -40,8 +43,8 @@ pub struct Definitions<'a> {
 enum Source<'a> {
     Struct(TypeId),
     Special(&'static str),
-    Own(&'a Kind),
-    OwnList(&'a Kind),
+    Own(&'a KindSchema),
+    OwnList(&'a KindSchema),
 }
 
 impl<'a> Definitions<'a> {
@@ -67,11 +70,11 @@ impl<'a> Definitions<'a> {
         Definitions { types, sources, kinds }
     }
 
-    /// Calls `with` for the named definitions and all that they refer to. `served` are the group versions whose own they
-    /// are; `lesser` says that they are for version 2.
+    /// Calls `with` for the named definitions and all that they refer to. `served` are the group versions of
+    /// the document; `is_v2` selects OpenAPI v2.
     pub fn closure<E>(
         &self,
-        lesser: bool,
+        is_v2: bool,
         mut wanted: BTreeSet<String>,
         served: &[(&str, &str)],
         descriptions: &Descriptions,
@@ -80,7 +83,7 @@ impl<'a> Definitions<'a> {
         let mut found = HashSet::new();
         while let Some(name) = wanted.pop_first() {
             let Some(source) = self.sources.get(&name) else { continue };
-            let schema = self.schema(lesser, &name, source, served, descriptions);
+            let schema = self.schema(is_v2, &name, source, served, descriptions);
             referred(&schema, &mut |other| {
                 if !found.contains(other) && other != name {
                     wanted.insert(other.to_owned());
@@ -94,7 +97,7 @@ impl<'a> Definitions<'a> {
 
     fn schema(
         &self,
-        lesser: bool,
+        is_v2: bool,
         name: &str,
         source: &Source<'_>,
         served: &[(&str, &str)],
@@ -128,11 +131,11 @@ impl<'a> Definitions<'a> {
                 schema
             }
             Source::Own(own) => {
-                let mut schema = match &own.lesser {
-                    Some(lesser_schema) if lesser => lesser_schema.clone(),
+                let mut schema = match &own.v2_schema {
+                    Some(v2_schema) if is_v2 => v2_schema.clone(),
                     _ => own.schema.clone(),
                 };
-                if own.lesser.is_some() {
+                if own.v2_schema.is_some() {
                     describe(&mut schema, descriptions);
                 }
                 if !own.list_kind.is_empty() {
@@ -146,7 +149,7 @@ impl<'a> Definitions<'a> {
     }
 }
 
-/// Describes what all objects have in the words that describe it in built-in kinds.
+/// Adds the descriptions of the fields that all objects share.
 fn describe(schema: &mut Value, descriptions: &Descriptions) {
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     let known = definition("core/v1.ConfigMap");
@@ -168,8 +171,8 @@ fn group_version_kind((group, version, kind): (&str, &str, &str)) -> Value {
     json!({ "group": group, "version": version, "kind": kind })
 }
 
-/// The list of a kind that is not built in.
-fn list_of(own: &Kind, descriptions: &Descriptions) -> Value {
+/// Returns the schema of the list of a kind that is not built in.
+fn list_of(own: &KindSchema, descriptions: &Descriptions) -> Value {
     let item = reference(&custom_definition(&own.group, &own.version, &own.kind));
     let metadata = reference(&definition("meta/v1.ListMeta"));
     let list = own.list_kind.as_str();

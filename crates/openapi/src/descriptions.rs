@@ -1,4 +1,4 @@
-//! What types and fields are for: the text that `kubectl explain` shows.
+//! Descriptions of types and fields, which `kubectl explain` shows.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -6,16 +6,16 @@ use std::ops::Range;
 
 use flate2::read::DeflateDecoder;
 
-/// Made by `build.rs`, which says what is in it.
+/// Output of `build.rs`.
 const DATA: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptions"));
 const RECORD: char = '\u{1e}';
 const PART: char = '\u{1f}';
 
-/// Its `apiVersion` and `kind` are described as those of all kinds.
+/// A kind whose `apiVersion` and `kind` have the descriptions that all kinds share.
 const ANY_KIND: &str = "io.k8s.api.core.v1.Namespace";
 
-/// What `k8s-openapi` has in a form of its own, as (definition, property, description).
-const OTHERS: [(&str, &str, &str); 2] = [
+/// Descriptions that `k8s-openapi` does not have in this form, as (definition, property, description).
+const EXTRA: [(&str, &str, &str); 2] = [
     (
         "io.k8s.apimachinery.pkg.apis.meta.v1.Duration",
         "",
@@ -28,18 +28,18 @@ const OTHERS: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Descriptions by definition and, within one, by property; the definition's own has the empty name.
+/// Descriptions by definition and property; that of the definition itself has an empty property.
 pub struct Descriptions {
     text: String,
-    /// Where the parts of each record are in the text, in the order of definition and property.
+    /// Positions of the parts of each record in the text, sorted by definition and property.
     records: Vec<[Range<u32>; 3]>,
 }
 
 impl Descriptions {
-    /// Unpacks everything: a few milliseconds and megabytes, for as long as documents are being written.
+    /// Decompresses all descriptions: a few milliseconds and megabytes, while documents are being written.
     pub fn load() -> Self {
         let mut text = String::new();
-        // Data that does not read is as good as none: descriptions are for people.
+        // Malformed data counts as absent, because descriptions are informational.
         let _ = DeflateDecoder::new(DATA).read_to_string(&mut text);
         let mut records = Vec::with_capacity(4000);
         let mut start = 0;
@@ -72,7 +72,7 @@ impl Descriptions {
     pub fn of_property(&self, definition: &str, property: &str) -> Option<Cow<'_, str>> {
         let known = self.known(definition, property).map(Cow::Borrowed);
         known.or_else(|| self.of_list(definition.strip_suffix("List")?, property)).or_else(|| {
-            let found = OTHERS.iter().find(|(owner, name, _)| (*owner, *name) == (definition, property));
+            let found = EXTRA.iter().find(|(owner, name, _)| (*owner, *name) == (definition, property));
             found.map(|(_, _, description)| Cow::Borrowed(*description))
         })
     }
@@ -82,7 +82,7 @@ impl Descriptions {
         found.ok().map(|index| self.part(&self.records[index][2]))
     }
 
-    /// Lists are all alike.
+    /// Returns the description of a property of a list, which is the same for all lists.
     fn of_list(&self, element: &str, property: &str) -> Option<Cow<'_, str>> {
         match property {
             "" => {

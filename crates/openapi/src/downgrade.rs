@@ -1,13 +1,16 @@
-//! Schemas of version 3 as version 2 can say them.
+//! Conversion of OpenAPI v3 schemas to v2.
+
+// upstream: k8s.io/kube-openapi/pkg/schemaconv/openapi.go
+// upstream: k8s.io/kube-openapi/pkg/builder/openapi.go
 
 use serde_json::{Map, Value};
 
 use crate::schemas::COMPONENTS;
 
-/// Where version 2 keeps its definitions.
+/// Prefix of references to definitions in v2.
 pub const DEFINITIONS: &str = "#/definitions/";
 
-/// The same schema for version 2: references have neighbours again, there are no alternatives and no defaults.
+/// Converts a schema to v2: references have siblings, there are no unions and no defaults.
 pub fn schema(value: Value) -> Value {
     let Value::Object(fields) = value else { return value };
     let mut shown = Map::new();

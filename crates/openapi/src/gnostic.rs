@@ -1,39 +1,41 @@
-//! The document of version 2 in the protobuf form that Go clients read, named after the library that defines it.
+//! The OpenAPI v2 document in the protobuf form that Go clients read, which the library gnostic defines.
 //!
-//! The tables below hold the part of its messages that Kubernetes' documents use.
+//! The tables contain the part of its messages that Kubernetes' documents use.
+
+// upstream: github.com/google/gnostic-models/openapiv2/OpenAPIv2.proto
 
 use serde_json::Value;
 
-/// A message: the names of its fields in JSON, their numbers and what they hold, and the number of the field that
-/// takes what begins with `x-`.
+/// A message: the JSON names of its fields, their numbers and encodings, and the number of the field for `x-`
+/// extensions.
 struct Message {
-    fields: &'static [(&'static str, u32, Shape)],
+    fields: &'static [(&'static str, u32, FieldEncoding)],
     extensions: u32,
 }
 
-/// How a JSON value becomes a field.
-enum Shape {
+/// The encoding of a JSON value as a field.
+enum FieldEncoding {
     Text,
     Flag,
     /// Any value, as YAML; JSON is YAML as well.
     Free,
     One(&'static Message),
     /// Each element of an array.
-    Many(&'static Shape),
+    Many(&'static FieldEncoding),
     /// Each member of an object, as a message of name and value.
-    Named(&'static Shape),
-    /// A message that has the value in the one field with this number.
-    Within(u32, &'static Shape),
-    /// A parameter: one of several messages, by where it stands.
+    Named(&'static FieldEncoding),
+    /// A message with the value in the only field of this number.
+    Within(u32, &'static FieldEncoding),
+    /// A parameter: one of several messages, depending on its location.
     Parameter,
     /// A parameter, or a reference to one.
     ParameterOrReference,
 }
 
-use Shape::{Flag, Free, Many, Named, One, Parameter, ParameterOrReference, Text, Within};
+use FieldEncoding::{Flag, Free, Many, Named, One, Parameter, ParameterOrReference, Text, Within};
 
-/// Written where a message has no place for extensions.
-const NOWHERE: u32 = 0;
+/// Marks a message without extensions.
+const NO_EXTENSIONS: u32 = 0;
 
 static DOCUMENT: Message = Message {
     fields: &[
@@ -82,7 +84,7 @@ static OPERATION: Message = Message {
 static RESPONSE: Message =
     Message { fields: &[("description", 1, Text), ("schema", 2, Within(1, &One(&SCHEMA)))], extensions: 5 };
 
-static REFERENCE: Message = Message { fields: &[("$ref", 1, Text)], extensions: NOWHERE };
+static REFERENCE: Message = Message { fields: &[("$ref", 1, Text)], extensions: NO_EXTENSIONS };
 
 static BODY: Message = Message {
     fields: &[
@@ -119,11 +121,11 @@ static IN_PATH: Message = Message {
     extensions: 22,
 };
 
-static BODY_PARAMETER: Shape = Within(1, &One(&BODY));
-static PATH_PARAMETER: Shape = Within(2, &Within(4, &One(&IN_PATH)));
-static QUERY_PARAMETER: Shape = Within(2, &Within(3, &One(&IN_QUERY)));
-static WRITTEN: Shape = Within(1, &Parameter);
-static REFERRED: Shape = Within(2, &One(&REFERENCE));
+static BODY_PARAMETER: FieldEncoding = Within(1, &One(&BODY));
+static PATH_PARAMETER: FieldEncoding = Within(2, &Within(4, &One(&IN_PATH)));
+static QUERY_PARAMETER: FieldEncoding = Within(2, &Within(3, &One(&IN_QUERY)));
+static WRITTEN: FieldEncoding = Within(1, &Parameter);
+static REFERRED: FieldEncoding = Within(2, &One(&REFERENCE));
 
 static API_KEY: Message = Message {
     fields: &[("type", 1, Text), ("name", 2, Text), ("in", 3, Text), ("description", 4, Text)],
@@ -146,7 +148,7 @@ static SCHEMA: Message = Message {
     extensions: 31,
 };
 
-/// A document of version 2, or some members of one, as bytes.
+/// Encodes a v2 document, or some members of one.
 pub fn message(document: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     fields(&mut out, &DOCUMENT, document);
@@ -160,7 +162,9 @@ fn fields(out: &mut Vec<u8>, message: &Message, value: &Value) {
         }
     }
     let members = value.as_object().into_iter().flatten();
-    for (name, value) in members.filter(|(name, _)| name.starts_with("x-") && message.extensions != NOWHERE) {
+    for (name, value) in
+        members.filter(|(name, _)| name.starts_with("x-") && message.extensions != NO_EXTENSIONS)
+    {
         nested(out, message.extensions, |out| {
             text(out, 1, name);
             field(out, 2, &Free, value);
@@ -168,7 +172,7 @@ fn fields(out: &mut Vec<u8>, message: &Message, value: &Value) {
     }
 }
 
-fn field(out: &mut Vec<u8>, number: u32, shape: &Shape, value: &Value) {
+fn field(out: &mut Vec<u8>, number: u32, shape: &FieldEncoding, value: &Value) {
     match shape {
         Text => text(out, number, value.as_str().unwrap_or_default()),
         Flag => {
@@ -209,7 +213,7 @@ fn text(out: &mut Vec<u8>, number: u32, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// A field that holds what `write` writes; its length comes first, so it is moved once.
+/// Writes a field with the output of `write`, which is moved to insert its length.
 fn nested(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
     varint(out, number << 3 | 2);
     let start = out.len();
@@ -237,14 +241,16 @@ mod tests {
         let cases = [
             (json!({ "swagger": "2.0" }), &b"\x0a\x032.0"[..]),
             (json!({ "info": { "title": "K" } }), b"\x12\x03\x0a\x01K"),
-            // definitions(9) { additional_properties(1) { name(1) "a", value(2) { type(22) { value(1) "b" } } } }
+            // definitions(9) { additional_properties(1) { name(1) "a", value(2) { type(22) { value(1) "b" } }
+            // } }
             (
                 json!({ "definitions": { "a": { "type": "b" } } }),
                 b"\x4a\x0d\x0a\x0b\x0a\x01a\x12\x06\xb2\x01\x03\x0a\x01b",
             ),
             // An extension is a name and a value as YAML.
             (json!({ "x-a": [1] }), b"\x82\x01\x0c\x0a\x03x-a\x12\x05\x12\x03[1]"),
-            // parameters(10) { (1) { name "p", value { non_body(2) { query(3) { in "query", unique_items(20) } } } } }
+            // parameters(10) { (1) { name "p", value { non_body(2) { query(3) { in "query", unique_items(20)
+            // } } } } }
             (
                 json!({ "parameters": { "p": { "in": "query", "uniqueItems": true } } }),
                 b"\x52\x15\x0a\x13\x0a\x01p\x12\x0e\x12\x0c\x1a\x0a\x12\x05query\xa0\x01\x01",

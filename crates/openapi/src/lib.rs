@@ -1,33 +1,36 @@
-//! OpenAPI documents of what is served: one of version 3 for each group version, and one of version 2 for everything.
+//! OpenAPI documents of the served API: one v3 document for each group version, and one v2 document for
+//! everything.
 //!
 //! ```text
-//!   rows ── Api ──┬─ operations ─┬─ v3 ─ one document of version 3 ───────────────────── text ─ JSON
+//!   rows ── Api ──┬─ operations ─┬─ v3 ─ one document of version 3 ───────────── json_writer ─ JSON
 //!                 │  parameters  │    downgrade ┐                                         │
 //!   crates/schema ┴─ schemas ────┴─ v2 ─────────┴ the document of version 2 ──────────────┴ gnostic ─ protobuf
 //!   descriptions ────┘
 //! ```
 //!
-//! Documents are written on demand and piece by piece, from the same facts that requests are decoded with; whoever
-//! serves them keeps what becomes of them. Kinds without facts (Atoll's own, what is measured, and custom ones) bring their schema with them.
+//! Documents are written on demand and incrementally, from the same facts that requests are decoded with; the
+//! server caches them. Kinds without facts (Atoll's own, metrics, and custom resources) supply their schemas.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/server/routes/openapi.go
+
+mod atoll_kinds;
 mod custom;
 mod definitions;
 mod descriptions;
 mod downgrade;
 mod gnostic;
+mod json_writer;
 mod metrics;
 mod names;
 mod operations;
-mod own;
 mod parameters;
 mod schemas;
-mod text;
 mod v2;
 mod v3;
 
-pub use custom::{Published, kind as custom_kind};
+pub use atoll_kinds::kind as own_kind;
+pub use custom::{PublishedSchema, kind as custom_kind};
 pub use metrics::kinds as metrics_kinds;
-pub use own::kind as own_kind;
 
 use std::io::{self, Write};
 
@@ -43,19 +46,19 @@ pub struct Resource {
     /// Empty for the core group.
     pub group: String,
     pub version: String,
-    /// The plural name, as in the URL.
+    /// Plural name, as in the URL.
     pub resource: String,
     pub kind: String,
     pub namespaced: bool,
     pub verbs: Vec<String>,
     pub subresources: Vec<Subresource>,
-    /// Whether deleting one answers with the object rather than with a Status.
+    /// Whether a delete returns the object instead of a Status.
     pub returns_deleted: bool,
-    /// Whether a definition in the workspace makes it. Such have no paths to watch at.
+    /// Whether a CustomResourceDefinition of the workspace defines it. Such resources have no watch paths.
     pub custom: bool,
 }
 
-/// One subresource; its kind may be of another group version than its resource's.
+/// One subresource; its kind may be of another group version than its resource.
 #[derive(Clone, Debug, Default)]
 pub struct Subresource {
     pub name: String,
@@ -65,35 +68,35 @@ pub struct Subresource {
     pub verbs: Vec<String>,
 }
 
-/// A kind that the built-in types know nothing of.
+/// The schema of a kind that is not built in.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct KindSchema {
     pub group: String,
     pub version: String,
     pub kind: String,
-    /// Empty for what is only a part of others.
+    /// Empty for types that are only a part of others.
     pub list_kind: String,
-    /// Its schema as version 3 of OpenAPI writes it, references to built-in definitions included.
+    /// OpenAPI v3 schema, which may refer to built-in definitions.
     pub schema: Value,
-    /// The same for version 2, where that does not follow.
-    pub lesser: Option<Value>,
+    /// OpenAPI v2 schema, if it is not derived from the v3 schema.
+    pub v2_schema: Option<Value>,
 }
 
-/// What is served, described on demand.
+/// The served API.
 pub struct Api {
     resources: Vec<Resource>,
-    kinds: Vec<Kind>,
+    kinds: Vec<KindSchema>,
 }
 
 impl Api {
-    /// `kinds` are those of `resources` that are not built in.
-    pub fn new(resources: Vec<Resource>, kinds: Vec<Kind>) -> Self {
+    /// Creates the API. `kinds` are the schemas of those `resources` that are not built in.
+    pub fn new(resources: Vec<Resource>, kinds: Vec<KindSchema>) -> Self {
         Api { resources, kinds }
     }
 
-    /// Someone to write the documents; holds what is known of all types, and is not to be kept.
-    pub fn author(&self) -> Author<'_> {
-        Author {
+    /// Creates a writer of documents. It holds all descriptions in memory, so it should be short-lived.
+    pub fn writer(&self) -> DocumentWriter<'_> {
+        DocumentWriter {
             api: self,
             types: Types::get(),
             definitions: Definitions::new(self),
@@ -101,11 +104,11 @@ impl Api {
         }
     }
 
-    fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Kind> {
+    fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&KindSchema> {
         self.kinds.iter().find(|own| own.group == group && own.version == version && own.kind == kind)
     }
 
-    /// The served group versions, in the order of the resources.
+    /// Returns the served group versions, in the order of the resources.
     fn group_versions(&self) -> Vec<(&str, &str)> {
         let mut seen: Vec<(&str, &str)> = Vec::new();
         for resource in &self.resources {
@@ -119,32 +122,33 @@ impl Api {
 }
 
 /// Writes the documents of an [`Api`].
-pub struct Author<'a> {
+pub struct DocumentWriter<'a> {
     api: &'a Api,
     types: &'static Types,
     definitions: Definitions<'a>,
     descriptions: Descriptions,
 }
 
-impl Author<'_> {
-    /// The documents of version 3, by their path below `/openapi/v3`: `version`, `api/v1`, `apis/apps/v1`.
+impl DocumentWriter<'_> {
+    /// Returns the paths of the v3 documents below `/openapi/v3`: `version`, `api/v1`, `apis/apps/v1`.
     pub fn paths(&self) -> Vec<String> {
         v3::paths(self)
     }
 
-    /// Writes the document of version 3 at a path; there is none at a path that is not among [`paths`](Self::paths).
+    /// Writes the v3 document at a path. Nothing is written for a path that is not among
+    /// [`paths`](Self::paths).
     pub fn v3(&self, path: &str, out: &mut dyn Write) -> io::Result<()> {
         let Some((operations, group_version)) = v3::operations_of(self, path) else { return Ok(()) };
         let served: Vec<(&str, &str)> = group_version.into_iter().collect();
         v3::write(self, &v3::by_path(operations), &served, out)
     }
 
-    /// Writes the document of version 2.
+    /// Writes the v2 document.
     pub fn v2(&self, out: &mut dyn Write) -> io::Result<()> {
         v2::write(self, out)
     }
 
-    /// Writes the document of version 2 in the protobuf form that Go clients read.
+    /// Writes the v2 document in the protobuf form that Go clients read.
     pub fn v2_protobuf(&self, out: &mut dyn Write) -> io::Result<()> {
         v2::write_protobuf(self, out)
     }

@@ -1,31 +1,33 @@
-//! What is measured: kinds that a metrics server has, and nobody keeps.
+//! The kinds of the metrics API, which are not stored.
+
+// upstream: staging/src/k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go
 
 use serde_json::{Value, json};
 
-use crate::Kind;
+use crate::KindSchema;
 use crate::names::{custom_definition, definition};
 use crate::schemas::reference;
 
 pub const GROUP: &str = "metrics.k8s.io";
 const VERSION: &str = "v1beta1";
 
-/// `NodeMetrics` and `PodMetrics`, and what the latter is made of.
-pub fn kinds() -> Vec<Kind> {
-    let kind = |kind: &str, list_kind: &str, schema: Value| Kind {
+/// Returns `NodeMetrics`, `PodMetrics` and `ContainerMetrics`.
+pub fn kinds() -> Vec<KindSchema> {
+    let kind = |kind: &str, list_kind: &str, schema: Value| KindSchema {
         group: GROUP.into(),
         version: VERSION.into(),
         kind: kind.into(),
         list_kind: list_kind.into(),
         schema,
-        lesser: None,
+        v2_schema: None,
     };
     let of_container = json!({
-        "description": "ContainerMetrics tells what one container of a Pod uses.",
+        "description": "ContainerMetrics is the resource usage of a container.",
         "type": "object",
         "required": ["name", "usage"],
         "properties": {
             "name": {
-                "description": "Which of the containers in the spec of the Pod it is.",
+                "description": "Name of the container in the spec of the Pod.",
                 "type": "string",
                 "default": "",
             },
@@ -33,7 +35,7 @@ pub fn kinds() -> Vec<Kind> {
         },
     });
     let containers = json!({
-        "description": "What each container uses that runs, all measured over the same time.",
+        "description": "Metrics of all running containers, collected within the same time window.",
         "type": "array",
         "items": { "default": {}, "allOf": [reference(&custom_definition(GROUP, VERSION, "ContainerMetrics"))] },
         "x-kubernetes-list-type": "atomic",
@@ -43,51 +45,51 @@ pub fn kinds() -> Vec<Kind> {
         kind(
             "NodeMetrics",
             "NodeMetricsList",
-            whole("NodeMetrics tells what a node uses.", "usage", usage()),
+            metrics_schema("NodeMetrics is the resource usage of a node.", "usage", usage()),
         ),
         kind(
             "PodMetrics",
             "PodMetricsList",
-            whole("PodMetrics tells what the containers of a Pod use.", "containers", containers),
+            metrics_schema("PodMetrics is the resource usage of a Pod.", "containers", containers),
         ),
     ]
 }
 
-/// Something measured as a whole, with its one field of its own.
-fn whole(description: &str, field: &str, schema: Value) -> Value {
+/// Returns the schema of a metrics kind with its specific field.
+fn metrics_schema(description: &str, field: &str, schema: Value) -> Value {
     let of = |key: &str| reference(&definition(key));
-    let mut whole = json!({
+    let mut metrics_schema = json!({
         "description": description,
         "type": "object",
         "required": ["timestamp", "window", field],
         "properties": {
             "apiVersion": {
-                "description": "The version of the schema that this object is written in: metrics.k8s.io/v1beta1.",
+                "description": "API version of this object: metrics.k8s.io/v1beta1.",
                 "type": "string",
             },
-            "kind": { "description": "What this object is.", "type": "string" },
+            "kind": { "description": "Kind of this object.", "type": "string" },
             "metadata": {
-                "description": "Standard metadata: name, namespace and labels are those of what was measured.",
+                "description": "Standard metadata. Name, namespace and labels are those of the measured object.",
                 "default": {},
                 "allOf": [of("meta/v1.ObjectMeta")],
             },
             "timestamp": {
-                "description": "The end of the time that was measured.",
+                "description": "End of the time window of the measurement.",
                 "allOf": [of("meta/v1.Time")],
             },
             "window": {
-                "description": "How long the time was that was measured.",
+                "description": "Length of the time window of the measurement.",
                 "allOf": [of("meta/v1.Duration")],
             },
         },
     });
-    whole["properties"][field] = schema;
-    whole
+    metrics_schema["properties"][field] = schema;
+    metrics_schema
 }
 
 fn usage() -> Value {
     json!({
-        "description": "How much is used of each resource. Of memory it is the working set.",
+        "description": "Usage by resource. Memory usage is the working set.",
         "type": "object",
         "additionalProperties": reference(&definition("api/resource.Quantity")),
     })

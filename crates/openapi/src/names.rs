@@ -1,6 +1,8 @@
-//! Names that documents give to types and operations.
+//! Names of definitions and operations.
 
-/// The definition's name of a type with a key as in `core/v1.Container`.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/openapi/openapi.go
+
+/// Returns the definition name of a type with a key such as `core/v1.Container`.
 pub fn definition(key: &str) -> String {
     let (package, name) = key.rsplit_once('.').unwrap_or(("", key));
     let module = match package {
@@ -19,9 +21,9 @@ pub fn definition(key: &str) -> String {
     format!("io.k8s.{module}.v1.{name}")
 }
 
-/// The definition's name of a kind that is not built in: the group's labels the other way round, then version and kind.
+/// Returns the definition name of a kind that is not built in: the reversed group, then version and kind.
 pub fn custom_definition(group: &str, version: &str, kind: &str) -> String {
-    // Where others have it from, it has the name of a Go package.
+    // Upstream's definitions of this group have the name of their Go package.
     if group == crate::metrics::GROUP {
         return format!("io.k8s.metrics.pkg.apis.metrics.{version}.{kind}");
     }
@@ -33,14 +35,14 @@ pub fn custom_definition(group: &str, version: &str, kind: &str) -> String {
     name + version + "." + kind
 }
 
-/// What stands in operation names for a group: `rbac.authorization.k8s.io` is `RbacAuthorization`.
+/// Returns the name of a group in operation names: `rbac.authorization.k8s.io` is `RbacAuthorization`.
 pub fn group_in_operation(group: &str) -> String {
     let group = if group.is_empty() { "core" } else { group };
     let group = group.strip_suffix(".k8s.io").unwrap_or(group);
     group.split('.').map(capitalised).collect()
 }
 
-/// The tag of a group version's operations: `rbacAuthorization_v1`.
+/// Returns the tag of a group version's operations: `rbacAuthorization_v1`.
 pub fn tag(group: &str, version: &str) -> String {
     let mut tag = group_in_operation(group);
     if let Some(first) = tag.get_mut(..1) {
@@ -61,7 +63,7 @@ pub fn capitalised(word: &str) -> String {
     word
 }
 
-/// Where a group version is served: `/apis/apps/v1`.
+/// Returns the path of a group version: `/apis/apps/v1`.
 pub fn root(group: &str, version: &str) -> String {
     match (group, version) {
         ("", "") => "/api".to_owned(),
@@ -95,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_become_words() {
+    fn groups_are_camel_cased() {
         for (group, operation, tagged) in [
             ("", "Core", "core_v1"),
             ("apps", "Apps", "apps_v1"),

@@ -1,11 +1,14 @@
-//! What can be done at which path.
+//! Operations by path.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/openapi/openapi.go
 
 mod media;
 
 use atoll_schema::Types;
 
 use crate::names::{self, capitalised, custom_definition, definition, group_in_operation};
-use crate::parameters::{self as parameter, Options, Parameter};
+use crate::parameters::{self as parameter, OptionsType, Parameter};
 use crate::{Api, Resource, Subresource, metrics};
 use media::{ANYTHING, BUILT_IN, CUSTOM, Media, TEXT};
 
@@ -24,8 +27,8 @@ pub struct Operation {
     pub body: Option<Body>,
     pub consumes: &'static [&'static str],
     pub produces: &'static [&'static str],
-    pub answers: Vec<u16>,
-    pub shown: Shown,
+    pub status_codes: Vec<u16>,
+    pub shown: ResponseContent,
 }
 
 #[derive(Debug)]
@@ -34,26 +37,26 @@ pub struct Body {
     pub required: bool,
 }
 
-/// What an answer holds.
+/// The contents of a response.
 #[derive(Debug)]
-pub enum Shown {
+pub enum ResponseContent {
     Definition(String),
     Text,
 }
 
-/// Subresources that lead to somewhere else, whatever the method.
+/// Subresources that connect to another endpoint, with any method.
 const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
-/// Verbs of connections and their methods; a proxy passes on all.
+/// Verbs of connections and their methods; a proxy forwards all methods.
 const METHODS: [(&str, &str); 5] =
     [("get", "get"), ("create", "post"), ("update", "put"), ("patch", "patch"), ("delete", "delete")];
 
-/// All operations of a group version, its list of resources first.
+/// Returns all operations of a group version, its resource list first.
 pub fn of_group_version(api: &Api, types: &Types, group: &str, version: &str) -> Vec<Operation> {
     let mut operations = vec![document(
         format!("{}/", names::root(group, version)),
         format!("get{}{}APIResources", group_in_operation(group), capitalised(version)),
         names::tag(group, version),
-        "list the resources of this version",
+        "list the resources of this group version",
         "meta/v1.APIResourceList",
     )];
     for resource in
@@ -64,7 +67,7 @@ pub fn of_group_version(api: &Api, types: &Types, group: &str, version: &str) ->
     operations
 }
 
-/// The document of a group, or the ones about all of them.
+/// Returns the operation of a discovery document.
 pub fn document(path: String, id: String, tag: String, description: &str, key: &str) -> Operation {
     Operation {
         path,
@@ -78,12 +81,12 @@ pub fn document(path: String, id: String, tag: String, description: &str, key: &
         body: None,
         consumes: BUILT_IN.whole,
         produces: BUILT_IN.whole,
-        answers: vec![200],
-        shown: Shown::Definition(definition(key)),
+        status_codes: vec![200],
+        shown: ResponseContent::Definition(definition(key)),
     }
 }
 
-/// What is read as it is, by programs that know its form.
+/// Returns the operation of a plain text document.
 pub fn text(
     path: String,
     id: String,
@@ -91,10 +94,15 @@ pub fn text(
     description: &str,
     produces: &'static [&'static str],
 ) -> Operation {
-    Operation { consumes: &[], produces, shown: Shown::Text, ..document(path, id, tag, description, "") }
+    Operation {
+        consumes: &[],
+        produces,
+        shown: ResponseContent::Text,
+        ..document(path, id, tag, description, "")
+    }
 }
 
-/// Writes the operations of one resource.
+/// Adds the operations of one resource.
 struct Writer<'a> {
     api: &'a Api,
     types: &'a Types,
@@ -102,17 +110,17 @@ struct Writer<'a> {
     operations: &'a mut Vec<Operation>,
 }
 
-/// What one operation has of its own; the rest follows from the resource.
-struct Act<'a> {
+/// The properties of one operation that do not follow from the resource.
+struct OperationSpec<'a> {
     path: String,
     method: &'static str,
     action: &'static str,
-    /// The words of the operation's name before and after the group version.
+    /// Parts of the operation's name before and after the group version.
     words: (&'a str, String),
     description: String,
     kind: (&'a str, &'a str, &'a str),
     parameters: Vec<Parameter>,
-    answers: &'a [u16],
+    status_codes: &'a [u16],
 }
 
 impl Writer<'_> {
@@ -167,13 +175,14 @@ impl Writer<'_> {
         let resource = self.resource;
         let (verb, description) = match action {
             "list" => ("list", format!("list objects of kind {}", resource.kind)),
-            _ => {
-                ("watch", format!("watch {}; the parameter watch of a list does the same", resource.resource))
-            }
+            _ => (
+                "watch",
+                format!("watch {}. Deprecated: use the parameter watch of a list", resource.resource),
+            ),
         };
         let kind = (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str());
         let parameters = parameter::LIST.parameters(self.types);
-        let act = Act {
+        let spec = OperationSpec {
             path,
             method: "get",
             action,
@@ -181,7 +190,7 @@ impl Writer<'_> {
             description,
             kind,
             parameters,
-            answers: &[200],
+            status_codes: &[200],
         };
         let shown = match action {
             "list" => match self.api.kind(kind.0, kind.1, kind.2) {
@@ -190,13 +199,13 @@ impl Writer<'_> {
             },
             _ => definition("meta/v1.WatchEvent"),
         };
-        let mut operation = self.operation(act, Shown::Definition(shown));
+        let mut operation = self.operation(spec, ResponseContent::Definition(shown));
         operation.produces = self.media(kind).streamed;
         self.operations.push(operation);
     }
 
     fn create(&mut self, path: String, name: String, kind: (&str, &str, &str)) {
-        let act = Act {
+        let spec = OperationSpec {
             path,
             method: "post",
             action: "post",
@@ -204,10 +213,10 @@ impl Writer<'_> {
             description: format!("create {}", kind.2),
             kind,
             parameters: parameter::CREATE.parameters(self.types),
-            answers: &[200, 201, 202],
+            status_codes: &[200, 201, 202],
         };
         let definition = self.definition(kind.0, kind.1, kind.2);
-        let mut operation = self.operation(act, Shown::Definition(definition.clone()));
+        let mut operation = self.operation(spec, ResponseContent::Definition(definition.clone()));
         operation.body = Some(Body { definition, required: true });
         self.operations.push(operation);
     }
@@ -216,22 +225,22 @@ impl Writer<'_> {
         let resource = self.resource;
         let mut parameters = parameter::DELETE_COLLECTION.parameters(self.types);
         parameters.extend(parameter::DELETE.parameters(self.types));
-        let act = Act {
+        let spec = OperationSpec {
             path,
             method: "delete",
             action: "deletecollection",
             words: ("delete", name),
-            description: format!("delete all {} that are selected", resource.resource),
+            description: format!("delete a collection of {}", resource.resource),
             kind: (&resource.group, &resource.version, &resource.kind),
             parameters,
-            answers: &[200],
+            status_codes: &[200],
         };
-        let mut operation = self.operation(act, Shown::Definition(definition("meta/v1.Status")));
+        let mut operation = self.operation(spec, ResponseContent::Definition(definition("meta/v1.Status")));
         operation.body = Some(Body { definition: definition("meta/v1.DeleteOptions"), required: false });
         self.operations.push(operation);
     }
 
-    /// The verbs on one object, or on a subresource of one.
+    /// Adds the verbs on one object, or on a subresource of one.
     fn item(&mut self, path: String, verbs: &[String], name: String, kind: (&str, &str, &str), of: &str) {
         let whole = self.definition(kind.0, kind.1, kind.2);
         let what = if of.is_empty() {
@@ -239,7 +248,7 @@ impl Writer<'_> {
         } else {
             format!("{of} of one {}", self.resource.kind)
         };
-        for (verb, method, word, options, answers) in [
+        for (verb, method, word, options, status_codes) in [
             ("get", "get", "read", None, &[200][..]),
             ("update", "put", "replace", Some(parameter::UPDATE), &[200, 201]),
             ("patch", "patch", "patch", Some(parameter::PATCH), &[200, 201]),
@@ -249,7 +258,7 @@ impl Writer<'_> {
                 continue;
             }
             let parameters = options.map_or_else(Vec::new, |options| options.parameters(self.types));
-            let act = Act {
+            let spec = OperationSpec {
                 path: path.clone(),
                 method,
                 action: method,
@@ -257,11 +266,11 @@ impl Writer<'_> {
                 description: format!("{word} {what}"),
                 kind,
                 parameters,
-                answers,
+                status_codes,
             };
             let deleted = verb == "delete" && !self.resource.returns_deleted;
             let shown = if deleted { definition("meta/v1.Status") } else { whole.clone() };
-            let mut operation = self.operation(act, Shown::Definition(shown));
+            let mut operation = self.operation(spec, ResponseContent::Definition(shown));
             operation.body = match verb {
                 "update" => Some(Body { definition: whole.clone(), required: true }),
                 "patch" => Some(Body { definition: definition("meta/v1.Patch"), required: true }),
@@ -297,10 +306,10 @@ impl Writer<'_> {
         self.item(path, &subresource.verbs, name, kind, &subresource.name);
         if subresource.name == "log" {
             for operation in &mut self.operations[first..] {
-                operation.parameters.extend(Options("core/v1.PodLogOptions", &[]).parameters(self.types));
-                operation.parameters.sort_by_key(|parameter| (parameter.name, parameter.place));
+                operation.parameters.extend(OptionsType("core/v1.PodLogOptions", &[]).parameters(self.types));
+                operation.parameters.sort_by_key(|parameter| (parameter.name, parameter.location));
                 operation.produces = TEXT;
-                operation.shown = Shown::Text;
+                operation.shown = ResponseContent::Text;
             }
         }
     }
@@ -320,11 +329,11 @@ impl Writer<'_> {
         let options = format!("core/v1.{}", kind.2);
         for (path, name) in places {
             for &method in &methods {
-                let mut parameters = Options(&options, &[]).parameters(self.types);
+                let mut parameters = OptionsType(&options, &[]).parameters(self.types);
                 if path.ends_with("{path}") {
-                    parameters.push(parameter::path("path", "The path of the request that is passed on."));
+                    parameters.push(parameter::path("path", "Path of the forwarded request."));
                 }
-                let act = Act {
+                let spec = OperationSpec {
                     path: path.clone(),
                     method,
                     action: "connect",
@@ -332,9 +341,9 @@ impl Writer<'_> {
                     description: format!("connect to {} of one {}", subresource.name, self.resource.kind),
                     kind,
                     parameters,
-                    answers: &[200],
+                    status_codes: &[200],
                 };
-                let mut operation = self.operation(act, Shown::Text);
+                let mut operation = self.operation(spec, ResponseContent::Text);
                 operation.parameters.retain(|parameter| parameter.name != "pretty");
                 operation.produces = ANYTHING;
                 self.operations.push(operation);
@@ -342,45 +351,45 @@ impl Writer<'_> {
         }
     }
 
-    fn operation(&self, act: Act<'_>, shown: Shown) -> Operation {
+    fn operation(&self, spec: OperationSpec<'_>, shown: ResponseContent) -> Operation {
         let resource = self.resource;
-        let (verb, name) = act.words;
+        let (verb, name) = spec.words;
         let version = capitalised(&resource.version);
-        let mut parameters = act.parameters;
+        let mut parameters = spec.parameters;
         parameters.push(parameter::query("pretty", "string"));
-        if act.path.contains("{name}") {
-            parameters.push(parameter::path("name", format!("name of the {}", act.kind.2)));
+        if spec.path.contains("{name}") {
+            parameters.push(parameter::path("name", format!("name of the {}", spec.kind.2)));
         }
-        if act.path.contains("{namespace}") {
-            parameters.push(parameter::path("namespace", "The namespace of the objects."));
+        if spec.path.contains("{namespace}") {
+            parameters.push(parameter::path("namespace", "Namespace of the objects."));
         }
-        // An option that two sources have in common is one parameter.
-        parameters.sort_by_key(|parameter| (parameter.name, parameter.place));
+        // An option of two sources is one parameter.
+        parameters.sort_by_key(|parameter| (parameter.name, parameter.location));
         parameters.dedup();
         Operation {
-            path: act.path,
-            method: act.method,
+            path: spec.path,
+            method: spec.method,
             id: format!("{verb}{}{version}{name}", group_in_operation(&resource.group)),
             tag: names::tag(&resource.group, &resource.version),
-            description: act.description,
-            action: Some(act.action),
-            kind: Some((act.kind.0.to_owned(), act.kind.1.to_owned(), act.kind.2.to_owned())),
+            description: spec.description,
+            action: Some(spec.action),
+            kind: Some((spec.kind.0.to_owned(), spec.kind.1.to_owned(), spec.kind.2.to_owned())),
             parameters,
             body: None,
             consumes: ANYTHING,
-            produces: self.media(act.kind).whole,
-            answers: act.answers.to_vec(),
+            produces: self.media(spec.kind).whole,
+            status_codes: spec.status_codes.to_vec(),
             shown,
         }
     }
 
     fn media(&self, kind: (&str, &str, &str)) -> &'static Media {
-        // What is measured can be had as protobuf, like what is built in.
+        // Metrics are available as protobuf, like built-in kinds.
         let own = self.api.kind(kind.0, kind.1, kind.2).filter(|own| own.group != metrics::GROUP);
         if own.is_some() { &CUSTOM } else { &BUILT_IN }
     }
 
-    /// The name of a kind's definition, be the kind built in or not.
+    /// Returns the definition name of any kind.
     fn definition(&self, group: &str, version: &str, kind: &str) -> String {
         let single = kind.strip_suffix("List").unwrap_or(kind);
         if self.api.kind(group, version, kind).or_else(|| self.api.kind(group, version, single)).is_some() {

@@ -1,4 +1,7 @@
-//! What may stand in a request's path and query.
+//! Path and query parameters.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go
+// upstream: k8s.io/kube-openapi/pkg/builder/parameters.go
 
 use std::borrow::Cow;
 
@@ -8,93 +11,100 @@ use atoll_schema::{TypeRef, Types};
 pub struct Parameter {
     pub name: &'static str,
     /// `path` or `query`.
-    pub place: &'static str,
+    pub location: &'static str,
     /// `string`, `boolean` or `integer`.
     pub kind: &'static str,
     pub description: Cow<'static, str>,
 }
 
-/// Queries of which only some fields make sense, as (type of the options, fields that do not).
-pub const LIST: Options = Options("meta/v1.ListOptions", &[]);
-pub const DELETE: Options = Options("meta/v1.DeleteOptions", &[]);
-pub const DELETE_COLLECTION: Options = Options("meta/v1.ListOptions", &["watch", "allowWatchBookmarks"]);
-pub const CREATE: Options = Options("meta/v1.CreateOptions", &[]);
-pub const UPDATE: Options = Options("meta/v1.UpdateOptions", &[]);
-pub const PATCH: Options = Options("meta/v1.PatchOptions", &[]);
+/// The options of each verb.
+pub const LIST: OptionsType = OptionsType("meta/v1.ListOptions", &[]);
+pub const DELETE: OptionsType = OptionsType("meta/v1.DeleteOptions", &[]);
+pub const DELETE_COLLECTION: OptionsType =
+    OptionsType("meta/v1.ListOptions", &["watch", "allowWatchBookmarks"]);
+pub const CREATE: OptionsType = OptionsType("meta/v1.CreateOptions", &[]);
+pub const UPDATE: OptionsType = OptionsType("meta/v1.UpdateOptions", &[]);
+pub const PATCH: OptionsType = OptionsType("meta/v1.PatchOptions", &[]);
 
-/// The options of a verb: the key of their type, and what of it the verb leaves out.
+/// The options of a verb: the key of their type, and the fields that the verb does not support.
 #[derive(Clone, Copy, Debug)]
-pub struct Options<'a>(pub &'a str, pub &'static [&'static str]);
+pub struct OptionsType<'a>(pub &'a str, pub &'static [&'static str]);
 
-/// What the parameters mean, by name; those of pods' streams are named for what they do.
-const MEANINGS: &[(&str, &str)] = &[
-    ("allowWatchBookmarks", "Whether a watch may receive bookmarks, which tell how far it has got."),
-    ("command", "The command to run, one parameter for each of its words; no shell is involved."),
-    ("container", "The container meant, needed where the pod has more than one."),
-    ("continue", "Where the next page of a list begins, as the page before said."),
-    ("dryRun", "With \"All\", everything is done but for keeping the result."),
+/// Descriptions of parameters by name.
+const DESCRIPTIONS: &[(&str, &str)] = &[
     (
-        "fieldManager",
-        "Under which name the fields that this request sets are owned; at most 128 printable characters.",
+        "allowWatchBookmarks",
+        "Whether a watch may receive bookmark events, which contain the current resource version only.",
     ),
+    ("command", "Command to run, one parameter per argument. It is not run in a shell."),
+    ("container", "Name of the container. Required if the pod has more than one."),
+    ("continue", "Continue token of the previous page of a list."),
+    ("dryRun", "With \"All\", the request is processed completely but not stored."),
+    ("fieldManager", "Name of the field manager of this request, at most 128 printable characters."),
     (
         "fieldValidation",
-        "What becomes of unknown and duplicate fields: \"Ignore\" drops them, \"Warn\" drops them with a warning, \"Strict\" refuses the request.",
+        "How to handle unknown and duplicate fields: \"Ignore\" drops them, \"Warn\" drops them with a warning, \"Strict\" rejects the request.",
     ),
-    ("fieldSelector", "Only objects whose fields have these values, as in metadata.name=a."),
-    ("follow", "Whether to go on with new lines as they are written."),
-    ("force", "Whether an apply request takes over fields that others own."),
-    ("gracePeriodSeconds", "How long the object may take to end, in seconds; 0 deletes it at once."),
+    ("fieldSelector", "Restricts the objects by their fields, for example metadata.name=a."),
+    ("follow", "Whether to continue with new lines as they are written."),
+    ("force", "Whether an apply request takes over fields that other managers own."),
+    ("gracePeriodSeconds", "Grace period of the deletion in seconds; 0 deletes the object immediately."),
     (
         "ignoreStoreReadErrorWithClusterBreakingPotential",
-        "Whether to delete even what can no longer be read, without regard to finalizers.",
+        "Whether to delete the object even if it can no longer be read from the store, ignoring finalizers.",
     ),
-    ("insecureSkipTLSVerifyBackend", "Whether to read the log without checking who serves it."),
-    ("labelSelector", "Only objects whose labels match, as in app=web,tier!=cache."),
-    ("limit", "How many objects a page may hold."),
-    ("limitBytes", "After how many bytes to stop."),
-    ("orphanDependents", "Whether objects that belong to this one stay; propagationPolicy says it better."),
-    ("path", "The path of the request that is passed on."),
-    ("ports", "The ports to forward."),
-    ("pretty", "With \"true\", the answer is indented."),
-    ("previous", "Whether to show the log of the container's last run."),
+    (
+        "insecureSkipTLSVerifyBackend",
+        "Whether to read the log without verifying the certificate of the kubelet.",
+    ),
+    ("labelSelector", "Restricts the objects by their labels, for example app=web,tier!=cache."),
+    ("limit", "Maximum number of objects in a page."),
+    ("limitBytes", "Maximum number of bytes."),
+    (
+        "orphanDependents",
+        "Deprecated: use propagationPolicy. Whether to orphan the dependents of this object.",
+    ),
+    ("path", "Path of the forwarded request."),
+    ("ports", "Ports to forward."),
+    ("pretty", "With \"true\", the response is indented."),
+    ("previous", "Whether to return the log of the previous instance of the container."),
     (
         "propagationPolicy",
-        "What becomes of objects that belong to this one: \"Orphan\" leaves them, \"Background\" deletes them afterwards, \"Foreground\" before.",
+        "How to handle dependents: \"Orphan\" keeps them, \"Background\" deletes them after this object, \"Foreground\" before.",
     ),
-    ("resourceVersion", "The version that the answer must reach, or that a watch begins after."),
     (
-        "resourceVersionMatch",
-        "Whether resourceVersion is meant exactly (\"Exact\") or at least (\"NotOlderThan\").",
+        "resourceVersion",
+        "Resource version that the response must have reached, or after which a watch starts.",
     ),
-    ("sendInitialEvents", "Whether a watch begins with what there is, ended by a bookmark."),
-    ("shardSelector", "Only objects whose hash lies within a range."),
-    ("sinceSeconds", "How old lines may be, in seconds."),
-    ("stderr", "Whether to pass on the standard error."),
-    ("stdin", "Whether to pass on the standard input."),
-    ("stdout", "Whether to pass on the standard output."),
-    ("stream", "Which output to show: \"All\", \"Stdout\" or \"Stderr\"."),
-    ("tailLines", "How many lines to show, counted from the end."),
-    ("timeoutSeconds", "After how many seconds a list or a watch ends."),
-    ("timestamps", "Whether each line begins with its time."),
-    ("tty", "Whether the command has a terminal."),
-    ("watch", "Whether to go on with changes as they happen."),
+    ("resourceVersionMatch", "Whether resourceVersion is exact (\"Exact\") or a minimum (\"NotOlderThan\")."),
+    ("sendInitialEvents", "Whether a watch starts with the existing objects, followed by a bookmark."),
+    ("shardSelector", "Restricts the objects to a range of hashes."),
+    ("sinceSeconds", "Maximum age of lines in seconds."),
+    ("stderr", "Whether to forward standard error."),
+    ("stdin", "Whether to forward standard input."),
+    ("stdout", "Whether to forward standard output."),
+    ("stream", "Output to return: \"All\", \"Stdout\" or \"Stderr\"."),
+    ("tailLines", "Number of lines from the end of the log."),
+    ("timeoutSeconds", "Timeout of the list or watch in seconds."),
+    ("timestamps", "Whether each line starts with its timestamp."),
+    ("tty", "Whether to allocate a terminal for the command."),
+    ("watch", "Whether to watch for changes instead of listing."),
 ];
 
-fn meaning(name: &str) -> &'static str {
-    MEANINGS.iter().find(|(known, _)| *known == name).map_or("", |(_, meaning)| meaning)
+fn description(name: &str) -> &'static str {
+    DESCRIPTIONS.iter().find(|(known, _)| *known == name).map_or("", |(_, description)| description)
 }
 
 pub fn query(name: &'static str, kind: &'static str) -> Parameter {
-    Parameter { name, place: "query", kind, description: Cow::Borrowed(meaning(name)) }
+    Parameter { name, location: "query", kind, description: Cow::Borrowed(description(name)) }
 }
 
 pub fn path(name: &'static str, description: impl Into<Cow<'static, str>>) -> Parameter {
-    Parameter { name, place: "path", kind: "string", description: description.into() }
+    Parameter { name, location: "path", kind: "string", description: description.into() }
 }
 
-impl Options<'_> {
-    /// The fields of the options that a query can carry: scalars, and lists of them by repetition.
+impl OptionsType<'_> {
+    /// Returns the fields that a query can contain: scalars, and lists of scalars by repetition.
     pub fn parameters(&self, types: &Types) -> Vec<Parameter> {
         let Some(id) = types.by_key(self.0) else { return Vec::new() };
         let slots = types[id]

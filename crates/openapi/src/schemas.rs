@@ -1,8 +1,11 @@
-//! Types as version 3 of OpenAPI describes them.
+//! OpenAPI v3 schemas of types.
+
+// upstream: k8s.io/kube-openapi/pkg/generators/openapi.go
+// upstream: k8s.io/kube-openapi/pkg/builder3/openapi.go
 
 use std::borrow::Cow;
 
-use atoll_schema::{Field, ListType, Scalar, Type, TypeRef, Types, Whole};
+use atoll_schema::{Field, Granularity, ListType, Scalar, Type, TypeRef, Types};
 use serde_json::{Map, Value, json};
 
 use crate::descriptions::Descriptions;
@@ -10,15 +13,14 @@ use crate::names::definition;
 
 type Object = Map<String, Value>;
 
-/// Where version 3 keeps its definitions.
+/// Prefix of references to definitions in v3.
 pub const COMPONENTS: &str = "#/components/schemas/";
 
 pub fn reference(name: &str) -> Value {
     json!({ "$ref": format!("{COMPONENTS}{name}") })
 }
 
-/// Structs of which one field at most is set, as (key, discriminator, fields with the names that the discriminator
-/// gives them).
+/// Structs with at most one field set, as (key, discriminator, fields with their discriminator values).
 type Union = (&'static str, Option<&'static str>, &'static [(&'static str, &'static str)]);
 const UNIONS: &[Union] = &[
     ("core/v1.AppArmorProfile", Some("type"), &[("localhostProfile", "LocalhostProfile")]),
@@ -37,7 +39,7 @@ const UNIONS: &[Union] = &[
     ),
 ];
 
-/// The schema of a struct, without the kinds that it may be.
+/// Returns the schema of a struct, without its group, version and kinds.
 pub fn of_struct(types: &Types, owner: &Type, descriptions: &Descriptions) -> Object {
     let name = definition(owner.key);
     let mut schema = Object::new();
@@ -103,8 +105,8 @@ fn of_field(types: &Types, field: &Field, description: Option<Cow<'_, str>>) -> 
     }
     if let Some(whole) = field.map_type.or(field.struct_type) {
         let name = match whole {
-            Whole::Atomic => "atomic",
-            Whole::Granular => "granular",
+            Granularity::Atomic => "atomic",
+            Granularity::Granular => "granular",
         };
         extension("map-type", name.into());
     }
@@ -117,7 +119,7 @@ fn of_field(types: &Types, field: &Field, description: Option<Cow<'_, str>>) -> 
     complete(types, field.kind, schema)
 }
 
-/// A description that also lists the values of an enumeration.
+/// Returns a description that also lists the values of an enumeration.
 fn with_values(description: Cow<'_, str>, kind: TypeRef) -> String {
     let mut text = description.into_owned();
     let kind = if let TypeRef::List(list) = kind { list.element } else { kind };
@@ -138,7 +140,7 @@ fn sorted(values: &[&'static str]) -> Vec<&'static str> {
     values
 }
 
-/// An element of a list or a map: never absent, so it has its zero value as default.
+/// Returns the schema of an element of a list or a map: never absent, so its default is its zero value.
 fn of_element(types: &Types, kind: TypeRef) -> Value {
     let mut schema = Object::new();
     if let Some(default) = default(types, kind, false) {
@@ -147,7 +149,7 @@ fn of_element(types: &Types, kind: TypeRef) -> Value {
     complete(types, kind, schema)
 }
 
-/// What a value that is no pointer is when nothing is said of it.
+/// Returns the default of a value that is not a pointer.
 fn default(types: &Types, kind: TypeRef, omit_empty: bool) -> Option<Value> {
     match kind {
         TypeRef::Struct(_) => Some(json!({})),
@@ -165,10 +167,10 @@ fn default(types: &Types, kind: TypeRef, omit_empty: bool) -> Option<Value> {
     }
 }
 
-/// Adds what the type itself says to what its field says.
+/// Adds the properties of the type to those of its field.
 fn complete(types: &Types, kind: TypeRef, mut schema: Object) -> Value {
     if let Some(name) = referred(types, kind) {
-        // A reference has no neighbours in version 3: with any, it becomes the one part of a whole.
+        // A reference cannot have siblings in v3: if there are any, it becomes the only part of an `allOf`.
         if schema.is_empty() {
             return reference(&name);
         }
@@ -206,7 +208,7 @@ fn complete(types: &Types, kind: TypeRef, mut schema: Object) -> Value {
     schema.into()
 }
 
-/// The definition that a type is shown as, unless it is shown in place.
+/// Returns the definition that a type is rendered as, unless it is inlined.
 fn referred(types: &Types, kind: TypeRef) -> Option<String> {
     let key = match kind {
         TypeRef::Struct(id) => types[id].key,
@@ -225,7 +227,7 @@ fn referred(types: &Types, kind: TypeRef) -> Option<String> {
     Some(definition(key))
 }
 
-/// Definitions that are no structs, and the structs that are in no kind, as (key, schema).
+/// Returns the schema of a definition that is not a struct of the facts.
 pub fn special(key: &str) -> Option<Value> {
     let schema = match key {
         "meta/v1.Time" | "meta/v1.MicroTime" => json!({ "type": "string", "format": "date-time" }),

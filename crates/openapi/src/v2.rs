@@ -1,4 +1,6 @@
-//! The document of version 2, which holds everything.
+//! The OpenAPI v2 document, which contains everything.
+
+// upstream: k8s.io/kube-openapi/pkg/builder/openapi.go
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -6,47 +8,47 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 
 use crate::downgrade::{self, DEFINITIONS};
-use crate::operations::{Operation, Shown};
+use crate::json_writer::JsonWriter;
+use crate::operations::{Operation, ResponseContent};
 use crate::parameters::Parameter;
-use crate::text::Text;
-use crate::v3::{self, Paths, by_path, common, meaning, mentioned};
-use crate::{Author, gnostic};
+use crate::v3::{self, Paths, by_path, common, mentioned, status_text};
+use crate::{DocumentWriter, gnostic};
 
 type Object = Map<String, Value>;
 
-/// The members of the document that are written piece by piece.
+/// Members of the document that are written incrementally.
 const SECTIONS: [&str; 3] = ["paths", "definitions", "parameters"];
 
-/// As JSON.
-pub fn write(author: &Author<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let paths = paths(author);
-    let mut text = Text::new(out)?;
+/// Writes the document as JSON.
+pub fn write(writer: &DocumentWriter<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let paths = paths(writer);
+    let mut text = JsonWriter::new(out)?;
     for (name, value) in &head() {
         text.member(name, value)?;
     }
     for section in SECTIONS {
         text.open(section)?;
-        each(author, &paths, section, |name, value| text.member(name, &value))?;
+        each(writer, &paths, section, |name, value| text.member(name, &value))?;
         text.close()?;
     }
     text.close()
 }
 
-/// As protobuf, where the parts of a message may come one by one.
-pub fn write_protobuf(author: &Author<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let paths = paths(author);
+/// Writes the document as protobuf, whose message parts may be written separately.
+pub fn write_protobuf(writer: &DocumentWriter<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let paths = paths(writer);
     out.write_all(&gnostic::message(&head().into()))?;
     for section in SECTIONS {
-        each(author, &paths, section, |name, value| {
+        each(writer, &paths, section, |name, value| {
             out.write_all(&gnostic::message(&json!({ section: { name: value } })))
         })?;
     }
     Ok(())
 }
 
-/// All operations of all documents.
-fn paths(author: &Author<'_>) -> Paths {
-    let operations = v3::paths(author).into_iter().filter_map(|path| v3::operations_of(author, &path));
+/// Returns all operations of all documents.
+fn paths(writer: &DocumentWriter<'_>) -> Paths {
+    let operations = v3::paths(writer).into_iter().filter_map(|path| v3::operations_of(writer, &path));
     by_path(operations.flat_map(|(operations, _)| operations))
 }
 
@@ -61,7 +63,7 @@ fn head() -> Object {
 
 /// Calls `with` for all members of a section.
 fn each(
-    author: &Author<'_>,
+    writer: &DocumentWriter<'_>,
     paths: &Paths,
     section: &str,
     mut with: impl FnMut(&str, Value) -> io::Result<()>,
@@ -72,9 +74,9 @@ fn each(
             paths.iter().try_for_each(|(path, operations)| with(path, path_item(operations, &mut shared)))
         }
         "definitions" => {
-            let served = author.api.group_versions();
+            let served = writer.api.group_versions();
             let with = |name: &str, schema| with(name, downgrade::schema(schema));
-            author.definitions.closure(true, mentioned(paths), &served, &author.descriptions, with)
+            writer.definitions.closure(true, mentioned(paths), &served, &writer.descriptions, with)
         }
         _ => {
             for operations in paths.values() {
@@ -85,7 +87,7 @@ fn each(
     }
 }
 
-/// Parameters that are written once and referred to.
+/// Parameters that are defined once and referenced.
 #[derive(Default)]
 struct Shared {
     by_name: BTreeMap<String, Value>,
@@ -103,16 +105,17 @@ impl Shared {
         reference
     }
 
-    /// Older clients look for these two without following references, and a name is its kind's own.
+    /// Returns a parameter or a reference to it. `dryRun` and `fieldValidation` are inlined because older
+    /// clients do not follow references, `name` because its description depends on the kind.
     fn of_parameter(&mut self, parameter: &Parameter) -> Value {
         let mut shown = json!({
             "name": parameter.name,
-            "in": parameter.place,
+            "in": parameter.location,
             "description": parameter.description,
             "type": parameter.kind,
             "uniqueItems": true,
         });
-        if parameter.place == "path" {
+        if parameter.location == "path" {
             shown["required"] = true.into();
         }
         match parameter.name {
@@ -160,15 +163,15 @@ fn of_operation(operation: &Operation, common: &[Parameter], shared: &mut Shared
         shown.insert("parameters".into(), parameters.into());
     }
     let schema = match &operation.shown {
-        Shown::Definition(name) => refer(name),
-        Shown::Text => json!({ "type": "string" }),
+        ResponseContent::Definition(name) => refer(name),
+        ResponseContent::JsonWriter => json!({ "type": "string" }),
     };
-    let mut answers = Object::new();
-    for &code in &operation.answers {
-        answers.insert(code.to_string(), json!({ "description": meaning(code), "schema": schema }));
+    let mut status_codes = Object::new();
+    for &code in &operation.status_codes {
+        status_codes.insert(code.to_string(), json!({ "description": status_text(code), "schema": schema }));
     }
-    answers.insert("401".into(), json!({ "description": meaning(401) }));
-    shown.insert("responses".into(), answers.into());
+    status_codes.insert("401".into(), json!({ "description": status_text(401) }));
+    shown.insert("responses".into(), status_codes.into());
     v3::extensions(operation, &mut shown);
     shown.into()
 }

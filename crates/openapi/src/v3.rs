@@ -1,20 +1,22 @@
-//! Documents of version 3.
+//! OpenAPI v3 documents.
+
+// upstream: k8s.io/kube-openapi/pkg/builder3/openapi.go
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use crate::operations::{self, Operation, Shown};
+use crate::json_writer::JsonWriter;
+use crate::operations::{self, Operation, ResponseContent};
 use crate::parameters::Parameter;
 use crate::schemas::reference;
-use crate::text::Text;
-use crate::{Author, names};
+use crate::{DocumentWriter, names};
 
 type Object = Map<String, Value>;
 
-/// What answers mean, by their code.
-pub fn meaning(code: u16) -> &'static str {
+/// Returns the description of a status code.
+pub fn status_text(code: u16) -> &'static str {
     match code {
         200 => "OK",
         201 => "Created",
@@ -34,7 +36,7 @@ pub fn by_path(operations: impl IntoIterator<Item = Operation>) -> Paths {
     paths
 }
 
-/// The parameters that all operations of a path have.
+/// Returns the parameters that all operations of a path share.
 pub fn common(operations: &[Operation]) -> Vec<Parameter> {
     let Some((first, others)) = operations.split_first() else { return Vec::new() };
     let everywhere =
@@ -42,14 +44,14 @@ pub fn common(operations: &[Operation]) -> Vec<Parameter> {
     first.parameters.iter().filter(everywhere).cloned().collect()
 }
 
-/// The names of all definitions that operations mention.
+/// Returns the names of all definitions that operations refer to.
 pub fn mentioned(paths: &Paths) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for operation in paths.values().flatten() {
         if let Some(body) = &operation.body {
             names.insert(body.definition.clone());
         }
-        if let Shown::Definition(name) = &operation.shown {
+        if let ResponseContent::Definition(name) = &operation.shown {
             names.insert(name.clone());
         }
     }
@@ -57,12 +59,12 @@ pub fn mentioned(paths: &Paths) -> BTreeSet<String> {
 }
 
 pub fn write(
-    author: &Author<'_>,
+    writer: &DocumentWriter<'_>,
     paths: &Paths,
     served: &[(&str, &str)],
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut text = Text::new(out)?;
+    let mut text = JsonWriter::new(out)?;
     text.member("openapi", &"3.0.0".into())?;
     text.member("info", &info())?;
     text.open("paths")?;
@@ -74,9 +76,9 @@ pub fn write(
     let names = mentioned(paths);
     if !names.is_empty() {
         text.open("schemas")?;
-        author
+        writer
             .definitions
-            .closure(false, names, served, &author.descriptions, |name, schema| text.member(name, &schema))?;
+            .closure(false, names, served, &writer.descriptions, |name, schema| text.member(name, &schema))?;
         text.close()?;
     }
     text.member("securitySchemes", &json!({ "BearerToken": bearer_token() }))?;
@@ -85,7 +87,7 @@ pub fn write(
 }
 
 pub fn info() -> Value {
-    // As upstream: the release without its patch level.
+    // As upstream: the release without its patch version.
     let version = atoll_schema::kubernetes_version().trim_start_matches('v');
     let release = version.rsplit_once('.').map_or(version, |(release, _)| release);
     json!({ "title": "Kubernetes", "version": release })
@@ -135,21 +137,22 @@ fn of_operation(operation: &Operation, common: &[Parameter]) -> Value {
         shown.insert("requestBody".into(), request);
     }
     let schema = match &operation.shown {
-        Shown::Definition(name) => reference(name),
-        Shown::Text => json!({ "type": "string" }),
+        ResponseContent::Definition(name) => reference(name),
+        ResponseContent::JsonWriter => json!({ "type": "string" }),
     };
-    let mut answers = Object::new();
-    for &code in &operation.answers {
-        let answer = json!({ "description": meaning(code), "content": content(operation.produces, &schema) });
-        answers.insert(code.to_string(), answer);
+    let mut status_codes = Object::new();
+    for &code in &operation.status_codes {
+        let answer =
+            json!({ "description": status_text(code), "content": content(operation.produces, &schema) });
+        status_codes.insert(code.to_string(), answer);
     }
-    answers.insert("401".into(), json!({ "description": meaning(401) }));
-    shown.insert("responses".into(), answers.into());
+    status_codes.insert("401".into(), json!({ "description": status_text(401) }));
+    shown.insert("responses".into(), status_codes.into());
     extensions(operation, &mut shown);
     shown.into()
 }
 
-/// What Kubernetes adds to an operation, in both versions.
+/// Adds Kubernetes' extensions to an operation, for both versions.
 pub fn extensions(operation: &Operation, shown: &mut Object) {
     if let Some(action) = operation.action {
         shown.insert("x-kubernetes-action".into(), action.into());
@@ -167,21 +170,21 @@ fn content(media: &[&str], schema: &Value) -> Object {
 fn of_parameter(parameter: &Parameter) -> Value {
     let mut shown = json!({
         "name": parameter.name,
-        "in": parameter.place,
+        "in": parameter.location,
         "description": parameter.description,
         "schema": { "type": parameter.kind, "uniqueItems": true },
     });
-    if parameter.place == "path" {
+    if parameter.location == "path" {
         shown["required"] = true.into();
     }
     shown
 }
 
-/// The documents that there are, by their path in the index.
-pub fn paths(author: &Author<'_>) -> Vec<String> {
+/// Returns the paths of all documents.
+pub fn paths(writer: &DocumentWriter<'_>) -> Vec<String> {
     let mut paths = vec!["version".to_owned()];
     paths.extend(TOKEN_DOCUMENTS.map(|(path, ..)| path.to_owned()));
-    for (group, version) in author.api.group_versions() {
+    for (group, version) in writer.api.group_versions() {
         for path in [names::root(group, ""), names::root(group, version)] {
             paths.push(path.trim_start_matches('/').to_owned());
         }
@@ -194,29 +197,30 @@ pub fn paths(author: &Author<'_>) -> Vec<String> {
     paths
 }
 
-/// The operations of a document, and the group version whose own they are.
+/// The operations of a document, and its group version.
 pub type Contents<'a> = (Vec<Operation>, Option<(&'a str, &'a str)>);
 
-/// Where others learn how to verify the tokens of ServiceAccounts: path, name and tag of the operation, what it answers with.
+/// Discovery documents for verifying ServiceAccount tokens: path, name and tag of the operation, description,
+/// media types.
 const TOKEN_DOCUMENTS: [(&str, &str, &str, &str, &[&str]); 2] = [
     (
         ".well-known/openid-configuration",
         "getServiceAccountIssuerOpenIDConfiguration",
         "WellKnown",
-        "say who signs the tokens of ServiceAccounts and where the keys are",
+        "get the OpenID configuration of the ServiceAccount issuer",
         &["application/json"],
     ),
     (
         "openid/v1/jwks",
         "getServiceAccountIssuerOpenIDKeyset",
         "openid",
-        "get the keys that verify the tokens of ServiceAccounts",
+        "get the public keys of the ServiceAccount issuer",
         &["application/jwk-set+json"],
     ),
 ];
 
-/// What the document at a path of the index holds.
-pub fn operations_of<'a>(author: &Author<'a>, path: &str) -> Option<Contents<'a>> {
+/// Returns the contents of the document at a path.
+pub fn operations_of<'a>(writer: &DocumentWriter<'a>, path: &str) -> Option<Contents<'a>> {
     let document = |id: String, tag: String, description: &str, key: &str| {
         Some((vec![operations::document(format!("/{path}/"), id, tag, description, key)], None))
     };
@@ -253,20 +257,20 @@ pub fn operations_of<'a>(author: &Author<'a>, path: &str) -> Option<Contents<'a>
             return document(
                 "getAPIVersions".into(),
                 "apis".into(),
-                "list the groups",
+                "list the API groups",
                 "meta/v1.APIGroupList",
             );
         }
         _ => {}
     }
-    for (group, version) in author.api.group_versions() {
+    for (group, version) in writer.api.group_versions() {
         if names::root(group, version).trim_start_matches('/') == path {
-            let operations = operations::of_group_version(author.api, author.types, group, version);
+            let operations = operations::of_group_version(writer.api, writer.types, group, version);
             return Some((operations, Some((group, version))));
         }
         if names::root(group, "").trim_start_matches('/') == path {
             let id = format!("get{}APIGroup", names::group_in_operation(group));
-            return document(id, names::tag(group, ""), "get one group", "meta/v1.APIGroup");
+            return document(id, names::tag(group, ""), "get an API group", "meta/v1.APIGroup");
         }
     }
     None

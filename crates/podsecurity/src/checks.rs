@@ -1,4 +1,7 @@
-//! What each level asks of a Pod, version by version.
+//! The checks of each level, by version.
+
+// upstream: staging/src/k8s.io/pod-security-admission/policy/checks.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/registry.go
 
 mod baseline;
 mod restricted;
@@ -10,9 +13,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::items;
-use crate::policy::{Level, Rule, Version};
+use crate::policy::{Level, LevelVersion, Version};
 
-/// A Pod, or what one will be made of.
+/// A pod or a pod template.
 pub struct Pod<'a> {
     metadata: &'a Value,
     spec: &'a Value,
@@ -23,33 +26,33 @@ pub struct Violation {
     detail: String,
 }
 
-/// Everything that is wrong with a Pod.
+/// All violations of a pod.
 pub struct Violations(Vec<Violation>);
 
 type Check = fn(&Pod<'_>) -> Option<Violation>;
 
 /// A check in all its versions.
-struct Entry {
+struct VersionedCheck {
     level: Level,
-    /// From which minor version on it is understood how.
+    /// Implementations by the minor version since which they apply.
     versions: &'static [(u64, Check)],
-    /// Since when a check of the restricted level says the same and more.
+    /// Minor version since which a check of the restricted level includes this one.
     replaced: Option<u64>,
 }
 
-/// The newest version in which anything changed; what comes after it means the same.
+/// The newest version in which a check changed. Later versions have the same checks.
 const NEWEST: u64 = 35;
 
-const fn baseline(versions: &'static [(u64, Check)], replaced: Option<u64>) -> Entry {
-    Entry { level: Level::Baseline, versions, replaced }
+const fn baseline(versions: &'static [(u64, Check)], replaced: Option<u64>) -> VersionedCheck {
+    VersionedCheck { level: Level::Baseline, versions, replaced }
 }
 
-const fn restricted(versions: &'static [(u64, Check)]) -> Entry {
-    Entry { level: Level::Restricted, versions, replaced: None }
+const fn restricted(versions: &'static [(u64, Check)]) -> VersionedCheck {
+    VersionedCheck { level: Level::Restricted, versions, replaced: None }
 }
 
-/// In the order in which upstream tells of them.
-const CHECKS: [Entry; 19] = [
+/// All checks, in upstream's order.
+const CHECKS: [VersionedCheck; 19] = [
     baseline(&[(0, baseline::app_armor)], None),
     baseline(&[(0, baseline::capabilities)], Some(22)),
     baseline(&[(0, baseline::host_namespaces)], None),
@@ -57,7 +60,7 @@ const CHECKS: [Entry; 19] = [
     baseline(&[(0, baseline::host_ports)], None),
     baseline(&[(34, baseline::probe_hosts)], None),
     baseline(&[(0, baseline::privileged)], None),
-    baseline(&[(0, baseline::proc_mount), (35, baseline::proc_mount_of_host_users)], Some(35)),
+    baseline(&[(0, baseline::proc_mount), (35, baseline::proc_mount_unless_user_namespace)], Some(35)),
     baseline(&[(0, baseline::se_linux), (31, baseline::se_linux_with_engine)], None),
     baseline(&[(0, baseline::seccomp_annotations), (19, baseline::seccomp)], Some(19)),
     baseline(
@@ -74,24 +77,26 @@ const CHECKS: [Entry; 19] = [
     restricted(&[(22, restricted::capabilities), (25, |pod| unless_windows(pod, restricted::capabilities))]),
     restricted(&[(35, baseline::proc_mount)]),
     restricted(&[(0, restricted::volumes)]),
-    restricted(&[(0, restricted::non_root), (35, |pod| of_host_users(pod, restricted::non_root))]),
-    restricted(&[(23, restricted::user), (35, |pod| of_host_users(pod, restricted::user))]),
+    restricted(&[(0, restricted::non_root), (35, |pod| unless_user_namespace(pod, restricted::non_root))]),
+    restricted(&[(23, restricted::user), (35, |pod| unless_user_namespace(pod, restricted::user))]),
     restricted(&[(19, restricted::seccomp), (25, |pod| unless_windows(pod, restricted::seccomp))]),
 ];
 
-/// Looks at a Pod by a rule.
-pub fn run(rule: Rule, metadata: &Value, spec: &Value) -> Violations {
-    let minor = match rule.version {
+/// Evaluates a pod against a level and version.
+pub fn evaluate(required: LevelVersion, metadata: &Value, spec: &Value) -> Violations {
+    let minor = match required.version {
         Version::Minor(minor) => minor.min(NEWEST),
         Version::Latest => NEWEST,
     };
     let pod = Pod { metadata, spec };
-    let applies = |entry: &&Entry| {
-        let replaced = rule.level == Level::Restricted && entry.replaced.is_some_and(|since| since <= minor);
-        rule.level >= entry.level && !replaced
+    let applies = |check: &&VersionedCheck| {
+        let replaced =
+            required.level == Level::Restricted && check.replaced.is_some_and(|since| since <= minor);
+        required.level >= check.level && !replaced
     };
-    let understood = |entry: &Entry| entry.versions.iter().rev().find(|(since, _)| *since <= minor).copied();
-    let checks = CHECKS.iter().filter(applies).filter_map(understood);
+    let implementation =
+        |check: &VersionedCheck| check.versions.iter().rev().find(|(since, _)| *since <= minor).copied();
+    let checks = CHECKS.iter().filter(applies).filter_map(implementation);
     Violations(checks.filter_map(|(_, check)| check(&pod)).collect())
 }
 
@@ -100,17 +105,17 @@ impl Violations {
         self.0.is_empty()
     }
 
-    /// In short.
+    /// Returns the reasons without details.
     pub fn reasons(&self) -> String {
         self.0.iter().map(|violation| violation.reason.as_str()).collect::<Vec<_>>().join(", ")
     }
 
     pub fn details(&self) -> String {
-        let told = |Violation { reason, detail }: &Violation| match detail.as_str() {
+        let format_violation = |Violation { reason, detail }: &Violation| match detail.as_str() {
             "" => reason.clone(),
             detail => format!("{reason} ({detail})"),
         };
-        self.0.iter().map(told).collect::<Vec<_>>().join(", ")
+        self.0.iter().map(format_violation).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -118,13 +123,13 @@ fn violation(reason: &str, detail: String) -> Option<Violation> {
     Some(Violation { reason: reason.to_owned(), detail })
 }
 
-/// Windows knows none of this, and validation keeps it out of Pods for Windows.
+/// Skips a check for Windows pods, in which validation forbids these fields.
 fn unless_windows(pod: &Pod<'_>, check: Check) -> Option<Violation> {
     if pod.spec["os"]["name"] == "windows" { None } else { check(pod) }
 }
 
-/// Who is nobody on the host may be anybody in the Pod.
-fn of_host_users(pod: &Pod<'_>, check: Check) -> Option<Violation> {
+/// Skips a check for pods in a user namespace, whose root is not root on the host.
+fn unless_user_namespace(pod: &Pod<'_>, check: Check) -> Option<Violation> {
     if pod.spec["hostUsers"] == false { None } else { check(pod) }
 }
 
@@ -134,9 +139,9 @@ impl<'a> Pod<'a> {
         ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(|list| items(spec, list))
     }
 
-    /// The names of the containers of which something is true.
-    fn named(&self, mut is_so: impl FnMut(&'a Value) -> bool) -> Vec<&'a str> {
-        self.containers().filter(|container| is_so(container)).map(name).collect()
+    /// Returns the names of the containers that match.
+    fn container_names(&self, mut matches: impl FnMut(&'a Value) -> bool) -> Vec<&'a str> {
+        self.containers().filter(|container| matches(container)).map(name).collect()
     }
 
     fn annotations(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
@@ -153,14 +158,14 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// `container "a"`, `containers "a", "b"`.
-fn the_containers(names: &[&str]) -> String {
+/// Formats `container "a"` or `containers "a", "b"`.
+fn format_containers(names: &[&str]) -> String {
     format!("{} {}", plural("container", names.len()), quoted(names))
 }
 
-/// Who sets something: the Pod, its containers or both.
-fn setters(by_pod: bool, names: &[&str]) -> String {
-    let containers = (!names.is_empty()).then(|| the_containers(names));
+/// Formats the objects that set a field: the pod, its containers or both.
+fn format_setters(by_pod: bool, names: &[&str]) -> String {
+    let containers = (!names.is_empty()).then(|| format_containers(names));
     let all: Vec<String> = by_pod.then(|| "pod".to_owned()).into_iter().chain(containers).collect();
     all.join(" and ")
 }

@@ -1,10 +1,13 @@
-//! What the labels of a namespace say.
+//! The policy in the labels of a namespace.
+
+// upstream: staging/src/k8s.io/pod-security-admission/api/helpers.go
+// upstream: staging/src/k8s.io/pod-security-admission/api/constants.go
 
 use std::fmt;
 
 use atoll_meta::{FieldError, FieldPath};
 
-/// How much Pods may do; each allows less than the one before.
+/// A level of the Pod Security Standards. Each level is stricter than the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Privileged,
@@ -12,36 +15,36 @@ pub enum Level {
     Restricted,
 }
 
-/// As of which version of Kubernetes the rules are understood.
+/// The version of Kubernetes whose checks apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// `v1.` and this.
+    /// `v1.<minor>`.
     Minor(u64),
     Latest,
 }
 
-/// What pods must meet.
+/// A level and the version of its checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct LevelVersion {
     pub level: Level,
     pub version: Version,
 }
 
-/// What happens to Pods that break a rule, by rule.
+/// The level and version for each mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    pub enforce: Rule,
-    pub audit: Rule,
-    pub warn: Rule,
+    pub enforce: LevelVersion,
+    pub audit: LevelVersion,
+    pub warn: LevelVersion,
 }
 
-const NONE: Rule = Rule { level: Level::Privileged, version: Version::Latest };
+const NONE: LevelVersion = LevelVersion { level: Level::Privileged, version: Version::Latest };
 
-/// Labels of a namespace that say which level its pods must meet, and as of which version.
+/// Labels of a namespace with the enforced level and its version.
 pub const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 pub const ENFORCE_VERSION: &str = "pod-security.kubernetes.io/enforce-version";
 
-/// Level and version of what is enforced, what is noted and what is warned of.
+/// Labels with the level and the version for the modes enforce, audit and warn.
 pub const LABELS: [(&str, &str); 3] = [
     (ENFORCE, ENFORCE_VERSION),
     ("pod-security.kubernetes.io/audit", "pod-security.kubernetes.io/audit-version"),
@@ -49,8 +52,8 @@ pub const LABELS: [(&str, &str); 3] = [
 ];
 
 impl Policy {
-    /// The policy of these labels, and what is wrong with them. What cannot be understood is enforced as the strictest.
-    pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Policy, Vec<FieldError>) {
+    /// Parses the labels of a namespace. An invalid enforced level counts as restricted.
+    pub fn from_labels<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Policy, Vec<FieldError>) {
         let mut errors = Vec::new();
         let [enforce, audit, warn] = LABELS.map(|(level, version)| {
             let level = label(level).map(|text| {
@@ -68,16 +71,17 @@ impl Policy {
             });
             (level, version)
         });
-        let rule = |(level, version): (Option<Option<Level>>, Option<Version>), unclear: Level| Rule {
-            level: level.map_or(NONE.level, |level| level.unwrap_or(unclear)),
+        let level_version = |(level, version): (Option<Option<Level>>, Option<Version>),
+                             invalid_level: Level| LevelVersion {
+            level: level.map_or(NONE.level, |level| level.unwrap_or(invalid_level)),
             version: version.unwrap_or(NONE.version),
         };
         let mut policy = Policy {
-            enforce: rule(enforce, Level::Restricted),
-            audit: rule(audit, Level::Privileged),
-            warn: rule(warn, Level::Privileged),
+            enforce: level_version(enforce, Level::Restricted),
+            audit: level_version(audit, Level::Privileged),
+            warn: level_version(warn, Level::Privileged),
         };
-        // Who enforces something also wants to hear of it.
+        // The enforced level is also the default for warnings.
         if warn.0.is_none() && matches!(enforce.0, Some(Some(level)) if level > policy.warn.level) {
             policy.warn.level = policy.enforce.level;
             if warn.1.is_none() {
@@ -88,7 +92,9 @@ impl Policy {
     }
 
     pub fn allows_all(&self) -> bool {
-        [self.enforce, self.audit, self.warn].iter().all(|rule| rule.level == Level::Privileged)
+        [self.enforce, self.audit, self.warn]
+            .iter()
+            .all(|level_version| level_version.level == Level::Privileged)
     }
 }
 
@@ -97,7 +103,7 @@ fn invalid(key: &str, value: &str, message: &str) -> FieldError {
 }
 
 impl Level {
-    /// All of them, as they are written.
+    /// All level names.
     pub const NAMES: [&str; 3] = ["privileged", "baseline", "restricted"];
 
     pub fn name(self) -> &'static str {
@@ -131,7 +137,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for LevelVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.level.name(), self.version)
     }
@@ -151,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_become_rules() {
+    fn labels_are_parsed() {
         type Labels = &'static [(&'static str, &'static str)];
         let cases: &[(Labels, [&str; 3], usize)] = &[
             (&[], ["privileged:latest", "privileged:latest", "privileged:latest"], 0),
@@ -187,8 +193,9 @@ mod tests {
                 let mode = key.strip_prefix("pod-security.kubernetes.io/").expect("a known label");
                 labels.iter().find(|(own, _)| *own == mode).map(|(_, value)| *value)
             };
-            let (policy, errors) = Policy::of(find);
-            let rules = [policy.enforce, policy.audit, policy.warn].map(|rule| rule.to_string());
+            let (policy, errors) = Policy::from_labels(find);
+            let rules =
+                [policy.enforce, policy.audit, policy.warn].map(|level_version| level_version.to_string());
             assert_eq!(rules, *expected, "{labels:?}");
             assert_eq!(errors.len(), *wrong, "{labels:?}");
         }

@@ -1,4 +1,4 @@
-//! How long loading and reading take: `cargo bench -p atoll-schema`.
+//! Benchmark of loading the types and decoding objects: `cargo bench -p atoll-schema`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ fn measure(name: &str, types: &Types, kind: (&str, &str, &str), object: &Value) 
     let Some(id) = types.by_kind(kind.0, kind.1, kind.2) else { return };
     let text = object.to_string();
     let mut value = object.clone();
-    // The first pass may add fields; from then on nothing changes.
+    // The first pass may add fields; later passes change nothing.
     black_box(normalise(types, id, &mut value)).ok();
     let normalised = time(|| black_box(normalise(types, id, black_box(&mut value))).is_ok());
     let decoded = time(|| black_box(decode(types, id, black_box(text.as_bytes()))).is_ok());
@@ -61,7 +61,7 @@ fn measure(name: &str, types: &Types, kind: (&str, &str, &str), object: &Value) 
     );
 }
 
-/// The median of many short runs.
+/// Returns the median of many short runs.
 fn time(mut run: impl FnMut() -> bool) -> Duration {
     const TIMES: u32 = 1000;
     let mut runs: Vec<Duration> = (0..51)
@@ -77,7 +77,7 @@ fn time(mut run: impl FnMut() -> bool) -> Duration {
     runs[runs.len() / 2]
 }
 
-/// Memory of this process in kB, where the system says so.
+/// Returns the resident memory of this process in kB, if the system reports it.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();

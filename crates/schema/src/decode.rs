@@ -1,28 +1,31 @@
-//! Objects from text: what [`normalise`](crate::normalise) does, with everything found in the order of the text.
+//! Decoding of objects: like [`normalise`](crate::normalise), with all problems in the order of the text.
 //!
-//! Text without mistakes is read once. Only where something is found it is read again into nodes that remember order
-//! and spelling.
+//! Text without problems is parsed once. Only if there are problems it is parsed again into nodes that keep
+//! order and notation.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
 
 mod locate;
-mod remarks;
+mod strict_errors;
 
 use serde_json::Value;
 
-use crate::error::{Error, StrictRemark, TypeMismatch};
-use crate::normalise::{Problem, Segment, Trouble, Walk};
+use crate::error::{Error, StrictError, TypeMismatch};
+use crate::normalise::{Normaliser, Problem, ProblemKind, Segment};
 use crate::text::{Node, Nodes, Values, read};
 use crate::types::{TypeId, TypeRef, Types};
 use locate::locate;
-use remarks::Remarks;
+use strict_errors::StrictErrors;
 
-/// An object as it is stored and served, and what strict reading would object to, in the order of the text.
+/// A decoded object in its stored form, and the errors of strict decoding in the order of the text.
 #[derive(Debug)]
 pub struct Decoded {
     pub value: Value,
-    pub remarks: Vec<StrictRemark>,
+    pub strict_errors: Vec<StrictError>,
 }
 
-/// JSON that was read and not yet understood: enough to look up its kind.
+/// Parsed JSON whose kind is not known yet.
 #[derive(Debug)]
 pub struct Document<'t> {
     text: &'t [u8],
@@ -30,80 +33,85 @@ pub struct Document<'t> {
     repeated: bool,
 }
 
-/// Reads text as a type: what Go's strict decoding and encoding again give.
+/// Decodes an object of a type: the result of Go's strict decoding followed by encoding.
 pub fn decode(types: &Types, id: TypeId, text: &[u8]) -> Result<Decoded, Error> {
     Ok(Document::parse(text)?.decode(types, id)?)
 }
 
 impl<'t> Document<'t> {
-    /// Reads the text; the only error is one of syntax.
+    /// Parses the text. The only possible error is a syntax error.
     pub fn parse(text: &'t [u8]) -> Result<Document<'t>, Error> {
         let mut values = Values::default();
         let value = read(text, &mut values).map_err(Error::Syntax)?;
         Ok(Document { text, value, repeated: values.repeated })
     }
 
-    /// The value as it was written.
+    /// Returns the value as it was sent.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// Reads it as a built-in type.
+    /// Decodes the document as a built-in type.
     pub fn decode(mut self, types: &Types, id: TypeId) -> Result<Decoded, TypeMismatch> {
-        let problems = Walk::run(types, id, &mut self.value);
+        let problems = Normaliser::run(types, id, &mut self.value);
         if problems.is_empty() && !self.repeated {
-            return Ok(Decoded { value: self.value, remarks: Vec::new() });
+            return Ok(Decoded { value: self.value, strict_errors: Vec::new() });
         }
-        self.look_again(types, id, problems)
+        self.decode_with_positions(types, id, problems)
     }
 
-    /// Reads it without a type, as custom objects are.
+    /// Decodes the document without a type, as for custom resources.
     pub fn untyped(self) -> Decoded {
-        let mut remarks = Remarks::default();
+        let mut strict_errors = StrictErrors::default();
         if self.repeated {
-            remarks.repeated(None, TypeRef::Any, &self.nodes());
+            strict_errors.repeated(None, TypeRef::Any, &self.nodes());
         }
-        Decoded { value: self.value, remarks: remarks.finish() }
+        Decoded { value: self.value, strict_errors: strict_errors.finish() }
     }
 
     fn nodes(&self) -> Node {
-        // The text was read before, so it reads.
+        // The text was parsed before, so this cannot fail.
         read(self.text, &mut Nodes).unwrap_or(Node::Plain)
     }
 
     #[cold]
-    fn look_again(self, types: &Types, id: TypeId, problems: Vec<Problem>) -> Result<Decoded, TypeMismatch> {
+    fn decode_with_positions(
+        self,
+        types: &Types,
+        id: TypeId,
+        problems: Vec<Problem>,
+    ) -> Result<Decoded, TypeMismatch> {
         let root = self.nodes();
-        let (value, problems) = if problems.iter().any(|problem| matches!(problem.trouble, Trouble::Literal))
+        let (value, problems) = if problems.iter().any(|problem| matches!(problem.kind, ProblemKind::Literal))
         {
             self.with_literals(types, id, &root, &problems)
         } else {
             (self.value, problems)
         };
-        let spots = locate(&root, &problems);
-        let mut remarks = Remarks::default();
+        let located = locate(&root, &problems);
+        let mut strict_errors = StrictErrors::default();
         let mut mismatches = Vec::new();
-        for (problem, spot) in problems.into_iter().zip(spots) {
-            match problem.trouble {
-                Trouble::Unknown => remarks.unknown(spot.place, problem),
-                Trouble::Mismatch(_) => mismatches.push((spot, problem)),
-                Trouble::Literal => {}
+        for (problem, located) in problems.into_iter().zip(located) {
+            match problem.kind {
+                ProblemKind::Unknown => strict_errors.unknown(located.position, problem),
+                ProblemKind::Mismatch(_) => mismatches.push((located, problem)),
+                ProblemKind::Literal => {}
             }
         }
-        // The first of those that end the reading counts, else the first of all.
-        let first = mismatches
-            .into_iter()
-            .min_by(|(left, a), (right, b)| b.ends.cmp(&a.ends).then_with(|| left.place.cmp(&right.place)));
-        if let Some(mismatch) = first.and_then(|(spot, problem)| problem.into_mismatch(spot.literal)) {
+        // Errors that stop Go's decoder take precedence, then the first one in the text.
+        let first = mismatches.into_iter().min_by(|(left, a), (right, b)| {
+            b.stops.cmp(&a.stops).then_with(|| left.position.cmp(&right.position))
+        });
+        if let Some(mismatch) = first.and_then(|(located, problem)| problem.into_mismatch(located.literal)) {
             return Err(mismatch);
         }
         if self.repeated {
-            remarks.repeated(Some(types), TypeRef::Struct(id), &root);
+            strict_errors.repeated(Some(types), TypeRef::Struct(id), &root);
         }
-        Ok(Decoded { value, remarks: remarks.finish() })
+        Ok(Decoded { value, strict_errors: strict_errors.finish() })
     }
 
-    /// Reads it once more with the numbers in question as they are written.
+    /// Decodes the document again with the original notation of the numbers in question.
     fn with_literals(
         &self,
         types: &Types,
@@ -112,14 +120,14 @@ impl<'t> Document<'t> {
         problems: &[Problem],
     ) -> (Value, Vec<Problem>) {
         let mut value = read(self.text, &mut Values::default()).unwrap_or(Value::Null);
-        for (problem, spot) in problems.iter().zip(locate(root, problems)) {
-            if let (Trouble::Literal, Some(literal)) = (&problem.trouble, spot.literal)
+        for (problem, located) in problems.iter().zip(locate(root, problems)) {
+            if let (ProblemKind::Literal, Some(literal)) = (&problem.kind, located.literal)
                 && let Some(number) = at(&mut value, &problem.path)
             {
                 *number = Value::String(literal.to_owned());
             }
         }
-        let problems = Walk::run(types, id, &mut value);
+        let problems = Normaliser::run(types, id, &mut value);
         (value, problems)
     }
 }

@@ -1,46 +1,49 @@
-//! Why an object cannot be read as its type, and what strict reading remarks on. The words are Go's: clients see them.
+//! Decoding errors and strict decoding errors, with Go's messages.
+
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/runtime/error.go
 
 use std::fmt;
 
 use crate::go::Quoted;
 
-/// Why text cannot be read as a type.
+/// The reason why text cannot be decoded as a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The text is not JSON.
     Syntax(String),
-    /// The text is JSON and does not fit the type.
+    /// The JSON does not match the type.
     Mismatch(TypeMismatch),
 }
 
-/// A value that does not fit its field.
+/// A value that does not match its field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TypeMismatch {
-    /// JSON of one kind where Go has another.
+    /// The value has the wrong JSON type.
     Kind {
-        /// What was found: `number`, `object`, or a number that does not fit with its digits.
+        /// JSON type of the value: `number`, `object`, or a number that is out of range with its digits.
         found: String,
-        /// The innermost struct and the path of Go's field names to the value; nothing for the object itself.
+        /// Innermost struct and the path of Go field names to the value; `None` for the object itself.
         field: Option<(&'static str, String)>,
-        /// Go's name for what was expected.
+        /// Go's name of the expected type.
         expected: String,
     },
-    /// Text of the right kind that does not parse: a time, a quantity, base64.
+    /// A string that cannot be parsed: a time, a quantity, base64.
     Content(String),
 }
 
 /// A field that the type does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownField {
-    /// As in `spec.containers[0].foo`.
+    /// Path such as `spec.containers[0].foo`.
     pub path: String,
 }
 
-/// What strict reading objects to.
+/// An error of strict decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StrictRemark {
+pub enum StrictError {
     Unknown(UnknownField),
-    /// A key that stands twice in one object; its path.
+    /// Path of a key that occurs twice in one object.
     Duplicate(String),
 }
 
@@ -76,11 +79,11 @@ impl fmt::Display for UnknownField {
     }
 }
 
-impl fmt::Display for StrictRemark {
+impl fmt::Display for StrictError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StrictRemark::Unknown(field) => field.fmt(out),
-            StrictRemark::Duplicate(path) => write!(out, "duplicate field {}", Quoted(path)),
+            StrictError::Unknown(field) => field.fmt(out),
+            StrictError::Duplicate(path) => write!(out, "duplicate field {}", Quoted(path)),
         }
     }
 }

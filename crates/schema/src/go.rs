@@ -1,10 +1,14 @@
-//! Small habits of Go's standard library that show in what clients see.
+//! Details of Go's standard library that are visible to clients.
+
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/encode.go
+// Go standard library: src/strconv/quote.go
+// Go standard library: src/encoding/base64/base64.go
 
 use std::fmt;
 
 use serde_json::{Number, Value};
 
-/// Text in quotes as `strconv.Quote` writes it.
+/// A string quoted as by `strconv.Quote`.
 pub(crate) struct Quoted<'t>(pub &'t str);
 
 impl fmt::Display for Quoted<'_> {
@@ -36,9 +40,9 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// A float as Go's JSON encoder writes it: without a fraction where it has none.
+/// Encodes a float as Go's JSON encoder does: integral floats without a fraction.
 pub(crate) fn float(number: f64) -> Value {
-    // Beyond this the nearest integers no longer fit an i64 for certain; serde_json's own form is kept.
+    // Above this the nearest integer may not fit an i64; serde_json's own form is kept.
     const EXACT: f64 = 9.0e18;
     if number.fract() == 0.0 && number.abs() < EXACT {
         return Value::from(number as i64);
@@ -60,7 +64,7 @@ const SIXTETS: [u8; 256] = {
     table
 };
 
-/// Decodes standard base64 as Go does: line breaks are skipped, the error is the offset of what does not belong.
+/// Decodes standard base64 as Go does: line breaks are skipped, the error is the offset of the invalid byte.
 pub(crate) fn decode_base64(text: &str) -> Result<Vec<u8>, usize> {
     let text = text.as_bytes();
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
@@ -93,7 +97,7 @@ pub(crate) fn decode_base64(text: &str) -> Result<Vec<u8>, usize> {
                 match next(&mut at) {
                     None => return Err(text.len()),
                     Some(b'=') => {}
-                    // Go points at what came before the missing padding.
+                    // Go reports the offset before the missing padding.
                     Some(_) => return Err(at - 2),
                 }
             }
@@ -132,7 +136,7 @@ pub(crate) fn encode_base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Whether text is base64 that Go would write the same way, checked without decoding it.
+/// Whether a string is base64 that Go would encode in the same way, checked without decoding it.
 pub(crate) fn is_canonical_base64(text: &str) -> bool {
     let text = text.as_bytes();
     if !text.len().is_multiple_of(4) {
@@ -143,7 +147,7 @@ pub(crate) fn is_canonical_base64(text: &str) -> bool {
     if body.iter().any(|byte| SIXTETS[usize::from(*byte)] == NOT_BASE64) {
         return false;
     }
-    // The bits that padding cuts off have to be zero.
+    // The bits that padding cuts off must be zero.
     let spare = match padding {
         0 => return true,
         1 => 3,

@@ -1,8 +1,11 @@
-//! What decoding into a Go struct and encoding it again does to a JSON value, done in place.
+//! The effects of decoding into a Go struct and encoding it again on a JSON value, in place.
 //!
-//! Go keeps the first error it meets and reads on, except where a type reads itself (times, quantities): such an
-//! error ends the reading and is the one reported. Here reading always goes on, and everything found is kept with its
-//! path, so that whoever has the text can tell what came first.
+//! Go keeps the first error and continues, except in types with a custom unmarshaler (times, quantities):
+//! such an error stops decoding and is the one reported. This code always continues and keeps all problems
+//! with their paths, so that a caller with the text can determine which comes first.
+
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/encode.go
 
 mod problem;
 
@@ -12,19 +15,19 @@ use serde_json::Value;
 
 use crate::error::{TypeMismatch, UnknownField};
 use crate::go::{decode_base64, encode_base64, float, is_canonical_base64};
-use crate::quantity::{Canonical, QuantityError, canonical_quantity};
-use crate::time::{Rewritten, canonical_micro_time, canonical_time};
+use crate::quantity::{CanonicalQuantity, QuantityError, canonical_quantity};
+use crate::time::{CanonicalTime, canonical_micro_time, canonical_time};
 use crate::types::{List, Map, Slot, Type, TypeId, TypeRef, Types};
 
-pub(crate) use problem::{MOST_PROBLEMS, MOST_REMARKS, Problem, Segment, Trouble};
+pub(crate) use problem::{MAX_PROBLEMS, MAX_STRICT_ERRORS, Problem, ProblemKind, Segment};
 
-/// Makes `value` what Go's decoding into the type and encoding again would make of it, and reports the fields that the
-/// type does not have (they are gone from `value`). On error `value` is left half done.
+/// Changes `value` as Go's decoding into the type and encoding again would, and returns the fields that the
+/// type does not have (they are removed from `value`). After an error `value` is partially changed.
 ///
-/// Fields are visited in the order of the map: with several mistakes the one reported first may differ from Go's, who
-/// follows the text. [`decode`](crate::decode) follows it too.
+/// Fields are visited in the order of the map: with several errors the one reported may differ from Go's,
+/// which follows the text. [`decode`](crate::decode) follows the text too.
 pub fn normalise(types: &Types, id: TypeId, value: &mut Value) -> Result<Vec<UnknownField>, TypeMismatch> {
-    let problems = Walk::run(types, id, value);
+    let problems = Normaliser::run(types, id, value);
     if problems.is_empty() {
         return Ok(Vec::new());
     }
@@ -32,15 +35,15 @@ pub fn normalise(types: &Types, id: TypeId, value: &mut Value) -> Result<Vec<Unk
 }
 
 /// One pass over one object.
-pub(crate) struct Walk<'t> {
+pub(crate) struct Normaliser<'t> {
     types: &'t Types,
     problems: Vec<Problem>,
 }
 
-impl<'t> Walk<'t> {
+impl<'t> Normaliser<'t> {
     pub(crate) fn run(types: &'t Types, id: TypeId, value: &mut Value) -> Vec<Problem> {
-        let mut walk = Walk { types, problems: Vec::new() };
-        // Null decodes into nothing, and what is encoded is an empty struct.
+        let mut walk = Normaliser { types, problems: Vec::new() };
+        // Null decodes as the zero value, which is encoded as an empty struct.
         if value.is_null() {
             *value = types.zero(TypeRef::Struct(id));
         } else {
@@ -49,14 +52,15 @@ impl<'t> Walk<'t> {
         walk.problems
     }
 
-    /// A value on its own, which is not null: the first mistake in it, or the one that ends the reading.
-    pub(crate) fn alone(types: &'t Types, kind: TypeRef, value: &mut Value) -> Option<TypeMismatch> {
-        let mut walk = Walk { types, problems: Vec::new() };
+    /// Normalises a single value that is not null. Returns the error that stops decoding, or else the first
+    /// one.
+    pub(crate) fn single_value(types: &'t Types, kind: TypeRef, value: &mut Value) -> Option<TypeMismatch> {
+        let mut walk = Normaliser { types, problems: Vec::new() };
         walk.value(kind, value);
         problem::report(walk.problems).err()
     }
 
-    /// A value that is not null.
+    /// Normalises a value that is not null.
     fn value(&mut self, kind: TypeRef, value: &mut Value) {
         match kind {
             TypeRef::String | TypeRef::Named(_) => {
@@ -84,7 +88,7 @@ impl<'t> Walk<'t> {
             TypeRef::Quantity => self.quantity(value),
             TypeRef::IntOrString => {
                 if !value.is_string() {
-                    self.itself(|walk| walk.value(TypeRef::Int32, value));
+                    self.custom_unmarshal(|walk| walk.value(TypeRef::Int32, value));
                 }
             }
             TypeRef::RawExtension | TypeRef::FieldsV1 | TypeRef::Json => {}
@@ -101,10 +105,10 @@ impl<'t> Walk<'t> {
         let mut seen = 0u64;
         object.retain(|name, value| {
             let Some((place, slot)) = owner.slot(name) else {
-                self.remark(Problem::unknown(name));
+                self.record(Problem::unknown(name));
                 return false;
             };
-            // Null leaves a field as it was, that is unset.
+            // Null leaves a field unset.
             if value.is_null() {
                 return false;
             }
@@ -151,7 +155,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// An element of a list or map: unlike a field it stays where it is null, as its zero value.
+    /// Normalises an element of a list or map: unlike a field, a null element stays, as its zero value.
     #[inline]
     fn element(&mut self, kind: TypeRef, element: &mut Value) {
         if element.is_null() {
@@ -168,7 +172,7 @@ impl<'t> Walk<'t> {
         let Value::Number(number) = value else { return self.wrong(kind, value) };
         match number.as_i64() {
             Some(number) if range.contains(&number) => {}
-            // serde_json reads "-0" as a float.
+            // serde_json parses "-0" as a float.
             None if number.as_f64().is_some_and(|number| number == 0.0 && number.is_sign_negative()) => {
                 *value = Value::from(0);
             }
@@ -179,16 +183,17 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// What does not keep the object from being read.
-    fn remark(&mut self, problem: Problem) {
-        if self.problems.len() < MOST_PROBLEMS {
+    /// Records a problem that does not make decoding fail.
+    fn record(&mut self, problem: Problem) {
+        if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(problem);
         }
     }
 
-    /// Mismatches have room of their own: one of them decides whether the object is read at all.
+    /// Records a mismatch. Mismatches have a limit of their own, because one of them decides whether decoding
+    /// fails.
     fn mismatch(&mut self, problem: Problem) {
-        if self.problems.len() < 2 * MOST_PROBLEMS {
+        if self.problems.len() < 2 * MAX_PROBLEMS {
             self.problems.push(problem);
         }
     }
@@ -200,12 +205,12 @@ impl<'t> Walk<'t> {
 
     #[cold]
     fn content(&mut self, message: String) {
-        self.mismatch(Problem::new(Trouble::Mismatch(TypeMismatch::Content(message))));
+        self.mismatch(Problem::new(ProblemKind::Mismatch(TypeMismatch::Content(message))));
     }
 
-    /// Runs what a type that reads itself does: its first mistake ends the reading, and strict reading does not look
-    /// inside.
-    fn itself(&mut self, read: impl FnOnce(&mut Walk<'t>)) {
+    /// Runs a custom unmarshaler: its first error stops decoding, and strict decoding does not check its
+    /// contents.
+    fn custom_unmarshal(&mut self, read: impl FnOnce(&mut Normaliser<'t>)) {
         let before = self.problems.len();
         read(self);
         if self.problems.len() == before {
@@ -213,11 +218,11 @@ impl<'t> Walk<'t> {
         }
         let found = self.problems.split_off(before);
         self.problems
-            .extend(found.into_iter().filter(|problem| !matches!(problem.trouble, Trouble::Unknown)));
+            .extend(found.into_iter().filter(|problem| !matches!(problem.kind, ProblemKind::Unknown)));
         for problem in &mut self.problems[before..] {
-            // The outer reading puts its own struct's name in place of the inner one's.
+            // The outer decoder replaces the name of the inner struct by that of its own.
             problem.owner = None;
-            problem.ends = true;
+            problem.stops = true;
         }
     }
 
@@ -252,49 +257,49 @@ impl<'t> Walk<'t> {
         }
     }
 
-    fn time(&mut self, value: &mut Value, canonical: fn(&str) -> Result<Rewritten, String>) {
+    fn time(&mut self, value: &mut Value, canonical: fn(&str) -> Result<CanonicalTime, String>) {
         let Value::String(text) = value else {
-            return self.itself(|walk| walk.wrong(TypeRef::String, value));
+            return self.custom_unmarshal(|walk| walk.wrong(TypeRef::String, value));
         };
         match canonical(text) {
-            Ok(Rewritten::Same) => {}
-            Ok(Rewritten::Changed(written)) => *text = written,
-            Ok(Rewritten::Zero) => *value = Value::Null,
-            Err(message) => self.itself(|walk| walk.content(message)),
+            Ok(CanonicalTime::Same) => {}
+            Ok(CanonicalTime::Changed(written)) => *text = written,
+            Ok(CanonicalTime::Zero) => *value = Value::Null,
+            Err(message) => self.custom_unmarshal(|walk| walk.content(message)),
         }
     }
 
     fn quantity(&mut self, value: &mut Value) {
         let result = match value {
             Value::String(text) => canonical_quantity(text),
-            // Quotes do not matter to a quantity, but how the number was written does.
+            // A quantity may be quoted or not, but the notation of the number matters.
             Value::Number(number) => {
                 if number.is_f64() {
-                    self.remark(Problem::new(Trouble::Literal));
+                    self.record(Problem::new(ProblemKind::Literal));
                 }
                 let text = number.to_string();
                 canonical_quantity(&text).map(|canonical| match canonical {
-                    Canonical::Same => Canonical::Changed(text),
+                    CanonicalQuantity::Same => CanonicalQuantity::Changed(text),
                     changed => changed,
                 })
             }
             _ => Err(QuantityError::Format),
         };
         match result {
-            Ok(Canonical::Same) => {}
-            Ok(Canonical::Changed(written)) => *value = Value::String(written),
-            Err(error) => self.itself(|walk| walk.content(error.to_string())),
+            Ok(CanonicalQuantity::Same) => {}
+            Ok(CanonicalQuantity::Changed(written)) => *value = Value::String(written),
+            Err(error) => self.custom_unmarshal(|walk| walk.content(error.to_string())),
         }
     }
 
-    /// The CRD schema types that are a schema or something else.
+    /// Normalises the unions of a schema and another type in CustomResourceDefinitions.
     fn schema_or(&mut self, kind: TypeRef, value: &mut Value) {
         let schema = TypeRef::Struct(self.types.json_schema());
         match (kind, &mut *value) {
-            (_, Value::Object(_)) => self.itself(|walk| walk.value(schema, value)),
+            (_, Value::Object(_)) => self.custom_unmarshal(|walk| walk.value(schema, value)),
             (TypeRef::JsonSchemaOrBool, Value::Bool(_)) => {}
             (TypeRef::JsonSchemaOrBool, _) => {
-                self.itself(|walk| walk.content("boolean or JSON schema expected".to_owned()));
+                self.custom_unmarshal(|walk| walk.content("boolean or JSON schema expected".to_owned()));
             }
             (_, Value::Array(elements)) => {
                 let element = if let TypeRef::JsonSchemaOrArray = kind { schema } else { TypeRef::String };
@@ -303,14 +308,14 @@ impl<'t> Walk<'t> {
                     return;
                 }
                 let list = List { key: None, element, message: false };
-                self.itself(|walk| walk.list(kind, &list, value));
+                self.custom_unmarshal(|walk| walk.list(kind, &list, value));
             }
-            // Anything else is read as nothing.
+            // Other values decode as nothing.
             _ => *value = Value::Null,
         }
     }
 
-    /// Adds a field to the way of the problems found in it.
+    /// Adds a field to the paths of the problems found in it.
     #[cold]
     fn inside_field(&mut self, from: usize, owner: &Type, slot: &Slot) {
         for problem in &mut self.problems[from..] {
@@ -323,7 +328,7 @@ impl<'t> Walk<'t> {
 }
 
 impl Slot {
-    /// Whether encoding leaves the field out when it holds this.
+    /// Whether encoding omits the field with this value.
     #[inline]
     fn omits(&self, value: &Value, types: &Types) -> bool {
         if self.pointer {
@@ -351,7 +356,7 @@ impl Slot {
     }
 }
 
-/// What Go's errors call a value.
+/// Returns the name of the value's type in Go's errors.
 fn name_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -363,7 +368,7 @@ fn name_of(value: &Value) -> &'static str {
     }
 }
 
-/// Untyped values keep everything but the spelling of floats.
+/// Normalises an untyped value: only the notation of floats changes.
 pub(crate) fn untyped(value: &mut Value) {
     match value {
         Value::Number(number) => {

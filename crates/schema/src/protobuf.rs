@@ -1,15 +1,18 @@
-//! What storing an object in protobuf loses. Kubernetes stores built-in objects so, and what it answers has been
-//! through the store: an empty list comes back as none.
+//! The effects of storing an object as protobuf. Kubernetes stores built-in objects as protobuf, so responses
+//! show these effects: an empty list is returned as absent.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go
 
 use serde_json::Value;
 
 use crate::types::{TypeId, TypeRef, Types};
 
-/// Makes a normalised `value` what it is once it has been stored as protobuf and read again: empty lists and maps are
-/// unset, and so is what has no field in protobuf (above all the kind of objects within objects).
+/// Changes a normalised `value` as storing it as protobuf would: empty lists and maps become unset, as do
+/// fields that protobuf does not have (mainly the kind of nested objects).
 ///
-/// Upstream stores all built-in objects in this form but CRDs and APIServices, which stay JSON. Its conversion gives the
-/// claim templates of a StatefulSet their kind again, which is not done here.
+/// Upstream stores all built-in objects as protobuf except for CustomResourceDefinitions and APIServices,
+/// which are stored as JSON. Its conversion restores the kind of the claim templates of a StatefulSet, which
+/// is not done here.
 pub fn through_protobuf(types: &Types, id: TypeId, value: &mut Value) {
     structure(types, id, value, true);
 }
@@ -20,7 +23,7 @@ fn structure(types: &Types, id: TypeId, value: &mut Value, outermost: bool) {
     let mut seen = 0u64;
     object.retain(|name, value| {
         let Some((place, slot)) = owner.slot(name) else { return false };
-        // The outermost kind is kept beside the message.
+        // The outermost kind is stored beside the message.
         let kept = slot.in_protobuf || (outermost && matches!(slot.name, "kind" | "apiVersion"));
         if !kept {
             return false;
@@ -51,7 +54,7 @@ fn part(types: &Types, kind: TypeRef, value: &mut Value) {
     }
 }
 
-/// An element of a list or map is always written, so there it is empty rather than unset.
+/// Changes an element of a list or map, which is always written and so becomes empty rather than unset.
 fn element(types: &Types, kind: TypeRef, value: &mut Value) {
     match (kind, &*value) {
         (TypeRef::Bytes, Value::Null) => *value = Value::String(String::new()),

@@ -1,13 +1,17 @@
-//! Quantities as `resource.Quantity` reads and writes them: `0.5` is written `500m`, `1024Mi` as `1Gi`.
+//! Quantities as `resource.Quantity` parses and formats them: `0.5` becomes `500m`, `1024Mi` becomes `1Gi`.
 //!
-//! What upstream prints depends on how it parsed: amounts that fit an int64 and look canonical are kept as they were
-//! written (even `1.500`), the others are worked out. The same two ways are kept apart here.
+//! Upstream's output depends on how it parsed: quantities that fit an int64 and look canonical keep their
+//! notation (even `1.500`), others are computed. This code distinguishes the same two cases.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/amount.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/suffix.go
 
 use std::fmt;
 
-/// How a quantity that parses is written again.
+/// The canonical form of a valid quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Canonical {
+pub enum CanonicalQuantity {
     Same,
     Changed(String),
 }
@@ -33,10 +37,12 @@ impl fmt::Display for QuantityError {
 
 impl std::error::Error for QuantityError {}
 
-/// What upstream writes for a quantity that was written as `text`.
-pub fn canonical_quantity(text: &str) -> Result<Canonical, QuantityError> {
+/// Returns upstream's output for a quantity with the notation `text`.
+pub fn canonical_quantity(text: &str) -> Result<CanonicalQuantity, QuantityError> {
     let trimmed = text.trim();
-    let kept = |same: bool| if same { Canonical::Same } else { Canonical::Changed(trimmed.to_owned()) };
+    let kept = |same: bool| {
+        if same { CanonicalQuantity::Same } else { CanonicalQuantity::Changed(trimmed.to_owned()) }
+    };
     if trimmed == "0" {
         return Ok(kept(trimmed.len() == text.len()));
     }
@@ -47,7 +53,7 @@ pub fn canonical_quantity(text: &str) -> Result<Canonical, QuantityError> {
         Some(Small::Amount(amount)) => amount.write(),
         None => large(&parts, suffix)?.write(),
     };
-    Ok(if written == text { Canonical::Same } else { Canonical::Changed(written) })
+    Ok(if written == text { CanonicalQuantity::Same } else { CanonicalQuantity::Changed(written) })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,20 +63,20 @@ enum Form {
     Decimal,
 }
 
-/// The smallest amount that is told from none.
+/// Exponent of the smallest amount that is distinguished from zero.
 const NANO: i32 = -9;
 
-/// The digits of a quantity before they are a number.
+/// The digits of a quantity.
 struct Parts<'t> {
     negative: bool,
-    /// Before the point, without leading zeros; `0` if there are none.
+    /// Digits before the decimal point without leading zeros; `0` if there are none.
     whole: &'t str,
-    /// After the point.
+    /// Digits after the decimal point.
     fraction: &'t str,
     suffix: &'t str,
-    /// Whether any digit was written at all.
+    /// Whether there is any digit.
     written: bool,
-    /// Whether it is nothing but digits, with a minus and a suffix at most: no zeros in front, no point.
+    /// Whether there are only digits, an optional minus and a suffix: no leading zeros, no decimal point.
     plain: bool,
 }
 
@@ -109,7 +115,7 @@ impl<'t> Parts<'t> {
 #[derive(Clone, Copy)]
 struct Suffix {
     form: Form,
-    /// Of ten, or of two in binary form.
+    /// Exponent of ten, or of two in binary form.
     exponent: i32,
 }
 
@@ -127,24 +133,24 @@ impl Suffix {
         };
         named(&DECIMAL, Form::Decimal).or_else(|| named(&BINARY, Form::Binary)).or_else(|| {
             let exponent: i64 = text.strip_prefix(['e', 'E'])?.parse().ok()?;
-            // Upstream cuts it to 32 bits, too.
+            // Upstream also truncates it to 32 bits.
             Some(Suffix { form: Form::DecimalExponent, exponent: exponent as i32 })
         })
     }
 }
 
 enum Small {
-    /// Written as it was read.
+    /// Formatted as parsed.
     Canonical,
     Amount(Amount),
 }
 
-/// An amount that fits an int64 with a decimal scale.
+/// Parses a quantity that fits an int64 with a decimal scale.
 fn small(parts: &Parts<'_>, suffix: Suffix) -> Option<Small> {
     let length = (parts.whole.len() + parts.fraction.len()) as i32;
     let (scale, factor) = match suffix.form {
         Form::Decimal | Form::DecimalExponent if length <= 18 => (suffix.exponent, 1),
-        // A binary unit has about three digits for every ten powers of two.
+        // Ten binary digits count as three decimal digits.
         Form::Binary if parts.fraction.is_empty() && 14 - length - suffix.exponent * 3 / 10 >= 0 => {
             (0, 1i64 << suffix.exponent)
         }
@@ -157,7 +163,7 @@ fn small(parts: &Parts<'_>, suffix: Suffix) -> Option<Small> {
     let value = parts.digits().fold(0i64, |value, digit| value * 10 + i64::from(digit));
     let amount = value.checked_mul(factor)?;
     let canonical = match suffix.form {
-        // Upstream keeps the text where the first holds; where the second does it writes the same text anew.
+        // Upstream keeps the notation in the first case; in the second it computes the same one.
         Form::Binary => value & 7 != 0 || (parts.plain && value % 1024 != 0),
         _ => {
             let thousands = length >= 3 && value % 1000 == 0;
@@ -171,7 +177,7 @@ fn small(parts: &Parts<'_>, suffix: Suffix) -> Option<Small> {
     Some(Small::Amount(Amount { negative: parts.negative, digits, exponent: scale, form: suffix.form }))
 }
 
-/// An amount of any size, rounded up to nano.
+/// Parses a quantity of any size, rounded up to nano.
 fn large(parts: &Parts<'_>, suffix: Suffix) -> Result<Amount, QuantityError> {
     if !parts.written {
         return Err(QuantityError::Number);
@@ -207,7 +213,7 @@ struct Amount {
 }
 
 impl Amount {
-    /// Binary amounts stop at the largest int64.
+    /// Limits binary quantities to the largest int64.
     fn cap(&mut self) {
         if self.whole().is_none_or(|whole| {
             whole > i64::MAX as u128 || (whole == i64::MAX as u128 && self.has_fraction())
@@ -217,7 +223,7 @@ impl Amount {
         }
     }
 
-    /// The part before the point, unless it is beyond counting.
+    /// Returns the integral part, unless it is too large.
     fn whole(&self) -> Option<u128> {
         let dropped = usize::try_from(-self.exponent).unwrap_or(0);
         let kept = self.digits.len().saturating_sub(dropped);
@@ -269,7 +275,7 @@ impl Amount {
         match self.form {
             Form::DecimalExponent if self.exponent != 0 => format!("{sign}{digits}e{}", self.exponent),
             Form::DecimalExponent => format!("{sign}{digits}"),
-            // Beyond exa there is no suffix, and upstream then writes none.
+            // There is no suffix beyond exa, and upstream then writes none.
             _ => format!("{sign}{digits}{}", name_of(&DECIMAL, self.exponent)),
         }
     }

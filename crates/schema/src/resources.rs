@@ -1,4 +1,6 @@
-//! The resource rows of a default Kubernetes API server, in the order in which it lists them.
+//! The resource rows of a default Kubernetes API server, in the order of its discovery.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go
 
 use std::sync::OnceLock;
 
@@ -12,7 +14,7 @@ pub struct Resource {
     /// Empty for the core group.
     pub group: &'static str,
     pub version: &'static str,
-    /// The plural name, as in the URL.
+    /// Plural name, as in the URL.
     pub resource: &'static str,
     pub singular: &'static str,
     pub kind: &'static str,
@@ -21,19 +23,19 @@ pub struct Resource {
     pub short_names: Vec<&'static str>,
     pub categories: Vec<&'static str>,
     pub subresources: Vec<Subresource>,
-    /// Only for what is stored.
+    /// Present for stored resources only.
     pub storage_version_hash: Option<&'static str>,
     pub type_id: Option<TypeId>,
 }
 
-/// One subresource. Its kind may be of another group version than its resource's.
+/// One subresource. Its kind may be of another group version than its resource.
 #[derive(Debug)]
 pub struct Subresource {
     pub name: &'static str,
     pub kind: &'static str,
-    /// Only where discovery says so, that is where it is not the resource's own.
+    /// Group of the kind, if discovery specifies it, that is if it differs from the resource's.
     pub group: Option<&'static str>,
-    /// As `group`.
+    /// Version of the kind, if discovery specifies it.
     pub version: Option<&'static str>,
     pub verbs: Vec<&'static str>,
     pub type_id: Option<TypeId>,
@@ -45,13 +47,14 @@ impl Resource {
     }
 }
 
-/// All rows: the core group first, then the others as `/apis` lists them, each with its preferred version first.
+/// Returns all rows: the core group first, then the others as `/apis` lists them, each with its preferred
+/// version first.
 pub fn resources() -> &'static [Resource] {
     static ROWS: OnceLock<Vec<Resource>> = OnceLock::new();
     ROWS.get_or_init(|| parse(DATA, Types::get()))
 }
 
-/// The Kubernetes version that the data was taken from, as `v1.36.4`.
+/// Returns the Kubernetes version of the data, such as `v1.36.4`.
 pub fn kubernetes_version() -> &'static str {
     DATA.lines().next().and_then(|line| line.strip_prefix("kubernetes ")).unwrap_or_default()
 }

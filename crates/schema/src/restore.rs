@@ -1,15 +1,18 @@
-//! What Go makes of a struct that it fills field by field from untyped values, which is how strategic merge patches end.
+//! Go's conversion of untyped values to a struct, field by field, which is the last step of strategic merge
+//! patches.
 //!
-//! It forgives more than reading JSON does (`1.0` is an integer, one that is too large loses its upper bits), stops at
-//! the first mistake in the order of the struct's fields, and has words of its own for it.
+//! It is more lenient than decoding JSON (`1.0` is an integer, one that is too large loses its upper bits),
+//! stops at the first error in the order of the struct's fields, and has its own messages.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/runtime/converter.go
 
 use serde_json::{Map, Value};
 
-use crate::normalise::{Walk, normalise, untyped};
+use crate::normalise::{Normaliser, normalise, untyped};
 use crate::types::{TypeId, TypeRef, Types};
 
-/// Makes `value` what filling the struct and encoding it again would make of it. Returns the remarks of strict reading,
-/// or why the struct cannot be filled; `value` is then left half done.
+/// Changes `value` as converting it to the struct and encoding it again would. Returns the strict errors, or
+/// the error of the conversion; `value` is then partially changed.
 pub fn restore(types: &Types, id: TypeId, value: &mut Value) -> Result<Vec<String>, String> {
     let mut restore = Restore { types, path: String::new(), unknown: Vec::new() };
     restore.value(TypeRef::Struct(id), value)?;
@@ -21,19 +24,19 @@ pub fn restore(types: &Types, id: TypeId, value: &mut Value) -> Result<Vec<Strin
 
 struct Restore<'t> {
     types: &'t Types,
-    /// Where the walk is. Keys of maps are left out, as Go does.
+    /// Current path. Map keys are omitted, as in Go.
     path: String,
     unknown: Vec<String>,
 }
 
 impl Restore<'_> {
-    /// A value that is not null.
+    /// Converts a value that is not null.
     fn value(&mut self, kind: TypeRef, value: &mut Value) -> Result<(), String> {
         match (kind, &mut *value) {
             (TypeRef::String | TypeRef::Named(_), Value::String(_)) | (TypeRef::Bool, Value::Bool(_)) => {
                 Ok(())
             }
-            // Go could convert a number to a character, so it takes that for a possibility before it refuses.
+            // Go can convert a number to a character, so its message is different here.
             (TypeRef::String | TypeRef::Named(_), Value::Number(number)) if number.is_i64() => {
                 Err(format!("cannot convert int64 to {}", kind.go_name(self.types)))
             }
@@ -67,17 +70,17 @@ impl Restore<'_> {
                 }
                 Ok(())
             }
-            (TypeRef::Bytes, Value::String(_)) => {
-                self.itself(kind, value).map_err(|error| format!("error decoding from json: {error}"))
-            }
+            (TypeRef::Bytes, Value::String(_)) => self
+                .custom_unmarshal(kind, value)
+                .map_err(|error| format!("error decoding from json: {error}")),
             (TypeRef::Bytes, Value::Array(elements)) => elements.iter_mut().try_for_each(byte),
             (TypeRef::List(_) | TypeRef::Bytes, other) => {
                 Err(format!("cannot restore slice from {}", kind_of(other)))
             }
             _ => {
-                // Types that read themselves are given JSON, in which a float without a fraction is an integer.
+                // Custom unmarshalers get JSON, in which an integral float is an integer.
                 untyped(value);
-                self.itself(kind, value)
+                self.custom_unmarshal(kind, value)
             }
         }
     }
@@ -115,17 +118,18 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// A type that reads itself does so as always.
-    fn itself(&self, kind: TypeRef, value: &Value) -> Result<(), String> {
-        // Only to hear of mistakes: the value takes its form together with the rest.
-        match Walk::alone(self.types, kind, &mut value.clone()) {
+    /// Runs a custom unmarshaler.
+    fn custom_unmarshal(&self, kind: TypeRef, value: &Value) -> Result<(), String> {
+        // Only errors matter here: the value is normalised together with the rest.
+        match Normaliser::single_value(self.types, kind, &mut value.clone()) {
             Some(mismatch) => Err(mismatch.to_string()),
             None => Ok(()),
         }
     }
 }
 
-/// A number without a fraction. What is beyond an integer becomes the least one, as processors have it.
+/// Returns a number without a fraction. Numbers that are out of range become the smallest integer, as on
+/// amd64.
 fn integer(value: &Value, expected: &str) -> Result<i64, String> {
     match (value.as_i64(), value.as_f64()) {
         (Some(number), _) => Ok(number),
@@ -146,7 +150,7 @@ fn byte(value: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// What Go calls this kind of value.
+/// Returns Go's name for this kind of value.
 fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",

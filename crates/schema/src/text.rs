@@ -1,7 +1,10 @@
-//! A JSON reader that accepts and refuses exactly what Go's does, in Go's words: invalid UTF-8 and lone surrogates become
-//! U+FFFD, and every syntax error names the character and what was expected.
+//! A JSON parser that accepts and rejects exactly the same as Go's, with its messages: invalid UTF-8 and lone
+//! surrogates become U+FFFD, and every syntax error names the character and the expected syntax.
 //!
-//! What it builds is up to a [`Builder`]: a [`Value`], or a [`Node`] that remembers the order of the text.
+//! A [`Builder`] builds the result: a [`Value`], or a [`Node`] that keeps the order of the text.
+
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/scanner.go
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
 
 mod build;
 mod string;
@@ -10,10 +13,10 @@ pub(crate) use build::{Builder, Node, Nodes, Values};
 
 use crate::go::Quoted;
 
-/// How deep arrays and objects may nest. Go permits ten thousand, which no stack here is made for and no object needs.
-const DEEPEST: usize = 512;
+/// Maximum nesting depth. Go allows ten thousand levels, for which the stack is too small.
+const MAX_DEPTH: usize = 512;
 
-/// Reads one JSON value.
+/// Parses one JSON value.
 pub(crate) fn read<B: Builder>(text: &[u8], builder: &mut B) -> Result<B::Built, String> {
     let mut reader = Reader { text, at: 0, depth: 0, builder };
     reader.space();
@@ -45,7 +48,7 @@ impl<B: Builder> Reader<'_, '_, B> {
         }
     }
 
-    /// The error for the character here, or for the text ending here.
+    /// Returns the error for the current character, or for the end of the text.
     #[cold]
     fn invalid(&self, context: &str) -> String {
         if self.peek().is_none() {
@@ -54,7 +57,7 @@ impl<B: Builder> Reader<'_, '_, B> {
         self.invalid_inside(context)
     }
 
-    /// The same where a space would not do either: Go takes the end of the text for one.
+    /// Returns the error inside of a literal, where Go reports the end of the text as a space.
     #[cold]
     fn invalid_inside(&self, context: &str) -> String {
         match self.peek() {
@@ -62,7 +65,7 @@ impl<B: Builder> Reader<'_, '_, B> {
             Some(b'\'') => format!("invalid character '\\'' {context}"),
             Some(b'"') => format!("invalid character '\"' {context}"),
             Some(byte) => {
-                // Go takes the byte for a character of its own.
+                // Go treats the byte as a character.
                 let quoted = Quoted(char::from(byte).encode_utf8(&mut [0; 4])).to_string();
                 format!("invalid character '{}' {context}", &quoted[1..quoted.len() - 1])
             }
@@ -81,7 +84,7 @@ impl<B: Builder> Reader<'_, '_, B> {
             Some(b'-' | b'0'..=b'9') => {
                 let from = self.at;
                 self.number()?;
-                // A number is made of ASCII only.
+                // A number consists of ASCII only.
                 let literal = std::str::from_utf8(&self.text[from..self.at]).unwrap_or("0");
                 self.builder.number(literal)
             }
@@ -94,7 +97,7 @@ impl<B: Builder> Reader<'_, '_, B> {
 
     fn nested(&mut self, read: fn(&mut Self) -> Result<B::Built, String>) -> Result<B::Built, String> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err(self.invalid("exceeded max depth"));
         }
         self.at += 1;

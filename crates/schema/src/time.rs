@@ -1,42 +1,46 @@
-//! Times as `metav1.Time` and `metav1.MicroTime` read and write them: RFC 3339, written in UTC with seconds or with six
-//! digits after them. Errors are those of Go's `time.Parse`.
+//! Timestamps as `metav1.Time` and `metav1.MicroTime` parse and format them: RFC 3339, formatted in UTC with
+//! seconds or with six decimal places. Errors are those of Go's `time.Parse`.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/time.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/micro_time.go
+// Go standard library: src/time/format.go
 
 use std::fmt::Write as _;
 
 const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
 const MICROSECONDS: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// How a value that parses is written again.
+/// The canonical form of a valid timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rewritten {
+pub enum CanonicalTime {
     Same,
     Changed(String),
-    /// Go's zero time, which is written as `null`.
+    /// Go's zero time, which is encoded as `null`.
     Zero,
 }
 
-/// What `metav1.Time` makes of a string.
-pub fn canonical_time(text: &str) -> Result<Rewritten, String> {
+/// Returns the form that `metav1.Time` gives a string.
+pub fn canonical_time(text: &str) -> Result<CanonicalTime, String> {
     canonical(text, SECONDS)
 }
 
-/// What `metav1.MicroTime` makes of a string.
-pub fn canonical_micro_time(text: &str) -> Result<Rewritten, String> {
+/// Returns the form that `metav1.MicroTime` gives a string.
+pub fn canonical_micro_time(text: &str) -> Result<CanonicalTime, String> {
     canonical(text, MICROSECONDS)
 }
 
-fn canonical(text: &str, layout: &'static str) -> Result<Rewritten, String> {
+fn canonical(text: &str, layout: &'static str) -> Result<CanonicalTime, String> {
     let moment = parse(text, layout)?;
     if moment.is_zero() {
-        return Ok(Rewritten::Zero);
+        return Ok(CanonicalTime::Zero);
     }
-    // Most times come as they are written, and then nothing is allocated.
+    // Most timestamps are already canonical, so nothing is allocated.
     let micro = layout == MICROSECONDS;
     let length = if micro { "2006-01-02T15:04:05.000000Z".len() } else { "2006-01-02T15:04:05Z".len() };
     if text.len() == length && text.ends_with('Z') && !text.contains([',', '+']) {
-        return Ok(Rewritten::Same);
+        return Ok(CanonicalTime::Same);
     }
-    Ok(Rewritten::Changed(moment.format(micro)))
+    Ok(CanonicalTime::Changed(moment.format(micro)))
 }
 
 struct Moment {
@@ -47,12 +51,12 @@ struct Moment {
     minute: i64,
     second: i64,
     nanosecond: i64,
-    /// Seconds east of UTC.
+    /// Offset in seconds east of UTC.
     offset: i64,
 }
 
 impl Moment {
-    /// Seconds since the first of January of year 1, in UTC.
+    /// Returns the seconds since January 1 of year 1, in UTC.
     fn seconds(&self) -> i64 {
         days_before(self.year, self.month, self.day) * 86_400
             + self.hour * 3_600
@@ -73,7 +77,7 @@ impl Moment {
         if year < 0 {
             text.push('-');
         }
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = write!(
             text,
             "{:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
@@ -90,9 +94,9 @@ impl Moment {
     }
 }
 
-/// Days from the first of January of year 1 to a day of the Gregorian calendar.
+/// Returns the days from January 1 of year 1 to a day of the Gregorian calendar.
 fn days_before(year: i64, month: i64, day: i64) -> i64 {
-    // Years that begin in March put the leap day last.
+    // Years that start in March have the leap day at the end.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let day_of_year = (153 * month + 2) / 5 + day - 1;
@@ -120,11 +124,11 @@ fn days_in(month: i64, year: i64) -> i64 {
     }
 }
 
-/// Why one element of the layout is not met.
-enum Bad {
-    /// The text is not what the element looks like.
+/// The reason why an element of the layout does not match.
+enum ElementError {
+    /// The text does not have the form of the element.
     Form,
-    /// It is, with a number beyond what it may be.
+    /// A number is out of range.
     Range(&'static str),
 }
 
@@ -141,7 +145,7 @@ fn parse(text: &str, layout: &'static str) -> Result<Moment, String> {
     parser.literal("-")?;
     let month = parser.element("01", |parser| match parser.number(true)? {
         month @ 1..=12 => Ok(month),
-        _ => Err(Bad::Range("month")),
+        _ => Err(ElementError::Range("month")),
     })?;
     parser.literal("-")?;
     let day = parser.element("02", |parser| parser.number(true))?;
@@ -153,7 +157,7 @@ fn parse(text: &str, layout: &'static str) -> Result<Moment, String> {
     let mut nanosecond = 0;
     let second = parser.element("05", |parser| {
         let second = parser.below(60, true, "second")?;
-        // A fraction is accepted where the layout has none.
+        // A fraction is accepted even if the layout has none.
         let bytes = parser.rest.as_bytes();
         if !micro && bytes.len() >= 2 && matches!(bytes[0], b'.' | b',') && bytes[1].is_ascii_digit() {
             let digits = bytes[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -188,12 +192,12 @@ impl<'t> Parser<'t> {
     fn element<T>(
         &mut self,
         element: &'static str,
-        read: impl FnOnce(&mut Parser<'t>) -> Result<T, Bad>,
+        read: impl FnOnce(&mut Parser<'t>) -> Result<T, ElementError>,
     ) -> Result<T, String> {
         let before = self.rest;
         read(self).map_err(|bad| match bad {
-            Bad::Form => self.cannot(before, element),
-            Bad::Range(what) => format!("parsing time {}: {what} out of range", quote(self.whole)),
+            ElementError::Form => self.cannot(before, element),
+            ElementError::Range(what) => format!("parsing time {}: {what} out of range", quote(self.whole)),
         })
     }
 
@@ -202,74 +206,74 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    fn year(&mut self) -> Result<i64, Bad> {
-        let digits = self.rest.as_bytes().get(..4).ok_or(Bad::Form)?;
-        let year = decimal(digits).ok_or(Bad::Form)?;
+    fn year(&mut self) -> Result<i64, ElementError> {
+        let digits = self.rest.as_bytes().get(..4).ok_or(ElementError::Form)?;
+        let year = decimal(digits).ok_or(ElementError::Form)?;
         self.rest = &self.rest[4..];
         Ok(year)
     }
 
-    /// One or two digits.
-    fn number(&mut self, two: bool) -> Result<i64, Bad> {
+    /// Parses one or two digits.
+    fn number(&mut self, two: bool) -> Result<i64, ElementError> {
         let bytes = self.rest.as_bytes();
         let digits = bytes.iter().take(2).take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 || (two && digits < 2) {
-            return Err(Bad::Form);
+            return Err(ElementError::Form);
         }
-        let number = decimal(&bytes[..digits]).ok_or(Bad::Form)?;
+        let number = decimal(&bytes[..digits]).ok_or(ElementError::Form)?;
         self.rest = &self.rest[digits..];
         Ok(number)
     }
 
-    fn below(&mut self, limit: i64, two: bool, what: &'static str) -> Result<i64, Bad> {
+    fn below(&mut self, limit: i64, two: bool, what: &'static str) -> Result<i64, ElementError> {
         let number = self.number(two)?;
-        if number < limit { Ok(number) } else { Err(Bad::Range(what)) }
+        if number < limit { Ok(number) } else { Err(ElementError::Range(what)) }
     }
 
-    /// A point and digits, as nanoseconds; digits beyond those are dropped.
-    fn fraction(&mut self, digits: usize) -> Result<i64, Bad> {
-        let bytes = self.rest.as_bytes().get(..digits + 1).ok_or(Bad::Form)?;
+    /// Parses a decimal point and digits as nanoseconds; excess digits are dropped.
+    fn fraction(&mut self, digits: usize) -> Result<i64, ElementError> {
+        let bytes = self.rest.as_bytes().get(..digits + 1).ok_or(ElementError::Form)?;
         if !matches!(bytes[0], b'.' | b',') {
-            return Err(Bad::Form);
+            return Err(ElementError::Form);
         }
         let kept = &bytes[1..=digits.min(9)];
-        // Go reads the digits as any number, which may have a sign.
+        // Go parses the digits as any number, which may have a sign.
         let number = match kept[0] {
             b'+' => decimal(&kept[1..]),
             b'-' => decimal(&kept[1..]).map(|number| -number),
             _ => decimal(kept),
         };
-        let number = number.ok_or(Bad::Form)?;
+        let number = number.ok_or(ElementError::Form)?;
         if number < 0 {
-            return Err(Bad::Range("fractional second"));
+            return Err(ElementError::Range("fractional second"));
         }
         self.rest = &self.rest[digits + 1..];
         Ok(number * 10_i64.pow(9 - kept.len() as u32))
     }
 
-    fn zone(&mut self) -> Result<i64, Bad> {
+    fn zone(&mut self) -> Result<i64, ElementError> {
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
             return Ok(0);
         }
-        let bytes = self.rest.as_bytes().get(..6).ok_or(Bad::Form)?;
+        let bytes = self.rest.as_bytes().get(..6).ok_or(ElementError::Form)?;
         if bytes[3] != b':' {
-            return Err(Bad::Form);
+            return Err(ElementError::Form);
         }
-        let hours = decimal(&bytes[1..3]).ok_or(Bad::Form)?;
+        let hours = decimal(&bytes[1..3]).ok_or(ElementError::Form)?;
         let minutes = decimal(&bytes[4..6]);
-        // Go permits 24 hours and 60 minutes here, since people write them.
+        // Go allows 24 hours and 60 minutes here.
         if minutes.is_some_and(|minutes| minutes > 60) {
-            return Err(Bad::Range("time zone offset minute"));
+            return Err(ElementError::Range("time zone offset minute"));
         }
         if hours > 24 {
-            return Err(Bad::Range("time zone offset hour"));
+            return Err(ElementError::Range("time zone offset hour"));
         }
-        let offset = (hours * 60 + minutes.ok_or(Bad::Form)?) * 60;
+        let offset = (hours * 60 + minutes.ok_or(ElementError::Form)?) * 60;
         let offset = match bytes[0] {
             b'+' => offset,
             b'-' => -offset,
-            _ => return Err(Bad::Form),
+            _ => return Err(ElementError::Form),
         };
         self.rest = &self.rest[6..];
         Ok(offset)
@@ -282,7 +286,7 @@ fn decimal(digits: &[u8]) -> Option<i64> {
         .try_fold(0, |number, digit| digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0')))
 }
 
-/// Text in quotes as Go's time package writes it, which is not as the rest of Go does.
+/// Quotes as Go's time package does, which differs from the rest of Go.
 fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -1,4 +1,6 @@
-//! The built-in types: kinds, structs, fields, and the named scalars, lists and maps they are made of.
+//! The built-in types: kinds, structs, fields, and the named scalars, lists and maps that they consist of.
+
+// upstream: staging/src/k8s.io/api/core/v1/types.go
 
 mod parse;
 
@@ -9,11 +11,11 @@ use std::sync::OnceLock;
 
 use serde_json::{Map as Object, Value};
 
-/// A struct type's place in [`Types`].
+/// Index of a struct type in [`Types`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(u16);
 
-/// Every struct type that the served kinds are made of. There is one, loaded on first use.
+/// All struct types of the served kinds. A singleton, loaded on first use.
 pub struct Types {
     all: Vec<Type>,
     by_key: HashMap<&'static str, TypeId>,
@@ -27,63 +29,64 @@ pub struct Type {
     pub id: TypeId,
     /// Package and name, unique: `core/v1.Container`.
     pub key: &'static str,
-    /// The Go name, as it stands in errors: `Container`.
+    /// Go name, as in errors: `Container`.
     pub name: &'static str,
-    /// In the order of the Go source. An embedded struct is one field with `inline` set.
+    /// Fields in the order of the Go source. An embedded struct is one field with `inline` set.
     pub fields: Vec<Field>,
-    /// The fields as JSON sees them, embedded structs flattened, sorted by name.
+    /// Fields as JSON sees them, with embedded structs flattened, sorted by name.
     pub slots: Vec<Slot>,
-    /// Set for structs that server-side apply treats as one value.
+    /// Whether server-side apply treats the struct as atomic.
     pub atomic: bool,
-    /// What has a field in protobuf, in the order of its numbers.
-    pub numbered: Vec<Numbered>,
-    /// Bit i: slot i is written even when it holds its zero value.
+    /// Fields with a protobuf number, in the order of numbers.
+    pub numbered: Vec<ProtoField>,
+    /// Bit i: slot i is written even when it has its zero value.
     always: u64,
 }
 
 /// A field in protobuf.
 #[derive(Clone, Copy, Debug)]
-pub struct Numbered {
+pub struct ProtoField {
     pub number: u32,
-    /// Its place in `fields`.
+    /// Index in `fields`.
     pub field: u16,
-    /// The place in `slots` of what it holds; nothing for an embedded struct, whose fields are scattered there.
+    /// Index in `slots`; `None` for an embedded struct, whose fields are several slots.
     pub slot: Option<u8>,
 }
 
 /// A field of a Go struct.
 #[derive(Debug)]
 pub struct Field {
-    /// The name in JSON; empty where `inline`.
+    /// JSON name; empty if `inline`.
     pub name: &'static str,
     pub go_name: &'static str,
     pub kind: TypeRef,
     pub pointer: bool,
-    /// An embedded struct whose fields stand on the level of its holder in JSON, but not in protobuf.
+    /// Whether this is an embedded struct whose fields are on the level of its parent in JSON, but not in
+    /// protobuf.
     pub inline: bool,
     pub omit_empty: bool,
     pub omit_zero: bool,
-    /// As OpenAPI has it: marked so, or neither optional nor left out when empty.
+    /// Whether the field is required in OpenAPI: marked as such, or neither optional nor omitted when empty.
     pub required: bool,
-    /// Marked so.
+    /// Whether the field is marked as optional.
     pub optional: bool,
     pub nullable: bool,
     pub proto: Option<Proto>,
     pub list_type: Option<ListType>,
-    /// The fields that tell the elements of a `ListType::Map` apart.
+    /// Keys of a `ListType::Map`.
     pub map_keys: Vec<&'static str>,
-    /// How server-side apply treats a map, where that is said.
-    pub map_type: Option<Whole>,
-    /// How server-side apply treats a struct, where that is said.
-    pub struct_type: Option<Whole>,
-    /// Strategic merge: `merge`, `replace`, `retainKeys`, or several with commas.
+    /// How server-side apply treats a map, if it is marked.
+    pub map_type: Option<Granularity>,
+    /// How server-side apply treats a struct, if it is marked.
+    pub struct_type: Option<Granularity>,
+    /// Patch strategy of strategic merge: `merge`, `replace`, `retainKeys`, or several separated by commas.
     pub patch_strategy: Option<&'static str>,
     pub patch_merge_key: Option<&'static str>,
-    /// The default marker's value as JSON text. Most defaults are code upstream and stand in no marker.
+    /// Value of the `+default` marker as JSON. Most defaults are code upstream and have no marker.
     pub default: Option<&'static str>,
 }
 
-/// What JSON decoding and encoding needs of a field, found by its JSON name.
+/// The properties of a field for JSON decoding and encoding, by its JSON name.
 #[derive(Debug)]
 pub struct Slot {
     pub name: &'static str,
@@ -91,16 +94,17 @@ pub struct Slot {
     pub pointer: bool,
     pub omit_empty: bool,
     pub omit_zero: bool,
-    /// Go names of the embedded structs on the way to the field, outermost first: Go's errors spell them.
+    /// Go names of the embedded structs on the path to the field, outermost first, for Go's errors.
     pub embedded: Vec<&'static str>,
-    /// Whether it has a field in protobuf. The kind of an object has none: it is written beside the message.
+    /// Whether the field exists in protobuf. The kind of an object does not: it is written beside the
+    /// message.
     pub in_protobuf: bool,
-    /// The struct that declares the field, and its place in that struct's `fields`.
+    /// The struct that declares the field, and the index in that struct's `fields`.
     pub declared_by: TypeId,
     pub index: u16,
 }
 
-/// A field's tag in protobuf.
+/// A field's protobuf tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proto {
     pub number: u32,
@@ -124,9 +128,9 @@ pub enum ListType {
     Map,
 }
 
-/// Whether server-side apply tracks the parts of a value or only the whole.
+/// Whether server-side apply tracks the parts of a value or only the value as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whole {
+pub enum Granularity {
     Atomic,
     Granular,
 }
@@ -139,24 +143,24 @@ pub enum TypeRef {
     Int32,
     Int64,
     Float64,
-    /// `[]byte`: base64 text in JSON.
+    /// `[]byte`: a base64 string in JSON.
     Bytes,
     Time,
     MicroTime,
     IntOrString,
     Quantity,
-    /// Any object, kept as it is.
+    /// Any object, kept unchanged.
     RawExtension,
-    /// A set of field paths, kept as it is.
+    /// A set of field paths, kept unchanged.
     FieldsV1,
-    /// Any JSON value, kept as it is (apiextensions' `JSON`).
+    /// Any JSON value, kept unchanged (apiextensions' `JSON`).
     Json,
     /// Go's `any`.
     Any,
     JsonSchemaOrArray,
     JsonSchemaOrBool,
     JsonSchemaOrStringArray,
-    /// A string type with a name of its own, perhaps with a closed set of values.
+    /// A named string type, possibly an enumeration.
     Named(&'static Scalar),
     List(&'static List),
     Map(&'static Map),
@@ -167,22 +171,22 @@ pub enum TypeRef {
 #[derive(Debug)]
 pub struct Scalar {
     pub key: &'static str,
-    /// The permitted values, where upstream marks the type as an enumeration.
+    /// Allowed values, if upstream marks the type as an enumeration.
     pub values: Option<Vec<&'static str>>,
 }
 
 #[derive(Debug)]
 pub struct List {
-    /// Where the list type has a name: `meta/v1.Verbs`.
+    /// Key of a named list type: `meta/v1.Verbs`.
     pub key: Option<&'static str>,
     pub element: TypeRef,
-    /// In protobuf a message of its own, with the elements in its field 1.
+    /// Whether the list is a message of its own in protobuf, with the elements in field 1.
     pub message: bool,
 }
 
 #[derive(Debug)]
 pub struct Map {
-    /// Where the map type has a name: `core/v1.ResourceList`.
+    /// Key of a named map type: `core/v1.ResourceList`.
     pub key: Option<&'static str>,
     /// `String` or `Named`.
     pub index: TypeRef,
@@ -194,13 +198,13 @@ impl Types {
         static TYPES: OnceLock<Types> = OnceLock::new();
         TYPES.get_or_init(|| match parse::parse(include_str!("../data/types.txt")) {
             Ok(types) => types,
-            // The data is part of the program and tested with it.
+            // The data is compiled in and tested.
             Err(error) => panic!("the type data is damaged: {error}"),
         })
     }
 
-    /// The type of a kind. Options, Status, Table and the like belong to every group version, even to those of custom
-    /// resources: look those up first.
+    /// Returns the type of a kind. Options, Status, Table and the like belong to every group version,
+    /// including those of custom resources: look those up first.
     pub fn by_kind(&self, group: &str, version: &str, kind: &str) -> Option<TypeId> {
         self.kinds
             .get(&(group, version, kind))
@@ -208,12 +212,12 @@ impl Types {
             .copied()
     }
 
-    /// The type with a key as in `core/v1.Container`.
+    /// Returns the type with a key such as `core/v1.Container`.
     pub fn by_key(&self, key: &str) -> Option<TypeId> {
         self.by_key.get(key).copied()
     }
 
-    /// Every kind as (group, version, kind, type), sorted.
+    /// Returns every kind as (group, version, kind, type), sorted.
     pub fn kinds(&self) -> Vec<(&'static str, &'static str, &'static str, TypeId)> {
         let mut kinds: Vec<_> =
             self.kinds.iter().map(|(&(group, version, kind), &id)| (group, version, kind, id)).collect();
@@ -225,18 +229,18 @@ impl Types {
         self.all.iter()
     }
 
-    /// The field with a JSON name, wherever an embedded struct may hold it.
+    /// Returns the field with a JSON name, possibly of an embedded struct.
     pub fn field(&self, id: TypeId, name: &str) -> Option<&Field> {
         let owner = &self[id];
         owner.slot(name).map(|(_, slot)| &self[slot.declared_by].fields[usize::from(slot.index)])
     }
 
-    /// The type of CRD schemas, which the `JsonSchemaOr…` types lead to.
+    /// Returns the type of CustomResourceDefinition schemas, to which the `JsonSchemaOr…` types refer.
     pub fn json_schema(&self) -> TypeId {
         self.schema
     }
 
-    /// What encoding writes for a value of this type that was never set.
+    /// Returns the encoded zero value of a type.
     pub fn zero(&self, kind: TypeRef) -> Value {
         match kind {
             TypeRef::String | TypeRef::Named(_) => Value::String(String::new()),
@@ -276,7 +280,7 @@ impl Types {
     }
 }
 
-/// Ids come from these types only, so each has its struct.
+/// IDs come from these types only, so each is valid.
 impl Index<TypeId> for Types {
     type Output = Type;
 
@@ -286,14 +290,14 @@ impl Index<TypeId> for Types {
 }
 
 impl Type {
-    /// The field with a JSON name and its place in `slots`.
+    /// Returns the field with a JSON name and its index in `slots`.
     #[inline]
     pub fn slot(&self, name: &str) -> Option<(usize, &Slot)> {
         let index = self.slots.binary_search_by(|slot| slot.name.cmp(name)).ok()?;
         Some((index, &self.slots[index]))
     }
 
-    /// Whether a field that was not among those seen has to be added.
+    /// Whether a field that is always written was not seen.
     #[inline]
     pub(crate) fn lacks(&self, seen: u64) -> bool {
         self.always & !seen != 0
@@ -301,7 +305,7 @@ impl Type {
 }
 
 impl TypeRef {
-    /// The type's name as Go prints it: `[]v1.Container`.
+    /// Returns the type's name as Go prints it: `[]v1.Container`.
     pub fn go_name(self, types: &Types) -> String {
         struct Spelled<'t>(TypeRef, &'t Types);
         impl fmt::Display for Spelled<'_> {

@@ -1,4 +1,4 @@
-//! Reading text: remarks in the order of the text, numbers as they are written, and syntax errors in the words of Go.
+//! Decoding of text: strict errors in the order of the text, notation of numbers, and Go's syntax errors.
 
 use atoll_schema::{Document, Error, Types, decode};
 use serde_json::json;
@@ -7,15 +7,15 @@ fn read(kind: &str, text: &str) -> Result<(serde_json::Value, Vec<String>), Erro
     let types = Types::get();
     let id = types.by_kind("", "v1", kind).expect("a kind of the core group");
     let decoded = decode(types, id, text.as_bytes())?;
-    Ok((decoded.value, decoded.remarks.iter().map(ToString::to_string).collect()))
+    Ok((decoded.value, decoded.strict_errors.iter().map(ToString::to_string).collect()))
 }
 
 #[test]
-fn remarks_come_in_the_order_of_the_text() {
+fn strict_errors_are_in_the_order_of_the_text() {
     let text = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"z","foo":1},"bar":1,"data":{"a":"1","a":"2"}}"#;
-    let (value, remarks) = read("ConfigMap", text).unwrap();
+    let (value, strict_errors) = read("ConfigMap", text).unwrap();
     assert_eq!(
-        remarks,
+        strict_errors,
         ["unknown field \"metadata.foo\"", "unknown field \"bar\"", "duplicate field \"data.a\""]
     );
     assert_eq!(
@@ -35,7 +35,7 @@ fn the_first_mistake_in_the_text_is_reported() {
             r#"{"data":1,"metadata":{"name":1}}"#,
             "json: cannot unmarshal number into Go struct field ConfigMap.data of type map[string]string",
         ),
-        // A time reads itself: its mistake ends the reading and wins.
+        // A time has a custom unmarshaler: its error stops decoding and takes precedence.
         (
             r#"{"data":1,"metadata":{"creationTimestamp":"x"}}"#,
             "parsing time \"x\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"x\" as \"2006\"",
@@ -55,7 +55,7 @@ fn the_first_mistake_in_the_text_is_reported() {
 }
 
 #[test]
-fn quantities_without_quotes_are_read_as_written() {
+fn unquoted_quantities_keep_their_notation() {
     let (value, _) = read("ResourceQuota", r#"{"spec":{"hard":{"a":1e3,"b":1.50,"c":2}}}"#).unwrap();
     assert_eq!(value["spec"]["hard"], json!({"a": "1e3", "b": "1500m", "c": "2"}));
 }
@@ -96,27 +96,27 @@ fn syntax_errors_are_those_of_go() {
 }
 
 #[test]
-fn strings_that_are_not_unicode_are_mended() {
+fn invalid_unicode_is_replaced() {
     let text = b"{\"data\":{\"a\":\"\\ud800\",\"b\":\"\\ud83d\\ude00\",\"c\":\"\xff\"}}";
     let document = Document::parse(text).unwrap();
     assert_eq!(document.value()["data"], json!({"a": "\u{fffd}", "b": "😀", "c": "\u{fffd}"}));
 }
 
 #[test]
-fn custom_objects_are_searched_for_keys_that_stand_twice() {
+fn duplicate_keys_of_custom_resources_are_reported() {
     let text = r#"{"spec":{"b":[{"x":1,"x":2}],"a":1,"a":2,"a":3},"kind":"A"}"#;
     let document = Document::parse(text.as_bytes()).unwrap();
     assert_eq!(document.value()["kind"], "A");
     let decoded = document.untyped();
-    let remarks: Vec<String> = decoded.remarks.iter().map(ToString::to_string).collect();
-    assert_eq!(remarks, ["duplicate field \"spec.b[0].x\"", "duplicate field \"spec.a\""]);
+    let strict_errors: Vec<String> = decoded.strict_errors.iter().map(ToString::to_string).collect();
+    assert_eq!(strict_errors, ["duplicate field \"spec.b[0].x\"", "duplicate field \"spec.a\""]);
     assert_eq!(decoded.value, json!({"spec": {"b": [{"x": 2}], "a": 3}, "kind": "A"}));
 }
 
 #[test]
-fn no_more_than_a_hundred_remarks_are_made() {
+fn at_most_a_hundred_strict_errors_are_listed() {
     let members: Vec<String> = (0..150).map(|index| format!("\"unknown{index}\":1")).collect();
-    let (_, remarks) = read("Pod", &format!("{{{}}}", members.join(","))).unwrap();
-    assert_eq!(remarks.len(), 100);
-    assert_eq!(remarks[99], "unknown field \"unknown99\"");
+    let (_, strict_errors) = read("Pod", &format!("{{{}}}", members.join(","))).unwrap();
+    assert_eq!(strict_errors.len(), 100);
+    assert_eq!(strict_errors[99], "unknown field \"unknown99\"");
 }

@@ -1,4 +1,4 @@
-//! What passing through Go does to objects, case by case.
+//! Effects of Go's decoding and encoding on objects.
 
 use atoll_schema::{Types, normalise};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const POD: (&str, &str, &str) = ("", "v1", "Pod");
 const CRD: (&str, &str, &str) = ("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
 
 #[test]
-fn values_take_the_form_that_go_writes() {
+fn values_are_normalised_as_in_go() {
     type Kind = (&'static str, &'static str, &'static str);
     let cases: &[(&str, Kind, Value, Value)] = &[
         (
@@ -109,7 +109,7 @@ fn values_take_the_form_that_go_writes() {
 }
 
 #[test]
-fn crd_schemas_read_themselves() {
+fn crd_schemas_have_custom_unmarshalers() {
     let schema = |schema: Value| json!({"spec": {"group": "", "names": {"plural": "", "kind": ""}, "scope": "", "versions": [{"name": "v1", "served": false, "storage": false, "schema": {"openAPIV3Schema": schema}}]}});
     let given = schema(json!({
         "items": {"type": "string", "unknown": 1}, "additionalProperties": true, "default": {"a": null}, "maximum": 1.0,
@@ -121,7 +121,7 @@ fn crd_schemas_read_themselves() {
         json!({"items": {"type": "string"}, "additionalProperties": true, "default": {"a": null}, "maximum": 1,
                "properties": {"a": {"additionalProperties": {"maxLength": 1}}}})
     );
-    // Strict reading does not look into types that read themselves.
+    // Strict decoding does not check types with custom unmarshalers.
     assert_eq!(unknown, ["unknown field \"spec.versions[0].schema.openAPIV3Schema.properties.a.x\""]);
     assert_eq!(
         run(CRD, schema(json!({"properties": {"a": {"items": {"properties": {"b": 1}}}}}))).unwrap_err(),
@@ -135,7 +135,7 @@ fn crd_schemas_read_themselves() {
 }
 
 #[test]
-fn unknown_fields_are_removed_and_named() {
+fn unknown_fields_are_removed_and_reported() {
     let given = json!({
         "metadata": {"name": "z", "foo": 1}, "bar": null,
         "spec": {"containers": [{"name": "a", "resources": {}, "foo": {}}], "nodeSelector": {"a": "b"}, "Volumes": []}
@@ -156,7 +156,7 @@ fn unknown_fields_are_removed_and_named() {
 }
 
 #[test]
-fn mismatches_are_told_in_the_words_of_go() {
+fn mismatches_have_go_messages() {
     let container = |container: Value| json!({"spec": {"containers": [container]}});
     let cases = [
         (

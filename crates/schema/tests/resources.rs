@@ -1,4 +1,4 @@
-//! The resource rows against what a real API server answered.
+//! Compares the resource rows with the discovery of an API server.
 
 use atoll_schema::{Types, kubernetes_version, resources};
 

@@ -1,4 +1,4 @@
-//! Whether the facts about types hang together.
+//! Consistency of the facts about types.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ fn field_facts_are_known() {
     let TypeRef::Named(scalar) = protocol.kind else { panic!("a protocol has a type of its own") };
     assert_eq!(scalar.values.as_deref(), Some(&["TCP", "UDP", "SCTP"][..]));
 
-    // Embedded structs lie flat in JSON and are found there.
+    // Embedded structs are flattened in JSON.
     let volume = types.by_key("core/v1.Volume").unwrap();
     assert_eq!(types.field(volume, "emptyDir").unwrap().kind.go_name(types), "v1.EmptyDirVolumeSource");
     let requirements = types.by_key("core/v1.ResourceRequirements").unwrap();
@@ -67,7 +67,7 @@ fn protobuf_numbers_are_unique_and_merge_keys_exist() {
                         owner.key,
                         field.name
                     ),
-                    // Lists of strings carry a merge key upstream that means nothing.
+                    // Upstream has meaningless merge keys on lists of strings.
                     _ => assert_eq!(field.patch_strategy, Some("merge"), "{}.{}", owner.key, field.name),
                 }
             }

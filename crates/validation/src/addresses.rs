@@ -1,13 +1,17 @@
-//! IP addresses and ranges: what upstream's parsers take, and what they have stopped taking in new values.
+//! IP addresses and CIDR ranges: the values that upstream's parsers accept, and the legacy forms that they
+//! accept only in existing objects.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/validate/content/errors.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use atoll_meta::quote::quote;
 use serde_json::Value;
 
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 
-/// An address, which may have leading zeros.
+/// Parses an address, which may have leading zeros.
 pub(crate) fn parse(text: &str) -> Option<IpAddr> {
     match text.bytes().find(|byte| matches!(byte, b'.' | b':'))? {
         b'.' => sloppy_v4(text).map(IpAddr::V4),
@@ -48,7 +52,7 @@ fn without_zeros(digits: &str) -> &str {
     }
 }
 
-/// As upstream writes it: an IPv4 address within IPv6 is an IPv4 address.
+/// Formats an address as Go does: an IPv4-mapped IPv6 address is written as an IPv4 address.
 pub(crate) fn canonical(address: IpAddr) -> String {
     match address {
         IpAddr::V6(six) => six.to_ipv4_mapped().map_or_else(|| six.to_string(), |four| four.to_string()),
@@ -60,14 +64,14 @@ pub(crate) fn is_v6(text: &str) -> bool {
     matches!(parse(text), Some(IpAddr::V6(six)) if six.to_ipv4_mapped().is_none())
 }
 
-/// An address in a field that once took more; values that were there before pass.
-pub(crate) fn legacy(errors: &mut Errors, at: &At<'_>, old: &[&str]) {
+/// Checks an address in a field that accepts legacy forms. Values of the old object always pass.
+pub(crate) fn legacy(errors: &mut Errors, at: &FieldValue<'_>, old: &[&str]) {
     if !old.contains(&at.text()) {
         strict(errors, at);
     }
 }
 
-fn strict(errors: &mut Errors, at: &At<'_>) -> Option<IpAddr> {
+fn strict(errors: &mut Errors, at: &FieldValue<'_>) -> Option<IpAddr> {
     let text = at.text();
     let Some(address) = parse(text) else {
         let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
@@ -84,29 +88,29 @@ fn strict(errors: &mut Errors, at: &At<'_>) -> Option<IpAddr> {
     None
 }
 
-/// An address written the one right way.
-pub(crate) fn address(errors: &mut Errors, at: &At<'_>) {
+/// Checks that an address is valid and in canonical form.
+pub(crate) fn address(errors: &mut Errors, at: &FieldValue<'_>) {
     if let Some(address) = strict(errors, at) {
         not_canonical(errors, at, &canonical(address));
     }
 }
 
-/// The rule for the names of IPAddresses, which are addresses themselves.
+/// Validates the name of an IPAddress, which is the address itself.
 pub fn address_name(name: &str, _: bool) -> Vec<String> {
     let value = Value::from(name);
     let mut errors = Errors::new();
-    address(&mut errors, &At::root(&value));
+    address(&mut errors, &FieldValue::root(&value));
     errors.iter().map(|error| error.detail().to_owned()).collect()
 }
 
-fn not_canonical(errors: &mut Errors, at: &At<'_>, canonical: &str) {
+fn not_canonical(errors: &mut Errors, at: &FieldValue<'_>, canonical: &str) {
     if at.text() != canonical {
         let detail = format!("must be in canonical form ({})", quote(canonical));
         errors.push(at.invalid_as(at.text(), detail));
     }
 }
 
-/// A range: its first address and how many bits are fixed.
+/// A CIDR range: its first address and the length of its prefix.
 pub(crate) struct Range {
     pub network: IpAddr,
     pub bits: u32,
@@ -118,7 +122,7 @@ impl Range {
     }
 
     pub fn text(&self) -> String {
-        // Upstream writes the network of an IPv4 address within IPv6 as one of IPv4 with the mask that is left.
+        // Go formats an IPv4-mapped IPv6 network as an IPv4 network with the remaining prefix length.
         let mapped = matches!(self.network, IpAddr::V6(six) if six.to_ipv4_mapped().is_some());
         let bits = if mapped { self.bits.saturating_sub(96) } else { self.bits };
         format!("{}/{bits}", canonical(self.network))
@@ -136,7 +140,7 @@ fn masked(address: IpAddr, bits: u32) -> IpAddr {
     }
 }
 
-/// A range, which may have leading zeros.
+/// Parses a range, which may have leading zeros.
 pub(crate) fn parse_range(text: &str) -> Option<Range> {
     let (address, bits) = text.split_once('/')?;
     let address = parse(address)?;
@@ -146,14 +150,14 @@ pub(crate) fn parse_range(text: &str) -> Option<Range> {
     (bits <= limit).then(|| Range { network: masked(address, bits), bits })
 }
 
-/// A range in a field that once took more; values that were there before pass.
-pub(crate) fn legacy_range(errors: &mut Errors, at: &At<'_>, text: &str, old: &[&str]) {
+/// Checks a range in a field that accepts legacy forms. Values of the old object always pass.
+pub(crate) fn legacy_range(errors: &mut Errors, at: &FieldValue<'_>, text: &str, old: &[&str]) {
     if !old.contains(&text) {
         strict_range(errors, at, text);
     }
 }
 
-fn strict_range(errors: &mut Errors, at: &At<'_>, text: &str) -> Option<Range> {
+fn strict_range(errors: &mut Errors, at: &FieldValue<'_>, text: &str) -> Option<Range> {
     let Some(range) = parse_range(text) else {
         let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
         errors.push(at.invalid_as(text, detail));
@@ -171,15 +175,15 @@ fn strict_range(errors: &mut Errors, at: &At<'_>, text: &str) -> Option<Range> {
     None
 }
 
-/// A range written the one right way.
-pub(crate) fn range(errors: &mut Errors, at: &At<'_>) {
+/// Checks that a range is valid and in canonical form.
+pub(crate) fn range(errors: &mut Errors, at: &FieldValue<'_>) {
     if let Some(range) = strict_range(errors, at, at.text()) {
         not_canonical(errors, at, &range.text());
     }
 }
 
-/// An address of an interface and the size of its network, written the one right way.
-pub(crate) fn interface(errors: &mut Errors, at: &At<'_>) {
+/// Checks the address of an interface with its prefix length, in canonical form.
+pub(crate) fn interface(errors: &mut Errors, at: &FieldValue<'_>) {
     let text = at.text();
     let parts = parse_range(text).zip(text.split_once('/').and_then(|(address, _)| parse(address)));
     let Some((range, address)) = parts else {
@@ -192,8 +196,8 @@ pub(crate) fn interface(errors: &mut Errors, at: &At<'_>) {
     not_canonical(errors, at, &format!("{}/{bits}", canonical(address)));
 }
 
-/// An address that others can reach.
-pub(crate) fn endpoint(errors: &mut Errors, at: &At<'_>) {
+/// Checks that an address can be an endpoint: not unspecified, loopback, link-local or link-local multicast.
+pub(crate) fn endpoint(errors: &mut Errors, at: &FieldValue<'_>) {
     let text = at.text();
     let Some(address) = parse(text) else {
         errors.push(at.invalid_as(text, "must be a valid IP address"));

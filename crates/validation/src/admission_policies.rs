@@ -1,14 +1,16 @@
 //! ValidatingAdmissionPolicies, MutatingAdmissionPolicies and their bindings. Expressions are not compiled.
 
+// upstream: pkg/apis/admissionregistration/validation/validation.go
+
 use std::collections::HashSet;
 
 use atoll_meta::{names, object};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors, equal};
+use crate::field_value::{Errors, FieldValue, equal};
 use crate::webhooks::{match_conditions, optional, rules};
-use crate::{conditions, shown};
+use crate::{conditions, go_json};
 
 pub(crate) static VALIDATING: Checks = Checks {
     create: |policy| validating(policy, None),
@@ -28,8 +30,8 @@ pub(crate) static VALIDATING_BINDINGS: Checks =
 pub(crate) static MUTATING_BINDINGS: Checks =
     Checks { create: mutating_binding, update: |new, _| mutating_binding(new), ..Checks::NONE };
 
-const MOST_ANNOTATIONS: usize = 20;
-const LONGEST_ANNOTATION: usize = 5 * 1024;
+const MAX_ANNOTATIONS: usize = 20;
+const MAX_ANNOTATION_LENGTH: usize = 5 * 1024;
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const MUTATING_OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "UPDATE"];
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
@@ -57,8 +59,8 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// What both kinds of policies have in common, up to their variables.
-fn beginning(errors: &mut Errors, spec: &At<'_>, old: Option<&Value>, is_mutating: bool) {
+/// Checks the fields that both kinds of policies share, up to their variables.
+fn common_fields(errors: &mut Errors, spec: &FieldValue<'_>, old: Option<&Value>, is_mutating: bool) {
     let (policy, kind, constraints) =
         (spec.get("failurePolicy"), spec.get("paramKind"), spec.get("matchConstraints"));
     if !policy.is_set() {
@@ -81,7 +83,7 @@ fn beginning(errors: &mut Errors, spec: &At<'_>, old: Option<&Value>, is_mutatin
         errors.push(constraints.required(""));
     }
     let kept = old.is_some_and(|old| {
-        let before = At::field(old, "spec");
+        let before = FieldValue::field(old, "spec");
         ["paramKind", "matchConditions"]
             .iter()
             .all(|field| equal(spec.get(field).value, before.get(field).value))
@@ -110,8 +112,8 @@ fn is_identifier(name: &str) -> bool {
 
 fn validating(policy: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(policy, "spec");
-    beginning(&mut errors, &spec, old, false);
+    let spec = FieldValue::field(policy, "spec");
+    common_fields(&mut errors, &spec, old, false);
     let (validations, annotations) = (spec.get("validations"), spec.get("auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
         let detail = "validations or auditAnnotations must contain at least one item";
@@ -121,15 +123,15 @@ fn validating(policy: &Value, old: Option<&Value>) -> Errors {
     for validation in validations.items() {
         self::validation(&mut errors, &validation);
     }
-    if annotations.len() > MOST_ANNOTATIONS {
+    if annotations.len() > MAX_ANNOTATIONS {
         let list: Vec<String> = annotations
             .list()
             .iter()
-            .map(|annotation| shown::text("admissionregistration/v1.AuditAnnotation", annotation))
+            .map(|annotation| go_json::text("admissionregistration/v1.AuditAnnotation", annotation))
             .collect();
-        let shown = atoll_meta::field::BadValue::Rendered(format!("[{}]", list.join(",")));
-        let detail = format!("must not have more than {MOST_ANNOTATIONS} auditAnnotations");
-        errors.push(annotations.invalid_as(shown, detail));
+        let rendered = atoll_meta::field::BadValue::Rendered(format!("[{}]", list.join(",")));
+        let detail = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
+        errors.push(annotations.invalid_as(rendered, detail));
     }
     let mut seen = HashSet::new();
     for annotation in annotations.items() {
@@ -145,8 +147,8 @@ fn validating(policy: &Value, old: Option<&Value>) -> Errors {
         let expression = value.text().trim();
         if expression.is_empty() {
             errors.push(value.required("valueExpression is not specified"));
-        } else if expression.len() > LONGEST_ANNOTATION {
-            errors.push(value.required(format!("must not exceed {LONGEST_ANNOTATION} bytes in length")));
+        } else if expression.len() > MAX_ANNOTATION_LENGTH {
+            errors.push(value.required(format!("must not exceed {MAX_ANNOTATION_LENGTH} bytes in length")));
         }
         if !seen.insert(key.text()) {
             errors.push(key.duplicate());
@@ -155,7 +157,7 @@ fn validating(policy: &Value, old: Option<&Value>) -> Errors {
     errors
 }
 
-fn validation(errors: &mut Errors, at: &At<'_>) {
+fn validation(errors: &mut Errors, at: &FieldValue<'_>) {
     let (expression, message) = (at.get("expression"), at.get("message"));
     if expression.text().trim().is_empty() {
         errors.push(expression.required("expression is not specified"));
@@ -176,8 +178,8 @@ fn validation(errors: &mut Errors, at: &At<'_>) {
 
 fn mutating(policy: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(policy, "spec");
-    beginning(&mut errors, &spec, old, true);
+    let spec = FieldValue::field(policy, "spec");
+    common_fields(&mut errors, &spec, old, true);
     let (mutations, reinvocation) = (spec.get("mutations"), spec.get("reinvocationPolicy"));
     if mutations.is_empty() {
         errors.push(mutations.required("mutations must contain at least one item"));
@@ -189,14 +191,14 @@ fn mutating(policy: &Value, old: Option<&Value>) -> Errors {
     errors
 }
 
-fn mutation(errors: &mut Errors, at: &At<'_>) {
+fn mutation(errors: &mut Errors, at: &FieldValue<'_>) {
     let kind = at.get("patchType");
-    let (wanted, other) = match kind.text() {
+    let (expected, other) = match kind.text() {
         "JSONPatch" => ("jsonPatch", "applyConfiguration"),
         "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
         _ => return kind.one_of(errors, &["ApplyConfiguration", "JSONPatch"]),
     };
-    let patch = at.get(wanted);
+    let patch = at.get(expected);
     if !patch.is_set() {
         errors.push(patch.required(format!("must be specified when patchType is {}", kind.text())));
     } else if patch.text_of("expression").trim().is_empty() {
@@ -208,7 +210,7 @@ fn mutation(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
-fn param_kind(errors: &mut Errors, at: &At<'_>) {
+fn param_kind(errors: &mut Errors, at: &FieldValue<'_>) {
     let (version, kind) = (at.get("apiVersion"), at.get("kind"));
     if version.is_empty() {
         errors.push(version.required(""));
@@ -226,7 +228,7 @@ fn param_kind(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
-fn api_version(errors: &mut Errors, at: &At<'_>) {
+fn api_version(errors: &mut Errors, at: &FieldValue<'_>) {
     let (group, version) = match at.text() {
         "/" => ("", ""),
         text => match text.matches('/').count() {
@@ -253,7 +255,7 @@ fn api_version(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
-fn match_resources(errors: &mut Errors, at: &At<'_>) {
+fn match_resources(errors: &mut Errors, at: &FieldValue<'_>) {
     let policy = at.get("matchPolicy");
     if !policy.is_set() {
         errors.push(policy.required(""));
@@ -280,18 +282,19 @@ fn match_resources(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
-/// What is being deleted cannot be changed.
-fn mutating_operations(errors: &mut Errors, at: &At<'_>) {
+/// Checks operations of a mutating policy: DELETE is not among them, because a deleted object cannot be
+/// mutated.
+fn mutating_operations(errors: &mut Errors, at: &FieldValue<'_>) {
     let rules = at.get("resourceRules");
     for operation in rules.items().flat_map(|rule| rule.get("operations").items().collect::<Vec<_>>()) {
         if !MUTATING_OPERATIONS.contains(&operation.text()) {
-            let at = At { value: operation.value, path: rules.path.child("operations") };
+            let at = FieldValue { value: operation.value, path: rules.path.child("operations") };
             errors.push(at.unsupported(MUTATING_OPERATIONS));
         }
     }
 }
 
-fn binding(errors: &mut Errors, spec: &At<'_>) {
+fn binding(errors: &mut Errors, spec: &FieldValue<'_>) {
     let (name, reference, resources) =
         (spec.get("policyName"), spec.get("paramRef"), spec.get("matchResources"));
     if name.is_empty() {
@@ -307,7 +310,7 @@ fn binding(errors: &mut Errors, spec: &At<'_>) {
     }
 }
 
-fn param_ref(errors: &mut Errors, at: &At<'_>) {
+fn param_ref(errors: &mut Errors, at: &FieldValue<'_>) {
     let (name, selector, action) = (at.get("name"), at.get("selector"), at.get("parameterNotFoundAction"));
     let exclusive = "name and selector are mutually exclusive";
     if !name.is_empty() {
@@ -330,7 +333,7 @@ fn param_ref(errors: &mut Errors, at: &At<'_>) {
 
 fn validating_binding(object: &Value) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(object, "spec");
+    let spec = FieldValue::field(object, "spec");
     binding(&mut errors, &spec);
     let actions = spec.get("validationActions");
     let mut seen = HashSet::new();
@@ -354,7 +357,7 @@ fn validating_binding(object: &Value) -> Errors {
 
 fn mutating_binding(object: &Value) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(object, "spec");
+    let spec = FieldValue::field(object, "spec");
     binding(&mut errors, &spec);
     mutating_operations(&mut errors, &spec.get("matchResources"));
     errors
@@ -362,7 +365,7 @@ fn mutating_binding(object: &Value) -> Errors {
 
 fn status(policy: &Value) -> Errors {
     let mut errors = Errors::new();
-    let status = At::field(policy, "status");
+    let status = FieldValue::field(policy, "status");
     for warning in status.get("typeChecking").get("expressionWarnings").items() {
         let (text, field) = (warning.get("warning"), warning.get("fieldRef"));
         if text.is_empty() {

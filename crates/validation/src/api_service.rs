@@ -1,19 +1,21 @@
 //! APIServices.
 
+// upstream: staging/src/k8s.io/kube-aggregator/pkg/apis/apiregistration/validation/validation.go
+
 use atoll_meta::quote::quote;
 use atoll_meta::{FieldError, FieldPath, names, object};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 
 pub(crate) static API_SERVICES: Checks = Checks {
-    create: whole,
-    update: |new, _| whole(new),
+    create: validate,
+    update: |new, _| validate(new),
     subresource: |name, new, _| {
         let mut errors = Errors::new();
         let known = &["True", "False", "Unknown"];
-        let conditions = At::field(new, "status").get("conditions");
+        let conditions = FieldValue::field(new, "status").get("conditions");
         for status in conditions.items().map(|condition| condition.get("status")).filter(|_| name == "status")
         {
             if !known.contains(&status.text()) {
@@ -24,8 +26,8 @@ pub(crate) static API_SERVICES: Checks = Checks {
     },
 };
 
-/// The name is made of the version and the group.
-fn named_after(errors: &mut Errors, service: &Value, version: &str, group: &str) {
+/// Checks that the name consists of the version and the group.
+fn check_name(errors: &mut Errors, service: &Value, version: &str, group: &str) {
     let (name, wanted) = (object::name(service), format!("{version}.{group}"));
     let is_segment = names::path_segment_name(name).is_empty();
     if !name.is_empty() && is_segment && name != wanted {
@@ -35,11 +37,11 @@ fn named_after(errors: &mut Errors, service: &Value, version: &str, group: &str)
     }
 }
 
-fn whole(service: &Value) -> Errors {
+fn validate(service: &Value) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(service, "spec");
+    let spec = FieldValue::field(service, "spec");
     let (group, version) = (spec.get("group"), spec.get("version"));
-    named_after(&mut errors, service, version.text(), group.text());
+    check_name(&mut errors, service, version.text(), group.text());
     if !group.is_empty() {
         group.rules(&mut errors, names::dns1123_subdomain(group.text()));
     } else if version.text() != "v1" {
@@ -67,7 +69,8 @@ fn whole(service: &Value) -> Errors {
         }
         return errors;
     }
-    let missing = ["namespace", "name"].into_iter().map(|field| target.get(field)).filter(At::is_empty);
+    let missing =
+        ["namespace", "name"].into_iter().map(|field| target.get(field)).filter(FieldValue::is_empty);
     errors.extend(missing.map(|field| field.required("")));
     let port = target.get("port");
     let number = port.number().unwrap_or_default();

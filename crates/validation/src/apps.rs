@@ -1,4 +1,6 @@
-//! The workloads of the group apps.
+//! Workloads of the group apps.
+
+// upstream: pkg/apis/apps/validation/validation.go
 
 mod controller_revision;
 mod daemon_set;
@@ -11,7 +13,7 @@ use atoll_meta::{FieldError, FieldPath, LabelSelector, names, object};
 use serde_json::Value;
 
 use crate::fields::{Errors, Fields, NOT_NEGATIVE};
-use crate::pod::{runs_forever, same, template};
+use crate::pod::{check_always_restarted, same, template};
 use crate::selectors;
 
 pub(crate) use controller_revision::CHECKS as CONTROLLER_REVISIONS;
@@ -19,16 +21,16 @@ pub(crate) use daemon_set::CHECKS as DAEMON_SETS;
 pub(crate) use deployment::{DEPLOYMENTS, REPLICA_SETS};
 pub(crate) use stateful_set::CHECKS as STATEFUL_SETS;
 
-/// A selector as messages show it.
-pub(crate) fn shown(selector: &Value) -> BadValue {
-    BadValue::Rendered(selectors::shown(selector))
+/// Renders a selector as in upstream's messages.
+pub(crate) fn render_selector(selector: &Value) -> BadValue {
+    BadValue::Rendered(selectors::render(selector))
 }
 
 /// Checks that a selector did not change.
 pub(crate) fn same_selector(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) {
     if !same(new.part("selector"), old.part("selector")) {
         let path = path.child("selector");
-        errors.push(FieldError::invalid(&path, shown(new.part("selector")), FIELD_IS_IMMUTABLE));
+        errors.push(FieldError::invalid(&path, render_selector(new.part("selector")), FIELD_IS_IMMUTABLE));
     }
 }
 
@@ -36,7 +38,7 @@ fn is_empty(selector: &Value) -> bool {
     selector.entries("matchLabels").next().is_none() && selector.list("matchExpressions").is_empty()
 }
 
-/// Checks a selector that must be there and select something.
+/// Checks a selector that is required and must not be empty.
 fn required_selector(errors: &mut Errors, spec: &Value, kind: &str, path: &FieldPath) {
     let path = path.child("selector");
     let Some(selector) = spec.field("selector") else {
@@ -46,16 +48,16 @@ fn required_selector(errors: &mut Errors, spec: &Value, kind: &str, path: &Field
     errors.extend(object::validate_label_selector(selector, &path));
     if is_empty(selector) {
         let detail = format!("empty selector is invalid for {kind}");
-        errors.push(FieldError::invalid(&path, shown(selector), detail));
+        errors.push(FieldError::invalid(&path, render_selector(selector), detail));
     }
 }
 
-/// Whether a selector, if it makes sense, selects what has these labels.
+/// Whether a selector, if it is valid, matches these labels.
 pub(crate) fn selects(selector: &LabelSelector, labels: &Value) -> bool {
     selector.matches(|key| labels.optional_text(key))
 }
 
-/// Checks that a workload selects the pods that it makes.
+/// Checks that the selector of a workload matches the labels of its pod template.
 pub(crate) fn check_selected(
     errors: &mut Errors,
     selector: &LabelSelector,
@@ -75,12 +77,12 @@ pub(crate) fn check_selected(
 
 /// Checks selector and template of a Deployment or a ReplicaSet.
 fn selector_and_template(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath) {
-    // Upstream speaks of deployments in both.
+    // Upstream's messages say "deployment" for both kinds.
     required_selector(errors, spec, "deployment", path);
     match LabelSelector::from_object(spec.part("selector")) {
         Err(_) => {
-            let shown = shown(spec.part("selector"));
-            errors.push(FieldError::invalid(&path.child("selector"), shown, "invalid label selector"));
+            let rendered = render_selector(spec.part("selector"));
+            errors.push(FieldError::invalid(&path.child("selector"), rendered, "invalid label selector"));
         }
         Ok(selector) => {
             let path = path.child("template");
@@ -89,13 +91,13 @@ fn selector_and_template(errors: &mut Errors, spec: &Value, old: Option<&Value>,
                 check_selected(errors, &selector, pod, &path);
             }
             template::check(errors, spec, old, &path);
-            runs_forever(errors, pod, "ReplicaSet", &path);
+            check_always_restarted(errors, pod, "ReplicaSet", &path);
         }
     }
 }
 
-/// A number or a percentage, and what is wrong with it.
-fn whole_or_percent(errors: &mut Errors, value: &Value, path: &FieldPath) {
+/// Checks a number or a percentage.
+fn int_or_percent(errors: &mut Errors, value: &Value, path: &FieldPath) {
     match value.as_str() {
         Some(text) => {
             for rule in names::percent(text) {
@@ -111,35 +113,36 @@ fn whole_or_percent(errors: &mut Errors, value: &Value, path: &FieldPath) {
     }
 }
 
-/// The number of a percentage that is one.
+/// Returns the number of a well-formed percentage.
 fn percent(value: &Value) -> Option<i64> {
     let text = value.as_str()?;
     if !names::percent(text).is_empty() {
         return None;
     }
-    // Go's conversion stops at the largest number.
+    // Go's conversion saturates.
     text.strip_suffix('%').map(|digits| digits.parse().unwrap_or(i64::MAX))
 }
 
-/// The number, or that of the percentage. Other texts are read as numbers, or as nothing.
+/// Returns the number, or the number of the percentage. Other strings are parsed as numbers, or else count as
+/// zero.
 fn amount(value: &Value) -> i64 {
     let of_text = || value.as_str().and_then(|text| text.parse().ok());
     percent(value).or_else(|| value.as_i64()).or_else(of_text).unwrap_or_default()
 }
 
-fn at_most_everything(errors: &mut Errors, value: &Value, path: &FieldPath) {
+fn at_most_hundred_percent(errors: &mut Errors, value: &Value, path: &FieldPath) {
     if percent(value).is_some_and(|percent| percent > 100) {
         errors.push(FieldError::invalid(path, value.clone(), "must not be greater than 100%"));
     }
 }
 
-/// Complains if a count of collisions went down.
+/// Checks that the collision count did not decrease.
 fn collisions(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) {
     let field = "collisionCount";
     let (new, old) = (new.optional_integer(field), old.optional_integer(field));
     if old.is_some_and(|old| new.is_none_or(|new| new < old)) {
-        let shown = new.unwrap_or_default();
-        errors.push(FieldError::invalid(&path.child(field), shown, "cannot be decremented"));
+        let rendered = new.unwrap_or_default();
+        errors.push(FieldError::invalid(&path.child(field), rendered, "cannot be decremented"));
     }
 }
 

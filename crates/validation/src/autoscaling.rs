@@ -1,20 +1,22 @@
 //! HorizontalPodAutoscalers.
 
+// upstream: pkg/apis/autoscaling/validation/validation.go
+
 use atoll_meta::names;
 use atoll_meta::object::split_api_version;
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 use crate::quantities;
 
 pub(crate) static AUTOSCALERS: Checks = Checks {
-    create: |autoscaler| spec(autoscaler, &Lenience::default()),
-    update: |new, old| spec(new, &Lenience::beside(new, old)),
+    create: |autoscaler| spec(autoscaler, &ValidationOptions::default()),
+    update: |new, old| spec(new, &ValidationOptions::for_update(new, old)),
     subresource: |name, new, _| {
         let mut errors = Errors::new();
         if name == "status" {
-            let status = At::field(new, "status");
+            let status = FieldValue::field(new, "status");
             quantities::not_negative_number(&mut errors, &status.get("currentReplicas"));
             quantities::not_negative_number(&mut errors, &status.get("desiredReplicas"));
         }
@@ -22,27 +24,27 @@ pub(crate) static AUTOSCALERS: Checks = Checks {
     },
 };
 
-const LONGEST_WINDOW: i64 = 3600;
-const LONGEST_PERIOD: i64 = 1800;
+const MAX_WINDOW_SECONDS: i64 = 3600;
+const MAX_PERIOD_SECONDS: i64 = 1800;
 
-/// What an autoscaler may keep because it was there before the rule was.
+/// Validation that is relaxed because the old object already violates it.
 #[derive(Default)]
-struct Lenience {
-    none: bool,
+struct ValidationOptions {
+    allow_zero_replicas: bool,
     target_version: bool,
     object_version: bool,
 }
 
-impl Lenience {
-    fn beside(new: &Value, old: &Value) -> Lenience {
-        let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
+impl ValidationOptions {
+    fn for_update(new: &Value, old: &Value) -> ValidationOptions {
+        let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
         let (target, target_before) = (spec.get("scaleTargetRef"), before.get("scaleTargetRef"));
         let same = |field| target.text_of(field) == target_before.text_of(field);
         let metrics = before.get("metrics");
         let mut objects =
             metrics.items().filter(|metric| metric.text_of("type") == "Object" && metric.has("object"));
-        Lenience {
-            none: before.get("minReplicas").number() == Some(0),
+        ValidationOptions {
+            allow_zero_replicas: before.get("minReplicas").number() == Some(0),
             target_version: same("apiVersion") && same("kind"),
             object_version: objects.any(|metric| {
                 version_error(metric.get("object").get("describedObject").text_of("apiVersion"), true)
@@ -60,11 +62,11 @@ fn version_error(version: &str, may_be_core: bool) -> Option<String> {
     }
 }
 
-fn spec(autoscaler: &Value, lenience: &Lenience) -> Errors {
+fn spec(autoscaler: &Value, options: &ValidationOptions) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(autoscaler, "spec");
+    let spec = FieldValue::field(autoscaler, "spec");
     let (least, most) = (spec.get("minReplicas"), spec.get("maxReplicas"));
-    let bound = i64::from(!lenience.none);
+    let bound = i64::from(!options.allow_zero_replicas);
     if least.number().is_some_and(|number| number < bound) {
         errors.push(least.invalid(format!("must be greater than or equal to {bound}")));
     }
@@ -79,12 +81,12 @@ fn spec(autoscaler: &Value, lenience: &Lenience) -> Errors {
     }
     let target = spec.get("scaleTargetRef");
     let may_be_core = target.text_of("kind") == "ReplicationController";
-    reference(&mut errors, &target, may_be_core, lenience.target_version);
+    reference(&mut errors, &target, may_be_core, options.target_version);
     let metrics = spec.get("metrics");
     for metric in metrics.items() {
-        self::metric(&mut errors, &metric, lenience);
+        self::metric(&mut errors, &metric, options);
     }
-    let outside = |metric: At<'_>| matches!(metric.text_of("type"), "Object" | "External");
+    let outside = |metric: FieldValue<'_>| matches!(metric.text_of("type"), "Object" | "External");
     if least.number() == Some(0) && !metrics.items().any(outside) {
         let detail =
             "must specify at least one Object or External metric to support scaling to zero replicas";
@@ -99,7 +101,7 @@ fn spec(autoscaler: &Value, lenience: &Lenience) -> Errors {
     errors
 }
 
-fn reference(errors: &mut Errors, reference: &At<'_>, may_be_core: bool, any_version: bool) {
+fn reference(errors: &mut Errors, reference: &FieldValue<'_>, may_be_core: bool, any_version: bool) {
     for part in [reference.get("kind"), reference.get("name")] {
         if part.is_empty() {
             errors.push(part.required(""));
@@ -113,13 +115,13 @@ fn reference(errors: &mut Errors, reference: &At<'_>, may_be_core: bool, any_ver
     }
 }
 
-fn scaling_rules(errors: &mut Errors, rules: &At<'_>) {
+fn scaling_rules(errors: &mut Errors, rules: &FieldValue<'_>) {
     let (window, select) = (rules.get("stabilizationWindowSeconds"), rules.get("selectPolicy"));
     if window.number().is_some_and(|seconds| seconds < 0) {
         errors.push(window.invalid("must be greater than or equal to zero"));
     }
-    if window.number().is_some_and(|seconds| seconds > LONGEST_WINDOW) {
-        errors.push(window.invalid(format!("must be less than or equal to {LONGEST_WINDOW}")));
+    if window.number().is_some_and(|seconds| seconds > MAX_WINDOW_SECONDS) {
+        errors.push(window.invalid(format!("must be less than or equal to {MAX_WINDOW_SECONDS}")));
     }
     let choices = &["Disabled", "Max", "Min"];
     if select.is_set() && !choices.contains(&select.text()) {
@@ -140,8 +142,8 @@ fn scaling_rules(errors: &mut Errors, rules: &At<'_>) {
                 errors.push(number.invalid_as(found, "must be greater than zero"));
             }
         }
-        if period.number().is_some_and(|seconds| seconds > LONGEST_PERIOD) {
-            errors.push(period.invalid(format!("must be less than or equal to {LONGEST_PERIOD}")));
+        if period.number().is_some_and(|seconds| seconds > MAX_PERIOD_SECONDS) {
+            errors.push(period.invalid(format!("must be less than or equal to {MAX_PERIOD_SECONDS}")));
         }
     }
     quantities::not_negative(errors, &rules.get("tolerance"));
@@ -149,11 +151,11 @@ fn scaling_rules(errors: &mut Errors, rules: &At<'_>) {
 
 const KINDS: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
 
-/// The sources in the order in which upstream looks: the value of `type`, the field, and the check.
-type Source = (&'static str, &'static str, fn(&mut Errors, &At<'_>, &Lenience));
+/// `type` of a metric, the field that belongs to it, and the check of that field.
+type Source = (&'static str, &'static str, fn(&mut Errors, &FieldValue<'_>, &ValidationOptions));
 const SOURCES: &[Source] = &[
-    ("Object", "object", |errors, source, lenience| {
-        reference(errors, &source.get("describedObject"), true, lenience.object_version);
+    ("Object", "object", |errors, source, options| {
+        reference(errors, &source.get("describedObject"), true, options.object_version);
         identifier(errors, &source.get("metric"));
         let goal = target(errors, source);
         if !goal.has("value") && !goal.has("averageValue") {
@@ -205,7 +207,7 @@ const SOURCES: &[Source] = &[
     }),
 ];
 
-fn metric(errors: &mut Errors, metric: &At<'_>, lenience: &Lenience) {
+fn metric(errors: &mut Errors, metric: &FieldValue<'_>, options: &ValidationOptions) {
     let kind = metric.get("type");
     if kind.is_empty() {
         errors.push(kind.required("must specify a metric source type"));
@@ -217,7 +219,7 @@ fn metric(errors: &mut Errors, metric: &At<'_>, lenience: &Lenience) {
     for (_, field, check) in SOURCES.iter().filter(|(_, field, _)| metric.has(field)) {
         present.push(field);
         if present.len() == 1 {
-            check(errors, &metric.get(field), lenience);
+            check(errors, &metric.get(field), options);
         }
     }
     let expected = SOURCES.iter().find(|(name, ..)| *name == kind.text()).map(|(_, field, _)| *field);
@@ -237,7 +239,7 @@ fn metric(errors: &mut Errors, metric: &At<'_>, lenience: &Lenience) {
     }
 }
 
-fn identifier(errors: &mut Errors, metric: &At<'_>) {
+fn identifier(errors: &mut Errors, metric: &FieldValue<'_>) {
     let name = metric.get("name");
     if name.is_empty() {
         errors.push(name.required("must specify a metric name"));
@@ -246,7 +248,7 @@ fn identifier(errors: &mut Errors, metric: &At<'_>) {
     }
 }
 
-fn raw_or_utilization(errors: &mut Errors, source: &At<'_>) {
+fn raw_or_utilization(errors: &mut Errors, source: &FieldValue<'_>) {
     let goal = target(errors, source);
     match (goal.has("averageUtilization"), goal.has("averageValue")) {
         (false, false) => {
@@ -261,8 +263,8 @@ fn raw_or_utilization(errors: &mut Errors, source: &At<'_>) {
     }
 }
 
-/// Checks the target of a metric, and returns it.
-fn target<'a>(errors: &mut Errors, source: &At<'a>) -> At<'a> {
+/// Checks the target of a metric and returns it.
+fn target<'a>(errors: &mut Errors, source: &FieldValue<'a>) -> FieldValue<'a> {
     let target = source.get("target");
     let (kind, utilization) = (target.get("type"), target.get("averageUtilization"));
     if kind.is_empty() {

@@ -1,4 +1,6 @@
-//! The group batch: Jobs, and CronJobs that make them.
+//! Jobs and CronJobs.
+
+// upstream: pkg/apis/batch/validation/validation.go
 
 mod cron_job;
 mod indexes;

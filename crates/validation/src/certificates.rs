@@ -1,4 +1,6 @@
-//! CertificateSigningRequests. What is inside a request or a certificate is not looked at.
+//! CertificateSigningRequests. The contents of requests and certificates are not parsed.
+
+// upstream: pkg/apis/certificates/validation/validation.go
 
 use std::collections::HashSet;
 
@@ -7,14 +9,14 @@ use atoll_meta::{FieldError, names};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
+use crate::go_json;
 use crate::internal::unified;
-use crate::shown;
 
 pub(crate) static REQUESTS: Checks = Checks {
-    create: |request| whole(request, &Lenience::default()),
-    update: |new, old| changed(new, old, ""),
-    subresource: |name, new, old| changed(new, old, name),
+    create: |request| validate(request, &ValidationOptions::default()),
+    update: |new, old| check_update(new, old, ""),
+    subresource: |name, new, old| check_update(new, old, name),
 };
 
 const USAGES: &[&str] = &[
@@ -43,13 +45,13 @@ const USAGES: &[&str] = &[
     "timestamping",
 ];
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
-const LONGEST_DOMAIN: usize = 253;
-const LONGEST_SIGNER: usize = LONGEST_DOMAIN + (253 + 63 + 1) + 1;
+const MAX_DOMAIN_LENGTH: usize = 253;
+const MAX_SIGNER_LENGTH: usize = MAX_DOMAIN_LENGTH + (253 + 63 + 1) + 1;
 const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];
 
-/// What a request may keep because it was there before the rule was.
+/// Validation that is relaxed because the old object already violates it.
 #[derive(Default)]
-struct Lenience {
+struct ValidationOptions {
     both_verdicts: bool,
     legacy_signer: bool,
     repeated_conditions: bool,
@@ -65,16 +67,16 @@ fn repeats<'a>(mut texts: impl Iterator<Item = &'a str>) -> bool {
 }
 
 fn kinds(request: &Value) -> Vec<&str> {
-    let conditions = At::field(request, "status").get("conditions");
+    let conditions = FieldValue::field(request, "status").get("conditions");
     conditions.list().iter().map(|one| one.get("type").and_then(Value::as_str).unwrap_or_default()).collect()
 }
 
-impl Lenience {
-    fn beside(new: &Value, old: &Value) -> Lenience {
-        let (spec, status) = (At::field(old, "spec"), At::field(old, "status"));
+impl ValidationOptions {
+    fn for_update(new: &Value, old: &Value) -> ValidationOptions {
+        let (spec, status) = (FieldValue::field(old, "spec"), FieldValue::field(old, "status"));
         let (kinds, usages) = (kinds(old), spec.get("usages"));
-        let same = At::field(new, "status").text_of("certificate") == status.text_of("certificate");
-        Lenience {
+        let same = FieldValue::field(new, "status").text_of("certificate") == status.text_of("certificate");
+        ValidationOptions {
             both_verdicts: kinds.contains(&"Approved") && kinds.contains(&"Denied"),
             legacy_signer: spec.text_of("signerName") == LEGACY_SIGNER,
             repeated_conditions: repeats(kinds.iter().copied()),
@@ -86,9 +88,9 @@ impl Lenience {
     }
 }
 
-fn whole(request: &Value, lenience: &Lenience) -> Errors {
+fn validate(request: &Value, options: &ValidationOptions) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(request, "spec");
+    let spec = FieldValue::field(request, "spec");
     let (body, usages, signer) = (spec.get("request"), spec.get("usages"), spec.get("signerName"));
     if !is_pem(body.text(), "CERTIFICATE REQUEST") {
         errors.push(body.invalid("PEM block type must be CERTIFICATE REQUEST"));
@@ -96,16 +98,16 @@ fn whole(request: &Value, lenience: &Lenience) -> Errors {
     if usages.is_empty() {
         errors.push(usages.required(""));
     }
-    if !lenience.unknown_usages {
+    if !options.unknown_usages {
         let unknown = usages.items().filter(|usage| !USAGES.contains(&usage.text()));
         errors.extend(unknown.map(|usage| usage.unsupported(USAGES)));
     }
-    if !lenience.repeated_usages {
+    if !options.repeated_usages {
         let mut seen = HashSet::new();
         let repeated = usages.items().filter(|usage| !seen.insert(usage.text()));
         errors.extend(repeated.map(|usage| usage.duplicate()));
     }
-    if signer.text() == LEGACY_SIGNER && !lenience.legacy_signer {
+    if signer.text() == LEGACY_SIGNER && !options.legacy_signer {
         errors.push(signer.invalid("the legacy signerName is not allowed via this API version"));
     } else {
         signer_name(&mut errors, &signer);
@@ -114,17 +116,17 @@ fn whole(request: &Value, lenience: &Lenience) -> Errors {
     if expiration.number().is_some_and(|seconds| seconds < 600) {
         errors.push(expiration.invalid("may not specify a duration less than 600 seconds (10 minutes)"));
     }
-    let status = At::field(request, "status");
-    conditions(&mut errors, &status.get("conditions"), lenience);
+    let status = FieldValue::field(request, "status");
+    conditions(&mut errors, &status.get("conditions"), options);
     let certificate = status.get("certificate");
-    if !lenience.any_certificate && !certificate.is_empty() && !is_pem(certificate.text(), "CERTIFICATE") {
+    if !options.any_certificate && !certificate.is_empty() && !is_pem(certificate.text(), "CERTIFICATE") {
         let detail = "must contain at least one CERTIFICATE PEM block";
         errors.push(certificate.invalid_as("<certificate data>", detail));
     }
     errors
 }
 
-/// The bytes that base64 text stands for.
+/// Decodes base64.
 pub(crate) fn from_base64(encoded: &str) -> Vec<u8> {
     let value = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
@@ -147,7 +149,7 @@ pub(crate) fn from_base64(encoded: &str) -> Vec<u8> {
     text
 }
 
-/// Whether base64 text stands for a PEM block of this type.
+/// Whether a base64 string contains a PEM block of this type.
 fn is_pem(encoded: &str, kind: &str) -> bool {
     let text = from_base64(encoded);
     let text = String::from_utf8_lossy(&text);
@@ -158,7 +160,7 @@ fn is_pem(encoded: &str, kind: &str) -> bool {
     })
 }
 
-fn signer_name(errors: &mut Errors, at: &At<'_>) {
+fn signer_name(errors: &mut Errors, at: &FieldValue<'_>) {
     let name = at.text();
     if name.is_empty() {
         errors.push(at.required(""));
@@ -169,21 +171,21 @@ fn signer_name(errors: &mut Errors, at: &At<'_>) {
         errors.push(at.invalid(detail));
         return;
     };
-    if domain.len() > LONGEST_DOMAIN {
-        errors.push(FieldError::too_long(&at.path, LONGEST_DOMAIN));
+    if domain.len() > MAX_DOMAIN_LENGTH {
+        errors.push(FieldError::too_long(&at.path, MAX_DOMAIN_LENGTH));
     }
     labels(errors, at, domain, names::dns1123_label);
     if !domain.contains('.') {
         errors.push(at.invalid_as(domain, "should be a domain with at least two segments separated by dots"));
     }
     labels(errors, at, path, names::dns1123_subdomain);
-    if name.len() > LONGEST_SIGNER {
-        errors.push(FieldError::too_long(&at.path, LONGEST_SIGNER));
+    if name.len() > MAX_SIGNER_LENGTH {
+        errors.push(FieldError::too_long(&at.path, MAX_SIGNER_LENGTH));
     }
 }
 
-/// Complains about the first label that breaks the rule.
-fn labels(errors: &mut Errors, at: &At<'_>, part: &str, rule: fn(&str) -> Vec<String>) {
+/// Reports the first label that breaks the rule.
+fn labels(errors: &mut Errors, at: &FieldValue<'_>, part: &str, rule: fn(&str) -> Vec<String>) {
     let mut labels = part.split('.').map(|label| (label, rule(label)));
     if let Some((label, broken)) = labels.find(|(_, broken)| !broken.is_empty()) {
         let details = broken.into_iter().map(|rule| format!("validating label {}: {rule}", quote(label)));
@@ -191,11 +193,11 @@ fn labels(errors: &mut Errors, at: &At<'_>, part: &str, rule: fn(&str) -> Vec<St
     }
 }
 
-fn conditions(errors: &mut Errors, conditions: &At<'_>, lenience: &Lenience) {
+fn conditions(errors: &mut Errors, conditions: &FieldValue<'_>, options: &ValidationOptions) {
     let mut seen = HashSet::new();
     for condition in conditions.items() {
         let (kind, status) = (condition.get("type"), condition.get("status"));
-        if kind.is_empty() && !lenience.nameless_conditions {
+        if kind.is_empty() && !options.nameless_conditions {
             errors.push(kind.required(""));
         }
         let known: &[&str] =
@@ -206,22 +208,22 @@ fn conditions(errors: &mut Errors, conditions: &At<'_>, lenience: &Lenience) {
             "Denied" => "Approved",
             _ => "",
         };
-        if !lenience.both_verdicts && !opposite.is_empty() && seen.contains(opposite) {
+        if !options.both_verdicts && !opposite.is_empty() && seen.contains(opposite) {
             let detail = "Approved and Denied conditions are mutually exclusive";
             errors.push(conditions.invalid_as(kind.named(), detail));
         }
-        if !seen.insert(kind.text()) && !lenience.repeated_conditions {
+        if !seen.insert(kind.text()) && !options.repeated_conditions {
             errors.push(FieldError::duplicate(&kind.path, kind.named()));
         }
     }
 }
 
-fn changed(new: &Value, old: &Value, subresource: &str) -> Errors {
-    let mut errors = whole(new, &Lenience::beside(new, old));
-    let status = At::field(new, "status");
+fn check_update(new: &Value, old: &Value, subresource: &str) -> Errors {
+    let mut errors = validate(new, &ValidationOptions::for_update(new, old));
+    let status = FieldValue::field(new, "status");
     let conditions = status.get("conditions");
     let of = |request: &Value, kind: &str| -> Vec<Value> {
-        let conditions = At::field(request, "status").get("conditions");
+        let conditions = FieldValue::field(request, "status").get("conditions");
         conditions
             .list()
             .iter()
@@ -245,15 +247,16 @@ fn changed(new: &Value, old: &Value, subresource: &str) -> Errors {
         } else if now.len() == before.len() && now != before {
             let lines = |conditions: &[Value]| {
                 let key = "certificates/v1.CertificateSigningRequestCondition";
-                let all: Vec<String> = conditions.iter().map(|one| shown::text(key, one)).collect();
-                shown::lines(&format!("[{}]", all.join(",")))
+                let all: Vec<String> = conditions.iter().map(|one| go_json::text(key, one)).collect();
+                go_json::lines(&format!("[{}]", all.join(",")))
             };
             let difference = unified::difference(&lines(&before), &lines(&now));
             let detail = format!("updates may not modify a condition of type {}\n{difference}", quote(kind));
             errors.push(conditions.forbidden(detail));
         }
     }
-    let (certificate, before) = (status.get("certificate"), At::field(old, "status").get("certificate"));
+    let (certificate, before) =
+        (status.get("certificate"), FieldValue::field(old, "status").get("certificate"));
     if certificate.text() != before.text() {
         if subresource != "status" {
             errors.push(certificate.forbidden("updates may not set certificate content"));

@@ -1,5 +1,9 @@
 //! PriorityClasses, RuntimeClasses and Leases.
 
+// upstream: pkg/apis/scheduling/validation/validation.go
+// upstream: pkg/apis/node/validation/validation.go
+// upstream: pkg/apis/coordination/validation/validation.go
+
 use std::collections::HashSet;
 
 use atoll_meta::field::BadValue;
@@ -7,7 +11,7 @@ use atoll_meta::{FieldError, FieldPath, json, names, object};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors, immutable_name, immutable_text};
+use crate::field_value::{Errors, FieldValue, immutable_name, immutable_text};
 use crate::pod::placement;
 use crate::resources;
 
@@ -15,12 +19,12 @@ pub(crate) static PRIORITY_CLASSES: Checks = Checks {
     create: priority_class,
     update: |new, old| {
         let mut errors = Errors::new();
-        let value = At::field(new, "value");
-        if value.number() != At::field(old, "value").number() {
+        let value = FieldValue::field(new, "value");
+        if value.number() != FieldValue::field(old, "value").number() {
             errors.push(value.forbidden("may not be changed in an update."));
         }
         let field = "preemptionPolicy";
-        immutable_name(&mut errors, &At::field(new, field), &At::field(old, field));
+        immutable_name(&mut errors, &FieldValue::field(new, field), &FieldValue::field(old, field));
         errors
     },
     ..Checks::NONE
@@ -29,7 +33,7 @@ pub(crate) static PRIORITY_CLASSES: Checks = Checks {
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
 const SYSTEM: &str = "system-";
 
-/// The classes that there are from the beginning, and their values.
+/// Built-in classes and their values.
 const SYSTEM_CLASSES: &[(&str, i64)] = &[
     ("system-node-critical", 2 * HIGHEST_PRIORITY + 1000),
     ("system-cluster-critical", 2 * HIGHEST_PRIORITY),
@@ -37,7 +41,7 @@ const SYSTEM_CLASSES: &[(&str, i64)] = &[
 
 fn priority_class(class: &Value) -> Errors {
     let mut errors = Errors::new();
-    let (name, value) = (object::name(class), At::field(class, "value"));
+    let (name, value) = (object::name(class), FieldValue::field(class, "value"));
     let number = value.number().unwrap_or_default();
     if name.starts_with(SYSTEM) {
         let fault = match SYSTEM_CLASSES.iter().find(|(known, _)| *known == name) {
@@ -45,7 +49,7 @@ fn priority_class(class: &Value) -> Errors {
             Some((_, known)) if *known != number => {
                 Some(format!("value of {name} PriorityClass must be {known}"))
             }
-            Some(_) if At::field(class, "globalDefault").flag() => {
+            Some(_) if FieldValue::field(class, "globalDefault").flag() => {
                 Some(format!("globalDefault of {name} PriorityClass must be false"))
             }
             Some(_) => None,
@@ -61,7 +65,7 @@ fn priority_class(class: &Value) -> Errors {
         let detail = format!("maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}");
         errors.push(value.forbidden(detail));
     }
-    let policy = At::field(class, "preemptionPolicy");
+    let policy = FieldValue::field(class, "preemptionPolicy");
     if policy.is_set() {
         policy.one_of(&mut errors, &["PreemptLowerPriority", "Never"]);
     }
@@ -72,7 +76,7 @@ pub(crate) static RUNTIME_CLASSES: Checks = Checks {
     create: runtime_class,
     update: |new, old| {
         let mut errors = runtime_class(new);
-        immutable_text(&mut errors, &At::field(new, "handler"), &At::field(old, "handler"));
+        immutable_text(&mut errors, &FieldValue::field(new, "handler"), &FieldValue::field(old, "handler"));
         errors
     },
     ..Checks::NONE
@@ -80,7 +84,7 @@ pub(crate) static RUNTIME_CLASSES: Checks = Checks {
 
 fn runtime_class(class: &Value) -> Errors {
     let mut errors = Errors::new();
-    let (handler, overhead) = (At::field(class, "handler"), At::field(class, "overhead"));
+    let (handler, overhead) = (FieldValue::field(class, "handler"), FieldValue::field(class, "overhead"));
     if handler.is_empty() {
         errors.push(handler.required(""));
     } else {
@@ -89,7 +93,7 @@ fn runtime_class(class: &Value) -> Errors {
     if overhead.is_set() {
         resources::check_overhead(&mut errors, overhead.get("podFixed").value, &overhead.path);
     }
-    let scheduling = At::field(class, "scheduling");
+    let scheduling = FieldValue::field(class, "scheduling");
     let selector = scheduling.get("nodeSelector");
     let labels = selector.value.as_object().into_iter().flatten();
     let labels = labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
@@ -114,7 +118,7 @@ pub(crate) static LEASES: Checks = Checks { create: lease, update: |new, _| leas
 
 fn lease(lease: &Value) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(lease, "spec");
+    let spec = FieldValue::field(lease, "spec");
     let (duration, transitions) = (spec.get("leaseDurationSeconds"), spec.get("leaseTransitions"));
     if duration.number().is_some_and(|seconds| seconds <= 0) {
         errors.push(duration.invalid("must be greater than 0"));

@@ -1,17 +1,19 @@
-//! Conditions that all kinds share.
+//! `metav1.Condition`, as all kinds use it.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go
 
 use std::collections::HashSet;
 
 use atoll_meta::{FieldError, names};
 
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 
-const LONGEST_REASON: usize = 1024;
-const LONGEST_MESSAGE: usize = 32 * 1024;
+const MAX_REASON_LENGTH: usize = 1024;
+const MAX_MESSAGE_LENGTH: usize = 32 * 1024;
 const REASON_WORDS: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
 const REASON_PATTERN: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
 
-pub(crate) fn check(errors: &mut Errors, conditions: &At<'_>) {
+pub(crate) fn check(errors: &mut Errors, conditions: &FieldValue<'_>) {
     let mut seen = HashSet::new();
     for condition in conditions.items() {
         let kind = condition.get("type");
@@ -22,7 +24,7 @@ pub(crate) fn check(errors: &mut Errors, conditions: &At<'_>) {
     }
 }
 
-fn one(errors: &mut Errors, condition: &At<'_>) {
+fn one(errors: &mut Errors, condition: &FieldValue<'_>) {
     let (kind, status) = (condition.get("type"), condition.get("status"));
     kind.rules(errors, names::qualified_name(kind.text()));
     let known = &["False", "True", "Unknown"];
@@ -44,12 +46,12 @@ fn one(errors: &mut Errors, condition: &At<'_>) {
             let examples = ["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
             errors.push(reason.invalid(names::pattern_error(REASON_WORDS, REASON_PATTERN, &examples)));
         }
-        if reason.len() > LONGEST_REASON {
-            errors.push(FieldError::too_long(&reason.path, LONGEST_REASON));
+        if reason.len() > MAX_REASON_LENGTH {
+            errors.push(FieldError::too_long(&reason.path, MAX_REASON_LENGTH));
         }
     }
-    if message.len() > LONGEST_MESSAGE {
-        errors.push(FieldError::too_long(&message.path, LONGEST_MESSAGE));
+    if message.len() > MAX_MESSAGE_LENGTH {
+        errors.push(FieldError::too_long(&message.path, MAX_MESSAGE_LENGTH));
     }
 }
 

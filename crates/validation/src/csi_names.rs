@@ -1,24 +1,26 @@
-//! Names of drivers, of storage and of devices.
+//! Names of CSI and DRA drivers.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use atoll_meta::{FieldError, FieldPath, names};
 
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 use crate::fields::broken_rules;
 
-const LONGEST: usize = 63;
+const MAX_LENGTH: usize = 63;
 
-pub(crate) fn driver(errors: &mut Errors, name: &At<'_>) {
+pub(crate) fn driver(errors: &mut Errors, name: &FieldValue<'_>) {
     driver_name(errors, name.text(), &name.path);
 }
 
-/// The same for a name that is part of another text.
+/// Checks a driver name that is part of another string.
 pub(crate) fn driver_name(errors: &mut Errors, name: &str, path: &FieldPath) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;
     }
-    if name.len() > LONGEST {
-        errors.push(FieldError::too_long(path, LONGEST));
+    if name.len() > MAX_LENGTH {
+        errors.push(FieldError::too_long(path, MAX_LENGTH));
     }
     broken_rules(errors, || path.clone(), name, names::dns1123_subdomain(&name.to_lowercase()));
 }

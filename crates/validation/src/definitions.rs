@@ -2,20 +2,22 @@
 //!
 //! ```text
 //! definitions ─ names, versions, conversion
-//!      ├ hoisted     what all versions share stands above them, as in upstream's own type
+//!      ├ top_level   fields that all versions share are hoisted above them, as in upstream's internal type
 //!      ├ parts       names, subresources, columns
-//!      ├ schema      what may stand in a schema
-//!      │   ├ extensions  what Kubernetes adds to schemas
-//!      │   └ expressions whether rules can be understood, and what they cost
-//!      └ structural  whether the schema says what each field is
+//!      ├ schema      fields of a schema
+//!      │   ├ extensions  Kubernetes' extensions of schemas
+//!      │   └ expressions compilation and cost of CEL rules
+//!      └ structural  whether the schema is structural
 //! ```
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go
 
 mod expressions;
 mod extensions;
-mod hoisted;
 mod parts;
 mod schema;
 mod structural;
+mod top_level;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -25,42 +27,42 @@ use atoll_meta::quote::is_print;
 use atoll_meta::{FieldError, FieldPath, names, object};
 use serde_json::Value;
 
-use hoisted::Hoisted;
 use parts::{resource_names, subresources};
-use schema::Demands;
+use schema::ValidationOptions;
+use top_level::TopLevelFields;
 
 use crate::Checks;
-use crate::at::{At, Errors, immutable_name, immutable_text};
-use crate::{shown, webhooks};
+use crate::field_value::{Errors, FieldValue, immutable_name, immutable_text};
+use crate::{go_json, webhooks};
 
 pub(crate) static DEFINITIONS: Checks = Checks { create, update, subresource };
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 const REVIEWS: &[&str] = &["v1", "v1beta1"];
-const LONGEST_WARNING: usize = 256;
+const MAX_WARNING_LENGTH: usize = 256;
 
 fn create(definition: &Value) -> Errors {
     let mut errors = Errors::new();
-    let at = At::field(definition, "spec");
-    let (name, wanted) =
+    let at = FieldValue::field(definition, "spec");
+    let (name, expected) =
         (object::name(definition), format!("{}.{}", at.get("names").text_of("plural"), at.text_of("group")));
-    if !name.is_empty() && name != wanted {
+    if !name.is_empty() && name != expected {
         let path = FieldPath::new("metadata").child("name");
         errors.push(FieldError::invalid(&path, name, "must be spec.names.plural+\".\"+spec.group"));
     }
-    spec(&mut errors, &at, &Demands::all(), true);
-    ending(&mut errors, definition, None);
+    spec(&mut errors, &at, &ValidationOptions::all(), true);
+    status_and_approval(&mut errors, definition, None);
     errors
 }
 
 fn update(new: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
-    let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
-    let demands = Demands::beside(&spec, &before);
+    let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
+    let options = ValidationOptions::for_update(&spec, &before);
     let reviews = before.get("conversion").get("webhook").get("conversionReviewVersions");
     let known = reviews.is_empty() || reviews.texts().any(|version| REVIEWS.contains(&version));
-    self::spec(&mut errors, &spec, &demands, known);
-    let established = At::field(old, "status")
+    self::spec(&mut errors, &spec, &options, known);
+    let established = FieldValue::field(old, "status")
         .get("conditions")
         .items()
         .any(|condition| condition.text_of("type") == "Established" && condition.text_of("status") == "True");
@@ -70,34 +72,34 @@ fn update(new: &Value, old: &Value) -> Errors {
     }
     immutable_text(&mut errors, &spec.get("group"), &before.get("group"));
     immutable_text(&mut errors, &spec.get("names").get("plural"), &before.get("names").get("plural"));
-    ending(&mut errors, new, Some(old));
+    status_and_approval(&mut errors, new, Some(old));
     errors
 }
 
 fn subresource(name: &str, new: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     if name == "status" {
-        resource_names(&mut errors, &At::field(new, "status").get("acceptedNames"));
+        resource_names(&mut errors, &FieldValue::field(new, "status").get("acceptedNames"));
     }
     errors
 }
 
-/// What is asked after the spec: the status, the approval of names that are Kubernetes' own, and pruning.
-fn ending(errors: &mut Errors, definition: &Value, old: Option<&Value>) {
-    let (spec, status) = (At::field(definition, "spec"), At::field(definition, "status"));
+/// Checks everything after the spec: the status, the approval of protected groups, and pruning.
+fn status_and_approval(errors: &mut Errors, definition: &Value, old: Option<&Value>) {
+    let (spec, status) = (FieldValue::field(definition, "spec"), FieldValue::field(definition, "status"));
     resource_names(errors, &status.get("acceptedNames"));
     stored_versions(errors, &spec, &status.get("storedVersions"));
     approval(errors, definition, old);
     let preserve = spec.get("preserveUnknownFields");
-    let did = old.is_some_and(|old| At::field(old, "spec").get("preserveUnknownFields").flag());
+    let did = old.is_some_and(|old| FieldValue::field(old, "spec").get("preserveUnknownFields").flag());
     if preserve.flag() && !did {
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.push(preserve.invalid(detail));
     }
 }
 
-/// The versions that objects may be stored in, to which the server has added the one that is used now.
-fn stored_versions(errors: &mut Errors, spec: &At<'_>, stored: &At<'_>) {
+/// Checks the stored versions. The server has already added the current storage version.
+fn stored_versions(errors: &mut Errors, spec: &FieldValue<'_>, stored: &FieldValue<'_>) {
     let versions = spec.get("versions");
     let mut names: Vec<&str> = stored.texts().collect();
     let used = versions.items().find(|version| version.get("storage").flag());
@@ -115,7 +117,7 @@ fn stored_versions(errors: &mut Errors, spec: &At<'_>, stored: &At<'_>) {
         names.iter().enumerate().map(|(index, name)| (*name, index)).collect();
     for version in versions.items() {
         let name = version.text_of("name");
-        // Upstream forgets a name once it has met it.
+        // Upstream removes a name from the set once it has seen it.
         if missing.remove(name).is_none() && version.get("storage").flag() {
             errors.push(stored.invalid_as(list.clone(), format!("must have the storage version {name}")));
         }
@@ -136,7 +138,7 @@ enum Approval {
 }
 
 fn approval(errors: &mut Errors, definition: &Value, old: Option<&Value>) {
-    let group = At::field(definition, "spec").text_of("group");
+    let group = FieldValue::field(definition, "spec").text_of("group");
     let protected =
         |domain: &str| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     if !protected("k8s.io") && !protected("kubernetes.io") {
@@ -171,9 +173,9 @@ fn approval(errors: &mut Errors, definition: &Value, old: Option<&Value>) {
     }
 }
 
-fn spec(errors: &mut Errors, spec: &At<'_>, demands: &Demands, known_reviews: bool) {
-    // What is too large to be compiled is not looked into any further.
-    if !demands.large
+fn spec(errors: &mut Errors, spec: &FieldValue<'_>, options: &ValidationOptions, known_reviews: bool) {
+    // A definition that is too large to be compiled is not validated further.
+    if !options.large
         && let Err(error) = compiled_size(spec)
     {
         errors.push(error);
@@ -189,13 +191,13 @@ fn spec(errors: &mut Errors, spec: &At<'_>, demands: &Demands, known_reviews: bo
         errors.push(group.invalid("should be a domain with at least one dot"));
     }
     plain_one_of(errors, &spec.get("scope"), &["Cluster", "Namespaced"]);
-    let hoisted = Hoisted::of(spec);
+    let top_level = TopLevelFields::of(spec);
     let preserves = spec.get("preserveUnknownFields").flag();
     let versions = spec.get("versions");
-    if hoisted.schema.is_none_or(|schema| schema.get("openAPIV3Schema").is_none()) {
+    if top_level.schema.is_none_or(|schema| schema.get("openAPIV3Schema").is_none()) {
         for version in versions.items() {
             let schema = version.get("schema").get("openAPIV3Schema");
-            if !schema.is_set() && demands.schemas {
+            if !schema.is_set() && options.schemas {
                 errors.push(schema.required(""));
             } else if !schema.is_set() && !preserves && version.get("served").flag() {
                 errors.push(schema.required("because otherwise all fields are pruned"));
@@ -206,7 +208,7 @@ fn spec(errors: &mut Errors, spec: &At<'_>, demands: &Demands, known_reviews: bo
         let detail = "must be false in order to use defaults in the schema";
         errors.push(spec.get("preserveUnknownFields").invalid(detail));
     }
-    let structural = demands.structural || !preserves || schema::any(spec, &schema::needs_structure);
+    let structural = options.structural || !preserves || schema::any(spec, &schema::needs_structure);
     let mut seen = HashSet::new();
     let mut unique = true;
     for version in versions.items() {
@@ -216,14 +218,16 @@ fn spec(errors: &mut Errors, spec: &At<'_>, demands: &Demands, known_reviews: bo
         if !broken.is_empty() {
             errors.push(name.invalid_as(name.text(), broken.join(",")));
         }
-        self::version(errors, &version, &hoisted, demands, structural);
+        self::version(errors, &version, &top_level, options, structural);
     }
     if !unique {
-        errors.push(versions.invalid_as(hoisted.shown(&versions), "must contain unique version names"));
+        errors.push(
+            versions.invalid_as(top_level.render_versions(&versions), "must contain unique version names"),
+        );
     }
     if versions.items().filter(|version| version.get("storage").flag()).count() != 1 {
         let detail = "must have exactly one version marked as storage version";
-        errors.push(versions.invalid_as(hoisted.shown(&versions), detail));
+        errors.push(versions.invalid_as(top_level.render_versions(&versions), detail));
     }
     if let Some(first) =
         versions.items().next().map(|version| version.text_of("name")).filter(|name| !name.is_empty())
@@ -235,27 +239,28 @@ fn spec(errors: &mut Errors, spec: &At<'_>, demands: &Demands, known_reviews: bo
     }
     let given = spec.get("names");
     let missing = ["plural", "singular", "kind", "listKind"].into_iter().map(|field| given.get(field));
-    errors.extend(missing.filter(At::is_empty).map(|field| field.required("")));
+    errors.extend(missing.filter(FieldValue::is_empty).map(|field| field.required("")));
     resource_names(errors, &given);
     let status = versions.items().any(|version| version.get("subresources").has("status"));
-    let shared = At::under(hoisted.schema, spec.path.child("validation"));
+    let shared = FieldValue::under(top_level.schema, spec.path.child("validation"));
     let first = versions.list().first().map_or("", |version| schema::text(version, "name"));
-    schema::check(errors, &shared, status, demands, structural, first);
-    subresources(errors, &At::under(hoisted.subresources, spec.path.child("subresources")));
-    for column in At::under(hoisted.columns, spec.path.child("additionalPrinterColumns")).items() {
+    schema::check(errors, &shared, status, options, structural, first);
+    subresources(errors, &FieldValue::under(top_level.subresources, spec.path.child("subresources")));
+    for column in FieldValue::under(top_level.columns, spec.path.child("additionalPrinterColumns")).items() {
         parts::column(errors, &column);
     }
-    let fields = At::under(hoisted.fields, spec.path.child("selectableFields"));
+    let fields = FieldValue::under(top_level.fields, spec.path.child("selectableFields"));
     if !fields.is_empty() && !shared.is_set() {
         errors.push(fields.invalid_as("", "may only be set when validations.schema is included"));
     } else {
-        schema::selectable(errors, &fields, shared.get("openAPIV3Schema").value, demands, "");
+        schema::selectable(errors, &fields, shared.get("openAPIV3Schema").value, options, "");
     }
     conversion(errors, &spec.get("conversion"), known_reviews, preserves);
 }
 
-/// What the schemas of all versions take together, compiled, or the field that makes it too much.
-pub(crate) fn compiled_size(spec: &At<'_>) -> Result<u64, FieldError> {
+/// Estimates the memory that the compiled schemas of all versions need, or returns the field that exceeds the
+/// limit.
+pub(crate) fn compiled_size(spec: &FieldValue<'_>) -> Result<u64, FieldError> {
     let mut size = limits::Size::default();
     for version in spec.get("versions").items() {
         let schema = version.get("schema").get("openAPIV3Schema");
@@ -264,22 +269,22 @@ pub(crate) fn compiled_size(spec: &At<'_>) -> Result<u64, FieldError> {
     Ok(size.total())
 }
 
-/// What a definition takes when it is compiled, in bytes, estimated.
+/// Estimates the memory in bytes that a definition needs when it is compiled.
 ///
 /// # Errors
 ///
-/// The field with which it takes more than any definition may.
+/// Returns the field that makes the definition exceed the limit.
 pub fn size(definition: &Value) -> Result<u64, FieldError> {
-    compiled_size(&At::field(definition, "spec"))
+    compiled_size(&FieldValue::field(definition, "spec"))
 }
 
-/// The field of a definition, if any, with which its schemas take more memory than any definition may when it is compiled.
+/// Returns the field, if any, that makes the compiled schemas of a definition exceed the memory limit.
 pub fn too_large(definition: &Value) -> Option<FieldError> {
     size(definition).err()
 }
 
-/// A text of no named type that must be there and one of these.
-fn plain_one_of(errors: &mut Errors, at: &At<'_>, known: &[&str]) {
+/// Checks that a string of no named type is set to one of these values.
+fn plain_one_of(errors: &mut Errors, at: &FieldValue<'_>, known: &[&str]) {
     if at.is_empty() {
         errors.push(at.required(""));
     } else if !known.contains(&at.text()) {
@@ -289,32 +294,32 @@ fn plain_one_of(errors: &mut Errors, at: &At<'_>, known: &[&str]) {
 
 fn version(
     errors: &mut Errors,
-    version: &At<'_>,
-    hoisted: &Hoisted<'_>,
-    demands: &Demands,
+    version: &FieldValue<'_>,
+    top_level: &TopLevelFields<'_>,
+    options: &ValidationOptions,
     structural: bool,
 ) {
     let warning = version.get("deprecationWarning");
     if warning.is_set() {
-        let shown = || BadValue::named_text(warning.text());
-        let faults = warning_faults(version.get("deprecated").flag(), warning.text());
-        errors.extend(faults.into_iter().map(|fault| warning.invalid_as(shown(), fault)));
+        let rendered = || BadValue::named_text(warning.text());
+        let faults = warning_errors(version.get("deprecated").flag(), warning.text());
+        errors.extend(faults.into_iter().map(|fault| warning.invalid_as(rendered(), fault)));
     }
     let own = |is_shared: bool, field| {
-        if is_shared { At::under(None, version.path.child(field)) } else { version.get(field) }
+        if is_shared { FieldValue::under(None, version.path.child(field)) } else { version.get(field) }
     };
     let with_status = version.get("subresources").has("status");
-    let schema = own(hoisted.schema.is_some(), "schema");
-    schema::check(errors, &schema, with_status, demands, structural, version.text_of("name"));
-    subresources(errors, &own(hoisted.subresources.is_some(), "subresources"));
-    for column in own(hoisted.columns.is_some(), "additionalPrinterColumns").items() {
+    let schema = own(top_level.schema.is_some(), "schema");
+    schema::check(errors, &schema, with_status, options, structural, version.text_of("name"));
+    subresources(errors, &own(top_level.subresources.is_some(), "subresources"));
+    for column in own(top_level.columns.is_some(), "additionalPrinterColumns").items() {
         parts::column(errors, &column);
     }
-    let fields = own(hoisted.fields.is_some(), "selectableFields");
+    let fields = own(top_level.fields.is_some(), "selectableFields");
     if !fields.is_empty() {
         let schema = schema.get("openAPIV3Schema");
         if schema.is_set() {
-            schema::selectable(errors, &fields, schema.value, demands, version.text_of("name"));
+            schema::selectable(errors, &fields, schema.value, options, version.text_of("name"));
         } else {
             let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
             errors.push(fields.invalid_as("", detail));
@@ -322,13 +327,13 @@ fn version(
     }
 }
 
-fn warning_faults(deprecated: bool, warning: &str) -> Vec<String> {
+fn warning_errors(deprecated: bool, warning: &str) -> Vec<String> {
     if !deprecated {
         return vec!["can only be set for deprecated versions".to_owned()];
     }
     let mut faults = Vec::new();
-    if warning.len() > LONGEST_WARNING {
-        faults.push(format!("must be <= {LONGEST_WARNING} characters long"));
+    if warning.len() > MAX_WARNING_LENGTH {
+        faults.push(format!("must be <= {MAX_WARNING_LENGTH} characters long"));
     }
     if warning.is_empty() {
         faults.push("must not be an empty string".to_owned());
@@ -341,7 +346,7 @@ fn warning_faults(deprecated: bool, warning: &str) -> Vec<String> {
     faults
 }
 
-fn conversion(errors: &mut Errors, at: &At<'_>, known_reviews: bool, preserves: bool) {
+fn conversion(errors: &mut Errors, at: &FieldValue<'_>, known_reviews: bool, preserves: bool) {
     if !at.is_set() {
         return;
     }
@@ -352,8 +357,8 @@ fn conversion(errors: &mut Errors, at: &At<'_>, known_reviews: bool, preserves: 
     }
     plain_one_of(errors, &strategy, &["None", "Webhook"]);
     let webhook = at.value.get("webhook");
-    let part = |field: &str, shown: &'static str| {
-        At::under(webhook.and_then(|webhook| webhook.get(field)), at.path.child(shown))
+    let part = |field: &str, rendered: &'static str| {
+        FieldValue::under(webhook.and_then(|webhook| webhook.get(field)), at.path.child(rendered))
     };
     let client = part("clientConfig", "webhookClientConfig");
     let versions = part("conversionReviewVersions", "conversionReviewVersions");
@@ -377,7 +382,7 @@ fn conversion(errors: &mut Errors, at: &At<'_>, known_reviews: bool, preserves: 
     }
 }
 
-/// One version as upstream's own type shows it.
-fn shown_version(version: &Value) -> String {
-    shown::text("apiextensions/v1.CustomResourceDefinitionVersion", version)
+/// Renders one version as upstream's internal type.
+fn render_version(version: &Value) -> String {
+    go_json::text("apiextensions/v1.CustomResourceDefinitionVersion", version)
 }

@@ -1,10 +1,12 @@
-//! Devices of nodes: what there is (slices), what kinds of it (classes), and who wants and has which (claims).
+//! Dynamic resource allocation: ResourceSlices, DeviceClasses, ResourceClaims and their templates.
 //!
 //! ```text
 //! DeviceClass ─┐
 //! claim spec ──┴ configuration, selectors       ResourceSlice ─ device ─ capacity
 //! claim status ─ allocation, devices
 //! ```
+
+// upstream: pkg/apis/resource/validation/validation.go
 
 mod capacity;
 mod claim;
@@ -21,9 +23,9 @@ use atoll_meta::FieldError;
 use atoll_meta::field::BadValue;
 use serde_json::{Map, Value};
 
-use crate::at::{At, Errors, equal};
+use crate::field_value::{Errors, FieldValue, equal};
 use crate::pod::claim_metadata;
-use crate::{Checks, resources, shown};
+use crate::{Checks, go_json, resources};
 
 pub(crate) static CLASSES: Checks =
     Checks { create: |new| class(new, None), update: |new, old| class(new, Some(old)), ..Checks::NONE };
@@ -31,16 +33,16 @@ pub(crate) static CLASSES: Checks =
 pub(crate) static CLAIMS: Checks = Checks {
     create: |object| {
         let mut errors = Errors::new();
-        claim::check(&mut errors, &At::field(object, "spec"));
+        claim::check(&mut errors, &FieldValue::field(object, "spec"));
         errors
     },
-    // What cannot have changed is not looked at again.
+    // Immutable fields are not checked again.
     update: |new, old| {
         let mut errors = Errors::new();
-        let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
+        let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
         if !equal(spec.value, before.value) {
-            let shown = shown::value("resource/v1.ResourceClaimSpec", spec.value);
-            errors.push(spec.invalid_as(shown, IMMUTABLE));
+            let rendered = go_json::value("resource/v1.ResourceClaimSpec", spec.value);
+            errors.push(spec.invalid_as(rendered, IMMUTABLE));
         }
         errors
     },
@@ -51,9 +53,9 @@ pub(crate) static CLAIM_TEMPLATES: Checks = Checks {
     create: template,
     update: |new, old| {
         let mut errors = template(new);
-        let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
+        let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
         if !equal(spec.value, before.value) {
-            errors.push(spec.invalid_as(shown_template(&spec), IMMUTABLE));
+            errors.push(spec.invalid_as(render_template(&spec), IMMUTABLE));
         }
         errors
     },
@@ -67,19 +69,20 @@ pub(crate) static SLICES: Checks = Checks {
 };
 
 const IMMUTABLE: &str = "field is immutable";
-const MOST_SELECTORS: usize = 32;
-const MOST_CONFIGURATIONS: usize = 32;
-/// Devices that one claim can ask for or be given.
-const MOST_REQUESTS: usize = 32;
+const MAX_SELECTORS: usize = 32;
+const MAX_CONFIGURATIONS: usize = 32;
+/// Maximum number of requests of a claim, and of allocation results.
+const MAX_REQUESTS: usize = 32;
 
 fn class(class: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(class, "spec");
+    let spec = FieldValue::field(class, "spec");
     let selectors = spec.get("selectors");
-    listed(&mut errors, &selectors, MOST_SELECTORS, configuration::selector);
+    listed(&mut errors, &selectors, MAX_SELECTORS, configuration::selector);
     let config = spec.get("config");
-    let is_stored = old.is_some_and(|old| equal(config.value, At::field(old, "spec").get("config").value));
-    listed(&mut errors, &config, MOST_CONFIGURATIONS, |errors, one| {
+    let is_stored =
+        old.is_some_and(|old| equal(config.value, FieldValue::field(old, "spec").get("config").value));
+    listed(&mut errors, &config, MAX_CONFIGURATIONS, |errors, one| {
         configuration::check(errors, one, is_stored);
     });
     let name = spec.get("extendedResourceName");
@@ -91,19 +94,19 @@ fn class(class: &Value, old: Option<&Value>) -> Errors {
 
 fn template(template: &Value) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(template, "spec");
+    let spec = FieldValue::field(template, "spec");
     let metadata = spec.get("metadata");
     claim_metadata(&mut errors, metadata.value, &metadata.path);
     claim::check(&mut errors, &spec.get("spec"));
     errors
 }
 
-/// A template as upstream shows it: the fields of its metadata are beside those of the template.
-fn shown_template(template: &At<'_>) -> BadValue {
+/// Renders a template as upstream does: the fields of its metadata are beside those of the template.
+fn render_template(template: &FieldValue<'_>) -> BadValue {
     let part = |key: &str, name: &'static str| {
         let part = template.get(name);
         let nothing = Value::Object(Map::new());
-        shown::text(key, if part.is_set() { part.value } else { &nothing })
+        go_json::text(key, if part.is_set() { part.value } else { &nothing })
     };
     let metadata = part("meta/v1.ObjectMeta", "metadata");
     let fields = metadata.strip_suffix('}').unwrap_or(&metadata);
@@ -112,12 +115,12 @@ fn shown_template(template: &At<'_>) -> BadValue {
     BadValue::Rendered(format!("{fields}{comma}\"Spec\":{spec}}}"))
 }
 
-/// Checks each element, unless there are too many of them to look at.
+/// Checks each element, unless the list is too long.
 fn listed<'a>(
     errors: &mut Errors,
-    list: &At<'a>,
+    list: &FieldValue<'a>,
     most: usize,
-    mut check: impl FnMut(&mut Errors, &At<'a>),
+    mut check: impl FnMut(&mut Errors, &FieldValue<'a>),
 ) -> bool {
     if list.len() > most {
         errors.push(FieldError::too_many(&list.path, list.len(), most));
@@ -129,29 +132,29 @@ fn listed<'a>(
     true
 }
 
-/// No two elements have the same key.
+/// Checks that no two elements have the same key.
 fn unique<'a, K: Hash + Eq + Clone>(
     errors: &mut Errors,
-    list: &At<'a>,
-    key: impl Fn(&At<'a>) -> K,
-    shown: impl Fn(K) -> BadValue,
+    list: &FieldValue<'a>,
+    key: impl Fn(&FieldValue<'a>) -> K,
+    rendered: impl Fn(K) -> BadValue,
 ) {
     let mut seen = HashSet::with_capacity(list.len());
     for item in list.items() {
         let key = key(&item);
         if !seen.insert(key.clone()) {
-            errors.push(FieldError::duplicate(&item.path, shown(key)));
+            errors.push(FieldError::duplicate(&item.path, rendered(key)));
         }
     }
 }
 
-/// Elements of which each has a name of its own.
+/// Checks each element and that their names are unique.
 fn named<'a>(
     errors: &mut Errors,
-    list: &At<'a>,
+    list: &FieldValue<'a>,
     most: usize,
     name: &'static str,
-    check: impl FnMut(&mut Errors, &At<'a>),
+    check: impl FnMut(&mut Errors, &FieldValue<'a>),
 ) {
     if listed(errors, list, most, check) {
         unique(errors, list, |item| item.text_of(name), BadValue::from);

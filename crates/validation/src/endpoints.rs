@@ -1,4 +1,7 @@
-//! Endpoints, EndpointSlices.
+//! Endpoints and EndpointSlices.
+
+// upstream: pkg/apis/core/validation/validation.go
+// upstream: pkg/apis/discovery/validation/validation.go
 
 use std::collections::HashSet;
 
@@ -7,13 +10,13 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::addresses::{endpoint, legacy, parse};
-use crate::at::{At, Errors, Rule, equal, immutable_name};
+use crate::field_value::{Errors, FieldValue, StringRule, equal, immutable_name};
 use crate::ports;
 
 pub(crate) static ENDPOINTS: Checks = Checks {
     create: |endpoints| subsets(endpoints),
     update: |new, old| {
-        let same = equal(At::field(new, "subsets").value, At::field(old, "subsets").value);
+        let same = equal(FieldValue::field(new, "subsets").value, FieldValue::field(old, "subsets").value);
         if same { Errors::new() } else { subsets(new) }
     },
     ..Checks::NONE
@@ -21,7 +24,7 @@ pub(crate) static ENDPOINTS: Checks = Checks {
 
 fn subsets(endpoints: &Value) -> Errors {
     let mut errors = Errors::new();
-    for subset in At::field(endpoints, "subsets").items() {
+    for subset in FieldValue::field(endpoints, "subsets").items() {
         let (addresses, waiting) = (subset.get("addresses"), subset.get("notReadyAddresses"));
         if addresses.is_empty() && waiting.is_empty() {
             errors.push(subset.required("must specify `addresses` or `notReadyAddresses`"));
@@ -48,7 +51,7 @@ fn subsets(endpoints: &Value) -> Errors {
     errors
 }
 
-fn subset_address(errors: &mut Errors, address: &At<'_>) {
+fn subset_address(errors: &mut Errors, address: &FieldValue<'_>) {
     let (ip, host, node) = (address.get("ip"), address.get("hostname"), address.get("nodeName"));
     legacy(errors, &ip, &[]);
     if !host.is_empty() {
@@ -63,34 +66,38 @@ fn subset_address(errors: &mut Errors, address: &At<'_>) {
 pub(crate) static ENDPOINT_SLICES: Checks = Checks {
     create: |slice| {
         let mut errors = Errors::new();
-        whole(&mut errors, slice, None);
+        validate(&mut errors, slice, None);
         errors
     },
     update: |new, old| {
         let mut errors = Errors::new();
-        whole(&mut errors, new, Some(old));
-        immutable_name(&mut errors, &At::field(new, "addressType"), &At::field(old, "addressType"));
+        validate(&mut errors, new, Some(old));
+        immutable_name(
+            &mut errors,
+            &FieldValue::field(new, "addressType"),
+            &FieldValue::field(old, "addressType"),
+        );
         errors
     },
     ..Checks::NONE
 };
 
-const MOST_ADDRESSES: usize = 100;
-const MOST_PORTS: usize = 20_000;
-const MOST_ENDPOINTS: usize = 1_000;
-const MOST_TOPOLOGY_LABELS: usize = 16;
-const MOST_HINTS: usize = 8;
+const MAX_ADDRESSES: usize = 100;
+const MAX_PORTS: usize = 20_000;
+const MAX_ENDPOINTS: usize = 1_000;
+const MAX_TOPOLOGY_LABELS: usize = 16;
+const MAX_HINTS: usize = 8;
 
-fn whole(errors: &mut Errors, slice: &Value, old: Option<&Value>) {
-    let kind = At::field(slice, "addressType");
+fn validate(errors: &mut Errors, slice: &Value, old: Option<&Value>) {
+    let kind = FieldValue::field(slice, "addressType");
     kind.one_of(errors, &["FQDN", "IPv4", "IPv6"]);
-    slice_ports(errors, &At::field(slice, "ports"));
-    let endpoints = At::field(slice, "endpoints");
-    if old.is_some_and(|old| equal(At::field(old, "endpoints").value, endpoints.value)) {
+    slice_ports(errors, &FieldValue::field(slice, "ports"));
+    let endpoints = FieldValue::field(slice, "endpoints");
+    if old.is_some_and(|old| equal(FieldValue::field(old, "endpoints").value, endpoints.value)) {
         return;
     }
-    if endpoints.len() > MOST_ENDPOINTS {
-        errors.push(FieldError::too_many(&endpoints.path, endpoints.len(), MOST_ENDPOINTS));
+    if endpoints.len() > MAX_ENDPOINTS {
+        errors.push(FieldError::too_many(&endpoints.path, endpoints.len(), MAX_ENDPOINTS));
         return;
     }
     for endpoint in endpoints.items() {
@@ -98,9 +105,9 @@ fn whole(errors: &mut Errors, slice: &Value, old: Option<&Value>) {
     }
 }
 
-fn slice_ports(errors: &mut Errors, ports: &At<'_>) {
-    if ports.len() > MOST_PORTS {
-        errors.push(FieldError::too_many(&ports.path, ports.len(), MOST_PORTS));
+fn slice_ports(errors: &mut Errors, ports: &FieldValue<'_>) {
+    if ports.len() > MAX_PORTS {
+        errors.push(FieldError::too_many(&ports.path, ports.len(), MAX_PORTS));
         return;
     }
     let mut seen = HashSet::new();
@@ -124,12 +131,12 @@ fn slice_ports(errors: &mut Errors, ports: &At<'_>) {
     }
 }
 
-fn slice_endpoint(errors: &mut Errors, part: &At<'_>, kind: &str) {
+fn slice_endpoint(errors: &mut Errors, part: &FieldValue<'_>, kind: &str) {
     let addresses = part.get("addresses");
     if addresses.is_empty() {
         errors.push(addresses.required("must contain at least 1 address"));
-    } else if addresses.len() > MOST_ADDRESSES {
-        errors.push(FieldError::too_many(&addresses.path, addresses.len(), MOST_ADDRESSES));
+    } else if addresses.len() > MAX_ADDRESSES {
+        errors.push(FieldError::too_many(&addresses.path, addresses.len(), MAX_ADDRESSES));
     }
     for address in addresses.items() {
         let before = errors.len();
@@ -151,8 +158,8 @@ fn slice_endpoint(errors: &mut Errors, part: &At<'_>, kind: &str) {
         node.rules(errors, names::dns1123_subdomain(node.text()));
     }
     let topology = part.get("deprecatedTopology");
-    if topology.len() > MOST_TOPOLOGY_LABELS {
-        errors.push(FieldError::too_many(&topology.path, topology.len(), MOST_TOPOLOGY_LABELS));
+    if topology.len() > MAX_TOPOLOGY_LABELS {
+        errors.push(FieldError::too_many(&topology.path, topology.len(), MAX_TOPOLOGY_LABELS));
     }
     let labels = topology.value.as_object().into_iter().flatten();
     let labels = labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
@@ -162,10 +169,12 @@ fn slice_endpoint(errors: &mut Errors, part: &At<'_>, kind: &str) {
         host.rules(errors, names::dns1123_label(host.text()));
     }
     let hints = part.get("hints");
-    for (field, rule) in [("forZones", names::label_value as Rule), ("forNodes", names::dns1123_subdomain)] {
+    for (field, rule) in
+        [("forZones", names::label_value as StringRule), ("forNodes", names::dns1123_subdomain)]
+    {
         let hints = hints.get(field);
-        if hints.len() > MOST_HINTS {
-            errors.push(FieldError::too_many(&hints.path, hints.len(), MOST_HINTS));
+        if hints.len() > MAX_HINTS {
+            errors.push(FieldError::too_many(&hints.path, hints.len(), MAX_HINTS));
             return;
         }
         let mut seen = HashSet::new();

@@ -1,15 +1,17 @@
-//! Reading an object, and saying what is wrong with it, in few words.
+//! Accessors for fields of an object, and constructors of common errors.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go
 
 use atoll_meta::field::BadValue;
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
-/// What checks ask of an object. Whatever is absent reads as upstream's zero value.
+/// Accessors for fields. An absent field reads as Go's zero value.
 pub(crate) trait Fields {
-    /// A field that is there, even if it is empty: upstream's pointer that is not nil.
+    /// Returns a field that is set, even if it is empty: a non-nil pointer upstream.
     fn field(&self, name: &str) -> Option<&Value>;
-    /// A field that may be absent, which `Null` then stands for.
+    /// Returns a field, or `Null` if it is absent.
     fn part(&self, name: &str) -> &Value;
     fn text(&self, name: &str) -> &str;
     fn optional_text(&self, name: &str) -> Option<&str>;
@@ -18,10 +20,10 @@ pub(crate) trait Fields {
     fn flag(&self, name: &str) -> bool;
     fn optional_flag(&self, name: &str) -> Option<bool>;
     fn list(&self, name: &str) -> &[Value];
-    /// The elements of a list of texts.
+    /// Returns the elements of a list of strings.
     fn texts(&self, name: &str) -> impl Iterator<Item = &str>;
     fn entries(&self, name: &str) -> impl Iterator<Item = (&str, &Value)>;
-    /// The entries of a map of texts.
+    /// Returns the entries of a map of strings.
     fn text_entries(&self, name: &str) -> impl Iterator<Item = (&str, &str)>;
     fn quantity(&self, name: &str) -> Option<Quantity>;
 }
@@ -81,17 +83,17 @@ impl Fields for Value {
     }
 }
 
-/// A quantity as decoded objects hold it.
+/// Returns a quantity of a decoded object.
 pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
     Quantity::parse(value.as_str()?).ok()
 }
 
-/// A text of a named type in upstream's code, which messages show as JSON.
+/// Returns a Go string of a named type, which messages show as JSON.
 pub(crate) fn named(text: &str) -> BadValue {
     BadValue::named_text(text)
 }
 
-/// One error for each rule that a text breaks. The path is made only if there is one.
+/// Adds one error for each message about a string. The path is only built if there is one.
 pub(crate) fn broken_rules(
     errors: &mut Vec<FieldError>,
     path: impl FnOnce() -> FieldPath,
@@ -104,13 +106,13 @@ pub(crate) fn broken_rules(
     }
 }
 
-/// What a check adds to.
+/// The errors that checks add to.
 pub(crate) type Errors = Vec<FieldError>;
 
 pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 pub(crate) const POSITIVE: &str = "must be greater than zero";
 
-/// Complains about a number below zero.
+/// Checks that a number is not negative.
 pub(crate) fn not_negative(
     errors: &mut Vec<FieldError>,
     object: &Value,
@@ -123,7 +125,7 @@ pub(crate) fn not_negative(
     }
 }
 
-/// Complains about a number that is not above zero.
+/// Checks that a number is greater than zero.
 pub(crate) fn positive(errors: &mut Vec<FieldError>, object: &Value, name: &'static str, path: &FieldPath) {
     let value = object.integer(name);
     if value <= 0 {

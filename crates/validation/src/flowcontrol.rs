@@ -1,5 +1,7 @@
 //! FlowSchemas and PriorityLevelConfigurations.
 
+// upstream: pkg/apis/flowcontrol/validation/validation.go
+
 mod mandatory;
 
 use std::collections::HashSet;
@@ -8,8 +10,8 @@ use atoll_meta::{FieldError, FieldPath, names, object};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors};
-use crate::shown;
+use crate::field_value::{Errors, FieldValue};
+use crate::go_json;
 
 pub(crate) static SCHEMAS: Checks = Checks {
     create: schema,
@@ -24,7 +26,7 @@ pub(crate) static LEVELS: Checks = Checks {
 };
 
 const LAST_PRECEDENCE: i64 = 10_000;
-const MOST_QUEUES: i64 = 10_000_000;
+const MAX_QUEUES: i64 = 10_000_000;
 const HASH_BITS: f64 = 60.0;
 const VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
@@ -33,7 +35,7 @@ const ZERO_SHARES: &str = "flowcontrol.k8s.io/preserve-zero-concurrency-shares";
 fn conditions(object: &Value) -> Errors {
     let mut errors = Errors::new();
     let mut seen = HashSet::new();
-    for condition in At::field(object, "status").get("conditions").items() {
+    for condition in FieldValue::field(object, "status").get("conditions").items() {
         let kind = condition.get("type");
         if !seen.insert(kind.text()) {
             errors.push(FieldError::duplicate(&kind.path, kind.named()));
@@ -47,7 +49,7 @@ fn conditions(object: &Value) -> Errors {
 
 fn schema(object: &Value) -> Errors {
     let mut errors = Errors::new();
-    let (spec, name) = (At::field(object, "spec"), object::name(object));
+    let (spec, name) = (FieldValue::field(object, "spec"), object::name(object));
     let precedence = spec.get("matchingPrecedence");
     let number = precedence.number().unwrap_or_default();
     let mut wrong = |detail: String| errors.push(precedence.invalid_as(number, detail));
@@ -63,8 +65,8 @@ fn schema(object: &Value) -> Errors {
     let method = spec.get("distinguisherMethod");
     let methods = &["ByNamespace", "ByUser"];
     if method.is_set() && !methods.contains(&method.text_of("type")) {
-        let shown = shown::value("flowcontrol/v1.FlowDistinguisherMethod", method.value);
-        errors.push(FieldError::not_supported(&method.get("type").path, shown, methods));
+        let rendered = go_json::value("flowcontrol/v1.FlowDistinguisherMethod", method.value);
+        errors.push(FieldError::not_supported(&method.get("type").path, rendered, methods));
     }
     let level = spec.get("priorityLevelConfiguration").get("name");
     if level.is_empty() {
@@ -76,14 +78,14 @@ fn schema(object: &Value) -> Errors {
         rules_with_subjects(&mut errors, &rule);
     }
     if mandatory::schema(name).is_some_and(|fixed| fixed != spec.value) {
-        let shown = shown::value("flowcontrol/v1.FlowSchemaSpec", spec.value);
-        errors.push(spec.invalid_as(shown, format!("spec of '{name}' must equal the fixed value")));
+        let rendered = go_json::value("flowcontrol/v1.FlowSchemaSpec", spec.value);
+        errors.push(spec.invalid_as(rendered, format!("spec of '{name}' must equal the fixed value")));
     }
     errors.extend(conditions(object));
     errors
 }
 
-fn rules_with_subjects(errors: &mut Errors, at: &At<'_>) {
+fn rules_with_subjects(errors: &mut Errors, at: &FieldValue<'_>) {
     let subjects = at.get("subjects");
     if subjects.is_empty() {
         errors.push(subjects.required("subjects must contain at least one value"));
@@ -112,11 +114,11 @@ fn rules_with_subjects(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
-/// The kinds of subjects and where each is described.
+/// Kinds of subjects and the fields that describe them.
 const SUBJECTS: [(&str, &str); 3] =
     [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
 
-fn subject(errors: &mut Errors, at: &At<'_>) {
+fn subject(errors: &mut Errors, at: &FieldValue<'_>) {
     let kind = at.get("kind");
     let Some((_, field)) = SUBJECTS.into_iter().find(|(name, _)| *name == kind.text()) else {
         errors.push(kind.unsupported(&["Group", "ServiceAccount", "User"]));
@@ -140,7 +142,7 @@ fn subject(errors: &mut Errors, at: &At<'_>) {
             namespace.rules(errors, names::dns1123_label(namespace.text()));
         }
     }
-    // Upstream asks about the others in an order of its own.
+    // Upstream checks the other fields in this order.
     let others = match field {
         "serviceAccount" => [SUBJECTS[1], SUBJECTS[2]],
         "user" => [SUBJECTS[0], SUBJECTS[2]],
@@ -152,8 +154,8 @@ fn subject(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
-/// Whether there is a wildcard, which must then be the only element.
-fn alone(errors: &mut Errors, list: &At<'_>, what: &str) -> bool {
+/// Whether a list contains the wildcard, which must then be the only element.
+fn alone(errors: &mut Errors, list: &FieldValue<'_>, what: &str) -> bool {
     let found = list.texts().any(|text| text == "*");
     if found && list.len() > 1 {
         errors.push(list.invalid(format!("if '*' is present, must not specify other {what}")));
@@ -161,7 +163,7 @@ fn alone(errors: &mut Errors, list: &At<'_>, what: &str) -> bool {
     found
 }
 
-fn verbs(errors: &mut Errors, verbs: &At<'_>) {
+fn verbs(errors: &mut Errors, verbs: &FieldValue<'_>) {
     if verbs.is_empty() {
         errors.push(verbs.required("verbs must contain at least one value"));
     } else if !alone(errors, verbs, "verbs") && verbs.texts().any(|verb| !VERBS.contains(&verb)) {
@@ -169,7 +171,7 @@ fn verbs(errors: &mut Errors, verbs: &At<'_>) {
     }
 }
 
-fn resource_rule(errors: &mut Errors, rule: &At<'_>) {
+fn resource_rule(errors: &mut Errors, rule: &FieldValue<'_>) {
     verbs(errors, &rule.get("verbs"));
     for (field, what, many) in
         [("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")]
@@ -215,7 +217,7 @@ fn url_error(path: &str) -> Option<&'static str> {
 
 fn level(object: &Value) -> Errors {
     let mut errors = Errors::new();
-    let (spec, name) = (At::field(object, "spec"), object::name(object));
+    let (spec, name) = (FieldValue::field(object, "spec"), object::name(object));
     if object::annotation(object, ZERO_SHARES).is_some() {
         let path = FieldPath::new("metadata").child("annotations");
         errors.push(FieldError::forbidden(&path, format!("annotation '{ZERO_SHARES}' is forbidden")));
@@ -250,29 +252,29 @@ fn level(object: &Value) -> Errors {
             given["exempt"] = fixed["exempt"].clone();
         }
         if given != *fixed {
-            let shown = shown::value("flowcontrol/v1.PriorityLevelConfigurationSpec", spec.value);
-            errors.push(spec.invalid_as(shown, detail));
+            let rendered = go_json::value("flowcontrol/v1.PriorityLevelConfigurationSpec", spec.value);
+            errors.push(spec.invalid_as(rendered, detail));
         }
     }
     errors.extend(conditions(object));
     errors
 }
 
-fn shares(errors: &mut Errors, at: &At<'_>) {
+fn shares(errors: &mut Errors, at: &FieldValue<'_>) {
     let shares = at.get("nominalConcurrencyShares");
     if shares.number().is_some_and(|number| number < 0) {
         errors.push(shares.invalid("must be a non-negative integer"));
     }
 }
 
-fn lendable(errors: &mut Errors, at: &At<'_>) {
+fn lendable(errors: &mut Errors, at: &FieldValue<'_>) {
     let percent = at.get("lendablePercent");
     if percent.number().is_some_and(|number| !(0..=100).contains(&number)) {
         errors.push(percent.invalid("must be between 0 and 100, inclusive"));
     }
 }
 
-fn limited(errors: &mut Errors, at: &At<'_>) {
+fn limited(errors: &mut Errors, at: &FieldValue<'_>) {
     shares(errors, at);
     let response = at.get("limitResponse");
     let (kind, queuing) = (response.get("type"), response.get("queuing"));
@@ -293,7 +295,7 @@ fn limited(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
-fn queuing(errors: &mut Errors, at: &At<'_>) {
+fn queuing(errors: &mut Errors, at: &FieldValue<'_>) {
     let parts = ["queueLengthLimit", "queues", "handSize"].map(|field| at.get(field));
     let [length, queues, hand] = parts.each_ref().map(|part| part.number().unwrap_or_default());
     let positive = "must be positive";
@@ -302,8 +304,8 @@ fn queuing(errors: &mut Errors, at: &At<'_>) {
     }
     if queues <= 0 {
         errors.push(parts[1].invalid_as(queues, positive));
-    } else if queues > MOST_QUEUES {
-        errors.push(parts[1].invalid_as(queues, format!("must not be greater than {MOST_QUEUES}")));
+    } else if queues > MAX_QUEUES {
+        errors.push(parts[1].invalid_as(queues, format!("must not be greater than {MAX_QUEUES}")));
     }
     if hand <= 0 {
         errors.push(parts[2].invalid_as(hand, positive));

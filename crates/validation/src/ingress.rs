@@ -1,17 +1,19 @@
 //! Ingresses and IngressClasses.
 
+// upstream: pkg/apis/networking/validation/validation.go
+
 use atoll_meta::{FieldError, FieldPath, names, object};
 use serde_json::Value;
 
 use crate::Checks;
 use crate::addresses::{legacy, parse};
-use crate::at::{At, Errors, immutable_text};
+use crate::field_value::{Errors, FieldValue, immutable_text};
 use crate::service::host_name;
 
 pub(crate) static INGRESSES: Checks = Checks {
     create: |ingress| {
-        let mut errors = whole(ingress, &Lenience::default());
-        let class = At::field(ingress, "spec").get("ingressClassName");
+        let mut errors = validate(ingress, &ValidationOptions::default());
+        let class = FieldValue::field(ingress, "spec").get("ingressClassName");
         if let Some(annotation) = object::annotation(ingress, CLASS_ANNOTATION)
             && class.is_set()
             && annotation != class.text()
@@ -22,35 +24,35 @@ pub(crate) static INGRESSES: Checks = Checks {
         }
         errors
     },
-    update: |new, old| whole(new, &Lenience::beside(old)),
+    update: |new, old| validate(new, &ValidationOptions::for_update(old)),
     subresource: |name, new, old| if name == "status" { status(new, old) } else { Errors::new() },
 };
 
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
-const LONGEST_CONTROLLER: usize = 250;
+const MAX_CONTROLLER_LENGTH: usize = 250;
 
-/// What an Ingress may keep because it was there before the rule was.
+/// Validation that is relaxed because the old object already violates it.
 #[derive(Default)]
-struct Lenience {
+struct ValidationOptions {
     secret_names: bool,
     wildcard_rules: bool,
 }
 
-impl Lenience {
-    fn beside(old: &Value) -> Lenience {
-        let spec = At::field(old, "spec");
-        let bad_secret = |tls: At<'_>| {
+impl ValidationOptions {
+    fn for_update(old: &Value) -> ValidationOptions {
+        let spec = FieldValue::field(old, "spec");
+        let bad_secret = |tls: FieldValue<'_>| {
             let name = tls.text_of("secretName");
             !name.is_empty() && !names::dns1123_subdomain(name).is_empty()
         };
-        let bad_rule = |rule: At<'_>| {
+        let bad_rule = |rule: FieldValue<'_>| {
             let mut errors = Errors::new();
             if rule.text_of("host").contains('*') {
                 rule_value(&mut errors, &rule);
             }
             !errors.is_empty()
         };
-        Lenience {
+        ValidationOptions {
             secret_names: spec.get("tls").items().any(bad_secret),
             wildcard_rules: spec.get("rules").items().any(bad_rule),
         }
@@ -61,9 +63,9 @@ fn host_rules(host: &str) -> Vec<String> {
     if host.contains('*') { names::wildcard_dns1123_subdomain(host) } else { names::dns1123_subdomain(host) }
 }
 
-fn whole(ingress: &Value, lenience: &Lenience) -> Errors {
+fn validate(ingress: &Value, options: &ValidationOptions) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(ingress, "spec");
+    let spec = FieldValue::field(ingress, "spec");
     let (rules, default) = (spec.get("rules"), spec.get("defaultBackend"));
     if rules.is_empty() && !default.is_set() {
         let detail = "either `defaultBackend` or `rules` must be specified";
@@ -81,7 +83,7 @@ fn whole(ingress: &Value, lenience: &Lenience) -> Errors {
             }
             host.rules(&mut errors, host_rules(host.text()));
         }
-        if !(wildcard && lenience.wildcard_rules) {
+        if !(wildcard && options.wildcard_rules) {
             rule_value(&mut errors, &rule);
         }
     }
@@ -90,7 +92,7 @@ fn whole(ingress: &Value, lenience: &Lenience) -> Errors {
             host.rules(&mut errors, host_rules(host.text()));
         }
         let secret = tls.get("secretName");
-        if !lenience.secret_names && !secret.is_empty() {
+        if !options.secret_names && !secret.is_empty() {
             secret.rules(&mut errors, names::dns1123_subdomain(secret.text()));
         }
     }
@@ -101,7 +103,7 @@ fn whole(ingress: &Value, lenience: &Lenience) -> Errors {
     errors
 }
 
-fn rule_value(errors: &mut Errors, rule: &At<'_>) {
+fn rule_value(errors: &mut Errors, rule: &FieldValue<'_>) {
     let http = rule.get("http");
     if !http.is_set() {
         return;
@@ -115,7 +117,7 @@ fn rule_value(errors: &mut Errors, rule: &At<'_>) {
     }
 }
 
-fn http_path(errors: &mut Errors, at: &At<'_>) {
+fn http_path(errors: &mut Errors, at: &FieldValue<'_>) {
     let (path, kind) = (at.get("path"), at.get("pathType"));
     if !kind.is_set() {
         errors.push(kind.required("pathType must be specified"));
@@ -144,7 +146,7 @@ fn http_path(errors: &mut Errors, at: &At<'_>) {
     backend(errors, &at.get("backend"));
 }
 
-fn backend(errors: &mut Errors, at: &At<'_>) {
+fn backend(errors: &mut Errors, at: &FieldValue<'_>) {
     let (resource, service) = (at.get("resource"), at.get("service"));
     match (resource.is_set(), service.is_set()) {
         (true, true) => errors.push(at.invalid_as("", "cannot set both resource and service backends")),
@@ -168,8 +170,8 @@ fn backend(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
-/// A reference to an object of some kind, in this namespace or wherever else.
-fn reference(errors: &mut Errors, at: &At<'_>) {
+/// Checks a reference to an object of any kind, namespaced or cluster-scoped.
+fn reference(errors: &mut Errors, at: &FieldValue<'_>) {
     let group = at.get("apiGroup");
     if group.is_set() {
         group.rules(errors, names::dns1123_subdomain(group.text()));
@@ -185,7 +187,7 @@ fn reference(errors: &mut Errors, at: &At<'_>) {
 
 fn status(new: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
-    let ingresses = |object| At::field(object, "status").get("loadBalancer").get("ingress");
+    let ingresses = |object| FieldValue::field(object, "status").get("loadBalancer").get("ingress");
     let before = ingresses(old);
     let known: Vec<&str> =
         before.items().map(|ingress| ingress.text_of("ip")).filter(|ip| !ip.is_empty()).collect();
@@ -203,7 +205,7 @@ pub(crate) static CLASSES: Checks = Checks {
     create: class,
     update: |new, old| {
         let mut errors = Errors::new();
-        let controller = |class| At::field(class, "spec").get("controller");
+        let controller = |class| FieldValue::field(class, "spec").get("controller");
         immutable_text(&mut errors, &controller(new), &controller(old));
         errors.extend(class(new));
         errors
@@ -213,10 +215,10 @@ pub(crate) static CLASSES: Checks = Checks {
 
 fn class(class: &Value) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(class, "spec");
+    let spec = FieldValue::field(class, "spec");
     let (controller, parameters) = (spec.get("controller"), spec.get("parameters"));
-    if controller.len() > LONGEST_CONTROLLER {
-        errors.push(FieldError::too_long(&controller.path, LONGEST_CONTROLLER));
+    if controller.len() > MAX_CONTROLLER_LENGTH {
+        errors.push(FieldError::too_long(&controller.path, MAX_CONTROLLER_LENGTH));
     }
     errors.extend(names::domain_prefixed_path(&controller.path, controller.text()));
     if !parameters.is_set() {

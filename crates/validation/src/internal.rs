@@ -1,9 +1,12 @@
-//! Values as upstream shows them in messages.
+//! Values as upstream's internal types render in messages.
 //!
-//! Its own structures are not those of the API: their fields have Go's names and order, none is left out, and a few are
-//! in another place. `data/internal.txt` lists them: the name of a structure, then a line a field with its name, where
-//! it is in the API's object (`/` goes down, `^` looks beside the object) and its type. `*` and `[]` mean as in Go, `?`
-//! that the field is left out when it is empty.
+//! The internal types differ from those of the API: their fields have Go's names and order, no field is
+//! omitted, and a few are in another place. `data/internal.txt` describes them: the name of a type, then one
+//! line per field with its name, its place in the API object (`/` descends, `^` refers to the parent object)
+//! and its type. `*` and `[]` mean the same as in Go, `?` means that an empty field is omitted.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go
+// upstream: pkg/apis/core/types.go
 
 pub(crate) mod unified;
 
@@ -45,22 +48,22 @@ fn structures() -> &'static Structures {
     })
 }
 
-/// A value of the API as upstream shows its own structure of this name.
-pub(crate) fn shown(structure: &str, value: &Value) -> BadValue {
+/// Renders a value of the API as the internal type of this name.
+pub(crate) fn render(structure: &str, value: &Value) -> BadValue {
     BadValue::Rendered(Writer::compact(structure, value))
 }
 
-/// A list of such values.
-pub(crate) fn shown_list(structure: &str, list: &Value) -> BadValue {
+/// Renders a list of such values.
+pub(crate) fn render_list(structure: &str, list: &Value) -> BadValue {
     BadValue::Rendered(Writer::compact(&format!("[]{structure}"), list))
 }
 
-/// What has changed from the old value to the new one, line by line.
+/// Returns a unified diff of the rendered old and new values.
 pub(crate) fn difference(structure: &str, old: &Value, new: &Value) -> String {
     unified::difference(&Writer::indented(structure, old), &Writer::indented(structure, new))
 }
 
-/// Writes JSON as Go does, in one line or with one blank for each level.
+/// Writes JSON as Go does, either compact or indented by one space per level.
 struct Writer {
     out: Vec<u8>,
     level: Option<usize>,

@@ -1,19 +1,19 @@
-//! What upstream refuses about the built-in kinds, beyond what it refuses about the metadata of all of them.
+//! Validation of the built-in kinds, beyond the validation of metadata that all kinds share.
 //!
 //! ```text
 //! of(group, resource) ─ Checks ─┬ create          a new object
-//!                               ├ update          a changed one beside the old one
-//!                               └ subresource     the same for a part of it that is written apart
-//! warnings::of(group, resource)   what is taken, but remarked on
+//!                               ├ update          an updated object, with the old one
+//!                               └ subresource     an update through a subresource
+//! warnings::of(group, resource)   warnings about accepted objects
 //! ```
 //!
-//! Objects have been decoded and defaulted, so their types are right. All errors of an object come at once, in upstream's order.
+//! Objects have been decoded and defaulted, so their fields have the right types. All errors of an object are
+//! returned at once, in upstream's order.
 
 mod addresses;
 mod admission_policies;
 mod api_service;
 mod apps;
-mod at;
 mod autoscaling;
 mod batch;
 #[cfg(test)]
@@ -25,8 +25,10 @@ mod csi_names;
 mod definitions;
 mod devices;
 mod endpoints;
+mod field_value;
 mod fields;
 mod flowcontrol;
+mod go_json;
 mod ingress;
 mod internal;
 mod networking;
@@ -41,7 +43,6 @@ mod rbac;
 mod resources;
 mod selectors;
 mod service;
-mod shown;
 mod storage;
 mod topology;
 mod volume;
@@ -59,9 +60,9 @@ pub use definitions::{size as definition_size, too_large as definition_too_large
 #[derive(Debug)]
 pub struct Checks {
     pub create: fn(&Value) -> Vec<FieldError>,
-    /// The new object, then the old one.
+    /// Arguments: the new object, the old one.
     pub update: fn(&Value, &Value) -> Vec<FieldError>,
-    /// The name of the subresource, the new object, then the old one.
+    /// Arguments: the name of the subresource, the new object, the old one.
     pub subresource: fn(&str, &Value, &Value) -> Vec<FieldError>,
 }
 
@@ -72,8 +73,8 @@ impl Checks {
 
 static NONE: Checks = Checks::NONE;
 
-/// The checks of a built-in resource.
-pub fn of(group: &str, resource: &str) -> &'static Checks {
+/// Returns the checks of a built-in resource.
+pub fn checks_for(group: &str, resource: &str) -> &'static Checks {
     match group {
         "" => core(resource),
         "admissionregistration.k8s.io" => admission(resource),

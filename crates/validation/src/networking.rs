@@ -1,4 +1,6 @@
-//! NetworkPolicies, and the addresses that Services are given.
+//! NetworkPolicies, IPAddresses and ServiceCIDRs.
+
+// upstream: pkg/apis/networking/validation/validation.go
 
 use atoll_meta::field::BadValue;
 use atoll_meta::{FieldError, names, object};
@@ -6,51 +8,53 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::addresses::{legacy_range, parse_range, range};
-use crate::at::{At, Errors, equal};
+use crate::field_value::{Errors, FieldValue, equal};
 use crate::{ports, selectors};
 
 pub(crate) static POLICIES: Checks = Checks {
-    create: |policy| self::policy(policy, &Lenience::default()),
-    update: |new, old| policy(new, &Lenience::beside(old)),
+    create: |policy| self::policy(policy, &ValidationOptions::default()),
+    update: |new, old| policy(new, &ValidationOptions::for_update(old)),
     ..Checks::NONE
 };
 
-/// What a policy may keep because it was there before the rule was.
+/// Validation that is relaxed because the old object already violates it.
 #[derive(Default)]
-struct Lenience<'a> {
+struct ValidationOptions<'a> {
     selectors: bool,
     ranges: Vec<&'a str>,
 }
 
-impl<'a> Lenience<'a> {
-    fn beside(old: &'a Value) -> Lenience<'a> {
-        let spec = At::field(old, "spec");
+impl<'a> ValidationOptions<'a> {
+    fn for_update(old: &'a Value) -> ValidationOptions<'a> {
+        let spec = FieldValue::field(old, "spec");
         let selector = spec.get("podSelector");
         let mut ranges = Vec::new();
         for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
             for rule in spec.get(rules).items() {
-                for block in rule.get(peers).items().map(|peer| peer.get("ipBlock")).filter(At::is_set) {
+                for block in
+                    rule.get(peers).items().map(|peer| peer.get("ipBlock")).filter(FieldValue::is_set)
+                {
                     ranges.push(block.text_of("cidr"));
                     ranges.extend(block.get("except").texts());
                 }
             }
         }
         let selectors = !object::validate_label_selector(selector.value, &selector.path).is_empty();
-        Lenience { selectors, ranges }
+        ValidationOptions { selectors, ranges }
     }
 }
 
-fn policy(policy: &Value, lenience: &Lenience<'_>) -> Errors {
+fn policy(policy: &Value, options: &ValidationOptions<'_>) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(policy, "spec");
-    selectors::check(&mut errors, &spec.get("podSelector"), lenience.selectors);
+    let spec = FieldValue::field(policy, "spec");
+    selectors::check(&mut errors, &spec.get("podSelector"), options.selectors);
     for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
         for rule in spec.get(rules).items() {
             for port in rule.get("ports").items() {
                 policy_port(&mut errors, &port);
             }
             for peer in rule.get(peers).items() {
-                self::peer(&mut errors, &peer, lenience);
+                self::peer(&mut errors, &peer, options);
             }
         }
     }
@@ -64,7 +68,7 @@ fn policy(policy: &Value, lenience: &Lenience<'_>) -> Errors {
     errors
 }
 
-fn policy_port(errors: &mut Errors, at: &At<'_>) {
+fn policy_port(errors: &mut Errors, at: &FieldValue<'_>) {
     let (protocol, port, end) = (at.get("protocol"), at.get("port"), at.get("endPort"));
     if protocol.is_set() && !ports::PROTOCOLS.contains(&protocol.text()) {
         errors.push(protocol.unsupported(&["TCP", "UDP", "SCTP"]));
@@ -93,16 +97,16 @@ fn policy_port(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
-fn peer(errors: &mut Errors, at: &At<'_>, lenience: &Lenience<'_>) {
+fn peer(errors: &mut Errors, at: &FieldValue<'_>, options: &ValidationOptions<'_>) {
     let mut found = 0;
     for selector in [at.get("podSelector"), at.get("namespaceSelector")].iter().filter(|part| part.is_set()) {
         found += 1;
-        selectors::check(errors, selector, lenience.selectors);
+        selectors::check(errors, selector, options.selectors);
     }
     let block = at.get("ipBlock");
     if block.is_set() {
         found += 1;
-        ip_block(errors, &block, lenience);
+        ip_block(errors, &block, options);
     }
     if found == 0 {
         errors.push(at.required("must specify a peer"));
@@ -111,16 +115,16 @@ fn peer(errors: &mut Errors, at: &At<'_>, lenience: &Lenience<'_>) {
     }
 }
 
-fn ip_block(errors: &mut Errors, block: &At<'_>, lenience: &Lenience<'_>) {
-    let whole = block.get("cidr");
-    if whole.is_empty() {
-        errors.push(whole.required(""));
+fn ip_block(errors: &mut Errors, block: &FieldValue<'_>, options: &ValidationOptions<'_>) {
+    let cidr = block.get("cidr");
+    if cidr.is_empty() {
+        errors.push(cidr.required(""));
         return;
     }
-    legacy_range(errors, &whole, whole.text(), &lenience.ranges);
-    let Some(range) = parse_range(whole.text()) else { return };
+    legacy_range(errors, &cidr, cidr.text(), &options.ranges);
+    let Some(range) = parse_range(cidr.text()) else { return };
     for except in block.get("except").items() {
-        legacy_range(errors, &except, except.text(), &lenience.ranges);
+        legacy_range(errors, &except, except.text(), &options.ranges);
         let Some(part) = parse_range(except.text()) else { continue };
         if !range.contains(part.network) || range.bits >= part.bits {
             errors.push(except.invalid("must be a strict subset of `cidr`"));
@@ -132,17 +136,17 @@ pub(crate) static ADDRESSES: Checks = Checks {
     create: address,
     update: |new, old| {
         let mut errors = address(new);
-        let parent = At::field(new, "spec").get("parentRef");
-        if !equal(parent.value, At::field(old, "spec").get("parentRef").value) {
+        let parent = FieldValue::field(new, "spec").get("parentRef");
+        if !equal(parent.value, FieldValue::field(old, "spec").get("parentRef").value) {
             let [group, resource, namespace, name] = ["group", "resource", "namespace", "name"]
                 .map(|part| BadValue::named_text(parent.text_of(part)));
-            let shown = match parent.is_set() {
+            let rendered = match parent.is_set() {
                 true => format!(
                     "{{\"Group\":{group},\"Resource\":{resource},\"Namespace\":{namespace},\"Name\":{name}}}"
                 ),
                 false => "null".to_owned(),
             };
-            errors.push(parent.invalid_as(BadValue::Rendered(shown), "field is immutable"));
+            errors.push(parent.invalid_as(BadValue::Rendered(rendered), "field is immutable"));
         }
         errors
     },
@@ -151,7 +155,7 @@ pub(crate) static ADDRESSES: Checks = Checks {
 
 fn address(address: &Value) -> Errors {
     let mut errors = Errors::new();
-    let parent = At::field(address, "spec").get("parentRef");
+    let parent = FieldValue::field(address, "spec").get("parentRef");
     if !parent.is_set() {
         errors.push(parent.required(""));
         return errors;
@@ -174,14 +178,14 @@ fn address(address: &Value) -> Errors {
 pub(crate) static SERVICE_RANGES: Checks = Checks {
     create: |ranges| {
         let mut errors = Errors::new();
-        service_ranges(&mut errors, &At::field(ranges, "spec").get("cidrs"));
+        service_ranges(&mut errors, &FieldValue::field(ranges, "spec").get("cidrs"));
         errors
     },
     update: |new, old| {
         let mut errors = Errors::new();
-        let ranges = At::field(new, "spec").get("cidrs");
-        let before = At::field(old, "spec").get("cidrs");
-        let changed = |range: &At<'_>| range.invalid("field is immutable");
+        let ranges = FieldValue::field(new, "spec").get("cidrs");
+        let before = FieldValue::field(old, "spec").get("cidrs");
+        let changed = |range: &FieldValue<'_>| range.invalid("field is immutable");
         if ranges.len() == before.len() {
             let pairs = ranges.items().zip(before.list());
             errors.extend(pairs.filter(|(new, old)| new.value != *old).map(|(new, _)| changed(&new)));
@@ -197,15 +201,15 @@ pub(crate) static SERVICE_RANGES: Checks = Checks {
     ..Checks::NONE
 };
 
-fn service_ranges(errors: &mut Errors, ranges: &At<'_>) {
+fn service_ranges(errors: &mut Errors, ranges: &FieldValue<'_>) {
     if ranges.is_empty() {
         errors.push(ranges.required("at least one CIDR required"));
         return;
     }
     if ranges.len() > 2 {
         let list = atoll_meta::json::to_string(ranges.value);
-        let shown = BadValue::Rendered(format!("{{\"CIDRs\":{list}}}"));
-        errors.push(FieldError::invalid(&ranges.path, shown, "may only hold up to 2 values"));
+        let rendered = BadValue::Rendered(format!("{{\"CIDRs\":{list}}}"));
+        errors.push(FieldError::invalid(&ranges.path, rendered, "may only hold up to 2 values"));
         return;
     }
     for at in ranges.items() {

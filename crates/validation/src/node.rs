@@ -1,5 +1,7 @@
 //! Nodes.
 
+// upstream: pkg/apis/core/validation/validation.go
+
 use std::collections::HashSet;
 
 use atoll_meta::field::BadValue;
@@ -8,30 +10,30 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::addresses::{legacy_range, parse_range};
-use crate::at::{At, Errors, Rule};
+use crate::field_value::{Errors, FieldValue, StringRule};
 use crate::{quantities, resources};
 
 pub(crate) static NODES: Checks = Checks {
-    create: whole,
-    update: changed,
-    subresource: |name, new, old| if name == "status" { beside(new, old) } else { Errors::new() },
+    create: validate,
+    update: check_update,
+    subresource: |name, new, old| if name == "status" { validate_update(new, old) } else { Errors::new() },
 };
 
 const CIDR_KEEPS: &str = "node updates may not change podCIDR except from \"\" to valid";
 const PROVIDER_KEEPS: &str = "node updates may not change providerID except from \"\" to valid";
-const LONGEST_FEATURE: usize = 253;
+const MAX_FEATURE_LENGTH: usize = 253;
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-fn whole(node: &Value) -> Errors {
+fn validate(node: &Value) -> Errors {
     let mut errors = Errors::new();
-    let (spec, status) = (At::field(node, "spec"), At::field(node, "status"));
+    let (spec, status) = (FieldValue::field(node, "spec"), FieldValue::field(node, "status"));
     taints(&mut errors, &spec);
     amounts(&mut errors, &status);
     let capacity = status.get("nodeInfo").get("swap").get("capacity");
     if capacity.number().is_some_and(|bytes| bytes <= 0) {
-        // Upstream looks for it elsewhere.
+        // Upstream uses this path, although the field is elsewhere.
         let path = FieldPath::new("metadata").child("nodeSwapStatus").child("capacity");
-        errors.push(At::under(Some(capacity.value), path).invalid("must be greater than zero"));
+        errors.push(FieldValue::under(Some(capacity.value), path).invalid("must be greater than zero"));
     }
     features(&mut errors, &status.get("declaredFeatures"));
     let ranges = spec.get("podCIDRs");
@@ -44,7 +46,7 @@ fn whole(node: &Value) -> Errors {
     errors
 }
 
-fn one_range_a_family(errors: &mut Errors, ranges: &At<'_>) {
+fn one_range_a_family(errors: &mut Errors, ranges: &FieldValue<'_>) {
     let mut families = HashSet::new();
     for (index, text) in ranges.texts().enumerate() {
         match parse_range(text) {
@@ -64,15 +66,16 @@ fn one_range_a_family(errors: &mut Errors, ranges: &At<'_>) {
     }
 }
 
-fn changed(new: &Value, old: &Value) -> Errors {
-    let mut errors = whole(new);
-    errors.extend(beside(new, old));
+fn check_update(new: &Value, old: &Value) -> Errors {
+    let mut errors = validate(new);
+    errors.extend(validate_update(new, old));
     errors
 }
 
-fn beside(new: &Value, old: &Value) -> Errors {
+fn validate_update(new: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
-    let (spec, status, before) = (At::field(new, "spec"), At::field(new, "status"), At::field(old, "spec"));
+    let (spec, status, before) =
+        (FieldValue::field(new, "spec"), FieldValue::field(new, "status"), FieldValue::field(old, "spec"));
     amounts(&mut errors, &status);
     features(&mut errors, &status.get("declaredFeatures"));
     let mut seen = HashSet::new();
@@ -80,8 +83,8 @@ fn beside(new: &Value, old: &Value) -> Errors {
         let key = (address.text_of("type"), address.text_of("address"));
         if !seen.insert(key) {
             let [kind, text] = [key.0, key.1].map(BadValue::named_text);
-            let shown = BadValue::Rendered(format!("{{\"Type\":{kind},\"Address\":{text}}}"));
-            errors.push(FieldError::duplicate(&address.path, shown));
+            let rendered = BadValue::Rendered(format!("{{\"Type\":{kind},\"Address\":{text}}}"));
+            errors.push(FieldError::duplicate(&address.path, rendered));
         }
     }
     let (ranges, old_ranges) = (spec.get("podCIDRs"), before.get("podCIDRs"));
@@ -113,7 +116,7 @@ fn beside(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-fn amounts(errors: &mut Errors, status: &At<'_>) {
+fn amounts(errors: &mut Errors, status: &FieldValue<'_>) {
     for field in ["capacity", "allocatable"] {
         let amounts = status.get(field);
         for (name, amount) in amounts.entries() {
@@ -124,8 +127,8 @@ fn amounts(errors: &mut Errors, status: &At<'_>) {
     }
 }
 
-fn taints(errors: &mut Errors, spec: &At<'_>) {
-    let taints = At::under(spec.value.get("taints"), FieldPath::new("metadata").child("taints"));
+fn taints(errors: &mut Errors, spec: &FieldValue<'_>) {
+    let taints = FieldValue::under(spec.value.get("taints"), FieldPath::new("metadata").child("taints"));
     let mut seen = HashSet::new();
     for taint in taints.items() {
         let (key, value, effect) = (taint.get("key"), taint.get("value"), taint.get("effect"));
@@ -136,22 +139,22 @@ fn taints(errors: &mut Errors, spec: &At<'_>) {
         }
         effect.one_of(errors, EFFECTS);
         if !seen.insert((key.text(), effect.text())) {
-            let [key, value, effect] = [&key, &value, &effect].map(At::named);
+            let [key, value, effect] = [&key, &value, &effect].map(FieldValue::named);
             let added = atoll_meta::json::to_string(taint.get("timeAdded").value);
-            let shown =
+            let rendered =
                 format!("{{\"Key\":{key},\"Value\":{value},\"Effect\":{effect},\"TimeAdded\":{added}}}");
-            let error = FieldError::duplicate(&taint.path, BadValue::Rendered(shown));
+            let error = FieldError::duplicate(&taint.path, BadValue::Rendered(rendered));
             errors.push(error.with_detail("taints must be unique by key and effect pair"));
         }
     }
 }
 
-fn features(errors: &mut Errors, features: &At<'_>) {
+fn features(errors: &mut Errors, features: &FieldValue<'_>) {
     let mut before: Option<&str> = None;
     let mut late = Errors::new();
     for feature in features.items() {
         let name = feature.text();
-        // What is wrong with the order is said right after what is wrong with the name before.
+        // Upstream reports a wrong order right after the name of the preceding element.
         if let Some(before) = before {
             if before == name {
                 late.push(feature.duplicate());
@@ -161,9 +164,10 @@ fn features(errors: &mut Errors, features: &At<'_>) {
         }
         errors.append(&mut late);
         let quoted = atoll_meta::quote::quote(name);
-        if name.len() > LONGEST_FEATURE {
-            let detail =
-                format!("invalid feature name {quoted}: must be no more than {LONGEST_FEATURE} characters");
+        if name.len() > MAX_FEATURE_LENGTH {
+            let detail = format!(
+                "invalid feature name {quoted}: must be no more than {MAX_FEATURE_LENGTH} characters"
+            );
             errors.push(feature.invalid_as(name, detail));
         } else if !is_feature(name) {
             let detail = format!(
@@ -183,11 +187,11 @@ fn is_feature(name: &str) -> bool {
         })
 }
 
-fn config_source(errors: &mut Errors, source: &At<'_>, in_spec: bool) {
+fn config_source(errors: &mut Errors, source: &FieldValue<'_>, in_spec: bool) {
     let map = source.get("configMap");
     if !map.is_set() {
-        let shown = BadValue::Rendered("{\"ConfigMap\":null}".to_owned());
-        errors.push(source.invalid_as(shown, "exactly one reference subfield must be non-nil"));
+        let rendered = BadValue::Rendered("{\"ConfigMap\":null}".to_owned());
+        errors.push(source.invalid_as(rendered, "exactly one reference subfield must be non-nil"));
         return;
     }
     for field in ["uid", "resourceVersion"] {
@@ -198,7 +202,7 @@ fn config_source(errors: &mut Errors, source: &At<'_>, in_spec: bool) {
             _ => {}
         }
     }
-    let rules: [(_, Rule); 3] = [
+    let rules: [(_, StringRule); 3] = [
         ("namespace", names::dns1123_label),
         ("name", names::dns1123_subdomain),
         ("kubeletConfigKey", names::config_map_key),

@@ -1,4 +1,6 @@
-//! Selectors of nodes, as affinities and volumes have them.
+//! Node selectors of affinities and volumes.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
@@ -19,7 +21,7 @@ pub(crate) fn check_selector(errors: &mut Vec<FieldError>, selector: &Value, pat
     }
 }
 
-/// Checks a `NodeSelectorTerm`. Values that no label can have are allowed in preferences.
+/// Checks a `NodeSelectorTerm`. Preferred terms may contain values that are not valid label values.
 pub(crate) fn check_term(
     errors: &mut Vec<FieldError>,
     term: &Value,

@@ -1,15 +1,18 @@
-//! Pods, their templates and replication controllers.
+//! Pods, pod templates and ReplicationControllers.
 //!
 //! ```text
 //! create, update, subresources ─ spec ─┬ volume ─ volume_source, projection
 //! template ────────────────────────────┤ container ─ environment, mount, probe, security, windows
-//!                                      └ placement, dns, level (resources of the pod as a whole)
-//! annotations, change (what may be different), status, resize
+//!                                      └ placement, dns, level (pod-level resources)
+//! annotations, change (allowed changes), status, resize
 //! ```
 //!
-//! The rules are those of the default feature gates. Upstream relaxes some of them on update for objects that were
-//! written before the rule existed, of which there are none here; only what can be written today and be relaxed by it is
-//! looked for in the old object.
+//! The rules are those of the default feature gates. Upstream relaxes some of them on update for objects that
+//! were written before the rule existed. Atoll has no such objects, so the old object is only consulted for
+//! values that can be written today.
+
+// upstream: pkg/apis/core/validation/validation.go
+// upstream: pkg/registry/core/pod/strategy.go
 
 mod annotations;
 mod change;
@@ -39,7 +42,7 @@ use crate::fields::{Errors, Fields};
 
 pub(crate) use annotations::check as check_annotations;
 pub(crate) use change::same;
-pub(crate) use controller::{CHECKS as REPLICATION_CONTROLLERS, at_most, runs_forever};
+pub(crate) use controller::{CHECKS as REPLICATION_CONTROLLERS, at_most, check_always_restarted};
 pub(crate) use template::CHECKS as POD_TEMPLATES;
 pub(crate) use volume::claim_metadata;
 
@@ -54,7 +57,7 @@ pub(crate) static PODS: Checks = Checks {
     },
 };
 
-/// Where a pod's spec stands: in a pod, which has a name, or in a template, and what it was before.
+/// The context of a pod spec: a pod or a template, and the old spec.
 struct Scope<'a> {
     pod: Option<&'a Value>,
     old: Option<&'a Value>,
@@ -82,7 +85,7 @@ fn create(pod: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What holds for a pod at any time.
+/// Checks the rules for both new and updated pods.
 fn check(errors: &mut Errors, pod: &Value, old: Option<&Value>) {
     let spec = pod.part("spec");
     let path = FieldPath::new("spec");
@@ -107,7 +110,7 @@ fn check(errors: &mut Errors, pod: &Value, old: Option<&Value>) {
     }
 }
 
-/// Calls with every container and its path, in upstream's order.
+/// Calls `visit` with every container and its path, in upstream's order.
 fn each_container<'a>(spec: &'a Value, path: &FieldPath, mut visit: impl FnMut(&'a Value, &FieldPath)) {
     for field in ["initContainers", "containers", "ephemeralContainers"] {
         for (index, container) in spec.list(field).iter().enumerate() {

@@ -1,17 +1,19 @@
 //! PodDisruptionBudgets.
 
+// upstream: pkg/apis/policy/validation/validation.go
+
 use atoll_meta::field::BadValue;
 use atoll_meta::{json, names, object};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 use crate::{conditions, quantities, selectors};
 
 pub(crate) static BUDGETS: Checks = Checks {
     create: |budget| self::budget(budget, false),
     update: |new, old| {
-        let selector = At::field(old, "spec").get("selector");
+        let selector = FieldValue::field(old, "spec").get("selector");
         let lenient =
             selector.is_set() && !object::validate_label_selector(selector.value, &selector.path).is_empty();
         budget(new, lenient)
@@ -21,19 +23,19 @@ pub(crate) static BUDGETS: Checks = Checks {
 
 fn budget(budget: &Value, lenient: bool) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(budget, "spec");
+    let spec = FieldValue::field(budget, "spec");
     let (least, most) = (spec.get("minAvailable"), spec.get("maxUnavailable"));
     let (selector, policy) = (spec.get("selector"), spec.get("unhealthyPodEvictionPolicy"));
     if least.is_set() && most.is_set() {
-        let shown = format!(
+        let rendered = format!(
             "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
             json::to_string(least.value),
-            selectors::shown(selector.value),
+            selectors::render(selector.value),
             json::to_string(most.value),
             json::to_string(policy.value)
         );
         let detail = "minAvailable and maxUnavailable cannot be both set";
-        errors.push(spec.invalid_as(BadValue::Rendered(shown), detail));
+        errors.push(spec.invalid_as(BadValue::Rendered(rendered), detail));
     }
     for part in [&least, &most] {
         number_or_percent(&mut errors, part);
@@ -48,7 +50,7 @@ fn budget(budget: &Value, lenient: bool) -> Errors {
     errors
 }
 
-fn number_or_percent(errors: &mut Errors, at: &At<'_>) {
+fn number_or_percent(errors: &mut Errors, at: &FieldValue<'_>) {
     let Value::String(text) = at.value else {
         quantities::not_negative_number(errors, at);
         return;
@@ -63,7 +65,7 @@ fn number_or_percent(errors: &mut Errors, at: &At<'_>) {
 
 fn status(budget: &Value) -> Errors {
     let mut errors = Errors::new();
-    let status = At::field(budget, "status");
+    let status = FieldValue::field(budget, "status");
     conditions::check(&mut errors, &status.get("conditions"));
     for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
         quantities::not_negative_number(&mut errors, &status.get(field));

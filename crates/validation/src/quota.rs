@@ -1,5 +1,7 @@
 //! ResourceQuotas and LimitRanges.
 
+// upstream: pkg/apis/core/validation/validation.go
+
 mod limits;
 
 use std::collections::BTreeSet;
@@ -11,19 +13,19 @@ use serde_json::Value;
 pub(crate) use limits::LIMIT_RANGES;
 
 use crate::Checks;
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 use crate::{quantities, resources};
 
 pub(crate) static QUOTAS: Checks = Checks {
     create: |quota| {
         let mut errors = spec(quota);
-        amounts(&mut errors, &At::field(quota, "status"));
+        amounts(&mut errors, &FieldValue::field(quota, "status"));
         errors
     },
     update: |new, old| {
         let mut errors = spec(new);
-        let scopes = At::field(new, "spec").get("scopes");
-        let before = At::field(old, "spec").get("scopes");
+        let scopes = FieldValue::field(new, "spec").get("scopes");
+        let before = FieldValue::field(old, "spec").get("scopes");
         if scopes.texts().collect::<BTreeSet<_>>() != before.texts().collect::<BTreeSet<_>>() {
             errors.push(scopes.invalid("field is immutable"));
         }
@@ -32,13 +34,13 @@ pub(crate) static QUOTAS: Checks = Checks {
     subresource: |name, new, _| {
         let mut errors = Errors::new();
         if name == "status" {
-            amounts(&mut errors, &At::field(new, "status"));
+            amounts(&mut errors, &FieldValue::field(new, "status"));
         }
         errors
     },
 };
 
-fn amounts(errors: &mut Errors, at: &At<'_>) {
+fn amounts(errors: &mut Errors, at: &FieldValue<'_>) {
     for list in [at.get("hard"), at.get("used")] {
         for (name, amount) in list.entries() {
             resources::check_name(errors, name, &amount.path);
@@ -57,7 +59,7 @@ const OF_PODS: &[&str] =
     &["pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
 const OF_CLAIMS: &[&str] = &["persistentvolumeclaims", "requests.storage"];
 
-/// What each scope can be combined with.
+/// The standard resources that a quota with each scope can limit.
 const SCOPES: &[(&str, &[&str])] = &[
     ("Terminating", OF_PODS),
     ("NotTerminating", OF_PODS),
@@ -70,37 +72,38 @@ const SCOPES: &[(&str, &[&str])] = &[
 
 fn spec(quota: &Value) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(quota, "spec");
+    let spec = FieldValue::field(quota, "spec");
     let (hard, scopes, selector) = (spec.get("hard"), spec.get("scopes"), spec.get("scopeSelector"));
     amounts(&mut errors, &spec);
-    let misfits = |scope: &str| {
-        let fitting = SCOPES.iter().find(|(name, _)| *name == scope).map(|(_, fitting)| *fitting);
+    let unsupported = |scope: &str| {
+        let allowed = SCOPES.iter().find(|(name, _)| *name == scope).map(|(_, allowed)| *allowed);
         hard.entries()
             .filter(|(name, _)| resources::is_standard_quota_resource(name))
-            .filter(|(name, _)| fitting.is_some_and(|fitting| !fitting.contains(name)))
+            .filter(|(name, _)| allowed.is_some_and(|allowed| !allowed.contains(name)))
             .count()
     };
-    let misfit = "unsupported scope applied to resource";
+    let detail = "unsupported scope applied to resource";
     for scope in scopes.texts() {
         if !SCOPES.iter().any(|(name, _)| *name == scope) {
             errors.push(scopes.invalid("unsupported scope"));
         }
-        errors.extend((0..misfits(scope)).map(|_| scopes.invalid(misfit)));
+        errors.extend((0..unsupported(scope)).map(|_| scopes.invalid(detail)));
     }
     conflicts(&mut errors, &scopes, &scopes, &scopes.texts().collect());
     if !selector.is_set() {
         return errors;
     }
     let expressions = selector.get("matchExpressions");
-    // Upstream leaves out which expression is meant.
+    // Upstream's path lacks the index of the expression.
     for expression in expressions.items() {
-        let part = |name: &'static str| At::under(expression.value.get(name), expressions.path.child(name));
+        let part =
+            |name: &'static str| FieldValue::under(expression.value.get(name), expressions.path.child(name));
         let (scope, operator, values) = (part("scopeName"), part("operator"), part("values"));
         if !SCOPES.iter().any(|(name, _)| *name == scope.text()) {
             errors.push(scope.invalid_as(scope.named(), "unsupported scope"));
         }
-        let shown = || BadValue::Rendered(shown_selector(&expressions));
-        errors.extend((0..misfits(scope.text())).map(|_| expressions.invalid_as(shown(), misfit)));
+        let rendered = || BadValue::Rendered(render_selector(&expressions));
+        errors.extend((0..unsupported(scope.text())).map(|_| expressions.invalid_as(rendered(), detail)));
         requirement(&mut errors, &scope, &operator, &values);
     }
     let named = expressions.items().map(|expression| expression.text_of("scopeName")).collect();
@@ -108,7 +111,12 @@ fn spec(quota: &Value) -> Errors {
     errors
 }
 
-fn requirement(errors: &mut Errors, scope: &At<'_>, operator: &At<'_>, values: &At<'_>) {
+fn requirement(
+    errors: &mut Errors,
+    scope: &FieldValue<'_>,
+    operator: &FieldValue<'_>,
+    values: &FieldValue<'_>,
+) {
     let yes_or_no = matches!(
         scope.text(),
         "BestEffort" | "NotBestEffort" | "Terminating" | "NotTerminating" | "CrossNamespacePodAffinity"
@@ -136,20 +144,20 @@ fn requirement(errors: &mut Errors, scope: &At<'_>, operator: &At<'_>, values: &
     }
 }
 
-fn conflicts(errors: &mut Errors, at: &At<'_>, shown: &At<'_>, scopes: &BTreeSet<&str>) {
+fn conflicts(errors: &mut Errors, at: &FieldValue<'_>, rendered: &FieldValue<'_>, scopes: &BTreeSet<&str>) {
     for pair in [["BestEffort", "NotBestEffort"], ["NotTerminating", "Terminating"]] {
         if pair.iter().all(|scope| scopes.contains(scope)) {
-            errors.push(at.invalid_as(shown.value.clone(), "conflicting scopes"));
+            errors.push(at.invalid_as(rendered.value.clone(), "conflicting scopes"));
         }
     }
 }
 
-fn shown_selector(expressions: &At<'_>) -> String {
-    let shown = expressions.items().map(|expression| {
+fn render_selector(expressions: &FieldValue<'_>) -> String {
+    let rendered = expressions.items().map(|expression| {
         let [scope, operator] =
             ["scopeName", "operator"].map(|part| BadValue::named_text(expression.text_of(part)));
         let values = json::to_string(expression.get("values").value);
         format!("{{\"ScopeName\":{scope},\"Operator\":{operator},\"Values\":{values}}}")
     });
-    format!("{{\"MatchExpressions\":[{}]}}", shown.collect::<Vec<_>>().join(","))
+    format!("{{\"MatchExpressions\":[{}]}}", rendered.collect::<Vec<_>>().join(","))
 }

@@ -1,11 +1,13 @@
 //! Roles and their bindings.
 
+// upstream: pkg/apis/rbac/validation/validation.go
+
 use atoll_meta::field::BadValue;
 use atoll_meta::{LabelSelector, names, object};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 use crate::selectors;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -20,26 +22,26 @@ pub(crate) static CLUSTER_ROLES: Checks = Checks {
 };
 
 pub(crate) static ROLE_BINDINGS: Checks = Checks {
-    create: |binding| whole_binding(binding, true),
-    update: |new, old| changed_binding(new, old, true),
+    create: |binding| validate_binding(binding, true),
+    update: |new, old| validate_binding_update(new, old, true),
     ..Checks::NONE
 };
 
 pub(crate) static CLUSTER_ROLE_BINDINGS: Checks = Checks {
-    create: |binding| whole_binding(binding, false),
-    update: |new, old| changed_binding(new, old, false),
+    create: |binding| validate_binding(binding, false),
+    update: |new, old| validate_binding_update(new, old, false),
     ..Checks::NONE
 };
 
 fn rules(role: &Value, namespaced: bool) -> Errors {
     let mut errors = Errors::new();
-    for rule in At::field(role, "rules").items() {
+    for rule in FieldValue::field(role, "rules").items() {
         rule_of(&mut errors, &rule, namespaced);
     }
     errors
 }
 
-fn rule_of(errors: &mut Errors, rule: &At<'_>, namespaced: bool) {
+fn rule_of(errors: &mut Errors, rule: &FieldValue<'_>, namespaced: bool) {
     let verbs = rule.get("verbs");
     if verbs.is_empty() {
         errors.push(verbs.required("verbs must contain at least one value"));
@@ -65,7 +67,7 @@ fn rule_of(errors: &mut Errors, rule: &At<'_>, namespaced: bool) {
 
 fn cluster_role(role: &Value, old: Option<&Value>) -> Errors {
     let mut errors = rules(role, false);
-    let aggregation = At::field(role, "aggregationRule");
+    let aggregation = FieldValue::field(role, "aggregationRule");
     if !aggregation.is_set() {
         return errors;
     }
@@ -74,7 +76,7 @@ fn cluster_role(role: &Value, old: Option<&Value>) -> Errors {
         let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
         errors.push(selectors.required(detail));
     }
-    let old = old.map(|old| At::field(old, "aggregationRule").get("clusterRoleSelectors"));
+    let old = old.map(|old| FieldValue::field(old, "aggregationRule").get("clusterRoleSelectors"));
     let lenient = old.is_some_and(|old| old.list().iter().any(selectors::has_bad_value));
     for selector in selectors.items() {
         if lenient {
@@ -89,9 +91,9 @@ fn cluster_role(role: &Value, old: Option<&Value>) -> Errors {
     errors
 }
 
-fn whole_binding(binding: &Value, namespaced: bool) -> Errors {
+fn validate_binding(binding: &Value, namespaced: bool) -> Errors {
     let mut errors = Errors::new();
-    let reference = At::field(binding, "roleRef");
+    let reference = FieldValue::field(binding, "roleRef");
     let (group, kind, name) = (reference.get("apiGroup"), reference.get("kind"), reference.get("name"));
     if group.text() != GROUP {
         errors.push(group.unsupported_text(&[GROUP]));
@@ -105,13 +107,13 @@ fn whole_binding(binding: &Value, namespaced: bool) -> Errors {
     } else {
         name.rules(&mut errors, names::path_segment_name(name.text()));
     }
-    for subject in At::field(binding, "subjects").items() {
+    for subject in FieldValue::field(binding, "subjects").items() {
         self::subject(&mut errors, &subject, namespaced);
     }
     errors
 }
 
-fn subject(errors: &mut Errors, subject: &At<'_>, namespaced: bool) {
+fn subject(errors: &mut Errors, subject: &FieldValue<'_>, namespaced: bool) {
     let (name, group, kind) = (subject.get("name"), subject.get("apiGroup"), subject.get("kind"));
     if name.is_empty() {
         errors.push(name.required(""));
@@ -137,14 +139,14 @@ fn subject(errors: &mut Errors, subject: &At<'_>, namespaced: bool) {
     }
 }
 
-fn changed_binding(new: &Value, old: &Value, namespaced: bool) -> Errors {
-    let mut errors = whole_binding(new, namespaced);
-    let (reference, before) = (At::field(new, "roleRef"), At::field(old, "roleRef"));
+fn validate_binding_update(new: &Value, old: &Value, namespaced: bool) -> Errors {
+    let mut errors = validate_binding(new, namespaced);
+    let (reference, before) = (FieldValue::field(new, "roleRef"), FieldValue::field(old, "roleRef"));
     let parts = ["apiGroup", "kind", "name"];
     if parts.iter().any(|part| reference.text_of(part) != before.text_of(part)) {
         let [group, kind, name] = parts.map(|part| BadValue::named_text(reference.text_of(part)));
-        let shown = format!("{{\"APIGroup\":{group},\"Kind\":{kind},\"Name\":{name}}}");
-        errors.push(reference.invalid_as(BadValue::Rendered(shown), "cannot change roleRef"));
+        let rendered = format!("{{\"APIGroup\":{group},\"Kind\":{kind},\"Name\":{name}}}");
+        errors.push(reference.invalid_as(BadValue::Rendered(rendered), "cannot change roleRef"));
     }
     errors
 }

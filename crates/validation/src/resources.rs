@@ -1,4 +1,7 @@
-//! Names and amounts of resources.
+//! Names and quantities of compute resources.
+
+// upstream: pkg/apis/core/validation/validation.go
+// upstream: pkg/apis/core/helper/helpers.go
 
 use std::collections::BTreeSet;
 
@@ -10,7 +13,7 @@ use crate::fields::{Fields, NOT_NEGATIVE, broken_rules, named, quantity};
 
 const HUGE_PAGES: &str = "hugepages-";
 
-/// The names without a domain that mean something somewhere: in containers, in volumes or in quotas.
+/// Standard names without a domain, of containers, volumes or quotas.
 const STANDARD: &[&str] = &[
     "cpu",
     "memory",
@@ -34,7 +37,7 @@ const STANDARD: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// What is counted in whole objects.
+/// Resources that are counted in whole objects.
 const COUNTED: &[&str] = &[
     "pods",
     "resourcequotas",
@@ -55,29 +58,29 @@ fn is_quota_huge_page(name: &str) -> bool {
     is_huge_page(name) || name.strip_prefix("requests.").is_some_and(is_huge_page)
 }
 
-/// Whether the name is one that a quota can limit.
+/// Whether a quota can limit the resource of this name.
 pub(crate) fn is_standard_quota_resource(name: &str) -> bool {
     (name != "storage" && STANDARD.contains(&name)) || is_quota_huge_page(name)
 }
 
-/// Whether Kubernetes itself knows the resource.
+/// Whether this is a native resource of Kubernetes.
 pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether a device plugin could offer the resource.
+/// Whether this is an extended resource, which a device plugin can provide.
 pub(crate) fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Whether more may be promised than there is.
+/// Whether the resource can be overcommitted.
 pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
-/// Checks the name of a resource: a standard one, or one with a domain.
+/// Checks the name of a resource: a standard name, or a name with a domain.
 pub(crate) fn check_name(errors: &mut Vec<FieldError>, name: &str, path: &FieldPath) {
     let rules = names::qualified_name(name);
     if !rules.is_empty() {
@@ -88,7 +91,7 @@ pub(crate) fn check_name(errors: &mut Vec<FieldError>, name: &str, path: &FieldP
     }
 }
 
-/// Checks the name of a resource that a container asks for.
+/// Checks the name of a container resource.
 pub(crate) fn check_container_name(errors: &mut Vec<FieldError>, name: &str, path: &FieldPath) {
     check_name(errors, name, path);
     if !name.contains('/') {
@@ -102,7 +105,7 @@ pub(crate) fn check_container_name(errors: &mut Vec<FieldError>, name: &str, pat
     }
 }
 
-/// Checks the name of a resource that a pod as a whole asks for.
+/// Checks the name of a pod-level resource.
 pub(crate) fn check_pod_name(errors: &mut Vec<FieldError>, name: &str, path: &FieldPath) {
     let before = errors.len();
     check_name(errors, name, path);
@@ -111,7 +114,7 @@ pub(crate) fn check_pod_name(errors: &mut Vec<FieldError>, name: &str, path: &Fi
     }
 }
 
-/// Checks that an amount of a resource is not negative, and whole where parts make no sense.
+/// Checks that a quantity is not negative, and an integer for integer resources.
 pub(crate) fn check_amount(errors: &mut Vec<FieldError>, name: &str, amount: &Quantity, path: &FieldPath) {
     if amount.is_negative() {
         errors.push(FieldError::invalid(path, amount.to_string(), NOT_NEGATIVE));
@@ -135,10 +138,10 @@ fn check_huge_pages(errors: &mut Vec<FieldError>, name: &str, amount: &Quantity,
     }
 }
 
-/// The rule for the names in one set of requirements.
+/// The rule for resource names in requirements.
 pub(crate) type ResourceNameRule = fn(&mut Vec<FieldError>, &str, &FieldPath);
 
-/// Checks limits, requests and claims. `claims` are the names that the pod gives to its claims.
+/// Checks limits, requests and claims. `claims` are the names of the pod's claims.
 pub(crate) fn check_requirements(
     errors: &mut Vec<FieldError>,
     requirements: &Value,
@@ -184,7 +187,7 @@ pub(crate) fn check_requirements(
     check_claims(errors, requirements.list("claims"), claims, path);
 }
 
-/// Checks names and amounts of limits, or of the overhead of a pod.
+/// Checks names and quantities of limits, or of the overhead of a pod.
 fn check_limits(errors: &mut Vec<FieldError>, limits: &Value, name_rule: ResourceNameRule, path: &FieldPath) {
     for (name, value) in limits.as_object().into_iter().flatten() {
         let Some(amount) = quantity(value) else { continue };
@@ -197,7 +200,7 @@ fn check_limits(errors: &mut Vec<FieldError>, limits: &Value, name_rule: Resourc
     }
 }
 
-/// Checks what the runtime of a pod costs beside its containers.
+/// Checks the overhead of a pod.
 pub(crate) fn check_overhead(errors: &mut Vec<FieldError>, overhead: &Value, path: &FieldPath) {
     check_limits(errors, overhead, check_container_name, &path.child("limits"));
     let has =
@@ -207,7 +210,7 @@ pub(crate) fn check_overhead(errors: &mut Vec<FieldError>, overhead: &Value, pat
     }
 }
 
-/// Checks that each claim refers to one of the pod's, and that no two overlap.
+/// Checks that each claim refers to one of the pod's claims, and that no two overlap.
 fn check_claims(
     errors: &mut Vec<FieldError>,
     claims: &[Value],

@@ -1,11 +1,13 @@
-//! Label selectors in objects, and what old ones may keep.
+//! Label selectors in objects, and relaxed rules for existing ones.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go
 
 use atoll_meta::{json, names, object};
 use serde_json::Value;
 
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 
-/// Whether a selector has a value that no label can have. Such ones were taken once.
+/// Whether a selector has an invalid label value, which old API servers accepted.
 pub(crate) fn has_bad_value(selector: &Value) -> bool {
     let expressions = selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten();
     expressions
@@ -14,17 +16,17 @@ pub(crate) fn has_bad_value(selector: &Value) -> bool {
         .any(|value| !names::label_value(value.as_str().unwrap_or_default()).is_empty())
 }
 
-/// Checks a selector that may keep values that no label can have.
-pub(crate) fn without_values(errors: &mut Errors, selector: &At<'_>) {
+/// Checks a selector, ignoring invalid label values.
+pub(crate) fn without_values(errors: &mut Errors, selector: &FieldValue<'_>) {
     let found = object::validate_label_selector(selector.value, &selector.path);
     errors.extend(found.into_iter().filter(|error| {
-        // Only those about values have an element of `values` as their field.
+        // Only errors about values have an element of `values` as their field.
         !error.field().rsplit_once('[').is_some_and(|(list, _)| list.ends_with(".values"))
     }));
 }
 
-/// Checks a selector beside one that was there before.
-pub(crate) fn check(errors: &mut Errors, selector: &At<'_>, lenient: bool) {
+/// Checks a selector. If `lenient`, invalid label values are ignored.
+pub(crate) fn check(errors: &mut Errors, selector: &FieldValue<'_>, lenient: bool) {
     if lenient {
         without_values(errors, selector);
     } else {
@@ -32,8 +34,8 @@ pub(crate) fn check(errors: &mut Errors, selector: &At<'_>, lenient: bool) {
     }
 }
 
-/// A selector as upstream shows it in messages: labels before expressions.
-pub(crate) fn shown(selector: &Value) -> String {
+/// Renders a selector as in upstream's messages: labels before expressions.
+pub(crate) fn render(selector: &Value) -> String {
     let Value::Object(fields) = selector else { return "null".to_owned() };
     let parts = ["matchLabels", "matchExpressions"].into_iter();
     let parts = parts

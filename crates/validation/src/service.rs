@@ -1,5 +1,7 @@
 //! Services.
 
+// upstream: pkg/apis/core/validation/validation.go
+
 mod addresses;
 
 use std::collections::HashSet;
@@ -10,7 +12,7 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::addresses::{legacy, legacy_range, parse};
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 use crate::ports;
 
 pub(crate) static SERVICES: Checks = Checks { create, update, subresource };
@@ -19,12 +21,12 @@ const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const MODE: &str = "service.kubernetes.io/topology-mode";
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
-const LONGEST_AFFINITY: i64 = 86_400;
+const MAX_AFFINITY_SECONDS: i64 = 86_400;
 
 fn create(service: &Value) -> Errors {
     let mut errors = addresses::refused(service, None);
     if errors.is_empty() {
-        whole(&mut errors, service, None);
+        validate(&mut errors, service, None);
     }
     errors
 }
@@ -34,7 +36,7 @@ fn update(new: &Value, old: &Value) -> Errors {
     if !errors.is_empty() {
         return errors;
     }
-    let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
+    let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
     addresses::changed(&mut errors, &spec, &before);
     load_balancer_class(&mut errors, &spec, Some(&before));
     if needs_health_check(&spec) && needs_health_check(&before) {
@@ -43,7 +45,7 @@ fn update(new: &Value, old: &Value) -> Errors {
             errors.push(port.forbidden("field is immutable"));
         }
     }
-    whole(&mut errors, new, Some(old));
+    validate(&mut errors, new, Some(old));
     errors
 }
 
@@ -52,12 +54,12 @@ fn subresource(name: &str, new: &Value, old: &Value) -> Errors {
     if name != "status" {
         return errors;
     }
-    let ingresses = At::field(new, "status").get("loadBalancer").get("ingress");
-    if !is_load_balancer(&At::field(new, "spec")) && !ingresses.is_empty() {
+    let ingresses = FieldValue::field(new, "status").get("loadBalancer").get("ingress");
+    if !is_load_balancer(&FieldValue::field(new, "spec")) && !ingresses.is_empty() {
         errors.push(ingresses.forbidden("may only be used when `spec.type` is 'LoadBalancer'"));
         return errors;
     }
-    let before = At::field(old, "status").get("loadBalancer").get("ingress");
+    let before = FieldValue::field(old, "status").get("loadBalancer").get("ingress");
     let known: Vec<&str> =
         before.items().map(|ingress| ingress.text_of("ip")).filter(|ip| !ip.is_empty()).collect();
     for ingress in ingresses.items() {
@@ -78,8 +80,8 @@ fn subresource(name: &str, new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// The name under which a load balancer is known, if it has one.
-pub(crate) fn host_name(errors: &mut Errors, host: &At<'_>) {
+/// Checks the host name of a load balancer's ingress point.
+pub(crate) fn host_name(errors: &mut Errors, host: &FieldValue<'_>) {
     if host.is_empty() {
         return;
     }
@@ -89,20 +91,20 @@ pub(crate) fn host_name(errors: &mut Errors, host: &At<'_>) {
     }
 }
 
-fn is_load_balancer(spec: &At<'_>) -> bool {
+fn is_load_balancer(spec: &FieldValue<'_>) -> bool {
     spec.text_of("type") == "LoadBalancer"
 }
 
-fn is_headless(spec: &At<'_>) -> bool {
+fn is_headless(spec: &FieldValue<'_>) -> bool {
     spec.get("clusterIPs").list() == ["None"]
 }
 
-fn needs_health_check(spec: &At<'_>) -> bool {
+fn needs_health_check(spec: &FieldValue<'_>) -> bool {
     is_load_balancer(spec) && spec.text_of("externalTrafficPolicy") == "Local"
 }
 
-fn whole(errors: &mut Errors, service: &Value, old: Option<&Value>) {
-    let spec = At::field(service, "spec");
+fn validate(errors: &mut Errors, service: &Value, old: Option<&Value>) {
+    let spec = FieldValue::field(service, "spec");
     let annotation = |key: &str| object::annotation(service, key);
     if let (Some(hints), Some(mode)) = (annotation(HINTS), annotation(MODE))
         && hints != mode
@@ -136,7 +138,7 @@ fn whole(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     let labels = labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
     errors.extend(object::validate_labels(labels, &selector.path));
     affinity(errors, &spec);
-    let before = At::under(old.and_then(|old| old.get("spec")), FieldPath::nil());
+    let before = FieldValue::under(old.and_then(|old| old.get("spec")), FieldPath::nil());
     addresses::external_ips(errors, &spec, &before);
     kind.one_of(errors, &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]);
     if kind.text() == "ClusterIP" {
@@ -152,14 +154,14 @@ fn whole(errors: &mut Errors, service: &Value, old: Option<&Value>) {
         errors.push(allocate.forbidden(ONLY_LOAD_BALANCER));
     }
     if is_load_balancer(&spec) && !allocate.is_set() {
-        // Upstream leaves out where it is.
+        // Upstream's path lacks the parents.
         errors.push(FieldError::required(&FieldPath::new("allocateLoadBalancerNodePorts"), ""));
     }
     load_balancer_class(errors, &spec, None);
     traffic(errors, &spec);
 }
 
-fn external_name(errors: &mut Errors, spec: &At<'_>) {
+fn external_name(errors: &mut Errors, spec: &FieldValue<'_>) {
     for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         if spec.has(field) {
             errors.push(spec.get(field).forbidden("may not be set for ExternalName services"));
@@ -175,7 +177,7 @@ fn external_name(errors: &mut Errors, spec: &At<'_>) {
     }
 }
 
-fn service_port<'a>(errors: &mut Errors, port: &At<'a>, named: bool, seen: &mut HashSet<&'a str>) {
+fn service_port<'a>(errors: &mut Errors, port: &FieldValue<'a>, named: bool, seen: &mut HashSet<&'a str>) {
     let name = port.get("name");
     if !name.is_empty() {
         name.rules(errors, names::dns1123_label(name.text()));
@@ -194,8 +196,8 @@ fn service_port<'a>(errors: &mut Errors, port: &At<'a>, named: bool, seen: &mut 
     }
 }
 
-fn duplicate_ports(errors: &mut Errors, ports: &At<'_>) {
-    let key = |port: &At<'_>, field: &str| {
+fn duplicate_ports(errors: &mut Errors, ports: &FieldValue<'_>) {
+    let key = |port: &FieldValue<'_>, field: &str| {
         let number = port.value.get(field).and_then(Value::as_i64).unwrap_or_default();
         (port.value.get("protocol").and_then(Value::as_str).unwrap_or_default().to_owned(), number)
     };
@@ -212,16 +214,16 @@ fn duplicate_ports(errors: &mut Errors, ports: &At<'_>) {
     for port in ports.items() {
         let (protocol, number) = key(&port, "port");
         if !seen.insert((protocol.clone(), number)) {
-            let shown = format!(
+            let rendered = format!(
                 "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}",
                 BadValue::named_text(&protocol)
             );
-            errors.push(FieldError::duplicate(&port.path, BadValue::Rendered(shown)));
+            errors.push(FieldError::duplicate(&port.path, BadValue::Rendered(rendered)));
         }
     }
 }
 
-fn affinity(errors: &mut Errors, spec: &At<'_>) {
+fn affinity(errors: &mut Errors, spec: &FieldValue<'_>) {
     let (affinity, config) = (spec.get("sessionAffinity"), spec.get("sessionAffinityConfig"));
     affinity.one_of(errors, &["ClientIP", "None"]);
     match affinity.text() {
@@ -231,8 +233,8 @@ fn affinity(errors: &mut Errors, spec: &At<'_>) {
             let missing = [&config, &client, &timeout].into_iter().find(|part| !part.is_set());
             if let Some(missing) = missing {
                 errors.push(missing.required("when session affinity type is ClientIP"));
-            } else if !(1..=LONGEST_AFFINITY).contains(&timeout.number().unwrap_or_default()) {
-                let detail = format!("must be greater than 0 and less than {LONGEST_AFFINITY}");
+            } else if !(1..=MAX_AFFINITY_SECONDS).contains(&timeout.number().unwrap_or_default()) {
+                let detail = format!("must be greater than 0 and less than {MAX_AFFINITY_SECONDS}");
                 errors.push(timeout.invalid(detail));
             }
         }
@@ -244,21 +246,23 @@ fn affinity(errors: &mut Errors, spec: &At<'_>) {
 }
 
 fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
-    let spec = At::field(service, "spec");
-    let ranges =
-        At::under(spec.value.get("loadBalancerSourceRanges"), spec.path.child("LoadBalancerSourceRanges"));
+    let spec = FieldValue::field(service, "spec");
+    let ranges = FieldValue::under(
+        spec.value.get("loadBalancerSourceRanges"),
+        spec.path.child("LoadBalancerSourceRanges"),
+    );
     if !ranges.is_empty() {
         if !is_load_balancer(&spec) {
             errors.push(ranges.forbidden(ONLY_LOAD_BALANCER));
         }
-        let before = At::under(old.and_then(|old| old.get("spec")), FieldPath::nil());
+        let before = FieldValue::under(old.and_then(|old| old.get("spec")), FieldPath::nil());
         let before: Vec<&str> = before.get("loadBalancerSourceRanges").texts().map(str::trim).collect();
         for range in ranges.items() {
             legacy_range(errors, &range, range.text().trim(), &before);
         }
     } else if let Some(annotation) = object::annotation(service, SOURCE_RANGES) {
         let path = FieldPath::new("metadata").child("annotations").key(SOURCE_RANGES);
-        let at = At::under(None, path);
+        let at = FieldValue::under(None, path);
         if !is_load_balancer(&spec) {
             errors.push(at.forbidden(ONLY_LOAD_BALANCER));
         }
@@ -270,14 +274,14 @@ fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     }
 }
 
-fn load_balancer_class(errors: &mut Errors, spec: &At<'_>, old: Option<&At<'_>>) {
+fn load_balancer_class(errors: &mut Errors, spec: &FieldValue<'_>, old: Option<&FieldValue<'_>>) {
     let class = spec.get("loadBalancerClass");
     if let Some(old) = old
         && is_load_balancer(old)
         && is_load_balancer(spec)
         && old.get("loadBalancerClass").value != class.value
     {
-        errors.push(class.invalid_as(shown_pointer(&class), "may not change once set"));
+        errors.push(class.invalid_as(render_pointer(&class), "may not change once set"));
     }
     if class.is_set() {
         if is_load_balancer(spec) {
@@ -288,12 +292,12 @@ fn load_balancer_class(errors: &mut Errors, spec: &At<'_>, old: Option<&At<'_>>)
     }
 }
 
-/// A pointer to a text, which upstream shows as JSON.
-fn shown_pointer(at: &At<'_>) -> BadValue {
+/// Renders a pointer to a string, which upstream shows as JSON.
+fn render_pointer(at: &FieldValue<'_>) -> BadValue {
     if at.is_set() { at.named() } else { BadValue::Value(Value::Null) }
 }
 
-fn traffic(errors: &mut Errors, spec: &At<'_>) {
+fn traffic(errors: &mut Errors, spec: &FieldValue<'_>) {
     let (kind, policy) = (spec.text_of("type"), spec.get("externalTrafficPolicy"));
     let accessible = matches!(kind, "LoadBalancer" | "NodePort")
         || (kind == "ClusterIP" && !spec.get("externalIPs").is_empty());
@@ -305,7 +309,7 @@ fn traffic(errors: &mut Errors, spec: &At<'_>) {
     let port = spec.get("healthCheckNodePort");
     let number = port.number().unwrap_or_default();
     if needs_health_check(spec) {
-        // A port is given to the Service later if it asks for none.
+        // A node port of zero is allocated later.
         if number != 0 {
             port.number_rules(errors, names::port_number(number));
         }

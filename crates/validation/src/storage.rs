@@ -1,4 +1,6 @@
-//! StorageClasses, VolumeAttributesClasses, VolumeAttachments and what CSI drivers say of themselves.
+//! StorageClasses, VolumeAttributesClasses, VolumeAttachments, CSIDrivers, CSINodes and CSIStorageCapacities.
+
+// upstream: pkg/apis/storage/validation/validation.go
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -7,23 +9,27 @@ use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors, equal, immutable, immutable_name, immutable_text};
-use crate::{csi_names, quantities, selectors, shown, volume};
+use crate::field_value::{Errors, FieldValue, equal, immutable, immutable_name, immutable_text};
+use crate::{csi_names, go_json, quantities, selectors, volume};
 
-const MOST_PARAMETERS: usize = 512;
+const MAX_PARAMETERS: usize = 512;
 const PARAMETERS_SIZE: usize = 256 * 1024;
 const METADATA_SIZE: usize = 256 * 1024;
-const LONGEST_MESSAGE: usize = 1024;
-const LONGEST_NODE_ID: usize = 256;
+const MAX_MESSAGE_LENGTH: usize = 1024;
+const MAX_NODE_ID_LENGTH: usize = 256;
 
 pub(crate) static CLASSES: Checks = Checks {
     create: class,
     update: |new, old| {
         let mut errors = class(new);
-        immutable(&mut errors, &At::field(new, "parameters"), &At::field(old, "parameters"));
-        immutable_text(&mut errors, &At::field(new, "provisioner"), &At::field(old, "provisioner"));
+        immutable(&mut errors, &FieldValue::field(new, "parameters"), &FieldValue::field(old, "parameters"));
+        immutable_text(
+            &mut errors,
+            &FieldValue::field(new, "provisioner"),
+            &FieldValue::field(old, "provisioner"),
+        );
         for field in ["reclaimPolicy", "volumeBindingMode"] {
-            immutable_name(&mut errors, &At::field(new, field), &At::field(old, field));
+            immutable_name(&mut errors, &FieldValue::field(new, field), &FieldValue::field(old, field));
         }
         errors
     },
@@ -32,9 +38,10 @@ pub(crate) static CLASSES: Checks = Checks {
 
 fn class(class: &Value) -> Errors {
     let mut errors = Errors::new();
-    provisioner(&mut errors, &At::field(class, "provisioner"));
-    parameters(&mut errors, &At::field(class, "parameters"), true);
-    let (policy, mode) = (At::field(class, "reclaimPolicy"), At::field(class, "volumeBindingMode"));
+    provisioner(&mut errors, &FieldValue::field(class, "provisioner"));
+    parameters(&mut errors, &FieldValue::field(class, "parameters"), true);
+    let (policy, mode) =
+        (FieldValue::field(class, "reclaimPolicy"), FieldValue::field(class, "volumeBindingMode"));
     if !matches!(policy.text(), "" | "Delete" | "Retain") {
         errors.push(policy.unsupported(&["Delete", "Retain"]));
     }
@@ -44,11 +51,11 @@ fn class(class: &Value) -> Errors {
     } else if !modes.contains(&mode.text()) {
         errors.push(mode.unsupported(modes));
     }
-    topologies(&mut errors, &At::field(class, "allowedTopologies"));
+    topologies(&mut errors, &FieldValue::field(class, "allowedTopologies"));
     errors
 }
 
-fn provisioner(errors: &mut Errors, name: &At<'_>) {
+fn provisioner(errors: &mut Errors, name: &FieldValue<'_>) {
     if name.is_empty() {
         errors.push(name.required(""));
         return;
@@ -58,9 +65,9 @@ fn provisioner(errors: &mut Errors, name: &At<'_>) {
     errors.extend(broken.into_iter().map(|rule| name.invalid_as(lower.as_str(), rule)));
 }
 
-fn parameters(errors: &mut Errors, parameters: &At<'_>, may_be_empty: bool) {
-    if parameters.len() > MOST_PARAMETERS {
-        errors.push(FieldError::too_long(&parameters.path, MOST_PARAMETERS));
+fn parameters(errors: &mut Errors, parameters: &FieldValue<'_>, may_be_empty: bool) {
+    if parameters.len() > MAX_PARAMETERS {
+        errors.push(FieldError::too_long(&parameters.path, MAX_PARAMETERS));
         return;
     }
     let mut size = 0;
@@ -78,8 +85,8 @@ fn parameters(errors: &mut Errors, parameters: &At<'_>, may_be_empty: bool) {
     }
 }
 
-fn topologies(errors: &mut Errors, topologies: &At<'_>) {
-    // Upstream compares with as many empty terms as there are terms before it compares with real ones.
+fn topologies(errors: &mut Errors, topologies: &FieldValue<'_>) {
+    // Upstream starts with as many empty terms as there are terms, so an empty term counts as a duplicate.
     let mut seen = vec![BTreeMap::<&str, BTreeSet<&str>>::new(); topologies.len()];
     for term in topologies.items() {
         let expressions = term.get("matchLabelExpressions");
@@ -109,8 +116,8 @@ pub(crate) static ATTRIBUTES_CLASSES: Checks = Checks {
     update: |new, old| {
         let mut errors = Errors::new();
         for field in ["driverName", "parameters"] {
-            let at = At::field(new, field);
-            if !equal(at.value, At::field(old, field).value) {
+            let at = FieldValue::field(new, field);
+            if !equal(at.value, FieldValue::field(old, field).value) {
                 errors.push(at.forbidden(format!("updates to {field} are forbidden.")));
             }
         }
@@ -122,8 +129,8 @@ pub(crate) static ATTRIBUTES_CLASSES: Checks = Checks {
 
 fn attributes_class(class: &Value) -> Errors {
     let mut errors = Errors::new();
-    provisioner(&mut errors, &At::field(class, "driverName"));
-    parameters(&mut errors, &At::field(class, "parameters"), false);
+    provisioner(&mut errors, &FieldValue::field(class, "driverName"));
+    parameters(&mut errors, &FieldValue::field(class, "parameters"), false);
     errors
 }
 
@@ -135,11 +142,11 @@ pub(crate) static ATTACHMENTS: Checks = Checks {
 
 fn changed_attachment(new: &Value, old: &Value) -> Errors {
     let mut errors = attachment(new);
-    let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
+    let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
     if spec.value != before.value {
         errors.push(
             spec.invalid_as(
-                shown::value("storage/v1.VolumeAttachmentSpec", spec.value),
+                go_json::value("storage/v1.VolumeAttachmentSpec", spec.value),
                 "field is immutable",
             ),
         );
@@ -149,7 +156,7 @@ fn changed_attachment(new: &Value, old: &Value) -> Errors {
 
 fn attachment(attachment: &Value) -> Errors {
     let mut errors = Errors::new();
-    let (spec, status) = (At::field(attachment, "spec"), At::field(attachment, "status"));
+    let (spec, status) = (FieldValue::field(attachment, "spec"), FieldValue::field(attachment, "status"));
     csi_names::driver(&mut errors, &spec.get("attacher"));
     let source = spec.get("source");
     let (name, inline) = (source.get("persistentVolumeName"), source.get("inlineVolumeSpec"));
@@ -162,7 +169,7 @@ fn attachment(attachment: &Value) -> Errors {
         }
         (false, true) => {}
         (true, false) => {
-            let context = volume::Context { inline: true, lenient: false };
+            let context = volume::VolumeSpecOptions { inline: true, lenient: false };
             volume::check_spec(&mut errors, &inline, "", &context);
         }
     }
@@ -174,8 +181,8 @@ fn attachment(attachment: &Value) -> Errors {
     }
     for error in [status.get("attachError"), status.get("detachError")] {
         let (message, code) = (error.get("message"), error.get("errorCode"));
-        if message.len() > LONGEST_MESSAGE {
-            // Upstream names the wrong limit.
+        if message.len() > MAX_MESSAGE_LENGTH {
+            // Upstream reports the wrong limit.
             errors.push(FieldError::too_long(&message.path, METADATA_SIZE));
         }
         if code.number().is_some_and(|code| code < 0) {
@@ -183,7 +190,7 @@ fn attachment(attachment: &Value) -> Errors {
         }
     }
     if name.is_set() {
-        let name = At::under(Some(name.value), FieldPath::new("spec.source.persistentVolumeName"));
+        let name = FieldValue::under(Some(name.value), FieldPath::new("spec.source.persistentVolumeName"));
         name.rules(&mut errors, names::dns1123_subdomain(name.text()));
     }
     errors
@@ -193,7 +200,7 @@ pub(crate) static NODES: Checks = Checks {
     create: node,
     update: |new, old| {
         let mut errors = node(new);
-        let drivers = |node| At::field(node, "spec").get("drivers");
+        let drivers = |node| FieldValue::field(node, "spec").get("drivers");
         let (drivers, before) = (drivers(new), drivers(old));
         for old in before.list() {
             for driver in drivers.items().filter(|driver| driver.value.get("name") == old.get("name")) {
@@ -201,10 +208,10 @@ pub(crate) static NODES: Checks = Checks {
                     .iter()
                     .all(|field| equal(driver.get(field).value, old.get(field).unwrap_or(&Value::Null)));
                 if !same {
-                    let mut shown = driver.value.clone();
-                    shown.as_object_mut().map(|fields| fields.remove("allocatable"));
-                    let shown = shown::value("storage/v1.CSINodeDriver", &shown);
-                    errors.push(drivers.invalid_as(shown, "field is immutable"));
+                    let mut rendered = driver.value.clone();
+                    rendered.as_object_mut().map(|fields| fields.remove("allocatable"));
+                    let rendered = go_json::value("storage/v1.CSINodeDriver", &rendered);
+                    errors.push(drivers.invalid_as(rendered, "field is immutable"));
                 }
             }
         }
@@ -216,14 +223,14 @@ pub(crate) static NODES: Checks = Checks {
 fn node(node: &Value) -> Errors {
     let mut errors = Errors::new();
     let mut seen = HashSet::new();
-    for driver in At::field(node, "spec").get("drivers").items() {
+    for driver in FieldValue::field(node, "spec").get("drivers").items() {
         let (name, id) = (driver.get("name"), driver.get("nodeID"));
         csi_names::driver(&mut errors, &name);
         if id.is_empty() {
             errors.push(id.required(""));
         }
-        if id.len() > LONGEST_NODE_ID {
-            errors.push(id.invalid(format!("must be {LONGEST_NODE_ID} characters or less")));
+        if id.len() > MAX_NODE_ID_LENGTH {
+            errors.push(id.invalid(format!("must be {MAX_NODE_ID_LENGTH} characters or less")));
         }
         quantities::not_negative_number(&mut errors, &driver.get("allocatable").get("count"));
         if !seen.insert(name.text()) {
@@ -248,8 +255,9 @@ pub(crate) static DRIVERS: Checks = Checks {
     create: driver,
     update: |new, old| {
         let mut errors = driver(new);
-        let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
-        let required = At::under(spec.value.get("attachRequired"), spec.path.child("attachedRequired"));
+        let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
+        let required =
+            FieldValue::under(spec.value.get("attachRequired"), spec.path.child("attachedRequired"));
         immutable(&mut errors, &required, &before.get("attachRequired"));
         let field = "volumeLifecycleModes";
         immutable(&mut errors, &spec.get(field), &before.get(field));
@@ -260,15 +268,15 @@ pub(crate) static DRIVERS: Checks = Checks {
 
 fn driver(driver: &Value) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(driver, "spec");
-    // The first is called something else in upstream's messages.
+    let spec = FieldValue::field(driver, "spec");
+    // Upstream's message uses another name for the first.
     let flags = [
         ("attachRequired", "attachedRequired"),
         ("podInfoOnMount", "podInfoOnMount"),
         ("storageCapacity", "storageCapacity"),
     ];
-    for (_, shown) in flags.into_iter().filter(|(field, _)| !spec.has(field)) {
-        errors.push(spec.get(shown).required(""));
+    for (_, rendered) in flags.into_iter().filter(|(field, _)| !spec.has(field)) {
+        errors.push(spec.get(rendered).required(""));
     }
     let policy = spec.get("fsGroupPolicy");
     let policies = &["File", "None", "ReadWriteOnceWithFSType"];
@@ -296,7 +304,7 @@ fn driver(driver: &Value) -> Errors {
     errors
 }
 
-fn token_requests(errors: &mut Errors, requests: &At<'_>) {
+fn token_requests(errors: &mut Errors, requests: &FieldValue<'_>) {
     let mut seen = HashSet::new();
     for request in requests.items() {
         let (audience, expiration) = (request.get("audience"), request.get("expirationSeconds"));
@@ -319,12 +327,16 @@ pub(crate) static CAPACITIES: Checks = Checks {
     update: |new, old| {
         let lenient = old.get("nodeTopology").is_some_and(selectors::has_bad_value);
         let mut errors = capacity(new, lenient);
-        let topology = At::field(new, "nodeTopology");
-        if !equal(topology.value, At::field(old, "nodeTopology").value) {
-            let shown = BadValue::Rendered(selectors::shown(topology.value));
-            errors.push(topology.invalid_as(shown, "field is immutable"));
+        let topology = FieldValue::field(new, "nodeTopology");
+        if !equal(topology.value, FieldValue::field(old, "nodeTopology").value) {
+            let rendered = BadValue::Rendered(selectors::render(topology.value));
+            errors.push(topology.invalid_as(rendered, "field is immutable"));
         }
-        immutable_text(&mut errors, &At::field(new, "storageClassName"), &At::field(old, "storageClassName"));
+        immutable_text(
+            &mut errors,
+            &FieldValue::field(new, "storageClassName"),
+            &FieldValue::field(old, "storageClassName"),
+        );
         errors
     },
     ..Checks::NONE
@@ -332,12 +344,12 @@ pub(crate) static CAPACITIES: Checks = Checks {
 
 fn capacity(capacity: &Value, lenient: bool) -> Errors {
     let mut errors = Errors::new();
-    let topology = At::field(capacity, "nodeTopology");
+    let topology = FieldValue::field(capacity, "nodeTopology");
     if topology.is_set() {
         selectors::check(&mut errors, &topology, lenient);
     }
-    let class = At::field(capacity, "storageClassName");
+    let class = FieldValue::field(capacity, "storageClassName");
     class.rules(&mut errors, names::dns1123_subdomain(class.text()));
-    quantities::not_negative(&mut errors, &At::field(capacity, "capacity"));
+    quantities::not_negative(&mut errors, &FieldValue::field(capacity, "capacity"));
     errors
 }

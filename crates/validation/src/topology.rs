@@ -1,4 +1,6 @@
-//! Where pods are placed relative to each other.
+//! Pod topology spread constraints and label keys of pod affinity.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use std::collections::HashSet;
 
@@ -8,9 +10,10 @@ use serde_json::Value;
 
 use crate::fields::{Fields, POSITIVE, broken_rules, named, positive};
 
-/// Checks the keys whose values a pod shares with the pods that are selected, or does not.
+/// Checks `matchLabelKeys` and `mismatchLabelKeys` of a term.
 ///
-/// The server has already added what they mean to the selector. A key that it finds there once more was there before.
+/// The server has already merged them into the selector. A key that occurs there a second time was set by the
+/// client.
 pub(crate) fn check_label_keys(errors: &mut Vec<FieldError>, term: &Value, path: &FieldPath) {
     let selector = term.field("labelSelector");
     for field in ["matchLabelKeys", "mismatchLabelKeys"] {
@@ -48,7 +51,7 @@ pub(crate) fn check_label_keys(errors: &mut Vec<FieldError>, term: &Value, path:
     }
 }
 
-/// Checks how evenly pods are spread.
+/// Checks topology spread constraints.
 pub(crate) fn check_spread_constraints(
     errors: &mut Vec<FieldError>,
     constraints: &[Value],

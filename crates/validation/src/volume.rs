@@ -1,18 +1,21 @@
 //! PersistentVolumes.
 
+// upstream: pkg/apis/core/validation/validation.go
+// upstream: pkg/volume/validation/pv_validation.go
+
 mod sources;
 
 use atoll_meta::{FieldError, FieldPath, names, object};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors, equal, immutable};
-use crate::{node_selector, quantities, selectors, shown};
+use crate::field_value::{Errors, FieldValue, equal, immutable};
+use crate::{go_json, node_selector, quantities, selectors};
 
 pub(crate) static VOLUMES: Checks = Checks {
     create: |volume| {
         let mut errors = Errors::new();
-        whole(&mut errors, volume, None);
+        validate(&mut errors, volume, None);
         mount_options(&mut errors, volume);
         errors
     },
@@ -25,7 +28,7 @@ pub(crate) const ACCESS_MODES: &[&str] =
 pub(crate) const MODES: &[&str] = &["Block", "Filesystem"];
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
 
-/// Where upstream lets an annotation ask for mount options.
+/// Sources for which upstream accepts the mount options annotation.
 const MOUNTABLE: &[&str] = &[
     "gcePersistentDisk",
     "awsElasticBlockStore",
@@ -44,11 +47,11 @@ const MOUNTABLE: &[&str] = &[
 
 fn update(new: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
-    // Upstream looks twice.
-    whole(&mut errors, new, Some(old));
+    // Upstream validates the object twice.
+    validate(&mut errors, new, Some(old));
     mount_options(&mut errors, new);
-    whole(&mut errors, new, Some(old));
-    let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
+    validate(&mut errors, new, Some(old));
+    let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
     if !sources::same(&spec, &before) {
         let path = spec.path.child("persistentvolumesource");
         errors.push(FieldError::forbidden(
@@ -61,7 +64,7 @@ fn update(new: &Value, old: &Value) -> Errors {
     }
     immutable(
         &mut errors,
-        &At::under(spec.value.get("volumeMode"), FieldPath::new("volumeMode")),
+        &FieldValue::under(spec.value.get("volumeMode"), FieldPath::new("volumeMode")),
         &before.get("volumeMode"),
     );
     if before.has("nodeAffinity") {
@@ -75,7 +78,7 @@ fn update(new: &Value, old: &Value) -> Errors {
 }
 
 fn mount_options(errors: &mut Errors, volume: &Value) {
-    let spec = At::field(volume, "spec");
+    let spec = FieldValue::field(volume, "spec");
     if object::annotation(volume, MOUNT_OPTIONS).is_some() && !MOUNTABLE.iter().any(|source| spec.has(source))
     {
         let path = FieldPath::new("metadata").child("annotations").child(MOUNT_OPTIONS);
@@ -83,8 +86,8 @@ fn mount_options(errors: &mut Errors, volume: &Value) {
     }
 }
 
-/// Access modes of a volume or a claim.
-pub(crate) fn access_modes(errors: &mut Errors, modes: &At<'_>) {
+/// Checks the access modes of a volume or a claim.
+pub(crate) fn access_modes(errors: &mut Errors, modes: &FieldValue<'_>) {
     for mode in modes.texts().filter(|mode| !ACCESS_MODES.contains(mode)) {
         let value = atoll_meta::field::BadValue::named_text(mode);
         errors.push(FieldError::not_supported(&modes.path, value, ACCESS_MODES));
@@ -95,22 +98,32 @@ pub(crate) fn access_modes(errors: &mut Errors, modes: &At<'_>) {
     }
 }
 
-fn whole(errors: &mut Errors, volume: &Value, old: Option<&Value>) {
-    let lenient = old.is_some_and(|old| has_bad_value(&At::field(old, "spec")));
-    check_spec(errors, &At::field(volume, "spec"), object::name(volume), &Context { inline: false, lenient });
+fn validate(errors: &mut Errors, volume: &Value, old: Option<&Value>) {
+    let lenient = old.is_some_and(|old| has_bad_value(&FieldValue::field(old, "spec")));
+    check_spec(
+        errors,
+        &FieldValue::field(volume, "spec"),
+        object::name(volume),
+        &VolumeSpecOptions { inline: false, lenient },
+    );
 }
 
-/// Where a volume is described.
-pub(crate) struct Context {
-    /// In an attachment rather than in a volume of its own.
+/// Validation options for the spec of a volume.
+pub(crate) struct VolumeSpecOptions {
+    /// Whether the spec is inline in a VolumeAttachment.
     pub inline: bool,
-    /// The selector of nodes may keep values that no label can have.
+    /// Whether the node selector may contain invalid label values.
     pub lenient: bool,
 }
 
 const INLINE: &str = "may not be specified in the context of inline volumes";
 
-pub(crate) fn check_spec(errors: &mut Errors, spec: &At<'_>, name: &str, context: &Context) {
+pub(crate) fn check_spec(
+    errors: &mut Errors,
+    spec: &FieldValue<'_>,
+    name: &str,
+    context: &VolumeSpecOptions,
+) {
     let (capacity, modes) = (spec.get("capacity"), spec.get("accessModes"));
     if context.inline {
         errors.extend(spec.has("claimRef").then(|| spec.get("claimRef").forbidden(INLINE)));
@@ -141,7 +154,7 @@ pub(crate) fn check_spec(errors: &mut Errors, spec: &At<'_>, name: &str, context
     }
     sources::check(errors, spec, name, affinity.is_set() && !context.inline);
     let is_root = |path: &str| {
-        // Only slashes and dots that lead nowhere.
+        // The path is equivalent to `/`.
         path.starts_with('/') && path.split('/').all(|step| matches!(step, "" | "." | ".."))
     };
     if is_root(spec.get("hostPath").text_of("path")) && policy.text() == "Recycle" {
@@ -150,7 +163,7 @@ pub(crate) fn check_spec(errors: &mut Errors, spec: &At<'_>, name: &str, context
     classes(errors, spec, context);
 }
 
-fn check_capacity(errors: &mut Errors, capacity: &At<'_>) {
+fn check_capacity(errors: &mut Errors, capacity: &FieldValue<'_>) {
     if capacity.is_empty() {
         errors.push(capacity.required(""));
     }
@@ -163,7 +176,7 @@ fn check_capacity(errors: &mut Errors, capacity: &At<'_>) {
     }
 }
 
-fn classes(errors: &mut Errors, spec: &At<'_>, context: &Context) {
+fn classes(errors: &mut Errors, spec: &FieldValue<'_>, context: &VolumeSpecOptions) {
     let class = spec.get("storageClassName");
     if !class.is_empty() && context.inline {
         errors.push(class.forbidden(INLINE));
@@ -190,12 +203,12 @@ fn classes(errors: &mut Errors, spec: &At<'_>, context: &Context) {
     }
 }
 
-fn has_bad_value(spec: &At<'_>) -> bool {
+fn has_bad_value(spec: &FieldValue<'_>) -> bool {
     let terms = spec.get("nodeAffinity").get("required").get("nodeSelectorTerms");
     terms.list().iter().any(selectors::has_bad_value)
 }
 
-fn node_affinity(errors: &mut Errors, affinity: &At<'_>, lenient: bool) {
+fn node_affinity(errors: &mut Errors, affinity: &FieldValue<'_>, lenient: bool) {
     let required = affinity.get("required");
     if !required.is_set() {
         errors.push(required.required("must specify required node constraints"));
@@ -209,8 +222,8 @@ fn node_affinity(errors: &mut Errors, affinity: &At<'_>, lenient: bool) {
     }
 }
 
-/// What nodes a volume is on stays, but for names of labels that have changed.
-fn node_affinity_kept(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
+/// Checks that node affinity is unchanged, except for renamed topology labels.
+fn node_affinity_kept(errors: &mut Errors, spec: &FieldValue<'_>, old: &FieldValue<'_>) {
     let (affinity, before) = (spec.get("nodeAffinity"), old.get("nodeAffinity"));
     if equal(affinity.value, before.value) {
         return;
@@ -219,8 +232,8 @@ fn node_affinity_kept(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
     rename_labels(&mut renamed, affinity.value);
     if renamed != *affinity.value {
         let detail = "field is immutable, except for updating from beta label to GA";
-        let at = At::under(Some(affinity.value), FieldPath::new("nodeAffinity"));
-        errors.push(at.invalid_as(shown::value("core/v1.VolumeNodeAffinity", affinity.value), detail));
+        let at = FieldValue::under(Some(affinity.value), FieldPath::new("nodeAffinity"));
+        errors.push(at.invalid_as(go_json::value("core/v1.VolumeNodeAffinity", affinity.value), detail));
     }
 }
 
@@ -232,13 +245,13 @@ const RENAMED: &[(&str, &str)] = &[
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
 ];
 
-/// Gives old labels the names that they have in the new affinity, where that is allowed.
+/// Renames labels in the old affinity to those of the new one, where upstream allows that.
 fn rename_labels(old: &mut Value, new: &Value) {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
             for (key, value) in old {
                 let Some(wanted) = new.get(key) else { continue };
-                // Upstream finds an empty name for a label that was not renamed.
+                // Upstream finds an empty name for a label without a new name.
                 let renamed = RENAMED.iter().find(|(from, _)| value == from).map_or("", |(_, to)| *to);
                 if key == "key" && wanted == renamed {
                     *value = wanted.clone();

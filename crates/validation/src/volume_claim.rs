@@ -1,18 +1,20 @@
 //! PersistentVolumeClaims.
 
+// upstream: pkg/apis/core/validation/validation.go
+
 use atoll_meta::field::BadValue;
 use atoll_meta::{FieldError, FieldPath, names, object};
 use serde_json::{Map, Value};
 
 use crate::Checks;
-use crate::at::{At, Errors, equal, immutable};
+use crate::field_value::{Errors, FieldValue, equal, immutable};
 use crate::internal::unified;
-use crate::{quantities, selectors, shown, volume};
+use crate::{go_json, quantities, selectors, volume};
 
 pub(crate) static CLAIMS: Checks = Checks {
     create: |claim| {
         let mut errors = Errors::new();
-        spec(&mut errors, &At::field(claim, "spec"), &Lenience::default());
+        spec(&mut errors, &FieldValue::field(claim, "spec"), &ValidationOptions::default());
         errors
     },
     update,
@@ -21,19 +23,19 @@ pub(crate) static CLAIMS: Checks = Checks {
 
 const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// What a claim may keep because it was there before the rule was.
+/// Validation that is relaxed because the old object already violates it.
 #[derive(Default)]
-pub(crate) struct Lenience {
+pub(crate) struct ValidationOptions {
     pub selector_values: bool,
     pub source_group: bool,
 }
 
-impl Lenience {
-    fn beside(old: &Value) -> Lenience {
-        let spec = At::field(old, "spec");
+impl ValidationOptions {
+    fn for_update(old: &Value) -> ValidationOptions {
+        let spec = FieldValue::field(old, "spec");
         let selector = spec.get("selector");
         let has_group = |field| spec.get(field).has("apiGroup");
-        Lenience {
+        ValidationOptions {
             selector_values: selector.is_set()
                 && !object::validate_label_selector(selector.value, &selector.path).is_empty(),
             source_group: has_group("dataSource") || has_group("dataSourceRef"),
@@ -41,19 +43,19 @@ impl Lenience {
     }
 }
 
-pub(crate) fn spec(errors: &mut Errors, spec: &At<'_>, lenience: &Lenience) {
+pub(crate) fn spec(errors: &mut Errors, spec: &FieldValue<'_>, options: &ValidationOptions) {
     let modes = spec.get("accessModes");
     if modes.is_empty() {
         errors.push(modes.required("at least 1 access mode is required"));
     }
     let selector = spec.get("selector");
     if selector.is_set() {
-        selectors::check(errors, &selector, lenience.selector_values);
+        selectors::check(errors, &selector, options.selector_values);
     }
     volume::access_modes(errors, &modes);
     let resources = spec.get("resources");
     let storage = resources.value.get("requests").and_then(|requests| requests.get("storage"));
-    let storage = At::under(storage, resources.path.key("storage"));
+    let storage = FieldValue::under(storage, resources.path.key("storage"));
     if storage.is_set() {
         quantities::positive(errors, &storage);
     } else {
@@ -68,8 +70,8 @@ pub(crate) fn spec(errors: &mut Errors, spec: &At<'_>, lenience: &Lenience) {
         errors.push(mode.unsupported(volume::MODES));
     }
     let (source, reference) = (spec.get("dataSource"), spec.get("dataSourceRef"));
-    data_source(errors, &source, lenience);
-    data_source(errors, &reference, lenience);
+    data_source(errors, &source, options);
+    data_source(errors, &reference, options);
     let namespace = reference.get("namespace");
     if !namespace.is_empty() {
         namespace.rules(errors, names::dns1123_label(namespace.text()));
@@ -83,7 +85,7 @@ pub(crate) fn spec(errors: &mut Errors, spec: &At<'_>, lenience: &Lenience) {
         } else {
             None
         };
-        // Upstream shows a path, which has nothing to show.
+        // Upstream passes the path as the value, which renders as `{}`.
         errors.extend(detail.map(|detail| spec.invalid_as(BadValue::Rendered("{}".to_owned()), detail)));
     }
     let class = spec.get("volumeAttributesClassName");
@@ -92,7 +94,7 @@ pub(crate) fn spec(errors: &mut Errors, spec: &At<'_>, lenience: &Lenience) {
     }
 }
 
-fn data_source(errors: &mut Errors, source: &At<'_>, lenience: &Lenience) {
+fn data_source(errors: &mut Errors, source: &FieldValue<'_>, options: &ValidationOptions) {
     if !source.is_set() {
         return;
     }
@@ -102,19 +104,20 @@ fn data_source(errors: &mut Errors, source: &At<'_>, lenience: &Lenience) {
         let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
         errors.push(source.invalid_as(kind.text(), detail));
     }
-    if !group.is_empty() && !lenience.source_group {
+    if !group.is_empty() && !options.source_group {
         group.rules(errors, names::dns1123_subdomain(group.text()));
     }
 }
 
 fn update(new: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
-    let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
-    self::spec(&mut errors, &spec, &Lenience::beside(old));
+    let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
+    self::spec(&mut errors, &spec, &ValidationOptions::for_update(old));
     let classes = [new, old].map(|claim| object::annotation(claim, BETA_CLASS));
-    let class = |spec: &At<'_>| spec.value.get("storageClassName").and_then(Value::as_str).map(str::to_owned);
+    let class =
+        |spec: &FieldValue<'_>| spec.value.get("storageClassName").and_then(Value::as_str).map(str::to_owned);
     let (name, old_name) = (class(&spec), class(&before));
-    // A class may move from the annotation into its field, and a claim without one may get one.
+    // A class may move from the annotation to the field, and a claim without a class may get one.
     let from_annotation = classes[1].is_some()
         && old_name.is_none()
         && name.as_deref() == classes[1]
@@ -125,7 +128,7 @@ fn update(new: &Value, old: &Value) -> Errors {
         let path = FieldPath::new("metadata").child("annotations").child(BETA_CLASS);
         errors.push(FieldError::invalid(&path, classes[0].unwrap_or_default(), "field is immutable"));
     }
-    let bound = At::field(new, "status").text_of("phase") == "Bound";
+    let bound = FieldValue::field(new, "status").text_of("phase") == "Bound";
     let may_differ = |field: &str| match field {
         "volumeName" => before.text_of("volumeName").is_empty(),
         "storageClassName" => from_annotation || from_nothing,
@@ -138,21 +141,21 @@ fn update(new: &Value, old: &Value) -> Errors {
             difference(&spec, &before, &may_differ, bound)
         )));
     }
-    let storage = |at: &At<'_>| {
-        quantities::of(&At::under(at.value.get("storage"), FieldPath::nil())).unwrap_or_else(|| {
+    let storage = |at: &FieldValue<'_>| {
+        quantities::of(&FieldValue::under(at.value.get("storage"), FieldPath::nil())).unwrap_or_else(|| {
             atoll_meta::quantity::Quantity::new(0, atoll_meta::quantity::Format::DecimalSi)
         })
     };
     let requests = spec.get("resources").get("requests");
     let (size, old_size) = (storage(&requests), storage(&before.get("resources").get("requests")));
-    if size < old_size && size <= storage(&At::field(old, "status").get("capacity")) {
+    if size < old_size && size <= storage(&FieldValue::field(old, "status").get("capacity")) {
         errors.push(requests.get("storage").forbidden("field can not be less than status.capacity"));
     }
-    let mode = At::under(spec.value.get("volumeMode"), FieldPath::new("volumeMode"));
+    let mode = FieldValue::under(spec.value.get("volumeMode"), FieldPath::new("volumeMode"));
     immutable(&mut errors, &mode, &before.get("volumeMode"));
     let class = spec.get("volumeAttributesClassName");
     if class.value != before.get("volumeAttributesClassName").value
-        && At::field(old, "status").has("currentVolumeAttributesClassName")
+        && FieldValue::field(old, "status").has("currentVolumeAttributesClassName")
         && class.is_empty()
     {
         let to = if class.is_set() { "empty string" } else { "nil" };
@@ -163,15 +166,15 @@ fn update(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-fn fields<'a>(spec: &At<'a>, old: &At<'a>) -> Vec<&'a str> {
-    let keys = |at: &At<'a>| at.value.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+fn fields<'a>(spec: &FieldValue<'a>, old: &FieldValue<'a>) -> Vec<&'a str> {
+    let keys = |at: &FieldValue<'a>| at.value.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
     let mut fields: Vec<&str> = keys(spec).chain(keys(old)).collect();
     fields.sort_unstable();
     fields.dedup();
     fields
 }
 
-fn same(spec: &At<'_>, old: &At<'_>, may_differ: &dyn Fn(&str) -> bool, bound: bool) -> bool {
+fn same(spec: &FieldValue<'_>, old: &FieldValue<'_>, may_differ: &dyn Fn(&str) -> bool, bound: bool) -> bool {
     let null = Value::Null;
     fields(spec, old).into_iter().all(|field| {
         let [new, old] = [spec, old].map(|at| at.value.get(field).unwrap_or(&null));
@@ -197,16 +200,22 @@ fn same_resources(new: &Value, old: &Value, bound: bool) -> bool {
 }
 
 fn same_amount(new: &Value, old: &Value) -> bool {
-    let [one, other] = [new, old].map(|value| quantities::of(&At::under(Some(value), FieldPath::nil())));
+    let [one, other] =
+        [new, old].map(|value| quantities::of(&FieldValue::under(Some(value), FieldPath::nil())));
     one == other
 }
 
-/// The spec as it was and is, but for what may differ.
-fn difference(spec: &At<'_>, old: &At<'_>, may_differ: &dyn Fn(&str) -> bool, bound: bool) -> String {
+/// Returns the diff of the specs, without the fields that may differ.
+fn difference(
+    spec: &FieldValue<'_>,
+    old: &FieldValue<'_>,
+    may_differ: &dyn Fn(&str) -> bool,
+    bound: bool,
+) -> String {
     let mut new = spec.value.clone();
     let mut before = old.value.clone();
     if let (Some(new), Some(before)) = (new.as_object_mut(), before.as_object_mut()) {
-        // Upstream fills in the volume on the old side, and everything else on the new one.
+        // Upstream copies the volume name to the old spec and all other fields to the new one.
         let take = |to: &mut Map<String, Value>, from: &Map<String, Value>, field: &str| match from.get(field)
         {
             Some(value) => drop(to.insert(field.to_owned(), value.clone())),
@@ -229,7 +238,7 @@ fn difference(spec: &At<'_>, old: &At<'_>, may_differ: &dyn Fn(&str) -> bool, bo
             requests["storage"] = storage;
         }
     }
-    let lines = |spec: &Value| shown::lines(&shown::text("core/v1.PersistentVolumeClaimSpec", spec));
+    let lines = |spec: &Value| go_json::lines(&go_json::text("core/v1.PersistentVolumeClaimSpec", spec));
     unified::difference(&lines(&before), &lines(&new))
 }
 
@@ -243,10 +252,10 @@ const RESIZES: &[&str] = &[
 
 fn status(claim: &Value) -> Errors {
     let mut errors = Errors::new();
-    if At::field(claim, "spec").get("accessModes").is_empty() {
+    if FieldValue::field(claim, "spec").get("accessModes").is_empty() {
         errors.push(FieldError::required(&FieldPath::new("Spec").child("accessModes"), ""));
     }
-    let status = At::field(claim, "status");
+    let status = FieldValue::field(claim, "status");
     for (_, amount) in status.get("capacity").entries() {
         quantities::basic(&mut errors, &amount);
     }
@@ -270,8 +279,8 @@ fn status(claim: &Value) -> Errors {
     errors
 }
 
-/// Whether the key is good.
-fn resource_key(errors: &mut Errors, at: &At<'_>, key: &str) -> bool {
+/// Checks the key of a resource status. Returns whether it is valid.
+fn resource_key(errors: &mut Errors, at: &FieldValue<'_>, key: &str) -> bool {
     let broken = names::qualified_name(key);
     let native = !key.contains('/') || key.contains("kubernetes.io/");
     let good = broken.is_empty() && (!native || key == "storage");

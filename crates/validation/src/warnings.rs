@@ -1,10 +1,13 @@
-//! What upstream remarks on about objects that it takes: deprecated fields, values that mean something else than they seem to.
+//! Warnings about accepted objects: deprecated fields and values with surprising effects.
 //!
 //! ```text
-//! of(group, resource) ─ Warnings ─┬ given     what a client sent to be created, before anything is filled in
-//!                                 ├ object    what is about to be written, beside the old object if there is one
+//! of(group, resource) ─ Warnings ─┬ input     the object of a create request, before defaulting
+//!                                 ├ object    the object to be stored, with the old object on update
 //!                                 └ status    the same for the status
 //! ```
+
+// upstream: pkg/api/node/util.go
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go
 
 mod addresses;
 mod definitions;
@@ -20,23 +23,23 @@ use atoll_meta::object;
 use atoll_meta::quote::quote;
 use serde_json::Value;
 
-use crate::at::At;
+use crate::field_value::FieldValue;
 use crate::quantities;
 
 pub use pod::app_armor_profile;
 
-/// The remarks about one kind.
+/// The warnings of one kind.
 #[derive(Debug)]
 pub struct Warnings {
-    pub given: fn(&Value) -> Vec<String>,
-    /// The new object, then the old one.
+    pub input: fn(&Value) -> Vec<String>,
+    /// Arguments: the new object, the old one.
     pub object: fn(&Value, Option<&Value>) -> Vec<String>,
     pub status: fn(&Value) -> Vec<String>,
 }
 
 impl Warnings {
     pub const NONE: Warnings =
-        Warnings { given: |_| Vec::new(), object: |_, _| Vec::new(), status: |_| Vec::new() };
+        Warnings { input: |_| Vec::new(), object: |_, _| Vec::new(), status: |_| Vec::new() };
 }
 
 static NONE: Warnings = Warnings::NONE;
@@ -48,8 +51,8 @@ static SECRETS: Warnings = Warnings { object: |new, _| secret(new), ..Warnings::
 static SERVICE_ACCOUNTS: Warnings = Warnings { object: service_account, ..Warnings::NONE };
 static SLICES: Warnings = Warnings { object: |new, _| resource_slice(new), ..Warnings::NONE };
 
-/// The remarks about a built-in resource.
-pub fn of(group: &str, resource: &str) -> &'static Warnings {
+/// Returns the warnings of a built-in resource.
+pub fn warnings_for(group: &str, resource: &str) -> &'static Warnings {
     match (group, resource) {
         ("", "endpoints") => &network::ENDPOINTS,
         ("", "nodes") => &NODES,
@@ -81,7 +84,7 @@ pub fn of(group: &str, resource: &str) -> &'static Warnings {
     }
 }
 
-/// What all requests about a resource are warned of.
+/// Returns the deprecation warning of a resource.
 pub fn deprecated(group: &str, version: &str, resource: &str) -> Option<&'static str> {
     match (group, version, resource) {
         ("", "v1", "endpoints") => {
@@ -105,7 +108,7 @@ fn reserved_name(new: &Value) -> Vec<String> {
     object::name(new).ends_with(STATIC_SUFFIX).then(message).into_iter().collect()
 }
 
-/// A name that pods get theirs from should be one that hosts can have.
+/// Warns about a name that is not a valid DNS label, where pods derive their host names from it.
 fn host_name(new: &Value, used: &str, warnings: &mut Vec<String>) {
     let broken = names::dns1123_label(object::name(new));
     if !broken.is_empty() {
@@ -140,13 +143,13 @@ const NODE_LABELS: [(&str, &str); 8] = [
     ("node-role.kubernetes.io/master", r#"use "node-role.kubernetes.io/control-plane" instead"#),
 ];
 
-/// What is to be said about a label of nodes.
+/// Returns the warning about a deprecated node label.
 fn node_label(key: &str) -> Option<&'static str> {
     NODE_LABELS.iter().find(|(label, _)| *label == key).map(|(_, message)| *message)
 }
 
-/// Labels and values that a term selects nodes by.
-fn node_selector_term(term: &At<'_>, check_values: bool, warnings: &mut Vec<String>) {
+/// Warns about deprecated labels and invalid values in a node selector term.
+fn node_selector_term(term: &FieldValue<'_>, check_values: bool, warnings: &mut Vec<String>) {
     for expression in term.get("matchExpressions").items() {
         let key = expression.get("key");
         if let Some(message) = node_label(key.text()) {
@@ -163,8 +166,8 @@ fn node_selector_term(term: &At<'_>, check_values: bool, warnings: &mut Vec<Stri
     }
 }
 
-/// An amount of bytes with a fraction.
-fn fraction(amount: &At<'_>, warnings: &mut Vec<String>) {
+/// Warns about a fractional number of bytes.
+fn fraction(amount: &FieldValue<'_>, warnings: &mut Vec<String>) {
     if quantities::of(amount).is_some_and(|quantity| quantity.millis() % 1000 != 0) {
         let text = quote(amount.text());
         warnings
@@ -173,7 +176,7 @@ fn fraction(amount: &At<'_>, warnings: &mut Vec<String>) {
 }
 
 fn node(new: &Value) -> Vec<String> {
-    let spec = At::field(new, "spec");
+    let spec = FieldValue::field(new, "spec");
     let mut warnings = Vec::new();
     if spec.has("configSource") {
         warnings.push("spec.configSource: the feature is removed".to_owned());
@@ -186,7 +189,7 @@ fn node(new: &Value) -> Vec<String> {
 }
 
 fn runtime_class(new: &Value) -> Vec<String> {
-    let selector = At::field(new, "scheduling").get("nodeSelector");
+    let selector = FieldValue::field(new, "scheduling").get("nodeSelector");
     let labels = selector.entries().filter_map(|(key, _)| node_label(key));
     labels.map(|message| format!("scheduling.nodeSelector: {message}")).collect()
 }
@@ -213,7 +216,7 @@ fn service_account(new: &Value, old: Option<&Value>) -> Vec<String> {
 }
 
 fn resource_slice(new: &Value) -> Vec<String> {
-    let spec = At::field(new, "spec");
+    let spec = FieldValue::field(new, "spec");
     let driver = spec.text_of("driver");
     let message = || {
         format!(
@@ -224,12 +227,12 @@ fn resource_slice(new: &Value) -> Vec<String> {
     (driver != driver.to_lowercase()).then(message).into_iter().collect()
 }
 
-/// Requests that are allowed more than the limits.
+/// Warns about requests that exceed the limits of a quota.
 fn quota(new: &Value, old: Option<&Value>) -> Vec<String> {
     if old.is_some() {
         return Vec::new();
     }
-    let hard = At::field(new, "spec").get("hard");
+    let hard = FieldValue::field(new, "spec").get("hard");
     let hard = |name: &str| hard.entries().find(|(key, _)| *key == name).map(|(_, at)| at);
     let mut warnings = Vec::new();
     for resource in ["cpu", "memory", "storage", "ephemeral-storage"] {

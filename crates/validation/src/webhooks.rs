@@ -1,4 +1,6 @@
-//! Configurations of webhooks, and the rules that they share with policies.
+//! Webhook configurations, and the rules that they share with admission policies.
+
+// upstream: pkg/apis/admissionregistration/validation/validation.go
 
 mod client;
 mod expressions;
@@ -12,28 +14,28 @@ use atoll_meta::{FieldError, names, object};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 use crate::selectors;
 
 pub(crate) static VALIDATING: Checks = Checks {
-    create: |configuration| whole(configuration, &Demands::ALL, false),
-    update: |new, old| whole(new, &Demands::beside(new, old), false),
+    create: |configuration| validate(configuration, &ValidationOptions::ALL, false),
+    update: |new, old| validate(new, &ValidationOptions::for_update(new, old), false),
     ..Checks::NONE
 };
 
 pub(crate) static MUTATING: Checks = Checks {
-    create: |configuration| whole(configuration, &Demands::ALL, true),
-    update: |new, old| whole(new, &Demands::beside(new, old), true),
+    create: |configuration| validate(configuration, &ValidationOptions::ALL, true),
+    update: |new, old| validate(new, &ValidationOptions::for_update(new, old), true),
     ..Checks::NONE
 };
 
 const REVIEWS: &[&str] = &["v1", "v1beta1"];
 const NO_SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];
 const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun", "Some", "Unknown"];
-const MOST_CONDITIONS: usize = 64;
+const MAX_CONDITIONS: usize = 64;
 
-/// What is asked of new configurations, but not of old ones that never had it.
-struct Demands {
+/// Validation that is relaxed because the old object already violates it.
+struct ValidationOptions {
     conditions: bool,
     no_side_effects: bool,
     known_reviews: bool,
@@ -41,8 +43,8 @@ struct Demands {
     label_values: bool,
 }
 
-impl Demands {
-    const ALL: Demands = Demands {
+impl ValidationOptions {
+    const ALL: ValidationOptions = ValidationOptions {
         conditions: true,
         no_side_effects: true,
         known_reviews: true,
@@ -50,19 +52,19 @@ impl Demands {
         label_values: true,
     };
 
-    fn beside(new: &Value, old: &Value) -> Demands {
-        let (hooks, before) = (At::field(new, "webhooks"), At::field(old, "webhooks"));
+    fn for_update(new: &Value, old: &Value) -> ValidationOptions {
+        let (hooks, before) = (FieldValue::field(new, "webhooks"), FieldValue::field(old, "webhooks"));
         let conditions = |hook: &Value| hook.get("matchConditions").cloned();
         let same_conditions = hooks.len() == before.len()
             && hooks.list().iter().zip(before.list()).all(|(new, old)| conditions(new) == conditions(old));
         let mut names = HashSet::new();
-        let bad_selector = |hook: At<'_>| {
+        let bad_selector = |hook: FieldValue<'_>| {
             ["namespaceSelector", "objectSelector"].iter().map(|field| hook.get(field)).any(|selector| {
                 selector.is_set()
                     && !object::validate_label_selector(selector.value, &selector.path).is_empty()
             })
         };
-        Demands {
+        ValidationOptions {
             conditions: !same_conditions,
             no_side_effects: before
                 .items()
@@ -77,21 +79,21 @@ impl Demands {
     }
 }
 
-fn whole(configuration: &Value, demands: &Demands, mutating: bool) -> Errors {
+fn validate(configuration: &Value, options: &ValidationOptions, mutating: bool) -> Errors {
     let mut errors = Errors::new();
     let mut seen = HashSet::new();
-    for hook in At::field(configuration, "webhooks").items() {
-        self::hook(&mut errors, &hook, demands, mutating);
-        reviews(&mut errors, &hook.get("admissionReviewVersions"), demands.known_reviews);
+    for hook in FieldValue::field(configuration, "webhooks").items() {
+        self::hook(&mut errors, &hook, options, mutating);
+        reviews(&mut errors, &hook.get("admissionReviewVersions"), options.known_reviews);
         let name = hook.get("name");
-        if demands.unique_names && !name.is_empty() && !seen.insert(name.text()) {
+        if options.unique_names && !name.is_empty() && !seen.insert(name.text()) {
             errors.push(name.duplicate());
         }
     }
     errors
 }
 
-fn hook(errors: &mut Errors, hook: &At<'_>, demands: &Demands, mutating: bool) {
+fn hook(errors: &mut Errors, hook: &FieldValue<'_>, options: &ValidationOptions, mutating: bool) {
     let name = hook.get("name");
     errors.extend(names::fully_qualified_name(&name.path, name.text()));
     for rule in hook.get("rules").items() {
@@ -100,7 +102,7 @@ fn hook(errors: &mut Errors, hook: &At<'_>, demands: &Demands, mutating: bool) {
     optional(errors, &hook.get("failurePolicy"), rules::FAILURE_POLICIES);
     optional(errors, &hook.get("matchPolicy"), rules::MATCH_POLICIES);
     let effects = hook.get("sideEffects");
-    let allowed = if demands.no_side_effects { NO_SIDE_EFFECTS } else { SIDE_EFFECTS };
+    let allowed = if options.no_side_effects { NO_SIDE_EFFECTS } else { SIDE_EFFECTS };
     if !effects.is_set() {
         errors.push(effects.required(format!("must specify one of {}", allowed.join(", "))));
     }
@@ -111,7 +113,7 @@ fn hook(errors: &mut Errors, hook: &At<'_>, demands: &Demands, mutating: bool) {
     }
     for selector in [hook.get("namespaceSelector"), hook.get("objectSelector")] {
         if selector.is_set() {
-            selectors::check(errors, &selector, !demands.label_values);
+            selectors::check(errors, &selector, !options.label_values);
         }
     }
     if mutating {
@@ -124,27 +126,27 @@ fn hook(errors: &mut Errors, hook: &At<'_>, demands: &Demands, mutating: bool) {
         (false, true) => client::service(errors, &service),
         _ => errors.push(client.required("exactly one of url or service is required")),
     }
-    if demands.conditions {
+    if options.conditions {
         let conditions = hook.get("matchConditions");
         each_condition(errors, &conditions, expressions::check);
     }
 }
 
-/// A text of a named type that need not be there.
-pub(crate) fn optional(errors: &mut Errors, at: &At<'_>, known: &[&str]) {
+/// Checks that a string of a named type is absent or one of these values.
+pub(crate) fn optional(errors: &mut Errors, at: &FieldValue<'_>, known: &[&str]) {
     if at.is_set() && !known.contains(&at.text()) {
         errors.push(at.unsupported(known));
     }
 }
 
-/// Checks the conditions of a policy, but for their expressions themselves.
-pub(crate) fn match_conditions(errors: &mut Errors, conditions: &At<'_>) {
+/// Checks match conditions, without compiling their expressions.
+pub(crate) fn match_conditions(errors: &mut Errors, conditions: &FieldValue<'_>) {
     each_condition(errors, conditions, |_, _| {});
 }
 
-fn each_condition(errors: &mut Errors, conditions: &At<'_>, check: fn(&mut Errors, &At<'_>)) {
-    if conditions.len() > MOST_CONDITIONS {
-        errors.push(FieldError::too_many(&conditions.path, conditions.len(), MOST_CONDITIONS));
+fn each_condition(errors: &mut Errors, conditions: &FieldValue<'_>, check: fn(&mut Errors, &FieldValue<'_>)) {
+    if conditions.len() > MAX_CONDITIONS {
+        errors.push(FieldError::too_many(&conditions.path, conditions.len(), MAX_CONDITIONS));
     }
     let mut seen = HashSet::new();
     for condition in conditions.items() {
@@ -165,7 +167,7 @@ fn each_condition(errors: &mut Errors, conditions: &At<'_>, check: fn(&mut Error
     }
 }
 
-fn reviews(errors: &mut Errors, versions: &At<'_>, known: bool) {
+fn reviews(errors: &mut Errors, versions: &FieldValue<'_>, known: bool) {
     if versions.is_empty() {
         errors.push(versions.required(format!("must specify one of {}", REVIEWS.join(", "))));
         return;
@@ -173,8 +175,8 @@ fn reviews(errors: &mut Errors, versions: &At<'_>, known: bool) {
     self::versions(errors, versions, known);
 }
 
-/// Versions of reviews, of which there are some; one of them is to be known.
-pub(crate) fn versions(errors: &mut Errors, versions: &At<'_>, known: bool) {
+/// Checks versions of reviews: at least one is required, and if `known`, a supported one.
+pub(crate) fn versions(errors: &mut Errors, versions: &FieldValue<'_>, known: bool) {
     let mut seen = HashSet::new();
     for version in versions.items() {
         if seen.insert(version.text()) {

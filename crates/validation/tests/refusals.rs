@@ -1,8 +1,8 @@
-//! What kube-apiserver 1.36 said about changed objects, one file a kind, is said here too.
+//! Compares validation errors with those recorded from kube-apiserver 1.36, one file per kind.
 //!
-//! A file holds whole objects and cases. A case takes one of the objects, sets or removes the value at a JSON pointer, and
-//! lists all that was refused, in order; `from` names the object before the change if it was another one. Objects are as
-//! the server returns them: defaults are filled in.
+//! A file contains objects and cases. A case takes one of the objects, sets or removes the value at a JSON
+//! pointer, and lists all expected errors in order. `from` names the old object if it is a different one.
+//! Objects are as the server returns them, with defaults.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_else(|| panic!("{field} is missing in {value}"))
 }
 
-/// The object with one value set, or removed if there is none to set.
+/// Returns the object with one value set, or removed if there is none to set.
 fn edited(mut object: Value, pointer: &str, value: Option<&Value>) -> Value {
     let (holder, last) = pointer.rsplit_once('/').expect("a pointer begins with a slash");
     let last = last.replace("~1", "/").replace("~0", "~");
@@ -27,12 +27,12 @@ fn edited(mut object: Value, pointer: &str, value: Option<&Value>) -> Value {
     object
 }
 
-fn refused(file: &Value, case: &Value) -> Vec<String> {
+fn validation_errors(file: &Value, case: &Value) -> Vec<String> {
     let types = Types::get();
     let id = types
         .by_kind(text(file, "group"), text(file, "version"), text(file, "kind"))
         .expect("the kind is a built-in one");
-    let checks = atoll_validation::of(text(file, "group"), text(file, "resource"));
+    let checks = atoll_validation::checks_for(text(file, "group"), text(file, "resource"));
     let object = |role: &str| file["objects"][text(case, role)].clone();
     let mut old = object(if case.get("from").is_some() { "from" } else { "to" });
     let mut new = edited(object("to"), text(case, "at"), case.get("set"));
@@ -48,7 +48,7 @@ fn refused(file: &Value, case: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_is_refused_is_what_kubernetes_refuses() {
+fn errors_match_kube_apiserver() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refusals");
     let (mut cases, mut wrong) = (0, Vec::new());
     for entry in std::fs::read_dir(folder).expect("the folder is there") {
@@ -59,7 +59,7 @@ fn what_is_refused_is_what_kubernetes_refuses() {
             cases += 1;
             let expected: Vec<&str> =
                 case["refused"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
-            let found = refused(&file, case);
+            let found = validation_errors(&file, case);
             if found != expected {
                 wrong.push(format!(
                     "{} {case}\n  found    {found:#?}\n  expected {expected:#?}",

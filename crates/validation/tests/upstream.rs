@@ -1,11 +1,11 @@
-//! Random definitions of custom resources: what is refused about them, against the API server's own code.
+//! Compares the validation of random CustomResourceDefinitions with the API server's own code.
 //!
-//! Go answers through `upstream/build extension`; without Go the comparison is skipped and says so. Errors are compared as
-//! sets: where Go walks over a map it has no order.
+//! Go runs through `upstream/build extension`; without Go the comparison is skipped with a message. Errors
+//! are compared as sets, because Go iterates over maps in random order.
 
 #[path = "upstream/definitions.rs"]
 mod definitions;
-// Objects are made for another comparison.
+// The object generator belongs to another comparison.
 #[allow(dead_code)]
 #[path = "../../extension/tests/upstream/generator.rs"]
 mod generator;
@@ -25,10 +25,10 @@ use rules::plain;
 use serde_json::{Value, json};
 
 const DEFINITIONS: usize = 2500;
-/// Of a thousand definitions at least so many meet the same fate, word for word.
+/// Minimum number of definitions out of a thousand for which all errors are identical.
 const FLOOR: usize = 995;
 
-/// As the server has it after it was read.
+/// Returns the definition as the server decodes it.
 fn read(definition: &Value) -> Option<Value> {
     let types = Types::get();
     let id = types.by_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")?;
@@ -42,8 +42,8 @@ fn texts(errors: &[FieldError]) -> Vec<String> {
     texts
 }
 
-fn ours(definition: &Value, before: Option<&Value>) -> Vec<String> {
-    let checks = atoll_validation::of("apiextensions.k8s.io", "customresourcedefinitions");
+fn validation_errors(definition: &Value, before: Option<&Value>) -> Vec<String> {
+    let checks = atoll_validation::checks_for("apiextensions.k8s.io", "customresourcedefinitions");
     let path = FieldPath::new("metadata");
     let mut errors;
     match before {
@@ -60,7 +60,7 @@ fn ours(definition: &Value, before: Option<&Value>) -> Vec<String> {
 }
 
 #[test]
-fn random_definitions_meet_the_same_fate() {
+fn random_definitions_are_validated_as_upstream() {
     let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
     println!("seed {seed}");
     let mut generator = Generator::new(seed);
@@ -105,15 +105,15 @@ fn random_definitions_meet_the_same_fate() {
             .map(|text| plain(text.as_str().unwrap_or_default()))
             .collect();
         theirs.sort();
-        let ours = ours(&definition, before.as_ref());
+        let validation_errors = validation_errors(&definition, before.as_ref());
         refused += usize::from(!theirs.is_empty());
-        verdicts += usize::from(ours.is_empty() != theirs.is_empty());
-        if ours == theirs {
+        verdicts += usize::from(validation_errors.is_empty() != theirs.is_empty());
+        if validation_errors == theirs {
             continue;
         }
         wrong += 1;
-        let missing: Vec<&String> = theirs.iter().filter(|text| !ours.contains(text)).collect();
-        let surplus: Vec<&String> = ours.iter().filter(|text| !theirs.contains(text)).collect();
+        let missing: Vec<&String> = theirs.iter().filter(|text| !validation_errors.contains(text)).collect();
+        let surplus: Vec<&String> = validation_errors.iter().filter(|text| !theirs.contains(text)).collect();
         let key = missing.first().or(surplus.first()).map_or("order", |text| text.as_str());
         let key: String = key.rsplit(": ").next().unwrap_or(key).chars().take(60).collect();
         let (count, _) = differences.entry(key).or_insert_with(|| {

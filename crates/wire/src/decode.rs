@@ -1,4 +1,7 @@
-//! From a message to JSON.
+//! Decoding of protobuf messages to JSON.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go
+// upstream: staging/src/k8s.io/api/core/v1/generated.pb.go
 
 use atoll_meta::{json, time};
 use atoll_schema::{Field, List, Map, TypeId, TypeRef, Types};
@@ -10,11 +13,11 @@ use crate::WireError;
 use crate::envelope::{MAGIC, open};
 use crate::varint::{Payload, Reader};
 
-/// Types refer to themselves at most through schemas, and those do not go deeper than this in practice.
+/// Maximum nesting depth. Types are recursive only through schemas, which do not nest deeper in practice.
 const MAX_DEPTH: usize = 256;
 
-/// What a message of a type says, as JSON. Zero values that the message spells out are there too: pass the
-/// result through [`atoll_schema::normalise`] to have what Go would write.
+/// Decodes a message of a type to JSON. Zero values in the message are kept: pass the result through
+/// [`atoll_schema::normalise`] for Go's form.
 pub fn decode(types: &Types, id: TypeId, message: &[u8]) -> Result<Value, WireError> {
     let mut object = Object::new();
     Decoder { types }.message(id, message, &mut object, 0)?;
@@ -38,7 +41,7 @@ impl Decoder<'_> {
         }
         let owner = &self.types[id];
         let mut reader = Reader::new(message);
-        // Fields come in order nearly always: the next one is where the last one was, or just behind.
+        // Fields are almost always in order: the next one is the same as the last one, or the one after it.
         let mut position = 0;
         while let Some((number, payload)) = reader.field()? {
             let Some(found) = find(&owner.fields, number, position) else { continue };
@@ -85,7 +88,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// One element of a repeated field, or several packed ones.
+    /// Decodes one element of a repeated field, or several packed ones.
     fn element(
         &self,
         owner: &'static str,
@@ -132,7 +135,7 @@ impl Decoder<'_> {
             }
         }
         let absent = || match map.value {
-            // Bytes that are not there are empty here, not nil.
+            // Absent bytes are empty here, not nil.
             TypeRef::Bytes => Value::String(String::new()),
             kind if list.is_empty() => self.types.zero(kind),
             _ => Value::Array(list),
@@ -176,7 +179,7 @@ impl Decoder<'_> {
                 self.message(id, bytes, &mut object, depth + 1)?;
                 Value::Object(object)
             }
-            // A list or map type with a name may be a message of its own.
+            // A named list or map type may be a message of its own.
             (TypeRef::List(list), Payload::Bytes(bytes)) => {
                 let mut elements = Vec::new();
                 let mut reader = Reader::new(bytes);
@@ -192,7 +195,7 @@ impl Decoder<'_> {
         Ok(value)
     }
 
-    /// JSON inside a message; or another enveloped object, as clients with typed objects send it.
+    /// Decodes JSON inside a message, or a nested envelope, as clients with typed objects send it.
     fn embedded(&self, bytes: &[u8], depth: usize) -> Result<Value, WireError> {
         let raw = only_bytes(bytes)?;
         if raw.is_empty() {
@@ -259,7 +262,7 @@ fn wrong(owner: &'static str, field: &Field, payload: Payload<'_>) -> WireError 
 }
 
 fn float(number: f64) -> Value {
-    // A whole number is written without a point, as Go does.
+    // An integral number is written without a decimal point, as in Go.
     if number.fract() == 0.0 && number.abs() < 1e15 {
         Value::from(number as i64)
     } else {
@@ -267,7 +270,7 @@ fn float(number: f64) -> Value {
     }
 }
 
-/// An empty message is a time that was never set.
+/// Decodes a timestamp. An empty message is an unset one.
 fn timestamp(bytes: &[u8], micro: bool) -> Result<Value, WireError> {
     if bytes.is_empty() {
         return Ok(Value::Null);
@@ -298,7 +301,7 @@ fn int_or_string(bytes: &[u8]) -> Result<Value, WireError> {
     Ok(if is_text { Value::String(text) } else { Value::from(number) })
 }
 
-/// The bytes in field 1 of a message that has no other.
+/// Returns the bytes in field 1 of a message with no other field.
 fn only_bytes(message: &[u8]) -> Result<&[u8], WireError> {
     let mut found: &[u8] = &[];
     let mut reader = Reader::new(message);

@@ -1,4 +1,7 @@
-//! From JSON to a message, as upstream's own encoder writes it: fields by number, zero scalars spelled out.
+//! Encoding of JSON to protobuf messages, byte for byte as upstream: fields by number, zero scalars included.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go
+// upstream: staging/src/k8s.io/api/core/v1/generated.pb.go
 
 use atoll_meta::{json, time};
 use atoll_schema::{Field, List, Map, Type, TypeId, TypeRef, Types};
@@ -6,21 +9,21 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::envelope::write_sealed;
-use crate::tape::{Kind, Place, Tape};
+use crate::envelope::write_envelope;
+use crate::tape::{Kind, Tape, TapeValue};
 use crate::varint::{BYTES, FIXED64, VARINT, write_bytes, write_message, write_tag, write_varint};
 
-/// A struct has no more fields than this.
-const MOST_FIELDS: usize = 64;
+/// Maximum number of fields of a struct.
+const MAX_FIELDS: usize = 64;
 
-/// The message of an object that has been normalised.
+/// Encodes a normalised object.
 pub fn encode(types: &Types, id: TypeId, object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     Encoder::new(types).message(id, &json::to_vec(object), &mut out);
     out
 }
 
-/// Writes messages straight from the JSON of objects.
+/// Encodes messages directly from the JSON of objects.
 pub struct Encoder<'t> {
     types: &'t Types,
     tape: Tape,
@@ -31,21 +34,22 @@ impl<'t> Encoder<'t> {
         Encoder { types, tape: Tape::default() }
     }
 
-    /// The message of an object of which `json` is the normalised form, compact and valid.
+    /// Encodes an object whose normalised, compact and valid form is `json`.
     pub fn message(&mut self, id: TypeId, json: &[u8], out: &mut Vec<u8>) {
         let object = self.tape.read(json);
         Writer { types: self.types }.message(id, object, out);
     }
 
-    /// The message of a part of an object, by the key of its type.
+    /// Encodes a part of an object, by the key of its type.
     pub fn part(&mut self, key: &str, json: &[u8], out: &mut Vec<u8>) {
         if let Some(id) = self.types.by_key(key) {
             self.message(id, json, out);
         }
     }
 
-    /// An object in an envelope, for one that says what it is. For a kind without a type nothing is written.
-    pub fn sealed(&mut self, json: &[u8], out: &mut Vec<u8>) -> bool {
+    /// Encodes an object with an envelope by its kind. Returns false without writing anything for a kind
+    /// without a type.
+    pub fn enveloped(&mut self, json: &[u8], out: &mut Vec<u8>) -> bool {
         let Some(object) = self.tape.read(json) else { return false };
         let text = |name: &[u8]| {
             let member = object.members().find(|(key, _)| key.raw() == name);
@@ -54,7 +58,7 @@ impl<'t> Encoder<'t> {
         let (api_version, kind) = (text(b"apiVersion"), text(b"kind"));
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let Some(id) = self.types.by_kind(group, version, kind) else { return false };
-        write_sealed(api_version, kind, out, |out| {
+        write_envelope(api_version, kind, out, |out| {
             Writer { types: self.types }.message(id, Some(object), out);
         });
         true
@@ -66,7 +70,7 @@ struct Writer<'t> {
 }
 
 impl Writer<'_> {
-    fn message(&self, id: TypeId, object: Option<Place<'_>>, out: &mut Vec<u8>) {
+    fn message(&self, id: TypeId, object: Option<TapeValue<'_>>, out: &mut Vec<u8>) {
         let owner = &self.types[id];
         let members = members(owner, object);
         for entry in &owner.numbered {
@@ -78,17 +82,17 @@ impl Writer<'_> {
                 continue;
             }
             let index = entry.slot.map_or(0, |slot| members[usize::from(slot)]);
-            let value = object.filter(|_| index > 0).map(|object| object.there(index));
+            let value = object.filter(|_| index > 0).map(|object| object.at(index));
             match value.filter(|value| value.kind() != Kind::Null) {
                 Some(value) => self.field(entry.number, field.kind, field, value, out),
-                // What has no pointer to be nil is always written.
+                // Fields that are not pointers are always written.
                 None if !field.pointer => self.zero(entry.number, field.kind, out),
                 None => {}
             }
         }
     }
 
-    fn field(&self, number: u32, kind: TypeRef, field: &Field, value: Place<'_>, out: &mut Vec<u8>) {
+    fn field(&self, number: u32, kind: TypeRef, field: &Field, value: TapeValue<'_>, out: &mut Vec<u8>) {
         match kind {
             TypeRef::List(list) if !list.message => self.elements(number, list, field, value, out),
             TypeRef::Map(map) => self.entries(number, map, field, value, out),
@@ -96,19 +100,19 @@ impl Writer<'_> {
         }
     }
 
-    fn elements(&self, number: u32, list: &List, field: &Field, value: Place<'_>, out: &mut Vec<u8>) {
+    fn elements(&self, number: u32, list: &List, field: &Field, value: TapeValue<'_>, out: &mut Vec<u8>) {
         for element in value.elements() {
             self.value(number, list.element, field, element, out);
         }
     }
 
-    fn entries(&self, number: u32, map: &Map, field: &Field, value: Place<'_>, out: &mut Vec<u8>) {
-        // Keys are written in order, which is the order of upstream, too.
+    fn entries(&self, number: u32, map: &Map, field: &Field, value: TapeValue<'_>, out: &mut Vec<u8>) {
+        // Keys are written in order, as upstream does.
         for (key, value) in value.members() {
             write_message(number, out, |out| {
                 write_bytes(1, &key.text(), out);
                 match value.kind() {
-                    // A list that is a message is written even if it is nil, in an entry.
+                    // In a map entry, a list that is a message is written even if it is nil.
                     Kind::Null if matches!(map.value, TypeRef::List(list) if list.message) => {
                         write_bytes(2, b"", out);
                     }
@@ -119,7 +123,7 @@ impl Writer<'_> {
         }
     }
 
-    fn value(&self, number: u32, kind: TypeRef, field: &Field, value: Place<'_>, out: &mut Vec<u8>) {
+    fn value(&self, number: u32, kind: TypeRef, field: &Field, value: TapeValue<'_>, out: &mut Vec<u8>) {
         match kind {
             TypeRef::Bool => varint(number, u64::from(value.is_true()), out),
             TypeRef::Int32 | TypeRef::Int64 => varint(number, value.integer().cast_unsigned(), out),
@@ -150,8 +154,8 @@ impl Writer<'_> {
         }
     }
 
-    fn schema_or(&self, kind: TypeRef, value: Place<'_>, out: &mut Vec<u8>) {
-        let write_schema = |number: u32, value: Place<'_>, out: &mut Vec<u8>| {
+    fn schema_or(&self, kind: TypeRef, value: TapeValue<'_>, out: &mut Vec<u8>) {
+        let write_schema = |number: u32, value: TapeValue<'_>, out: &mut Vec<u8>| {
             write_message(number, out, |out| self.message(self.types.json_schema(), Some(value), out));
         };
         match (kind, value.kind()) {
@@ -168,7 +172,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A field that is not a pointer and was never set.
+    /// Encodes a field that is not a pointer and was never set.
     fn zero(&self, number: u32, kind: TypeRef, out: &mut Vec<u8>) {
         match kind {
             TypeRef::Bool | TypeRef::Int32 | TypeRef::Int64 => varint(number, 0, out),
@@ -197,11 +201,11 @@ impl Writer<'_> {
     }
 }
 
-/// Where an object's values are on the tape, by slot; 0 where there is none.
-fn members(owner: &Type, object: Option<Place<'_>>) -> [u32; MOST_FIELDS] {
-    let mut members = [0; MOST_FIELDS];
+/// Returns the tape indexes of an object's values by slot; 0 for absent ones.
+fn members(owner: &Type, object: Option<TapeValue<'_>>) -> [u32; MAX_FIELDS] {
+    let mut members = [0; MAX_FIELDS];
     let Some(object) = object else { return members };
-    // Members stand in the order of their names nearly always, as slots do.
+    // Members are almost always in the order of their names, as slots are.
     let mut expected = 0;
     for (key, value) in object.members() {
         let name = key.raw();
@@ -223,7 +227,7 @@ fn varint(number: u32, value: u64, out: &mut Vec<u8>) {
 }
 
 /// JSON within a message stays JSON.
-fn write_json(value: Place<'_>, out: &mut Vec<u8>) {
+fn write_json(value: TapeValue<'_>, out: &mut Vec<u8>) {
     match value.kind() {
         Kind::Text => write_message(1, out, |out| {
             out.push(b'"');
@@ -234,7 +238,7 @@ fn write_json(value: Place<'_>, out: &mut Vec<u8>) {
     }
 }
 
-fn timestamp(value: Place<'_>, out: &mut Vec<u8>) {
+fn timestamp(value: TapeValue<'_>, out: &mut Vec<u8>) {
     let text = value.text();
     let text = std::str::from_utf8(&text).unwrap_or_default();
     let Ok(moment) = time::parse(text).or_else(|_| time::parse_micro(text)) else { return };
@@ -245,10 +249,10 @@ fn timestamp(value: Place<'_>, out: &mut Vec<u8>) {
     varint(2, u64::from(moment.nanos), out);
 }
 
-fn int_or_string(value: Option<Place<'_>>, out: &mut Vec<u8>) {
-    let text = value.map(Place::text).unwrap_or_default();
+fn int_or_string(value: Option<TapeValue<'_>>, out: &mut Vec<u8>) {
+    let text = value.map(TapeValue::text).unwrap_or_default();
     let is_text = value.is_some_and(|value| value.kind() == Kind::Text);
     varint(1, u64::from(is_text), out);
-    varint(2, value.map_or(0, Place::integer).cast_unsigned(), out);
+    varint(2, value.map_or(0, TapeValue::integer).cast_unsigned(), out);
     write_bytes(3, &text, out);
 }

@@ -1,11 +1,14 @@
-//! What stands around a message: its version and kind. And the frames of a watch.
+//! The envelope of a message with its version and kind, and the frames of a watch.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/framer/framer.go
 
 use crate::WireError;
 use crate::varint::{Payload, Reader, write_bytes, write_message};
 
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
-/// An object as it travels: what it says it is, and its message.
+/// An object on the wire: its version and kind, and its message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Envelope<'a> {
     pub api_version: String,
@@ -15,7 +18,7 @@ pub struct Envelope<'a> {
     pub content_type: String,
 }
 
-/// Opens what a client sent.
+/// Parses an envelope.
 pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, WireError> {
     let message = bytes.strip_prefix(MAGIC).ok_or(WireError::NoMagic)?;
     let mut envelope = Envelope::default();
@@ -41,15 +44,15 @@ pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, WireError> {
     Ok(envelope)
 }
 
-/// Puts a message into its envelope.
-pub fn seal(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
+/// Wraps a message in an envelope.
+pub fn wrap(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len() + api_version.len() + kind.len() + 32);
-    write_sealed(api_version, kind, &mut out, |out| out.extend_from_slice(message));
+    write_envelope(api_version, kind, &mut out, |out| out.extend_from_slice(message));
     out
 }
 
-/// Writes an envelope around a message that is written on the spot.
-pub fn write_sealed(api_version: &str, kind: &str, out: &mut Vec<u8>, message: impl FnOnce(&mut Vec<u8>)) {
+/// Writes an envelope around a message that `message` writes.
+pub fn write_envelope(api_version: &str, kind: &str, out: &mut Vec<u8>, message: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(MAGIC);
     write_message(1, out, |out| {
         write_bytes(1, api_version.as_bytes(), out);
@@ -60,7 +63,7 @@ pub fn write_sealed(api_version: &str, kind: &str, out: &mut Vec<u8>, message: i
     write_bytes(4, b"", out);
 }
 
-/// One event of a watch, with its length in front; `object` is in an envelope of its own.
+/// Encodes one event of a watch with its length prefix; `object` has its own envelope.
 pub fn frame(event_type: &str, object: &[u8]) -> Vec<u8> {
     let mut out = vec![0; 4];
     write_bytes(1, event_type.as_bytes(), &mut out);
@@ -79,8 +82,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_can_be_opened() {
-        let sealed = seal("v1", "Pod", b"\x01\x02");
+    fn envelopes_round_trip() {
+        let sealed = wrap("v1", "Pod", b"\x01\x02");
         assert_eq!(&sealed[..4], MAGIC);
         assert!(sealed.ends_with(&[0x1a, 0, 0x22, 0]));
         let envelope = open(&sealed).unwrap();
@@ -93,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_say_how_long_they_are() {
+    fn frames_have_a_length_prefix() {
         let frame = frame("ADDED", b"xyz");
         assert_eq!(frame[..4], 14_u32.to_be_bytes());
         assert_eq!(frame.len(), 18);

@@ -1,13 +1,13 @@
-//! Kubernetes' protobuf, to and from the JSON that everything else here speaks.
+//! Kubernetes' protobuf, from and to JSON.
 //!
 //! ```text
 //!   k8s\0 ─ envelope (apiVersion, kind, raw) ─ message ──decode──► Value
-//!                                                 └─ what each field is: atoll_schema's facts
+//!                                                 └─ type of each field: atoll_schema's facts
 //!   JSON text ── tape ── encode ──► message
 //! ```
 //!
-//! Nothing is generated: fields, numbers and wire types come from the same table as everything else that is
-//! known of the built-in types. Encoding writes what upstream's own encoder writes, byte for byte.
+//! There is no generated code: fields, numbers and wire types come from the same table as all other facts
+//! about the built-in types. Encoding writes the same bytes as upstream's encoder.
 
 mod decode;
 mod encode;
@@ -19,25 +19,25 @@ use std::fmt;
 
 pub use decode::decode;
 pub use encode::{Encoder, encode};
-pub use envelope::{Envelope, MAGIC, frame, open, seal, write_sealed};
+pub use envelope::{Envelope, MAGIC, frame, open, wrap, write_envelope};
 pub use varint::{write_bytes, write_message, write_number};
 
-/// Why bytes are not a message of a type.
+/// The reason why bytes are not a message of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WireError {
-    /// The bytes do not begin with the magic number of an envelope.
+    /// The bytes do not start with the magic number of an envelope.
     NoMagic,
-    /// They end inside a field.
+    /// The bytes end inside a field.
     UnexpectedEnd,
-    /// A number has too many bytes.
+    /// A varint is too long.
     Overflow,
-    /// A field of a type has the wrong wire type.
+    /// A field has the wrong wire type.
     WrongWireType { owner: &'static str, field: &'static str, wire: u64 },
-    /// A tag with a field number or wire type that cannot be.
+    /// A tag has an invalid field number or wire type.
     IllegalTag(u64),
-    /// Text that is embedded as JSON and is none.
+    /// Embedded JSON is invalid.
     Json(String),
-    /// Messages within messages, beyond any type that there is.
+    /// Messages nest too deeply.
     TooDeep,
 }
 

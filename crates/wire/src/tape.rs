@@ -1,10 +1,10 @@
-//! JSON as one row of values, read once and walked as often as needed: no maps, no copies of text.
+//! JSON as a flat list of values, parsed once and traversed as often as needed, without maps and copies.
 //!
-//! Only for what this program has written: compact, and known to be JSON. Anything else reads as nothing.
+//! Only for output of this program: compact and valid JSON. Other input is treated as absent.
 
 use std::borrow::Cow;
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Null,
@@ -15,19 +15,19 @@ pub enum Kind {
     Object,
 }
 
-/// A value's place in the text and in the row.
+/// The position of a value in the text and on the tape.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     kind: Kind,
-    /// A text that contains escapes.
+    /// Whether the string contains escapes.
     escaped: bool,
     start: u32,
     end: u32,
-    /// Behind this value and all that is in it.
+    /// Index after this value and its children.
     next: u32,
 }
 
-/// The row, kept from text to text for its memory.
+/// The list of values. Reused for several texts to save allocations.
 #[derive(Default)]
 pub struct Tape {
     nodes: Vec<Node>,
@@ -35,19 +35,19 @@ pub struct Tape {
 
 /// A value on the tape.
 #[derive(Clone, Copy)]
-pub struct Place<'t> {
+pub struct TapeValue<'t> {
     tape: &'t Tape,
     text: &'t [u8],
     index: u32,
 }
 
 impl Tape {
-    /// The value that a text is.
-    pub fn read<'t>(&'t mut self, text: &'t [u8]) -> Option<Place<'t>> {
+    /// Parses a text.
+    pub fn read<'t>(&'t mut self, text: &'t [u8]) -> Option<TapeValue<'t>> {
         self.nodes.clear();
         u32::try_from(text.len()).ok()?;
         Reader { text, nodes: &mut self.nodes }.value(0)?;
-        Some(Place { tape: self, text, index: 0 })
+        Some(TapeValue { tape: self, text, index: 0 })
     }
 }
 
@@ -57,7 +57,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// Reads the value at a position and says where it ends.
+    /// Parses the value at a position and returns its end.
     fn value(&mut self, start: usize) -> Option<usize> {
         let kind = match *self.text.get(start)? {
             b'"' => return self.string(start),
@@ -116,14 +116,14 @@ impl Reader<'_> {
         Some(position + 1)
     }
 
-    /// Sets of field paths are long, there are several in an object, and they are copied as they are: what is in
-    /// them need not be known. Nothing else begins with such a key.
+    /// Whether a set of field paths starts here. They are long, there are several in an object, and they are
+    /// copied unchanged, so their contents are skipped. Nothing else starts with such a key.
     fn is_field_set(&self, start: usize) -> bool {
         matches!(self.text.get(start..), Some([b'{', b'"', b'f' | b'k' | b'v' | b'i', b':', ..]))
             && self.text[..start].ends_with(b"\"fieldsV1\":")
     }
 
-    /// An object of which only the extent counts.
+    /// Skips the contents of an object.
     fn skip(&mut self, start: usize) -> Option<usize> {
         let mut depth = 0;
         let mut position = start;
@@ -157,15 +157,15 @@ impl Reader<'_> {
     }
 }
 
-impl<'t> Place<'t> {
-    /// Where it is, for [`Place::there`]. Nothing within anything is at 0.
+impl<'t> TapeValue<'t> {
+    /// Returns the index of the value, for [`TapeValue::at`]. No nested value has index 0.
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// The place on the same tape that has this index.
-    pub fn there(self, index: u32) -> Place<'t> {
-        Place { index, ..self }
+    /// Returns the value at this index of the same tape.
+    pub fn at(self, index: u32) -> TapeValue<'t> {
+        TapeValue { index, ..self }
     }
 
     fn node(self) -> Node {
@@ -176,13 +176,13 @@ impl<'t> Place<'t> {
         self.node().kind
     }
 
-    /// The value as it stands in the text; a text without its quotes.
+    /// Returns the value as written; a string without its quotes.
     pub fn raw(self) -> &'t [u8] {
         let node = self.node();
         &self.text[node.start as usize..node.end as usize]
     }
 
-    /// What a text says; nothing for other values.
+    /// Returns the contents of a string; empty for other values.
     pub fn text(self) -> Cow<'t, [u8]> {
         let node = self.node();
         match (node.kind, node.escaped) {
@@ -192,7 +192,7 @@ impl<'t> Place<'t> {
         }
     }
 
-    /// 0 for what is no number.
+    /// Returns an integer; 0 for other values.
     pub fn integer(self) -> i64 {
         if self.kind() != Kind::Number {
             return 0;
@@ -201,7 +201,7 @@ impl<'t> Place<'t> {
         text.parse().unwrap_or_else(|_| self.float() as i64)
     }
 
-    /// 0 for what is no number.
+    /// Returns a float; 0 for other values.
     pub fn float(self) -> f64 {
         if self.kind() != Kind::Number {
             return 0.0;
@@ -213,31 +213,31 @@ impl<'t> Place<'t> {
         self.kind() == Kind::Bool && self.raw().starts_with(b"t")
     }
 
-    /// The elements of an array; none of anything else.
-    pub fn elements(self) -> impl Iterator<Item = Place<'t>> {
+    /// Iterates over the elements of an array; empty for other values.
+    pub fn elements(self) -> impl Iterator<Item = TapeValue<'t>> {
         let array = self.kind() == Kind::Array;
         self.inside(array)
     }
 
-    /// Keys and values of an object, in the order of the text; none of anything else.
-    pub fn members(self) -> impl Iterator<Item = (Place<'t>, Place<'t>)> {
+    /// Iterates over the keys and values of an object in the order of the text; empty for other values.
+    pub fn members(self) -> impl Iterator<Item = (TapeValue<'t>, TapeValue<'t>)> {
         let object = self.kind() == Kind::Object;
         let mut inside = self.inside(object);
         std::iter::from_fn(move || Some((inside.next()?, inside.next()?)))
     }
 
-    fn inside(self, any: bool) -> impl Iterator<Item = Place<'t>> {
+    fn inside(self, any: bool) -> impl Iterator<Item = TapeValue<'t>> {
         let end = if any { self.node().next } else { 0 };
         let mut index = self.index + 1;
         std::iter::from_fn(move || {
-            let place = (index < end).then_some(Place { index, ..self })?;
+            let place = (index < end).then_some(TapeValue { index, ..self })?;
             index = place.node().next;
             Some(place)
         })
     }
 }
 
-/// Where the first quote or backslash is, eight bytes at a time.
+/// Returns the position of the first quote or backslash, eight bytes at a time.
 fn until_special(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -255,7 +255,7 @@ fn until_special(bytes: &[u8]) -> Option<usize> {
     rest.map(|position| start + position)
 }
 
-/// A text without its escapes.
+/// Returns a string without its escapes.
 fn unescaped(raw: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(raw.len());
     let mut rest = raw;
@@ -281,7 +281,7 @@ fn unescaped(raw: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The character behind `\u`, and how many bytes it takes there; a second half may follow.
+/// Parses the character after `\u`, possibly a surrogate pair. Also returns its length.
 fn character(rest: &[u8]) -> (char, usize) {
     let unit = |bytes: Option<&[u8]>| {
         let text = std::str::from_utf8(bytes?).ok()?;
@@ -306,8 +306,8 @@ mod tests {
 
     use super::*;
 
-    fn value(place: Place<'_>) -> Value {
-        let text = |place: Place<'_>| String::from_utf8(place.text().into_owned()).unwrap();
+    fn value(place: TapeValue<'_>) -> Value {
+        let text = |place: TapeValue<'_>| String::from_utf8(place.text().into_owned()).unwrap();
         match place.kind() {
             Kind::Null => Value::Null,
             Kind::Bool => place.is_true().into(),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn written_json_is_parsed() {
         let values = [
             json!({}),
             json!([]),
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_nothing() {
+    fn invalid_json_is_absent() {
         let mut tape = Tape::default();
         for text in ["", "{", "[1", "{\"a\"", "{\"a\":}", "\"x", "{1:2}", "[,]"] {
             assert!(tape.read(text.as_bytes()).is_none(), "{text}");

@@ -1,4 +1,6 @@
-//! Numbers and lengths.
+//! Varints and length-delimited fields.
+
+// upstream: staging/src/k8s.io/api/core/v1/generated.pb.go
 
 use crate::WireError;
 
@@ -7,12 +9,12 @@ pub const FIXED64: u64 = 1;
 pub const BYTES: u64 = 2;
 pub const FIXED32: u64 = 5;
 
-/// Reads a message from front to back.
+/// Reads a message from start to end.
 pub struct Reader<'a> {
     bytes: &'a [u8],
 }
 
-/// What stands behind a tag.
+/// The contents of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
     Varint(u64),
@@ -37,7 +39,7 @@ impl<'a> Reader<'a> {
         Reader { bytes }
     }
 
-    /// The next field: its number and what it holds. `None` at the end.
+    /// Reads the next field: its number and contents. `None` at the end.
     pub fn field(&mut self) -> Result<Option<(u64, Payload<'a>)>, WireError> {
         if self.bytes.is_empty() {
             return Ok(None);
@@ -56,7 +58,7 @@ impl<'a> Reader<'a> {
                 Payload::Bytes(self.take(length)?)
             }
             FIXED32 => {
-                // No field of ours has this form; what is unknown is passed over.
+                // No known field has this wire type; unknown fields are skipped.
                 self.array::<4>()?;
                 Payload::Fixed32
             }
@@ -109,38 +111,38 @@ pub fn write_tag(number: u32, wire: u64, out: &mut Vec<u8>) {
     write_varint(u64::from(number) << 3 | wire, out);
 }
 
-/// Writes a field that is a number.
+/// Writes a varint field.
 pub fn write_number(number: u32, value: u64, out: &mut Vec<u8>) {
     write_tag(number, VARINT, out);
     write_varint(value, out);
 }
 
-/// Writes a field that is bytes or text.
+/// Writes a field of bytes or a string.
 pub fn write_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     write_tag(number, BYTES, out);
     write_varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
 }
 
-/// Writes a message whose length is known only once it is written.
+/// Writes a nested message whose length is known only afterwards.
 pub fn write_message(number: u32, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     write_tag(number, BYTES, out);
-    // Most messages are short: one byte is enough for their length, and longer ones are moved a little.
-    let place = out.len();
+    // Most messages are short, so one byte is reserved for the length, and longer messages are moved.
+    let start = out.len();
     out.push(0);
     body(out);
-    let mut length = out.len() - place - 1;
+    let mut length = out.len() - start - 1;
     let width = varint_len(length as u64);
     if width > 1 {
         let end = out.len();
         out.resize(end + width - 1, 0);
-        out.copy_within(place + 1..end, place + width);
+        out.copy_within(start + 1..end, start + width);
     }
-    for byte in &mut out[place..place + width - 1] {
+    for byte in &mut out[start..start + width - 1] {
         *byte = (length as u8) | 0x80;
         length >>= 7;
     }
-    out[place + width - 1] = length as u8;
+    out[start + width - 1] = length as u8;
 }
 
 fn varint_len(value: u64) -> usize {
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_stand_in_front_whatever_they_are() {
+    fn lengths_precede_messages_of_any_size() {
         for length in [0, 1, 127, 128, 300, 16_383, 16_384, 3_000_000] {
             let body = vec![7; length];
             let (mut one, mut other) = (Vec::new(), Vec::new());

@@ -1,8 +1,8 @@
-//! Our protobuf against Go's own, for random objects of every kind: the same bytes out, the same object in.
+//! Compares the protobuf of random objects of every kind with Go's, in both directions.
 //!
-//! Without Go the comparison is skipped and says so; with ATOLL_REQUIRE_UPSTREAM=1 that is a failure.
+//! Without Go the comparison is skipped with a message; with ATOLL_REQUIRE_UPSTREAM=1 that is a failure.
 
-// Made for the comparison of JSON, which also asks for damaged texts.
+// The generator belongs to the JSON comparison, which also uses malformed texts.
 #[allow(dead_code)]
 #[path = "../../schema/tests/upstream/generator.rs"]
 mod generator;
@@ -14,9 +14,9 @@ use atoll_wire::{decode, encode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use generator::Generator;
-use go::{Question, ask};
+use go::{Case, round_trip};
 
-/// Another seed may be tried as ATOLL_SEED=7.
+/// Returns the seed, which can be set as ATOLL_SEED=7.
 fn seed() -> u64 {
     let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
     println!("seed {seed}");
@@ -24,62 +24,52 @@ fn seed() -> u64 {
 }
 
 #[test]
-fn messages_are_those_of_go() {
+fn messages_match_go() {
     let types = Types::get();
     let mut generator = Generator::new(seed());
-    let mut questions = Vec::new();
+    let mut cases = Vec::new();
     for row in resources() {
         let Some(id) = row.type_id else { continue };
         for _ in 0..12 {
-            // As it is after JSON has been read: a time of zero, say, is then the same as none.
+            // The state after decoding JSON: for example, a zero time equals an absent one.
             let text = generator.object(types, id, 0);
             let text = atoll_schema::decode(types, id, text.as_bytes()).unwrap().value.to_string();
-            questions.push(Question {
-                group: row.group,
-                version: row.version,
-                kind: row.kind,
-                text,
-                protobuf: true,
-            });
+            cases.push(Case { group: row.group, version: row.version, kind: row.kind, text, protobuf: true });
         }
     }
-    let Some(answers) = ask(&questions) else { return };
+    let Some(results) = round_trip(&cases) else { return };
     let mut differences = Vec::new();
     let mut compared = 0;
-    for (question, answer) in questions.iter().zip(&answers) {
-        let Some(theirs) = answer["message"].as_str().and_then(|text| STANDARD.decode(text).ok()) else {
+    for (case, result) in cases.iter().zip(&results) {
+        let Some(theirs) = result["message"].as_str().and_then(|text| STANDARD.decode(text).ok()) else {
             continue;
         };
         compared += 1;
-        let id = types.by_kind(question.group, question.version, question.kind).unwrap();
-        let object = atoll_schema::decode(types, id, question.text.as_bytes()).unwrap().value;
-        let ours = encode(types, id, &object);
-        if ours != theirs {
-            let at = ours.iter().zip(&theirs).position(|(own, other)| own != other);
+        let id = types.by_kind(case.group, case.version, case.kind).unwrap();
+        let object = atoll_schema::decode(types, id, case.text.as_bytes()).unwrap().value;
+        let actual = encode(types, id, &object);
+        if actual != theirs {
+            let at = actual.iter().zip(&theirs).position(|(own, other)| own != other);
             differences.push(format!(
-                "{} {}\n  written differently at {at:?}\n  go   {theirs:?}\n  ours {ours:?}",
-                question.kind, question.text
+                "{} {}\n  written differently at {at:?}\n  go   {theirs:?}\n  ours {actual:?}",
+                case.kind, case.text
             ));
             continue;
         }
         let mut read = decode(types, id, &theirs).unwrap();
-        // The kind stands beside the message.
+        // The kind is beside the message.
         read["kind"] = object["kind"].clone();
         read["apiVersion"] = object["apiVersion"].clone();
         normalise(types, id, &mut read).unwrap();
-        if read != answer["value"] {
+        if read != result["value"] {
             differences.push(format!(
                 "{} {}\n  read differently\n  go   {}\n  ours {read}",
-                question.kind, question.text, answer["value"]
+                case.kind, case.text, result["value"]
             ));
         }
     }
     println!("{compared} messages compared");
-    assert!(
-        compared > questions.len() / 2,
-        "too few messages to tell anything: {compared} of {}",
-        questions.len()
-    );
+    assert!(compared > cases.len() / 2, "too few messages to tell anything: {compared} of {}", cases.len());
     assert!(
         differences.is_empty(),
         "{} of {compared} differ:\n{}",

@@ -1,26 +1,29 @@
-//! Which types fit which: unification of type parameters.
+//! Assignability of types: unification of type parameters.
+
+// upstream: github.com/google/cel-go/checker/types.go
+// upstream: github.com/google/cel-go/checker/mapping.go
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::types::Type;
 
-/// What type parameters have turned out to be.
+/// Bindings of type parameters.
 #[derive(Debug, Default)]
 pub struct Substitutions {
     found: HashMap<Arc<str>, Type>,
-    /// What was there before each change of the attempt under way.
+    /// Previous bindings, to be restored if the current attempt fails.
     undo: Vec<(Arc<str>, Option<Type>)>,
 }
 
 impl Substitutions {
-    /// Whether one type can be assigned to another, both ways; type parameters are found out on the way. Nothing is found
-    /// out if it cannot.
+    /// Whether one type is assignable to the other, in either direction. Binds type parameters on success
+    /// only.
     pub fn assignable(&mut self, one: &Type, two: &Type) -> bool {
         self.attempt(|it| it.fits(one, two))
     }
 
-    /// The same for several at once.
+    /// Whether all types are assignable to their counterparts.
     pub fn all_assignable(&mut self, ones: &[Type], twos: &[Type]) -> bool {
         self.attempt(|it| it.all_fit(ones, twos))
     }
@@ -39,7 +42,7 @@ impl Substitutions {
         false
     }
 
-    /// Says what a type parameter is.
+    /// Binds a type parameter.
     fn bind(&mut self, name: &Arc<str>, to: Type) {
         let before = self.found.insert(name.clone(), to);
         self.undo.push((name.clone(), before));
@@ -76,7 +79,7 @@ impl Substitutions {
         }
     }
 
-    /// Whether a type parameter can be this type, and whether it was known before what it is.
+    /// Whether a type parameter can be bound to this type, and whether it was bound before.
     fn stands_for(&mut self, kind: &Type, name: &Arc<str>, parameter: &Type) -> (bool, bool) {
         if kind == parameter {
             return (true, true);
@@ -110,7 +113,7 @@ impl Substitutions {
         }
     }
 
-    /// A type with what is known of its parameters; those that are not known become `dyn` if asked to.
+    /// Substitutes the known type parameters of a type. Unknown ones become `dyn` if `unknown_to_dyn` is set.
     pub fn applied(&self, kind: &Type, unknown_to_dyn: bool) -> Type {
         let again = |kind: &Type| self.applied(kind, unknown_to_dyn);
         match kind {
@@ -130,7 +133,7 @@ impl Substitutions {
     }
 }
 
-/// The more general of two types that fit each other.
+/// Returns the more general of two compatible types.
 pub fn most_general<'a>(one: &'a Type, two: &'a Type) -> &'a Type {
     if less_specific(one, two) { one } else { two }
 }

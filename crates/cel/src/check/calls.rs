@@ -1,8 +1,10 @@
-//! Calls: which function is meant, and which of its overloads fit.
+//! Calls: function lookup and overload resolution.
+
+// upstream: github.com/google/cel-go/checker/checker.go
 
 use super::assign::Substitutions;
-use super::{Checker, Meaning};
-use crate::functions::{self, Declaration};
+use super::{Checker, Reference};
+use crate::functions::{self, FunctionDecl};
 use crate::syntax::tree::{Id, Node};
 use crate::types::Type;
 use crate::value::Value;
@@ -16,7 +18,8 @@ impl Checker<'_> {
             self.types[arguments[1]] = Type::String;
             self.types[id] = self.substitutions.applied(&kind, false);
             if let Some(declaration) = functions::find("_?._") {
-                self.meanings[id] = Meaning::Function(declaration, declaration.overloads.iter().collect());
+                self.references[id] =
+                    Reference::Function(declaration, declaration.overloads.iter().collect());
             }
             return;
         }
@@ -30,7 +33,7 @@ impl Checker<'_> {
                 None => self.undeclared(id, &function),
             };
         };
-        // `a.b.f(x)` may be a function of a namespace.
+        // `a.b.f(x)` may be a namespaced function.
         if let Some(prefix) = self.tree.qualified_name(target) {
             let name = format!("{}.{function}", prefix.strip_prefix('.').unwrap_or(&prefix));
             if let Some(declaration) = functions::find(&name) {
@@ -49,8 +52,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Finds the overloads that fit.
-    fn resolve(&mut self, id: Id, declaration: &'static Declaration, target: Option<Id>, arguments: &[Id]) {
+    /// Resolves the matching overloads.
+    fn resolve(&mut self, id: Id, declaration: &'static FunctionDecl, target: Option<Id>, arguments: &[Id]) {
         if let "_&&_" | "_||_" = declaration.name {
             let mut right = true;
             for argument in arguments {
@@ -61,7 +64,7 @@ impl Checker<'_> {
                 }
             }
             self.types[id] = if right { Type::Bool } else { Type::Error };
-            self.meanings[id] = Meaning::Function(declaration, declaration.overloads.iter().collect());
+            self.references[id] = Reference::Function(declaration, declaration.overloads.iter().collect());
             return;
         }
         let given: Vec<Type> =
@@ -95,7 +98,7 @@ impl Checker<'_> {
         match result {
             Some(result) => {
                 self.types[id] = result;
-                self.meanings[id] = Meaning::Function(declaration, fitting);
+                self.references[id] = Reference::Function(declaration, fitting);
             }
             None => {
                 let given: Vec<String> =
@@ -105,7 +108,10 @@ impl Checker<'_> {
                     None => format!("({})", given.join(", ")),
                 };
                 let name = declaration.name;
-                self.blame(id, format!("found no matching overload for '{name}' applied to '{signature}'"));
+                self.report_error(
+                    id,
+                    format!("found no matching overload for '{name}' applied to '{signature}'"),
+                );
                 self.types[id] = Type::Error;
             }
         }

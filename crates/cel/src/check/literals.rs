@@ -1,17 +1,19 @@
-//! What can be known to be wrong before there are values: literals of times, spans and patterns, and mixed lists and maps.
+//! Validation of literals before evaluation: timestamps, durations, patterns, and mixed lists and maps.
+
+// upstream: github.com/google/cel-go/cel/validator.go
 
 use super::{Checked, templates};
 use crate::regexp;
-use crate::source::{Issues, Place};
+use crate::source::{Issues, Location};
 use crate::standard;
 use crate::syntax::tree::{Id, Node};
 use crate::types::Type;
 use crate::value::Value;
 
-/// Functions whose arguments may be mixed lists.
+/// The function whose arguments may be mixed lists.
 const MIXED: &str = "format";
 
-/// What is wrong with literals.
+/// Returns the errors in literals.
 pub fn check(text: &str, checked: &Checked) -> Issues {
     let mut walker = Walker { text, checked, issues: Issues::new(text) };
     for function in ["duration", "timestamp", "matches"] {
@@ -32,7 +34,7 @@ struct Walker<'a> {
 impl Walker<'_> {
     fn children(&self, id: Id) -> Vec<Id> {
         match &self.checked.tree.nodes[id] {
-            Node::Literal(_) | Node::Name(_) | Node::Wrong => Vec::new(),
+            Node::Literal(_) | Node::Name(_) | Node::Invalid => Vec::new(),
             Node::Select { operand, .. } => vec![*operand],
             Node::Call { target, arguments, .. } => target.iter().chain(arguments).copied().collect(),
             Node::List { items } => items.iter().map(|(item, _)| *item).collect(),
@@ -42,7 +44,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Calls of a function with a literal that it cannot take.
+    /// Checks calls of a function whose literal argument must be valid.
     fn calls(&mut self, id: Id, function: &str) {
         if let Node::Call { function: called, arguments, .. } = &self.checked.tree.nodes[id]
             && &**called == function
@@ -50,13 +52,13 @@ impl Walker<'_> {
             && let Node::Literal(value) = &self.checked.tree.nodes[*argument]
         {
             let wrong = match (function, value) {
-                ("matches", Value::String(pattern)) => regexp::fault(pattern).is_some(),
+                ("matches", Value::String(pattern)) => regexp::check(pattern).is_some(),
                 ("duration", value) => standard::to_duration(value).is_err(),
                 ("timestamp", value) => standard::to_timestamp(value).is_err(),
                 _ => false,
             };
             if wrong {
-                let place = Place::of(self.text, self.checked.tree.offsets[*argument]);
+                let place = Location::at(self.text, self.checked.tree.offsets[*argument]);
                 self.issues.add(place, format!("invalid {function} argument"));
             }
         }
@@ -65,17 +67,17 @@ impl Walker<'_> {
         }
     }
 
-    /// Templates that do not fit their arguments.
+    /// Checks format strings against their arguments.
     fn templates(&mut self, id: Id) {
         if let Some((at, message)) = templates::check(self.checked, id) {
-            self.issues.add(Place::of(self.text, self.checked.tree.offsets[at]), message);
+            self.issues.add(Location::at(self.text, self.checked.tree.offsets[at]), message);
         }
         for child in self.children(id) {
             self.templates(child);
         }
     }
 
-    /// Lists, or maps, of more than one type.
+    /// Checks that a list or map is not of mixed types.
     fn mixed(&mut self, id: Id, exempt: bool, lists: bool) {
         let mut exempt = exempt;
         match &self.checked.tree.nodes[id] {
@@ -103,7 +105,7 @@ impl Walker<'_> {
         for item in &items[1..] {
             let found = kind(*item);
             if !equivalent(expected, found) {
-                let place = Place::of(self.text, self.checked.tree.offsets[item.0]);
+                let place = Location::at(self.text, self.checked.tree.offsets[item.0]);
                 self.issues.add(place, format!("expected type '{expected}' but found '{found}'"));
                 if only_first {
                     break;
@@ -113,7 +115,7 @@ impl Walker<'_> {
     }
 }
 
-/// Whether types are the same, whatever type parameters in them are called.
+/// Whether types are equal up to renaming of type parameters.
 fn equivalent(one: &Type, two: &Type) -> bool {
     let (first, second) = (one.parameters(), two.parameters());
     let is_parameter = matches!((one, two), (Type::Parameter(_), Type::Parameter(_)));

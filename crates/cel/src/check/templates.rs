@@ -1,4 +1,6 @@
-//! Templates that are written down with their arguments: `"%d".format([1])`.
+//! Literal format strings with literal arguments: `"%d".format([1])`.
+
+// upstream: github.com/google/cel-go/ext/formatting.go
 
 use super::Checked;
 use crate::library::template::{self, Clause};
@@ -6,19 +8,19 @@ use crate::syntax::tree::{Id, Node};
 use crate::types::Type;
 use crate::value::Value;
 
-/// What is wrong with a template, and where if it is not the call as a whole.
-struct Fault {
-    place: Option<Id>,
+/// A mistake in a format string, and its node if it is not the call as a whole.
+struct FormatError {
+    node: Option<Id>,
     message: String,
 }
 
-impl From<String> for Fault {
-    fn from(message: String) -> Fault {
-        Fault { place: None, message }
+impl From<String> for FormatError {
+    fn from(message: String) -> FormatError {
+        FormatError { node: None, message }
     }
 }
 
-/// What is wrong with a call, if it is one of a template that is written down with a list of arguments.
+/// Returns the mistake, if any, in a call of `format` with a literal format string and a literal list.
 pub fn check(checked: &Checked, id: Id) -> Option<(Id, String)> {
     let nodes = &checked.tree.nodes;
     let Node::Call { target: Some(target), function, arguments } = &nodes[id] else { return None };
@@ -27,16 +29,20 @@ pub fn check(checked: &Checked, id: Id) -> Option<(Id, String)> {
     if &**function != "format" {
         return None;
     }
-    let taken =
-        template::check(text, items.len(), |place, clause| match refused(checked, clause, items[place].0) {
-            Some(refused) => {
-                let reason = clause.refusal(checked.types[refused].name());
-                Err(Fault { place: Some(refused), message: format!("error during formatting: {reason}") })
+    let taken = template::check(text, items.len(), |node, clause| {
+        match unsupported_argument(checked, clause, items[node].0) {
+            Some(unsupported_argument) => {
+                let reason = clause.error_for(checked.types[unsupported_argument].name());
+                Err(FormatError {
+                    node: Some(unsupported_argument),
+                    message: format!("error during formatting: {reason}"),
+                })
             }
             None => Ok(()),
-        });
+        }
+    });
     match taken {
-        Err(fault) => Some((fault.place.unwrap_or(id), fault.message)),
+        Err(fault) => Some((fault.node.unwrap_or(id), fault.message)),
         Ok(taken) if taken < items.len() => {
             let given = items.len();
             Some((
@@ -48,8 +54,8 @@ pub fn check(checked: &Checked, id: Id) -> Option<(Id, String)> {
     }
 }
 
-/// The argument, or the part of it, that the clause is not for.
-fn refused(checked: &Checked, clause: Clause, id: Id) -> Option<Id> {
+/// Returns the argument, or the part of it, that the clause does not accept.
+fn unsupported_argument(checked: &Checked, clause: Clause, id: Id) -> Option<Id> {
     use Type::{Bool, Bytes, Double, Duration, Dyn, Int, List, Map, Null, String, Timestamp, Uint};
     let kind = &checked.types[id];
     let is_fine = matches!(kind, Dyn)
@@ -81,11 +87,13 @@ fn refused(checked: &Checked, clause: Clause, id: Id) -> Option<Id> {
         return None;
     }
     match &checked.tree.nodes[id] {
-        Node::List { items } => items.iter().find_map(|(item, _)| refused(checked, clause, *item)),
+        Node::List { items } => {
+            items.iter().find_map(|(item, _)| unsupported_argument(checked, clause, *item))
+        }
         Node::Map { entries } => entries
             .iter()
             .flat_map(|(key, value, _)| [*key, *value])
-            .find_map(|part| refused(checked, clause, part)),
+            .find_map(|part| unsupported_argument(checked, clause, part)),
         _ => None,
     }
 }

@@ -1,21 +1,23 @@
-//! What calls of the language's own functions may cost.
+//! Cost estimates of calls of standard functions.
+
+// upstream: github.com/google/cel-go/checker/cost.go
 
 use super::{CallEstimate, CostEstimate, Node, REGEX_LENGTH, STRING_TRAVERSAL, SizeEstimate};
 use crate::types::Type;
 
-/// The longest that a named format can be.
+/// Maximum length of the name of a format.
 const FORMAT: u64 = 64;
 
 fn known(part: &Node<'_>) -> SizeEstimate {
     part.computed.unwrap_or(SizeEstimate::UNKNOWN)
 }
 
-/// What a call may cost; nothing if that is 1.
+/// Estimates the cost of a call. `None` means 1.
 pub fn estimate(overload: &str, receiver: Option<&Node<'_>>, arguments: &[Node<'_>]) -> Option<CallEstimate> {
     Some(match (overload, receiver, arguments) {
         ("string_to_bytes", _, [text]) => {
             let size = known(text);
-            // Every character may take four bytes.
+            // A character has at most four bytes.
             let result = SizeEstimate { min: size.min, max: size.max.wrapping_mul(4) };
             CallEstimate::sized(size.at(STRING_TRAVERSAL), result)
         }
@@ -58,7 +60,7 @@ pub fn estimate(overload: &str, receiver: Option<&Node<'_>>, arguments: &[Node<'
     })
 }
 
-/// Equality of values of Kubernetes' own types.
+/// Estimates the equality of two opaque values.
 fn opaque(one: &Node<'_>, two: &Node<'_>) -> Option<CallEstimate> {
     let cost = match &one.kind {
         Type::Opaque(name, _) if matches!(&**name, "net.IP" | "net.CIDR") => CostEstimate::fixed(1),

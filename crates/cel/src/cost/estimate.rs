@@ -1,15 +1,17 @@
-//! What an expression may cost: sizes of its parts, and from them a range of costs.
+//! The cost estimator: computes the sizes of nodes and from them a range of costs.
 //!
-//! Paths are what connects an expression with the bounds of a schema; they are made as upstream makes them, down to the
-//! paths of what no schema knows.
+//! Paths connect an expression with the bounds of a schema. They are built as upstream builds them, including
+//! paths that no schema contains.
+
+// upstream: github.com/google/cel-go/checker/cost.go
 
 use std::collections::HashMap;
 
 use super::calls;
 use super::path::Path;
 use super::{CallEstimate, CostEstimate, Node as Part, SizeEstimate, Sizes};
-use crate::check::{Checked, Meaning};
-use crate::functions::Declared;
+use crate::check::{Checked, Reference};
+use crate::functions::OverloadDecl;
 use crate::syntax::tree::{ACCUMULATOR, Id, Loop, Node};
 use crate::types::Type;
 use crate::value::Value;
@@ -27,7 +29,7 @@ pub fn estimate(checked: &Checked, sizes: &Sizes<'_>) -> CostEstimate {
     estimator.cost(checked.tree.root)
 }
 
-/// The sizes of what is in a list or a map.
+/// Sizes of the elements of a list or a map.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entries {
     list: bool,
@@ -84,7 +86,7 @@ impl<'a> Estimator<'a> {
         self.path(id).then(step)
     }
 
-    /// The size of a part, as far as anything tells it.
+    /// Returns the size of a node, if known.
     fn size(&mut self, id: Id) -> Option<SizeEstimate> {
         if let Some(size) = self.computed.get(&id) {
             return Some(*size);
@@ -131,7 +133,8 @@ impl<'a> Estimator<'a> {
         }
     }
 
-    /// A part as libraries see it, without its path: what that says is known when all parts have been looked at.
+    /// Returns a node as libraries see it, and its path separately: the path is only final when all nodes
+    /// have been visited.
     fn part(&mut self, id: Id) -> (Part<'a>, Path) {
         let literal = match self.node(id) {
             Node::Literal(value) => Some(value),
@@ -144,7 +147,7 @@ impl<'a> Estimator<'a> {
 
     fn cost(&mut self, id: Id) -> CostEstimate {
         match self.node(id) {
-            Node::Literal(_) | Node::Wrong => CostEstimate::default(),
+            Node::Literal(_) | Node::Invalid => CostEstimate::default(),
             Node::Name(name) => {
                 let name = name.strip_prefix('.').unwrap_or(name);
                 let path = match self.local(id) {
@@ -195,7 +198,7 @@ impl<'a> Estimator<'a> {
                 self.push_accumulator(it);
                 cost = cost.plus(self.cost(it.result));
                 self.locals.pop();
-                // Its own variable is out of sight by now.
+                // The variable of the comprehension is out of scope here.
                 let (size, entries) = (self.size(it.result), self.entry_sizes(it.result));
                 self.set_size(id, size);
                 self.set_entries(id, entries);
@@ -205,7 +208,7 @@ impl<'a> Estimator<'a> {
         }
     }
 
-    /// Whether a loop only gives a name to a value.
+    /// Whether a comprehension is a `cel.bind`.
     fn is_binding(&self, it: &Loop) -> bool {
         matches!(self.node(it.range), Node::List { items } if items.is_empty())
             && matches!(self.node(it.condition), Node::Literal(Value::Bool(false)))
@@ -217,11 +220,11 @@ impl<'a> Estimator<'a> {
         self.locals.push(Local { name: &it.accumulator, path, size, entries });
     }
 
-    /// A loop's variable, which is what is in its range.
+    /// Declares a comprehension variable for the elements of its range.
     fn push_variable(&mut self, name: &'a str, range: Id, keys: Option<bool>) {
         let entries = self.entry_sizes(range);
         let list = entries.map_or(matches!(self.checked.types[range], Type::List(_)), |entries| entries.list);
-        // With one variable it is the items of a list and the keys of a map.
+        // A single variable takes the items of a list or the keys of a map.
         let keys = keys.unwrap_or(!list);
         let step = match (keys, list) {
             (true, true) => "@indices",
@@ -283,7 +286,7 @@ impl<'a> Estimator<'a> {
             costs.push(self.cost(*argument));
             parts.push(self.part(*argument));
         }
-        let Meaning::Function(_, overloads) = &self.checked.meanings[id] else {
+        let Reference::Function(_, overloads) = &self.checked.references[id] else {
             return CostEstimate::default();
         };
         let mut sum = CostEstimate::default();
@@ -320,11 +323,11 @@ impl<'a> Estimator<'a> {
         sum.plus(cost)
     }
 
-    /// What one overload may cost with its arguments.
+    /// Estimates one overload with its arguments.
     fn overload(
         &mut self,
         id: Id,
-        declared: &Declared,
+        declared: &OverloadDecl,
         receiver: Option<&Part<'_>>,
         arguments: &[Id],
         parts: &[Part<'_>],
@@ -364,7 +367,7 @@ impl<'a> Estimator<'a> {
     }
 }
 
-/// A part with its path, unless that begins with an accumulator.
+/// Returns a node with its path, unless that starts with an accumulator.
 fn with_path((mut part, path): (Part<'_>, Path)) -> Part<'_> {
     part.path = path.read();
     if part.path.first().is_some_and(|first| first == ACCUMULATOR || first == "__result__") {
@@ -373,12 +376,12 @@ fn with_path((mut part, path): (Part<'_>, Path)) -> Part<'_> {
     part
 }
 
-/// Where the size of entries begins: nothing, or what the first one makes of it.
+/// Returns the initial size of elements: zero, or the identity of `union`.
 fn empty(none: bool) -> SizeEstimate {
     SizeEstimate { min: if none { 0 } else { u64::MAX }, max: 0 }
 }
 
-/// Types whose values are all of size 1.
+/// Whether all values of a type have size 1.
 fn is_scalar(kind: &Type) -> bool {
     match kind {
         Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => true,

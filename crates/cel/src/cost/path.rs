@@ -1,8 +1,11 @@
 //! Paths that share their memory as upstream's do.
 //!
-//! There a path is made longer in place where there is room, so that two paths with a common beginning can become one: the
-//! one that was made later. Estimates depend on it, and with them which expressions are refused: in `i.tags.all(t, i.name.contains(t))`
-//! the size of `i.tags` is asked for when its path has become that of `i.name`. So the same must happen here.
+//! Go's `append` extends a path in place if its capacity allows, so that two paths with a common prefix can
+//! overwrite each other: the later one wins. Estimates, and therefore which expressions are rejected, depend
+//! on that: in `i.tags.all(t, i.name.contains(t))` the size of `i.tags` is looked up after its path was
+//! overwritten by that of `i.name`. This type reproduces that behaviour.
+
+// upstream: github.com/google/cel-go/checker/cost.go
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,19 +13,19 @@ use std::rc::Rc;
 /// Steps from a variable.
 #[derive(Clone, Debug, Default)]
 pub struct Path {
-    /// May be longer, and may be shared.
+    /// Backing array, which may be longer and shared.
     steps: Rc<RefCell<Vec<Rc<str>>>>,
     length: usize,
     room: usize,
 }
 
 impl Path {
-    /// Only a variable.
+    /// Creates a path of a variable without steps.
     pub fn new(variable: &str) -> Path {
         Path { steps: Rc::new(RefCell::new(vec![variable.into()])), length: 1, room: 1 }
     }
 
-    /// One step further: in the same memory if there is room, else in twice as much.
+    /// Appends a step: in the same memory if there is capacity, else in a copy of twice the size.
     pub fn then(&self, step: &str) -> Path {
         if self.length < self.room {
             let mut steps = self.steps.borrow_mut();
@@ -37,12 +40,12 @@ impl Path {
         Path { steps: Rc::new(RefCell::new(steps)), length: self.length + 1, room: (self.room * 2).max(1) }
     }
 
-    /// Whether it leads nowhere.
+    /// Whether the path is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// What it says now.
+    /// Returns the current contents.
     pub fn read(&self) -> Vec<String> {
         self.steps.borrow()[..self.length].iter().map(ToString::to_string).collect()
     }
@@ -53,7 +56,7 @@ mod tests {
     use super::Path;
 
     #[test]
-    fn later_steps_take_the_place_of_earlier_ones() {
+    fn later_steps_overwrite_earlier_ones() {
         let item = Path::new("self").then("items").then("@items");
         let tags = item.then("tags");
         assert_eq!(tags.read().join("."), "self.items.@items.tags");

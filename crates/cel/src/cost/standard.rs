@@ -1,10 +1,12 @@
-//! What calls of the language's own functions have cost.
+//! Runtime costs of calls of standard functions.
+
+// upstream: github.com/google/cel-go/interpreter/runtimecost.go
 
 use super::{REGEX_LENGTH, STRING_TRAVERSAL, actual_size, charge};
 use crate::library::RuntimeCost;
 use crate::value::Value;
 
-/// What a call of an overload has cost; 1 without one.
+/// Returns the runtime cost of an overload. `None` means 1.
 pub fn runtime(overload: &str) -> Option<RuntimeCost> {
     Some(match overload {
         "starts_with_string" | "ends_with_string" | "string_to_bytes" | "bytes_to_string" => first,
@@ -38,7 +40,7 @@ fn in_list(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {
     size(arguments, 1)
 }
 
-/// Equality and order look no further than the shorter one goes.
+/// Cost of equality and order, which traverse the shorter operand.
 pub fn shorter(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {
     charge(size(arguments, 0).min(size(arguments, 1)), STRING_TRAVERSAL)
 }
@@ -47,7 +49,8 @@ fn both(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {
     charge(size(arguments, 0) + size(arguments, 1), STRING_TRAVERSAL)
 }
 
-/// One more than the text, for a pattern costs something even on nothing.
+/// Cost of matching. The length of the string counts one more, because even matching the empty string has a
+/// cost.
 pub fn matches(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {
     charge(1 + size(arguments, 0), STRING_TRAVERSAL) * charge(size(arguments, 1), REGEX_LENGTH)
 }

@@ -1,21 +1,22 @@
-//! Loops.
+//! Comprehensions.
 
-use super::{Local, Result_, Run};
+// upstream: github.com/google/cel-go/interpreter/interpretable.go
+
+use super::{EvalResult, Evaluator, Local};
 use crate::error::Error;
 use crate::plan::LoopStep;
 use crate::value::Value;
 
-impl<'a> Run<'a, '_> {
-    pub(super) fn repeat(&mut self, it: &'a LoopStep) -> Result_<'a> {
+impl<'a> Evaluator<'a, '_> {
+    pub(super) fn repeat(&mut self, it: &'a LoopStep) -> EvalResult<'a> {
         let range = self.step(&it.range)?;
-        // Another loop may be using these places: a value that is evaluated late is evaluated within others.
-        let before: [Local<'a>; 3] = std::array::from_fn(|offset| {
-            std::mem::replace(&mut self.locals[it.place + offset], Local::Empty)
-        });
-        self.locals[it.place] = Local::Lazy(&it.start);
+        // Save the slots: a lazily evaluated value runs inside other comprehensions, which may use them.
+        let before: [Local<'a>; 3] =
+            std::array::from_fn(|offset| std::mem::replace(&mut self.locals[it.slot + offset], Local::Empty));
+        self.locals[it.slot] = Local::Lazy(&it.start);
         let result = self.run(it, &range).and_then(|()| self.step(&it.result));
         for (offset, local) in before.into_iter().enumerate() {
-            self.locals[it.place + offset] = local;
+            self.locals[it.slot + offset] = local;
         }
         result
     }
@@ -23,13 +24,13 @@ impl<'a> Run<'a, '_> {
     fn run(&mut self, it: &'a LoopStep, range: &Value<'a>) -> Result<(), Error> {
         match range {
             Value::List(list) => {
-                for place in 0..list.len() {
-                    let Some(item) = list.get(place) else { break };
+                for index in 0..list.len() {
+                    let Some(item) = list.get(index) else { break };
                     let (first, second) = match it.two {
-                        true => (Ok(Value::Int(place as i64)), Some(item)),
+                        true => (Ok(Value::Int(index as i64)), Some(item)),
                         false => (item, None),
                     };
-                    if !self.once(it, first, second)? {
+                    if !self.iterate(it, first, second)? {
                         break;
                     }
                 }
@@ -40,7 +41,7 @@ impl<'a> Run<'a, '_> {
                         true => map.find(&key).transpose(),
                         false => None,
                     };
-                    if !self.once(it, Ok(key), second)? {
+                    if !self.iterate(it, Ok(key), second)? {
                         break;
                     }
                 }
@@ -53,16 +54,16 @@ impl<'a> Run<'a, '_> {
         Ok(())
     }
 
-    /// One round; whether to go on.
-    fn once(
+    /// Runs one iteration. Returns whether to continue.
+    fn iterate(
         &mut self,
         it: &'a LoopStep,
-        first: Result_<'a>,
-        second: Option<Result_<'a>>,
+        first: EvalResult<'a>,
+        second: Option<EvalResult<'a>>,
     ) -> Result<bool, Error> {
-        self.locals[it.place + 1] = Local::Value(first);
+        self.locals[it.slot + 1] = Local::Value(first);
         if let Some(second) = second {
-            self.locals[it.place + 2] = Local::Value(second);
+            self.locals[it.slot + 2] = Local::Value(second);
         }
         match self.step(&it.condition) {
             Err(Error::Cancelled) => return Err(Error::Cancelled),
@@ -73,12 +74,12 @@ impl<'a> Run<'a, '_> {
         if let Err(Error::Cancelled) = value {
             return Err(Error::Cancelled);
         }
-        self.locals[it.place] = Local::Value(value);
+        self.locals[it.slot] = Local::Value(value);
         Ok(true)
     }
 }
 
-/// What Go calls the type of a value that is not a list or a map.
+/// Returns Go's name of the type of a value that is not a list or a map.
 fn go_type(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "types.Null",

@@ -1,39 +1,43 @@
-//! Addresses and networks as Go's `net/netip` reads and writes them, with the limits that Kubernetes adds.
+//! IP addresses and networks as Go's `net/netip` parses and formats them, with Kubernetes' restrictions.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/ip.go
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/cidr.go
+// Go standard library: src/net/netip/netip.go
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use atoll_meta::quote::quote;
 
-/// A network: an address, which may have bits beyond the prefix, and the length of the prefix.
+/// A network: an address, which may have bits beyond the prefix, and the prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     /// The address as written.
     pub address: IpAddr,
-    /// How many bits the network has in common.
+    /// Prefix length.
     pub length: u8,
 }
 
-/// Why a text is no address, and where reading stopped.
-struct Fault<'a> {
+/// Why a string is not an address, and where parsing stopped.
+struct ParseError<'a> {
     reason: &'static str,
     at: &'a str,
 }
 
-impl Fault<'_> {
+impl ParseError<'_> {
     fn describe(&self, text: &str) -> String {
         let place = if self.at.is_empty() { String::new() } else { format!(" (at {})", quote(self.at)) };
         format!("ParseAddr({}): {}{place}", quote(text), self.reason)
     }
 }
 
-fn fault<T>(reason: &'static str) -> Result<T, Fault<'static>> {
-    Err(Fault { reason, at: "" })
+fn parse_error<T>(reason: &'static str) -> Result<T, ParseError<'static>> {
+    Err(ParseError { reason, at: "" })
 }
 
-/// Reads an address. Zones and addresses of one family in the clothes of the other are refused.
+/// Parses an address. Zones and IPv4-mapped IPv6 addresses are rejected.
 pub fn parse_address(text: &str) -> Result<IpAddr, String> {
-    let (address, has_zone) = parse(text).map_err(|fault| {
-        let reason = fault.describe(text);
+    let (address, has_zone) = parse(text).map_err(|parse_error| {
+        let reason = parse_error.describe(text);
         format!("IP Address {} parse error during conversion from string: {reason}", quote(text))
     })?;
     if has_zone {
@@ -43,7 +47,7 @@ pub fn parse_address(text: &str) -> Result<IpAddr, String> {
     Ok(address)
 }
 
-/// Reads a network, `10.0.0.0/8`.
+/// Parses a network such as `10.0.0.0/8`.
 pub fn parse_network(text: &str) -> Result<Network, String> {
     let network = parse_prefix(text).map_err(|reason| {
         let quoted = quote(text);
@@ -55,12 +59,12 @@ pub fn parse_network(text: &str) -> Result<Network, String> {
     Ok(network)
 }
 
-/// What stands between the brackets of a URL must be an IPv6 address, with or without a zone.
+/// Checks that the contents of the brackets in a URL are an IPv6 address, with or without a zone.
 pub(super) fn check_bracketed(text: &str) -> Result<(), String> {
     match parse(text) {
         Ok((IpAddr::V6(_), _)) => Ok(()),
         Ok((IpAddr::V4(_), _)) => Err("invalid IP-literal".to_owned()),
-        Err(fault) => Err(format!("invalid host: {}", fault.describe(text))),
+        Err(parse_error) => Err(format!("invalid host: {}", parse_error.describe(text))),
     }
 }
 
@@ -77,7 +81,7 @@ fn parse_prefix(text: &str) -> Result<Network, String> {
     let Some((address, length)) = text.rsplit_once('/') else {
         return Err("no '/'".to_owned());
     };
-    let (parsed, has_zone) = parse(address).map_err(|fault| fault.describe(address))?;
+    let (parsed, has_zone) = parse(address).map_err(|parse_error| parse_error.describe(address))?;
     if has_zone {
         return Err("IPv6 zones cannot be present in a prefix".to_owned());
     }
@@ -86,7 +90,7 @@ fn parse_prefix(text: &str) -> Result<Network, String> {
     if !starts_well || length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(bad());
     }
-    // Go reads into 64 bits and only then looks at the range.
+    // Go parses 64 bits before it checks the range.
     let bits: i64 = length.parse().map_err(|_| bad())?;
     let most = if parsed.is_ipv4() { 32 } else { 128 };
     match u8::try_from(bits) {
@@ -95,8 +99,8 @@ fn parse_prefix(text: &str) -> Result<Network, String> {
     }
 }
 
-/// The address, and whether a zone follows it.
-fn parse(text: &str) -> Result<(IpAddr, bool), Fault<'_>> {
+/// Parses an address. Also returns whether a zone follows.
+fn parse(text: &str) -> Result<(IpAddr, bool), ParseError<'_>> {
     match text.bytes().find(|byte| matches!(byte, b'.' | b':' | b'%')) {
         Some(b'.') => {
             let mut octets = [0; 4];
@@ -104,53 +108,53 @@ fn parse(text: &str) -> Result<(IpAddr, bool), Fault<'_>> {
             Ok((IpAddr::V4(Ipv4Addr::from(octets)), false))
         }
         Some(b':') => parse_v6(text),
-        Some(_) => fault("missing IPv6 address"),
-        None => fault("unable to parse IP"),
+        Some(_) => parse_error("missing IPv6 address"),
+        None => parse_error("unable to parse IP"),
     }
 }
 
-fn read_octets<'a>(text: &'a str, octets: &mut [u8]) -> Result<(), Fault<'a>> {
+fn read_octets<'a>(text: &'a str, octets: &mut [u8]) -> Result<(), ParseError<'a>> {
     let bytes = text.as_bytes();
     let (mut value, mut digits, mut position) = (0u16, 0, 0);
     for (index, &byte) in bytes.iter().enumerate() {
         match byte {
             b'0'..=b'9' => {
                 if digits == 1 && value == 0 {
-                    return fault("IPv4 field has octet with leading zero");
+                    return parse_error("IPv4 field has octet with leading zero");
                 }
                 value = value * 10 + u16::from(byte - b'0');
                 digits += 1;
                 if value > 255 {
-                    return fault("IPv4 field has value >255");
+                    return parse_error("IPv4 field has value >255");
                 }
             }
             b'.' => {
                 if index == 0 || index == bytes.len() - 1 || bytes[index - 1] == b'.' {
-                    return Err(Fault {
+                    return Err(ParseError {
                         reason: "IPv4 field must have at least one digit",
                         at: &text[index..],
                     });
                 }
                 if position == 3 {
-                    return fault("IPv4 address too long");
+                    return parse_error("IPv4 address too long");
                 }
                 octets[position] = value as u8;
                 position += 1;
                 (value, digits) = (0, 0);
             }
-            _ => return Err(Fault { reason: "unexpected character", at: &text[index..] }),
+            _ => return Err(ParseError { reason: "unexpected character", at: &text[index..] }),
         }
     }
     if position < 3 {
-        return fault("IPv4 address too short");
+        return parse_error("IPv4 address too short");
     }
     octets[3] = value as u8;
     Ok(())
 }
 
-fn parse_v6(text: &str) -> Result<(IpAddr, bool), Fault<'_>> {
+fn parse_v6(text: &str) -> Result<(IpAddr, bool), ParseError<'_>> {
     let (mut rest, has_zone) = match text.split_once('%') {
-        Some((_, "")) => return fault("zone must be a non-empty string"),
+        Some((_, "")) => return parse_error("zone must be a non-empty string"),
         Some((address, _)) => (address, true),
         None => (text, false),
     };
@@ -169,11 +173,11 @@ fn parse_v6(text: &str) -> Result<(IpAddr, bool), Fault<'_>> {
         if rest.as_bytes().get(length) == Some(&b'.') {
             if ellipsis.is_none() && filled != 12 {
                 let reason = "embedded IPv4 address must replace the final 2 fields of the address";
-                return Err(Fault { reason, at: rest });
+                return Err(ParseError { reason, at: rest });
             }
             if filled + 4 > 16 {
                 let reason = "too many hex fields to fit an embedded IPv4 at the end of the address";
-                return Err(Fault { reason, at: rest });
+                return Err(ParseError { reason, at: rest });
             }
             read_octets(rest, &mut bytes[filled..filled + 4])?;
             rest = "";
@@ -187,15 +191,15 @@ fn parse_v6(text: &str) -> Result<(IpAddr, bool), Fault<'_>> {
             break;
         }
         let Some(after) = rest.strip_prefix(':') else {
-            return Err(Fault { reason: "unexpected character, want colon", at: rest });
+            return Err(ParseError { reason: "unexpected character, want colon", at: rest });
         };
         if after.is_empty() {
-            return Err(Fault { reason: "colon must be followed by more characters", at: rest });
+            return Err(ParseError { reason: "colon must be followed by more characters", at: rest });
         }
         rest = after;
         if let Some(after) = rest.strip_prefix(':') {
             if ellipsis.is_some() {
-                return Err(Fault { reason: "multiple :: in address", at: rest });
+                return Err(ParseError { reason: "multiple :: in address", at: rest });
             }
             ellipsis = Some(filled);
             rest = after;
@@ -205,30 +209,30 @@ fn parse_v6(text: &str) -> Result<(IpAddr, bool), Fault<'_>> {
         }
     }
     if !rest.is_empty() {
-        return Err(Fault { reason: "trailing garbage after address", at: rest });
+        return Err(ParseError { reason: "trailing garbage after address", at: rest });
     }
     match ellipsis {
-        None if filled < 16 => return fault("address string too short"),
-        Some(_) if filled == 16 => return fault("the :: must expand to at least one field of zeros"),
-        // What follows the ellipsis moves to the end; zeros are left in its place.
+        None if filled < 16 => return parse_error("address string too short"),
+        Some(_) if filled == 16 => return parse_error("the :: must expand to at least one field of zeros"),
+        // Move the groups after the ellipsis to the end.
         Some(start) => bytes[start..].rotate_right(16 - filled),
         None => {}
     }
     Ok((IpAddr::V6(Ipv6Addr::from(bytes)), has_zone))
 }
 
-/// The number that the text begins with, and how many digits it has.
-fn read_group(text: &str) -> Result<(u16, usize), Fault<'_>> {
+/// Parses the hexadecimal group at the start. Also returns its number of digits.
+fn read_group(text: &str) -> Result<(u16, usize), ParseError<'_>> {
     let length = text.bytes().take_while(u8::is_ascii_hexdigit).count();
     match length {
-        0 => Err(Fault { reason: "each colon-separated field must have at least one digit", at: text }),
+        0 => Err(ParseError { reason: "each colon-separated field must have at least one digit", at: text }),
         1..=4 => Ok((u16::from_str_radix(&text[..length], 16).unwrap_or_default(), length)),
-        _ => Err(Fault { reason: "each group must have 4 or less digits", at: text }),
+        _ => Err(ParseError { reason: "each group must have 4 or less digits", at: text }),
     }
 }
 
 impl Network {
-    /// The network without bits beyond its prefix.
+    /// Returns the network without bits beyond its prefix.
     pub fn masked(self) -> Network {
         Network { address: mask(self.address, self.length), ..self }
     }
@@ -239,12 +243,12 @@ impl Network {
             && mask(self.address, self.length) == mask(address, self.length)
     }
 
-    /// Whether all of another network is in this one.
+    /// Whether another network is a subset of this one.
     pub fn contains_network(self, other: Network) -> bool {
         self.length <= other.length && self.contains(other.address)
     }
 
-    /// As `10.0.0.0/8`.
+    /// Formats as `10.0.0.0/8`.
     pub fn text(self) -> String {
         format!("{}/{}", self.address, self.length)
     }
@@ -263,7 +267,7 @@ fn mask(address: IpAddr, length: u8) -> IpAddr {
     }
 }
 
-/// Whether the address stays on its link and is for many.
+/// Whether this is a link-local multicast address.
 pub fn is_link_local_multicast(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.octets()[..3] == [224, 0, 0],
@@ -271,7 +275,7 @@ pub fn is_link_local_multicast(address: IpAddr) -> bool {
     }
 }
 
-/// Whether the address stays on its link and is for one.
+/// Whether this is a link-local unicast address.
 pub fn is_link_local_unicast(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.octets()[..2] == [169, 254],
@@ -279,7 +283,7 @@ pub fn is_link_local_unicast(address: IpAddr) -> bool {
     }
 }
 
-/// Whether the address is for one, and may leave its link. Private ones count.
+/// Whether this is a global unicast address, which includes private ones.
 pub fn is_global_unicast(address: IpAddr) -> bool {
     !address.is_unspecified()
         && address != IpAddr::V4(Ipv4Addr::BROADCAST)

@@ -1,33 +1,34 @@
-//! Taking arguments out of a call. They fit the signature, so what does not is as if there were no such function.
+//! Access to the arguments of a call. They match the signature, so a mismatch is reported as
+//! `NoSuchOverload`.
 
 use crate::error::Error;
 use crate::value::{List, Opaque, Text, Value};
 
-fn fitting<T>(argument: Option<T>) -> Result<T, Error> {
+fn or_no_overload<T>(argument: Option<T>) -> Result<T, Error> {
     argument.ok_or(Error::NoSuchOverload)
 }
 
-pub(super) fn text<'v>(arguments: &'v [Value<'_>], place: usize) -> Result<&'v str, Error> {
-    fitting(arguments.get(place).and_then(Value::as_str))
+pub(super) fn text<'v>(arguments: &'v [Value<'_>], index: usize) -> Result<&'v str, Error> {
+    or_no_overload(arguments.get(index).and_then(Value::as_str))
 }
 
-pub(super) fn int(arguments: &[Value<'_>], place: usize) -> Result<i64, Error> {
-    fitting(arguments.get(place).and_then(Value::as_int))
+pub(super) fn int(arguments: &[Value<'_>], index: usize) -> Result<i64, Error> {
+    or_no_overload(arguments.get(index).and_then(Value::as_int))
 }
 
-pub(super) fn list<'v, 'a>(arguments: &'v [Value<'a>], place: usize) -> Result<&'v List<'a>, Error> {
-    fitting(arguments.get(place).and_then(Value::as_list))
+pub(super) fn list<'v, 'a>(arguments: &'v [Value<'a>], index: usize) -> Result<&'v List<'a>, Error> {
+    or_no_overload(arguments.get(index).and_then(Value::as_list))
 }
 
-pub(super) fn any<'v, 'a>(arguments: &'v [Value<'a>], place: usize) -> Result<&'v Value<'a>, Error> {
-    fitting(arguments.get(place))
+pub(super) fn any<'v, 'a>(arguments: &'v [Value<'a>], index: usize) -> Result<&'v Value<'a>, Error> {
+    or_no_overload(arguments.get(index))
 }
 
-pub(super) fn opaque<'v, T: Opaque>(arguments: &'v [Value<'_>], place: usize) -> Result<&'v T, Error> {
-    fitting(arguments.get(place).and_then(Value::as_opaque))
+pub(super) fn opaque<'v, T: Opaque>(arguments: &'v [Value<'_>], index: usize) -> Result<&'v T, Error> {
+    or_no_overload(arguments.get(index).and_then(Value::as_opaque))
 }
 
-/// A part of a text that was an argument, without copying what is borrowed.
+/// Returns a part of a string argument without copying borrowed strings.
 pub(super) fn part<'a>(whole: &Value<'a>, part: &str) -> Value<'a> {
     if let Value::String(Text::Borrowed(whole)) = whole {
         let start = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize);
@@ -38,7 +39,7 @@ pub(super) fn part<'a>(whole: &Value<'a>, part: &str) -> Value<'a> {
     Value::from(part.to_owned())
 }
 
-/// A list of texts.
+/// Creates a list of strings.
 pub(super) fn texts<'a>(items: impl IntoIterator<Item = String>) -> Value<'a> {
     Value::from(items.into_iter().map(Value::from).collect::<Vec<_>>())
 }

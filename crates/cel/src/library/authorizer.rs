@@ -1,12 +1,14 @@
-//! `kubernetes.authz`: asking whether somebody may do something. Expressions are checked and their costs are known; there is
-//! no `authorizer` to ask yet, so nothing here is ever called with one.
+//! `kubernetes.authz`: authorization checks. Expressions are checked and their costs estimated; the variable
+//! `authorizer` is never bound, so the functions are never called.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/authz.go
 
 use super::costs::{check, estimate_check, estimate_selector, selector};
 use super::{Function, Library, Overload};
 use crate::error::Error;
 use crate::value::Value;
 
-/// Functions of one overload each, all without an implementation.
+/// Declares functions with one overload each and no implementation.
 macro_rules! functions {
     ($($name:literal $id:literal $signature:literal),* $(,)?) => {
         &[

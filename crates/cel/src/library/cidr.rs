@@ -1,5 +1,7 @@
 //! `kubernetes.net.cidr`: networks.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/cidr.go
+
 use super::address::{Network, parse_address, parse_network};
 use super::arguments::{opaque, text};
 use super::costs::{
@@ -76,7 +78,7 @@ impl Opaque for Network {
     }
 }
 
-/// Upstream says what went wrong twice.
+/// Parses a network. Upstream's error contains the reason twice.
 fn read_network(text: &str) -> Result<Network, Error> {
     parse_network(text).map_err(|reason| {
         Error::new(format!("network address parse error during conversion from string: {reason}"))
@@ -98,7 +100,7 @@ fn contains_ip<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
 
 fn contains_ip_text<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let network: &Network = opaque(arguments, 0)?;
-    // Upstream loses the reason here.
+    // Upstream drops the reason here.
     let address = parse_address(text(arguments, 1)?).map_err(|_| Error::NoSuchOverload)?;
     Ok(Value::Bool(network.contains(address)))
 }

@@ -1,5 +1,8 @@
-//! What calls of the libraries' functions cost, in the order of upstream's table. Changing an estimate changes which rules
-//! are accepted.
+//! Costs of library functions, in the order of upstream's table. Changing an estimate changes which rules are
+//! accepted.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/cost.go
+// upstream: github.com/google/cel-go/ext/lists.go
 
 use crate::cost::{
     CallEstimate, CostEstimate, Node, REGEX_LENGTH, STRING_TRAVERSAL, SizeEstimate, Sizes, actual_size,
@@ -9,23 +12,23 @@ use crate::types::Type;
 use crate::value::Value;
 
 type Arguments<'v, 'a> = &'v [Value<'a>];
-type Outcome<'v, 'a> = Option<&'v Value<'a>>;
+type CallResult<'v, 'a> = Option<&'v Value<'a>>;
 
 const LIST_CREATE: u64 = 10;
 const STRUCT_CREATE: u64 = 40;
-/// How long upstream takes the patterns of formats to be where it does not know the format.
+/// Pattern length that upstream assumes for unknown formats.
 const FORMAT_PATTERN: f64 = 128.0;
 
-fn size(arguments: Arguments, place: usize) -> u64 {
-    arguments.get(place).map_or(1, actual_size)
+fn size(arguments: Arguments, index: usize) -> u64 {
+    arguments.get(index).map_or(1, actual_size)
 }
 
 fn fixed(cost: u64) -> Option<CallEstimate> {
     Some(CallEstimate::new(CostEstimate::fixed(cost)))
 }
 
-/// An authorization check: two of them are as much as an expression may cost.
-pub(super) fn check(_: Arguments, _: Outcome) -> u64 {
+/// Cost of an authorization check: two of them reach the limit of an expression.
+pub(super) fn check(_: Arguments, _: CallResult) -> u64 {
     350_000
 }
 
@@ -33,8 +36,8 @@ pub(super) fn estimate_check(_: &Sizes, _: Option<&Node>, _: &[Node]) -> Option<
     fixed(350_000)
 }
 
-/// A selector that is read: a list of requirements of at least two characters each.
-pub(super) fn selector(arguments: Arguments, _: Outcome) -> u64 {
+/// Cost of parsing a selector: a list of requirements of at least two characters each.
+pub(super) fn selector(arguments: Arguments, _: CallResult) -> u64 {
     selector_estimate(SizeEstimate::fixed(size(arguments, 1))).max
 }
 
@@ -47,12 +50,12 @@ fn selector_estimate(length: SizeEstimate) -> CostEstimate {
     CostEstimate::fixed(LIST_CREATE).plus(length.at(STRING_TRAVERSAL)).plus(requirements)
 }
 
-/// A walk over the receiver.
-pub(super) fn walk(arguments: Arguments, _: Outcome) -> u64 {
+/// Cost of traversing the receiver.
+pub(super) fn walk(arguments: Arguments, _: CallResult) -> u64 {
     arguments.first().map_or(0, traversal_cost)
 }
 
-/// A walk over a list of anything, or over a text.
+/// Estimates the traversal of a list or a string.
 pub(super) fn estimate_walk(sizes: &Sizes, target: Option<&Node>, _: &[Node]) -> Option<CallEstimate> {
     let target = target?;
     let Some(items) = sizes.items(target) else {
@@ -65,8 +68,8 @@ pub(super) fn estimate_walk(sizes: &Sizes, target: Option<&Node>, _: &[Node]) ->
     Some(CallEstimate::new(sizes.of(target).times_cost(item)))
 }
 
-/// Reading the first argument once.
-pub(super) fn read(arguments: Arguments, _: Outcome) -> u64 {
+/// Cost of reading the first argument once.
+pub(super) fn read(arguments: Arguments, _: CallResult) -> u64 {
     charge(size(arguments, 0), STRING_TRAVERSAL)
 }
 
@@ -74,7 +77,7 @@ pub(super) fn estimate_read(sizes: &Sizes, _: Option<&Node>, arguments: &[Node])
     Some(CallEstimate::new(sizes.of(arguments.first()?).at(STRING_TRAVERSAL)))
 }
 
-/// The same, of a function whose result is about as long.
+/// Estimates reading the first argument, with a result of about the same length.
 pub(super) fn estimate_copy(
     sizes: &Sizes,
     target: Option<&Node>,
@@ -84,8 +87,8 @@ pub(super) fn estimate_copy(
     Some(CallEstimate::sized(size.at(STRING_TRAVERSAL), size))
 }
 
-/// Reading the first argument and writing about as much.
-pub(super) fn read_twice(arguments: Arguments, _: Outcome) -> u64 {
+/// Cost of reading the first argument and writing about as much.
+pub(super) fn read_twice(arguments: Arguments, _: CallResult) -> u64 {
     (size(arguments, 0) as f64 * 2.0 * STRING_TRAVERSAL).ceil() as u64
 }
 
@@ -104,7 +107,7 @@ pub(super) fn estimate_replace(
 ) -> Option<CallEstimate> {
     let text = sizes.of(target?);
     let (old, new) = (sizes.of(arguments.first()?), sizes.of(arguments.get(1)?));
-    // The longest result: as many of the shortest replaced texts as fit become the longest new one.
+    // Maximum length: as many occurrences of the shortest old string as fit, replaced by the longest new one.
     let (most, most_kept) = if old.min == 0 {
         (text.max.saturating_add(1), text.max)
     } else if new.max <= old.min {
@@ -112,7 +115,7 @@ pub(super) fn estimate_replace(
     } else {
         ((text.max as f64 / old.min as f64).ceil() as u64, 0)
     };
-    // The shortest one the other way round.
+    // Minimum length: the reverse.
     let (least, least_kept) = if old.max == 0 {
         (text.min.saturating_add(1), text.min)
     } else if old.max <= new.min {
@@ -137,8 +140,8 @@ pub(super) fn estimate_split(
     Some(CallEstimate::sized(text.at(2.0 * STRING_TRAVERSAL), SizeEstimate { min: 0, max }))
 }
 
-/// Reading and writing the result.
-pub(super) fn join(_: Arguments, result: Outcome) -> u64 {
+/// Cost of reading and writing the result.
+pub(super) fn join(_: Arguments, result: CallResult) -> u64 {
     (result.map_or(1, actual_size) as f64 * 2.0 * STRING_TRAVERSAL).ceil() as u64
 }
 
@@ -160,12 +163,12 @@ pub(super) fn estimate_join(
     Some(CallEstimate::sized(size.at(STRING_TRAVERSAL), size))
 }
 
-/// A pattern against a text.
-pub fn find(arguments: Arguments, _: Outcome) -> u64 {
+/// Cost of searching a string for a pattern.
+pub fn find(arguments: Arguments, _: CallResult) -> u64 {
     pattern_cost(size(arguments, 0), size(arguments, 1))
 }
 
-/// What matching costs; an empty text still costs something.
+/// Returns the cost of matching. An empty string still has a cost.
 pub(super) fn pattern_cost(text: u64, pattern: u64) -> u64 {
     let text = ((1.0 + text as f64) * STRING_TRAVERSAL).ceil() as u64;
     text.saturating_mul(charge(pattern, REGEX_LENGTH))
@@ -187,23 +190,23 @@ pub(super) fn estimate_validate(sizes: &Sizes, _: Option<&Node>, arguments: &[No
     Some(CallEstimate::new(text.at(STRING_TRAVERSAL).at(FORMAT_PATTERN * REGEX_LENGTH)))
 }
 
-/// Comparing the bytes of a network with those of an address.
-pub(super) fn contains_address(arguments: Arguments, _: Outcome) -> u64 {
+/// Cost of comparing the bytes of a network with those of an address.
+pub(super) fn contains_address(arguments: Arguments, _: CallResult) -> u64 {
     charge(2 * size(arguments, 0), STRING_TRAVERSAL)
 }
 
-/// The same, and reading the address before.
-pub(super) fn contains_address_text(arguments: Arguments, result: Outcome) -> u64 {
+/// Cost of parsing an address and comparing it.
+pub(super) fn contains_address_text(arguments: Arguments, result: CallResult) -> u64 {
     contains_address(arguments, result) + charge(size(arguments, 1), STRING_TRAVERSAL)
 }
 
-/// Comparing two networks: masking one, and comparing lengths too.
-pub(super) fn contains_network(arguments: Arguments, result: Outcome) -> u64 {
+/// Cost of comparing two networks: masking one and comparing prefix lengths.
+pub(super) fn contains_network(arguments: Arguments, result: CallResult) -> u64 {
     contains_address(arguments, result) + charge(size(arguments, 0), STRING_TRAVERSAL) + 1
 }
 
-/// The same, and reading the network before.
-pub(super) fn contains_network_text(arguments: Arguments, result: Outcome) -> u64 {
+/// Cost of parsing a network and comparing it.
+pub(super) fn contains_network_text(arguments: Arguments, result: CallResult) -> u64 {
     contains_network(arguments, result) + charge(size(arguments, 1), STRING_TRAVERSAL)
 }
 
@@ -240,7 +243,7 @@ fn with_reading(estimate: CallEstimate, sizes: &Sizes, arguments: &[Node]) -> Op
     Some(CallEstimate::new(estimate.cost.plus(reading)))
 }
 
-/// Quoting: every character may need an escape, and two quotes are added.
+/// Estimates quoting: every character may need an escape, and two quotes are added.
 pub(super) fn estimate_quote(sizes: &Sizes, _: Option<&Node>, arguments: &[Node]) -> Option<CallEstimate> {
     let text = sizes.of(arguments.first()?);
     let result =
@@ -248,18 +251,18 @@ pub(super) fn estimate_quote(sizes: &Sizes, _: Option<&Node>, arguments: &[Node]
     Some(CallEstimate::sized(text.at(STRING_TRAVERSAL), result))
 }
 
-/// Filling in a template costs what walking over it costs. How long the result is cannot be told.
+/// Estimates formatting as a traversal of the format string. The length of the result is unknown.
 pub(super) fn estimate_format(sizes: &Sizes, target: Option<&Node>, _: &[Node]) -> Option<CallEstimate> {
     Some(CallEstimate::new(sizes.of(target?).at(STRING_TRAVERSAL)))
 }
 
-/// Each of one list against each of another.
-pub(super) fn cross(arguments: Arguments, _: Outcome) -> u64 {
+/// Cost of comparing each element of one list with each of another.
+pub(super) fn cross(arguments: Arguments, _: CallResult) -> u64 {
     size(arguments, 0).saturating_mul(size(arguments, 1)).saturating_add(1)
 }
 
-/// The same in both directions.
-pub(super) fn cross_twice(arguments: Arguments, _: Outcome) -> u64 {
+/// Cost of the same in both directions.
+pub(super) fn cross_twice(arguments: Arguments, _: CallResult) -> u64 {
     let both = size(arguments, 0).saturating_mul(size(arguments, 1));
     ((both as f64 * 2.0) as u64).saturating_add(1)
 }
@@ -282,12 +285,12 @@ fn estimate_cross_at(factor: f64, sizes: &Sizes, arguments: &[Node]) -> Option<C
     Some(CallEstimate::new(cost.plus(CostEstimate::fixed(1))))
 }
 
-/// As upstream charges for what it knows by its overload and cannot tell.
-pub(super) fn one(_: Arguments, _: Outcome) -> u64 {
+/// Cost of 1, as upstream charges for overloads that are ambiguous at run time.
+pub(super) fn one(_: Arguments, _: CallResult) -> u64 {
     1
 }
 
-/// A new list of so many items.
+/// Returns the cost of a new list with this number of items.
 fn new_list(factor: f64, items: u64) -> u64 {
     ((items as f64 * factor) as u64).saturating_add(1 + LIST_CREATE)
 }
@@ -297,19 +300,19 @@ fn estimate_new_list(factor: f64, items: SizeEstimate) -> CallEstimate {
     CallEstimate::sized(cost, items)
 }
 
-/// A list that is made item by item.
-pub(super) fn make_list(_: Arguments, result: Outcome) -> u64 {
+/// Cost of building a list item by item.
+pub(super) fn make_list(_: Arguments, result: CallResult) -> u64 {
     new_list(1.0, result.map_or(1, actual_size))
 }
 
-/// A list that is flattened as deep as asked for.
-pub(super) fn flatten(arguments: Arguments, _: Outcome) -> u64 {
+/// Cost of flattening a list to the requested depth.
+pub(super) fn flatten(arguments: Arguments, _: CallResult) -> u64 {
     let depth = arguments.get(1).and_then(Value::as_int).unwrap_or(1);
     new_list(depth as f64, size(arguments, 0))
 }
 
-/// Each item of a list against each other: the list itself, or that of the keys it is sorted by.
-pub(super) fn compare_items(arguments: Arguments, _: Outcome) -> u64 {
+/// Cost of comparing the items of a list, or of its sort keys, with each other.
+pub(super) fn compare_items(arguments: Arguments, _: CallResult) -> u64 {
     arguments.last().map_or(0, |list| {
         let first = list.as_list().and_then(|list| list.get(0));
         let is_text = matches!(first, Some(Ok(Value::String(_) | Value::Bytes(_))));
@@ -318,8 +321,8 @@ pub(super) fn compare_items(arguments: Arguments, _: Outcome) -> u64 {
     })
 }
 
-/// An argument that is written down, at least 0; otherwise what to take instead.
-fn written(node: &Node, otherwise: u64) -> u64 {
+/// Returns a literal argument, at least 0, or else the alternative.
+fn literal_or(node: &Node, otherwise: u64) -> u64 {
     match node.literal {
         Some(Value::Int(number)) => u64::try_from(*number).unwrap_or(0),
         _ => otherwise,
@@ -332,12 +335,12 @@ pub(super) fn estimate_slice(
     arguments: &[Node],
 ) -> Option<CallEstimate> {
     let [start, end] = arguments else { return None };
-    let length = written(end, sizes.of(target?).max).wrapping_sub(written(start, 0));
+    let length = literal_or(end, sizes.of(target?).max).wrapping_sub(literal_or(start, 0));
     Some(estimate_new_list(1.0, SizeEstimate::fixed(length)))
 }
 
 pub(super) fn estimate_range(_: &Sizes, _: Option<&Node>, arguments: &[Node]) -> Option<CallEstimate> {
-    Some(estimate_new_list(1.0, SizeEstimate::fixed(written(arguments.first()?, u64::MAX))))
+    Some(estimate_new_list(1.0, SizeEstimate::fixed(literal_or(arguments.first()?, u64::MAX))))
 }
 
 pub(super) fn estimate_reverse(sizes: &Sizes, target: Option<&Node>, _: &[Node]) -> Option<CallEstimate> {
@@ -349,11 +352,11 @@ pub(super) fn estimate_flatten(
     target: Option<&Node>,
     arguments: &[Node],
 ) -> Option<CallEstimate> {
-    let depth = arguments.first().map_or(1, |depth| written(depth, u64::MAX));
+    let depth = arguments.first().map_or(1, |depth| literal_or(depth, u64::MAX));
     Some(estimate_new_list(depth as f64, sizes.of(target?)))
 }
 
-/// The list, or the keys it is sorted by, against themselves.
+/// Estimates comparing the items of a list, or of its sort keys, with each other.
 pub(super) fn estimate_compare(
     sizes: &Sizes,
     target: Option<&Node>,
@@ -362,7 +365,7 @@ pub(super) fn estimate_compare(
     estimate_compare_at(2.0, sizes, target, arguments)
 }
 
-/// The same with texts or bytes.
+/// Estimates the same for strings or bytes.
 pub(super) fn estimate_compare_texts(
     sizes: &Sizes,
     target: Option<&Node>,

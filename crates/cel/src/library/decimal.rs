@@ -1,4 +1,8 @@
-//! Amounts with Go's two representations, because expressions can tell them apart: only one of them is ever an integer.
+//! Quantities in Go's two representations, because expressions can distinguish them: only one of them is ever
+//! an integer.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/amount.go
 
 mod parse;
 
@@ -6,47 +10,47 @@ use std::cmp::Ordering;
 
 use atoll_meta::quantity::QuantityError;
 
-/// More digits than this are not spelled out; what would need them is too large or too small to matter to the other
-/// side of an addition.
-const MOST_DIGITS: i64 = 10_000;
-/// Parts smaller than a billionth are rounded up.
+/// Maximum number of digits that are spelled out. A number that needs more is too large or too small to
+/// affect the other operand of an addition.
+const MAX_DIGITS: i64 = 10_000;
+/// Decimal places. Smaller fractions are rounded up.
 const SCALE: i64 = 9;
 
-/// An amount of a resource.
+/// A resource quantity.
 #[derive(Clone, Debug)]
 pub enum Amount {
-    /// A number of 64 bits and a power of ten.
+    /// A 64-bit number and a power of ten.
     Small {
         /// The number.
         value: i64,
-        /// The power.
+        /// The power of ten.
         power: i32,
     },
-    /// Any number.
+    /// A number of any size.
     Large(Decimal),
 }
 
-/// A number of any size: its digits, and how many of them are behind the point.
+/// A number of any size: its digits and the number of decimal places.
 #[derive(Clone, Debug)]
 pub struct Decimal {
     negative: bool,
-    /// From the most significant one; none for zero.
+    /// Digits, most significant first. Empty for zero.
     digits: Vec<u8>,
     scale: i64,
 }
 
 impl Amount {
-    /// Reads an amount as upstream reads quantities.
+    /// Parses a quantity as upstream does.
     pub fn parse(text: &str) -> Result<Amount, QuantityError> {
         parse::parse(text)
     }
 
-    /// A whole number.
+    /// Creates an integer.
     pub fn whole(value: i64) -> Amount {
         Amount::Small { value, power: 0 }
     }
 
-    /// The amount as an integer, if upstream takes it for one: the way it was written counts.
+    /// Returns the quantity as an integer, if upstream considers it one, which depends on its notation.
     pub fn as_integer(&self) -> Option<i64> {
         match *self {
             Amount::Small { value, power } if power >= 0 => raise(value, i64::from(power)),
@@ -54,7 +58,7 @@ impl Amount {
         }
     }
 
-    /// The amount as a floating point number, with upstream's rounding.
+    /// Returns the quantity as a floating point number, with upstream's rounding.
     pub fn approximate(&self) -> f64 {
         let (base, exponent) = match self {
             Amount::Small { value, power } => (*value as f64, i64::from(*power)),
@@ -63,7 +67,7 @@ impl Amount {
         if exponent == 0 { base } else { base * power_of_ten(exponent) }
     }
 
-    /// -1, 0 or 1.
+    /// Returns -1, 0 or 1.
     pub fn sign(&self) -> i64 {
         match self {
             Amount::Small { value, .. } => value.signum(),
@@ -73,13 +77,13 @@ impl Amount {
         }
     }
 
-    /// The sum.
+    /// Returns the sum.
     pub fn plus(&self, other: &Amount) -> Amount {
         self.add_small(other, false)
             .unwrap_or_else(|| Amount::Large(self.decimal().plus(&other.decimal(), false)))
     }
 
-    /// The difference.
+    /// Returns the difference.
     pub fn minus(&self, other: &Amount) -> Amount {
         self.add_small(other, true)
             .unwrap_or_else(|| Amount::Large(self.decimal().plus(&other.decimal(), true)))
@@ -159,7 +163,7 @@ impl Decimal {
     }
 
     fn compare_size(&self, other: &Decimal) -> Ordering {
-        // Where the first digit stands, from the point; zero has none.
+        // Position of the first digit relative to the decimal point; zero has none.
         let place = |decimal: &Decimal| match decimal.digits.len() {
             0 => i64::MIN,
             length => length as i64 - decimal.scale,
@@ -174,7 +178,7 @@ impl Decimal {
         })
     }
 
-    /// The digits as if there were no point.
+    /// Returns the digits without the decimal point.
     fn unscaled(&self) -> f64 {
         let text: String = self.digits.iter().map(|digit| char::from(b'0' + digit)).collect();
         let size = if text.is_empty() { 0.0 } else { text.parse().unwrap_or(f64::INFINITY) };
@@ -186,7 +190,7 @@ impl Decimal {
         other.negative ^= negate && !other.digits.is_empty();
         let scale = self.scale.max(other.scale);
         let (Some(first), Some(second)) = (self.with_scale(scale), other.with_scale(scale)) else {
-            // One of them is beyond all measure of the other.
+            // The smaller operand is negligible.
             return if self.compare_size(&other).is_ge() { self.clone() } else { other };
         };
         if first.negative == second.negative {
@@ -197,10 +201,10 @@ impl Decimal {
         Decimal::new(larger.negative, subtract(&larger.digits, &smaller.digits), scale)
     }
 
-    /// The same number with more digits behind the point, if these can be written down.
+    /// Returns the same number with more decimal places, if it is not too long.
     fn with_scale(&self, scale: i64) -> Option<Decimal> {
         let zeros = if self.digits.is_empty() { 0 } else { scale - self.scale };
-        if zeros > MOST_DIGITS {
+        if zeros > MAX_DIGITS {
             return None;
         }
         let mut digits = self.digits.clone();
@@ -208,7 +212,7 @@ impl Decimal {
         Some(Decimal { negative: self.negative, digits, scale })
     }
 
-    /// Exactly as many digits behind the point as there are billionths; what is smaller is rounded up in size.
+    /// Rounds away from zero to nine decimal places.
     fn rounded(self) -> Decimal {
         if self.scale <= SCALE {
             return self.with_scale(SCALE).unwrap_or(self);
@@ -238,7 +242,7 @@ fn add(first: &[u8], second: &[u8]) -> Vec<u8> {
     digits
 }
 
-/// The difference to a number that is not larger.
+/// Subtracts a number that is not larger.
 fn subtract(larger: &[u8], smaller: &[u8]) -> Vec<u8> {
     let mut digits = larger.to_vec();
     let mut borrow = 0;
@@ -267,7 +271,7 @@ fn times(digits: &[u8], factor: u64) -> Vec<u8> {
     product
 }
 
-/// Multiplies by a power of ten that is not negative, if the product fits.
+/// Multiplies by a non-negative power of ten, if the product fits.
 fn raise(value: i64, power: i64) -> Option<i64> {
     if value == 0 {
         return Some(0);
@@ -275,7 +279,7 @@ fn raise(value: i64, power: i64) -> Option<i64> {
     value.checked_mul(10i64.checked_pow(u32::try_from(power).ok()?)?)
 }
 
-/// Powers of ten, made from two factors as Go makes them: the last bit depends on it.
+/// Returns a power of ten as the product of two factors, as Go does, because the last bit depends on it.
 fn power_of_ten(power: i64) -> f64 {
     const LOW: [f64; 32] = [
         1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,

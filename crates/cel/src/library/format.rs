@@ -1,4 +1,6 @@
-//! `kubernetes.format`: formats with names.
+//! `kubernetes.format`: named formats.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/format.go
 
 use super::arguments::{opaque, text, texts};
 use super::costs::{estimate_validate, pattern_cost};
@@ -8,7 +10,7 @@ use crate::cost::actual_size;
 use crate::error::Error;
 use crate::value::{Opaque, Value};
 
-/// `format.uuid()` and its like: one function for each format.
+/// Declares `format.uuid()` and others: one function for each format.
 macro_rules! constants {
     ($($name:literal)*) => {
         &[
@@ -48,20 +50,20 @@ pub static LIBRARY: Library = Library {
 
 /// A format as a value.
 #[derive(Debug)]
-struct Named(&'static Format);
+struct FormatValue(&'static Format);
 
-impl Opaque for Named {
+impl Opaque for FormatValue {
     fn type_name(&self) -> &'static str {
         "kubernetes.NamedFormat"
     }
 
     fn equals(&self, other: &dyn Opaque) -> bool {
-        other.downcast::<Named>().is_some_and(|other| self.0.name == other.0.name)
+        other.downcast::<FormatValue>().is_some_and(|other| self.0.name == other.0.name)
     }
 }
 
 fn find<'a>(name: &str) -> Option<Value<'a>> {
-    Format::named(name).map(|format| Value::opaque(Named(format)))
+    Format::named(name).map(|format| Value::opaque(FormatValue(format)))
 }
 
 fn named<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
@@ -69,14 +71,14 @@ fn named<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
 }
 
 fn validate<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    let format: &Named = opaque(arguments, 0)?;
+    let format: &FormatValue = opaque(arguments, 0)?;
     let problems = format.0.check(text(arguments, 1)?);
     Ok(Value::optional((!problems.is_empty()).then(|| texts(problems))))
 }
 
-/// As if the format were checked with a pattern.
+/// Cost of validation, as if the format were a pattern.
 fn validation_cost(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {
-    match (opaque::<Named>(arguments, 0), arguments.get(1)) {
+    match (opaque::<FormatValue>(arguments, 0), arguments.get(1)) {
         (Ok(format), Some(text)) => pattern_cost(actual_size(text), format.0.pattern_length),
         _ => 1,
     }

@@ -1,5 +1,7 @@
 //! `kubernetes.net.ip`: addresses.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/ip.go
+
 use std::net::IpAddr;
 
 use super::address::{is_global_unicast, is_link_local_multicast, is_link_local_unicast, parse_address};

@@ -1,4 +1,6 @@
-//! `kubernetes.lists`: questions about whole lists.
+//! `kubernetes.lists`: functions of lists.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/lists.go
 
 use std::cmp::Ordering;
 
@@ -9,7 +11,7 @@ use super::{Function, Library, Overload};
 use crate::error::Error;
 use crate::value::Value;
 
-/// One overload for each type of items, in upstream's order.
+/// Declares one overload for each item type, in upstream's order.
 macro_rules! for_types {
     ($call:expr; $($id:literal $signature:literal),* $(,)?) => {
         &[$(Overload::new($id, $signature, $call).costs(walk, estimate_walk)),*]
@@ -93,7 +95,7 @@ fn is_sorted<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let mut before: Option<Value<'a>> = None;
     for item in list(arguments, 0)?.iter() {
         let item = ordered(item?)?;
-        // Items without an order among each other do not make a list unsorted.
+        // Items that cannot be compared do not make a list unsorted.
         if before.is_some_and(|before| before.compare(&item) == Ok(Ordering::Greater)) {
             return Ok(Value::Bool(false));
         }
@@ -102,7 +104,7 @@ fn is_sorted<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     Ok(Value::Bool(true))
 }
 
-/// An item of a type that has an order.
+/// Returns an item if its type is ordered.
 fn ordered(item: Value<'_>) -> Result<Value<'_>, Error> {
     if is_comparable(&item) { Ok(item) } else { Err(Error::NoSuchOverload) }
 }
@@ -129,15 +131,19 @@ fn plus<'a>(sum: &Value<'a>, item: &Value<'a>) -> Result<Value<'a>, Error> {
 }
 
 fn min<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    most(arguments, Ordering::Greater, "min called on empty list")
+    extremum(arguments, Ordering::Greater, "min called on empty list")
 }
 
 fn max<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    most(arguments, Ordering::Less, "max called on empty list")
+    extremum(arguments, Ordering::Less, "max called on empty list")
 }
 
-/// The item that no other is preferred to, by how it compares with those.
-fn most<'a>(arguments: &[Value<'a>], worse: Ordering, otherwise: &'static str) -> Result<Value<'a>, Error> {
+/// Returns the minimum or maximum: the first item to which no other compares as `worse`.
+fn extremum<'a>(
+    arguments: &[Value<'a>],
+    worse: Ordering,
+    otherwise: &'static str,
+) -> Result<Value<'a>, Error> {
     let mut items = list(arguments, 0)?.iter();
     let first = ordered(items.next().ok_or_else(|| Error::new(otherwise))??)?;
     items.try_fold(first, |best, item| {
@@ -154,10 +160,10 @@ fn index_of<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
 fn last_index_of<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let (items, sought) = (list(arguments, 0)?, any(arguments, 1)?);
     let is_sought =
-        |place: &usize| matches!(items.get(*place), Some(Ok(item)) if item.equals(sought) == Ok(true));
+        |index: &usize| matches!(items.get(*index), Some(Ok(item)) if item.equals(sought) == Ok(true));
     position((0..items.len()).rev().find(is_sought))
 }
 
-fn position<'a>(place: Option<usize>) -> Result<Value<'a>, Error> {
-    Ok(Value::Int(place.map_or(-1, |place| place as i64)))
+fn position<'a>(index: Option<usize>) -> Result<Value<'a>, Error> {
+    Ok(Value::Int(index.map_or(-1, |index| index as i64)))
 }

@@ -1,32 +1,34 @@
-//! Formats of texts that have a name, and what is wrong with texts that do not have them.
+//! Named string formats.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/format.go
 
 use atoll_meta::{names, time};
 
-use super::location;
+use super::url;
 
-/// A format with a name.
+/// A named format.
 #[derive(Debug)]
 pub struct Format {
-    /// What expressions call it.
+    /// Name in expressions.
     pub name: &'static str,
-    /// How long a pattern for it would be: the longer, the more a check costs.
+    /// Length of an equivalent pattern, which determines the cost.
     pub pattern_length: u64,
     check: fn(&str) -> Vec<String>,
 }
 
 impl Format {
-    /// What is wrong with the text.
+    /// Returns messages about the string.
     pub fn check(&self, text: &str) -> Vec<String> {
         (self.check)(text)
     }
 
-    /// The format of this name.
+    /// Returns the format of this name.
     pub fn named(name: &str) -> Option<&'static Format> {
         FORMATS.iter().find(|format| format.name == name)
     }
 }
 
-/// All of them.
+/// All formats.
 pub static FORMATS: [Format; 13] = [
     Format { name: "dns1123Label", pattern_length: 30, check: |text| names::name_is_dns_label(text, false) },
     Format {
@@ -56,11 +58,7 @@ pub static FORMATS: [Format; 13] = [
         check: |text| names::name_is_dns1035_label(text, true),
     },
     Format { name: "labelValue", pattern_length: 40, check: names::label_value },
-    Format {
-        name: "uri",
-        pattern_length: 1103,
-        check: |text| location::check(text).err().into_iter().collect(),
-    },
+    Format { name: "uri", pattern_length: 1103, check: |text| url::check(text).err().into_iter().collect() },
     Format {
         name: "uuid",
         pattern_length: 70,
@@ -79,7 +77,7 @@ fn unless(is_valid: bool, message: &str) -> Vec<String> {
     if is_valid { Vec::new() } else { vec![message.to_owned()] }
 }
 
-/// Hexadecimal digits, with hyphens between the groups or not.
+/// Whether this is a UUID: hexadecimal digits, optionally with hyphens between the groups.
 fn is_uuid(text: &str) -> bool {
     let mut rest = text.as_bytes();
     for (index, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
@@ -94,7 +92,7 @@ fn is_uuid(text: &str) -> bool {
     rest.is_empty()
 }
 
-/// Base64 with padding; unlike elsewhere, at least four characters of it.
+/// Whether this is base64 with padding, of at least four characters.
 fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     !text.is_empty()
@@ -103,7 +101,7 @@ fn is_base64(text: &str) -> bool {
         && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/')
 }
 
-/// `2006-01-02`, a day that exists.
+/// Whether this is an existing day in the form `2006-01-02`.
 fn is_date(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() == 10
@@ -114,7 +112,7 @@ fn is_date(text: &str) -> bool {
         && time::parse(&format!("{text}T00:00:00Z")).is_ok()
 }
 
-/// A date, a `T` and a time with a zone. What follows another `T` is not looked at.
+/// Whether this is a date, a `T` and a time with a zone. Everything after a second `T` is ignored.
 fn is_date_time(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut parts = lower.split('t');
@@ -124,7 +122,7 @@ fn is_date_time(text: &str) -> bool {
     }
 }
 
-/// `15:04:05`, perhaps any character and digits, and `z` or `+07:00`.
+/// Whether this is `15:04:05`, optionally any character and digits, and `z` or `+07:00`.
 fn is_time(text: &str) -> bool {
     let Some((clock, rest)) = text.split_at_checked(8) else {
         return false;
@@ -144,7 +142,7 @@ fn is_time(text: &str) -> bool {
     let has_separator = after.next().is_some_and(|character| character != '\n');
     let after = after.as_str();
     let digits = after.bytes().take_while(u8::is_ascii_digit).count();
-    // A sign and two digits of a zone may be taken for a fraction, but then no zone is left.
+    // A sign and two digits of a zone may be parsed as a fraction, but then no zone is left.
     has_separator && digits > 0 && is_zone(&after[digits..])
 }
 

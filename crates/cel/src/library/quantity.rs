@@ -1,4 +1,6 @@
-//! `kubernetes.quantity`: amounts of resources.
+//! `kubernetes.quantity`: resource quantities.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/quantity.go
 
 use std::cmp::Ordering;
 
@@ -22,7 +24,7 @@ pub static LIBRARY: Library = Library {
             overloads: &[Overload::new("is_quantity_string", "(string) -> bool", is_quantity)
                 .costs(read, estimate_read)],
         },
-        // Not called on a receiver, unlike the others.
+        // Unlike the others, this has no receiver.
         Function {
             name: "sign",
             overloads: &[Overload::new("quantity_sign", "(kubernetes.Quantity) -> int", sign)],

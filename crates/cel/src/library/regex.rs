@@ -1,4 +1,6 @@
-//! `kubernetes.regex`: what a pattern finds.
+//! `kubernetes.regex`: pattern search.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/regex.go
 
 use std::sync::Arc;
 
@@ -32,7 +34,7 @@ pub static LIBRARY: Library = Library {
     types: &[],
 };
 
-/// Looks for a pattern in the first argument. The second one is the pattern as text.
+/// Searches the first argument for a pattern. The second argument is the source of the pattern.
 pub type Search = for<'a> fn(&Regex, &[Value<'a>]) -> Result<Value<'a>, Error>;
 
 fn find<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
@@ -47,13 +49,13 @@ fn pattern(arguments: &[Value<'_>]) -> Result<Arc<Regex>, Error> {
     regexp::compile(text(arguments, 1)?).map_err(|error| Error::new(format!("Illegal regex: {error}")))
 }
 
-/// What matches first, or an empty text.
+/// Returns the first match, or an empty string.
 pub fn search_first<'a>(regex: &Regex, arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let found = regex.find(text(arguments, 0)?).map_or("", |found| found.as_str());
     Ok(part(&arguments[0], found))
 }
 
-/// All that matches, or the first so many.
+/// Returns all matches, or up to a limit.
 pub fn search_all<'a>(regex: &Regex, arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let whole = text(arguments, 0)?;
     let limit = if arguments.len() > 2 { int(arguments, 2)? } else { -1 };
@@ -63,7 +65,7 @@ pub fn search_all<'a>(regex: &Regex, arguments: &[Value<'a>]) -> Result<Value<'a
         if usize::try_from(limit).is_ok_and(|limit| found.len() >= limit) {
             break;
         }
-        // Nothing, right after a match, is no match.
+        // An empty match right after another match does not count.
         if each.is_empty() && end == Some(each.start()) {
             continue;
         }

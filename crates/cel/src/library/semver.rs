@@ -1,5 +1,7 @@
 //! `kubernetes.Semver`: semantic versions.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/semverlib.go
+
 use std::cmp::Ordering;
 
 use super::arguments::{any, opaque, text};
@@ -85,7 +87,7 @@ impl Opaque for Version {
     }
 }
 
-/// Reads a version; with a second argument that is true, one as people write it.
+/// Parses a version, with normalization if the second argument is true.
 fn parse(arguments: &[Value<'_>]) -> Result<Result<Version, String>, Error> {
     let text = text(arguments, 0)?;
     let is_lenient = arguments.len() > 1 && matches!(any(arguments, 1)?, Value::Bool(true));

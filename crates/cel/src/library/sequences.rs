@@ -1,4 +1,6 @@
-//! `cel.lib.ext.lists`: new lists from lists.
+//! `cel.lib.ext.lists`: functions that create lists.
+
+// upstream: github.com/google/cel-go/ext/lists.go
 
 use std::cmp::Ordering;
 use std::mem::discriminant;
@@ -12,10 +14,10 @@ use super::{Function, Library, Overload};
 use crate::error::Error;
 use crate::value::{List, Value};
 
-/// A range of more numbers costs more than any expression may.
-const MOST_NUMBERS: i64 = 1_000_000;
+/// Maximum length of a range. A longer one would exceed the cost limit.
+const MAX_NUMBERS: i64 = 1_000_000;
 
-/// One overload for each type of items, in upstream's order.
+/// Declares one overload for each item type, in upstream's order.
 macro_rules! for_types {
     ($call:expr; $($id:literal $signature:literal $estimate:expr),* $(,)?) => {
         &[$(Overload::new($id, $signature, $call).costs(compare_items, $estimate).ambiguously(one).unguarded()),*]
@@ -101,7 +103,7 @@ fn slice<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     if items.len() < after {
         return refuse(&format!("list is length {}", items.len()));
     }
-    let items: Result<Vec<_>, Error> = (first..after).filter_map(|place| items.get(place)).collect();
+    let items: Result<Vec<_>, Error> = (first..after).filter_map(|index| items.get(index)).collect();
     Ok(Value::from(items?))
 }
 
@@ -133,7 +135,7 @@ fn sort_by_keys<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     sorted(any(arguments, 0)?, list(arguments, 1)?)
 }
 
-/// The items in the order of their keys.
+/// Returns the items in the order of their keys.
 fn sorted<'a>(items: &Value<'a>, keys: &List<'a>) -> Result<Value<'a>, Error> {
     let own = items.as_list().ok_or(Error::NoSuchOverload)?;
     if own.len() != keys.len() {
@@ -155,11 +157,11 @@ fn sorted<'a>(items: &Value<'a>, keys: &List<'a>) -> Result<Value<'a>, Error> {
         return Err(Error::new("list elements must have the same type"));
     }
     let order = order(&keys);
-    let sorted: Result<Vec<_>, Error> = order.into_iter().filter_map(|place| own.get(place)).collect();
+    let sorted: Result<Vec<_>, Error> = order.into_iter().filter_map(|index| own.get(index)).collect();
     Ok(Value::from(sorted?))
 }
 
-/// Whether values of the type have an order.
+/// Whether values of the type are ordered.
 pub(super) fn is_comparable(value: &Value<'_>) -> bool {
     matches!(
         value,
@@ -174,11 +176,11 @@ pub(super) fn is_comparable(value: &Value<'_>) -> bool {
     )
 }
 
-/// The longest list that upstream sorts by insertion.
+/// Maximum length of a list that upstream sorts by insertion.
 const SHORT: usize = 12;
 
-/// The places of keys in the order of the keys. Short lists come out as upstream's do even where NaN is among them; in longer
-/// ones what is equal stays as it was, which upstream does not promise.
+/// Returns the indexes of the keys in sorted order. Short lists are sorted as upstream does, even with NaN;
+/// longer lists are sorted stably, which upstream does not guarantee.
 fn order(keys: &[Value<'_>]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..keys.len()).collect();
     if keys.len() > SHORT {
@@ -186,16 +188,16 @@ fn order(keys: &[Value<'_>]) -> Vec<usize> {
         return order;
     }
     for sorted in 1..order.len() {
-        let mut place = sorted;
-        while place > 0 && keys[order[place]].compare(&keys[order[place - 1]]) == Ok(Ordering::Less) {
-            order.swap(place, place - 1);
-            place -= 1;
+        let mut index = sorted;
+        while index > 0 && keys[order[index]].compare(&keys[order[index - 1]]) == Ok(Ordering::Less) {
+            order.swap(index, index - 1);
+            index -= 1;
         }
     }
     order
 }
 
-/// A total order: NaN is beyond all numbers.
+/// A total order, in which NaN is greater than all numbers.
 fn in_order<'a>(one: &Value<'a>, two: &Value<'a>) -> Ordering {
     match (one, two) {
         (Value::Double(one), Value::Double(two)) => {
@@ -207,7 +209,7 @@ fn in_order<'a>(one: &Value<'a>, two: &Value<'a>) -> Ordering {
 
 fn range<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let end = int(arguments, 0)?;
-    if end > MOST_NUMBERS {
+    if end > MAX_NUMBERS {
         return Err(Error::Cancelled);
     }
     Ok(Value::from((0..end).map(Value::Int).collect::<Vec<_>>()))

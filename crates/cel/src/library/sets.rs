@@ -1,5 +1,7 @@
 //! `cel.lib.ext.sets`: lists as sets.
 
+// upstream: github.com/google/cel-go/ext/sets.go
+
 use super::arguments::list;
 use super::costs::{cross, cross_twice, estimate_cross, estimate_cross_twice};
 use super::{Function, Library, Overload};
@@ -40,10 +42,10 @@ pub static LIBRARY: Library = Library {
     types: &[],
 };
 
-/// Whether a list has an item.
+/// Whether a list contains an item.
 fn has<'a>(list: &List<'a>, item: &Value<'a>) -> Result<bool, Error> {
     for own in list.iter() {
-        // What cannot be compared is not equal.
+        // Items that cannot be compared are not equal.
         if item.equals(&own?) == Ok(true) {
             return Ok(true);
         }
@@ -51,7 +53,7 @@ fn has<'a>(list: &List<'a>, item: &Value<'a>) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Whether a list has all items of another.
+/// Whether a list contains all items of another.
 fn includes<'a>(all: &List<'a>, some: &List<'a>) -> Result<bool, Error> {
     for item in some.iter() {
         if !has(all, &item?)? {

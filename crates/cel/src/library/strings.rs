@@ -1,4 +1,6 @@
-//! `cel.lib.ext.strings`: functions on texts.
+//! `cel.lib.ext.strings`: string functions.
+
+// upstream: github.com/google/cel-go/ext/strings.go
 
 use super::arguments::{int, list, part, text};
 use super::costs::{
@@ -10,8 +12,8 @@ use super::{Function, Library, Overload, template};
 use crate::error::Error;
 use crate::value::Value;
 
-/// A text that grows beyond this is refused as too expensive; upstream would run out of memory instead.
-const MOST_BYTES: usize = 64 << 20;
+/// Maximum length of a result. Longer ones are rejected as too expensive; upstream would run out of memory.
+const MAX_BYTES: usize = 64 << 20;
 
 pub static LIBRARY: Library = Library {
     name: "cel.lib.ext.strings",
@@ -112,7 +114,7 @@ pub static LIBRARY: Library = Library {
         Function {
             name: "format",
             overloads: &[Overload::new("string_format", "string.(list(dyn)) -> string", |arguments| {
-                Ok(template::fill(text(arguments, 0)?, list(arguments, 1)?)?.into())
+                Ok(template::format(text(arguments, 0)?, list(arguments, 1)?)?.into())
             })
             .costs(read, estimate_format)],
         },
@@ -142,11 +144,11 @@ fn replace<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let (whole, old, new) = (text(arguments, 0)?, text(arguments, 1)?, text(arguments, 2)?);
     let limit = if arguments.len() > 3 { int(arguments, 3)? } else { -1 };
     let most = usize::try_from(limit).unwrap_or(usize::MAX).min(whole.len() / old.len().max(1) + 1);
-    // Only what may become too long must be counted first.
-    if most.saturating_mul(new.len()) > MOST_BYTES {
+    // Count the occurrences only if the result could exceed the limit.
+    if most.saturating_mul(new.len()) > MAX_BYTES {
         let count =
             most.min(if old.is_empty() { whole.chars().count() + 1 } else { whole.matches(old).count() });
-        if count.saturating_mul(new.len()) > MOST_BYTES {
+        if count.saturating_mul(new.len()) > MAX_BYTES {
             return Err(Error::Cancelled);
         }
     }
@@ -172,15 +174,15 @@ fn substring<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
 fn join<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let separator = if arguments.len() > 1 { text(arguments, 1)? } else { "" };
     let mut joined = String::new();
-    for (place, item) in list(arguments, 0)?.iter().enumerate() {
-        if place > 0 {
+    for (index, item) in list(arguments, 0)?.iter().enumerate() {
+        if index > 0 {
             joined.push_str(separator);
         }
         match item? {
             Value::String(text) => joined.push_str(&text),
-            other => return Err(Error::new(format!("join: invalid input: {}", other.shown()))),
+            other => return Err(Error::new(format!("join: invalid input: {}", other.display()))),
         }
-        if joined.len() > MOST_BYTES {
+        if joined.len() > MAX_BYTES {
             return Err(Error::Cancelled);
         }
     }

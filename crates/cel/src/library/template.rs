@@ -1,19 +1,22 @@
-//! `"%s is %d".format([...])`: templates, filled in at run time and checked before where they are written down.
+//! `"%s is %d".format([...])`: format strings, applied at run time and validated in advance if they are
+//! literals.
 
+// upstream: github.com/google/cel-go/ext/formatting.go
+
+mod format;
 mod number;
-mod show;
 
 use crate::error::Error;
 use crate::value::List;
 
-/// What a `%` asks for.
+/// A formatting clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clause {
     /// `%s`
     Text,
     /// `%d`
     Decimal,
-    /// `%f`, with as many digits after the point.
+    /// `%f` with a precision.
     Fixed(i64),
     /// `%e`
     Scientific(i64),
@@ -21,19 +24,19 @@ pub enum Clause {
     Binary,
     /// `%x` or `%X`
     Hexadecimal {
-        /// With capital letters.
+        /// Whether to use upper-case digits.
         upper: bool,
     },
     /// `%o`
     Octal,
 }
 
-/// Digits after the point if nothing else is said.
+/// Default precision.
 const PRECISION: i64 = 6;
 
 impl Clause {
-    /// What to say of a value that the clause is not for.
-    pub fn refusal(self, type_name: &str) -> String {
+    /// Returns the message about a value that the clause does not accept.
+    pub fn error_for(self, type_name: &str) -> String {
         let reason = match self {
             Clause::Text => {
                 "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, \
@@ -50,11 +53,11 @@ impl Clause {
     }
 }
 
-/// Fills in a template.
-pub fn fill(template: &str, arguments: &List<'_>) -> Result<String, Error> {
+/// Formats the arguments.
+pub fn format(template: &str, arguments: &List<'_>) -> Result<String, Error> {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;
-    let mut place = 0;
+    let mut index = 0;
     while let Some((before, after)) = rest.split_once('%') {
         out.push_str(before);
         if let Some(after) = after.strip_prefix('%') {
@@ -62,26 +65,26 @@ pub fn fill(template: &str, arguments: &List<'_>) -> Result<String, Error> {
             rest = after;
             continue;
         }
-        let argument = arguments.get(place).ok_or_else(|| Error::new(out_of_range(place)))??;
+        let argument = arguments.get(index).ok_or_else(|| Error::new(out_of_range(index)))??;
         let (clause, length) = read_clause(after).map_err(Error::new)?;
-        show::show(&mut out, clause, &argument)
+        format::format(&mut out, clause, &argument)
             .map_err(|reason| Error::new(format!("error during formatting: {reason}")))?;
-        place += 1;
+        index += 1;
         rest = &after[length..];
     }
     out.push_str(rest);
     Ok(out)
 }
 
-/// Goes through the clauses of a template for so many arguments before there are any. Gives how many arguments it takes, or
-/// what is wrong with it; `check` gets each clause with the place of its argument.
+/// Validates a format string for this number of arguments. Returns the number of arguments that it uses, or
+/// the error; `check` is called with each clause and the index of its argument.
 pub fn check<E: From<String>>(
     template: &str,
     count: usize,
     mut check: impl FnMut(usize, Clause) -> Result<(), E>,
 ) -> Result<usize, E> {
     let mut rest = template;
-    let mut place = 0;
+    let mut index = 0;
     while let Some((_, after)) = rest.split_once('%') {
         if let Some(after) = after.strip_prefix('%') {
             rest = after;
@@ -90,22 +93,22 @@ pub fn check<E: From<String>>(
         if after.is_empty() {
             return Err("unexpected end of string".to_owned().into());
         }
-        if place >= count {
-            return Err(out_of_range(place).into());
+        if index >= count {
+            return Err(out_of_range(index).into());
         }
         let (clause, length) = read_clause(after)?;
-        check(place, clause)?;
-        place += 1;
+        check(index, clause)?;
+        index += 1;
         rest = &after[length..];
     }
-    Ok(place)
+    Ok(index)
 }
 
-fn out_of_range(place: usize) -> String {
-    format!("index {place} out of range")
+fn out_of_range(index: usize) -> String {
+    format!("index {index} out of range")
 }
 
-/// The clause after a percent sign, and how long it is.
+/// Parses the clause after a percent sign. Also returns its length.
 fn read_clause(text: &str) -> Result<(Clause, usize), String> {
     if text.is_empty() {
         return Err("unexpected end of string".to_owned());
@@ -123,13 +126,13 @@ fn read_clause(text: &str) -> Result<(Clause, usize), String> {
         b'x' => Clause::Hexadecimal { upper: false },
         b'X' => Clause::Hexadecimal { upper: true },
         b'o' => Clause::Octal,
-        // A byte, even if it is only a part of a character.
+        // A byte, even if it is only part of a character.
         other => return Err(bad(format!("unrecognized formatting clause \"{}\"", char::from(other)))),
     };
     Ok((clause, length + 1))
 }
 
-/// `.3`, and how long it is.
+/// Parses `.3`. Also returns its length.
 fn read_precision(text: &str) -> Result<(Option<i64>, usize), String> {
     let Some(after) = text.strip_prefix('.') else {
         return Ok((None, 0));

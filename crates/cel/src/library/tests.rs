@@ -1,15 +1,15 @@
-//! What the libraries compute, with values that were compared with Go's.
+//! Results of library functions, compared with those of Go.
 
 use super::address::{parse_address, parse_network};
 use super::decimal::Amount;
-use super::location::{self, Location};
 use super::named::{FORMATS, Format};
+use super::url::{self, Url};
 use super::version::Version;
 use super::{LIBRARIES, template, text};
 use crate::signature::Signature;
 
 #[test]
-fn no_two_overloads_are_called_the_same() {
+fn overload_ids_are_unique() {
     let mut seen = std::collections::HashSet::new();
     for overload in
         LIBRARIES.iter().flat_map(|library| library.functions).flat_map(|function| function.overloads)
@@ -27,7 +27,7 @@ fn no_two_overloads_are_called_the_same() {
 }
 
 #[test]
-fn addresses_are_read_as_go_reads_them() {
+fn addresses_are_parsed_as_in_go() {
     for (text, expected) in [
         ("127.0.0.1", Ok("127.0.0.1")),
         ("2001:DB8::0:0:1", Ok("2001:db8::1")),
@@ -91,7 +91,7 @@ fn networks_contain_what_their_prefix_covers() {
 }
 
 #[test]
-fn amounts_are_integers_if_they_are_written_as_such() {
+fn integer_quantities_depend_on_notation() {
     for (text, integer, float) in [
         ("1", Some(1), 1.0),
         ("1.0", None, 1.0),
@@ -116,10 +116,9 @@ fn amounts_are_integers_if_they_are_written_as_such() {
 }
 
 #[test]
-fn urls_are_taken_apart() {
-    let location =
-        Location::parse("HTTPS://us%65r:p%20w@[fe80::1%25eth0]:8080/a%2Fb/c%20d?x=1&x=%32&;=3#frag")
-            .expect("a URL");
+fn urls_are_parsed() {
+    let location = Url::parse("HTTPS://us%65r:p%20w@[fe80::1%25eth0]:8080/a%2Fb/c%20d?x=1&x=%32&;=3#frag")
+        .expect("a URL");
     assert_eq!(location.scheme(), "https");
     assert_eq!(location.host(), "[fe80::1%eth0]:8080");
     assert_eq!(location.hostname(), "fe80::1%eth0");
@@ -141,7 +140,7 @@ fn urls_are_taken_apart() {
         ("http://h h/", "invalid character \" \" in host name"),
         ("", "empty url"),
     ] {
-        assert_eq!(location::check(text), Err(format!("parse {}: {reason}", atoll_meta::quote::quote(text))));
+        assert_eq!(url::check(text), Err(format!("parse {}: {reason}", atoll_meta::quote::quote(text))));
     }
 }
 
@@ -171,7 +170,7 @@ fn versions_are_ordered() {
 }
 
 #[test]
-fn every_format_has_texts_that_fit_and_that_do_not() {
+fn formats_accept_and_reject_strings() {
     let cases = [
         ("dns1123Label", "a-b", "a.b"),
         ("dns1123Subdomain", "a.b", "a_b"),
@@ -196,7 +195,7 @@ fn every_format_has_texts_that_fit_and_that_do_not() {
 }
 
 #[test]
-fn positions_in_texts_count_characters() {
+fn string_positions_count_characters() {
     assert_eq!(text::char_at("héé", 3), Ok(""));
     assert_eq!(text::char_at("héé", 2), Ok("é"));
     assert_eq!(text::substring("héllo", 1..3), Ok("él"));
@@ -208,7 +207,7 @@ fn positions_in_texts_count_characters() {
 }
 
 #[test]
-fn templates_are_checked_clause_by_clause() {
+fn format_strings_are_checked_by_clause() {
     let check = |text: &str, count| template::check::<String>(text, count, |_, _| Ok(()));
     assert_eq!(check("%s %% %.3f", 2), Ok(2));
     assert_eq!(check("%s", 0), Err("index 0 out of range".to_owned()));

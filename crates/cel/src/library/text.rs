@@ -1,20 +1,22 @@
-//! What the functions on texts compute. Positions count characters.
+//! String functions. Positions count characters.
+
+// upstream: github.com/google/cel-go/ext/strings.go
 
 use std::ops::Range;
 
-/// The character at a position; nothing at the end.
+/// Returns the character at a position, or an empty string at the end.
 pub fn char_at(text: &str, index: i64) -> Result<&str, String> {
     let start = offset(text, index).ok_or_else(|| out_of_range(index))?;
     let end = start + text[start..].chars().next().map_or(0, char::len_utf8);
     Ok(&text[start..end])
 }
 
-/// From a position on.
+/// Returns the rest from a position on.
 pub fn substring_from(text: &str, start: i64) -> Result<&str, String> {
     offset(text, start).map(|start| &text[start..]).ok_or_else(|| out_of_range(start))
 }
 
-/// From one position to before another.
+/// Returns the part between two positions.
 pub fn substring(text: &str, range: Range<i64>) -> Result<&str, String> {
     if range.start > range.end {
         return Err(format!("invalid substring range. start: {}, end: {}", range.start, range.end));
@@ -24,7 +26,7 @@ pub fn substring(text: &str, range: Range<i64>) -> Result<&str, String> {
     Ok(&text[start..end])
 }
 
-/// Where a text is first found from a position on, or -1.
+/// Returns the first occurrence from a position on, or -1.
 pub fn index_of(text: &str, sought: &str, from: i64) -> Result<i64, String> {
     if sought.is_empty() {
         return Ok(from);
@@ -38,7 +40,7 @@ pub fn index_of(text: &str, sought: &str, from: i64) -> Result<i64, String> {
     Ok(text[start..].find(sought).map_or(-1, |found| from + length(&text[start..start + found])))
 }
 
-/// Where a text is last found, or -1.
+/// Returns the last occurrence, or -1.
 pub fn last_index_of(text: &str, sought: &str) -> i64 {
     if sought.is_empty() {
         return length(text);
@@ -46,7 +48,7 @@ pub fn last_index_of(text: &str, sought: &str) -> i64 {
     text.rfind(sought).map_or(-1, |found| length(&text[..found]))
 }
 
-/// Where a text is last found that begins no later than at a position, or -1.
+/// Returns the last occurrence that starts no later than at a position, or -1.
 pub fn last_index_of_from(text: &str, sought: &str, from: i64) -> Result<i64, String> {
     if sought.is_empty() {
         return Ok(from);
@@ -57,7 +59,7 @@ pub fn last_index_of_from(text: &str, sought: &str, from: i64) -> Result<i64, St
     match offset(text, from) {
         Some(start) if start < text.len() => {
             let end = text.len().min(start + sought.len());
-            // What is found must end where a character of the text does, so a cut character is no match.
+            // A match must end at a character boundary.
             let found =
                 text.as_bytes()[..end].windows(sought.len()).rposition(|part| part == sought.as_bytes());
             Ok(found.map_or(-1, |found| length(&text[..found])))
@@ -66,7 +68,7 @@ pub fn last_index_of_from(text: &str, sought: &str, from: i64) -> Result<i64, St
     }
 }
 
-/// Puts a text in the place of another, at most so many times; no limit if negative.
+/// Replaces up to a number of occurrences. A negative limit means all.
 pub fn replace(text: &str, old: &str, new: &str, limit: i64) -> String {
     match usize::try_from(limit) {
         Ok(limit) => text.replacen(old, new, limit),
@@ -74,7 +76,8 @@ pub fn replace(text: &str, old: &str, new: &str, limit: i64) -> String {
     }
 }
 
-/// Splits a text into at most so many parts; no limit if negative. An empty separator splits between characters.
+/// Splits a string into up to a number of parts. A negative limit means all. An empty separator splits
+/// between characters.
 pub fn split<'a>(text: &'a str, separator: &str, limit: i64) -> Vec<&'a str> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     if limit == 0 {
@@ -97,7 +100,7 @@ pub fn split<'a>(text: &'a str, separator: &str, limit: i64) -> Vec<&'a str> {
     parts
 }
 
-/// Between double quotes, with escapes for what would not be seen.
+/// Quotes a string, with escapes for control characters.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -127,7 +130,7 @@ fn length(text: &str) -> i64 {
     text.chars().count() as i64
 }
 
-/// The byte at which a character begins; the end is a position too.
+/// Returns the byte offset of a character. The end is a valid position.
 fn offset(text: &str, index: i64) -> Option<usize> {
     let index = usize::try_from(index).ok()?;
     if text.is_ascii() {

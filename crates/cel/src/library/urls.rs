@@ -1,8 +1,10 @@
-//! `kubernetes.urls`: taking URLs apart.
+//! `kubernetes.urls`: parsing of URLs.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/urls.go
 
 use super::arguments::{opaque, text, texts};
 use super::costs::{estimate_copy, read};
-use super::location::{self, Location};
+use super::url::{self, Url};
 use super::{Function, Library, Overload};
 use crate::error::Error;
 use crate::value::{Key, Map, Opaque, Text, Value};
@@ -49,49 +51,49 @@ pub static LIBRARY: Library = Library {
     types: &[],
 };
 
-impl Opaque for Location {
+impl Opaque for Url {
     fn type_name(&self) -> &'static str {
         "kubernetes.URL"
     }
 
     fn equals(&self, other: &dyn Opaque) -> bool {
-        other.downcast::<Location>().is_some_and(|other| self.to_string() == other.to_string())
+        other.downcast::<Url>().is_some_and(|other| self.to_string() == other.to_string())
     }
 }
 
 fn url<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    match Location::parse(text(arguments, 0)?) {
+    match Url::parse(text(arguments, 0)?) {
         Ok(location) => Ok(Value::opaque(location)),
         Err(reason) => Err(Error::new(format!("URL parse error during conversion from string: {reason}"))),
     }
 }
 
 fn is_url<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    Ok(Value::Bool(location::check(text(arguments, 0)?).is_ok()))
+    Ok(Value::Bool(url::check(text(arguments, 0)?).is_ok()))
 }
 
 fn scheme<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    Ok(opaque::<Location>(arguments, 0)?.scheme().to_owned().into())
+    Ok(opaque::<Url>(arguments, 0)?.scheme().to_owned().into())
 }
 
 fn host<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    Ok(opaque::<Location>(arguments, 0)?.host().into())
+    Ok(opaque::<Url>(arguments, 0)?.host().into())
 }
 
 fn hostname<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    Ok(opaque::<Location>(arguments, 0)?.hostname().into())
+    Ok(opaque::<Url>(arguments, 0)?.hostname().into())
 }
 
 fn port<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    Ok(opaque::<Location>(arguments, 0)?.port().into())
+    Ok(opaque::<Url>(arguments, 0)?.port().into())
 }
 
 fn escaped_path<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    Ok(opaque::<Location>(arguments, 0)?.escaped_path().into())
+    Ok(opaque::<Url>(arguments, 0)?.escaped_path().into())
 }
 
 fn query<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    let parameters = opaque::<Location>(arguments, 0)?.query();
+    let parameters = opaque::<Url>(arguments, 0)?.query();
     let entries =
         parameters.into_iter().map(|(name, values)| (Key::String(Text::Shared(name.into())), texts(values)));
     Ok(Value::Map(Map::owned(entries.collect())))

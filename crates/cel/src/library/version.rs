@@ -1,22 +1,24 @@
-//! Semantic versions as `github.com/blang/semver` reads them.
+//! Semantic versions as `github.com/blang/semver` parses them.
+
+// upstream: github.com/blang/semver/v4/semver.go
 
 use std::cmp::Ordering;
 
 use atoll_meta::quote::quote;
 
-/// A version. What was built does not count in comparisons and is not kept.
+/// A version. Build metadata does not count in comparisons and is dropped.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// The first number.
+    /// Major version.
     pub major: u64,
-    /// The second number.
+    /// Minor version.
     pub minor: u64,
-    /// The third number.
+    /// Patch version.
     pub patch: u64,
     before: Vec<Part>,
 }
 
-/// A part of what comes before a release. Numbers come before words.
+/// A part of the pre-release version. Numbers sort before words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Number(u64),
@@ -24,7 +26,7 @@ enum Part {
 }
 
 impl Version {
-    /// Reads `1.2.3-rc.1+build`.
+    /// Parses `1.2.3-rc.1+build`.
     pub fn parse(text: &str) -> Result<Version, String> {
         if text.is_empty() {
             return Err("Version string empty".to_owned());
@@ -53,7 +55,7 @@ impl Version {
         Ok(Version { major, minor, patch, before })
     }
 
-    /// Reads what people write: `v1`, `1.2`, `01.02.03`.
+    /// Parses with normalization: `v1`, `1.2`, `01.02.03`.
     pub fn parse_lenient(text: &str) -> Result<Version, String> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text.splitn(3, '.').map(without_zeros).collect();
@@ -148,7 +150,7 @@ impl Ord for Version {
         let numbers = |version: &Version| (version.major, version.minor, version.patch);
         numbers(self).cmp(&numbers(other)).then_with(|| {
             match (self.before.is_empty(), other.before.is_empty()) {
-                // The release comes after all that led to it.
+                // A release sorts after its pre-releases.
                 (true, false) => Ordering::Greater,
                 (false, true) => Ordering::Less,
                 _ => self.before.cmp(&other.before),

@@ -1,10 +1,13 @@
-//! What a plan is made of.
+//! The steps of a plan.
+
+// upstream: github.com/google/cel-go/interpreter/interpretable.go
+// upstream: github.com/google/cel-go/interpreter/attributes.go
 
 use std::sync::Arc;
 
 use regex::Regex;
 
-use crate::functions::Declared;
+use crate::functions::OverloadDecl;
 use crate::library::Search;
 use crate::value::Value;
 
@@ -15,7 +18,7 @@ pub enum Step {
     Constant(Value<'static>),
     /// A variable or a value with selections.
     Attribute(Box<Attribute>),
-    /// `has()`: whether the last selection of an attribute finds something.
+    /// `has()`: whether the last selection of an attribute finds a value.
     Test(Box<Attribute>),
     And(Box<[Step; 2]>),
     Or(Box<[Step; 2]>),
@@ -24,9 +27,9 @@ pub enum Step {
     /// `x in` a constant list.
     Member(Box<(Step, Value<'static>)>),
     /// `matches` with a constant pattern.
-    Matches(Box<Matches>),
+    Matches(Box<MatchesCall>),
     /// `find` or `findAll` with a constant pattern.
-    Find(Box<Find>),
+    Find(Box<FindCall>),
     Call(Box<Call>),
     List(Box<[(Step, bool)]>),
     Map(Box<[(Step, Step, bool)]>),
@@ -37,42 +40,42 @@ pub enum Step {
     OptionalOrValue(Box<[Step; 2]>),
 }
 
-/// A value to begin with and what is selected from it.
+/// A base value with selections.
 #[derive(Clone, Debug)]
 pub struct Attribute {
     pub base: Base,
     pub selections: Vec<Selection>,
 }
 
-/// Where an attribute begins.
+/// The base of an attribute.
 #[derive(Clone, Debug)]
 pub enum Base {
-    /// A variable, by its place.
+    /// A variable by its index.
     Variable(usize, Arc<str>),
-    /// A loop's variable, by its place.
+    /// A comprehension variable by its slot.
     Local(usize),
     /// Any value.
     Value(Step),
-    /// One attribute or another: they are not observed themselves.
+    /// One of two attributes, which are not observed themselves.
     Either(Box<(Step, Attribute, Attribute)>),
 }
 
 /// One selection.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    pub by: By,
-    /// Whether to find nothing is fine.
+    pub key: SelectionKey,
+    /// Whether the value may be absent.
     pub optional: bool,
-    /// Whether only to look if there is something.
+    /// Whether only to test for presence.
     pub test: bool,
 }
 
-/// What selects.
+/// The key of a selection.
 #[derive(Clone, Debug)]
-pub enum By {
+pub enum SelectionKey {
     /// A field, or a constant key or index.
     Constant(Value<'static>),
-    /// An attribute, whose last step is not observed itself.
+    /// An attribute whose last step is not observed itself.
     Attribute(Attribute),
     /// Any value.
     Value(Step),
@@ -82,17 +85,18 @@ pub enum By {
 #[derive(Clone, Debug)]
 pub struct Call {
     pub function: &'static str,
-    /// What it may be.
-    pub overloads: Vec<&'static Declared>,
+    /// Possible overloads.
+    pub overloads: Vec<&'static OverloadDecl>,
     pub arguments: Vec<Step>,
-    /// Whether the first argument is a loop's accumulator, which may be changed in place.
+    /// Whether the first argument is an accumulator, which may be modified in place.
     pub accumulates: bool,
 }
 
 impl Call {
-    /// Whether the first error ends it before the other arguments are looked at. Upstream has a way of its own to call
-    /// functions of one or two arguments, but not if several overloads of a library are left to choose from.
-    pub fn stops_early(&self) -> bool {
+    /// Whether the first failing argument ends the call before other arguments are evaluated. Upstream has
+    /// special cases for calls with one or two arguments, except if several overloads of a library are
+    /// possible.
+    pub fn stops_at_first_error(&self) -> bool {
         let is_ambiguous =
             self.overloads.len() > 1 && self.overloads.iter().all(|declared| !declared.standard);
         self.arguments.len() > 2
@@ -100,47 +104,47 @@ impl Call {
             || is_ambiguous && self.function != "@sortByAssociatedKeys"
     }
 
-    /// Whether upstream cannot say what the call costs because the list that it costs by is not there.
-    pub fn breaks_without(&self, arguments: &[Value<'_>]) -> bool {
-        let place = match self.function {
+    /// Whether upstream panics when it computes the cost, because the list that determines it is missing.
+    pub fn panics_upstream(&self, arguments: &[Value<'_>]) -> bool {
+        let slot = match self.function {
             "sort" | "distinct" => 0,
             "@sortByAssociatedKeys" => 1,
             _ => return false,
         };
-        self.overloads.len() == 1 && !matches!(arguments.get(place), Some(Value::List(_)))
+        self.overloads.len() == 1 && !matches!(arguments.get(slot), Some(Value::List(_)))
     }
 }
 
-/// `matches` with a pattern that was compiled.
+/// `matches` with a compiled pattern.
 #[derive(Clone, Debug)]
-pub struct Matches {
+pub struct MatchesCall {
     pub text: Step,
     pub pattern: Value<'static>,
     pub regex: Arc<Regex>,
-    /// What the pattern takes, compiled.
+    /// Memory of the compiled pattern.
     pub size: u64,
-    /// Whether it was called as a method, and costs accordingly.
+    /// Whether this is a method call, which has a different cost.
     pub method: bool,
 }
 
-/// `find` or `findAll` with a pattern that was compiled.
+/// `find` or `findAll` with a compiled pattern.
 #[derive(Clone, Debug)]
-pub struct Find {
+pub struct FindCall {
     pub text: Step,
     pub pattern: Value<'static>,
     pub limit: Option<Step>,
     pub regex: Arc<Regex>,
-    /// What the pattern takes, compiled.
+    /// Memory of the compiled pattern.
     pub size: u64,
     pub call: Search,
 }
 
-/// A loop. Its variables have places of their own.
+/// A comprehension. Its variables have slots of their own.
 #[derive(Clone, Debug)]
 pub struct LoopStep {
     pub range: Step,
-    /// The accumulator's place; the variables' are the next ones.
-    pub place: usize,
+    /// Slot of the accumulator. The slots of the variables follow.
+    pub slot: usize,
     pub two: bool,
     pub start: Step,
     pub condition: Step,
@@ -148,12 +152,12 @@ pub struct LoopStep {
     pub result: Step,
 }
 
-/// A program's steps, its variables, and how many places its loops need.
+/// The steps of a program, its variables, and the number of slots that its comprehensions need.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub root: Step,
     pub variables: Vec<Arc<str>>,
     pub places: usize,
-    /// What its constant patterns take, compiled.
+    /// Memory of the compiled constant patterns.
     pub patterns: u64,
 }

@@ -1,4 +1,5 @@
-//! Compiled patterns, each once for all who have it. What was not used for longest goes when they take too much.
+//! A shared cache of compiled patterns. The least recently used ones are evicted when the total size exceeds
+//! the capacity.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -7,28 +8,28 @@ use regex::Regex;
 
 use super::translate::PatternError;
 
-/// What all patterns may take together.
+/// Maximum total size.
 const CAPACITY: u64 = 64 << 20;
 
-/// For everybody in this process.
+/// The cache of this process.
 pub static SHARED: LazyLock<Patterns> = LazyLock::new(|| Patterns::new(CAPACITY));
 
-/// Compiled patterns by their text.
+/// Compiled patterns by their source.
 pub struct Patterns {
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
     capacity: u64,
 }
 
 #[derive(Default)]
-struct State {
-    known: HashMap<Box<str>, Known>,
-    /// What all that are known take.
+struct CacheState {
+    patterns: HashMap<Box<str>, CachedPattern>,
+    /// Total size of the cached patterns.
     size: u64,
-    /// Counts uses.
+    /// Logical time of the last use.
     time: u64,
 }
 
-struct Known {
+struct CachedPattern {
     regex: Arc<Regex>,
     size: u64,
     used: u64,
@@ -39,14 +40,15 @@ impl Patterns {
         Patterns { state: Mutex::default(), capacity }
     }
 
-    /// The compiled pattern. It is compiled outside the lock: if two do so at once, both are good.
+    /// Returns the compiled pattern. It is compiled outside the lock; concurrent compilations of the same
+    /// pattern are harmless.
     ///
     /// # Errors
     ///
-    /// If it is none, or too large.
+    /// Returns an error if the pattern is invalid or too large.
     pub fn get(&self, pattern: &str) -> Result<Arc<Regex>, PatternError> {
-        if let Some(known) = self.state().find(pattern) {
-            return Ok(known);
+        if let Some(patterns) = self.state().find(pattern) {
+            return Ok(patterns);
         }
         let (regex, size) = super::build(pattern)?;
         let regex = Arc::new(regex);
@@ -54,38 +56,39 @@ impl Patterns {
         Ok(regex)
     }
 
-    /// What all that are kept take, estimated.
+    /// Estimates the total size of the cached patterns.
     pub fn size(&self) -> u64 {
         self.state().size
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, CacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl CacheState {
     fn find(&mut self, pattern: &str) -> Option<Arc<Regex>> {
         self.time += 1;
-        let known = self.known.get_mut(pattern)?;
-        known.used = self.time;
-        Some(known.regex.clone())
+        let patterns = self.patterns.get_mut(pattern)?;
+        patterns.used = self.time;
+        Some(patterns.regex.clone())
     }
 
     fn insert(&mut self, pattern: &str, regex: Arc<Regex>, size: u64, capacity: u64) {
         if self.size + size > capacity {
             self.shrink(capacity / 2);
         }
-        let known = Known { regex, size, used: self.time };
+        let patterns = CachedPattern { regex, size, used: self.time };
         self.size += size;
-        if let Some(before) = self.known.insert(pattern.into(), known) {
+        if let Some(before) = self.patterns.insert(pattern.into(), patterns) {
             self.size -= before.size;
         }
     }
 
-    /// Forgets what was not used for longest until all else takes at most so much.
+    /// Evicts the least recently used patterns until the total size is at most `size`.
     fn shrink(&mut self, size: u64) {
-        let mut used: Vec<(u64, u64)> = self.known.values().map(|known| (known.used, known.size)).collect();
+        let mut used: Vec<(u64, u64)> =
+            self.patterns.values().map(|patterns| (patterns.used, patterns.size)).collect();
         used.sort_unstable();
         let mut oldest = 0;
         for (used, freed) in used {
@@ -95,8 +98,8 @@ impl State {
             self.size -= freed;
             oldest = used;
         }
-        self.known.retain(|_, known| known.used > oldest);
-        self.size = self.known.values().map(|known| known.size).sum();
+        self.patterns.retain(|_, patterns| patterns.used > oldest);
+        self.size = self.patterns.values().map(|patterns| patterns.size).sum();
     }
 }
 
@@ -105,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_stays_and_the_rest_goes() {
+    fn least_recently_used_patterns_are_evicted() {
         let one = crate::regexp::size("^0$").unwrap();
         let patterns = Patterns::new(20 * one);
         let first = patterns.get("^0$").unwrap();

@@ -1,7 +1,8 @@
-//! How large a pattern is when it is compiled, estimated before anything is compiled.
+//! Size estimates of compiled patterns, without compiling them.
 //!
-//! A compiled pattern is an automaton over bytes: a character takes a state, a class takes a transition for each byte of each
-//! sequence of ranges that its characters are encoded as, and what is repeated is there once for each repetition.
+//! A compiled pattern is an automaton over bytes: a character takes a state, a class takes a transition for
+//! each byte of each sequence of ranges that encodes its characters, and a repeated part is copied for each
+//! repetition.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,29 +10,29 @@ use std::sync::{Mutex, PoisonError};
 use regex_syntax::hir::{Class, HirKind};
 use regex_syntax::utf8::Utf8Sequences;
 
-/// One state that looks at one byte or at none.
+/// A state that consumes one byte or none.
 pub const STATE: u64 = 32;
-/// One transition of a state that has many.
+/// One of several transitions of a state.
 const TRANSITION: u64 = 16;
 /// A class of a few characters.
 pub const CLASS: u64 = 6 * TRANSITION;
-/// A class that is the complement of a small one: all of Unicode in a few ranges.
+/// The complement of a small class: all of Unicode in a few ranges.
 pub const ANY: u64 = 60 * TRANSITION;
-/// What compiling any pattern at all takes.
+/// Fixed overhead of a pattern.
 pub const PATTERN: u64 = 8 << 10;
 
-/// A character that stands for itself, or for all of its cases.
+/// Size of a literal character, or of all its cases.
 pub fn character(character: char, ignores_case: bool) -> u64 {
     let own = STATE * character.len_utf8() as u64;
     if ignores_case { 4 * own } else { own }
 }
 
-/// A range of characters in a class.
+/// Size of a range of characters in a class.
 pub fn range(low: char, high: char, ignores_case: bool) -> u64 {
     if high.is_ascii() {
         return if ignores_case { 4 * TRANSITION } else { TRANSITION };
     }
-    // Each letter may have another case elsewhere.
+    // Each letter may have another case outside of the range.
     let folded = if ignores_case { u64::from(u32::from(high) - u32::from(low)).min(3_000) } else { 0 };
     TRANSITION * (transitions(low, high) + folded)
 }
@@ -40,11 +41,11 @@ fn transitions(low: char, high: char) -> u64 {
     Utf8Sequences::new(low, high).map(|sequence| sequence.len() as u64).sum()
 }
 
-/// As many classes are remembered; there are about as many that have a name.
-const REMEMBERED: usize = 512;
+/// Maximum number of cached class sizes. There are about as many named classes.
+const MAX_CACHED_CLASSES: usize = 512;
 static CLASSES: Mutex<Option<HashMap<Box<str>, u64>>> = Mutex::new(None);
 
-/// The class that is written like this, as `\\p{Greek}`. `None` if there is no such class.
+/// Returns the size of a class such as `\\p{Greek}`, or `None` if there is no such class.
 pub fn class(written: &str) -> Option<u64> {
     let known = |classes: &HashMap<Box<str>, u64>| classes.get(written).copied();
     if let Some(size) = CLASSES.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(known) {
@@ -60,7 +61,7 @@ pub fn class(written: &str) -> Option<u64> {
     };
     let mut classes = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);
     let classes = classes.get_or_insert_default();
-    if classes.len() < REMEMBERED {
+    if classes.len() < MAX_CACHED_CLASSES {
         classes.insert(written.into(), size);
     }
     Some(size)
@@ -72,7 +73,7 @@ mod tests {
 
     use crate::regexp;
 
-    /// What the library says that a pattern takes: the least limit under which it compiles.
+    /// Returns the smallest size limit under which the crate compiles the pattern.
     fn actual(pattern: &str) -> u64 {
         let translated = super::super::translate::translate(pattern).unwrap();
         let (mut low, mut high) = (0_usize, 64 << 20);
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_near_what_is_compiled() {
+    fn estimates_are_close_to_compiled_sizes() {
         for pattern in [
             r"^(\pL{50}){9}$",
             r"^\pL{100}$",

@@ -1,8 +1,10 @@
-//! From Go's syntax of regular expressions to the one of the `regex` crate.
+//! Translation of Go's regular expressions to the syntax of the `regex` crate.
 //!
-//! Both are children of RE2 and agree on most. Where they do not, this writes what means the same: `\d`, `\s`, `\w` and
-//! `\b` are about ASCII in Go, a brace that counts nothing is a brace, sets know no operators. What Go refuses is refused
-//! in its words.
+//! Both derive from RE2 and mostly agree. Differences are translated: `\d`, `\s`, `\w` and `\b` are
+//! ASCII-only in Go, a brace that is not a repetition is a literal, and sets have no operators. Patterns that
+//! Go rejects are rejected with Go's message.
+
+// Go standard library: src/regexp/syntax/parse.go
 
 use std::fmt;
 use std::fmt::Write;
@@ -11,7 +13,7 @@ use std::str::CharIndices;
 
 use super::size;
 
-/// Why Go does not take an expression.
+/// Go's error about a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError {
     code: &'static str,
@@ -23,7 +25,7 @@ impl PatternError {
         PatternError { code, part: part.to_owned() }
     }
 
-    /// One that was found too large, or that Go may understand and we do not.
+    /// Returns the error for a pattern that is too large, or that the crate does not support.
     pub(super) fn too_large(source: &str) -> PatternError {
         PatternError::new("expression too large", source)
     }
@@ -48,45 +50,45 @@ const MISSING_PAREN: &str = "missing closing )";
 const MISSING_ARGUMENT: &str = "missing argument to repetition operator";
 const TRAILING: &str = "trailing backslash at end of expression";
 const UNEXPECTED_PAREN: &str = "unexpected )";
-/// How often a part may be repeated, all repetitions around it counted.
-const MOST_REPEATS: u64 = 1000;
+/// Maximum number of repetitions of a part, including enclosing repetitions.
+const MAX_REPEATS: u64 = 1000;
 
-/// An expression in the other syntax.
+/// A translated pattern.
 pub(super) struct Translated {
     pub text: String,
-    /// An estimate of the bytes that it takes when it is compiled.
+    /// Estimated size in bytes when compiled.
     pub size: u64,
 }
 
-/// The same expression in the other syntax. Work is proportional to the length of `source`, whatever it would compile to.
+/// Translates a pattern. The work is proportional to the length of `source`, not to its compiled size.
 pub(super) fn translate(source: &str) -> Result<Translated, PatternError> {
-    let mut walk = Walk::new(source);
-    walk.run()?;
-    Ok(Translated { size: walk.size, text: walk.out })
+    let mut translator = Translator::new(source);
+    translator.run()?;
+    Ok(Translated { size: translator.size, text: translator.out })
 }
 
-struct Walk<'s> {
+struct Translator<'s> {
     source: &'s str,
     rest: &'s str,
     out: String,
-    /// For each open group the weight and the size of what was before it there.
+    /// Weight and size of the enclosing group so far, for each open group.
     groups: Vec<(u64, u64)>,
-    /// What a repetition would repeat: its weight, which is how often it is repeated inside, and its size.
+    /// Weight (number of repetitions inside) and size of the part that a following repetition applies to.
     last: Option<(u64, u64)>,
-    /// The greatest weight in the group that is open.
+    /// Maximum weight in the open group.
     weight: u64,
-    /// The estimated size of the group that is open, compiled.
+    /// Estimated compiled size of the open group.
     size: u64,
-    /// Whether letters match in either case from some point on.
+    /// Whether matching is case-insensitive from here on.
     ignores_case: bool,
-    /// Flags that are yet to be written: a repetition after them repeats what is before them.
+    /// Pending flags: a repetition after them applies to the part before them.
     flags: String,
 }
 
-impl<'s> Walk<'s> {
-    fn new(source: &'s str) -> Walk<'s> {
+impl<'s> Translator<'s> {
+    fn new(source: &'s str) -> Translator<'s> {
         let (out, flags) = (String::new(), String::new());
-        Walk {
+        Translator {
             source,
             rest: source,
             out,
@@ -131,8 +133,8 @@ impl<'s> Walk<'s> {
                         self.rest = &self.rest[length..];
                         let (least, most) = bounds
                             .filter(|(least, most)| {
-                                *least <= MOST_REPEATS
-                                    && most.is_none_or(|most| most <= MOST_REPEATS && *least <= most)
+                                *least <= MAX_REPEATS
+                                    && most.is_none_or(|most| most <= MAX_REPEATS && *least <= most)
                             })
                             .ok_or_else(|| PatternError::new(INVALID_COUNT, &before[..length]))?;
                         self.repeat(before, repeated, Some((least, most)))?;
@@ -152,7 +154,7 @@ impl<'s> Walk<'s> {
         self.rest = &self.rest[length..];
     }
 
-    /// Something of this size that is not repeated inside.
+    /// Adds a part of this size without repetitions inside.
     fn atom(&mut self, size: u64) {
         self.size = self.size.saturating_add(size);
         self.repeatable(1, size);
@@ -214,14 +216,14 @@ impl<'s> Walk<'s> {
         let copies = size.saturating_add(size::STATE).saturating_mul(times.max(1));
         self.size = self.size.saturating_sub(size).saturating_add(copies);
         let weight = if times == 0 { 1 } else { weight.saturating_mul(times) };
-        if (least >= 2 || most.is_some_and(|most| most >= 2)) && weight > MOST_REPEATS {
+        if (least >= 2 || most.is_some_and(|most| most >= 2)) && weight > MAX_REPEATS {
             return Err(PatternError::new(INVALID_COUNT, text));
         }
         self.repeatable(weight, copies);
         Ok(())
     }
 
-    /// What begins with `(?`.
+    /// Parses a group that starts with `(?`.
     fn group(&mut self) -> Result<(), PatternError> {
         let text = self.rest;
         for begin in ["(?P<", "(?<"] {
@@ -370,7 +372,7 @@ const POSIX: &[&str] = &[
     "upper", "word", "xdigit",
 ];
 
-/// One character of a set.
+/// Parses one character of a set.
 fn one(rest: &mut &str, whole: &str) -> Result<char, PatternError> {
     match rest.chars().next() {
         None => Err(PatternError::new(MISSING_BRACKET, whole)),
@@ -406,15 +408,15 @@ fn perl(name: char) -> &'static str {
 }
 
 /// A class by the name of a script or a category.
-struct Named {
+struct UnicodeClass {
     written: String,
-    /// How long it is in the source.
+    /// Length in the source.
     length: usize,
     size: u64,
 }
 
-/// `\pL`, `\p{Greek}`, `\P{^Greek}`.
-fn unicode(text: &str) -> Result<Named, PatternError> {
+/// Parses `\pL`, `\p{Greek}` or `\P{^Greek}`.
+fn unicode(text: &str) -> Result<UnicodeClass, PatternError> {
     let mut negative = text.starts_with("\\P");
     let Some(first) = text[2..].chars().next() else {
         return Err(PatternError::new(INVALID_RANGE, text));
@@ -433,12 +435,12 @@ fn unicode(text: &str) -> Result<Named, PatternError> {
         !name.is_empty() && name.chars().all(|character| character == '_' || character.is_ascii_alphabetic());
     let written = format!("\\{}{{{name}}}", if negative { 'P' } else { 'p' });
     match size::class(&written).filter(|_| plain) {
-        Some(size) => Ok(Named { written, length, size }),
+        Some(size) => Ok(UnicodeClass { written, length, size }),
         None => Err(PatternError::new(INVALID_RANGE, &text[..length])),
     }
 }
 
-/// The character that an escape stands for, and how long it is.
+/// Parses an escaped character. Also returns its length.
 fn escaped(text: &str) -> Result<(char, usize), PatternError> {
     let mut characters = text.char_indices().peekable();
     characters.next();
@@ -507,11 +509,11 @@ fn escaped(text: &str) -> Result<(char, usize), PatternError> {
 
 type Bounds = (u64, Option<u64>);
 
-/// `{2}`, `{2,}` or `{2,3}` and how long it is. Numbers that are too large are no bounds.
+/// Parses `{2}`, `{2,}` or `{2,3}`. Also returns the length. Numbers that are too large are `None`.
 fn count(text: &str) -> Option<(Option<Bounds>, usize)> {
     let end = text.find('}')?;
     let inner = &text[1..end];
-    // Go takes a number with a leading zero for none.
+    // Go does not accept a number with a leading zero.
     let number = |text: &str| -> Option<Option<u64>> {
         let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let zero = text.len() > 1 && text.starts_with('0');

@@ -1,7 +1,7 @@
 use super::{escape, unescape};
 
 #[test]
-fn names_of_fields_are_escaped_and_back() {
+fn field_names_are_escaped_and_unescaped() {
     for (name, escaped) in [
         ("a", Some("a")),
         ("a.b-c/d", Some("a__dot__b__dash__c__slash__d")),

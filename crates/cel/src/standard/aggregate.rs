@@ -1,4 +1,7 @@
-//! Lists and maps: what is in them, how many, and what is at a place.
+//! Functions of lists and maps: membership, size and indexing.
+
+// upstream: github.com/google/cel-go/common/types/list.go
+// upstream: github.com/google/cel-go/common/types/map.go
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -53,7 +56,7 @@ fn contains<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
         Value::List(list) => {
             let mut failed = None;
             for item in list.iter() {
-                // A list with a schema asks its items, and an item may refuse to be compared.
+                // A list with a schema compares its items, which may fail.
                 let equal = match list {
                     List::Json(..) => item.and_then(|item| item.equals(value)),
                     _ => item.and_then(|item| value.equals(&item)).or(Ok(false)),
@@ -96,7 +99,7 @@ fn entries<'a>(map: &Map<'a>) -> Result<BTreeMap<Key<'a>, Value<'a>>, Error> {
     Ok(entries)
 }
 
-/// Puts an entry where its key belongs, which must be free.
+/// Inserts an entry, whose key must be new.
 fn put<'a>(
     entries: &mut BTreeMap<Key<'a>, Value<'a>>,
     key: &Value<'a>,
@@ -106,7 +109,7 @@ fn put<'a>(
         return Err(Error::new(format!("unsupported key type: {}", key.type_name())));
     };
     match entries.entry(own) {
-        Entry::Occupied(_) => Err(Error::new(format!("insert failed: key {} already exists", key.shown()))),
+        Entry::Occupied(_) => Err(Error::new(format!("insert failed: key {} already exists", key.display()))),
         Entry::Vacant(free) => {
             free.insert(value);
             Ok(())
@@ -114,7 +117,7 @@ fn put<'a>(
     }
 }
 
-/// Puts what comes after the map into it.
+/// Inserts the remaining arguments into a map.
 pub fn put_all<'a>(entries: &mut BTreeMap<Key<'a>, Value<'a>>, rest: &[Value<'a>]) -> Result<(), Error> {
     match rest {
         [key, value] => put(entries, key, value.clone()),

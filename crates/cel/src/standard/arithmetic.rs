@@ -1,4 +1,7 @@
-//! `+`, `-`, `*`, `/`, `%`: checked, never wrapped.
+//! `+`, `-`, `*`, `/`, `%`, with overflow checks.
+
+// upstream: github.com/google/cel-go/common/types/int.go
+// upstream: github.com/google/cel-go/common/types/overflow.go
 
 use atoll_meta::time::Timestamp;
 
@@ -55,15 +58,15 @@ const UINT: Error = Error::Failed(std::borrow::Cow::Borrowed("unsigned integer o
 const DURATION: Error = Error::Failed(std::borrow::Cow::Borrowed("duration overflow"));
 const TIMESTAMP: Error = Error::Failed(std::borrow::Cow::Borrowed("timestamp overflow"));
 
-/// The first and the last second that a timestamp can be.
+/// Range of timestamps in seconds.
 pub const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
-/// What is said if the left side has no such operation at all.
+/// Returns the error for a left operand without this operator.
 fn unknown(function: &'static str) -> Error {
     Error::new(format!("no such overload: {function}"))
 }
 
-/// A timestamp so many nanoseconds later.
+/// Adds nanoseconds to a timestamp.
 fn later(at: Timestamp, nanos: i128) -> Result<Value<'static>, Error> {
     let second = i128::from(SECOND);
     let total = i128::from(at.seconds) * second + i128::from(at.nanos) + nanos;

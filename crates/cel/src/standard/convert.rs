@@ -1,5 +1,8 @@
 //! Conversions between types.
 
+// upstream: github.com/google/cel-go/common/types/string.go
+// upstream: github.com/google/cel-go/common/types/double.go
+
 use atoll_meta::time::Timestamp;
 
 use super::arithmetic::SECONDS;
@@ -91,7 +94,7 @@ fn to_bytes<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     }
 }
 
-/// A number as Go reads floating point numbers.
+/// Parses a number as Go's `strconv.ParseFloat`.
 fn read_double(text: &str) -> Option<f64> {
     let bare = text.strip_prefix(['+', '-']).unwrap_or(text);
     let word = bare.to_ascii_lowercase();
@@ -115,7 +118,7 @@ fn to_double<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     }))
 }
 
-/// A span from a string.
+/// Parses a duration.
 pub fn to_duration<'a>(value: &Value<'_>) -> Result<Value<'a>, Error> {
     match value {
         Value::String(text) => time::parse_duration(text)
@@ -129,7 +132,7 @@ fn duration<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     to_duration(first(arguments)?)
 }
 
-/// A point in time from a string or from seconds.
+/// Converts a string or seconds to a timestamp.
 pub fn to_timestamp<'a>(value: &Value<'_>) -> Result<Value<'a>, Error> {
     let at = match value {
         Value::String(text) => {
@@ -152,7 +155,7 @@ fn to_int<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let overflow = || Error::new("integer overflow");
     let value = first(arguments)?;
     Ok(Value::Int(match value {
-        // The bounds themselves are refused: as doubles they may stand for numbers beyond.
+        // The bounds themselves are rejected, because as doubles they may represent larger numbers.
         Value::Double(it) if *it > i64::MIN as f64 && *it < i64::MAX as f64 => *it as i64,
         Value::Double(_) => return Err(overflow()),
         Value::Duration(nanos) => *nanos,
@@ -177,7 +180,7 @@ fn to_uint<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     }))
 }
 
-/// A double as Go's `%g` writes it.
+/// Formats a double as Go's `%g`.
 pub fn write_double(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();

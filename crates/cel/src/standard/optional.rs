@@ -1,4 +1,7 @@
-//! Values that may be absent.
+//! Optional values.
+
+// upstream: github.com/google/cel-go/cel/library.go
+// upstream: github.com/google/cel-go/common/types/optional.go
 
 use super::special;
 use crate::error::Error;
@@ -36,8 +39,8 @@ fn of_non_zero<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
         Some(Value::Double(it)) => *it == 0.0,
         Some(Value::Duration(it)) => *it == 0,
         Some(Value::Timestamp(it)) => it.is_zero(),
-        // Lists and maps with a schema are never zero to upstream, even if they are empty.
-        Some(Value::List(List::Json(..) | List::Kept(..)) | Value::Map(Map::Json(..))) => false,
+        // Upstream never considers lists and maps with a schema as zero values, even if they are empty.
+        Some(Value::List(List::Json(..) | List::Merged(..)) | Value::Map(Map::Json(..))) => false,
         Some(sized @ (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_))) => {
             sized.size() == Some(0)
         }
@@ -72,7 +75,7 @@ fn unwrap<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
         match item? {
             Value::Optional(Some(value)) => values.push((*value).clone()),
             Value::Optional(None) => {}
-            other => return Err(Error::new(format!("value {} is not optional", other.shown()))),
+            other => return Err(Error::new(format!("value {} is not optional", other.display()))),
         }
     }
     Ok(Value::from(values))

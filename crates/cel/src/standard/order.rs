@@ -1,12 +1,14 @@
 //! `<`, `<=`, `>`, `>=`.
 
+// upstream: github.com/google/cel-go/common/types/compare.go
+
 use std::cmp::Ordering;
 
 use crate::error::Error;
 use crate::library::Overload;
 use crate::value::Value;
 
-/// The same fourteen pairs of types for each operator.
+/// Declares the same fourteen pairs of types for each operator.
 macro_rules! overloads {
     ($prefix:literal, $call:ident) => {
         &[
@@ -34,7 +36,7 @@ pub static LESS_EQUALS: &[Overload] = overloads!("less_equals", less_equals);
 pub static GREATER: &[Overload] = overloads!("greater", greater);
 pub static GREATER_EQUALS: &[Overload] = overloads!("greater_equals", greater_equals);
 
-/// Compares two values of types that have an order.
+/// Compares two values of ordered types.
 fn compare(arguments: &[Value<'_>], function: &'static str) -> Result<Ordering, Error> {
     match arguments {
         [

@@ -1,4 +1,6 @@
-//! Strings: what they contain, begin and end with, and what matches them.
+//! String predicates: `contains`, `startsWith`, `endsWith` and `matches`.
+
+// upstream: github.com/google/cel-go/common/types/string.go
 
 use crate::error::Error;
 use crate::library::Overload;

@@ -1,11 +1,14 @@
-//! The parts of points in time and of spans.
+//! Components of timestamps and durations.
+
+// upstream: github.com/google/cel-go/common/types/timestamp.go
+// upstream: github.com/google/cel-go/common/types/duration.go
 
 use crate::error::Error;
 use crate::library::Overload;
 use crate::time::{Parts, SECOND};
 use crate::value::Value;
 
-/// A part of a timestamp, in UTC or in a zone, and perhaps the same of a span.
+/// Declares a component of a timestamp, in UTC or in a zone, and optionally of a duration.
 macro_rules! part {
     ($name:ident, $call:ident, $id:literal, $zoned:literal, $part:expr $(, $span:literal, $length:expr)?) => {
         pub static $name: &[Overload] = &[
@@ -95,7 +98,7 @@ part!(
     |nanos: i64| nanos / 1_000_000
 );
 
-/// How many seconds ahead of UTC clocks are: in a zone of that name at a time, or always if it is an offset.
+/// Returns the offset from UTC in seconds: of a named zone at a time, or a fixed offset.
 fn offset(zone: &str, time: i64) -> Result<i64, Error> {
     let Some((hours, minutes)) = zone.split_once(':') else {
         if zone.starts_with(['/', '\\']) || zone.contains("..") {

@@ -1,4 +1,8 @@
-//! What to say of wrong syntax: upstream's words, which come from how its parser recovers and reads on.
+//! Syntax error messages. Upstream's messages depend on how its generated ANTLR parser recovers from errors,
+//! which this reproduces.
+
+// upstream: github.com/google/cel-go/parser/parser.go
+// upstream: github.com/google/cel-go/parser/errors.go
 
 mod decide;
 
@@ -7,77 +11,77 @@ use decide::first;
 use super::grammar::{EPSILON, Element, GRAMMAR, Grammar, Rule, Set, State};
 use super::lexer::{Kind, Token, Unreadable};
 use super::parser::RESERVED;
-use super::words::shown;
-use crate::source::{Issues, Place};
+use super::token_names::list;
+use crate::source::{Issues, Location};
 
-/// How often to recover before giving up.
-const ATTEMPTS: usize = 30;
-/// How many tokens to skip in one recovery.
-const SKIPPED: usize = 256;
+/// Maximum number of recoveries.
+const MAX_RECOVERIES: usize = 30;
+/// Maximum number of tokens that one recovery skips.
+const MAX_SKIPPED: usize = 256;
 
-/// Adds what is wrong with the syntax.
+/// Adds the syntax errors.
 pub fn diagnose(text: &str, tokens: &[Token], unreadable: &[Unreadable], issues: &mut Issues) {
     for (start, end) in unreadable {
         let message = format!("Syntax error: token recognition error at: '{}'", &text[*start..*end]);
-        issues.add(Place::of(text, *start), message);
+        issues.add(Location::at(text, *start), message);
     }
-    let mut reader = Reader {
+    let mut parser = RecoveringParser {
         text,
         tokens,
         unreadable,
         issues,
         at: 0,
         state: 0,
-        outside: Vec::new(),
+        outer_states: Vec::new(),
         recovering: false,
         last_error: None,
         attempts: 0,
         late: Vec::new(),
     };
-    // Whether it ended by itself or gave up, all has been said.
-    let given_up = reader.rule(Rule::Start, 0).is_err();
-    let late = std::mem::take(&mut reader.late);
-    if !given_up {
+    // All errors have been reported, whether parsing ended or gave up.
+    let gave_up = parser.rule(Rule::Start, 0).is_err();
+    let late = std::mem::take(&mut parser.late);
+    if !gave_up {
         for (offset, message) in late {
-            issues.add(Place::of(text, offset), message);
+            issues.add(Location::at(text, offset), message);
         }
     }
     if issues.is_empty() {
-        issues.add(Place::NOWHERE, "unknown parse element encountered: <<nil>>");
+        issues.add(Location::NONE, "unknown parse element encountered: <<nil>>");
     }
 }
 
-/// A rule cannot go on.
+/// The reason why a rule cannot continue.
 enum Failure {
-    /// Not with this token.
+    /// The token does not match.
     Mismatch,
-    /// With neither of its alternatives: the token where they began.
+    /// No alternative matches. Contains the token at which they start.
     NoAlternative(usize),
 }
 
-/// There were too many errors to go on.
-struct GiveUp;
+/// There were too many errors.
+struct TooManyErrors;
 
-struct Reader<'a, 'i> {
+struct RecoveringParser<'a, 'i> {
     text: &'a str,
     tokens: &'a [Token],
     unreadable: &'a [Unreadable],
     issues: &'i mut Issues,
     at: usize,
     state: State,
-    /// The states after the rules that were entered.
-    outside: Vec<State>,
+    /// States after the rules that were entered.
+    outer_states: Vec<State>,
     recovering: bool,
-    /// Where the last recovery was, and the states it was in.
+    /// Position of the last recovery and its states.
     last_error: Option<(usize, Vec<State>)>,
     attempts: usize,
-    /// What is said after the syntax was read.
+    /// Messages that are reported after parsing.
     late: Vec<(usize, String)>,
 }
 
-type Done = Result<Result<(), Failure>, GiveUp>;
+type RecoveryResult = Result<Result<(), Failure>, TooManyErrors>;
 
-impl Reader<'_, '_> {
+impl RecoveringParser<'_, '_> {
     fn grammar() -> &'static Grammar {
         &GRAMMAR
     }
@@ -101,11 +105,11 @@ impl Reader<'_, '_> {
     }
 
     fn expected(&self) -> Set {
-        Self::grammar().expected(self.state, &self.outside)
+        Self::grammar().expected(self.state, &self.outer_states)
     }
 
-    fn blame(&mut self, token: Token, message: &str) {
-        self.issues.add(Place::of(self.text, token.start), format!("Syntax error: {message}"));
+    fn report_error(&mut self, token: Token, message: &str) {
+        self.issues.add(Location::at(self.text, token.start), format!("Syntax error: {message}"));
     }
 
     fn display(&self, token: Token) -> String {
@@ -121,11 +125,11 @@ impl Reader<'_, '_> {
         self.last_error = None;
     }
 
-    /// Reads a rule, and recovers if it fails.
-    fn rule(&mut self, rule: Rule, tightness: u8) -> Result<(), GiveUp> {
+    /// Parses a rule and recovers from errors.
+    fn rule(&mut self, rule: Rule, precedence: u8) -> Result<(), TooManyErrors> {
         let start = self.at;
         let elements = &Self::grammar().rules[rule as usize];
-        if let Err(failure) = self.sequence(elements, rule, tightness)? {
+        if let Err(failure) = self.sequence(elements, rule, precedence)? {
             if rule == Rule::FieldName {
                 self.late.push((self.tokens[start].start, "unsupported ident kind".to_owned()));
             }
@@ -138,7 +142,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// A variable or a function with a name that none can have.
+    /// Reports a reserved identifier.
     fn reserved(&mut self, start: usize) {
         let dot = usize::from(self.tokens[start].kind == Kind::Dot);
         let Some(name) = self.tokens.get(start + dot).filter(|name| name.kind == Kind::Identifier) else {
@@ -151,16 +155,16 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn sequence(&mut self, elements: &'static [Element], rule: Rule, tightness: u8) -> Done {
+    fn sequence(&mut self, elements: &'static [Element], rule: Rule, precedence: u8) -> RecoveryResult {
         for element in elements {
-            if let Err(failure) = self.element(element, rule, tightness)? {
+            if let Err(failure) = self.element(element, rule, precedence)? {
                 return Ok(Err(failure));
             }
         }
         Ok(Ok(()))
     }
 
-    fn element(&mut self, element: &'static Element, rule: Rule, tightness: u8) -> Done {
+    fn element(&mut self, element: &'static Element, rule: Rule, precedence: u8) -> RecoveryResult {
         match element {
             Element::Token(state, set, after) => {
                 self.state = *state;
@@ -173,9 +177,9 @@ impl Reader<'_, '_> {
             }
             Element::Rule(state, inner, inner_tightness, after) => {
                 self.state = *state;
-                self.outside.push(*after);
+                self.outer_states.push(*after);
                 let read = self.rule(*inner, *inner_tightness);
-                self.outside.pop();
+                self.outer_states.pop();
                 self.state = *state;
                 read.map(Ok)
             }
@@ -185,7 +189,7 @@ impl Reader<'_, '_> {
                     return Ok(Err(failure));
                 }
                 match self.is_next(first(inside)) {
-                    true => self.sequence(inside, rule, tightness),
+                    true => self.sequence(inside, rule, precedence),
                     false => Ok(Ok(())),
                 }
             }
@@ -194,8 +198,8 @@ impl Reader<'_, '_> {
                 if let Err(failure) = self.sync(false) {
                     return Ok(Err(failure));
                 }
-                while self.goes_on(inside, rule, tightness) {
-                    if let Err(failure) = self.sequence(inside, rule, tightness)? {
+                while self.goes_on(inside, rule, precedence) {
+                    if let Err(failure) = self.sequence(inside, rule, precedence)? {
                         return Ok(Err(failure));
                     }
                     self.state = *back;
@@ -211,7 +215,7 @@ impl Reader<'_, '_> {
                     return Ok(Err(failure));
                 }
                 loop {
-                    if let Err(failure) = self.sequence(inside, rule, tightness)? {
+                    if let Err(failure) = self.sequence(inside, rule, precedence)? {
                         return Ok(Err(failure));
                     }
                     self.state = *back;
@@ -232,14 +236,15 @@ impl Reader<'_, '_> {
                     return Ok(Err(failure));
                 }
                 match self.choose(choices, rule) {
-                    Ok(choice) => self.sequence(&choices[choice], rule, tightness),
+                    Ok(choice) => self.sequence(&choices[choice], rule, precedence),
                     Err(offending) => Ok(Err(self.no_alternative(offending))),
                 }
             }
         }
     }
 
-    /// None of the alternatives is possible with a token further on: it is the current one for the report only.
+    /// Reports that no alternative matches at a later token, which becomes the current one for the report
+    /// only.
     fn no_alternative(&mut self, offending: usize) -> Failure {
         let start = self.at;
         self.at = offending.min(self.tokens.len() - 1);
@@ -249,7 +254,7 @@ impl Reader<'_, '_> {
         failure
     }
 
-    /// Looks whether what comes can come, before a decision is made.
+    /// Checks that the next token is possible before a decision.
     fn sync(&mut self, back: bool) -> Result<(), Failure> {
         if self.recovering {
             return Ok(());
@@ -269,7 +274,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Leaves out one token, if the one after it fits.
+    /// Deletes one token if the one after it matches.
     fn delete_one(&mut self) -> bool {
         if self.expected() & (1 << self.ahead(1) as u8) == 0 {
             return false;
@@ -286,35 +291,34 @@ impl Reader<'_, '_> {
         }
         self.recovering = true;
         let token = self.token();
-        let message =
-            format!("extraneous input {} expecting {}", self.display(token), shown(self.expected()));
-        self.blame(token, &message);
+        let message = format!("extraneous input {} expecting {}", self.display(token), list(self.expected()));
+        self.report_error(token, &message);
     }
 
-    fn attempt(&mut self) -> Result<(), GiveUp> {
-        if self.attempts == ATTEMPTS {
-            let message = format!("error recovery attempt limit exceeded: {ATTEMPTS}");
-            self.blame(self.token(), &message);
-            return Err(GiveUp);
+    fn attempt(&mut self) -> Result<(), TooManyErrors> {
+        if self.attempts == MAX_RECOVERIES {
+            let message = format!("error recovery attempt limit exceeded: {MAX_RECOVERIES}");
+            self.report_error(self.token(), &message);
+            return Err(TooManyErrors);
         }
         self.attempts += 1;
         Ok(())
     }
 
-    /// A token is not there: leave out one, or go on as if it were there, or fail.
-    fn recover_inline(&mut self, after: State) -> Done {
+    /// Handles a missing token: deletes one, or inserts the missing one, or fails.
+    fn recover_inline(&mut self, after: State) -> RecoveryResult {
         self.attempt()?;
         if self.delete_one() {
             self.consume();
             return Ok(Ok(()));
         }
-        let then = Self::grammar().expected(after, &self.outside);
+        let then = Self::grammar().expected(after, &self.outer_states);
         if self.is_next(then) {
             if !self.recovering {
                 self.recovering = true;
                 let token = self.token();
-                let message = format!("missing {} at {}", shown(self.expected()), self.display(token));
-                self.blame(token, &message);
+                let message = format!("missing {} at {}", list(self.expected()), self.display(token));
+                self.report_error(token, &message);
             }
             return Ok(Ok(()));
         }
@@ -329,7 +333,7 @@ impl Reader<'_, '_> {
         let token = self.token();
         let message = match failure {
             Failure::Mismatch => {
-                format!("mismatched input {} expecting {}", self.display(token), shown(self.expected()))
+                format!("mismatched input {} expecting {}", self.display(token), list(self.expected()))
             }
             Failure::NoAlternative(start) => {
                 let from = self.tokens[*start];
@@ -337,7 +341,7 @@ impl Reader<'_, '_> {
                     Kind::End => "<EOF>".to_owned(),
                     _ => self.between(from.start, token.end),
                 };
-                // Upstream keeps the words that it had for these before.
+                // Upstream rewrites these messages for compatibility.
                 match &input[..] {
                     ".true" | ".false" | ".null" => {
                         format!("mismatched input '{}' expecting IDENTIFIER", &input[1..])
@@ -349,10 +353,10 @@ impl Reader<'_, '_> {
                 }
             }
         };
-        self.blame(token, &message);
+        self.report_error(token, &message);
     }
 
-    /// The text of tokens and of what is between them, but for what is no token.
+    /// Returns the text from one token to another, without unreadable characters.
     fn between(&self, start: usize, end: usize) -> String {
         let (mut text, mut at) = (String::new(), start);
         for (from, to) in self.unreadable.iter().filter(|(from, to)| *from >= start && *to <= end) {
@@ -363,14 +367,14 @@ impl Reader<'_, '_> {
         text
     }
 
-    /// What can follow the rules that were entered.
+    /// Returns the tokens that can follow the entered rules.
     fn recovery_set(&self) -> Set {
-        let follows = self.outside.iter().map(|state| Self::grammar().next(*state));
+        let follows = self.outer_states.iter().map(|state| Self::grammar().next(*state));
         follows.fold(0, |all, follow| all | follow) & !EPSILON
     }
 
-    /// Skips to where some outer rule can go on.
-    fn recover(&mut self) -> Result<(), GiveUp> {
+    /// Skips to a token at which an outer rule can continue.
+    fn recover(&mut self) -> Result<(), TooManyErrors> {
         self.attempt()?;
         let mut skipped = 0;
         if let Some((place, states)) = &self.last_error
@@ -385,10 +389,10 @@ impl Reader<'_, '_> {
         self.last_error = Some((self.at, states));
         let until = self.recovery_set();
         while self.ahead(0) != Kind::End && !self.is_next(until) {
-            if skipped >= SKIPPED {
-                let message = format!("error recovery token lookahead limit exceeded: {SKIPPED}");
-                self.issues.add(Place::NOWHERE, message);
-                return Err(GiveUp);
+            if skipped >= MAX_SKIPPED {
+                let message = format!("error recovery token lookahead limit exceeded: {MAX_SKIPPED}");
+                self.issues.add(Location::NONE, message);
+                return Err(TooManyErrors);
             }
             self.consume();
             skipped += 1;

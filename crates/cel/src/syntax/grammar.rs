@@ -1,18 +1,20 @@
-//! The grammar as a graph, to tell what could have come where something else did.
+//! The grammar as a graph, for computing the expected tokens at an error.
 //!
-//! Upstream's parser is generated, and what it says of wrong syntax depends on the states it was generated with. So these
-//! are the same: one for each place before and after an element, and one for each decision.
+//! The messages of upstream's generated parser depend on its states. So this has the same states: one before
+//! and after each element, and one for each decision.
+
+// upstream: github.com/google/cel-go/parser/gen/CEL.g4
 
 use std::sync::LazyLock;
 
 use super::lexer::Kind;
 
-/// Kinds of tokens, a bit for each.
+/// A set of token kinds, one bit each.
 pub type Set = u64;
 /// The end of a rule can be reached without a token.
 pub const EPSILON: Set = 1 << 63;
 
-/// A place in the grammar.
+/// A state of the grammar.
 pub type State = usize;
 
 /// The rules.
@@ -39,15 +41,15 @@ pub enum Rule {
 
 pub const RULES: usize = 17;
 
-/// What a rule consists of, with the states that it was given.
+/// An element of a rule with its states.
 #[derive(Debug)]
 pub enum Element {
     /// One of these tokens, and the state after it.
     Token(State, Set, State),
-    /// Another rule, how tightly its operators must bind, and the state after it.
+    /// Another rule, the minimum precedence of its operators, and the state after it.
     Rule(State, Rule, u8, State),
     Optional(State, Vec<Element>),
-    /// Entered at one state, gone back to another.
+    /// A loop with its entry and loop-back states.
     Star(State, Vec<Element>, State),
     Plus(State, Vec<Element>, State),
     Choice(State, Vec<Vec<Element>>),
@@ -76,7 +78,7 @@ pub struct Grammar {
     pub rules: Vec<Vec<Element>>,
 }
 
-/// The bits of some tokens.
+/// Returns the set of these kinds.
 pub fn set(kinds: &[Kind]) -> Set {
     kinds.iter().fold(0, |set, kind| set | 1 << *kind as u8)
 }
@@ -96,7 +98,7 @@ pub static GRAMMAR: LazyLock<Grammar> = LazyLock::new(|| {
     grammar
 });
 
-/// The rules, in their order.
+/// Returns the rules in order.
 fn plans() -> Vec<Vec<Plan>> {
     let token = |kind: Kind| Plan::Token(set(&[kind]));
     let rule = |rule: Rule| Plan::Rule(rule, 0);
@@ -236,9 +238,9 @@ impl Grammar {
                 self.edges[from].push(Edge::Token(set));
                 Element::Token(from, set, to)
             }
-            Plan::Rule(rule, tightness) => {
+            Plan::Rule(rule, precedence) => {
                 self.edges[from].push(Edge::Rule(rule));
-                Element::Rule(from, rule, tightness, to)
+                Element::Rule(from, rule, precedence, to)
             }
             Plan::Optional(plans) => {
                 let inside = self.state();
@@ -270,7 +272,7 @@ impl Grammar {
         }
     }
 
-    /// What can come next within the rule, with [`EPSILON`] if its end can.
+    /// Returns the tokens that can come next within the rule, with [`EPSILON`] if its end can.
     pub fn next(&self, state: State) -> Set {
         self.walk(state, &mut vec![false; self.edges.len()])
     }
@@ -292,10 +294,10 @@ impl Grammar {
         found
     }
 
-    /// What can come next, seen from within the rules that were entered, by the states after them.
-    pub fn expected(&self, state: State, outside: &[State]) -> Set {
+    /// Returns the tokens that can come next, given the states after the entered rules.
+    pub fn expected(&self, state: State, outer_states: &[State]) -> Set {
         let mut found = self.next(state);
-        for follow in outside.iter().rev() {
+        for follow in outer_states.iter().rev() {
             if found & EPSILON == 0 {
                 return found;
             }

@@ -1,6 +1,8 @@
-//! Tokens.
+//! The lexer.
 
-/// What a token is. The order is that in which error messages list them.
+// upstream: github.com/google/cel-go/parser/gen/CEL.g4
+
+/// Kinds of tokens, in the order in which error messages list them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Equals,
@@ -42,8 +44,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As error messages show it.
-    pub fn shown(self) -> &'static str {
+    /// Returns the name in error messages.
+    pub fn display_name(self) -> &'static str {
         match self {
             Kind::Equals => "'=='",
             Kind::NotEquals => "'!='",
@@ -85,20 +87,20 @@ impl Kind {
     }
 }
 
-/// A piece of the text.
+/// A token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     pub kind: Kind,
-    /// Where it begins, in bytes.
+    /// Start offset in bytes.
     pub start: usize,
-    /// Where the next may begin.
+    /// End offset in bytes.
     pub end: usize,
 }
 
-/// Text that begins no token: where it begins and ends. What follows is read on.
+/// Start and end of characters that are not part of any token. The lexer continues after them.
 pub type Unreadable = (usize, usize);
 
-/// All tokens, with an end at the end, and what is between them and is no token.
+/// Splits the text into tokens, ending with `End`, and unreadable characters.
 pub fn tokens(text: &str) -> (Vec<Token>, Vec<Unreadable>) {
     let mut lexer = Lexer { text, bytes: text.as_bytes(), at: 0 };
     let (mut tokens, mut unreadable) = (Vec::new(), Vec::new());
@@ -130,7 +132,7 @@ impl Lexer<'_> {
         self.bytes.get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    /// The end of the character at a byte: what cannot be read is reported up to it.
+    /// Returns the end of the character at an offset, which is the end of an unreadable part.
     fn past(&self, at: usize) -> usize {
         self.text[at..].chars().next().map_or(self.text.len(), |character| at + character.len_utf8())
     }
@@ -260,7 +262,7 @@ impl Lexer<'_> {
         Kind::Int
     }
 
-    /// A string after letters; without its end the letters are a name.
+    /// Reads a prefixed string. If it is unterminated, the prefix is an identifier.
     fn prefixed(&mut self, letters: usize, raw: bool, kind: Kind) -> Result<Kind, usize> {
         self.string(letters, raw, kind).or_else(|_| Ok(self.identifier()))
     }
@@ -289,7 +291,7 @@ impl Lexer<'_> {
                 self.at = end;
                 Ok(kind)
             }
-            // Three quotes without an end are an empty string and the beginning of another.
+            // Three quotes without a terminator are an empty string and the start of another one.
             Err(_) if long => {
                 self.at = open + 2;
                 Ok(kind)
@@ -298,7 +300,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// The end of an escape sequence, or of what is not one.
+    /// Returns the end of an escape sequence, or of an invalid one.
     fn escape(&self, at: usize) -> Result<usize, usize> {
         let hexadecimal = |digits: usize| {
             for place in at + 2..at + 2 + digits {

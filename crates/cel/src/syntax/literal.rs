@@ -1,6 +1,9 @@
-//! What strings and bytes mean without their quotes and escapes.
+//! Unquoting of string and bytes literals.
 
-/// The content of a string literal, or why it has none. In bytes `\x` and octal escapes are bytes, elsewhere characters.
+// upstream: github.com/google/cel-go/parser/unescape.go
+
+/// Returns the contents of a string literal, or the error. `\x` and octal escapes are bytes in bytes literals
+/// and characters elsewhere.
 pub fn unquote(literal: &str, bytes: bool) -> Result<Vec<u8>, &'static str> {
     const WRONG: &str = "unable to unescape string";
     let (raw, quoted) = match literal.strip_prefix(['r', 'R']) {

@@ -1,4 +1,8 @@
-//! Macros: calls that stand for other expressions.
+//! Macro expansion.
+
+// upstream: github.com/google/cel-go/parser/macro.go
+// upstream: github.com/google/cel-go/cel/macro.go
+// upstream: github.com/google/cel-go/ext/comprehensions.go
 
 use std::sync::Arc;
 
@@ -6,10 +10,11 @@ use super::parser::Parser;
 use super::tree::{ACCUMULATOR, Id, Loop, Node};
 use crate::value::Value;
 
-/// The most nodes with which `optMap` still writes its target twice: in chains of it they double each time.
-const NODES: usize = 100_000;
+/// Maximum number of nodes with which `optMap` still duplicates its target, because chains of it grow
+/// exponentially.
+const MAX_COPIED_NODES: usize = 100_000;
 
-/// A call, or what stands for it if it is a macro's.
+/// Expands a call if it is a macro, else returns the call.
 pub(super) fn expand(
     parser: &mut Parser<'_>,
     offset: usize,
@@ -17,63 +22,63 @@ pub(super) fn expand(
     function: &Arc<str>,
     arguments: Vec<Id>,
 ) -> Id {
-    let mut maker = Maker { parser, offset };
+    let mut expander = Expander { parser, offset };
     let made = match (target, &**function, &arguments[..]) {
-        (None, "has", [argument]) => maker.has(*argument),
+        (None, "has", [argument]) => expander.has(*argument),
         (Some(range), "all" | "exists" | "exists_one" | "existsOne", [variable, predicate]) => {
-            maker.variable(*variable, "argument must be a simple name").map(|variable| {
-                let it = maker.quantifier(function, *predicate);
-                maker.repeat(range, (variable, None), it)
+            expander.variable(*variable, "argument must be a simple name").map(|variable| {
+                let it = expander.quantifier(function, *predicate);
+                expander.repeat(range, (variable, None), it)
             })
         }
         (Some(range), "all" | "exists" | "exists_one" | "existsOne", [first, second, predicate]) => {
-            maker.variables(*first, *second).map(|variables| {
-                let it = maker.quantifier(function, *predicate);
-                maker.repeat(range, variables, it)
+            expander.variables(*first, *second).map(|variables| {
+                let it = expander.quantifier(function, *predicate);
+                expander.repeat(range, variables, it)
             })
         }
         (Some(range), "map", [variable, rest @ ..]) if (1..=2).contains(&rest.len()) => {
-            maker.map(range, *variable, rest)
+            expander.map(range, *variable, rest)
         }
         (Some(range), "filter", [variable, predicate]) => {
-            maker.variable(*variable, "argument is not an identifier").map(|name| {
-                let it = maker.collect(Some(*predicate), *variable);
-                maker.repeat(range, (name, None), it)
+            expander.variable(*variable, "argument is not an identifier").map(|name| {
+                let it = expander.collect(Some(*predicate), *variable);
+                expander.repeat(range, (name, None), it)
             })
         }
         (Some(range), "transformList", [first, second, rest @ ..]) if (1..=2).contains(&rest.len()) => {
-            maker.variables(*first, *second).map(|variables| {
+            expander.variables(*first, *second).map(|variables| {
                 let (filter, transform) = split(rest);
-                let it = maker.collect(filter, transform);
-                maker.repeat(range, variables, it)
+                let it = expander.collect(filter, transform);
+                expander.repeat(range, variables, it)
             })
         }
         (Some(range), "transformMap" | "transformMapEntry", [first, second, rest @ ..])
             if (1..=2).contains(&rest.len()) =>
         {
-            maker.variables(*first, *second).map(|variables| {
+            expander.variables(*first, *second).map(|variables| {
                 let (filter, transform) = split(rest);
                 let key = (&**function == "transformMap").then(|| variables.0.clone());
-                let it = maker.insert(filter, key, transform);
-                maker.repeat(range, variables, it)
+                let it = expander.insert(filter, key, transform);
+                expander.repeat(range, variables, it)
             })
         }
         (Some(target), "optMap" | "optFlatMap", [variable, transform]) => {
-            maker.on_value(target, function, *variable, *transform)
+            expander.optional_map(target, function, *variable, *transform)
         }
-        (Some(target), "sortBy", [variable, key]) => maker.sort_by(target, *variable, *key),
+        (Some(target), "sortBy", [variable, key]) => expander.sort_by(target, *variable, *key),
         _ => return parser.node(offset, Node::Call { target, function: function.clone(), arguments }),
     };
     made.unwrap_or_else(|(at, message)| {
         let offset = parser.tree.offsets[at];
-        parser.blame(offset, message)
+        parser.report_error(offset, message)
     })
 }
 
-/// A macro whose arguments are not what it wants: where, and why.
-type Made<T> = Result<T, (Id, String)>;
+/// Result of an expansion. The error contains the node and the message.
+type ExpandResult<T> = Result<T, (Id, String)>;
 
-/// The parts of a loop that differ between macros.
+/// The parts of a comprehension that differ between macros.
 struct Body {
     start: Id,
     condition: Id,
@@ -88,12 +93,12 @@ fn split(rest: &[Id]) -> (Option<Id>, Id) {
     }
 }
 
-struct Maker<'p, 'a> {
+struct Expander<'p, 'a> {
     parser: &'p mut Parser<'a>,
     offset: usize,
 }
 
-impl Maker<'_, '_> {
+impl Expander<'_, '_> {
     fn node(&mut self, node: Node) -> Id {
         self.parser.node(self.offset, node)
     }
@@ -118,7 +123,7 @@ impl Maker<'_, '_> {
         self.node(Node::Call { target: Some(target), function: function.into(), arguments })
     }
 
-    fn has(&mut self, argument: Id) -> Made<Id> {
+    fn has(&mut self, argument: Id) -> ExpandResult<Id> {
         match self.parser.tree.nodes[argument].clone() {
             Node::Select { operand, field, test: false } => {
                 Ok(self.node(Node::Select { operand, field, test: true }))
@@ -130,14 +135,14 @@ impl Maker<'_, '_> {
         }
     }
 
-    fn plain(&self, argument: Id, message: &str) -> Made<Arc<str>> {
+    fn plain(&self, argument: Id, message: &str) -> ExpandResult<Arc<str>> {
         match &self.parser.tree.nodes[argument] {
             Node::Name(name) => Ok(name.clone()),
             _ => Err((argument, message.to_owned())),
         }
     }
 
-    fn variable(&self, argument: Id, message: &str) -> Made<Arc<str>> {
+    fn variable(&self, argument: Id, message: &str) -> ExpandResult<Arc<str>> {
         let name = self.plain(argument, message)?;
         match &*name {
             "__result__" => Err((argument, "iteration variable overwrites accumulator variable".to_owned())),
@@ -145,7 +150,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    fn variables(&self, first: Id, second: Id) -> Made<(Arc<str>, Option<Arc<str>>)> {
+    fn variables(&self, first: Id, second: Id) -> ExpandResult<(Arc<str>, Option<Arc<str>>)> {
         let message = "argument must be a simple name";
         let (one, two) = (self.plain(first, message)?, self.plain(second, message)?);
         if one == two {
@@ -203,7 +208,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// A step that happens only where a filter holds.
+    /// Makes a step conditional on a filter.
     fn filtered(&mut self, filter: Option<Id>, step: Id) -> Id {
         match filter {
             None => step,
@@ -214,7 +219,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// A list of what a transformation gives.
+    /// Collects transformed elements in a list.
     fn collect(&mut self, filter: Option<Id>, transform: Id) -> Body {
         let start = self.node(Node::List { items: Vec::new() });
         let condition = self.literal(Value::Bool(true));
@@ -225,7 +230,7 @@ impl Maker<'_, '_> {
         Body { start, condition, step, result: self.accumulator() }
     }
 
-    /// A map of what a transformation gives: with a key a value, else entries.
+    /// Collects transformed elements in a map: values by key, or entries.
     fn insert(&mut self, filter: Option<Id>, key: Option<Arc<str>>, transform: Id) -> Body {
         let start = self.node(Node::Map { entries: Vec::new() });
         let condition = self.literal(Value::Bool(true));
@@ -239,14 +244,14 @@ impl Maker<'_, '_> {
         Body { start, condition, step, result: self.accumulator() }
     }
 
-    fn map(&mut self, range: Id, variable: Id, rest: &[Id]) -> Made<Id> {
+    fn map(&mut self, range: Id, variable: Id, rest: &[Id]) -> ExpandResult<Id> {
         let name = self.variable(variable, "argument is not an identifier")?;
         let (filter, transform) = split(rest);
         let body = self.collect(filter, transform);
         Ok(self.repeat(range, (name, None), body))
     }
 
-    /// A name for a value in an expression: a loop over nothing.
+    /// Binds a name to a value within an expression, as a comprehension over an empty list.
     fn bind(&mut self, name: Arc<str>, value: Id, inside: Id) -> Id {
         let range = self.node(Node::List { items: Vec::new() });
         let condition = self.literal(Value::Bool(false));
@@ -264,11 +269,11 @@ impl Maker<'_, '_> {
         self.node(Node::Loop(Box::new(it)))
     }
 
-    fn on_value(&mut self, target: Id, function: &str, variable: Id, transform: Id) -> Made<Id> {
+    fn optional_map(&mut self, target: Id, function: &str, variable: Id, transform: Id) -> ExpandResult<Id> {
         let name =
             self.plain(variable, &format!("{function}() variable name must be a simple identifier"))?;
         let has = self.method(target, "hasValue", Vec::new());
-        if self.parser.tree.nodes.len() > NODES {
+        if self.parser.tree.nodes.len() > MAX_COPIED_NODES {
             return Err((target, "expression is too large".to_owned()));
         }
         let again = self.copy(target);
@@ -281,9 +286,9 @@ impl Maker<'_, '_> {
         Ok(self.call("_?_:_", vec![has, bound, none]))
     }
 
-    fn sort_by(&mut self, target: Id, variable: Id, key: Id) -> Made<Id> {
+    fn sort_by(&mut self, target: Id, variable: Id, key: Id) -> ExpandResult<Id> {
         const INPUT: &str = "@__sortBy_input__";
-        if let Node::Literal(_) | Node::Map { .. } | Node::Message { .. } | Node::Wrong =
+        if let Node::Literal(_) | Node::Map { .. } | Node::Message { .. } | Node::Invalid =
             self.parser.tree.nodes[target]
         {
             let message =
@@ -297,7 +302,7 @@ impl Maker<'_, '_> {
         Ok(self.bind(INPUT.into(), target, sorted))
     }
 
-    /// The same expression again, as nodes of its own.
+    /// Copies an expression to new nodes.
     fn copy(&mut self, id: Id) -> Id {
         let mut node = self.parser.tree.nodes[id].clone();
         match &mut node {
@@ -320,7 +325,7 @@ impl Maker<'_, '_> {
                     *part = self.copy(*part);
                 }
             }
-            Node::Literal(_) | Node::Name(_) | Node::Wrong => {}
+            Node::Literal(_) | Node::Name(_) | Node::Invalid => {}
         }
         let offset = self.parser.tree.offsets[id];
         self.parser.node(offset, node)

@@ -1,5 +1,6 @@
-//! The grammar, by recursive descent. It only knows right from wrong; what to say of wrong syntax is for
-//! [`super::diagnose`].
+//! A recursive descent parser. It only detects syntax errors; [`super::diagnose`] reports them.
+
+// upstream: github.com/google/cel-go/parser/parser.go
 
 mod primary;
 
@@ -9,15 +10,15 @@ use super::diagnose::diagnose;
 use super::lexer::{Kind, Token, tokens};
 use super::macros;
 use super::tree::{Id, Node, Tree};
-use crate::source::{Issues, Place};
+use crate::source::{Issues, Location};
 use crate::value::{Text, Value};
 
-/// How deep expressions may nest, as upstream counts it.
-const DEPTH: usize = 250;
-/// How many characters they may have.
-const LENGTH: usize = 100_000;
+/// Maximum nesting depth, as upstream counts it.
+const MAX_DEPTH: usize = 250;
+/// Maximum number of characters.
+const MAX_LENGTH: usize = 100_000;
 
-/// Names that variables cannot have.
+/// Reserved identifiers.
 pub(super) const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -38,14 +39,15 @@ pub(super) const RESERVED: [&str; 17] = [
     "while",
 ];
 
-/// Reads an expression, or says what is wrong with it.
+/// Parses an expression.
 pub fn parse(text: &str) -> Result<Tree, Issues> {
     let mut issues = Issues::new(text);
-    if text.len() > LENGTH {
+    if text.len() > MAX_LENGTH {
         let length = text.chars().count();
-        if length > LENGTH {
-            let message = format!("expression code point size exceeds limit: size: {length}, limit {LENGTH}");
-            issues.add(Place::NOWHERE, message);
+        if length > MAX_LENGTH {
+            let message =
+                format!("expression code point size exceeds limit: size: {length}, limit {MAX_LENGTH}");
+            issues.add(Location::NONE, message);
             return Err(issues);
         }
     }
@@ -58,15 +60,15 @@ pub fn parse(text: &str) -> Result<Tree, Issues> {
     match root {
         Ok(root) if unreadable.is_empty() => {
             tree.root = root;
-            if visited[root] > DEPTH {
-                issues.add(Place::NOWHERE, "max recursion depth exceeded");
+            if visited[root] > MAX_DEPTH {
+                issues.add(Location::NONE, "max recursion depth exceeded");
             }
         }
-        Err(Stop::TooDeep) => {
-            issues.add(Place::NOWHERE, format!("expression recursion limit exceeded: {DEPTH}"))
+        Err(ParseError::TooDeep) => {
+            issues.add(Location::NONE, format!("expression recursion limit exceeded: {MAX_DEPTH}"))
         }
         _ => {
-            // What was found on the way comes after what the syntax is blamed for, and again.
+            // Discard the errors found so far: `diagnose` reports all errors in upstream's order.
             issues = Issues::new(text);
             diagnose(text, &tokens, &unreadable, &mut issues);
         }
@@ -77,14 +79,14 @@ pub fn parse(text: &str) -> Result<Tree, Issues> {
     }
 }
 
-/// Why reading ended.
-pub(super) enum Stop {
-    /// This token cannot be here.
+/// The reason why parsing stopped.
+pub(super) enum ParseError {
+    /// Unexpected token.
     Syntax,
     TooDeep,
 }
 
-/// The rules whose nesting is bounded.
+/// Rules with limited nesting.
 #[derive(Clone, Copy)]
 enum Rule {
     Expression,
@@ -99,12 +101,12 @@ pub(super) struct Parser<'a> {
     at: usize,
     pub(super) tree: Tree,
     pub(super) issues: Issues,
-    /// How deep each node is, counting what upstream's visitor counts.
+    /// Depth of each node, as upstream's visitor counts it.
     visited: Vec<usize>,
     entered: [usize; 4],
 }
 
-type Read = Result<Id, Stop>;
+type ParseResult = Result<Id, ParseError>;
 
 impl<'a> Parser<'a> {
     fn kind(&self) -> Kind {
@@ -127,10 +129,10 @@ impl<'a> Parser<'a> {
         (self.kind() == kind).then(|| self.next())
     }
 
-    fn expect(&mut self, kind: Kind) -> Result<Token, Stop> {
+    fn expect(&mut self, kind: Kind) -> Result<Token, ParseError> {
         match self.kind() == kind {
             true => Ok(self.next()),
-            false => Err(Stop::Syntax),
+            false => Err(ParseError::Syntax),
         }
     }
 
@@ -138,16 +140,16 @@ impl<'a> Parser<'a> {
         &self.text[token.start..token.end]
     }
 
-    fn enter(&mut self, rule: Rule) -> Result<(), Stop> {
+    fn enter(&mut self, rule: Rule) -> Result<(), ParseError> {
         self.entered[rule as usize] += 1;
-        if self.entered[rule as usize] > DEPTH { Err(Stop::TooDeep) } else { Ok(()) }
+        if self.entered[rule as usize] > MAX_DEPTH { Err(ParseError::TooDeep) } else { Ok(()) }
     }
 
     fn leave(&mut self, rule: Rule, times: usize) {
         self.entered[rule as usize] -= times;
     }
 
-    /// A node at a place in the text.
+    /// Adds a node at an offset.
     pub(super) fn node(&mut self, offset: usize, node: Node) -> Id {
         let children = match &node {
             Node::Select { operand, .. } => self.visited[*operand],
@@ -182,17 +184,17 @@ impl<'a> Parser<'a> {
         id
     }
 
-    /// Blames a place, and gives a node to go on with.
-    pub(super) fn blame(&mut self, offset: usize, message: impl Into<String>) -> Id {
-        self.issues.add(Place::of(self.text, offset), message);
-        self.node(offset, Node::Wrong)
+    /// Reports an error and returns a placeholder node.
+    pub(super) fn report_error(&mut self, offset: usize, message: impl Into<String>) -> Id {
+        self.issues.add(Location::at(self.text, offset), message);
+        self.node(offset, Node::Invalid)
     }
 
     fn operator(&mut self, token: Token, function: &'static str, arguments: Vec<Id>) -> Id {
         self.node(token.start, Node::Call { target: None, function: function.into(), arguments })
     }
 
-    fn expression(&mut self) -> Read {
+    fn expression(&mut self) -> ParseResult {
         self.enter(Rule::Expression)?;
         let condition = self.logic(Kind::Or)?;
         let result = match self.take(Kind::Question) {
@@ -209,8 +211,8 @@ impl<'a> Parser<'a> {
         Ok(result)
     }
 
-    /// `||` or `&&`: the tree over several terms is balanced, so that long chains are not deep.
-    fn logic(&mut self, kind: Kind) -> Read {
+    /// Parses `||` or `&&`. The tree over several terms is balanced, so that long chains are not deep.
+    fn logic(&mut self, kind: Kind) -> ParseResult {
         let operand = |parser: &mut Self| match kind {
             Kind::Or => parser.logic(Kind::And),
             _ => parser.relation(),
@@ -235,7 +237,7 @@ impl<'a> Parser<'a> {
         self.operator(operators[middle], function, vec![left, right])
     }
 
-    fn relation(&mut self) -> Read {
+    fn relation(&mut self) -> ParseResult {
         self.enter(Rule::Relation)?;
         let mut left = self.sum(0)?;
         let mut times = 1;
@@ -263,8 +265,8 @@ impl<'a> Parser<'a> {
         Ok(left)
     }
 
-    /// Sums and products, of operators that bind at least so tightly.
-    fn sum(&mut self, tightness: u8) -> Read {
+    /// Parses sums and products of operators with at least this precedence.
+    fn sum(&mut self, precedence: u8) -> ParseResult {
         self.enter(Rule::Sum)?;
         let mut left = self.unary()?;
         let mut times = 1;
@@ -277,7 +279,7 @@ impl<'a> Parser<'a> {
                 Kind::Minus => ("_-_", 1),
                 _ => break,
             };
-            if own < tightness {
+            if own < precedence {
                 break;
             }
             self.enter(Rule::Sum)?;
@@ -291,10 +293,10 @@ impl<'a> Parser<'a> {
         Ok(left)
     }
 
-    fn unary(&mut self) -> Read {
+    fn unary(&mut self) -> ParseResult {
         let (kind, function) = match self.kind() {
             Kind::Exclamation => (Kind::Exclamation, "!_"),
-            // A minus before a number belongs to the number.
+            // A minus before a number literal belongs to the literal.
             Kind::Minus if !matches!(self.ahead(1), Kind::Int | Kind::Float) => (Kind::Minus, "-_"),
             _ => return self.member(),
         };
@@ -310,7 +312,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn member(&mut self) -> Read {
+    fn member(&mut self) -> ParseResult {
         self.enter(Rule::Member)?;
         let mut operand = self.primary()?;
         let mut times = 1;
@@ -338,7 +340,7 @@ impl<'a> Parser<'a> {
         Ok(operand)
     }
 
-    fn select(&mut self, operand: Id) -> Read {
+    fn select(&mut self, operand: Id) -> ParseResult {
         let dot = self.next();
         let optional = self.take(Kind::Question).is_some();
         let name = self.field()?;
@@ -362,8 +364,8 @@ impl<'a> Parser<'a> {
         Ok(self.deeper(select))
     }
 
-    /// The name of a field.
-    fn field(&mut self) -> Result<Arc<str>, Stop> {
+    /// Parses the name of a field.
+    fn field(&mut self) -> Result<Arc<str>, ParseError> {
         match self.kind() {
             Kind::Identifier => {
                 let token = self.next();
@@ -371,16 +373,16 @@ impl<'a> Parser<'a> {
             }
             Kind::EscapedIdentifier => {
                 let token = self.next();
-                // Upstream has the syntax but Kubernetes does not switch it on.
-                self.blame(token.start, "unsupported syntax: '`'");
+                // Kubernetes does not enable this syntax.
+                self.report_error(token.start, "unsupported syntax: '`'");
                 Ok("".into())
             }
-            _ => Err(Stop::Syntax),
+            _ => Err(ParseError::Syntax),
         }
     }
 
-    /// Arguments up to the closing parenthesis.
-    fn arguments(&mut self) -> Result<Vec<Id>, Stop> {
+    /// Parses arguments up to the closing parenthesis.
+    fn arguments(&mut self) -> Result<Vec<Id>, ParseError> {
         let mut arguments = Vec::new();
         if self.take(Kind::RightParenthesis).is_some() {
             return Ok(arguments);

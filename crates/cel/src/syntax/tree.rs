@@ -1,55 +1,57 @@
-//! Expressions as trees. Nodes lie in one row and know each other by their place in it.
+//! Syntax trees. All nodes are in one vector and refer to each other by index.
+
+// upstream: github.com/google/cel-go/common/ast/expr.go
 
 use std::sync::Arc;
 
 use crate::value::Value;
 
-/// A node's place in its tree.
+/// Index of a node in its tree.
 pub type Id = usize;
 
-/// The accumulator of the loops that macros make; no name in a text can be this one.
+/// Name of the accumulator of macro comprehensions, which is not a valid identifier.
 pub const ACCUMULATOR: &str = "@result";
 
-/// An expression.
+/// A parsed expression.
 #[derive(Debug, Clone)]
 pub struct Tree {
     /// All nodes.
     pub nodes: Vec<Node>,
-    /// Where each is in the text, in bytes.
+    /// Byte offset of each node in the text.
     pub offsets: Vec<usize>,
-    /// The whole.
+    /// Root node.
     pub root: Id,
 }
 
-/// A part of an expression.
+/// A node of an expression.
 #[derive(Debug, Clone)]
 pub enum Node {
-    /// A value that is written down.
+    /// A literal.
     Literal(Value<'static>),
-    /// A variable, or the name of a type; `.a` with a point before it.
+    /// A variable or the name of a type; `.a` with a leading period.
     Name(Arc<str>),
     /// `operand.field`, or with `test` `has(operand.field)`.
     Select { operand: Id, field: Arc<str>, test: bool },
     /// A function, or an operator such as `_+_`.
     Call { target: Option<Id>, function: Arc<str>, arguments: Vec<Id> },
-    /// A list; optional items are marked.
+    /// A list: items, and whether each is optional.
     List { items: Vec<(Id, bool)> },
     /// A map: key, value, whether the entry is optional.
     Map { entries: Vec<(Id, Id, bool)> },
-    /// A message: the name of its type, then field, value, whether it is optional, and where.
+    /// A message: the name of its type, then field, value, whether it is optional, and its offset.
     Message { name: Arc<str>, fields: Vec<(Arc<str>, Id, bool, usize)> },
-    /// A loop.
+    /// A comprehension.
     Loop(Box<Loop>),
-    /// What could not be read; an issue says why.
-    Wrong,
+    /// A placeholder for an expression with an error.
+    Invalid,
 }
 
-/// What macros become.
+/// A comprehension, the expansion of macros.
 #[derive(Debug, Clone)]
 pub struct Loop {
     pub range: Id,
     pub variable: Arc<str>,
-    /// With a second variable the first is the index or key, and the second the value.
+    /// Second variable: if present, the first is the index or key and this is the value.
     pub second: Option<Arc<str>>,
     pub accumulator: Arc<str>,
     pub start: Id,
@@ -59,7 +61,7 @@ pub struct Loop {
 }
 
 impl Tree {
-    /// `a.b.c` as one name, if the node is nothing but names.
+    /// Returns `a.b.c` as one name, if the node consists of names only.
     pub fn qualified_name(&self, id: Id) -> Option<String> {
         match &self.nodes[id] {
             Node::Name(name) => Some(name.to_string()),

@@ -1,4 +1,7 @@
-//! When values are equal and which comes first.
+//! Equality and order of values.
+
+// upstream: github.com/google/cel-go/common/types/util.go
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go
 
 use std::cmp::Ordering;
 
@@ -8,12 +11,12 @@ use crate::error::Error;
 use crate::shape::{ListKind, ShapeKind};
 
 impl<'a> Value<'a> {
-    /// Whether two values are equal. Values of different types are not, but for numbers; lists and maps with a schema
-    /// refuse to be compared with anything else.
+    /// Whether two values are equal. Values of different types are not, except for numbers; comparing lists
+    /// and maps with a schema to other types is an error.
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, Error> {
         Ok(match (self, other) {
             (Value::Null, Value::Null) => true,
-            // Nothing refuses to be compared with null.
+            // Comparing with null is never an error.
             (Value::Null, _) | (_, Value::Null) => false,
             (Value::Bool(one), Value::Bool(two)) => one == two,
             (
@@ -34,24 +37,25 @@ impl<'a> Value<'a> {
             (Value::Opaque(one), Value::Opaque(two)) if one.type_name() == two.type_name() => {
                 one.equals(&**two)
             }
-            // The libraries' types refuse to be compared with any other.
+            // Comparing opaque types with other types is an error.
             (Value::Opaque(_), _) => return Err(Error::NoSuchOverload),
             (Value::List(one), Value::List(two)) => lists(one, two)?,
             (Value::Map(one), Value::Map(two)) => maps(one, two)?,
-            (Value::List(List::Json(..) | List::Kept(..)) | Value::Map(Map::Json(..)), _) => {
+            (Value::List(List::Json(..) | List::Merged(..)) | Value::Map(Map::Json(..)), _) => {
                 return Err(Error::NoSuchOverload);
             }
             _ => false,
         })
     }
 
-    /// The order of two numbers of any type; nothing if one is not a number.
+    /// Compares two numbers of any type. `None` if one is not a number.
     pub(crate) fn compare_numbers(&self, other: &Value<'_>) -> Option<Ordering> {
         fn whole(number: i128, double: f64) -> Option<Ordering> {
             if double.is_nan() {
                 return None;
             }
-            // Beyond what the integers hold the double decides; within, the integer part does and then the fraction.
+            // Outside the range of integers the double decides; otherwise compare the integer part and then
+            // the fraction.
             if double >= 18_446_744_073_709_551_616.0 {
                 return Some(Ordering::Less);
             }
@@ -75,7 +79,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The order of two values, as `<` sees it.
+    /// Compares two values, as `<` does.
     pub fn compare(&self, other: &Value<'a>) -> Result<Ordering, Error> {
         Ok(match (self, other) {
             (Value::Bool(one), Value::Bool(two)) => one.cmp(two),
@@ -106,7 +110,7 @@ fn lists<'a>(one: &List<'a>, two: &List<'a>) -> Result<bool, Error> {
     for (left, right) in one.iter().zip(two.iter()) {
         match left?.equals(&right?) {
             Ok(true) => {}
-            // In lists without a schema, what cannot be compared is not different.
+            // In lists without a schema, incomparable items do not make a difference.
             Err(_) if one.kind().is_none() => {}
             other => return other,
         }
@@ -134,7 +138,7 @@ fn maps<'a>(one: &Map<'a>, two: &Map<'a>) -> Result<bool, Error> {
             _ => false,
         };
         if known {
-            // The name in JSON is taken for an escaped one here, as upstream does.
+            // As upstream, the JSON name is used as an escaped name here.
             match (one.member(name)?, two.find(&Value::from(name.as_str()))?) {
                 (None, None) => {}
                 (Some(left), Some(right)) if left.equals(&right)? => {}

@@ -1,4 +1,6 @@
-//! JSON as values: by its shape, or as it is.
+//! Conversion between JSON and values.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go
 
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use crate::shape::{Shape, ShapeKind};
 use crate::time;
 
 impl<'a> Value<'a> {
-    /// JSON as its shape says it is. What does not fit is an error.
+    /// Converts JSON by its shape. A mismatch is an error.
     pub fn from_json(json: &'a Json, shape: &'a Shape) -> Result<Value<'a>, Error> {
         if let ShapeKind::Any = shape.kind {
             return Ok(Value::plain(json));
@@ -35,9 +37,9 @@ impl<'a> Value<'a> {
                     return Err(Error::new(message));
                 }
             },
-            ShapeKind::Bool => Value::Bool(json.as_bool().ok_or_else(|| unfit("bool", json))?),
-            ShapeKind::Int => Value::Int(json.as_i64().ok_or_else(|| unfit("int", json))?),
-            ShapeKind::Double => Value::Double(json.as_f64().ok_or_else(|| unfit("float", json))?),
+            ShapeKind::Bool => Value::Bool(json.as_bool().ok_or_else(|| type_error("bool", json))?),
+            ShapeKind::Int => Value::Int(json.as_i64().ok_or_else(|| type_error("int", json))?),
+            ShapeKind::Double => Value::Double(json.as_f64().ok_or_else(|| type_error("float", json))?),
             ShapeKind::List(items, kind) => match json {
                 Json::Array(array) => Value::List(List::Json(array, items, kind)),
                 _ => {
@@ -55,7 +57,7 @@ impl<'a> Value<'a> {
                 }
             },
             text_kind => {
-                let text = json.as_str().ok_or_else(|| unfit("string", json))?;
+                let text = json.as_str().ok_or_else(|| type_error("string", json))?;
                 let wrong = |what: &str| Error::new(format!("Invalid {what} {text}"));
                 match text_kind {
                     ShapeKind::Duration => {
@@ -76,7 +78,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// JSON as it is: whole numbers are ints, others doubles.
+    /// Converts JSON without a shape: integers are ints, other numbers doubles.
     pub fn plain(json: &'a Json) -> Value<'a> {
         match json {
             Json::Null => Value::Null,
@@ -92,7 +94,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as JSON, for messages and tests; nothing for what JSON does not have.
+    /// Converts to JSON, for messages and tests. `None` for types that JSON does not have.
     pub fn to_json(&self) -> Option<Json> {
         Some(match self {
             Value::Null => Json::Null,
@@ -125,14 +127,14 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The same without borrowing anything, as long as it holds no JSON of an object.
+    /// Creates a string that does not borrow.
     pub fn shared_text(text: &str) -> Value<'a> {
         Value::String(super::Text::Shared(Arc::from(text)))
     }
 }
 
-/// The words for JSON of the wrong type, with Go's names for types.
-fn unfit(expected: &str, json: &Json) -> Error {
+/// Returns the error for JSON of the wrong type, with Go's names for types.
+fn type_error(expected: &str, json: &Json) -> Error {
     let found = match json {
         Json::Null => "<nil>",
         Json::Bool(_) => "bool",

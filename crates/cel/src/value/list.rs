@@ -1,4 +1,7 @@
-//! Lists: borrowed JSON or values that were made.
+//! Lists: borrowed JSON or computed values.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go
+// upstream: github.com/google/cel-go/common/types/list.go
 
 use std::sync::Arc;
 
@@ -6,8 +9,8 @@ use super::Value;
 use crate::error::Error;
 use crate::shape::{ListKind, Shape};
 
-/// Lists up to this length are copied where they are joined.
-const COPIED: usize = 32;
+/// Maximum length of lists that are copied when concatenated.
+const MAX_COPIED: usize = 32;
 
 /// A list.
 #[derive(Clone, Debug)]
@@ -16,56 +19,56 @@ pub enum List<'a> {
     Json(&'a [serde_json::Value], &'a Shape, &'a ListKind),
     /// JSON without a shape.
     Plain(&'a [serde_json::Value]),
-    /// Values.
+    /// Computed values.
     Owned(Arc<Vec<Value<'a>>>),
-    /// One after the other, and how many there are in both.
+    /// Two concatenated lists and their total length.
     Joined(Arc<[List<'a>; 2]>, usize),
-    /// What was made by adding to a set or a map list, and still compares as one; the shape is that of its items.
-    Kept(Arc<Vec<Value<'a>>>, &'a Shape, &'a ListKind),
+    /// The result of merging sets or map lists, which still compares as one; the shape is that of its items.
+    Merged(Arc<Vec<Value<'a>>>, &'a Shape, &'a ListKind),
 }
 
 impl<'a> List<'a> {
-    /// How many items it has.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         match self {
             List::Json(items, ..) | List::Plain(items) => items.len(),
-            List::Owned(items) | List::Kept(items, ..) => items.len(),
+            List::Owned(items) | List::Merged(items, ..) => items.len(),
             List::Joined(_, length) => *length,
         }
     }
 
-    /// Whether it has none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One item. An item that does not fit its schema is an error.
-    pub fn get(&self, place: usize) -> Option<Result<Value<'a>, Error>> {
+    /// Returns one item. An item that does not match its schema is an error.
+    pub fn get(&self, index: usize) -> Option<Result<Value<'a>, Error>> {
         match self {
-            List::Json(items, shape, _) => items.get(place).map(|item| Value::from_json(item, shape)),
-            List::Plain(items) => items.get(place).map(|item| Ok(Value::plain(item))),
-            List::Owned(items) | List::Kept(items, ..) => items.get(place).cloned().map(Ok),
-            List::Joined(both, _) => match place.checked_sub(both[0].len()) {
-                None => both[0].get(place),
-                Some(place) => both[1].get(place),
+            List::Json(items, shape, _) => items.get(index).map(|item| Value::from_json(item, shape)),
+            List::Plain(items) => items.get(index).map(|item| Ok(Value::plain(item))),
+            List::Owned(items) | List::Merged(items, ..) => items.get(index).cloned().map(Ok),
+            List::Joined(both, _) => match index.checked_sub(both[0].len()) {
+                None => both[0].get(index),
+                Some(index) => both[1].get(index),
             },
         }
     }
 
-    /// All items in order.
+    /// Iterates over the items in order.
     pub fn iter(&self) -> impl Iterator<Item = Result<Value<'a>, Error>> + use<'a, '_> {
-        (0..self.len()).filter_map(|place| self.get(place))
+        (0..self.len()).filter_map(|index| self.get(index))
     }
 
-    /// All items, or the first error among them.
+    /// Returns all items, or the first error.
     pub fn values(&self) -> Result<Vec<Value<'a>>, Error> {
         self.iter().collect()
     }
 
-    /// Both after each other. Long lists are not copied for it.
+    /// Concatenates two lists. Long lists are not copied.
     pub fn joined(&self, other: &List<'a>) -> Result<List<'a>, Error> {
         let length = self.len() + other.len();
-        if length > COPIED {
+        if length > MAX_COPIED {
             return Ok(List::Joined(Arc::new([self.clone(), other.clone()]), length));
         }
         let mut items = self.values()?;
@@ -73,10 +76,10 @@ impl<'a> List<'a> {
         Ok(List::Owned(Arc::new(items)))
     }
 
-    /// How items are told apart, and what they look like.
+    /// Returns the list type and the shape of the items.
     pub(crate) fn kind(&self) -> Option<(&'a ListKind, &'a Shape)> {
         match self {
-            List::Json(_, shape, kind) | List::Kept(_, shape, kind) => Some((kind, shape)),
+            List::Json(_, shape, kind) | List::Merged(_, shape, kind) => Some((kind, shape)),
             _ => None,
         }
     }

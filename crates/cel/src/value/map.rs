@@ -1,4 +1,7 @@
-//! Maps and objects: borrowed JSON or values that were made.
+//! Maps and objects: borrowed JSON or computed values.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go
+// upstream: github.com/google/cel-go/common/types/map.go
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -15,11 +18,11 @@ pub enum Map<'a> {
     Json(&'a serde_json::Map<String, serde_json::Value>, &'a Shape),
     /// JSON without a shape.
     Plain(&'a serde_json::Map<String, serde_json::Value>),
-    /// Values.
+    /// Computed values.
     Owned(Arc<BTreeMap<Key<'a>, Value<'a>>>),
 }
 
-/// A key of a map that was made.
+/// A key of a computed map.
 #[derive(Clone, Debug)]
 pub enum Key<'a> {
     /// A bool.
@@ -64,7 +67,7 @@ impl Ord for Key<'_> {
 }
 
 impl<'a> Key<'a> {
-    /// The key that a value is, if it can be one. A whole double finds the int that equals it.
+    /// Converts a value to a key, if possible. An integral double equals the int.
     pub fn of(value: &Value<'a>) -> Option<Key<'a>> {
         Some(match value {
             Value::Bool(it) => Key::Bool(*it),
@@ -87,7 +90,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The key as a value.
+    /// Converts the key to a value.
     pub fn value(&self) -> Value<'a> {
         match self {
             Key::Bool(it) => Value::Bool(*it),
@@ -99,12 +102,12 @@ impl<'a> Key<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// A map of these entries; of several with one key the last one counts.
+    /// Creates a map. The last of several entries with the same key wins.
     pub fn owned(entries: Vec<(Key<'a>, Value<'a>)>) -> Map<'a> {
         Map::Owned(Arc::new(entries.into_iter().collect()))
     }
 
-    /// How many entries it has.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         match self {
             Map::Json(members, _) | Map::Plain(members) => members.len(),
@@ -112,12 +115,12 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether it has none.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value of a key. Asking an object by anything but a string is an error.
+    /// Returns the value of a key. A key of an object that is not a string is an error.
     pub fn find(&self, key: &Value<'a>) -> Result<Option<Value<'a>>, Error> {
         match self {
             Map::Json(..) => match key {
@@ -132,7 +135,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The value of a name, as expressions write it.
+    /// Returns the value of a name as expressions write it.
     pub fn member(&self, name: &str) -> Result<Option<Value<'a>>, Error> {
         match self {
             Map::Plain(members) => Ok(members.get(name).map(Value::plain)),
@@ -156,7 +159,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// All keys that expressions can see.
+    /// Returns all keys that expressions can access.
     pub fn keys(&self) -> Vec<Value<'a>> {
         match self {
             Map::Plain(members) => members.keys().map(|name| Value::from(name.as_str())).collect(),
@@ -166,7 +169,7 @@ impl<'a> Map<'a> {
                 ShapeKind::Object(object) => members
                     .keys()
                     .filter(|name| object.fields.contains_key(*name))
-                    .map(|name| seen(object, name))
+                    .map(|name| escaped_name(object, name))
                     .collect(),
                 _ => Vec::new(),
             },
@@ -174,8 +177,8 @@ impl<'a> Map<'a> {
     }
 }
 
-/// The name of a member as expressions see it.
-fn seen<'a>(object: &Object, name: &'a str) -> Value<'a> {
+/// Returns the name of a member as expressions see it.
+fn escaped_name<'a>(object: &Object, name: &'a str) -> Value<'a> {
     match object.has_properties.then(|| escape(name)).flatten() {
         Some(std::borrow::Cow::Owned(escaped)) => Value::from(escaped),
         _ => Value::from(name),

@@ -1,4 +1,6 @@
-//! Lists that are sets or have keys: equal in any order, and merged by `+`.
+//! Sets and map lists: equality in any order, and merging by `+`.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,8 +11,8 @@ use super::{List, Map, Value};
 use crate::error::Error;
 use crate::shape::ListKind;
 
-/// Data without a structure, by which sets tell their items apart. Upstream looks at the data here, not at values: what has
-/// become something else by its format is never found.
+/// Scalar JSON, by which the items of sets are compared. As upstream, this compares the JSON data and not the
+/// values: an item that its format turned into another type never matches.
 #[derive(PartialEq, Eq, Hash)]
 enum Scalar<'v> {
     Bool(bool),
@@ -41,7 +43,7 @@ fn scalar<'v>(value: &'v Value<'_>) -> Option<Scalar<'v>> {
     })
 }
 
-/// Whether all of the second are in the first, which has as many.
+/// Whether the first list contains all items of the second, which has the same length.
 pub(super) fn same_set<'a>(one: &List<'a>, two: &List<'a>) -> Result<bool, Error> {
     let values;
     let own: HashSet<Scalar<'_>> = match one {
@@ -59,7 +61,8 @@ pub(super) fn same_set<'a>(one: &List<'a>, two: &List<'a>) -> Result<bool, Error
     Ok(true)
 }
 
-/// The keys of an item, as text that only the same keys give. Only data has them, not what was made.
+/// Returns the keys of an item as a string that identifies them. Only JSON items have keys, not computed
+/// ones.
 fn keys_of(item: &Value<'_>, keys: &[String]) -> Option<String> {
     let Value::Map(Map::Json(members, _) | Map::Plain(members)) = item else { return None };
     let mut text = String::new();
@@ -73,17 +76,17 @@ fn keys_of(item: &Value<'_>, keys: &[String]) -> Option<String> {
     Some(text)
 }
 
-/// Whether items with the same keys are the same.
+/// Whether items with the same keys are equal.
 pub(super) fn same_keyed<'a>(one: &List<'a>, two: &List<'a>, keys: &[String]) -> Result<bool, Error> {
-    let mut places = HashMap::with_capacity(one.len());
-    for (place, item) in one.iter().enumerate() {
+    let mut indexes = HashMap::with_capacity(one.len());
+    for (index, item) in one.iter().enumerate() {
         if let Some(key) = keys_of(&item?, keys) {
-            places.insert(key, place);
+            indexes.insert(key, index);
         }
     }
     for item in two.iter() {
         let item = item?;
-        let own = keys_of(&item, keys).and_then(|key| places.get(&key)).and_then(|place| one.get(*place));
+        let own = keys_of(&item, keys).and_then(|key| indexes.get(&key)).and_then(|index| one.get(*index));
         match own.transpose()? {
             Some(own) if own.equals(&item)? => {}
             _ => return Ok(false),
@@ -92,7 +95,8 @@ pub(super) fn same_keyed<'a>(one: &List<'a>, two: &List<'a>, keys: &[String]) ->
     Ok(true)
 }
 
-/// Two lists as one: sets take what they have not, lists with keys replace what has the same ones, others go on.
+/// Merges two lists: sets add missing items, map lists replace items with the same keys, other lists are
+/// concatenated.
 pub(crate) fn merged<'a>(one: &List<'a>, two: &List<'a>) -> Result<List<'a>, Error> {
     let (kind, shape) = match one.kind() {
         None | Some((ListKind::Atomic, _)) => return one.joined(two),
@@ -102,12 +106,12 @@ pub(crate) fn merged<'a>(one: &List<'a>, two: &List<'a>) -> Result<List<'a>, Err
     match kind {
         ListKind::Map(keys) => {
             let own =
-                items.iter().enumerate().filter_map(|(place, item)| Some((keys_of(item, keys)?, place)));
-            let places: HashMap<String, usize> = own.collect();
+                items.iter().enumerate().filter_map(|(index, item)| Some((keys_of(item, keys)?, index)));
+            let indexes: HashMap<String, usize> = own.collect();
             for item in two.iter() {
                 let item = item?;
-                match keys_of(&item, keys).and_then(|key| places.get(&key)) {
-                    Some(place) => items[*place] = item,
+                match keys_of(&item, keys).and_then(|key| indexes.get(&key)) {
+                    Some(index) => items[*index] = item,
                     None => items.push(item),
                 }
             }
@@ -124,5 +128,5 @@ pub(crate) fn merged<'a>(one: &List<'a>, two: &List<'a>) -> Result<List<'a>, Err
             items.extend(new);
         }
     }
-    Ok(List::Kept(Arc::new(items), shape, kind))
+    Ok(List::Merged(Arc::new(items), shape, kind))
 }

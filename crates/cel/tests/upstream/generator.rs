@@ -1,4 +1,4 @@
-//! Random expressions from a grammar that knows types, and sometimes forgets them.
+//! Random expressions from a typed grammar that sometimes breaks the types.
 
 pub struct Generator(u64);
 
@@ -39,15 +39,15 @@ impl Generator {
         from[self.below(from.len())]
     }
 
-    /// An expression of any type.
+    /// Generates an expression of any type.
     pub fn expression(&mut self) -> String {
         let depth = 1 + self.below(4);
         let kind = if self.below(2) == 0 { Kind::Bool } else { self.pick(&KINDS) };
         self.of(kind, depth, &mut Vec::new())
     }
 
-    /// An expression in which something was added, left out or cut off.
-    pub fn damaged(&mut self) -> String {
+    /// Generates an expression with an insertion, a deletion or a truncation.
+    pub fn malformed(&mut self) -> String {
         const ADDED: [&str; 24] = [
             "(", ")", ",", ".", "+", "'", "[", "}", "$", "?", ":", "x", "1", " in ", " && ", "{", "]", "-",
             "!", " ", "=", "\"", "..", " for ",
@@ -67,7 +67,7 @@ impl Generator {
         characters.concat()
     }
 
-    /// The same, but now and then in a way that hides its type or passes it through something.
+    /// Generates an expression of a type, sometimes through `dyn` or another construct that hides the type.
     fn of(&mut self, kind: Kind, depth: usize, scope: &mut Vec<(String, Kind)>) -> String {
         let text = self.typed(kind, depth, scope);
         match self.below(45) {
@@ -82,7 +82,7 @@ impl Generator {
     }
 
     fn typed(&mut self, kind: Kind, depth: usize, scope: &mut Vec<(String, Kind)>) -> String {
-        // Now and then something of another type.
+        // Sometimes use another type.
         let kind = if self.below(60) == 0 { self.pick(&KINDS) } else { kind };
         let known: Vec<String> =
             scope.iter().filter(|(_, own)| *own == kind).map(|(name, _)| name.clone()).collect();
@@ -185,7 +185,8 @@ impl Generator {
         }
     }
 
-    /// A call of a library's function: `T` stands for a text, `N` for a number, `L` and `M` for lists of them.
+    /// Generates a call of a library function: `T` stands for a string, `N` for a number, `L` and `M` for
+    /// lists of them.
     fn library(&mut self, kind: Kind, depth: usize, scope: &mut Vec<(String, Kind)>) -> Option<String> {
         let templates: &[&str] = match kind {
             Kind::Bool => &[

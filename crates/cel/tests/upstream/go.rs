@@ -1,4 +1,4 @@
-//! Asks the API server's own CEL, through `upstream/build expressions`.
+//! Runs the API server's own CEL through `upstream/build expressions`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// What `upstream/build` ends with where Go is absent.
+/// Exit code of `upstream/build` without Go.
 const NO_GO: i32 = 3;
 
-/// Go's answers for expressions over one value, or nothing where there is no Go.
-pub fn ask(schema: &Value, value: &Value, expressions: &[String]) -> Option<Vec<Value>> {
+/// Returns Go's results for expressions over one value, or `None` without Go.
+pub fn run(schema: &Value, value: &Value, expressions: &[String]) -> Option<Vec<Value>> {
     let program = program()?;
     let mut input = String::new();
     for expression in expressions {

@@ -1,14 +1,14 @@
-//! Schemas as shapes, as far as the comparison needs it.
+//! Shapes of schemas, as far as the comparison needs them.
 
 use std::sync::Arc;
 
 use atoll_cel::{ListKind, Object, Shape, ShapeKind};
 use serde_json::Value as Json;
 
-/// The largest request, and what is left of it for a string.
+/// Maximum size of a request.
 const REQUEST: u64 = 3 * 1024 * 1024;
 
-/// What a schema describes, and how small its JSON can be.
+/// Returns the shape of a schema and the minimum length of its JSON.
 pub fn shape(schema: &Json, name: &str) -> (Arc<Shape>, u64) {
     let nullable = schema["nullable"] == true;
     let bound = |key: &str| schema[key].as_u64();

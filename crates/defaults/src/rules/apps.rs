@@ -1,5 +1,8 @@
 //! Workloads of the group `apps`.
 
+// upstream: pkg/apis/apps/v1/defaults.go
+// upstream: pkg/apis/apps/v1/conversion.go
+
 use serde_json::Value;
 
 use crate::object::{
@@ -15,7 +18,7 @@ pub fn deployment(deployment: &mut Object) {
     if let Some(spec) = child_mut(deployment, "spec") {
         rolling(spec, "strategy", "25%".into(), "25%".into());
     }
-    // The revision is read as a number and written again.
+    // The internal type stores the revision as a number.
     match annotation(deployment, ROLLBACK) {
         Some("") => drop_annotations(deployment, &[ROLLBACK]),
         Some(text) => {
@@ -31,7 +34,7 @@ pub fn daemon_set(daemon_set: &mut Object) {
     if let Some(spec) = child_mut(daemon_set, "spec") {
         rolling(spec, "updateStrategy", 1.into(), 0.into());
     }
-    // A field that is gone lives on as an annotation.
+    // The internal type has a field for this annotation, which is always written back.
     let generation = annotation(daemon_set, TEMPLATE_GENERATION).map_or(Ok(0), str::parse::<i64>);
     if let Ok(generation) = generation {
         annotate(daemon_set, TEMPLATE_GENERATION, generation.to_string());
@@ -47,7 +50,7 @@ fn rolling(spec: &mut Object, strategy: &str, unavailable: Value, surge: Value) 
             set_absent(rolling, "maxSurge", surge);
         }
     } else if let Some(rolling) = child_mut(strategy, "rollingUpdate") {
-        // Where it has no meaning upstream's own types still cannot leave it out.
+        // The fields are not pointers in the internal type, so they are written as zero.
         set_absent(rolling, "maxUnavailable", 0);
         set_absent(rolling, "maxSurge", 0);
     }
@@ -68,7 +71,7 @@ pub fn stateful_set(stateful_set: &mut Object) {
         set_empty(retention, "whenDeleted", "Retain");
         set_empty(retention, "whenScaled", "Retain");
     }
-    // Templates of claims always say what they are.
+    // Volume claim templates always have a kind.
     for claim in items_mut(spec, "volumeClaimTemplates") {
         set(claim, "apiVersion", "v1");
         set(claim, "kind", "PersistentVolumeClaim");

@@ -1,10 +1,13 @@
 //! HorizontalPodAutoscalers.
 
+// upstream: pkg/apis/autoscaling/v2/defaults.go
+// upstream: pkg/apis/autoscaling/v2/conversion.go
+
 use serde_json::{Value, json};
 
 use crate::object::{Object, child_mut, drop_annotations, entry, is_absent, set, set_absent};
 
-/// What older versions have no fields for stands in annotations there.
+/// Annotations that stand for fields that older versions do not have.
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
@@ -14,7 +17,7 @@ const TOLERANCES: [&str; 2] = [
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// In percent of what the pods ask for.
+/// Percentage of the requests.
 const UTILIZATION: i64 = 80;
 
 pub fn version_2(autoscaler: &mut Object) {
@@ -39,7 +42,7 @@ pub fn version_2(autoscaler: &mut Object) {
             ])
         });
         rules(behavior, "scaleDown", || json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
-        // Downwards the controller has a setting of its own.
+        // The default for scaling down is a setting of the controller.
         if let Some(up) = child_mut(behavior, "scaleUp") {
             set_absent(up, "stabilizationWindowSeconds", 0);
         }

@@ -1,4 +1,6 @@
-//! Jobs. The template in a CronJob is left as it is until a Job is made of it.
+//! Jobs. The template of a CronJob is not defaulted.
+
+// upstream: pkg/apis/batch/v1/defaults.go
 
 use super::core::labels_from_template;
 use crate::object::{Object, child, child_mut, is_absent, set, set_absent};

@@ -1,15 +1,18 @@
-//! The other kinds of the core group.
+//! Other kinds of the core group.
+
+// upstream: pkg/apis/core/v1/defaults.go
+// upstream: pkg/apis/core/v1/conversion.go
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::pod::first_of;
+use super::pod::sync_first_element;
 use crate::object::{Object, child, child_mut, entry, is_absent, set, text};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// The labels of the template stand in for the selector and for the labels of the whole.
+/// Defaults the selector and the labels to the labels of the template.
 pub fn replication_controller(controller: &mut Object) {
     let spec = child(controller, "spec");
     let template =
@@ -43,7 +46,7 @@ pub fn secret(secret: &mut Object) {
     }
 }
 
-/// Every namespace can be selected by its name.
+/// Sets the label with the name of the namespace.
 pub fn namespace(namespace: &mut Object) {
     let Some(metadata) = child_mut(namespace, "metadata") else { return };
     let name = text(metadata, "name").to_owned();
@@ -55,7 +58,7 @@ pub fn namespace(namespace: &mut Object) {
 }
 
 pub fn node_spec(spec: &mut Object) {
-    first_of(spec, "podCIDR", "podCIDRs", |list| list.first()?.as_str(), |range| range.into());
+    sync_first_element(spec, "podCIDR", "podCIDRs", |list| list.first()?.as_str(), |range| range.into());
 }
 
 pub fn node_status(status: &mut Object) {
@@ -66,7 +69,7 @@ pub fn node_status(status: &mut Object) {
     }
 }
 
-/// What a container gets if it does not say, from the most and the least it can get.
+/// Defaults `default` and `defaultRequest` to the maximum and the minimum.
 pub fn limit_range_item(item: &mut Object) {
     if text(item, "type") != "Container" {
         return;

@@ -1,4 +1,7 @@
-//! What extends the API: webhooks and definitions of custom resources.
+//! Webhook configurations and CustomResourceDefinitions.
+
+// upstream: pkg/apis/admissionregistration/v1/defaults.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/defaults.go
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,7 @@
-//! Pods and their templates.
+//! Pods and pod templates.
+
+// upstream: pkg/apis/core/v1/defaults.go
+// upstream: pkg/apis/core/v1/conversion.go
 
 use serde_json::{Value, json};
 
@@ -12,7 +15,7 @@ use crate::resources::{pod_resources, requests_from_limits};
 pub const CONTAINER: &[(&str, Literal)] =
     &[("terminationMessagePath", Text("/dev/termination-log")), ("terminationMessagePolicy", Text("File"))];
 
-/// Init containers once stood in annotations, which must not reach whoever still reads those.
+/// Legacy annotations of init containers, which are removed so that old clients do not read them.
 const INIT_CONTAINERS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-containers",
     "pod.alpha.kubernetes.io/init-containers",
@@ -22,7 +25,7 @@ const INIT_CONTAINERS: [&str; 4] = [
 
 const CONTAINER_LISTS: [&str; 2] = ["containers", "initContainers"];
 
-/// What is filled in for pods and not for their templates.
+/// Applies the defaults of pods that pod templates do not have.
 pub fn pod(pod: &mut Object) {
     drop_annotations(pod, &INIT_CONTAINERS);
     let Some(spec) = child_mut(pod, "spec") else { return };
@@ -41,7 +44,7 @@ pub fn pod(pod: &mut Object) {
     }
 }
 
-/// On the host's network a container's ports are the host's.
+/// Sets host ports to the container ports on the host network.
 fn host_ports(container: &mut Object) {
     for port in items_mut(container, "ports") {
         let own = number(port, "containerPort");
@@ -55,7 +58,8 @@ pub fn template(template: &mut Object) {
     drop_annotations(template, &INIT_CONTAINERS);
 }
 
-/// The account has two names, of which the newer one wins.
+/// Applies the defaults of a pod spec. `serviceAccountName` takes precedence over the deprecated
+/// `serviceAccount`.
 pub fn spec(spec: &mut Object) {
     const NEW: &str = "serviceAccountName";
     const OLD: &str = "serviceAccount";
@@ -65,13 +69,19 @@ pub fn spec(spec: &mut Object) {
     }
 }
 
-/// The first of the addresses also stands alone, and counts if the two differ.
+/// Keeps `podIP` and the first of `podIPs` equal. `podIP` takes precedence.
 pub fn status(status: &mut Object) {
-    first_of(status, "podIP", "podIPs", |list| list.first()?.get("ip")?.as_str(), |ip| json!({ "ip": ip }));
+    sync_first_element(
+        status,
+        "podIP",
+        "podIPs",
+        |list| list.first()?.get("ip")?.as_str(),
+        |ip| json!({ "ip": ip }),
+    );
 }
 
-/// Keeps a field and the first element of a list the same.
-pub fn first_of(
+/// Keeps a field and the first element of a list equal.
+pub fn sync_first_element(
     holder: &mut Object,
     single: &str,
     list: &str,

@@ -1,5 +1,7 @@
 //! Services.
 
+// upstream: pkg/apis/core/v1/defaults.go
+
 use serde_json::{Value, json};
 
 use crate::object::{Object, child, child_mut, items, items_mut, number, set, set_absent, set_empty, text};

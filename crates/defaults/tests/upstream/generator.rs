@@ -1,4 +1,4 @@
-//! Random objects of a type, with values that defaults depend on.
+//! Random objects of a type, with values on which defaults depend.
 
 use atoll_schema::{TypeId, TypeRef, Types};
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ pub struct Generator {
 }
 
 /// Values for fields of these names, besides the usual ones.
-const LIKED: &[(&str, &[&str])] = &[
+const PREFERRED_VALUES: &[(&str, &[&str])] = &[
     (
         "type",
         &[
@@ -110,7 +110,7 @@ impl Generator {
         for slot in &types[id].slots {
             let is_frame = depth == 0 && matches!(slot.name, "spec" | "metadata" | "status");
             let share = if depth > 5 { density / 4 } else { density };
-            // Times are filled in from a clock, which is not compared.
+            // Times come from a clock and are not compared.
             if slot.name == "timeAdded" || !(is_frame || self.below(100) < share) {
                 continue;
             }
@@ -170,7 +170,7 @@ impl Generator {
     }
 
     fn text(&mut self, name: &str) -> Value {
-        let liked = LIKED.iter().find(|(liked, _)| *liked == name);
+        let liked = PREFERRED_VALUES.iter().find(|(liked, _)| *liked == name);
         match liked {
             Some((_, values)) if self.below(5) > 0 => self.pick(values).into(),
             _ => self.pick(STRINGS).into(),

@@ -1,4 +1,4 @@
-//! Asks the API server's own types, through `upstream/build defaults`.
+//! Runs the API server's own defaulting through `upstream/build defaults`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,24 +7,24 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// An object, and the kind that it is.
-pub struct Question {
+/// An object and its kind.
+pub struct Case {
     pub group: &'static str,
     pub version: &'static str,
     pub kind: &'static str,
     pub object: Value,
 }
 
-/// What `upstream/build` ends with where Go is absent.
+/// Exit code of `upstream/build` without Go.
 const NO_GO: i32 = 3;
 
-/// Go's answers, or nothing where there is no Go.
-pub fn ask(questions: &[Question]) -> Option<Vec<Value>> {
+/// Returns Go's results, or `None` without Go.
+pub fn run(cases: &[Case]) -> Option<Vec<Value>> {
     let program = program()?;
     let mut input = String::new();
-    for Question { group, version, kind, object } in questions {
-        let question = json!({"group": group, "version": version, "kind": kind, "object": object});
-        input.push_str(&question.to_string());
+    for Case { group, version, kind, object } in cases {
+        let case = json!({"group": group, "version": version, "kind": kind, "object": object});
+        input.push_str(&case.to_string());
         input.push('\n');
     }
     let mut child = Command::new(program)
@@ -44,13 +44,13 @@ pub fn ask(questions: &[Question]) -> Option<Vec<Value>> {
 fn program() -> Option<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../upstream/build");
     let output = Command::new(script).arg("defaults").output().expect("upstream/build runs");
-    let complaint = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(NO_GO) {
-        assert!(std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_none(), "Go is required here: {complaint}");
-        println!("skipped: {}", complaint.trim());
+        assert!(std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_none(), "Go is required here: {stderr}");
+        println!("skipped: {}", stderr.trim());
         return None;
     }
-    assert!(output.status.success(), "upstream/build failed: {complaint}");
+    assert!(output.status.success(), "upstream/build failed: {stderr}");
     let directory = String::from_utf8(output.stdout).expect("a directory's name is text");
     Some(Path::new(directory.trim()).join("defaults"))
 }

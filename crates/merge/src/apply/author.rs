@@ -1,35 +1,38 @@
-//! Who writes, and what a write of theirs cannot reach.
+//! The author of a write, and the fields that the write cannot change.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go
 
 use super::set::Set;
 
-/// Who writes, by which way, and when.
+/// The author of a write: field manager, subresource and time.
 #[derive(Clone, Copy, Debug)]
 pub struct Author<'a> {
-    /// The field manager that the request names, or how its client calls itself.
+    /// Field manager of the request, or derived from the user agent.
     pub manager: &'a str,
     /// Empty for the object itself.
     pub subresource: &'a str,
-    /// Now, as it is written in objects.
+    /// Current time, as written in objects.
     pub time: &'a str,
-    pub resets: Resets,
+    pub resets: ResetFields,
 }
 
-/// The fields that a write of an object, or of a part of it, leaves as they were. Nobody can own them that way.
+/// Fields that a write of an object or a subresource resets, so that the author cannot own them (upstream's
+/// reset fields).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resets {
-    /// All that is at or below these paths.
-    At(&'static [&'static [&'static str]]),
-    /// All that is not at or below these paths, in which a star stands for any step.
-    AllBut(&'static [&'static [&'static str]]),
+pub enum ResetFields {
+    /// All fields at or below these paths.
+    Paths(&'static [&'static [&'static str]]),
+    /// All fields except those at or below these paths. A star matches any path element.
+    AllExcept(&'static [&'static [&'static str]]),
 }
 
-impl Resets {
-    pub const NONE: Resets = Resets::At(&[]);
+impl ResetFields {
+    pub const NONE: ResetFields = ResetFields::Paths(&[]);
 
     pub(super) fn filter(self, set: &mut Set<'_>) {
         match self {
-            Resets::At(paths) => paths.iter().for_each(|path| set.remove(path, true)),
-            Resets::AllBut(patterns) => set.retain(patterns),
+            ResetFields::Paths(paths) => paths.iter().for_each(|path| set.remove(path, true)),
+            ResetFields::AllExcept(patterns) => set.retain(patterns),
         }
     }
 }

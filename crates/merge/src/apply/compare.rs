@@ -1,26 +1,28 @@
-//! What changes from one object to another.
+//! Comparison of two objects.
+
+// upstream: sigs.k8s.io/structured-merge-diff/v6/typed/compare.go
 
 use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
 use super::element::Element;
-use super::owned::grouped;
+use super::field_set::grouped;
 use super::set::Set;
-use super::shape::{Inner, Items, NoKey, Shape};
+use super::shape::{ItemType, ListIdentity, NoKey, Shape};
 
 /// The paths that differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison<'a> {
-    /// In the first object only.
+    /// Paths in the old object only.
     pub removed: Set<'a>,
-    /// In the second object only, or with another value there.
+    /// Paths in the new object only, or with a different value there.
     pub changed: Set<'a>,
 }
 
-/// What happened to a value as a whole.
+/// The change of a value itself, without its children.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Own {
+enum OwnChange {
     Same,
     Removed,
     Changed,
@@ -35,13 +37,14 @@ pub fn compare<'a>(shape: Shape<'_>, old: &'a Value, new: &'a Value) -> Result<C
     Ok(comparison)
 }
 
-/// Compares two values, of which one may be absent. The result has the paths below; the value's own fate is returned.
+/// Compares two values, of which one may be absent. Adds the paths below the value to `out` and returns the
+/// change of the value itself.
 fn walk<'a>(
     shape: Shape<'_>,
     old: Side<'a>,
     new: Side<'a>,
     below: &mut Comparison<'a>,
-) -> Result<Own, NoKey> {
+) -> Result<OwnChange, NoKey> {
     if shape.is_atomic() {
         return Ok(leaf(old, new));
     }
@@ -58,7 +61,7 @@ fn walk<'a>(
         return Ok(leaf(old, new));
     }
     compare_members(shape, left, right, below)?;
-    // A map that was something else before, or becomes it, has changed besides losing or getting its entries.
+    // A change from or to another type is a change of the map itself, besides the change of its entries.
     let other = |side: Side<'_>| side.is_some_and(|value| !value.is_object() && !value.is_null());
     if other(old) || other(new) {
         return Ok(leaf(old, new));
@@ -66,23 +69,23 @@ fn walk<'a>(
     Ok(presence(old, new))
 }
 
-fn presence(old: Side<'_>, new: Side<'_>) -> Own {
+fn presence(old: Side<'_>, new: Side<'_>) -> OwnChange {
     match (old, new) {
-        (None, _) => Own::Changed,
-        (_, None) => Own::Removed,
-        _ => Own::Same,
+        (None, _) => OwnChange::Changed,
+        (_, None) => OwnChange::Removed,
+        _ => OwnChange::Same,
     }
 }
 
-fn leaf(old: Side<'_>, new: Side<'_>) -> Own {
+fn leaf(old: Side<'_>, new: Side<'_>) -> OwnChange {
     match (old, new) {
-        (Some(old), Some(new)) if same(old, new) => Own::Same,
-        (Some(_), None) => Own::Removed,
-        _ => Own::Changed,
+        (Some(old), Some(new)) if same(old, new) => OwnChange::Same,
+        (Some(_), None) => OwnChange::Removed,
+        _ => OwnChange::Changed,
     }
 }
 
-/// Equality that does not care how a number is written.
+/// Whether two values are equal, regardless of the notation of numbers.
 pub(super) fn same(left: &Value, right: &Value) -> bool {
     left == right || atoll_meta::json::compare(left, right).is_eq()
 }
@@ -96,12 +99,12 @@ fn map(side: Side<'_>) -> Option<&Map<String, Value>> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Puts what was found below a step in its place.
-    fn attach(&mut self, step: Element<'a>, own: Own, below: Comparison<'a>) {
-        if own == Own::Removed || !below.removed.is_empty() {
-            self.removed.push(step.clone(), own == Own::Removed, below.removed);
+    /// Adds the result for a child.
+    fn attach(&mut self, step: Element<'a>, own: OwnChange, below: Comparison<'a>) {
+        if own == OwnChange::Removed || !below.removed.is_empty() {
+            self.removed.push(step.clone(), own == OwnChange::Removed, below.removed);
         }
-        self.changed.push(step, own == Own::Changed, below.changed);
+        self.changed.push(step, own == OwnChange::Changed, below.changed);
     }
 }
 
@@ -131,8 +134,8 @@ fn compare_members<'a>(
 }
 
 fn compare_items<'a>(
-    element: Inner<'_>,
-    items: Items<'_>,
+    element: ItemType<'_>,
+    items: ListIdentity<'_>,
     left: &'a [Value],
     right: &'a [Value],
     out: &mut Comparison<'a>,
@@ -165,26 +168,26 @@ fn compare_items<'a>(
                 let own = walk(shape, first(&before), first(&after), &mut below)?;
                 out.attach(step, own, below);
             }
-            // Items that cannot be told apart are one value.
+            // Duplicate items are compared as one value.
             (2.., 2..) => {
                 let equal =
                     before.len() == after.len() && before.iter().zip(&after).all(|(old, new)| same(old, new));
-                out.attach(step, if equal { Own::Same } else { Own::Changed }, below);
+                out.attach(step, if equal { OwnChange::Same } else { OwnChange::Changed }, below);
             }
             (2.., _) => {
                 let own = match first(&after) {
                     Some(item) => walk(shape, None, Some(item), &mut below)?,
-                    None => Own::Same,
+                    None => OwnChange::Same,
                 };
                 out.removed.push(step.clone(), true, below.removed);
-                out.changed.push(step, own == Own::Changed, below.changed);
+                out.changed.push(step, own == OwnChange::Changed, below.changed);
             }
             (_, _) => {
                 let own = match first(&before) {
                     Some(item) => walk(shape, Some(item), None, &mut below)?,
-                    None => Own::Same,
+                    None => OwnChange::Same,
                 };
-                out.removed.push(step.clone(), own == Own::Removed, below.removed);
+                out.removed.push(step.clone(), own == OwnChange::Removed, below.removed);
                 out.changed.push(step, true, below.changed);
             }
         }

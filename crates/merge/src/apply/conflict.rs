@@ -1,4 +1,7 @@
-//! What stands in the way of an apply: fields that others manage and that have another value.
+//! Conflicts of an apply: fields with a different value that other managers own.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go
+// upstream: sigs.k8s.io/structured-merge-diff/v6/merge/conflict.go
 
 use atoll_meta::status::Cause;
 use atoll_meta::{Status, quote};
@@ -6,12 +9,12 @@ use atoll_meta::{Status, quote};
 use super::managed::{Entry, Operation};
 use super::set::Set;
 
-/// One manager's fields that would change.
+/// The conflicting fields of one manager.
 #[derive(Clone, Debug)]
 pub struct Conflict<'a> {
-    /// The identifier of the manager, by which upstream sorts.
+    /// Identifier of the manager, by which upstream sorts.
     pub identifier: String,
-    /// The manager as people see it.
+    /// Displayed name of the manager.
     pub manager: String,
     pub fields: Set<'a>,
 }
@@ -29,7 +32,7 @@ impl<'a> Conflict<'a> {
     }
 }
 
-/// The answer to an apply that conflicts.
+/// Returns the error for an apply with conflicts.
 pub(super) fn status(mut conflicts: Vec<Conflict<'_>>) -> Status {
     conflicts.sort_by(|left, right| left.identifier.cmp(&right.identifier));
     let mut causes = Vec::new();

@@ -1,4 +1,6 @@
-//! What a definition says about its objects, as server-side apply sees it.
+//! Shapes of custom resources, from the schemas of their definitions.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder/builder.go
 
 use std::fmt;
 
@@ -6,47 +8,47 @@ use atoll_extension::{Additional, ListType, Schema, Shape as Tree};
 use atoll_schema::{TypeRef, Types};
 use serde_json::Value;
 
-use super::shape::{Inner, Items, Scalar, Shape};
+use super::shape::{ItemType, ListIdentity, Scalar, Shape};
 
-/// A part of a definition's schema.
+/// A part of the schema of a definition.
 #[derive(Clone, Copy)]
-pub struct Custom<'s> {
+pub struct CustomSchema<'s> {
     tree: Tree<'s>,
-    /// Whether it is a whole object, with a kind and metadata.
+    /// Whether it is a whole object with a kind and metadata.
     is_object: bool,
-    /// Whether this or something around it keeps fields that it does not know.
+    /// Whether this or a parent preserves unknown fields.
     preserves: bool,
 }
 
-impl fmt::Debug for Custom<'_> {
+impl fmt::Debug for CustomSchema<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Custom")
     }
 }
 
-impl<'s> Custom<'s> {
-    pub fn root(schema: &'s Schema) -> Custom<'s> {
+impl<'s> CustomSchema<'s> {
+    pub fn root(schema: &'s Schema) -> CustomSchema<'s> {
         let tree = schema.shape();
-        Custom { tree, is_object: true, preserves: tree.preserves_unknown_fields() }
+        CustomSchema { tree, is_object: true, preserves: tree.preserves_unknown_fields() }
     }
 
-    fn below(self, tree: Tree<'s>) -> Custom<'s> {
+    fn below(self, tree: Tree<'s>) -> CustomSchema<'s> {
         let preserves = self.preserves || tree.preserves_unknown_fields();
-        Custom { tree, is_object: tree.is_embedded_resource(), preserves }
+        CustomSchema { tree, is_object: tree.is_embedded_resource(), preserves }
     }
 
     pub fn shape(self) -> Shape<'s> {
         match self.tree.type_name() {
             Some("object") => Shape::Custom(self),
-            // A whole object without a schema is one nevertheless.
+            // An embedded object without a schema is still an object.
             None if self.is_object => Shape::Custom(self),
             Some("array") => {
                 let element =
-                    self.tree.items().map_or(Inner::Deduced, |items| Inner::Custom(self.below(items)));
+                    self.tree.items().map_or(ItemType::Deduced, |items| ItemType::Custom(self.below(items)));
                 let items = match self.tree.list_type() {
-                    Some(ListType::Set) => Items::Set,
-                    Some(ListType::Map) => Items::KeyedBy(self),
-                    Some(ListType::Atomic) | None => Items::Atomic,
+                    Some(ListType::Set) => ListIdentity::Set,
+                    Some(ListType::Map) => ListIdentity::KeyedBy(self),
+                    Some(ListType::Atomic) | None => ListIdentity::Atomic,
                 };
                 Shape::List { element, items }
             }
@@ -88,12 +90,12 @@ impl<'s> Custom<'s> {
         self.tree.is_atomic()
     }
 
-    /// The fields that tell the items of this list apart.
+    /// Returns the map keys of this list.
     pub fn keys(self) -> impl Iterator<Item = &'s str> {
         self.tree.list_map_keys()
     }
 
-    /// What a field counts as where it is absent.
+    /// Returns the default of a key field.
     pub fn default(self, key: &str) -> Option<&'s Value> {
         self.tree.property(key)?.default()
     }

@@ -1,4 +1,7 @@
-//! One step of a path into an object, in the order and the spelling of upstream.
+//! One element of a path, in upstream's order and notation.
+
+// upstream: sigs.k8s.io/structured-merge-diff/v6/fieldpath/element.go
+// upstream: sigs.k8s.io/structured-merge-diff/v6/fieldpath/serialize-pe.go
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -7,30 +10,30 @@ use std::fmt;
 use atoll_meta::{json, quote};
 use serde_json::Value;
 
-/// A step: to a field, or to an item of a list that is known by what it holds. Steps borrow from the objects and the
-/// `managedFields` that they come from.
+/// A path element: a field, or an item of a list that is identified by its contents. Elements borrow from the
+/// objects and the `managedFields` that they come from.
 #[derive(Clone, Debug)]
 pub enum Element<'a> {
-    /// A field of a struct, or an entry of a map.
+    /// A field of a struct or an entry of a map.
     Field(&'a str),
-    /// The item of a list that has these values in its key fields, which are sorted by name.
+    /// The item of a list with these values of its key fields, sorted by name.
     Key(Vec<(Cow<'a, str>, Cow<'a, Value>)>),
-    /// The item of a set that is this value.
+    /// The item of a set with this value.
     Value(Cow<'a, Value>),
-    /// The item of a list at a place. Nothing is owned by place, but clients may say so.
+    /// The item of a list at an index. No field is owned by index, but clients may send it.
     Index(i64),
 }
 
-/// Why a step of `fieldsV1` cannot be read.
+/// The reason why a path element of `fieldsV1` cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElementError {
-    /// Nobody knows yet what it means; it is passed over.
+    /// Unknown kind of element, which is skipped.
     Unknown,
     Malformed,
 }
 
 impl<'a> Element<'a> {
-    /// Reads a step as `fieldsV1` spells it: `f:name`, `k:{"name":"a"}`, `v:"a"`, `i:0`.
+    /// Parses a path element of `fieldsV1`: `f:name`, `k:{"name":"a"}`, `v:"a"`, `i:0`.
     pub fn parse(text: &'a str) -> Result<Self, ElementError> {
         let (kind, rest) = text
             .split_at_checked(2)
@@ -43,7 +46,7 @@ impl<'a> Element<'a> {
             "v:" => Ok(Element::Value(Cow::Owned(value()?))),
             "i:" => rest.parse().map(Element::Index).map_err(|_| ElementError::Malformed),
             "k:" => match value()? {
-                // The map is sorted by name already.
+                // The map is already sorted by name.
                 Value::Object(fields) => Ok(Element::Key(
                     fields.into_iter().map(|(name, value)| (Cow::Owned(name), Cow::Owned(value))).collect(),
                 )),
@@ -53,7 +56,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// The step as `fieldsV1` spells it.
+    /// Encodes the path element for `fieldsV1`.
     pub fn encode(&self) -> String {
         match self {
             Element::Field(name) => ["f:", name].concat(),
@@ -90,7 +93,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// The writer copies whole strings and ASCII only.
+/// Converts the output of the JSON writer, which is valid UTF-8.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
@@ -127,18 +130,18 @@ impl PartialEq for Element<'_> {
 
 impl Eq for Element<'_> {}
 
-/// As conflicts name it: `.name`, `[name="a"]`, `[="a"]`, `[0]`.
+/// Formats the element as in conflicts: `.name`, `[name="a"]`, `[="a"]`, `[0]`.
 impl fmt::Display for Element<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Element::Field(name) => write!(f, ".{name}"),
             Element::Index(index) => write!(f, "[{index}]"),
-            Element::Value(value) => write!(f, "[={}]", shown(value)),
+            Element::Value(value) => write!(f, "[={}]", display_value(value)),
             Element::Key(fields) => {
                 f.write_str("[")?;
                 for (index, (name, value)) in fields.iter().enumerate() {
                     let comma = if index > 0 { "," } else { "" };
-                    write!(f, "{comma}{name}={}", shown(value))?;
+                    write!(f, "{comma}{name}={}", display_value(value))?;
                 }
                 f.write_str("]")
             }
@@ -146,7 +149,7 @@ impl fmt::Display for Element<'_> {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn display_value(value: &Value) -> String {
     match value {
         Value::String(text) => quote::quote(text),
         Value::Number(number) if number.is_f64() => quote::print_float(number.as_f64().unwrap_or_default()),

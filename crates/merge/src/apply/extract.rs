@@ -1,4 +1,6 @@
-//! What of an object somebody has set, as opposed to what went without saying.
+//! Extraction of the fields that managers have set, as opposed to defaulted ones.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/extract.go
 
 use std::cmp::Ordering;
 
@@ -10,19 +12,19 @@ use super::element::Element;
 use super::managed;
 use super::set::Set;
 
-/// What nobody sets by this way.
-const NOT_LOOKED_AT: &[&str] = &["apiVersion", "kind", "metadata", "status"];
+/// Fields that are not extracted.
+const EXCLUDED: &[&str] = &["apiVersion", "kind", "metadata", "status"];
 
-/// The fields of an object that some manager has set other than through its status; metadata, type and status are not
-/// looked at. `None` if the object does not say who manages what, or says it of fields that it does not have: who used
-/// another version may have called them otherwise.
+/// Returns the fields of an object that managers have set, other than through its status; metadata, type and
+/// status are not extracted. `None` if the object has no managers, or if they manage fields that it does not
+/// have, because a manager that used another version may have used different names.
 pub fn extract(object: &Value) -> Option<Map<String, Value>> {
     let entries = managed::decode(object::metadata(object)?.get(MANAGED_FIELDS)).ok()?;
     let version = object::api_version(object);
     let mut all = Set::default();
     let mut is_told = false;
     for mut entry in entries.into_iter().filter(|entry| entry.subresource != "status") {
-        NOT_LOOKED_AT.iter().for_each(|name| entry.set.remove(&[name], true));
+        EXCLUDED.iter().for_each(|name| entry.set.remove(&[name], true));
         if entry.api_version != version && !entry.set.leads_into(object, 2) {
             return None;
         }
@@ -41,7 +43,7 @@ pub fn extract(object: &Value) -> Option<Map<String, Value>> {
 }
 
 impl Set<'_> {
-    /// Whether a value has the fields of the first levels.
+    /// Whether a value has the fields of the first levels of the set.
     fn leads_into(&self, value: &Value, levels: usize) -> bool {
         levels == 0
             || self.nodes.iter().all(|node| match node.element {
@@ -52,7 +54,8 @@ impl Set<'_> {
             })
     }
 
-    /// What of a value the set names: all of it if it names nothing in particular, or nothing that such a value has.
+    /// Returns the part of a value that the set contains: the whole value if the set has no children here, or
+    /// none that the value has.
     fn part_of(&self, value: &Value) -> Value {
         let leads_to_fields =
             self.nodes.first().is_some_and(|node| matches!(node.element, Element::Field(_)));
@@ -77,7 +80,7 @@ impl Set<'_> {
             Element::Field(_) => false,
             Element::Value(value) => is_same(value, item),
             Element::Index(wanted) => usize::try_from(*wanted).is_ok_and(|wanted| wanted == index),
-            // What an item leaves out of its key goes without saying.
+            // Missing key fields of an item have their default values.
             Element::Key(key) => {
                 let mut given = key.iter().filter_map(|(name, value)| Some((value, item.get(&**name)?)));
                 given.clone().next().is_some() && given.all(|(value, actual)| is_same(value, actual))

@@ -1,18 +1,22 @@
-//! `fieldsV1`: a set of paths as JSON.
+//! `fieldsV1`: the JSON encoding of a set of paths.
 //!
-//! Each step is a member whose name begins with its kind; a path that others continue has a member `.`.
+//! Each path element is a member whose name starts with its kind; a path that is a prefix of others has a
+//! member `.`.
+
+// upstream: sigs.k8s.io/structured-merge-diff/v6/fieldpath/serialize.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fields.go
 
 use serde_json::{Map, Value};
 
 use super::element::{Element, ElementError};
 use super::set::{Node, Set};
 
-/// The text is no set of paths.
+/// The JSON is not a set of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedFields;
 
 impl<'a> Set<'a> {
-    /// Reads `fieldsV1`.
+    /// Parses `fieldsV1`.
     pub fn from_fields(fields: &'a Value) -> Result<Set<'a>, MalformedFields> {
         match fields {
             Value::Null => Ok(Set::default()),
@@ -21,7 +25,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// The set as `fieldsV1`.
+    /// Encodes the set as `fieldsV1`.
     pub fn to_fields(&self) -> Value {
         Value::Object(self.nodes.iter().map(|node| (node.element.encode(), node.to_fields())).collect())
     }
@@ -38,7 +42,7 @@ impl Node<'_> {
     }
 }
 
-/// The set, and whether the path that leads to it is a member.
+/// Returns the set, and whether the path of the map itself is a member.
 fn read(map: &Map<String, Value>) -> Result<(Set<'_>, bool), MalformedFields> {
     let mut set = Set { nodes: Vec::with_capacity(map.len()) };
     let mut member = false;
@@ -59,7 +63,7 @@ fn read(map: &Map<String, Value>) -> Result<(Set<'_>, bool), MalformedFields> {
         };
         set.push(element, is_member, below);
     }
-    // The text is in the order of bytes, which for items of lists is not that of their values.
+    // JSON members are sorted by bytes, which for list items differs from the order of values.
     if !set.nodes.is_sorted_by(|left, right| left.element < right.element) {
         set.nodes.sort_by(|left, right| left.element.cmp(&right.element));
         set.nodes.dedup_by(|later, kept| {

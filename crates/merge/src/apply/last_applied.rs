@@ -1,26 +1,30 @@
-//! From client-side apply to ours: kubectl kept what it applied in an annotation.
+//! Migration from client-side apply: kubectl stored the applied configuration in an annotation.
 //!
-//! What the annotation has and the live object still has unchanged was kubectl's all along, whoever the entries name.
+//! Fields in the annotation that are unchanged in the live object belong to kubectl, whatever the entries
+//! say.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/lastappliedmanager.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/lastapplied.go
 
 use atoll_meta::{json, object};
 use serde_json::Value;
 
 use super::compare;
 use super::conflict::Conflict;
-use super::owned;
+use super::field_set;
 use super::shape::Shape;
 use super::validate;
 
-/// The manager that kubectl applies as. Others who take over from client-side apply do not ask for this.
+/// kubectl's manager name. The migration applies only to kubectl.
 pub(super) const MANAGER: &str = "kubectl";
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// How many bytes the annotations of an object may have.
+/// Maximum size of all annotations of an object.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// The conflicts that are not about what kubectl itself applied.
-pub(super) fn remaining<'a>(
+/// Returns the conflicts without the fields that kubectl itself applied.
+pub(super) fn without_own_fields<'a>(
     shape: Shape<'_>,
     api_version: &str,
     live: &Value,
@@ -29,12 +33,12 @@ pub(super) fn remaining<'a>(
     let annotation = object::annotation(live, ANNOTATION).unwrap_or_default();
     let Ok(applied) = json::parse(annotation.as_bytes()) else { return conflicts };
     let applied = applied.value;
-    let fits = |value| validate::problems(shape, value).is_empty();
-    if object::api_version(&applied) != api_version || !fits(&applied) || !fits(live) {
+    let is_valid = |value| validate::errors(shape, value).is_empty();
+    if object::api_version(&applied) != api_version || !is_valid(&applied) || !is_valid(live) {
         return conflicts;
     }
     let (Ok(fields), Ok(comparison)) =
-        (owned::fields(shape, &applied), compare::compare(shape, &applied, live))
+        (field_set::of(shape, &applied), compare::compare(shape, &applied, live))
     else {
         return conflicts;
     };
@@ -46,8 +50,8 @@ pub(super) fn remaining<'a>(
     conflicts.collect()
 }
 
-/// Brings the annotation of an object that has one up to date, so that client-side apply can go on.
-pub(super) fn renew(applied: &mut Value, config: &Value) {
+/// Updates the annotation if the object has one, so that client-side apply still works.
+pub(super) fn update_annotation(applied: &mut Value, config: &Value) {
     if object::annotation(applied, ANNOTATION).unwrap_or_default().is_empty() {
         return;
     }

@@ -1,4 +1,7 @@
-//! `metadata.managedFields`: who has set which fields, when and how.
+//! `metadata.managedFields`: the fields of each manager.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/managedfields.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/capmanagers.go
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -8,11 +11,11 @@ use serde_json::{Map, Value};
 
 use super::set::Set;
 
-/// How many managers of updates are remembered one by one.
+/// Maximum number of managers of updates.
 const MAX_UPDATERS: usize = 10;
 
-/// Who stands for those that are not.
-const ANCIENT: &str = "ancient-changes";
+/// Manager that combines older managers of updates.
+const ANCIENT_CHANGES: &str = "ancient-changes";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
@@ -20,7 +23,7 @@ pub enum Operation {
     Update,
 }
 
-/// One entry: the fields of one manager.
+/// The fields of one manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     pub manager: Cow<'a, str>,
@@ -32,12 +35,12 @@ pub struct Entry<'a> {
     pub set: Set<'a>,
 }
 
-/// The entries cannot be read.
+/// The entries cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedEntries;
 
 impl<'a> Entry<'a> {
-    /// Whether both are the same manager's. Those who apply may change the version.
+    /// Whether both entries belong to the same manager. Managers that apply may change the version.
     pub fn is_same_manager(&self, other: &Entry<'_>) -> bool {
         self.operation == other.operation
             && self.manager == other.manager
@@ -45,7 +48,7 @@ impl<'a> Entry<'a> {
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
 
-    /// The text by which upstream knows and sorts managers.
+    /// Returns upstream's identifier, by which it sorts managers.
     pub fn identifier(&self) -> String {
         let mut out = Vec::with_capacity(96);
         let mut member = |name: &str, value: &str| {
@@ -104,8 +107,8 @@ impl<'a> Entry<'a> {
         Value::Object(entry)
     }
 
-    /// The order of the entries of an object: oldest first among those who apply, then among those who update. Times
-    /// are written so that their texts sort as they do.
+    /// Compares entries in canonical order: those of applies, oldest first, then those of updates. Timestamps
+    /// sort as strings.
     fn order(&self, other: &Entry<'_>) -> Ordering {
         let time = |time: &Option<Cow<'_, str>>| time.as_deref().unwrap_or_default().to_owned();
         self.operation
@@ -126,7 +129,7 @@ impl Operation {
     }
 }
 
-/// Reads `managedFields`. Of entries of one manager the last counts.
+/// Parses `managedFields`. The last of several entries of the same manager wins.
 pub fn decode(value: Option<&Value>) -> Result<Vec<Entry<'_>>, MalformedEntries> {
     let list = match value {
         None | Some(Value::Null) => return Ok(Vec::new()),
@@ -142,7 +145,7 @@ pub fn decode(value: Option<&Value>) -> Result<Vec<Entry<'_>>, MalformedEntries>
     Ok(entries)
 }
 
-/// `managedFields` of an object; `None` if nobody manages anything.
+/// Encodes `managedFields`. `None` if there are no managers.
 pub fn encode(mut entries: Vec<Entry<'_>>) -> Option<Value> {
     if entries.is_empty() {
         return None;
@@ -151,7 +154,7 @@ pub fn encode(mut entries: Vec<Entry<'_>>) -> Option<Value> {
     Some(Value::Array(entries.iter().map(Entry::encode).collect()))
 }
 
-/// Whether a client asks to forget who manages what.
+/// Whether a client requests a reset of the managers.
 pub fn is_reset(value: Option<&Value>) -> bool {
     match value.and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => true,
@@ -160,7 +163,7 @@ pub fn is_reset(value: Option<&Value>) -> bool {
     }
 }
 
-/// Lets the oldest managers of updates become one until there are not too many.
+/// Combines the oldest managers of updates until the limit is met.
 pub(super) fn cap(entries: &mut Vec<Entry<'_>>) {
     let is_updater = |entry: &Entry<'_>| entry.operation == Operation::Update;
     let mut count = entries.iter().filter(|entry| is_updater(entry)).count();
@@ -185,14 +188,14 @@ pub(super) fn cap(entries: &mut Vec<Entry<'_>>) {
             continue;
         };
         let bucket = Entry {
-            manager: ANCIENT.into(),
+            manager: ANCIENT_CHANGES.into(),
             operation: Operation::Update,
             api_version: version.into(),
             subresource: "".into(),
             time: None,
             set: Set::default(),
         };
-        // The first of the version becomes the bucket, unless there is one from before.
+        // The first entry of the version becomes the bucket, unless there is one already.
         let bucket_id = bucket.identifier();
         if position(entries, &bucket_id).is_none() {
             let set = position(entries, first).map(|first| entries.remove(first).set);
@@ -200,7 +203,7 @@ pub(super) fn cap(entries: &mut Vec<Entry<'_>>) {
         }
         let Some(index) = position(entries, &identifier) else { continue };
         let entry = entries.remove(index);
-        // A bucket whose turn has come is dropped, as upstream does.
+        // A bucket that becomes the oldest entry itself is dropped, as upstream does.
         if let Some(bucket) = position(entries, &bucket_id) {
             let bucket = &mut entries[bucket];
             bucket.set = entry.set.union(std::mem::take(&mut bucket.set));

@@ -1,18 +1,22 @@
-//! Taking paths out of an object, and what that needs of sets.
+//! Removal of paths from an object, and the operations on sets that it needs.
+
+// upstream: sigs.k8s.io/structured-merge-diff/v6/typed/remove.go
+// upstream: sigs.k8s.io/structured-merge-diff/v6/typed/reconcile_schema.go
 
 use serde_json::{Map, Value};
 
 use super::element::Element;
 use super::set::Set;
-use super::shape::{Items, Shape};
+use super::shape::{ListIdentity, Shape};
 
-/// The object without what the set names. An atomic value that a path leads into goes as a whole.
+/// Returns the object without the paths of the set. If a path leads into an atomic value, the whole value is
+/// removed.
 pub fn remove(shape: Shape<'_>, value: &Value, set: &Set<'_>) -> Value {
     if let Shape::Scalar(_) = shape {
         return value.clone();
     }
     match (shape, value) {
-        (Shape::List { element, items }, Value::Array(list)) if !matches!(items, Items::Atomic) => {
+        (Shape::List { element, items }, Value::Array(list)) if !matches!(items, ListIdentity::Atomic) => {
             let inner = element.shape();
             let kept = list.iter().filter_map(|item| {
                 let found = items.step(element, item).ok().and_then(|step| set.find(&step));
@@ -51,7 +55,7 @@ pub fn remove(shape: Shape<'_>, value: &Value, set: &Set<'_>) -> Value {
 }
 
 impl Set<'_> {
-    /// Makes every declared field of a struct that a path leads through a member.
+    /// Adds every declared struct field on a path as a member.
     pub(super) fn with_named_fields(mut self, shape: Shape<'_>) -> Self {
         for node in &mut self.nodes {
             let inner = match (&node.element, shape) {
@@ -64,14 +68,14 @@ impl Set<'_> {
                 _ => None,
             };
             let below = std::mem::take(&mut node.below);
-            // Where the type is not known there are no declared fields.
+            // Without a known type there are no declared fields.
             node.below =
                 below.with_named_fields(inner.unwrap_or(Shape::Scalar(super::shape::Scalar::Untyped)));
         }
         self
     }
 
-    /// Puts the whole in place of its parts where the type is one value.
+    /// Replaces the parts of atomic values by the values themselves.
     pub(super) fn collapse(&mut self, shape: Shape<'_>) {
         for node in &mut self.nodes {
             if node.below.is_empty() {

@@ -1,6 +1,9 @@
-//! Who manages the replicas of an object, seen through its scale.
+//! Managers of the replicas of an object, as seen through its scale.
 //!
-//! In a Scale it is always `spec.replicas` of `autoscaling/v1`; in the object it is a field of its own version.
+//! In a Scale the path is always `spec.replicas` of `autoscaling/v1`; in the object it is a field of the
+//! object's own version.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/scalehandler.go
 
 use serde_json::Value;
 
@@ -8,10 +11,11 @@ use super::managed::{self, Entry};
 use super::set::Set;
 
 const SCALE_VERSION: &str = "autoscaling/v1";
-/// Where a Scale, and every built-in kind that has one, says how many replicas are wanted.
+/// Path of the replicas in a Scale and in every built-in kind with one.
 pub const REPLICAS: &[&str] = &["spec", "replicas"];
 
-/// `managedFields` of the Scale of an object of `api_version` that has `parent`, and its replicas at `path`.
+/// Returns the `managedFields` of the Scale of an object of `api_version` with the managers `parent` and its
+/// replicas at `path`.
 pub fn scale_fields(parent: Option<&Value>, api_version: &str, path: &[&str]) -> Option<Value> {
     let entries = managed::decode(parent).unwrap_or_default().into_iter();
     let of_replicas = entries.filter(|entry| entry.api_version == api_version && entry.set.has(path));
@@ -23,7 +27,8 @@ pub fn scale_fields(parent: Option<&Value>, api_version: &str, path: &[&str]) ->
     managed::encode(shown.collect())
 }
 
-/// `managedFields` of the object of `api_version` that had `parent`, now that its Scale has `scale`.
+/// Returns the `managedFields` of an object of `api_version` with the managers `parent`, after its Scale was
+/// updated to `scale`.
 pub fn parent_fields(
     parent: Option<&Value>,
     scale: Option<&Value>,
@@ -39,7 +44,7 @@ pub fn parent_fields(
             continue;
         }
         if entry.set.has(path) {
-            // Those who update are other managers to a Scale, because it has another version.
+            // Managers of updates have a different identity in a Scale, because of its version.
             match scale.iter().position(|other| other.is_same_manager(&entry)) {
                 Some(index) => drop(scale.remove(index)),
                 None => entry.set.remove(path, false),

@@ -1,4 +1,7 @@
-//! Sets of paths as trees, one sorted list of steps a level.
+//! Sets of paths as trees with sorted nodes.
+
+// upstream: sigs.k8s.io/structured-merge-diff/v6/fieldpath/set.go
+// upstream: sigs.k8s.io/structured-merge-diff/v6/fieldpath/path.go
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,7 +11,7 @@ use super::element::Element;
 /// A set of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set<'a> {
-    /// Sorted by step. None is without meaning: each ends a path or leads to others.
+    /// Sorted by element. Each node is a member or has children.
     pub(super) nodes: Vec<Node<'a>>,
 }
 
@@ -20,7 +23,7 @@ pub(super) struct Node<'a> {
     pub below: Set<'a>,
 }
 
-/// How two sets are brought together, for a step that one or both of them have.
+/// A path element that one or both of two sets have.
 enum Sides<'x, 'a, 'b> {
     Left(&'x Node<'a>),
     Right,
@@ -32,12 +35,12 @@ impl<'a> Set<'a> {
         self.nodes.is_empty()
     }
 
-    /// How many paths are in it.
+    /// Returns the number of paths.
     pub fn len(&self) -> usize {
         self.nodes.iter().map(|node| usize::from(node.member) + node.below.len()).sum()
     }
 
-    /// Adds a step that sorts after all that are there already, unless it would mean nothing.
+    /// Adds an element that sorts after all existing ones, unless it is neither a member nor has children.
     pub(super) fn push(&mut self, element: Element<'a>, member: bool, below: Set<'a>) {
         if member || !below.is_empty() {
             self.nodes.push(Node { element, member, below });
@@ -101,7 +104,7 @@ impl<'a> Set<'a> {
         Set { nodes }
     }
 
-    /// The steps of both sets in order.
+    /// Iterates over the elements of both sets in order.
     fn sides<'x, 'b>(&'x self, other: &'x Set<'b>) -> impl Iterator<Item = Sides<'x, 'a, 'b>> {
         let mut left = self.nodes.iter().peekable();
         let mut right = other.nodes.iter().peekable();
@@ -132,7 +135,7 @@ impl<'a> Set<'a> {
         out
     }
 
-    /// What is in this set and not in the other; what is below a path of the other stays.
+    /// Returns the paths of this set that are not in the other. Paths below those of the other stay.
     pub fn difference(&self, other: &Set<'_>) -> Set<'a> {
         let mut out = Set::default();
         for sides in self.sides(other) {
@@ -165,7 +168,7 @@ impl<'a> Set<'a> {
         })
     }
 
-    /// Takes a path of fields out; what is below it goes too if `deep`.
+    /// Removes a path of fields, and the paths below it if `deep`.
     pub(super) fn remove(&mut self, path: &[&str], deep: bool) {
         let Some((first, rest)) = path.split_first() else { return };
         let step = Element::Field(first);
@@ -184,7 +187,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Keeps only what one of the patterns leads to, and what is below. A star stands for any step.
+    /// Keeps only paths at or below one of the patterns. A star matches any element.
     pub(super) fn retain(&mut self, patterns: &[&[&str]]) {
         self.nodes.retain_mut(|node| {
             let matches =
@@ -205,7 +208,7 @@ impl<'a> Set<'a> {
         });
     }
 
-    /// Calls `visit` with each path, in upstream's order: of each level first the paths that end there.
+    /// Calls `visit` with each path in upstream's order: on each level first the paths that end there.
     pub fn visit(&self, visit: &mut dyn FnMut(&Path<'_, 'a>)) {
         self.visit_below(&mut Vec::new(), visit);
     }
@@ -231,7 +234,7 @@ impl<'a> Set<'a> {
     }
 }
 
-/// A path, which prints as conflicts name it: `.spec.ports[port=80,protocol="TCP"].nodePort`.
+/// A path, displayed as in conflicts: `.spec.ports[port=80,protocol="TCP"].nodePort`.
 pub struct Path<'x, 'a>(pub &'x [&'x Element<'a>]);
 
 impl fmt::Display for Path<'_, '_> {

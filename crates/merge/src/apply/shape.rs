@@ -1,21 +1,24 @@
-//! How server-side apply sees a type: as one value, as fields, or as items that are known by what they hold.
+//! Types as server-side apply sees them: atomic values, structs and maps, or lists with identifiable items.
+
+// upstream: sigs.k8s.io/structured-merge-diff/v6/schema/elements.go
+// upstream: sigs.k8s.io/structured-merge-diff/v6/typed/helpers.go
 
 use std::borrow::Cow;
 
 use atoll_extension as extension;
-use atoll_schema::{Field, ListType, TypeId, TypeRef, Types, Whole};
+use atoll_schema::{Field, Granularity, ListType, TypeId, TypeRef, Types};
 use serde_json::Value;
 
-use super::custom::Custom;
+use super::custom::CustomSchema;
 use super::element::Element;
 
-/// A type, seen that way.
+/// The structure of a type.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape<'s> {
     Scalar(Scalar),
     List {
-        element: Inner<'s>,
-        items: Items<'s>,
+        element: ItemType<'s>,
+        items: ListIdentity<'s>,
     },
     Map {
         value: TypeRef,
@@ -25,11 +28,11 @@ pub enum Shape<'s> {
         id: TypeId,
         atomic: bool,
     },
-    /// An object that a definition describes.
-    Custom(Custom<'s>),
-    /// Whatever it is, it is one value.
+    /// An object that a CustomResourceDefinition describes.
+    Custom(CustomSchema<'s>),
+    /// An atomic value of any type.
     Opaque,
-    /// Whatever it is: maps have entries, all else is one value.
+    /// A value of unknown type: maps have entries, everything else is atomic.
     Deduced,
 }
 
@@ -41,48 +44,48 @@ pub enum Scalar {
     Untyped,
 }
 
-/// What a list holds.
+/// The element type of a list.
 #[derive(Clone, Copy, Debug)]
-pub enum Inner<'s> {
+pub enum ItemType<'s> {
     Type(TypeRef),
-    Custom(Custom<'s>),
+    Custom(CustomSchema<'s>),
     Deduced,
 }
 
-/// What tells the items of a list apart.
+/// The identity of the items of a list.
 #[derive(Clone, Copy, Debug)]
-pub enum Items<'s> {
-    /// Nothing: the list is one value.
+pub enum ListIdentity<'s> {
+    /// The list is atomic.
     Atomic,
-    /// Their values.
+    /// Items are identified by their values.
     Set,
-    /// Some of their fields.
+    /// Items are identified by these fields.
     Keyed(&'static [&'static str]),
-    /// The same, where a definition says which.
-    KeyedBy(Custom<'s>),
+    /// Items are identified by fields that a CustomResourceDefinition specifies.
+    KeyedBy(CustomSchema<'s>),
 }
 
-/// Why an item of a list cannot be told from the others.
+/// The reason why an item of a list cannot be identified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoKey(pub String);
 
 impl<'s> Shape<'s> {
-    /// The shape of a whole object; of a kind without types, what can be deduced.
+    /// Returns the shape of an object. Without types it is deduced.
     pub fn of_kind(type_id: Option<TypeId>) -> Shape<'s> {
         type_id.map_or(Shape::Deduced, |id| Shape::Struct { id, atomic: false })
     }
 
-    /// The shape of a whole object that a definition describes.
+    /// Returns the shape of a custom resource.
     pub fn of_schema(schema: &'s extension::Schema) -> Shape<'s> {
-        Custom::root(schema).shape()
+        CustomSchema::root(schema).shape()
     }
 
-    /// The shape of a type as it is without a field that says otherwise.
+    /// Returns the shape of a type, without the markers of a field.
     pub fn of_type(kind: TypeRef) -> Shape<'s> {
         Shape::new(kind, None)
     }
 
-    /// The shape of what a field holds.
+    /// Returns the shape of the value of a field.
     pub fn of_field(field: &'static Field) -> Shape<'s> {
         Shape::new(field.kind, Some(field))
     }
@@ -104,27 +107,27 @@ impl<'s> Shape<'s> {
             | TypeRef::JsonSchemaOrStringArray => Shape::Deduced,
             TypeRef::List(list) => {
                 let items = match field.and_then(|field| field.list_type) {
-                    None | Some(ListType::Atomic) => Items::Atomic,
-                    Some(ListType::Set) => Items::Set,
-                    Some(ListType::Map) => Items::Keyed(field.map_or(&[], |field| &field.map_keys)),
+                    None | Some(ListType::Atomic) => ListIdentity::Atomic,
+                    Some(ListType::Set) => ListIdentity::Set,
+                    Some(ListType::Map) => ListIdentity::Keyed(field.map_or(&[], |field| &field.map_keys)),
                 };
-                Shape::List { element: Inner::Type(list.element), items }
+                Shape::List { element: ItemType::Type(list.element), items }
             }
             TypeRef::Map(map) => {
-                let atomic = field.and_then(|field| field.map_type) == Some(Whole::Atomic);
+                let atomic = field.and_then(|field| field.map_type) == Some(Granularity::Atomic);
                 Shape::Map { value: map.value, atomic }
             }
             TypeRef::Struct(id) => {
-                // A field has the last word on the struct that it holds.
+                // Markers of a field override those of its type.
                 let said = field.and_then(|field| field.struct_type.or(field.map_type));
-                let atomic = said.map_or(Types::get()[id].atomic, |said| said == Whole::Atomic);
+                let atomic = said.map_or(Types::get()[id].atomic, |said| said == Granularity::Atomic);
                 Shape::Struct { id, atomic }
             }
         }
     }
 
-    /// The shape of a field of a struct or of an entry of a map, and whether it is a declared field. `None` where there
-    /// is no such field.
+    /// Returns the shape of a struct field or a map entry, and whether it is a declared field. `None` if
+    /// there is no such field.
     pub fn member(self, name: &str) -> Option<(Shape<'s>, bool)> {
         match self {
             Shape::Struct { id, .. } => {
@@ -140,11 +143,11 @@ impl<'s> Shape<'s> {
         }
     }
 
-    /// Whether the whole is one value, whatever it holds.
+    /// Whether the value is atomic.
     pub fn is_atomic(self) -> bool {
         match self {
             Shape::Scalar(_) | Shape::Opaque => true,
-            Shape::List { items, .. } => matches!(items, Items::Atomic),
+            Shape::List { items, .. } => matches!(items, ListIdentity::Atomic),
             Shape::Map { atomic, .. } | Shape::Struct { atomic, .. } => atomic,
             Shape::Custom(custom) => custom.is_atomic(),
             Shape::Deduced => false,
@@ -152,40 +155,40 @@ impl<'s> Shape<'s> {
     }
 }
 
-impl<'s> Inner<'s> {
-    /// The shape of each item.
+impl<'s> ItemType<'s> {
+    /// Returns the shape of each item.
     pub fn shape(self) -> Shape<'s> {
         match self {
-            Inner::Type(kind) => Shape::of_type(kind),
-            Inner::Custom(custom) => custom.shape(),
-            Inner::Deduced => Shape::Deduced,
+            ItemType::Type(kind) => Shape::of_type(kind),
+            ItemType::Custom(custom) => custom.shape(),
+            ItemType::Deduced => Shape::Deduced,
         }
     }
 
-    /// What a key field counts as where it is absent.
+    /// Returns the default of a key field.
     fn default(self, key: &str) -> Option<Value> {
         match self {
-            Inner::Type(kind) => default(kind, key),
-            Inner::Custom(custom) => custom.default(key).cloned(),
-            Inner::Deduced => None,
+            ItemType::Type(kind) => default(kind, key),
+            ItemType::Custom(custom) => custom.default(key).cloned(),
+            ItemType::Deduced => None,
         }
     }
 }
 
-impl Items<'_> {
-    /// The step that leads to an item.
-    pub fn step<'a>(self, element: Inner<'_>, item: &'a Value) -> Result<Element<'a>, NoKey> {
+impl ListIdentity<'_> {
+    /// Returns the path element of an item.
+    pub fn step<'a>(self, element: ItemType<'_>, item: &'a Value) -> Result<Element<'a>, NoKey> {
         let refuse = |words: &str| Err(NoKey(words.to_owned()));
         match self {
-            Items::Atomic => refuse("invalid indexing of non-associative list"),
-            Items::Set => match item {
+            ListIdentity::Atomic => refuse("invalid indexing of non-associative list"),
+            ListIdentity::Set => match item {
                 Value::Object(_) => refuse("associative list without keys has an element that's a map type"),
                 Value::Array(_) => refuse("not supported: associative list with lists as elements"),
                 Value::Null => refuse("associative list without keys has an element that's an explicit null"),
                 scalar => Ok(Element::Value(Cow::Borrowed(scalar))),
             },
-            Items::Keyed(keys) => keyed(keys.iter().map(|key| Cow::Borrowed(*key)), element, item),
-            Items::KeyedBy(list) => {
+            ListIdentity::Keyed(keys) => keyed(keys.iter().map(|key| Cow::Borrowed(*key)), element, item),
+            ListIdentity::KeyedBy(list) => {
                 let keys: Vec<_> = list.keys().map(|key| Cow::Owned(key.to_owned())).collect();
                 keyed(keys.into_iter(), element, item)
             }
@@ -193,10 +196,10 @@ impl Items<'_> {
     }
 }
 
-/// The step to an item that some of its fields tell from the others.
+/// Returns the path element of an item that is identified by its key fields.
 fn keyed<'a>(
     keys: impl Iterator<Item = Cow<'static, str>> + Clone,
-    element: Inner<'_>,
+    element: ItemType<'_>,
     item: &'a Value,
 ) -> Result<Element<'a>, NoKey> {
     let refuse = |words: &str| Err(NoKey(words.to_owned()));
@@ -222,7 +225,7 @@ fn keyed<'a>(
     Ok(Element::Key(named))
 }
 
-/// What a key field counts as where it is absent: what is said of it, or its zero if Go would always write it.
+/// Returns the default of a key field: the declared one, or its zero value if Go always writes it.
 fn default(element: TypeRef, key: &str) -> Option<Value> {
     let TypeRef::Struct(id) = element else { return None };
     let types = Types::get();

@@ -1,4 +1,4 @@
-//! Tables of sequences of writes, and what must hold whatever is written.
+//! Table tests of sequences of writes, and properties.
 
 mod conflicts;
 mod custom;
@@ -10,9 +10,9 @@ mod writes;
 use atoll_schema::Types;
 use serde_json::{Value, json};
 
-use super::{Author, Kind, Resets};
+use super::{Author, Kind, ResetFields};
 
-pub const STATUS: Resets = Resets::At(&[&["status"]]);
+pub const STATUS: ResetFields = ResetFields::Paths(&[&["status"]]);
 
 pub fn kind(api_version: &str, kind: &str) -> Kind {
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
@@ -24,14 +24,14 @@ pub fn author(manager: &str) -> Author<'_> {
     Author { manager, subresource: "", time: "2026-01-01T00:00:00Z", resets: STATUS }
 }
 
-/// The object as the first write leaves it.
+/// Returns the object after the first write.
 pub fn created(kind: &Kind, mut object: Value, manager: &str) -> Value {
     kind.record(kind.empty(), &mut object, &author(manager));
     object["metadata"]["uid"] = json!("1");
     object
 }
 
-/// Who manages what, without what all entries have in common.
+/// Returns the managers without the fields that all entries share.
 pub fn managers(object: &Value) -> Value {
     let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let shown = entries.iter().map(|entry| {

@@ -1,35 +1,37 @@
-//! Whether an applied configuration fits its type, in upstream's words.
+//! Validation of an applied configuration against its type, with upstream's messages.
+
+// upstream: sigs.k8s.io/structured-merge-diff/v6/typed/validate.go
 
 use std::fmt::Write;
 
 use serde_json::{Map, Value};
 
 use super::element::Element;
-use super::shape::{Inner, Items, NoKey, Scalar, Shape};
+use super::shape::{ItemType, ListIdentity, NoKey, Scalar, Shape};
 
-/// What is wrong with a configuration; empty if nothing is.
-pub fn problems(shape: Shape<'_>, value: &Value) -> Vec<String> {
-    let mut found = Problems::default();
+/// Returns the errors of a configuration.
+pub fn errors(shape: Shape<'_>, value: &Value) -> Vec<String> {
+    let mut found = Validator::default();
     found.walk(shape, value);
     found.texts
 }
 
-/// All problems as one text.
-pub fn joined(problems: &[String]) -> String {
-    match problems {
+/// Joins all errors.
+pub fn join(errors: &[String]) -> String {
+    match errors {
         [problem] => problem.clone(),
         several => format!("errors:\n  {}", several.join("\n  ")),
     }
 }
 
 #[derive(Default)]
-struct Problems {
-    /// The way to where we are.
+struct Validator {
+    /// Path of the current value.
     path: String,
     texts: Vec<String>,
 }
 
-impl Problems {
+impl Validator {
     fn add(&mut self, words: &str) {
         self.texts.push(match self.path.as_str() {
             "" => words.to_owned(),
@@ -50,12 +52,12 @@ impl Problems {
             (_, Value::Null) => {}
             (Shape::Scalar(scalar), value) => self.scalar(scalar, value),
             (Shape::List { element, items }, Value::Array(list)) => self.items(element, items, list),
-            (Shape::List { .. }, other) => self.add(&format!("expected list, got &{{{}}}", plain(other))),
+            (Shape::List { .. }, other) => self.add(&format!("expected list, got &{{{}}}", go_value(other))),
             (Shape::Map { .. } | Shape::Struct { .. } | Shape::Custom(_), Value::Object(map)) => {
                 self.members(shape, map)
             }
             (Shape::Map { .. } | Shape::Struct { .. } | Shape::Custom(_), other) => {
-                self.add(&format!("expected map, got &{{{}}}", plain(other)));
+                self.add(&format!("expected map, got &{{{}}}", go_value(other)));
             }
             (Shape::Opaque | Shape::Deduced, _) => {}
         }
@@ -74,20 +76,20 @@ impl Problems {
         let words = match scalar {
             Scalar::Number => format!("expected numeric (int or float), got {}", go_type(value)),
             Scalar::Text => {
-                format!("expected string, got &value.valueUnstructured{{Value:{}}}", syntax(value))
+                format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value))
             }
-            Scalar::Boolean => format!("expected boolean, got &{{{}}}", plain(value)),
-            Scalar::Untyped => format!("expected any scalar, got &{{{}}}", plain(value)),
+            Scalar::Boolean => format!("expected boolean, got &{{{}}}", go_value(value)),
+            Scalar::Untyped => format!("expected any scalar, got &{{{}}}", go_value(value)),
         };
         self.add(&words);
     }
 
-    fn items(&mut self, element: Inner<'_>, items: Items<'_>, list: &[Value]) {
+    fn items(&mut self, element: ItemType<'_>, items: ListIdentity<'_>, list: &[Value]) {
         let shape = element.shape();
         let mut seen: Vec<Element<'_>> = Vec::new();
         for (index, item) in list.iter().enumerate() {
             let step = match items {
-                Items::Atomic => Element::Index(index as i64),
+                ListIdentity::Atomic => Element::Index(index as i64),
                 items => match items.step(element, item) {
                     Ok(step) => {
                         if seen.contains(&step) {
@@ -135,18 +137,18 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// As Go's `%v` prints it.
-fn plain(value: &Value) -> String {
+/// Formats as Go's `%v`.
+fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),
         Value::Array(list) => {
-            let items: Vec<_> = list.iter().map(plain).collect();
+            let items: Vec<_> = list.iter().map(go_value).collect();
             format!("[{}]", items.join(" "))
         }
         Value::Object(map) => {
             let members: Vec<_> =
-                map.iter().map(|(name, value)| format!("{name}:{}", plain(value))).collect();
+                map.iter().map(|(name, value)| format!("{name}:{}", go_value(value))).collect();
             format!("map[{}]", members.join(" "))
         }
         Value::Number(number) if number.is_f64() => {
@@ -156,22 +158,22 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// As Go's `%#v` prints it.
-fn syntax(value: &Value) -> String {
+/// Formats as Go's `%#v`.
+fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
         Value::String(text) => atoll_meta::quote::quote(text),
         Value::Array(list) => {
-            let items: Vec<_> = list.iter().map(syntax).collect();
+            let items: Vec<_> = list.iter().map(go_syntax).collect();
             format!("[]interface {{}}{{{}}}", items.join(", "))
         }
         Value::Object(map) => {
             let members: Vec<_> = map
                 .iter()
-                .map(|(name, value)| format!("{}:{}", atoll_meta::quote::quote(name), syntax(value)))
+                .map(|(name, value)| format!("{}:{}", atoll_meta::quote::quote(name), go_syntax(value)))
                 .collect();
             format!("map[string]interface {{}}{{{}}}", members.join(", "))
         }
-        other => plain(other),
+        other => go_value(other),
     }
 }

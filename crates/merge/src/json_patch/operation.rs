@@ -1,20 +1,22 @@
-//! Reading operations, with the messages that Go has for documents of another shape.
+//! Decoding of operations, with Go's messages about malformed documents.
+
+// upstream: gopkg.in/evanphx/json-patch.v4/patch.go
 
 use atoll_meta::quote::quote;
 use serde_json::{Map, Value};
 
 use crate::PatchError;
 
-/// One operation. Fields of the wrong type have been refused, fields that are null count as not there.
+/// One operation. Fields of the wrong type have been rejected; null fields count as absent.
 pub(super) struct Operation<'a> {
     pub kind: Option<&'a str>,
     pub path: Option<&'a str>,
     pub from: Option<&'a str>,
-    /// Null is a value here.
+    /// Value of the operation, which may be null.
     pub value: Option<&'a Value>,
 }
 
-/// What Go calls the type of a JSON value.
+/// Returns Go's name for the type of a JSON value.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -28,7 +30,7 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
 
 pub(super) fn decode(patch: &Value) -> Result<Vec<Operation<'_>>, PatchError> {
     let operations = match patch {
-        // Null is a list of nothing to Go.
+        // Go decodes null as an empty list.
         Value::Null => return Ok(Vec::new()),
         Value::Array(operations) => operations,
         other => return Err(mismatch(other, "Go value of type []handlers.jsonPatchOp")),
@@ -61,7 +63,7 @@ fn mismatch(value: &Value, target: &str) -> PatchError {
     PatchError::Malformed { message: format!("json: cannot unmarshal {} into {target}", go_type(value)) }
 }
 
-/// What strict field validation says about fields of operations that are not known.
+/// Returns the messages of strict field validation about unknown fields of operations.
 pub fn unknown_fields(patch: &Value) -> Vec<String> {
     let mut errors = Vec::new();
     for (index, operation) in patch.as_array().into_iter().flatten().enumerate() {

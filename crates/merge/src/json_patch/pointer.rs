@@ -1,4 +1,6 @@
-//! Paths into a document, RFC 6901, and what can be done at their end.
+//! JSON pointers (RFC 6901) and operations at their end.
+
+// upstream: gopkg.in/evanphx/json-patch.v4/patch.go
 
 use std::borrow::Cow;
 
@@ -6,18 +8,18 @@ use serde_json::{Map, Value};
 
 use crate::PatchError;
 
-/// What holds the value that a path leads to.
+/// The parent of the value that a path refers to.
 pub(super) enum Container<'a> {
     Object(&'a mut Map<String, Value>),
     Array(&'a mut Vec<Value>),
 }
 
-/// How many steps a path has.
+/// Returns the number of elements of a path.
 pub(super) fn steps(path: &str) -> usize {
     path.matches('/').count()
 }
 
-/// `~1` is a slash, `~0` a tilde.
+/// Decodes `~1` as a slash and `~0` as a tilde.
 fn decoded(step: &str) -> Cow<'_, str> {
     if !step.contains('~') {
         return Cow::Borrowed(step);
@@ -39,11 +41,11 @@ fn decoded(step: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Walks to what holds the last step of the path. Nothing if there is no such place, or the path has no step.
+/// Returns the parent of the last path element. `None` if there is no such parent, or if the path is empty.
 pub(super) fn find<'a, 'p>(root: &'a mut Value, path: &'p str) -> Option<(Container<'a>, Cow<'p, str>)> {
     let (parents, last) = path.rsplit_once('/')?;
     let mut place = Container::of(root)?;
-    // What stands before the first slash is not looked at.
+    // Everything before the first slash is ignored.
     for step in parents.split('/').skip(1) {
         let next = match place {
             Container::Object(fields) => fields.get_mut(decoded(step).as_ref())?,
@@ -66,7 +68,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// The value under a key. Objects have none under keys that are not there, lists complain.
+    /// Returns the value of a key. An absent key is `None` in an object and an error in a list.
     pub(super) fn get_mut(&mut self, key: &str, context: &str) -> Result<Option<&mut Value>, PatchError> {
         match self {
             Container::Object(fields) => Ok(fields.get_mut(key)),
@@ -92,9 +94,9 @@ impl<'a> Container<'a> {
                         &format!("{context}: value was not a proper array index: '{key}'"),
                     ));
                 }
-                // Behind the last element there is one more place.
-                let places = elements.len() + 1;
-                let index = position(key, places, context)?;
+                // An element can be inserted after the last one.
+                let positions = elements.len() + 1;
+                let index = position(key, positions, context)?;
                 elements.insert(index, value);
             }
         }
@@ -114,15 +116,15 @@ impl<'a> Container<'a> {
     }
 }
 
-/// The index that a step stands for; negative ones count from the end.
-fn position(step: &str, places: usize, context: &str) -> Result<usize, PatchError> {
+/// Returns the index of a path element. Negative ones count from the end.
+fn position(step: &str, positions: usize, context: &str) -> Result<usize, PatchError> {
     let number: i64 = step.parse().map_err(|error| invalid_number(step, &error, context))?;
     let index = if number < 0 {
-        usize::try_from(number.unsigned_abs()).ok().and_then(|back| places.checked_sub(back))
+        usize::try_from(number.unsigned_abs()).ok().and_then(|back| positions.checked_sub(back))
     } else {
         usize::try_from(number).ok()
     };
-    index.filter(|index| *index < places).ok_or_else(|| PatchError::InvalidIndex {
+    index.filter(|index| *index < positions).ok_or_else(|| PatchError::InvalidIndex {
         message: format!("{context}: Unable to access invalid index: {number}: invalid index referenced"),
     })
 }

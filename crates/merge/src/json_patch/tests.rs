@@ -22,7 +22,7 @@ fn patches_as_upstream_does() {
 }
 
 #[test]
-fn documents_of_another_shape_are_refused() {
+fn malformed_patches_are_rejected() {
     let cases = [
         (json!({}), "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"),
         (json!("x"), "json: cannot unmarshal string into Go value of type []handlers.jsonPatchOp"),
@@ -46,14 +46,14 @@ fn documents_of_another_shape_are_refused() {
 }
 
 #[test]
-fn what_does_not_apply_gets_upstreams_generic_answer() {
+fn failed_operations_get_upstreams_generic_error() {
     let error = json_patch(&mut json!({}), &json!([{"op": "remove", "path": "/data/zz"}])).unwrap_err();
     let body = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server rejected our request due to an error in our request","reason":"Invalid","details":{},"code":422}"#;
     assert_eq!(String::from_utf8(error.status().to_json()).unwrap(), body);
 }
 
 #[test]
-fn replacing_everything_needs_a_container() {
+fn root_can_only_be_replaced_by_a_container() {
     for patch in [json!([{"op": "replace", "path": "", "value": 1}]), json!([{"op": "replace", "path": ""}])]
     {
         assert_eq!(json_patch(&mut json!({}), &patch), Err(PatchError::InvalidRoot));
@@ -61,7 +61,7 @@ fn replacing_everything_needs_a_container() {
 }
 
 #[test]
-fn operations_are_counted() {
+fn number_of_operations_is_limited() {
     let operation = json!({"op": "add", "path": "/a", "value": 1});
     let mut target = json!({});
     assert_eq!(json_patch(&mut target, &Value::Array(vec![operation.clone(); MAX_OPERATIONS])), Ok(()));
@@ -74,7 +74,7 @@ fn operations_are_counted() {
 }
 
 #[test]
-fn copies_are_counted() {
+fn copied_bytes_are_limited() {
     let mut target = json!({"a": "x".repeat(1024 * 1024)});
     let copies = |count: usize| -> Value {
         (0..count).map(|index| json!({"op": "copy", "from": "/a", "path": format!("/b{index}")})).collect()
@@ -85,7 +85,7 @@ fn copies_are_counted() {
 }
 
 #[test]
-fn documents_do_not_become_too_deep() {
+fn depth_is_limited() {
     // Each copy into itself doubles the depth.
     let mut path = "/a".to_owned();
     let mut patch = Vec::new();
@@ -99,7 +99,7 @@ fn documents_do_not_become_too_deep() {
 
 #[test]
 fn moves_within_the_limit_stay_allowed() {
-    // Back and forth below another field: the estimate grows with every round, the depth does not.
+    // Moves back and forth below another field: the upper bound grows with every move, the depth does not.
     let mut patch = Vec::new();
     for _ in 0..1000 {
         patch.push(json!({"op": "move", "from": "/a", "path": "/b/a"}));
@@ -112,7 +112,7 @@ fn moves_within_the_limit_stay_allowed() {
 }
 
 #[test]
-fn unknown_fields_are_named() {
+fn unknown_fields_are_reported() {
     let patch = json!([{"op": "add", "path": "/a", "value": 1}, {"op": "remove", "path": "/a", "why": 1}]);
     assert_eq!(unknown_fields(&patch), ["json patch unknown field \"[1].why\""]);
 }
@@ -120,7 +120,7 @@ fn unknown_fields_are_named() {
 const DOCUMENT: &str =
     r#"{"a":{"b":1,"c":[1,2,3]},"d":"x","n":null,"l":[{"k":"v"},"s",null],"m/n":1,"o~p":2}"#;
 
-/// Made with gopkg.in/evanphx/json-patch.v4: document, patch, and the result or the error.
+/// Recorded from gopkg.in/evanphx/json-patch.v4: document, patch, and the result or the error.
 #[rustfmt::skip]
 const CASES: &[(&str, &str, Result<&str, &str>)] = &[
     (DOCUMENT, "[]", Ok(r#"{"a":{"b":1,"c":[1,2,3]},"d":"x","l":[{"k":"v"},"s",null],"m/n":1,"n":null,"o~p":2}"#)),

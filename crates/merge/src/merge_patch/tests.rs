@@ -34,7 +34,7 @@ fn only_objects_are_accepted() {
     }
 }
 
-/// Made with gopkg.in/evanphx/json-patch.v4.
+/// Recorded from gopkg.in/evanphx/json-patch.v4.
 #[rustfmt::skip]
 const CASES: &[(&str, &str, Result<&str, &str>)] = &[
     (r#"{"a":"b"}"#, r#"{"a":"c"}"#, Ok(r#"{"a":"c"}"#)),

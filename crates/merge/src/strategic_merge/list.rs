@@ -1,23 +1,25 @@
-//! Merging two lists: maps by their merge key, scalars by value.
+//! Merging of lists: maps by their merge key, scalars by value.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
 
 use serde_json::Value;
 
-use super::order::{Identities, Identity, arrange, places};
+use super::order::{ElementIdentity, Identities, arrange, positions};
 use super::print::{Kind, list_text};
 use super::shape::Shape;
 use super::{DIRECTIVE, Merge, no_merge_key, unknown_directive, unmergeable};
 use crate::PatchError;
 
-/// What there is to know of a list that is merged.
+/// Properties of a list that is merged.
 pub(super) struct List {
     pub elements: Shape,
     pub merge_key: &'static str,
-    /// Whether the patch lists scalars that shall go.
+    /// Whether the patch lists scalars to delete.
     pub deletes: bool,
 }
 
-/// Merges the patch into the list. Of use afterwards is also what upstream then finds where the old list was, by the
-/// indices before: deleting moves the rest forward, and leaves room at the end for copies and for what is new.
+/// Merges the patch into the list. Returns what upstream then finds in the memory of the old list, by index:
+/// deleting moves the rest forward and leaves room at the end for copies and for new elements.
 pub(super) fn merge_list(
     merge: Merge<'_>,
     list: &List,
@@ -44,7 +46,7 @@ pub(super) fn merge_list(
     Ok(order)
 }
 
-/// What the elements of both lists are. They have to be alike, and there has to be one.
+/// Returns the kind of the elements of both lists, which must be equal. At least one element is required.
 pub(super) fn element_kind(original: &[Value], patch: &[Value]) -> Result<Kind, PatchError> {
     let mut kinds = original.iter().chain(patch).map(Kind::of);
     let first = kinds.next().ok_or_else(|| unmergeable("no elements in any of the given slices"))?;
@@ -70,21 +72,21 @@ fn delete_scalars(original: &mut Vec<Value>, unwanted: &[Value]) {
     original.retain(|_| kept.next().unwrap_or(true));
 }
 
-/// Every scalar once.
+/// Merges scalars without duplicates.
 fn merge_scalars(original: &mut Vec<Value>, patch: &[Value]) {
     let mut identities = Identities::default();
-    let server: Vec<Identity> = original.iter().map(|value| identities.of(value)).collect();
-    let wanted: Vec<Identity> = patch.iter().map(|value| identities.of(value)).collect();
+    let server: Vec<ElementIdentity> = original.iter().map(|value| identities.of(value)).collect();
+    let patched: Vec<ElementIdentity> = patch.iter().map(|value| identities.of(value)).collect();
     let mut seen = vec![false; identities.count()];
     drop(identities);
     let all = server.iter().zip(std::mem::take(original)).map(|(identity, value)| (*identity, value));
-    let all = all.chain(wanted.iter().zip(patch).map(|(identity, value)| (*identity, value.clone())));
+    let all = all.chain(patched.iter().zip(patch).map(|(identity, value)| (*identity, value.clone())));
     let merged = all.filter_map(|(identity, value)| {
-        let Identity::Known(number) = identity else { return None };
+        let ElementIdentity::Known(number) = identity else { return None };
         (!std::mem::replace(&mut seen[number], true)).then_some((number, value))
     });
     let merged: Vec<(usize, Value)> = merged.collect();
-    *original = arrange(merged, &wanted, &server, seen.len());
+    *original = arrange(merged, &patched, &server, seen.len());
 }
 
 fn merge_maps(
@@ -95,39 +97,41 @@ fn merge_maps(
 ) -> Result<Vec<Source>, PatchError> {
     let key = list.merge_key;
     let mut identities = Identities::default();
-    let before: Vec<Identity> = original.iter().map(|element| identities.of_key(element, key)).collect();
-    let wanted: Vec<Identity> = patch.iter().map(|element| identities.of_key(element, key)).collect();
+    let before: Vec<ElementIdentity> =
+        original.iter().map(|element| identities.of_key(element, key)).collect();
+    let patched: Vec<ElementIdentity> = patch.iter().map(|element| identities.of_key(element, key)).collect();
     let count = identities.count();
     drop(identities);
 
-    let Special { ordinary, replaces, remaining, copies } = Special::read(patch, &before, &wanted, key)?;
+    let Directives { ordinary, replaces, remaining, copies } =
+        Directives::read(patch, &before, &patched, key)?;
     let mut order: Vec<Source> = remaining.iter().map(|&index| Source::Original(index)).collect();
     order.extend(copies.iter().rev().map(|&index| Source::Original(index)));
     let mut merged = Vec::with_capacity(original.len() + patch.len());
     if replaces {
-        merged.extend(ordinary.iter().map(|&index| (wanted[index], Source::Patch(index))));
-        let server: Vec<Identity> = merged.iter().map(|(identity, _)| *identity).collect();
+        merged.extend(ordinary.iter().map(|&index| (patched[index], Source::Patch(index))));
+        let server: Vec<ElementIdentity> = merged.iter().map(|(identity, _)| *identity).collect();
         *original = arrange(collect(merged, original, patch, key)?, &[], &server, count);
     } else {
         merged.extend(remaining.iter().map(|&index| (before[index], Source::Original(index))));
-        let server: Vec<Identity> = merged.iter().map(|(identity, _)| *identity).collect();
-        let mut places = places(&server, count);
+        let server: Vec<ElementIdentity> = merged.iter().map(|(identity, _)| *identity).collect();
+        let mut positions = positions(&server, count);
         for &index in &ordinary {
-            let number = match wanted[index] {
-                Identity::Known(number) => number,
-                Identity::Missing => return Err(missing(&patch[index], key)),
-                Identity::Incomparable => return Err(PatchError::Incomparable),
+            let number = match patched[index] {
+                ElementIdentity::Known(number) => number,
+                ElementIdentity::Missing => return Err(missing(&patch[index], key)),
+                ElementIdentity::Incomparable => return Err(PatchError::Incomparable),
             };
-            let Some(place) = places[number] else {
-                places[number] = Some(merged.len());
+            let Some(position) = positions[number] else {
+                positions[number] = Some(merged.len());
                 if let Some(room) = order.get_mut(merged.len()) {
                     *room = Source::Patch(index);
                 }
-                merged.push((wanted[index], Source::Patch(index)));
+                merged.push((patched[index], Source::Patch(index)));
                 continue;
             };
-            // What is new in the patch may come again there.
-            let (element, change) = match merged[place].1 {
+            // A new element of the patch may occur there again.
+            let (element, change) = match merged[position].1 {
                 Source::Original(element) => (&mut original[element], &mut patch[index]),
                 Source::Patch(element) => match patch.get_disjoint_mut([element, index]) {
                     Ok([element, change]) => (element, change),
@@ -136,28 +140,28 @@ fn merge_maps(
             };
             if let (Value::Object(element), Value::Object(change)) = (element, change) {
                 merge.map(list.elements, element, change)?;
-                // Null is a key of its own, and takes itself away.
+                // A null key removes itself.
                 if !element.contains_key(key) {
-                    merged[place].0 = Identity::Missing;
+                    merged[position].0 = ElementIdentity::Missing;
                 }
             }
         }
-        let wanted: Vec<Identity> = ordinary.iter().map(|&index| wanted[index]).collect();
-        *original = arrange(collect(merged, original, patch, key)?, &wanted, &server, count);
+        let patched: Vec<ElementIdentity> = ordinary.iter().map(|&index| patched[index]).collect();
+        *original = arrange(collect(merged, original, patch, key)?, &patched, &server, count);
     }
     Ok(order)
 }
 
-/// Where an element of the merged list is.
+/// The origin of an element of the merged list.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     Original(usize),
     Patch(usize),
 }
 
-/// Elements with the numbers of their keys. All need one.
+/// Collects the elements with the IDs of their keys. All elements need a key.
 fn collect(
-    merged: Vec<(Identity, Source)>,
+    merged: Vec<(ElementIdentity, Source)>,
     original: &mut [Value],
     patch: &[Value],
     key: &str,
@@ -168,9 +172,9 @@ fn collect(
             Source::Patch(index) => patch[index].clone(),
         };
         match identity {
-            Identity::Known(number) => Ok((number, element)),
-            Identity::Missing => Err(missing(&element, key)),
-            Identity::Incomparable => Err(PatchError::Incomparable),
+            ElementIdentity::Known(number) => Ok((number, element)),
+            ElementIdentity::Missing => Err(missing(&element, key)),
+            ElementIdentity::Incomparable => Err(PatchError::Incomparable),
         }
     });
     elements.collect()
@@ -180,26 +184,26 @@ fn missing(element: &Value, key: &str) -> PatchError {
     element.as_object().map_or(PatchError::Incomparable, |element| no_merge_key(element, key))
 }
 
-/// What the elements of a patch that are directives ask for.
-struct Special {
-    /// Indices of the elements that are none.
+/// The directives among the elements of a patch.
+struct Directives {
+    /// Indices of the elements that are not directives.
     ordinary: Vec<usize>,
-    /// The whole list is replaced.
+    /// Whether the whole list is replaced.
     replaces: bool,
-    /// Indices of the elements that were there before and are not deleted.
+    /// Indices of the old elements that are not deleted.
     remaining: Vec<usize>,
-    /// What deleting leaves behind the remaining ones in upstream's memory, last first.
+    /// Elements that deleting leaves after the remaining ones in upstream's memory, last first.
     copies: Vec<usize>,
 }
 
-impl Special {
+impl Directives {
     fn read(
         patch: &[Value],
-        before: &[Identity],
-        wanted: &[Identity],
+        before: &[ElementIdentity],
+        patched: &[ElementIdentity],
         key: &str,
-    ) -> Result<Special, PatchError> {
-        let mut special = Special {
+    ) -> Result<Directives, PatchError> {
+        let mut directives = Directives {
             ordinary: Vec::with_capacity(patch.len()),
             replaces: false,
             remaining: Vec::new(),
@@ -209,45 +213,47 @@ impl Special {
         for (index, element) in patch.iter().enumerate() {
             let Value::Object(element) = element else { continue };
             let Some(directive) = element.get(DIRECTIVE) else {
-                special.ordinary.push(index);
+                directives.ordinary.push(index);
                 continue;
             };
             match directive.as_str() {
-                Some("delete") => match wanted[index] {
-                    Identity::Missing => return Err(no_merge_key(element, key)),
-                    Identity::Known(number) => deletions.delete(before, number, &mut special.copies),
-                    Identity::Incomparable => {}
+                Some("delete") => match patched[index] {
+                    ElementIdentity::Missing => return Err(no_merge_key(element, key)),
+                    ElementIdentity::Known(number) => {
+                        deletions.delete(before, number, &mut directives.copies)
+                    }
+                    ElementIdentity::Incomparable => {}
                 },
-                Some("replace") => special.replaces = true,
+                Some("replace") => directives.replaces = true,
                 Some("merge") => {
                     return Err(unmergeable("merging lists cannot yet be specified in the patch"));
                 }
                 _ => return Err(unknown_directive(directive, element)),
             }
         }
-        special.remaining = (0..before.len()).filter(|&index| deletions.spared(index)).collect();
-        Ok(special)
+        directives.remaining = (0..before.len()).filter(|&index| deletions.is_kept(index)).collect();
+        Ok(directives)
     }
 }
 
-/// Deleting by key, in one pass over the list however many keys there are.
+/// Deletion by key, in one pass over the list for any number of keys.
 #[derive(Default)]
 struct Deletions {
-    /// Indices of the elements by the numbers of their keys; made with the first deletion.
+    /// Indices of the elements by the ID of their key; built on the first deletion.
     elements: Option<Vec<Vec<usize>>>,
     deleted: Vec<bool>,
-    /// Behind this index everything is deleted.
+    /// All elements after this index are deleted.
     last: usize,
 }
 
 impl Deletions {
-    fn delete(&mut self, before: &[Identity], number: usize, copies: &mut Vec<usize>) {
+    fn delete(&mut self, before: &[ElementIdentity], number: usize, copies: &mut Vec<usize>) {
         let elements = self.elements.get_or_insert_with(|| {
             self.deleted = vec![false; before.len()];
             self.last = before.len().saturating_sub(1);
             let mut elements = Vec::new();
             for (index, identity) in before.iter().enumerate() {
-                if let Identity::Known(number) = identity {
+                if let ElementIdentity::Known(number) = identity {
                     if elements.len() <= *number {
                         elements.resize(number + 1, Vec::new());
                     }
@@ -265,7 +271,7 @@ impl Deletions {
         }
     }
 
-    fn spared(&self, index: usize) -> bool {
+    fn is_kept(&self, index: usize) -> bool {
         !self.deleted.get(index).copied().unwrap_or(false)
     }
 }

@@ -1,7 +1,9 @@
-//! The order of merged lists, and the directive that sets it.
+//! The order of merged lists, and the directive `$setElementOrder`.
 //!
-//! Elements that the patch names stand in its order, the others in the order they had; the two are interleaved as the
-//! old order has them, as far as it can.
+//! Elements of the patch are in the order of the patch, others keep their order; the two are interleaved by
+//! the old order as far as possible.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
 
 use std::collections::HashMap;
 
@@ -15,18 +17,18 @@ use crate::PatchError;
 
 const INVALID: PatchError = PatchError::InvalidDirective("invalid patch format of setElementOrder list");
 
-/// What tells an element from others.
+/// The identity of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Identity {
-    /// It has no merge key.
+pub(super) enum ElementIdentity {
+    /// The element has no merge key.
     Missing,
-    /// Go cannot compare it.
+    /// Go cannot compare the element.
     Incomparable,
-    /// Equal numbers, equal elements.
+    /// ID; equal elements have equal IDs.
     Known(usize),
 }
 
-/// Gives scalars numbers, equal ones the same.
+/// Assigns IDs to scalars, equal ones to equal values.
 #[derive(Default)]
 pub(super) struct Identities<'v> {
     numbers: HashMap<Scalar<'v>, usize>,
@@ -48,7 +50,7 @@ impl<'v> Scalar<'v> {
             Value::Bool(set) => Scalar::Bool(*set),
             Value::Number(number) => match (number.as_i64(), number.as_f64()) {
                 (Some(integer), _) => Scalar::Integer(integer),
-                // Zero has two signs, and Go finds them equal.
+                // Go considers both zeros equal.
                 (None, float) => Scalar::Float((float.unwrap_or_default() + 0.0).to_bits()),
             },
             Value::String(text) => Scalar::Text(text),
@@ -58,18 +60,18 @@ impl<'v> Scalar<'v> {
 }
 
 impl<'v> Identities<'v> {
-    pub fn of(&mut self, value: &'v Value) -> Identity {
-        let Some(scalar) = Scalar::of(value) else { return Identity::Incomparable };
+    pub fn of(&mut self, value: &'v Value) -> ElementIdentity {
+        let Some(scalar) = Scalar::of(value) else { return ElementIdentity::Incomparable };
         let next = self.numbers.len();
-        Identity::Known(*self.numbers.entry(scalar).or_insert(next))
+        ElementIdentity::Known(*self.numbers.entry(scalar).or_insert(next))
     }
 
-    /// The identity of a map's merge key.
-    pub fn of_key(&mut self, element: &'v Value, key: &str) -> Identity {
-        element.get(key).map_or(Identity::Missing, |value| self.of(value))
+    /// Returns the identity of a map's merge key.
+    pub fn of_key(&mut self, element: &'v Value, key: &str) -> ElementIdentity {
+        element.get(key).map_or(ElementIdentity::Missing, |value| self.of(value))
     }
 
-    /// The number of a value that has one.
+    /// Returns the ID of a known value.
     pub fn find(&self, value: &Value) -> Option<usize> {
         self.numbers.get(&Scalar::of(value)?).copied()
     }
@@ -79,25 +81,25 @@ impl<'v> Identities<'v> {
     }
 }
 
-/// Where each number stands first.
-pub(super) fn places(list: &[Identity], count: usize) -> Vec<Option<usize>> {
-    let mut places = vec![None; count];
-    for (place, identity) in list.iter().enumerate() {
-        if let Identity::Known(number) = identity {
-            places[*number].get_or_insert(place);
+/// Returns the first index of each ID.
+pub(super) fn positions(list: &[ElementIdentity], count: usize) -> Vec<Option<usize>> {
+    let mut positions = vec![None; count];
+    for (position, identity) in list.iter().enumerate() {
+        if let ElementIdentity::Known(number) = identity {
+            positions[*number].get_or_insert(position);
         }
     }
-    places
+    positions
 }
 
-/// Elements, with the numbers of what tells them apart, in the order of both lists.
+/// Arranges elements by the order of both lists.
 pub(super) fn arrange(
     merged: Vec<(usize, Value)>,
-    wanted: &[Identity],
-    server: &[Identity],
+    wanted: &[ElementIdentity],
+    server: &[ElementIdentity],
     count: usize,
 ) -> Vec<Value> {
-    let (wanted, server) = (places(wanted, count), places(server, count));
+    let (wanted, server) = (positions(wanted, count), positions(server, count));
     let (mut named, others): (Vec<_>, Vec<_>) =
         merged.into_iter().partition(|(number, _)| wanted[*number].is_some());
     named.sort_by_key(|(number, _)| wanted[*number]);
@@ -105,9 +107,9 @@ pub(super) fn arrange(
     let mut arranged = Vec::with_capacity(named.len() + others.len());
     let mut named = named.into_iter().peekable();
     for (number, value) in others {
-        // What has no place in the old order waits for all that has been named.
+        // An element without a position in the old order comes after all elements of the patch.
         while let Some((_, value)) = named.next_if(|(next, _)| match (server[number], server[*next]) {
-            (Some(place), Some(next)) => place >= next,
+            (Some(position), Some(next)) => position >= next,
             _ => true,
         }) {
             arranged.push(value);
@@ -118,27 +120,28 @@ pub(super) fn arrange(
     arranged
 }
 
-/// Sorts by place. What has none goes where Go's sorting happens to put it: to the front of what was sorted before it.
-fn in_order(elements: Vec<(usize, Value)>, places: &[Option<usize>]) -> Vec<(usize, Value)> {
+/// Sorts by position. Elements without one are placed as Go's sort happens to do: before the elements sorted
+/// so far.
+fn in_order(elements: Vec<(usize, Value)>, positions: &[Option<usize>]) -> Vec<(usize, Value)> {
     let mut placed = Vec::with_capacity(elements.len());
-    // Each with the least place there was.
+    // Each with the smallest position so far.
     let mut unplaced = Vec::new();
     let mut least = None;
     for (number, value) in elements {
-        match places[number] {
-            Some(place) => {
-                least = Some(least.map_or(place, |least: usize| least.min(place)));
-                placed.push((place, number, value));
+        match positions[number] {
+            Some(position) => {
+                least = Some(least.map_or(position, |least: usize| least.min(position)));
+                placed.push((position, number, value));
             }
             None => unplaced.push((least, number, value)),
         }
     }
-    placed.sort_by_key(|(place, ..)| *place);
-    // The later one came, the smaller is its place, and the further in front it is.
+    placed.sort_by_key(|(position, ..)| *position);
+    // Later elements have smaller positions, so they come first.
     let mut unplaced = unplaced.into_iter().rev().peekable();
     let mut sorted = Vec::with_capacity(placed.len() + unplaced.len());
-    for (place, number, value) in placed {
-        while let Some((_, number, value)) = unplaced.next_if(|(least, ..)| *least == Some(place)) {
+    for (position, number, value) in placed {
+        while let Some((_, number, value)) = unplaced.next_if(|(least, ..)| *least == Some(position)) {
             sorted.push((number, value));
         }
         sorted.push((number, value));
@@ -147,7 +150,7 @@ fn in_order(elements: Vec<(usize, Value)>, places: &[Option<usize>]) -> Vec<(usi
     sorted
 }
 
-/// Merges the lists whose order the patch sets. They are gone from it afterwards, and so are the orders.
+/// Merges the lists with `$setElementOrder`, and removes them and the directives from the patch.
 pub(super) fn apply_orders(
     merge: Merge<'_>,
     shape: Shape,
@@ -169,7 +172,7 @@ pub(super) fn apply_orders(
     Ok(())
 }
 
-/// The merged list in the order set for it; nothing if it is on neither side.
+/// Returns the merged list in the requested order, or `None` if neither side has it.
 fn ordered(
     merge: Merge<'_>,
     shape: Shape,
@@ -185,7 +188,7 @@ fn ordered(
     let key = field.merge_key;
     check_order(elements(&patch), order, key)?;
     let kind = element_kind(elements(&original), elements(&patch));
-    // Only what tells the elements apart is needed once they are merged.
+    // Only the identities of the elements are needed after merging.
     let identity = |element: &Value| match key {
         "" => element.clone(),
         key => element.get(key).cloned().unwrap_or_default(),
@@ -210,7 +213,7 @@ fn ordered(
     let Value::Array(merged) = merged else { return Ok(None) };
 
     let mut identities = Identities::default();
-    let wanted: Vec<Identity> = match key {
+    let wanted: Vec<ElementIdentity> = match key {
         "" => order.iter().map(|element| identities.of(element)).collect(),
         key => order.iter().map(|element| identities.of_key(element, key)).collect(),
     };
@@ -218,7 +221,7 @@ fn ordered(
         Source::Original(index) => identities.of(&old[index]),
         Source::Patch(index) => identities.of_key(&elements(&patch)[index], key),
     });
-    let server: Vec<Identity> = server.collect();
+    let server: Vec<ElementIdentity> = server.collect();
     let known = number(&mut identities, &merged, order, &wanted, key)?;
     if kind? == Kind::Map {
         order.iter().try_for_each(|element| key_of(element, key).map(drop))?;
@@ -236,36 +239,36 @@ fn elements<'v>(side: &'v Option<&mut Value>) -> &'v [Value] {
     side.as_deref().and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The numbers of merged elements, each of which is looked up in the order.
+/// Returns the IDs of merged elements, each of which is looked up in the order.
 fn number<'v>(
     identities: &mut Identities<'v>,
     merged: &'v [Value],
     order: &[Value],
-    wanted: &[Identity],
+    wanted: &[ElementIdentity],
     key: &str,
 ) -> Result<Vec<usize>, PatchError> {
     if key.is_empty() {
-        if wanted.contains(&Identity::Incomparable) {
+        if wanted.contains(&ElementIdentity::Incomparable) {
             return Err(PatchError::Incomparable);
         }
         let numbers = merged.iter().map(|element| match identities.of(element) {
-            Identity::Known(number) => Ok(number),
+            ElementIdentity::Known(number) => Ok(number),
             _ => Err(PatchError::Incomparable),
         });
         return numbers.collect();
     }
-    let places = places(wanted, identities.count());
-    // Looking goes on until it finds what it looks for.
+    let positions = positions(wanted, identities.count());
+    // The lookup ends at the first match.
     let unlike = order.iter().position(|element| !element.is_object()).unwrap_or(order.len());
     let numbers = merged.iter().map(|element| {
         let Value::Object(fields) = element else { return Err(wrong_kind(Kind::Map, element)) };
         let number = match identities.of_key(element, key) {
-            Identity::Known(number) => number,
-            Identity::Missing => return Err(no_merge_key(fields, key)),
-            Identity::Incomparable => return Err(PatchError::Incomparable),
+            ElementIdentity::Known(number) => number,
+            ElementIdentity::Missing => return Err(no_merge_key(fields, key)),
+            ElementIdentity::Incomparable => return Err(PatchError::Incomparable),
         };
-        let place = places.get(number).copied().flatten().unwrap_or(order.len());
-        if unlike < place {
+        let position = positions.get(number).copied().flatten().unwrap_or(order.len());
+        if unlike < position {
             return Err(unmergeable(format!("value for key {unlike} is not a map")));
         }
         Ok(number)
@@ -273,7 +276,7 @@ fn number<'v>(
     numbers.collect()
 }
 
-/// Whether the elements of the patch are in the order, one after the other.
+/// Checks that the elements of the patch are in the requested order.
 fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), PatchError> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());

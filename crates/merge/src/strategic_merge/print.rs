@@ -1,11 +1,14 @@
-//! Values as Go prints them in messages.
+//! Values as Go formats them in messages.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
+// Go standard library: src/fmt/print.go
 
 use std::fmt::Write as _;
 
 use atoll_meta::quote::print_float;
 use serde_json::{Map, Number, Value};
 
-/// What a value is to Go.
+/// The kind of a value in Go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Null,
@@ -30,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// Go's name of the type.
+    /// Returns Go's name of the type.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Null => "%!s(<nil>)",
@@ -48,25 +51,25 @@ impl Kind {
 enum Verb {
     /// `%v`
     Value,
-    /// `%s`, which finds fault with whatever is no text.
+    /// `%s`, which reports values that are not strings.
     Text,
 }
 
-/// A map as `%v` prints it.
+/// Formats a map as `%v`.
 pub fn map_text(map: &Map<String, Value>) -> String {
     let mut out = String::new();
     write_map(&mut out, map, Verb::Value);
     out
 }
 
-/// A list as `%v` prints it.
+/// Formats a list as `%v`.
 pub(super) fn list_text(list: &[Value]) -> String {
     let mut out = String::new();
     write_list(&mut out, list, Verb::Value);
     out
 }
 
-/// A value as `%s` prints it.
+/// Formats a value as `%s`.
 pub(super) fn text(value: &Value) -> String {
     let mut out = String::new();
     match value {

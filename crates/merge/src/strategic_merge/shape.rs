@@ -1,4 +1,7 @@
-//! What the types say of a field that is to be merged.
+//! Types and patch strategies of merged fields.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/meta.go
+// upstream: staging/src/k8s.io/apimachinery/third_party/forked/golang/json/fields.go
 
 use atoll_meta::quote::quote;
 use atoll_schema::{TypeId, TypeRef, Types};
@@ -6,7 +9,7 @@ use atoll_schema::{TypeId, TypeRef, Types};
 use super::unmergeable;
 use crate::PatchError;
 
-/// The type of a value, as far as merging asks for it.
+/// The type of a value, as far as merging needs it.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     kind: TypeRef,
@@ -20,13 +23,13 @@ pub(super) enum Strategy {
     Replace,
 }
 
-/// How a field is merged.
-pub(super) struct Merged {
-    /// Of the value, or of a list's elements.
+/// The merge properties of a field (upstream's `PatchMeta`).
+pub(super) struct PatchMeta {
+    /// Type of the value, or of the elements of a list.
     pub shape: Shape,
-    /// What the types say shall be done; by itself a map is merged and a list replaced.
+    /// Patch strategy of the field. By default a map is merged and a list replaced.
     pub strategy: Strategy,
-    /// What tells a list's elements apart; empty where they are no maps.
+    /// Merge key of a list of maps; empty for other lists.
     pub merge_key: &'static str,
 }
 
@@ -35,8 +38,8 @@ impl Shape {
         Shape { kind: TypeRef::Struct(id), pointer: false }
     }
 
-    /// The field that JSON calls so; if there is none, one whose name differs in case.
-    pub fn field(self, types: &Types, name: &str) -> Result<Merged, PatchError> {
+    /// Returns the field of this JSON name; if there is none, a field whose name differs in case.
+    pub fn field(self, types: &Types, name: &str) -> Result<PatchMeta, PatchError> {
         let missing = |owner: &str| {
             let name = quote(name);
             unmergeable(format!("unable to find api field in struct {owner} for the json field {name}"))
@@ -58,9 +61,9 @@ impl Shape {
         let slot = owner.slot(name).map(|(_, slot)| slot).or_else(folded);
         let slot = slot.ok_or_else(|| missing(owner.name))?;
         let field = &types[slot.declared_by].fields[usize::from(slot.index)];
-        // `retainKeys` is for clients that make patches.
+        // `retainKeys` only matters to clients that create patches.
         let mut strategies = field.patch_strategy.unwrap_or_default().split(',');
-        Ok(Merged {
+        Ok(PatchMeta {
             shape: Shape { kind: slot.kind, pointer: slot.pointer },
             strategy: match strategies.find(|strategy| *strategy != "retainKeys") {
                 Some("merge") => Strategy::Merge,
@@ -71,14 +74,14 @@ impl Shape {
         })
     }
 
-    /// The same for a field that is a list.
-    pub fn list_field(self, types: &Types, name: &str) -> Result<Merged, PatchError> {
+    /// Returns a field that is a list.
+    pub fn list_field(self, types: &Types, name: &str) -> Result<PatchMeta, PatchError> {
         let field = self.field(types, name)?;
         let kind = match (field.shape.kind, field.shape.pointer) {
             (TypeRef::List(list), _) => list.element,
-            // Bytes are small numbers to Go.
+            // Bytes are a list of small numbers in Go.
             (TypeRef::Bytes, _) => TypeRef::Int32,
-            // Go looks through a pointer without asking what is behind it.
+            // Go dereferences a pointer without checking the target.
             (kind, true) => kind,
             (_, false) => {
                 let owner = self.go_kind();
@@ -88,10 +91,10 @@ impl Shape {
         if !field.shape.pointer && matches!(kind, TypeRef::List(_) | TypeRef::Bytes) {
             return Err(unmergeable("unexpected slice of slice"));
         }
-        Ok(Merged { shape: Shape { kind, pointer: false }, ..field })
+        Ok(PatchMeta { shape: Shape { kind, pointer: false }, ..field })
     }
 
-    /// What Go calls this kind of type.
+    /// Returns Go's name for this kind of type.
     pub fn go_kind(self) -> &'static str {
         if self.pointer {
             return "ptr";

@@ -184,7 +184,7 @@ fn lists_of_maps() {
 }
 
 #[test]
-fn refusals() {
+fn errors() {
     let target = json!({"data": {"a": "1"}, "metadata": {"finalizers": ["f"], "ownerReferences": [{"uid": "1", "name": "a"}]}});
     let order = |order: Value, list: Value| json!({"metadata": {"$setElementOrder/ownerReferences": order, "ownerReferences": list}});
     let cases = [
@@ -260,7 +260,7 @@ fn refusals() {
 }
 
 #[test]
-fn schemas_of_custom_resources_end_what_the_types_know() {
+fn custom_resource_schemas_are_untyped() {
     let schema = |schema: Value| json!({"spec": {"validation": {"openAPIV3Schema": schema}}});
     let crd = |schema: Value| json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}], "conversion": {"webhook": schema}}});
     let replaced = merged(CRD, crd(json!({"a": {"b": 1}})), json!({"spec": {"versions": []}})).unwrap();
@@ -283,7 +283,7 @@ fn schemas_of_custom_resources_end_what_the_types_know() {
 }
 
 #[test]
-fn what_is_left_of_a_patch() {
+fn rest_of_the_patch() {
     let mut target = json!({"data": {"a": "1"}, "metadata": {"finalizers": ["f"]}});
     let mut patch = json!({
         "data": {"$retainKeys": ["a"], "a": null}, "binaryData": {"x": null, "y": {"$patch": "delete"}},

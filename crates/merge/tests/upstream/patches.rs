@@ -1,4 +1,4 @@
-//! Random strategic merge patches for an object: some of them sensible, and all directives with and without mistakes.
+//! Random strategic merge patches of an object, partly valid, with valid and invalid directives.
 
 use atoll_meta::json;
 use atoll_schema::{Field, TypeId, TypeRef, Types};
@@ -23,7 +23,7 @@ impl Patches<'_> {
             return patch;
         }
         for _ in 0..self.generator.below(if depth > 4 { 3 } else { 5 }) + 1 {
-            // What is there already is more interesting than what is not.
+            // Prefer existing fields.
             let known: Vec<&str> =
                 existing.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
             let there = !known.is_empty() && !self.generator.one_in(4);
@@ -120,7 +120,8 @@ impl Patches<'_> {
         }
     }
 
-    /// An order that fits most of the time: what is patched in its order, and some of the rest between.
+    /// Generates an order that is mostly valid: the patched elements in order, and some of the others between
+    /// them.
     fn order(&mut self, old: &[Value], elements: &[Value], key: &str) -> Value {
         let name = |element: &Value| match key {
             "" => element.clone(),

@@ -1,4 +1,4 @@
-//! What schedules say, and what is wrong with others. The messages are upstream's.
+//! Parsing of schedules, with upstream's messages.
 
 use super::*;
 

@@ -1,7 +1,9 @@
-//! The stored form of an object, made so that responses need no second look at it.
+//! The stored form of an object, from which responses are built without parsing.
 //!
-//! It begins with kind, apiVersion and metadata, and lacks the resourceVersion, which is known only after the write:
-//! a response gets it by inserting a few bytes at a known place, and an item of a list leaves out the beginning.
+//! It starts with kind, apiVersion and metadata, and lacks the resourceVersion, which is only known after the
+//! write: a response inserts it at a known offset, and an item of a list omits the prefix.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go
 
 use serde_json::{Map, Value};
 
@@ -12,8 +14,7 @@ const BEFORE_KIND: &[u8] = b"{\"kind\":";
 const BEFORE_VERSION: &[u8] = b",\"apiVersion\":";
 const METADATA: &[u8] = b"\"metadata\":{";
 
-/// Metadata in the order in which people read it. Annotations come first, next to where the server may add some of
-/// its own when it sends the object.
+/// Order of the metadata. Annotations come first, where the server may insert some of its own in responses.
 const METADATA_ORDER: [&str; 13] = [
     "annotations",
     "name",
@@ -30,8 +31,8 @@ const METADATA_ORDER: [&str; 13] = [
     "managedFields",
 ];
 
-/// The stored form of an object: `{"kind":"K","apiVersion":"V","metadata":{…`, then the other fields in the order of
-/// the map. `metadata.resourceVersion` is left out.
+/// Encodes the stored form of an object: `{"kind":"K","apiVersion":"V","metadata":{…`, then the other fields
+/// in the order of the map. `metadata.resourceVersion` is omitted.
 pub fn encode_object(object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -84,7 +85,7 @@ fn write_metadata(metadata: &Map<String, Value>, out: &mut Vec<u8>) {
     }
 }
 
-/// Members in the order of upstream's struct.
+/// Order of the members, as in upstream's struct.
 const ENTRY_ORDER: [&str; 7] =
     ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
 
@@ -134,8 +135,8 @@ fn write_fields(fields: &Map<String, Value>, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Where `"metadata":` begins in what [`encode_object`] wrote, so that `{` and what is from there on are the object
-/// without kind and apiVersion. For other input this is 1, which takes nothing away.
+/// Returns the offset of `"metadata":` in the output of [`encode_object`], so that `{` and the rest from
+/// there are the object without kind and apiVersion. For other input this is 1, which omits nothing.
 pub fn prefix_len(encoded: &[u8]) -> usize {
     metadata_start(encoded).unwrap_or(1)
 }
@@ -150,7 +151,7 @@ fn metadata_start(encoded: &[u8]) -> Option<usize> {
     (encoded.get(start..start + METADATA.len())? == METADATA).then_some(start)
 }
 
-/// The metadata in what [`encode_object`] wrote, as it stands there.
+/// Returns the metadata in the output of [`encode_object`].
 pub fn metadata_of(encoded: &[u8]) -> Option<&[u8]> {
     let start = metadata_start(encoded)? + METADATA.len() - 1;
     let mut depth = 0;
@@ -172,7 +173,7 @@ pub fn metadata_of(encoded: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Where the string that starts at `start` is over.
+/// Returns the end of the string that starts at `start`.
 fn skip_string(encoded: &[u8], start: usize) -> Option<usize> {
     if *encoded.get(start)? != b'"' {
         return None;
@@ -187,8 +188,8 @@ fn skip_string(encoded: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// What [`encode_object`] wrote, with `metadata.resourceVersion` in front of the other metadata. Other input is
-/// returned as it is.
+/// Inserts `metadata.resourceVersion` before the other metadata in the output of [`encode_object`]. Other
+/// input is returned unchanged.
 pub fn splice_resource_version(encoded: &[u8], revision: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(encoded.len() + 44);
     let Some(start) = metadata_start(encoded) else {

@@ -1,11 +1,13 @@
-//! An order of values, and that of the fields that `managedFields` names.
+//! The order of values, and of the fields in `managedFields`.
+
+// upstream: sigs.k8s.io/structured-merge-diff/v6/value/value.go
+// upstream: sigs.k8s.io/structured-merge-diff/v6/fieldpath/serialize-pe.go
 
 use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
-/// The order in which server-side apply puts values: numbers, whether whole or not, then strings, booleans, lists, maps,
-/// and null.
+/// Compares values in the order of server-side apply: numbers, then strings, booleans, lists, maps, and null.
 pub fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {
@@ -43,8 +45,9 @@ fn rank(value: &Value) -> u8 {
     }
 }
 
-/// The members of `fieldsV1` in upstream's order: fields by name, then items of lists by their keys and values. A map has
-/// them in the order of their text, in which 443 comes before 80; `None` if that is the same.
+/// Returns the members of `fieldsV1` in upstream's order: fields by name, then list items by their keys and
+/// values. A map has them in the order of their strings, in which 443 precedes 80. `None` if both orders are
+/// the same.
 pub(super) fn field_order(fields: &Map<String, Value>) -> Option<Vec<(&String, &Value)>> {
     let is_item = |name: &String| !name.starts_with("f:") && name != ".";
     if fields.keys().filter(|name| is_item(name)).count() < 2 {
@@ -55,7 +58,7 @@ pub(super) fn field_order(fields: &Map<String, Value>) -> Option<Vec<(&String, &
     Some(members.into_iter().map(|(_, member)| member).collect())
 }
 
-/// What a step is sorted by: its kind, then its value.
+/// Sort key of a path element: its kind, then its value.
 struct Step<'a> {
     kind: u8,
     value: Value,

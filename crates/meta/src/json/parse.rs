@@ -1,32 +1,35 @@
 //! The parser: one pass, recursive within [`MAX_DEPTH`](super::MAX_DEPTH).
 
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/scanner.go
+
 use serde_json::{Map, Number, Value};
 
 use super::{JsonError, MAX_DEPTH};
 
 mod string;
 
-/// Upstream stops collecting strict errors after this many.
+/// Maximum number of strict errors, as upstream.
 const MAX_DUPLICATES: usize = 100;
 
-/// A document and what was odd about it.
+/// A parsed document and its duplicate fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
-    /// The document; of fields that occur twice it has the last.
+    /// The document. The last of several fields of the same name wins.
     pub value: Value,
-    /// Paths of fields that occur more than once in their object, such as `data.a` or `spec.containers[0].image`,
-    /// in the order of the document, each path once.
+    /// Paths of fields that occur more than once in their object, such as `data.a` or
+    /// `spec.containers[0].image`, in document order, without duplicates.
     pub duplicates: Vec<String>,
 }
 
-/// Reads one document.
+/// Parses one document.
 ///
-/// Integers that fit are `i64`, all other numbers `f64`, as in Go's unstructured objects. Bytes that are not UTF-8
-/// and halves of surrogate pairs become U+FFFD.
+/// Integers that fit are `i64`, all other numbers `f64`, as in Go's unstructured objects. Bytes that are not
+/// UTF-8 and unpaired surrogates become U+FFFD.
 ///
 /// # Errors
 ///
-/// The first syntax error or, in a document without one, the first number that is out of range.
+/// Returns the first syntax error or, if there is none, the first number that is out of range.
 pub fn parse(input: &[u8]) -> Result<Parsed, JsonError> {
     let mut parser = Parser {
         input,
@@ -62,15 +65,15 @@ const IN_EXPONENT: &str = "in exponent of numeric literal";
 
 struct Parser<'a> {
     input: &'a [u8],
-    /// The input as text if all of it is UTF-8, so that strings need no second look.
+    /// The input as a string, if all of it is valid UTF-8, so that strings need no further validation.
     text: Option<&'a str>,
     position: usize,
     depth: usize,
-    /// Paths relative to the container being read; each container puts its own step in front when it is done with
-    /// a member. Documents without duplicates pay one comparison for this.
+    /// Paths relative to the container being parsed; each container prepends its own element after each
+    /// member. Documents without duplicates pay only one comparison for this.
     duplicates: Vec<String>,
     out_of_range: Option<JsonError>,
-    /// Where strings with escapes are put together, so that the result has no memory to spare.
+    /// Buffer for strings with escapes, so that the results have no excess capacity.
     scratch: String,
 }
 
@@ -85,7 +88,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The error for what stands at the current position.
+    /// Returns the error for the byte at the current position.
     #[cold]
     fn unexpected(&self, context: &'static str) -> JsonError {
         match self.peek() {
@@ -99,7 +102,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Like [`Parser::unexpected`], but inside of a literal, where Go's scanner takes the end for a space.
+    /// Like [`Parser::unexpected`], but inside of a literal, where Go's scanner reports the end of input as a
+    /// space.
     #[cold]
     fn unexpected_in_literal(&self, context: &'static str) -> JsonError {
         if self.position < self.input.len() {
@@ -108,7 +112,7 @@ impl Parser<'_> {
         JsonError::InvalidCharacter { byte: b' ', character: Some(' '), context, offset: self.input.len() }
     }
 
-    /// Reads the value that starts at the current position, spaces having been skipped.
+    /// Parses the value that starts at the current position, after whitespace.
     fn value(&mut self) -> Result<Value, JsonError> {
         match self.peek() {
             Some(b'"') => Ok(Value::String(self.string()?)),
@@ -169,7 +173,7 @@ impl Parser<'_> {
             let before = self.duplicates.len();
             let value = self.value()?;
             if self.duplicates.len() > before {
-                // A path into an array begins with its index and needs no dot.
+                // A path into an array starts with its index and needs no dot.
                 let dot = if value.is_array() { "" } else { "." };
                 self.prefix_duplicates(first_duplicate, before, |path| format!("{key}{dot}{path}"));
             }
@@ -232,7 +236,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Notes that `key` was there already. The field comes before duplicates inside of its second value.
+    /// Records a duplicate of `key`. It comes before duplicates inside of its second value.
     #[cold]
     fn duplicate(&mut self, key: String, first: usize, before: usize) {
         if self.duplicates.len() < MAX_DUPLICATES && !self.duplicates[first..].contains(&key) {
@@ -240,7 +244,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Gives the paths from `before` on their next step, and drops those that this container has already.
+    /// Prepends an element to the paths from `before` on, and drops those that this container already has.
     #[cold]
     fn prefix_duplicates(&mut self, first: usize, before: usize, prefixed: impl Fn(&str) -> String) {
         let inner = self.duplicates.split_off(before);
@@ -288,7 +292,7 @@ impl Parser<'_> {
             Some(b'.' | b'e' | b'E') => self.fraction()?,
             _ => {
                 let digits = &self.input[first_digit..self.position];
-                // Eighteen digits cannot overflow; longer ones take the slow way.
+                // Eighteen digits cannot overflow; longer numbers take the slow path.
                 if digits.len() <= 18 {
                     let size = digits.iter().fold(0i64, |sum, digit| sum * 10 + i64::from(digit - b'0'));
                     return Ok(Value::Number(Number::from(if negative { -size } else { size })));
@@ -320,7 +324,7 @@ impl Parser<'_> {
     }
 
     fn long_number(&mut self, start: usize) -> Result<Value, JsonError> {
-        // Only ASCII was accepted on the way here.
+        // Only ASCII was accepted so far.
         let literal = std::str::from_utf8(&self.input[start..self.position]).unwrap_or("0");
         if let Ok(number) = literal.parse::<i64>() {
             return Ok(Value::Number(Number::from(number)));
@@ -328,7 +332,7 @@ impl Parser<'_> {
         match literal.parse::<f64>().ok().and_then(Number::from_f64) {
             Some(number) => Ok(Value::Number(number)),
             None => {
-                // Syntax errors further on come first, so the document is read to its end.
+                // Later syntax errors take precedence, so parsing continues.
                 if self.out_of_range.is_none() {
                     self.out_of_range = Some(JsonError::NumberOutOfRange { literal: literal.to_owned() });
                 }

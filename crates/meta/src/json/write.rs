@@ -1,4 +1,6 @@
-//! The writer: compact, and escaping what Go's encoder escapes.
+//! The writer: compact, with the same escapes as Go's encoder.
+
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/encode.go
 
 use serde_json::Value;
 
@@ -6,8 +8,8 @@ use crate::quote;
 
 /// Appends the compact form of a value.
 ///
-/// Like the API server's encoder this escapes `<`, `>`, `&`, U+2028 and U+2029 inside of strings, and prints floats
-/// without a fraction as integers.
+/// Like the API server's encoder this escapes `<`, `>`, `&`, U+2028 and U+2029 inside of strings, and prints
+/// floats without a fraction as integers.
 pub fn write(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
@@ -67,7 +69,7 @@ pub(super) fn write_integer(mut number: u64, negative: bool, out: &mut Vec<u8>) 
     out.extend_from_slice(&digits[start..]);
 }
 
-/// Whether a byte can be copied without a look at what follows. 0xe2 starts U+2028 and U+2029, among others.
+/// Whether a byte can be copied without checking the next ones. 0xe2 starts U+2028 and U+2029, among others.
 const PLAIN: [bool; 256] = {
     let mut plain = [true; 256];
     let mut control = 0;
@@ -87,11 +89,11 @@ const PLAIN: [bool; 256] = {
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// Which of eight bytes need a closer look, because they are escaped or not ASCII: the high bit of the first such
-/// byte is set. Bits after the first may be wrong, because a subtraction carries.
+/// Finds bytes among eight that need a closer look, because they are escaped or not ASCII: the high bit of
+/// the first such byte is set. Bits after the first may be wrong, because a subtraction carries.
 fn special(word: u64) -> u64 {
     let zero_byte = |word: u64| word.wrapping_sub(ONES) & !word;
-    // `"` and `&` differ in one bit, `<` and `>` in another, so each pair is one comparison.
+    // `"` and `&` differ in one bit, `<` and `>` in another, so each pair takes one comparison.
     let quote = zero_byte((word | (ONES * 0x04)) ^ (ONES * b'&' as u64));
     let angle = zero_byte((word | (ONES * 0x02)) ^ (ONES * b'>' as u64));
     let backslash = zero_byte(word ^ (ONES * b'\\' as u64));
@@ -99,7 +101,7 @@ fn special(word: u64) -> u64 {
     (quote | angle | backslash | control | word) & HIGH
 }
 
-/// The next position whose byte is not [`PLAIN`], or the end.
+/// Returns the next position whose byte is not [`PLAIN`], or the end.
 fn skip_plain(bytes: &[u8], mut position: usize) -> usize {
     while let Some(chunk) = bytes[position..].first_chunk::<8>() {
         let found = special(u64::from_le_bytes(*chunk));

@@ -1,9 +1,12 @@
-//! Rules for names that contain a domain. These return field errors, because they may be about a part of the value.
+//! Rules for names that contain a domain. They return field errors, because they may apply to a part of the
+//! value.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go
 
 use super::{dns1123_label, dns1123_subdomain, pattern_error, qualified_name, shape};
 use crate::field::{FieldError, FieldPath};
 
-/// A domain with at least three segments.
+/// Checks a domain with at least three segments.
 pub fn fully_qualified_name(path: &FieldPath, name: &str) -> Vec<FieldError> {
     if name.is_empty() {
         return vec![FieldError::required(path, "")];
@@ -19,7 +22,7 @@ pub fn fully_qualified_name(path: &FieldPath, name: &str) -> Vec<FieldError> {
     Vec::new()
 }
 
-/// A domain with at least two segments and perhaps a dot at the end.
+/// Checks a domain with at least two segments and an optional trailing dot.
 pub fn fully_qualified_domain_name(path: &FieldPath, name: &str) -> Vec<FieldError> {
     if name.is_empty() {
         return vec![FieldError::required(path, "")];
@@ -42,7 +45,7 @@ pub fn fully_qualified_domain_name(path: &FieldPath, name: &str) -> Vec<FieldErr
     Vec::new()
 }
 
-/// A domain and a path such as `acme.io/foo`.
+/// Checks a domain and a path such as `acme.io/foo`.
 pub fn domain_prefixed_path(path: &FieldPath, value: &str) -> Vec<FieldError> {
     if value.is_empty() {
         return vec![FieldError::required(path, "")];
@@ -56,7 +59,7 @@ pub fn domain_prefixed_path(path: &FieldPath, value: &str) -> Vec<FieldError> {
     };
     let mut errors: Vec<FieldError> =
         dns1123_subdomain(host).into_iter().map(|error| FieldError::invalid(path, host, error)).collect();
-    if !shape::is_all(rest, is_http_path_byte) {
+    if !pattern::is_all(rest, is_http_path_byte) {
         let detail = pattern_error("Invalid path", r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", &[]);
         errors.push(FieldError::invalid(path, rest, detail));
     }
@@ -67,7 +70,7 @@ fn is_http_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte)
 }
 
-/// A domain and a name such as `acme.io/foo`.
+/// Checks a domain and a name such as `acme.io/foo`.
 pub fn domain_prefixed_key(path: &FieldPath, key: &str) -> Vec<FieldError> {
     if key.is_empty() {
         return vec![FieldError::required(path, "")];

@@ -1,4 +1,4 @@
-//! Tables of good and bad names.
+//! Valid and invalid names.
 
 use super::*;
 use crate::field::{FieldError, FieldPath};
@@ -37,7 +37,7 @@ fn lengths_are_limited() {
         "must be no more than 253 characters"
     ));
     assert_eq!(port_name(&"a".repeat(16)), ["must be no more than 15 characters"]);
-    // The mask takes one byte away, also from the length.
+    // The mask removes one byte, which also reduces the length.
     assert_eq!(name_is_dns_label(&format!("{label}-"), true), [""; 0]);
     assert!(has(name_is_dns_label(&format!("{label}a-"), true), "must be no more than 63 characters"));
 }
@@ -74,7 +74,7 @@ fn numbers_have_ranges() {
     assert_eq!(in_range(5, -1, 4), ["must be between -1 and 4, inclusive"]);
 }
 
-/// Made with k8s.io/apimachinery/pkg/util/validation: rule, names, and what is wrong with each of them.
+/// Recorded from k8s.io/apimachinery/pkg/util/validation: rule, names, and the messages about each of them.
 type Case = (fn(&str) -> Vec<String>, &'static [&'static str], &'static [&'static str]);
 #[rustfmt::skip]
 const CASES: &[Case] = &[

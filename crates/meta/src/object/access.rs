@@ -1,5 +1,8 @@
 //! Getters and setters.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go
+
 use serde_json::{Map, Value};
 
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {
@@ -19,17 +22,17 @@ fn metadata_entry<'a>(object: &'a Value, field: &str, key: &str) -> Option<&'a s
     metadata(object)?.get(field)?.get(key)?.as_str()
 }
 
-/// The metadata.
+/// Returns the metadata.
 pub fn metadata(object: &Value) -> Option<&Map<String, Value>> {
     object.get("metadata")?.as_object()
 }
 
-/// The metadata, made if it is not there.
+/// Returns the metadata, which is created if absent.
 pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     as_map(as_map(object).entry("metadata").or_insert(Value::Null))
 }
 
-/// The value as an object, which it becomes if it is not.
+/// Returns the value as an object, which replaces other values.
 fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -40,17 +43,18 @@ fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// The kind.
+/// Returns the kind.
 pub fn kind(object: &Value) -> &str {
     text(object, "kind")
 }
 
-/// Group and version, as `apps/v1` or `v1`.
+/// Returns group and version, as `apps/v1` or `v1`.
 pub fn api_version(object: &Value) -> &str {
     text(object, "apiVersion")
 }
 
-/// Group and version of an `apiVersion`; the core group is empty. Nothing if there is more than one slash.
+/// Splits an `apiVersion` into group and version; the core group is empty. `None` if there is more than one
+/// slash.
 pub fn split_api_version(api_version: &str) -> Option<(&str, &str)> {
     match api_version.split_once('/') {
         None => Some(("", api_version)),
@@ -59,37 +63,37 @@ pub fn split_api_version(api_version: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// The name.
+/// Returns the name.
 pub fn name(object: &Value) -> &str {
     metadata_text(object, "name")
 }
 
-/// What a generated name begins with.
+/// Returns the prefix of a generated name.
 pub fn generate_name(object: &Value) -> &str {
     metadata_text(object, "generateName")
 }
 
-/// The namespace, empty for objects without.
+/// Returns the namespace, which is empty for cluster-scoped objects.
 pub fn namespace(object: &Value) -> &str {
     metadata_text(object, "namespace")
 }
 
-/// The uid.
+/// Returns the UID.
 pub fn uid(object: &Value) -> &str {
     metadata_text(object, "uid")
 }
 
-/// The token with which the rest of a list is to be had, if there is more.
+/// Returns the continue token of a list, if there are more items.
 pub fn continuation(list: &Value) -> Option<&str> {
     list["metadata"]["continue"].as_str().filter(|token| !token.is_empty())
 }
 
-/// The revision that the object claims to have.
+/// Returns the resource version.
 pub fn resource_version(object: &Value) -> &str {
     metadata_text(object, "resourceVersion")
 }
 
-/// How often the specification has changed.
+/// Returns the generation.
 pub fn generation(object: &Value) -> i64 {
     metadata(object)
         .and_then(|metadata| metadata.get("generation"))
@@ -97,53 +101,53 @@ pub fn generation(object: &Value) -> i64 {
         .unwrap_or_default()
 }
 
-/// When the object was made.
+/// Returns the creation timestamp.
 pub fn creation_timestamp(object: &Value) -> Option<&str> {
     metadata(object)?.get("creationTimestamp")?.as_str()
 }
 
-/// When the object was asked to go.
+/// Returns the deletion timestamp.
 pub fn deletion_timestamp(object: &Value) -> Option<&str> {
     metadata(object)?.get("deletionTimestamp")?.as_str()
 }
 
-/// Whether the object was asked to go.
+/// Whether the object is being deleted.
 pub fn is_being_deleted(object: &Value) -> bool {
     deletion_timestamp(object).is_some()
 }
 
-/// How long the object may take to go.
+/// Returns the deletion grace period.
 pub fn deletion_grace_period_seconds(object: &Value) -> Option<i64> {
     metadata(object)?.get("deletionGracePeriodSeconds")?.as_i64()
 }
 
-/// Who must agree before the object goes.
+/// Returns the finalizers.
 pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     let list = metadata(object).and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
     list.into_iter().flatten().map(|finalizer| finalizer.as_str().unwrap_or_default())
 }
 
-/// The labels.
+/// Returns the labels.
 pub fn labels(object: &Value) -> impl Iterator<Item = (&str, &str)> {
     metadata_map(object, "labels")
 }
 
-/// One label.
+/// Returns the value of a label.
 pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     metadata_entry(object, "labels", key)
 }
 
-/// The annotations.
+/// Returns the annotations.
 pub fn annotations(object: &Value) -> impl Iterator<Item = (&str, &str)> {
     metadata_map(object, "annotations")
 }
 
-/// One annotation.
+/// Returns the value of an annotation.
 pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     metadata_entry(object, "annotations", key)
 }
 
-/// Another object that this one belongs to.
+/// A reference to an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerReference<'a> {
     /// The owner's group and version.
@@ -152,15 +156,15 @@ pub struct OwnerReference<'a> {
     pub kind: &'a str,
     /// The owner's name.
     pub name: &'a str,
-    /// The owner's uid.
+    /// The owner's UID.
     pub uid: &'a str,
-    /// Whether the owner manages this object.
+    /// Whether the owner is the controller.
     pub controller: Option<bool>,
-    /// Whether the owner, deleted in the foreground, waits for this object.
+    /// Whether the owner, when deleted in the foreground, waits for this object.
     pub block_owner_deletion: Option<bool>,
 }
 
-/// The objects that this one belongs to.
+/// Returns the owner references.
 pub fn owner_references(object: &Value) -> impl Iterator<Item = OwnerReference<'_>> {
     let list =
         metadata(object).and_then(|metadata| metadata.get("ownerReferences")).and_then(Value::as_array);
@@ -174,12 +178,12 @@ pub fn owner_references(object: &Value) -> impl Iterator<Item = OwnerReference<'
     })
 }
 
-/// The owner that manages this object.
+/// Returns the controller reference.
 pub fn controller_of(object: &Value) -> Option<OwnerReference<'_>> {
     owner_references(object).find(|reference| reference.controller == Some(true))
 }
 
-/// Sets a text of the metadata; an empty one is removed.
+/// Sets a string of the metadata; an empty one is removed.
 fn set_metadata_text(object: &mut Value, field: &str, text: &str) {
     if text.is_empty() {
         remove_metadata(object, field);
@@ -215,12 +219,12 @@ pub fn set_uid(object: &mut Value, uid: &str) {
     set_metadata_text(object, "uid", uid);
 }
 
-/// Sets the revision.
+/// Sets the resource version.
 pub fn set_resource_version(object: &mut Value, resource_version: &str) {
     set_metadata_text(object, "resourceVersion", resource_version);
 }
 
-/// Sets the generation; 0 removes it, since upstream leaves it out.
+/// Sets the generation; 0 removes it, as upstream omits it.
 pub fn set_generation(object: &mut Value, generation: i64) {
     if generation == 0 {
         remove_metadata(object, "generation");
@@ -229,17 +233,17 @@ pub fn set_generation(object: &mut Value, generation: i64) {
     }
 }
 
-/// Sets when the object was made.
+/// Sets the creation timestamp.
 pub fn set_creation_timestamp(object: &mut Value, time: &str) {
     set_metadata_text(object, "creationTimestamp", time);
 }
 
-/// Sets when the object was asked to go.
+/// Sets the deletion timestamp.
 pub fn set_deletion_timestamp(object: &mut Value, time: &str) {
     set_metadata_text(object, "deletionTimestamp", time);
 }
 
-/// Sets how long the object may take to go.
+/// Sets the deletion grace period.
 pub fn set_deletion_grace_period_seconds(object: &mut Value, seconds: Option<i64>) {
     match seconds {
         None => {
@@ -251,7 +255,7 @@ pub fn set_deletion_grace_period_seconds(object: &mut Value, seconds: Option<i64
     }
 }
 
-/// Sets who must agree before the object goes; an empty list is removed.
+/// Sets the finalizers; an empty list is removed.
 pub fn set_finalizers<S: AsRef<str>>(object: &mut Value, finalizers: &[S]) {
     if finalizers.is_empty() {
         remove_metadata(object, "finalizers");
@@ -266,7 +270,7 @@ pub fn set_label(object: &mut Value, key: &str, value: &str) {
     set_entry(object, "labels", key, value);
 }
 
-/// Removes a label, and the map with the last one.
+/// Removes a label, and the map if it becomes empty.
 pub fn remove_label(object: &mut Value, key: &str) {
     remove_entry(object, "labels", key);
 }
@@ -276,7 +280,7 @@ pub fn set_annotation(object: &mut Value, key: &str, value: &str) {
     set_entry(object, "annotations", key, value);
 }
 
-/// Removes an annotation, and the map with the last one.
+/// Removes an annotation, and the map if it becomes empty.
 pub fn remove_annotation(object: &mut Value, key: &str) {
     remove_entry(object, "annotations", key);
 }

@@ -1,4 +1,7 @@
-//! The rules for metadata.
+//! Validation of metadata.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go
 
 use std::collections::BTreeSet;
 
@@ -11,16 +14,16 @@ use super::access::{
 use crate::field::{BadValue, FieldError, FieldPath};
 use crate::{json, names, quote, time};
 
-/// How many bytes all annotations of an object may have together.
+/// Maximum total size of all annotations of an object.
 pub const ANNOTATIONS_LIMIT: usize = 256 * 1024;
-/// What upstream says when a field was changed that cannot be.
+/// Upstream's message about a change of an immutable field.
 pub const FIELD_IS_IMMUTABLE: &str = "field is immutable";
 
 pub const FIELD_MANAGER_LIMIT: usize = 128;
 const SUBRESOURCE_LIMIT: usize = 256;
 
-/// Checks the metadata of a new object, after its name was generated. `name_rule` is one of [`names`]' rules, `path`
-/// is where the metadata is, usually `metadata`.
+/// Validates the metadata of a new object, after its name was generated. `name_rule` is one of the rules of
+/// [`names`], `path` the path of the metadata, usually `metadata`.
 pub fn validate_object_meta(
     object: &Value,
     namespaced: bool,
@@ -59,7 +62,7 @@ pub fn validate_object_meta(
     errors
 }
 
-/// Checks the metadata of a changed object against the one before.
+/// Validates an update of the metadata.
 pub fn validate_object_meta_update(new: &Value, old: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if super::is_being_deleted(old) {
@@ -104,7 +107,8 @@ fn metadata_field<'a>(object: &'a Value, field: &str) -> &'a Value {
     metadata(object).and_then(|metadata| metadata.get(field)).unwrap_or(&Value::Null)
 }
 
-/// A time of the metadata as upstream would write it, so that different spellings of one instant are equal.
+/// Returns a timestamp of the metadata in upstream's format, so that different notations of one instant are
+/// equal.
 fn instant(object: &Value, field: &str) -> Value {
     match metadata_field(object, field).as_str().map(|text| (text, time::parse(text))) {
         None => Value::Null,
@@ -122,7 +126,7 @@ fn invalid_each(errors: &mut Vec<FieldError>, path: &FieldPath, value: &str, det
     errors.extend(details.into_iter().map(|detail| FieldError::invalid(path, value, detail)));
 }
 
-/// Complains if a field was changed. Empty lists and maps count as not there.
+/// Checks that a field is unchanged. Empty lists and maps count as absent.
 pub fn validate_immutable(new: &Value, old: &Value, path: &FieldPath) -> Option<FieldError> {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -157,7 +161,7 @@ pub fn validate_annotations<'a>(
     let mut errors = Vec::new();
     let mut size = 0;
     for (key, value) in annotations {
-        // Upper case is fine here even in the domain.
+        // Upper case is allowed here even in the domain.
         invalid_each(&mut errors, path, key, names::qualified_name(&key.to_lowercase()));
         size += key.len() + value.len();
     }
@@ -167,7 +171,7 @@ pub fn validate_annotations<'a>(
     errors
 }
 
-/// Checks owners: each complete, at most one of them the controller.
+/// Validates owner references: each complete, at most one of them the controller.
 pub fn validate_owner_references(object: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut controller: Option<String> = None;
@@ -212,7 +216,7 @@ pub fn validate_owner_references(object: &Value, path: &FieldPath) -> Vec<FieldE
     errors
 }
 
-/// An owner with its fields in upstream's order.
+/// Formats an owner reference with its fields in upstream's order.
 fn owner_as_json(owner: &OwnerReference<'_>) -> String {
     let mut out = Vec::new();
     let texts =
@@ -234,7 +238,7 @@ fn owner_as_json(owner: &OwnerReference<'_>) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Checks the names of finalizers, and that not both of the garbage collector's are set.
+/// Validates the names of finalizers, and that not both finalizers of the garbage collector are set.
 pub fn validate_finalizers(object: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for finalizer in finalizers(object) {
@@ -249,7 +253,7 @@ pub fn validate_finalizers(object: &Value, path: &FieldPath) -> Vec<FieldError> 
     errors
 }
 
-/// An object that is going gets no new finalizers.
+/// Checks that an object that is being deleted gets no new finalizers.
 pub fn validate_no_new_finalizers(new: &Value, old: &Value, path: &FieldPath) -> Option<FieldError> {
     let old: BTreeSet<&str> = finalizers(old).collect();
     let extra: BTreeSet<&str> = finalizers(new).filter(|finalizer| !old.contains(finalizer)).collect();
@@ -264,7 +268,7 @@ pub fn validate_no_new_finalizers(new: &Value, old: &Value, path: &FieldPath) ->
     Some(FieldError::forbidden(path, detail))
 }
 
-/// Checks the form of the records about who manages which fields.
+/// Validates the form of `managedFields`.
 pub fn validate_managed_fields(object: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let list = metadata_field(object, "managedFields").as_array();
@@ -290,7 +294,7 @@ pub fn validate_managed_fields(object: &Value, path: &FieldPath) -> Vec<FieldErr
     errors
 }
 
-/// Checks the name of who manages fields.
+/// Validates the name of a field manager.
 pub fn validate_field_manager(manager: &str, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if manager.len() > FIELD_MANAGER_LIMIT {
@@ -306,7 +310,7 @@ pub fn validate_field_manager(manager: &str, path: &FieldPath) -> Vec<FieldError
     errors
 }
 
-/// Checks a `LabelSelector` of an object.
+/// Validates a `LabelSelector` of an object.
 pub fn validate_label_selector(selector: &Value, path: &FieldPath) -> Vec<FieldError> {
     let map = selector.get("matchLabels").and_then(Value::as_object);
     let labels =

@@ -1,10 +1,12 @@
-//! Reading quantities.
+//! Parsing of quantities.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go
 
 use super::{Format, NANO, Quantity, QuantityError};
 
-/// Digits that surely fit an `i64`; upstream keeps the text only of such numbers.
+/// Number of digits that always fit an `i64`; upstream keeps the notation only of such numbers.
 const SHORT_DIGITS: usize = 18;
-/// Binary amounts end here.
+/// Maximum of binary quantities.
 const MAX_BINARY: i128 = i64::MAX as i128 * NANO;
 
 pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
@@ -22,7 +24,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
         Format::BinarySi => parts.binary_nanos(exponent).min(MAX_BINARY),
         _ => parts.decimal_nanos(exponent),
     };
-    // What is less than one cannot be shown in powers of 1024.
+    // Amounts below one cannot be written in powers of 1024.
     let format = if format == Format::BinarySi && !is_short && size > 0 && size < NANO {
         Format::DecimalSi
     } else {
@@ -35,9 +37,9 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
 
 struct Parts<'a> {
     negative: bool,
-    /// The digits before the point without leading zeros, but at least one.
+    /// Digits before the decimal point without leading zeros, at least one.
     whole: &'a str,
-    /// The digits after the point.
+    /// Digits after the decimal point.
     fraction: &'a str,
     suffix: &'a str,
 }
@@ -60,12 +62,12 @@ impl<'a> Parts<'a> {
         Ok(Parts { negative, whole: if whole.is_empty() { "0" } else { whole }, fraction, suffix })
     }
 
-    /// Whether upstream reads the number with machine integers. Only then may it keep the text.
+    /// Whether upstream parses the number with 64-bit integers. Only then may it keep the notation.
     fn is_short(&self, format: Format, exponent: i64) -> bool {
         let digits = self.whole.len() + self.fraction.len();
         match format {
             Format::BinarySi => {
-                // A power of two has three decimal digits for ten binary ones.
+                // Ten binary digits count as three decimal digits.
                 let budget = 14 - i64::try_from(self.whole.len()).unwrap_or(i64::MAX) - exponent * 3 / 10;
                 self.fraction.is_empty() && budget >= 0
             }
@@ -75,7 +77,7 @@ impl<'a> Parts<'a> {
 
     fn is_canonical(&self, format: Format, exponent: i64) -> bool {
         match format {
-            // Not a multiple of eight, so surely none of 1024.
+            // Not a multiple of eight, so not of 1024 either.
             Format::BinarySi => self.whole.parse::<i64>().is_ok_and(|number| number & 7 != 0),
             _ => {
                 let digits = format!("{}{}", self.whole, self.fraction);
@@ -86,8 +88,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// All digits as one number, the place of the point from the right, and whether digits were left out because
-    /// there are too many.
+    /// Returns all digits as one number, the number of decimal places, and whether digits were dropped
+    /// because there are too many.
     fn digits(&self, limit: usize) -> (i128, i64, bool) {
         let mut number: i128 = 0;
         for digit in self.whole.bytes() {
@@ -119,7 +121,7 @@ impl<'a> Parts<'a> {
 
     fn binary_nanos(&self, exponent: i64) -> i128 {
         let whole = Parts { fraction: "", ..*self }.digits(0).0;
-        // Eighteen digits after the point leave room for the largest suffix.
+        // Eighteen decimal places leave room for the largest suffix.
         let (fraction, places, has_more) = Parts { whole: "", ..*self }.digits(18);
         let scale = 10i128.pow(u32::try_from(places).unwrap_or_default());
         let shifted = fraction << exponent;
@@ -132,7 +134,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The quotient, rounded up. A divisor that is too large to be written leaves only what rounding up makes of it.
+/// Divides, rounding up. `None` is a divisor that is too large to be represented.
 fn round_up(number: i128, divisor: Option<i128>, has_more: bool) -> i128 {
     match divisor {
         Some(divisor) => number / divisor + i128::from(number % divisor != 0 || has_more),
@@ -145,7 +147,7 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// The format of a suffix, and the power of ten or two that it stands for.
+/// Returns the format of a suffix, and its power of ten or two.
 fn suffix(suffix: &str) -> Option<(Format, i64)> {
     let decimal = |power: i64| Some((Format::DecimalSi, power));
     let binary = |power: i64| Some((Format::BinarySi, power));
@@ -168,7 +170,7 @@ fn suffix(suffix: &str) -> Option<(Format, i64)> {
         "Ei" => binary(60),
         _ => {
             let exponent = suffix.strip_prefix(['e', 'E'])?;
-            // Upstream keeps 32 bits of the exponent; beyond some thousand it makes no difference here.
+            // Upstream keeps 32 bits of the exponent; beyond some thousand there is no difference here.
             let power = exponent.parse::<i64>().ok()?.clamp(-1_000_000, 1_000_000);
             Some((Format::DecimalExponent, power))
         }

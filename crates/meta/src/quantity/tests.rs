@@ -72,7 +72,7 @@ fn amounts_are_made_from_numbers() {
 }
 
 #[test]
-fn the_canonical_form_forgets_the_text() {
+fn canonical_form_ignores_the_notation() {
     for (text, canonical) in [("+1", "1"), ("01", "1"), ("5.", "5"), ("1E3", "1e3"), ("100m", "100m")] {
         assert_eq!(quantity(text).canonical(), canonical);
         assert_eq!(quantity(text).to_string(), text);
@@ -88,7 +88,7 @@ fn very_long_numbers_are_handled() {
     assert_eq!(quantity("1e-1000000000").to_string(), "1e-9");
 }
 
-/// Made with k8s.io/apimachinery/pkg/api/resource.
+/// Recorded from k8s.io/apimachinery/pkg/api/resource.
 #[rustfmt::skip]
 const CASES: &[(&str, Result<&str, &str>)] = &[
     ("0", Ok("0")),

@@ -1,5 +1,7 @@
 //! Field selectors: `metadata.name=web,status.phase!=Failed`.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/fields/selector.go
+
 use std::fmt;
 
 /// A conjunction of comparisons.
@@ -8,49 +10,49 @@ pub struct FieldSelector {
     terms: Vec<FieldTerm>,
 }
 
-/// How a field is compared.
+/// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldOperator {
-    /// The field has this value.
+    /// Equal.
     Eq,
-    /// The field has another value.
+    /// Not equal.
     NotEq,
 }
 
 /// One comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldTerm {
-    /// The path of the field, such as `status.phase`.
+    /// Path of the field, such as `status.phase`.
     pub field: String,
-    /// How it is compared.
+    /// Operator.
     pub operator: FieldOperator,
-    /// With what it is compared.
+    /// Value to compare with.
     pub value: String,
 }
 
 impl FieldSelector {
-    /// The selector that matches everything.
+    /// Returns the selector that matches everything.
     pub fn everything() -> FieldSelector {
         FieldSelector::default()
     }
 
-    /// A conjunction of comparisons.
+    /// Creates a conjunction of comparisons.
     pub fn new(terms: Vec<FieldTerm>) -> FieldSelector {
         FieldSelector { terms }
     }
 
-    /// The selector for one value of one field.
+    /// Creates the selector for one value of one field.
     pub fn equals(field: &str, value: &str) -> FieldSelector {
         let term =
             FieldTerm { field: field.to_owned(), operator: FieldOperator::Eq, value: value.to_owned() };
         FieldSelector { terms: vec![term] }
     }
 
-    /// Reads a selector as it stands in a URL. In values a backslash goes before backslashes, commas and equal signs.
+    /// Parses a selector of a URL. Backslashes, commas and equal signs in values are escaped by a backslash.
     ///
     /// # Errors
     ///
-    /// Upstream's message about the first thing that is wrong.
+    /// Returns upstream's message about the first mistake.
     pub fn parse(text: &str) -> Result<FieldSelector, String> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
@@ -63,7 +65,7 @@ impl FieldSelector {
                 return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
             };
             let term = FieldTerm { field: field.to_owned(), operator, value: unescape(value)? };
-            // Upstream drops a comparison of nothing with nothing.
+            // Upstream drops an empty comparison.
             if !term.field.is_empty() || !term.value.is_empty() {
                 terms.push(term);
             }
@@ -71,7 +73,7 @@ impl FieldSelector {
         Ok(FieldSelector { terms })
     }
 
-    /// Whether an object with these fields is meant. A field that is not there counts as empty.
+    /// Whether an object with these fields matches. An absent field counts as empty.
     pub fn matches<T: AsRef<str>>(&self, lookup: impl Fn(&str) -> Option<T>) -> bool {
         self.terms.iter().all(|term| {
             let actual = lookup(&term.field);
@@ -85,23 +87,23 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// The comparisons, in upstream's order.
+    /// Returns the comparisons in upstream's order.
     pub fn terms(&self) -> &[FieldTerm] {
         &self.terms
     }
 
-    /// The value that this field must have, if there is one.
+    /// Returns the value that this field must have, if there is one.
     pub fn required_exact(&self, field: &str) -> Option<&str> {
         let is_exact = |term: &&FieldTerm| term.operator == FieldOperator::Eq && term.field == field;
         self.terms.iter().find(is_exact).map(|term| term.value.as_str())
     }
 
-    /// The selector after each field and value went through a function, as when field names differ between versions.
-    /// A comparison of which nothing is left is dropped.
+    /// Applies a function to each field and value, for example because field names differ between versions.
+    /// An empty comparison is dropped.
     ///
     /// # Errors
     ///
-    /// The first error of the function.
+    /// Returns the first error of the function.
     pub fn transform<E>(
         &self,
         mut function: impl FnMut(&str, &str) -> Result<(String, String), E>,
@@ -117,7 +119,7 @@ impl FieldSelector {
     }
 }
 
-/// The parts between commas that have no backslash in front.
+/// Splits at commas that are not escaped.
 fn split_terms(text: &str) -> Vec<&str> {
     if text.is_empty() {
         return Vec::new();
@@ -140,7 +142,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     terms
 }
 
-/// Cuts at the first operator; field names have no escapes.
+/// Splits at the first operator; field names have no escapes.
 fn split_term(term: &str) -> Option<(&str, FieldOperator, &str)> {
     for (index, _) in term.char_indices() {
         let rest = &term[index..];
@@ -170,7 +172,7 @@ fn unescape(text: &str) -> Result<String, String> {
                 }
                 None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
             },
-            // Upstream prints the number of the character.
+            // Upstream prints the code point of the character.
             ',' | '=' => {
                 let number = u32::from(character);
                 return Err(format!("invalid field selector: unescaped character in value: {number}"));

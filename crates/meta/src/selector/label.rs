@@ -1,5 +1,8 @@
 //! Label selectors: `app=web,tier in (a,b),!old`.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go
+
 mod parse;
 
 use std::fmt;
@@ -15,26 +18,26 @@ use crate::quote::quote;
 pub struct LabelSelector {
     /// Sorted by key.
     requirements: Vec<Requirement>,
-    /// Set on the selector that matches nothing, which no requirements could express.
+    /// Whether the selector matches nothing, which requirements cannot express.
     nothing: bool,
 }
 
-/// How a requirement compares.
+/// The operator of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LabelOperator {
     /// The value is one of these.
     In,
-    /// The value is none of these, or there is no such label.
+    /// The value is none of these, or the label is absent.
     NotIn,
-    /// The value is this one, written `=`.
+    /// The value equals, written `=`.
     Equals,
-    /// The value is this one, written `==`.
+    /// The value equals, written `==`.
     DoubleEquals,
-    /// The value is not this one, or there is no such label.
+    /// The value differs, or the label is absent.
     NotEquals,
-    /// There is such a label.
+    /// The label is present.
     Exists,
-    /// There is no such label.
+    /// The label is absent.
     DoesNotExist,
     /// The value is a greater integer.
     GreaterThan,
@@ -42,7 +45,7 @@ pub enum LabelOperator {
     LessThan,
 }
 
-/// What is asked of one label.
+/// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: String,
@@ -51,11 +54,11 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// A requirement, if key, operator and values go together.
+    /// Creates a requirement.
     ///
     /// # Errors
     ///
-    /// All that is wrong, as upstream lists it; paths are relative to the given one.
+    /// Returns all mistakes in upstream's order; paths are relative to the given one.
     pub fn new(
         key: &str,
         operator: LabelOperator,
@@ -69,7 +72,7 @@ impl Requirement {
         }
         let values_path = path.child("values");
         let mut wrong_count = |detail: &str| {
-            // Upstream's lists are nil when they are empty.
+            // Upstream's empty lists are nil.
             let shown = if values.is_empty() { Value::Null } else { Value::from(values.clone()) };
             errors.push(FieldError::invalid(&values_path, shown, detail));
         };
@@ -112,17 +115,17 @@ impl Requirement {
         }
     }
 
-    /// The label's key.
+    /// Returns the key of the label.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// How the label's value is compared.
+    /// Returns the operator.
     pub fn operator(&self) -> LabelOperator {
         self.operator
     }
 
-    /// What the label's value is compared with.
+    /// Returns the values to compare with.
     pub fn values(&self) -> &[String] {
         &self.values
     }
@@ -170,36 +173,37 @@ impl fmt::Display for Requirement {
 }
 
 impl LabelSelector {
-    /// The selector that matches everything.
+    /// Returns the selector that matches everything.
     pub fn everything() -> LabelSelector {
         LabelSelector::default()
     }
 
-    /// The selector that matches nothing, which is what a null `LabelSelector` in an object means.
+    /// Returns the selector that matches nothing, which is the meaning of a null `LabelSelector` in an
+    /// object.
     pub fn nothing() -> LabelSelector {
         LabelSelector { requirements: Vec::new(), nothing: true }
     }
 
-    /// A conjunction of requirements.
+    /// Creates a conjunction of requirements.
     pub fn new(mut requirements: Vec<Requirement>) -> LabelSelector {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         LabelSelector { requirements, nothing: false }
     }
 
-    /// Reads a selector as it stands in a URL.
+    /// Parses a selector of a URL.
     ///
     /// # Errors
     ///
-    /// Upstream's message about the first thing that is wrong.
+    /// Returns upstream's message about the first mistake.
     pub fn parse(text: &str) -> Result<LabelSelector, String> {
         parse::parse(text).map(LabelSelector::new)
     }
 
-    /// Reads a `LabelSelector` of an object, with its `matchLabels` and `matchExpressions`.
+    /// Converts a `LabelSelector` of an object, with its `matchLabels` and `matchExpressions`.
     ///
     /// # Errors
     ///
-    /// Upstream's message about the first requirement that is wrong.
+    /// Returns upstream's message about the first invalid requirement.
     pub fn from_object(selector: &Value) -> Result<LabelSelector, String> {
         if selector.is_null() {
             return Ok(LabelSelector::nothing());
@@ -229,7 +233,7 @@ impl LabelSelector {
         Ok(LabelSelector::new(requirements))
     }
 
-    /// Whether an object with these labels is meant.
+    /// Whether an object with these labels matches.
     pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.nothing
             && self.requirements.iter().all(|requirement| requirement.matches(lookup(&requirement.key)))
@@ -245,12 +249,12 @@ impl LabelSelector {
         self.nothing
     }
 
-    /// The requirements, sorted by key.
+    /// Returns the requirements, sorted by key.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
 
-    /// The one value that this label must have, if the first requirement on it asks for exactly one.
+    /// Returns the only value that this label may have, if the first requirement on it allows exactly one.
     pub fn required_exact(&self, key: &str) -> Option<&str> {
         let requirement = self.requirements.iter().find(|requirement| requirement.key == key)?;
         match (requirement.operator, requirement.values.as_slice()) {

@@ -1,4 +1,4 @@
-//! Answers, compared with the real API server's.
+//! Responses, compared with those of the API server.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn bad_definition() -> Vec<FieldError> {
 }
 
 #[test]
-fn answers_are_those_of_the_real_server() {
+fn statuses_match_recorded_responses() {
     for (name, status, body) in recorded() {
         assert_eq!(text(&status), body, "{name}");
         let value: Value = serde_json::from_str(body).unwrap();
@@ -63,7 +63,7 @@ fn answers_are_those_of_the_real_server() {
 }
 
 #[test]
-fn other_answers_have_upstreams_words() {
+fn other_statuses_have_upstreams_messages() {
     let cases: Vec<(Status, u16, &str, &str, Value)> = vec![
         (
             Status::generate_name_conflict("apps", "deployments", "web-x", 1),
@@ -146,12 +146,12 @@ fn other_answers_have_upstreams_words() {
 }
 
 #[test]
-fn a_status_is_as_small_as_a_pointer() {
+fn status_has_the_size_of_a_pointer() {
     assert_eq!(size_of::<Result<(), Status>>(), size_of::<usize>());
 }
 
 #[test]
-fn codes_left_out_are_guessed() {
+fn missing_codes_are_derived() {
     assert_eq!(Status::success(Details::default()).code(), 200);
     let failure =
         Status::from_value(&json!({"kind": "Status", "apiVersion": "v1", "status": "Failure"})).unwrap();
@@ -159,14 +159,14 @@ fn codes_left_out_are_guessed() {
 }
 
 #[test]
-fn other_objects_are_no_status() {
+fn other_objects_are_not_decoded_as_status() {
     assert_eq!(Status::from_value(&json!({"kind": "Pod", "apiVersion": "v1"})), None);
     assert_eq!(Status::from_value(&json!({"kind": "Status", "apiVersion": "example.com/v1"})), None);
     assert_eq!(Status::from_value(&json!("Status")), None);
 }
 
 #[test]
-fn an_expired_list_can_go_on() {
+fn expired_list_can_be_continued() {
     let status = Status::expired("expired").with_continue("token");
     assert_eq!(status.continue_token(), "token");
     let body = r#"{"kind":"Status","apiVersion":"v1","metadata":{"continue":"token"},"status":"Failure","message":"expired","reason":"Expired","code":410}"#;
@@ -184,7 +184,7 @@ fn builders_change_one_thing() {
     assert_eq!(late.retry_after(), Some(1));
 }
 
-/// Recorded from kube-apiserver 1.36: what was asked, how the answer is made here, and its body.
+/// Recorded from kube-apiserver 1.36: the request, the status, and the response body.
 #[rustfmt::skip]
 fn recorded() -> Vec<(&'static str, Status, &'static str)> {
     vec![
@@ -220,7 +220,7 @@ fn recorded() -> Vec<(&'static str, Status, &'static str)> {
 }
 
 #[test]
-fn what_servers_say_is_bounded() {
+fn untrusted_statuses_are_bounded() {
     let long = "\u{1b}[2Jé".repeat(1000);
     let mut status = Status::forbidden("", "", "", "a").with_message(long.clone());
     for _ in 0..100 {
@@ -235,7 +235,7 @@ fn what_servers_say_is_bounded() {
 }
 
 #[test]
-fn of_too_many_errors_the_first_are_shown() {
+fn only_the_first_of_many_errors_are_shown() {
     let error = |n: usize| FieldError::invalid(&FieldPath::new("a").index(n), "x".repeat(1000), "is wrong");
     let status = Status::invalid("g", "Kind", "name", (0..10_000).map(error).collect());
     assert!(status.to_json().len() < 2 << 20, "{}", status.to_json().len());
@@ -243,7 +243,7 @@ fn of_too_many_errors_the_first_are_shown() {
     assert!(status.message().ends_with(&format!(": {} more errors are not shown]", 10_000 - shown)));
     let status = Status::invalid("g", "Kind", "name", (0..100).map(error).collect());
     assert_eq!(status.details().map_or(0, |details| details.causes.len()), 100);
-    // One is shown however long it is.
+    // A single error is shown regardless of its length.
     let long = FieldError::invalid(&FieldPath::new("a"), "x".repeat(1 << 20), "is wrong");
     assert!(Status::invalid("g", "Kind", "name", vec![long]).message().ends_with("is wrong"));
 }

@@ -1,8 +1,12 @@
-//! Spans of time, as Go reads and prints them and as kubectl shows them.
+//! Durations as Go parses and formats them and as kubectl displays them.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go
+// Go standard library: src/time/time.go
+// Go standard library: src/time/format.go
 
 use super::parse::quote;
 
-/// A duration as Go prints it: `1h0m0s`, `1.5s`, `250ms`, `0s`.
+/// Formats a duration as Go does: `1h0m0s`, `1.5s`, `250ms`, `0s`.
 pub fn format_duration(nanos: i64) -> String {
     const SECOND: u64 = 1_000_000_000;
     let sign = if nanos < 0 { "-" } else { "" };
@@ -27,37 +31,37 @@ pub fn format_duration(nanos: i64) -> String {
     }
 }
 
-/// Reads a span as Go does, in nanoseconds: `1h30m`, `-1.5s`, `0`.
+/// Parses a duration in nanoseconds as Go does: `1h30m`, `-1.5s`, `0`.
 pub fn parse_duration(text: &str) -> Option<i64> {
     nanoseconds(text).ok()
 }
 
-/// Reads a span as [`parse_duration`] does.
+/// Parses a duration as [`parse_duration`] does.
 ///
 /// # Errors
 ///
-/// What is wrong with it, in Go's words.
+/// Returns Go's message.
 pub fn explain_duration(text: &str) -> Result<i64, String> {
     nanoseconds(text).map_err(|fault| match fault {
-        Fault::Invalid => format!("time: invalid duration {}", quote(text.as_bytes())),
-        Fault::MissingUnit => format!("time: missing unit in duration {}", quote(text.as_bytes())),
-        Fault::UnknownUnit(unit) => {
+        DurationError::Invalid => format!("time: invalid duration {}", quote(text.as_bytes())),
+        DurationError::MissingUnit => format!("time: missing unit in duration {}", quote(text.as_bytes())),
+        DurationError::UnknownUnit(unit) => {
             format!("time: unknown unit {} in duration {}", quote(unit.as_bytes()), quote(text.as_bytes()))
         }
     })
 }
 
-/// Why a text is no span.
-enum Fault<'a> {
+/// The reason why a string is not a duration.
+enum DurationError<'a> {
     Invalid,
     MissingUnit,
     UnknownUnit(&'a str),
 }
 
-/// One more than the longest span that Go knows; the longest that is negative.
+/// Absolute value of the smallest duration, which is one more than the largest.
 const LIMIT: u64 = 1 << 63;
 
-fn nanoseconds(text: &str) -> Result<i64, Fault<'_>> {
+fn nanoseconds(text: &str) -> Result<i64, DurationError<'_>> {
     let (is_negative, mut rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -67,17 +71,17 @@ fn nanoseconds(text: &str) -> Result<i64, Fault<'_>> {
         return Ok(0);
     }
     if rest.is_empty() {
-        return Err(Fault::Invalid);
+        return Err(DurationError::Invalid);
     }
     let mut total: u64 = 0;
     while !rest.is_empty() {
         let (whole, after) = digits(rest);
         let (fraction, after) = after.strip_prefix('.').map_or(("", after), digits);
         if whole.is_empty() && fraction.is_empty() {
-            return Err(Fault::Invalid);
+            return Err(DurationError::Invalid);
         }
         let whole = if whole.is_empty() { Some(0) } else { whole.parse().ok() };
-        let whole: u64 = whole.filter(|whole| *whole <= LIMIT).ok_or(Fault::Invalid)?;
+        let whole: u64 = whole.filter(|whole| *whole <= LIMIT).ok_or(DurationError::Invalid)?;
         let length = after.find(|at: char| at == '.' || at.is_ascii_digit()).unwrap_or(after.len());
         let (name, after) = after.split_at(length);
         let unit: u64 = match name {
@@ -87,26 +91,26 @@ fn nanoseconds(text: &str) -> Result<i64, Fault<'_>> {
             "s" => 1_000_000_000,
             "m" => 60_000_000_000,
             "h" => 3_600_000_000_000,
-            "" => return Err(Fault::MissingUnit),
-            _ => return Err(Fault::UnknownUnit(name)),
+            "" => return Err(DurationError::MissingUnit),
+            _ => return Err(DurationError::UnknownUnit(name)),
         };
         let part = whole.checked_mul(unit).and_then(|part| part.checked_add(part_of(unit, fraction)));
         let sum = part.and_then(|part| total.checked_add(part)).filter(|sum| *sum <= LIMIT);
-        total = sum.ok_or(Fault::Invalid)?;
+        total = sum.ok_or(DurationError::Invalid)?;
         rest = after;
     }
     match is_negative {
         true => Ok((total as i64).wrapping_neg()),
-        false => i64::try_from(total).map_err(|_| Fault::Invalid),
+        false => i64::try_from(total).map_err(|_| DurationError::Invalid),
     }
 }
 
-/// The digits that a text begins with, and what comes after them.
+/// Splits off the leading digits.
 fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// As much of a unit as the digits after a point say. Those that do not fit into a number any more do not count.
+/// Returns the fraction of a unit that the digits after a decimal point represent. Excess digits are ignored.
 fn part_of(unit: u64, fraction: &str) -> u64 {
     let (mut number, mut scale) = (0u64, 1.0);
     for digit in fraction.bytes().map(|byte| u64::from(byte - b'0')) {
@@ -119,7 +123,7 @@ fn part_of(unit: u64, fraction: &str) -> u64 {
     (number as f64 * (unit as f64 / scale)) as u64
 }
 
-/// `size / unit` with as many digits after the point as needed; `unit` is a power of ten.
+/// Formats `size / unit` with as many decimal places as needed; `unit` is a power of ten.
 fn with_fraction(size: u64, unit: u64) -> String {
     let whole = size / unit;
     let rest = size % unit;
@@ -131,9 +135,9 @@ fn with_fraction(size: u64, unit: u64) -> String {
     format!("{whole}.{}", fraction.trim_end_matches('0'))
 }
 
-/// How old something is, as columns of tables show it: `42s`, `5m10s`, `3h`, `2d4h`, `5y`.
+/// Formats an age as tables display it: `42s`, `5m10s`, `3h`, `2d4h`, `5y`.
 pub fn human_duration(seconds: i64) -> String {
-    // A clock that is a second behind is no reason to call a time invalid.
+    // A clock skew of one second does not make a time invalid.
     if seconds < -1 {
         return "<invalid>".to_owned();
     }

@@ -1,4 +1,8 @@
-//! Reading times, as forgiving as Go and with its messages.
+//! Parsing of timestamps, as lenient as Go's and with its messages.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/time.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/micro_time.go
+// Go standard library: src/time/format.go
 
 use std::fmt;
 
@@ -7,7 +11,7 @@ use super::{DAY, Timestamp, day_of, days_in};
 const TIME_LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// Why a text is not a time, in Go's words.
+/// Go's error about a timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeError {
     text: String,
@@ -17,11 +21,11 @@ pub struct TimeError {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Cause {
-    /// The rest of the text is not this part of the layout.
+    /// The rest of the text does not match this part of the layout.
     Unreadable { rest: String, part: &'static str },
-    /// A part is a number that it cannot be.
+    /// A part is out of range.
     OutOfRange(&'static str),
-    /// Something follows the time.
+    /// The timestamp is followed by other text.
     ExtraText(String),
 }
 
@@ -45,7 +49,7 @@ impl fmt::Display for TimeError {
 
 impl std::error::Error for TimeError {}
 
-/// Go's time package has its own quoting, byte by byte.
+/// Quotes as Go's time package does, byte by byte.
 pub(super) fn quote(text: &[u8]) -> String {
     let mut out = String::from("\"");
     for byte in text {
@@ -62,20 +66,20 @@ pub(super) fn quote(text: &[u8]) -> String {
     out
 }
 
-/// Reads a `metav1.Time`. A fraction of the second is allowed, any zone is converted to UTC.
+/// Parses a `metav1.Time`. A fraction of a second is allowed, any zone is converted to UTC.
 ///
 /// # Errors
 ///
-/// If Go could not read the text either.
+/// Returns an error if Go cannot parse the string either.
 pub fn parse(text: &str) -> Result<Timestamp, TimeError> {
     Reader::new(text, TIME_LAYOUT).read(false)
 }
 
-/// Reads a `metav1.MicroTime`, which must have exactly six digits after the point.
+/// Parses a `metav1.MicroTime`, which must have exactly six decimal places.
 ///
 /// # Errors
 ///
-/// If Go could not read the text either.
+/// Returns an error if Go cannot parse the string either.
 pub fn parse_micro(text: &str) -> Result<Timestamp, TimeError> {
     Reader::new(text, MICRO_LAYOUT).read(true)
 }
@@ -109,7 +113,7 @@ impl<'a> Reader<'a> {
         self.separator(b'-', "-")?;
         let day = self.number("02", true)?;
         self.separator(b'T', "T")?;
-        // Hours may have one digit: the layout cannot ask for two.
+        // Hours may have one digit, because the layout cannot require two.
         let hour = self.number("15", false)?;
         if hour > 23 {
             return Err(self.fail(Cause::OutOfRange("hour")));
@@ -156,7 +160,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Two digits, or one if that is enough.
+    /// Parses two digits, or one if `two` is not set.
     fn number(&mut self, part: &'static str, two: bool) -> Result<i64, TimeError> {
         let digits = self.rest.iter().take(2).take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 || (two && digits < 2) {
@@ -167,7 +171,7 @@ impl<'a> Reader<'a> {
         Ok(value_of(number))
     }
 
-    /// A point or a comma and digits, of which nine count.
+    /// Parses a period or comma and digits, of which nine count.
     fn fraction(&mut self) -> u32 {
         if !matches!(self.rest, [b'.' | b',', b'0'..=b'9', ..]) {
             return 0;
@@ -178,7 +182,7 @@ impl<'a> Reader<'a> {
         nanoseconds(&fraction[1..])
     }
 
-    /// A point or a comma and exactly six digits.
+    /// Parses a period or comma and exactly six digits.
     fn microseconds(&mut self) -> Result<u32, TimeError> {
         match self.rest.split_first_chunk::<7>() {
             Some(([b'.' | b',', digits @ ..], rest)) if digits.iter().all(u8::is_ascii_digit) => {
@@ -189,7 +193,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `Z`, or the offset in seconds of a zone such as `+01:00`.
+    /// Parses `Z` or an offset such as `+01:00`. Returns the offset in seconds.
     fn zone(&mut self) -> Result<i64, TimeError> {
         const PART: &str = "Z07:00";
         if let Some(rest) = self.rest.strip_prefix(b"Z") {

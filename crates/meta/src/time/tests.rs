@@ -1,4 +1,4 @@
-//! Times and durations.
+//! Timestamps and durations.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn writes_times() {
 }
 
 #[test]
-fn every_day_of_the_calendar_comes_back() {
+fn every_day_of_the_calendar_round_trips() {
     let mut expected = (0, 1, 1);
     for day in day_of(0, 1, 1)..=day_of(2400, 12, 31) {
         assert_eq!(date_of(day), expected);
@@ -50,7 +50,7 @@ fn every_day_of_the_calendar_comes_back() {
 }
 
 #[test]
-fn the_first_second_means_no_time() {
+fn first_second_is_the_zero_time() {
     assert!(parse("0001-01-01T00:00:00Z").unwrap().is_zero());
     assert!(!parse("0001-01-01T00:00:01Z").unwrap().is_zero());
     assert!(!parse("1970-01-01T00:00:00Z").unwrap().is_zero());
@@ -86,7 +86,7 @@ fn ages_print_as_kubectl_prints_them() {
     }
 }
 
-/// What reading a text gives: seconds and nanoseconds, or the error. All tables here were made with Go.
+/// Result of parsing: seconds and nanoseconds, or the error. All tables here were recorded from Go.
 type Expected = Result<(i64, u32), &'static str>;
 #[rustfmt::skip]
 const TIMES: &[(&str, Expected)] = &[

@@ -1,10 +1,13 @@
-//! Media types of requests and answers.
+//! Media types of requests and responses.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go
 
 pub const ANYTHING: &[&str] = &["*/*"];
 pub const TEXT: &[&str] =
     &["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// Media types of a kind. What has no built-in type has no protobuf and no strategic merge patches.
+/// Media types of a kind. A kind without a built-in type supports neither protobuf nor strategic merge
+/// patches.
 pub struct Media {
     pub whole: &'static [&'static str],
     pub streamed: &'static [&'static str],

@@ -1,4 +1,17 @@
-//! What keeps a Pod from reaching beyond itself by known ways.
+//! The checks of the baseline level, which prevent known privilege escalations.
+
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_appArmorProfile.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_capabilities_baseline.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_hostNamespaces.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_hostPathVolumes.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_hostPorts.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_hostProbesAndhostLifecycle.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_privileged.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_procMount_baseline.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_seLinuxOptions.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_seccompProfile_baseline.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_sysctls.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_windowsHostProcess.go
 
 use std::collections::BTreeSet;
 
@@ -6,7 +19,8 @@ use atoll_meta::quote::quote;
 use serde_json::Value;
 
 use super::{
-    Pod, Violation, name, of_host_users, plural, quoted, quoted_set, setters, text, the_containers, violation,
+    Pod, Violation, format_containers, format_setters, name, plural, quoted, quoted_set, text,
+    unless_user_namespace, violation,
 };
 use crate::items;
 
@@ -26,7 +40,7 @@ const CAPABILITIES: [&str; 13] = [
     "SYS_CHROOT",
 ];
 
-/// Harmless settings of the kernel, in the order in which versions came to allow them.
+/// Safe sysctls, in the order in which versions allowed them.
 const SYSCTLS: [&str; 12] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -42,7 +56,7 @@ const SYSCTLS: [&str; 12] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// The newest type was allowed last.
+/// Allowed SELinux types. The last one was added in v1.31.
 const SE_LINUX_TYPES: [&str; 5] =
     ["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
 
@@ -62,7 +76,7 @@ pub fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
         bad
     };
     let by_pod = is_bad(pod.spec);
-    let containers = pod.named(&mut is_bad);
+    let containers = pod.container_names(&mut is_bad);
     let mut annotations: Vec<String> = pod
         .annotations()
         .filter(|(key, value)| {
@@ -72,7 +86,7 @@ pub fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
         .map(|(key, value)| format!("{key}={}", quote(value)))
         .collect();
     annotations.sort();
-    let mut who = setters(by_pod, &containers);
+    let mut who = format_setters(by_pod, &containers);
     if !annotations.is_empty() {
         let and = if who.is_empty() { "" } else { " and " };
         who = format!("{who}{and}{}", plural("annotation", annotations.len()));
@@ -89,21 +103,21 @@ pub fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
 
 pub fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
     let mut added = BTreeSet::new();
-    let bad = pod.named(|container| {
-        let other = added_but(container, |capability| CAPABILITIES.contains(&capability));
+    let bad = pod.container_names(|container| {
+        let other = added_except(container, |capability| CAPABILITIES.contains(&capability));
         let any = !other.is_empty();
         added.extend(other);
         any
     });
     let detail = || {
-        let (who, which) = (the_containers(&bad), quoted_set(&added));
+        let (who, which) = (format_containers(&bad), quoted_set(&added));
         format!("{who} must not include {which} in securityContext.capabilities.add")
     };
     if bad.is_empty() { None } else { violation("non-default capabilities", detail()) }
 }
 
-/// The capabilities that a container adds besides those allowed.
-pub fn added_but(container: &Value, allowed: impl Fn(&str) -> bool) -> Vec<String> {
+/// Returns the capabilities that a container adds and that are not allowed.
+pub fn added_except(container: &Value, allowed: impl Fn(&str) -> bool) -> Vec<String> {
     let added = container["securityContext"]["capabilities"]["add"].as_array().into_iter().flatten();
     added.filter_map(Value::as_str).filter(|capability| !allowed(capability)).map(str::to_owned).collect()
 }
@@ -123,7 +137,7 @@ pub fn host_paths(pod: &Pod<'_>) -> Option<Violation> {
 
 pub fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
     let mut ports = BTreeSet::new();
-    let bad = pod.named(|container| {
+    let bad = pod.container_names(|container| {
         let used = items(container, "ports").filter_map(|port| port["hostPort"].as_i64());
         let used: Vec<String> = used.filter(|port| *port != 0).map(|port| port.to_string()).collect();
         let any = !used.is_empty();
@@ -135,13 +149,14 @@ pub fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
     }
     let use_them = if bad.len() == 1 { "uses" } else { "use" };
     let which = ports.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    let detail = format!("{} {use_them} {} {which}", the_containers(&bad), plural("hostPort", ports.len()));
+    let detail =
+        format!("{} {use_them} {} {which}", format_containers(&bad), plural("hostPort", ports.len()));
     violation("hostPort", detail)
 }
 
 pub fn probe_hosts(pod: &Pod<'_>) -> Option<Violation> {
     let mut hosts = BTreeSet::new();
-    let bad = pod.named(|container| {
+    let bad = pod.container_names(|container| {
         let lifecycle = &container["lifecycle"];
         let handlers = ["livenessProbe", "readinessProbe", "startupProbe"]
             .map(|probe| &container[probe])
@@ -159,19 +174,19 @@ pub fn probe_hosts(pod: &Pod<'_>) -> Option<Violation> {
     let bad: Vec<&str> = bad.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
     let use_them = if bad.len() == 1 { "uses" } else { "use" };
     let what = plural("probe or lifecycle host", hosts.len());
-    let detail = format!("{} {use_them} {what} {}", the_containers(&bad), quoted_set(&hosts));
+    let detail = format!("{} {use_them} {what} {}", format_containers(&bad), quoted_set(&hosts));
     violation("probe or lifecycle host", detail)
 }
 
 pub fn privileged(pod: &Pod<'_>) -> Option<Violation> {
-    let bad = pod.named(|container| container["securityContext"]["privileged"] == true);
-    let detail = || format!("{} must not set securityContext.privileged=true", the_containers(&bad));
+    let bad = pod.container_names(|container| container["securityContext"]["privileged"] == true);
+    let detail = || format!("{} must not set securityContext.privileged=true", format_containers(&bad));
     if bad.is_empty() { None } else { violation("privileged", detail()) }
 }
 
 pub fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
     let mut kinds = BTreeSet::new();
-    let bad = pod.named(|container| match container["securityContext"]["procMount"].as_str() {
+    let bad = pod.container_names(|container| match container["securityContext"]["procMount"].as_str() {
         None | Some("Default") => false,
         Some(kind) => {
             kinds.insert(kind.to_owned());
@@ -179,13 +194,17 @@ pub fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
         }
     });
     let detail = || {
-        format!("{} must not set securityContext.procMount to {}", the_containers(&bad), quoted_set(&kinds))
+        format!(
+            "{} must not set securityContext.procMount to {}",
+            format_containers(&bad),
+            quoted_set(&kinds)
+        )
     };
     if bad.is_empty() { None } else { violation("procMount", detail()) }
 }
 
-pub fn proc_mount_of_host_users(pod: &Pod<'_>) -> Option<Violation> {
-    of_host_users(pod, proc_mount)
+pub fn proc_mount_unless_user_namespace(pod: &Pod<'_>) -> Option<Violation> {
+    unless_user_namespace(pod, proc_mount)
 }
 
 pub fn se_linux(pod: &Pod<'_>) -> Option<Violation> {
@@ -211,7 +230,7 @@ fn se_linux_of(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
         bad_type || has_user || has_role
     };
     let by_pod = is_bad(pod.spec);
-    let containers = pod.named(&mut is_bad);
+    let containers = pod.container_names(&mut is_bad);
     if !by_pod && containers.is_empty() {
         return None;
     }
@@ -225,7 +244,7 @@ fn se_linux_of(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
     if role {
         what.push("role may not be set".to_owned());
     }
-    let who = setters(by_pod, &containers);
+    let who = format_setters(by_pod, &containers);
     violation(
         "seLinuxOptions",
         format!("{who} set forbidden securityContext.seLinuxOptions: {}", what.join("; ")),
@@ -250,11 +269,11 @@ pub fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
 pub fn seccomp(pod: &Pod<'_>) -> Option<Violation> {
     let mut values = BTreeSet::new();
     let by_pod = is_bad_seccomp(pod.spec, &mut values);
-    let containers = pod.named(|container| is_bad_seccomp(container, &mut values));
+    let containers = pod.container_names(|container| is_bad_seccomp(container, &mut values));
     forbidden_seccomp(by_pod, &containers, &values)
 }
 
-/// Whether a Pod or a container asks for a profile that is none, which is then among `values`.
+/// Whether a pod or a container has a forbidden seccomp profile, which is then added to `values`.
 pub fn is_bad_seccomp(holder: &Value, values: &mut BTreeSet<String>) -> bool {
     let Some(profile) = holder["securityContext"].get("seccompProfile") else { return false };
     let kind = text(profile, "type");
@@ -269,14 +288,14 @@ pub fn forbidden_seccomp(by_pod: bool, containers: &[&str], values: &BTreeSet<St
     if !by_pod && containers.is_empty() {
         return None;
     }
-    let who = setters(by_pod, containers);
+    let who = format_setters(by_pod, containers);
     violation(
         "seccompProfile",
         format!("{who} must not set securityContext.seccompProfile.type to {}", quoted_set(values)),
     )
 }
 
-/// `known` is how many of the harmless ones the version allows.
+/// Checks sysctls. `known` is the number of safe sysctls that the version allows.
 pub fn sysctls(pod: &Pod<'_>, known: usize) -> Option<Violation> {
     let set = items(&pod.spec["securityContext"], "sysctls").map(name);
     let bad: Vec<&str> = set.filter(|name| !SYSCTLS[..known].contains(name)).collect();
@@ -285,10 +304,10 @@ pub fn sysctls(pod: &Pod<'_>, known: usize) -> Option<Violation> {
 
 pub fn windows_host_process(pod: &Pod<'_>) -> Option<Violation> {
     let is_bad = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"] == true;
-    let (by_pod, containers) = (is_bad(pod.spec), pod.named(is_bad));
+    let (by_pod, containers) = (is_bad(pod.spec), pod.container_names(is_bad));
     if !by_pod && containers.is_empty() {
         return None;
     }
-    let who = setters(by_pod, &containers);
+    let who = format_setters(by_pod, &containers);
     violation("hostProcess", format!("{who} must not set securityContext.windowsOptions.hostProcess=true"))
 }

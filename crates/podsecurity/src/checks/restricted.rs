@@ -1,11 +1,19 @@
-//! What a Pod has to give up although most never miss it.
+//! The additional checks of the restricted level.
+
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_allowPrivilegeEscalation.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_capabilities_restricted.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_procMount_restricted.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_restrictedVolumes.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_runAsNonRoot.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_runAsUser.go
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_seccompProfile_restricted.go
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::baseline::{added_but, forbidden_seccomp, is_bad_seccomp};
-use super::{Pod, Violation, name, plural, quoted, quoted_set, setters, the_containers, violation};
+use super::baseline::{added_except, forbidden_seccomp, is_bad_seccomp};
+use super::{Pod, Violation, format_containers, format_setters, name, plural, quoted, quoted_set, violation};
 use crate::items;
 
 const VOLUMES: [&str; 9] = [
@@ -45,31 +53,32 @@ const OTHER_VOLUMES: [&str; 21] = [
 ];
 
 pub fn escalation(pod: &Pod<'_>) -> Option<Violation> {
-    let bad = pod.named(|container| container["securityContext"]["allowPrivilegeEscalation"] != false);
+    let bad =
+        pod.container_names(|container| container["securityContext"]["allowPrivilegeEscalation"] != false);
     let detail =
-        || format!("{} must set securityContext.allowPrivilegeEscalation=false", the_containers(&bad));
+        || format!("{} must set securityContext.allowPrivilegeEscalation=false", format_containers(&bad));
     if bad.is_empty() { None } else { violation("allowPrivilegeEscalation != false", detail()) }
 }
 
 pub fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
-    let keeping = pod.named(|container| {
+    let keeping = pod.container_names(|container| {
         let dropped = container["securityContext"]["capabilities"]["drop"].as_array();
         !dropped.is_some_and(|dropped| dropped.iter().any(|capability| capability == "ALL"))
     });
     let mut added = BTreeSet::new();
-    let adding = pod.named(|container| {
-        let other = added_but(container, |capability| capability == "NET_BIND_SERVICE");
+    let adding = pod.container_names(|container| {
+        let other = added_except(container, |capability| capability == "NET_BIND_SERVICE");
         let any = !other.is_empty();
         added.extend(other);
         any
     });
     let mut details = Vec::new();
     if !keeping.is_empty() {
-        let who = the_containers(&keeping);
+        let who = format_containers(&keeping);
         details.push(format!("{who} must set securityContext.capabilities.drop=[\"ALL\"]"));
     }
     if !adding.is_empty() {
-        let (who, which) = (the_containers(&adding), quoted_set(&added));
+        let (who, which) = (format_containers(&adding), quoted_set(&added));
         details.push(format!("{who} must not include {which} in securityContext.capabilities.add"));
     }
     if details.is_empty() { None } else { violation("unrestricted capabilities", details.join("; ")) }
@@ -103,39 +112,40 @@ pub fn volumes(pod: &Pod<'_>) -> Option<Violation> {
 pub fn non_root(pod: &Pod<'_>) -> Option<Violation> {
     let said = |holder: &Value| holder["securityContext"]["runAsNonRoot"].as_bool();
     let of_pod = said(pod.spec);
-    let explicit = pod.named(|container| said(container) == Some(false));
+    let explicit = pod.container_names(|container| said(container) == Some(false));
     if of_pod == Some(false) || !explicit.is_empty() {
-        let who = setters(of_pod == Some(false), &explicit);
+        let who = format_setters(of_pod == Some(false), &explicit);
         let detail = format!("{who} must not set securityContext.runAsNonRoot=false");
         return violation("runAsNonRoot != true", detail);
     }
-    let silent = pod.named(|container| said(container).is_none() && of_pod != Some(true));
-    let detail = || format!("pod or {} must set securityContext.runAsNonRoot=true", the_containers(&silent));
+    let silent = pod.container_names(|container| said(container).is_none() && of_pod != Some(true));
+    let detail =
+        || format!("pod or {} must set securityContext.runAsNonRoot=true", format_containers(&silent));
     if silent.is_empty() { None } else { violation("runAsNonRoot != true", detail()) }
 }
 
 pub fn user(pod: &Pod<'_>) -> Option<Violation> {
     let is_root = |holder: &Value| holder["securityContext"]["runAsUser"] == 0;
-    let (by_pod, containers) = (is_root(pod.spec), pod.named(is_root));
+    let (by_pod, containers) = (is_root(pod.spec), pod.container_names(is_root));
     if !by_pod && containers.is_empty() {
         return None;
     }
-    violation("runAsUser=0", format!("{} must not set runAsUser=0", setters(by_pod, &containers)))
+    violation("runAsUser=0", format!("{} must not set runAsUser=0", format_setters(by_pod, &containers)))
 }
 
 pub fn seccomp(pod: &Pod<'_>) -> Option<Violation> {
     let mut values = BTreeSet::new();
     let by_pod = is_bad_seccomp(pod.spec, &mut values);
-    let containers = pod.named(|container| is_bad_seccomp(container, &mut values));
+    let containers = pod.container_names(|container| is_bad_seccomp(container, &mut values));
     if let Some(forbidden) = forbidden_seccomp(by_pod, &containers, &values) {
         return Some(forbidden);
     }
     let has = |holder: &Value| holder["securityContext"].get("seccompProfile").is_some();
-    let silent = pod.named(|container| !has(container) && !has(pod.spec));
+    let silent = pod.container_names(|container| !has(container) && !has(pod.spec));
     let detail = || {
         format!(
             "pod or {} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\"",
-            the_containers(&silent)
+            format_containers(&silent)
         )
     };
     if silent.is_empty() { None } else { violation("seccompProfile", detail()) }

@@ -2,16 +2,16 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn judged(level: Level, minor: u64, spec: &Value) -> String {
-    judged_with(level, minor, &json!({}), spec)
+fn violations(level: Level, minor: u64, spec: &Value) -> String {
+    violations_with_metadata(level, minor, &json!({}), spec)
 }
 
-fn judged_with(level: Level, minor: u64, metadata: &Value, spec: &Value) -> String {
-    run(Rule { level, version: Version::Minor(minor) }, metadata, spec).details()
+fn violations_with_metadata(level: Level, minor: u64, metadata: &Value, spec: &Value) -> String {
+    evaluate(LevelVersion { level, version: Version::Minor(minor) }, metadata, spec).details()
 }
 
 #[test]
-fn a_careful_pod_passes_everywhere() {
+fn hardened_pod_passes_all_levels() {
     let spec = json!({
         "securityContext": { "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } },
         "containers": [{
@@ -21,7 +21,7 @@ fn a_careful_pod_passes_everywhere() {
     });
     for minor in 0..50 {
         for level in [Level::Privileged, Level::Baseline, Level::Restricted] {
-            assert_eq!(judged(level, minor, &spec), "", "{level:?} v1.{minor}");
+            assert_eq!(violations(level, minor, &spec), "", "{level:?} v1.{minor}");
         }
     }
 }
@@ -95,35 +95,35 @@ fn violations_are_worded_as_upstream() {
         ),
     ];
     for (spec, minor, expected) in cases {
-        assert_eq!(judged(Level::Baseline, minor, &spec), expected, "v1.{minor} {spec}");
+        assert_eq!(violations(Level::Baseline, minor, &spec), expected, "v1.{minor} {spec}");
     }
 }
 
 #[test]
-fn the_strictest_level_asks_for_what_is_not_said() {
+fn restricted_level_requires_explicit_fields() {
     let bare = json!({ "containers": [{ "name": "a" }] });
     let all = "allowPrivilegeEscalation != false (container \"a\" must set securityContext.allowPrivilegeEscalation=false), \
                unrestricted capabilities (container \"a\" must set securityContext.capabilities.drop=[\"ALL\"]), runAsNonRoot != \
                true (pod or container \"a\" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container \"a\" \
                must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")";
-    assert_eq!(judged(Level::Restricted, 40, &bare), all);
+    assert_eq!(violations(Level::Restricted, 40, &bare), all);
     let first = "runAsNonRoot != true (pod or container \"a\" must set securityContext.runAsNonRoot=true)";
-    assert_eq!(judged(Level::Restricted, 0, &bare), first);
+    assert_eq!(violations(Level::Restricted, 0, &bare), first);
     let users = json!({ "hostUsers": false, "os": { "name": "windows" }, "containers": [{ "name": "a", "securityContext": { "runAsUser": 0 } }] });
-    assert_eq!(judged(Level::Restricted, 35, &users), "");
+    assert_eq!(violations(Level::Restricted, 35, &users), "");
     assert_eq!(
-        judged(Level::Restricted, 34, &users),
+        violations(Level::Restricted, 34, &users),
         format!("{first}, runAsUser=0 (container \"a\" must not set runAsUser=0)")
     );
     let volumes = json!({ "volumes": [{ "name": "v", "nfs": {} }, { "name": "w", "secret": {} }] });
     assert_eq!(
-        judged(Level::Restricted, 35, &volumes),
+        violations(Level::Restricted, 35, &volumes),
         "restricted volume types (volume \"v\" uses restricted volume type \"nfs\")"
     );
 }
 
 #[test]
-fn annotations_count_where_fields_were_not_known() {
+fn annotations_are_checked_in_versions_without_fields() {
     let spec = json!({ "containers": [{ "name": "a" }] });
     let seccomp = json!({ "annotations": {
         "seccomp.security.alpha.kubernetes.io/pod": "unconfined",
@@ -131,14 +131,14 @@ fn annotations_count_where_fields_were_not_known() {
         "container.seccomp.security.alpha.kubernetes.io/b": "unconfined",
     } });
     assert_eq!(
-        judged_with(Level::Baseline, 18, &seccomp, &spec),
+        violations_with_metadata(Level::Baseline, 18, &seccomp, &spec),
         "seccompProfile (forbidden annotation seccomp.security.alpha.kubernetes.io/pod=\"unconfined\")"
     );
-    assert_eq!(judged_with(Level::Baseline, 19, &seccomp, &spec), "");
+    assert_eq!(violations_with_metadata(Level::Baseline, 19, &seccomp, &spec), "");
     let key = "container.apparmor.security.beta.kubernetes.io/a";
     let app_armor = json!({ "annotations": { key: "unconfined" } });
     assert_eq!(
-        judged_with(Level::Baseline, 19, &app_armor, &spec),
+        violations_with_metadata(Level::Baseline, 19, &app_armor, &spec),
         format!(
             "forbidden AppArmor profile (annotation must not set AppArmor profile type to \"{key}=\"unconfined\"\")"
         )

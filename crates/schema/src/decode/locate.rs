@@ -1,45 +1,48 @@
-//! Finds where problems are in the text, all of them in one pass over it: an object may have very many members, and
-//! looking for each on its own would take forever.
+//! Finds the positions of problems in the text in a single pass, because an object may have very many members
+//! and problems.
+
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
 
 use std::collections::HashMap;
 
-use crate::normalise::{Problem, Segment, Trouble};
+use crate::normalise::{Problem, ProblemKind, Segment};
 use crate::text::Node;
 
-/// Where something is in the text: its place among its siblings, after that of each of its holders.
-pub(super) type Place = Vec<usize>;
+/// Position in the text: the index of each ancestor among its siblings, and of the value itself.
+pub(super) type Position = Vec<usize>;
 
 #[derive(Clone, Default)]
-pub(super) struct Spot<'n> {
-    pub place: Place,
-    /// A number as it is written.
+pub(super) struct Located<'n> {
+    pub position: Position,
+    /// Notation of a number.
     pub literal: Option<&'n str>,
 }
 
-/// The spot of each problem. Of a key that stands twice the last counts, since that is the value which was looked at;
-/// except for an unknown key, on which Go remarks where it stands first.
-pub(super) fn locate<'n>(root: &'n Node, problems: &[Problem]) -> Vec<Spot<'n>> {
-    let mut search = Search { problems, place: Vec::new(), spots: vec![Spot::default(); problems.len()] };
+/// Returns the position of each problem. If a key occurs twice the last occurrence counts, because that value
+/// was decoded; except for an unknown key, which Go reports at its first occurrence.
+pub(super) fn locate<'n>(root: &'n Node, problems: &[Problem]) -> Vec<Located<'n>> {
+    let mut search =
+        Search { problems, position: Vec::new(), located: vec![Located::default(); problems.len()] };
     let all: Vec<usize> = (0..problems.len()).collect();
     search.node(root, &all, 0);
-    search.spots
+    search.located
 }
 
 struct Search<'p, 'n> {
     problems: &'p [Problem],
-    place: Place,
-    spots: Vec<Spot<'n>>,
+    position: Position,
+    located: Vec<Located<'n>>,
 }
 
 impl Problem {
-    /// Whether it is about a key of the node that is so many steps down.
+    /// Whether the problem is about an unknown key of the node at this depth.
     fn is_unknown_key(&self, depth: usize) -> bool {
-        matches!(self.trouble, Trouble::Unknown) && self.path.len() == depth + 1
+        matches!(self.kind, ProblemKind::Unknown) && self.path.len() == depth + 1
     }
 }
 
 impl<'p, 'n> Search<'p, 'n> {
-    /// Looks for some of the problems below a node that is so many steps down.
+    /// Searches for some of the problems below a node at this depth.
     fn node(&mut self, node: &'n Node, wanted: &[usize], depth: usize) {
         let problems = self.problems;
         let mut members: HashMap<&'p str, Vec<usize>> = HashMap::new();
@@ -84,15 +87,15 @@ impl<'p, 'n> Search<'p, 'n> {
         if wanted.is_empty() {
             return;
         }
-        self.place.push(index);
+        self.position.push(index);
         self.node(node, wanted, depth + 1);
-        self.place.pop();
+        self.position.pop();
     }
 
     fn arrive(&mut self, problem: usize, node: &'n Node) {
-        let spot = &mut self.spots[problem];
-        spot.place.clone_from(&self.place);
-        spot.literal = match node {
+        let located = &mut self.located[problem];
+        located.position.clone_from(&self.position);
+        located.literal = match node {
             Node::Number(literal) => Some(literal),
             _ => None,
         };

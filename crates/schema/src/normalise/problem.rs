@@ -1,21 +1,24 @@
-//! What was found wrong, and where.
+//! Problems and their paths.
+
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/kubernetes_patch.go
 
 use std::rc::Rc;
 
 use crate::error::{TypeMismatch, UnknownField};
 
-/// One step from the object to a value.
+/// One element of the path to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Segment {
     /// A field of a struct.
     Field(&'static str),
-    /// A key of the text's own. It may be long and have many problems under it, which share it.
+    /// A key of the input. It may be long and have many problems below it, which share it.
     Key(Rc<str>),
     Index(usize),
 }
 
 impl Segment {
-    /// The name of a member; an element has none.
+    /// Returns the name of a member; an element has none.
     pub fn name(&self) -> Option<&str> {
         match self {
             Segment::Field(name) => Some(name),
@@ -26,42 +29,42 @@ impl Segment {
 }
 
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum ProblemKind {
     Unknown,
     Mismatch(TypeMismatch),
-    /// Not a mistake: how the number was written matters and is not known.
+    /// Not an error: the notation of the number matters and is not known.
     Literal,
 }
 
 #[derive(Debug)]
 pub(crate) struct Problem {
-    pub trouble: Trouble,
-    /// Where it is, innermost first: it grows as the walk returns, so that values without problems cost nothing.
+    pub kind: ProblemKind,
+    /// Path, innermost first: it is extended on the way back, so that values without problems cost nothing.
     pub path: Vec<Segment>,
-    /// Go's way there: field names and the names of embedded structs, innermost first.
+    /// Go's path: field names and the names of embedded structs, innermost first.
     pub fields: Vec<&'static str>,
-    /// The innermost struct.
+    /// Innermost struct.
     pub owner: Option<&'static str>,
-    /// Whether reading ends with it.
-    pub ends: bool,
+    /// Whether decoding stops here.
+    pub stops: bool,
 }
 
 impl Problem {
-    pub fn new(trouble: Trouble) -> Problem {
-        Problem { trouble, path: Vec::new(), fields: Vec::new(), owner: None, ends: false }
+    pub fn new(kind: ProblemKind) -> Problem {
+        Problem { kind, path: Vec::new(), fields: Vec::new(), owner: None, stops: false }
     }
 
     pub fn unknown(name: &str) -> Problem {
-        let mut problem = Problem::new(Trouble::Unknown);
+        let mut problem = Problem::new(ProblemKind::Unknown);
         problem.path.push(Segment::Key(name.into()));
         problem
     }
 
     pub fn kind(found: String, expected: String) -> Problem {
-        Problem::new(Trouble::Mismatch(TypeMismatch::Kind { found, field: None, expected }))
+        Problem::new(ProblemKind::Mismatch(TypeMismatch::Kind { found, field: None, expected }))
     }
 
-    /// The way as strict reading prints it: `spec.containers[0].foo`.
+    /// Returns the path as strict decoding prints it: `spec.containers[0].foo`.
     pub fn strict_path(&self) -> String {
         let mut text = String::new();
         for segment in self.path.iter().rev() {
@@ -83,9 +86,9 @@ impl Problem {
         text
     }
 
-    /// The mismatch with its place in it, and with a number as it was written where that is known.
+    /// Returns the mismatch with its path, and with the original notation of a number if it is known.
     pub fn into_mismatch(self, literal: Option<&str>) -> Option<TypeMismatch> {
-        let Trouble::Mismatch(mut mismatch) = self.trouble else { return None };
+        let ProblemKind::Mismatch(mut mismatch) = self.kind else { return None };
         if let TypeMismatch::Kind { field, found, .. } = &mut mismatch {
             if let Some(owner) = self.owner {
                 let names: Vec<&str> = self.fields.iter().rev().copied().collect();
@@ -99,29 +102,29 @@ impl Problem {
     }
 }
 
-/// Go's limit for what strict reading lists.
-pub(crate) const MOST_REMARKS: usize = 100;
+/// Go's limit for strict decoding errors.
+pub(crate) const MAX_STRICT_ERRORS: usize = 100;
 
-/// How many problems are kept. More than is ever told, since what comes first in the text may be found late; but no
-/// more than a hostile object should be able to cost.
-pub(crate) const MOST_PROBLEMS: usize = 200;
+/// Maximum number of problems that are kept. More than are ever reported, because the first in the text may
+/// be found late, but bounded to limit the cost of a hostile object.
+pub(crate) const MAX_PROBLEMS: usize = 200;
 
-/// The outcome of a walk whose problems are in the order in which Go would meet them.
+/// Returns the result of a walk whose problems are in Go's order.
 pub(super) fn report(problems: Vec<Problem>) -> Result<Vec<UnknownField>, TypeMismatch> {
     let mut unknown = Vec::new();
     let mut first = None;
     for problem in problems {
-        match problem.trouble {
-            Trouble::Unknown if unknown.len() < MOST_REMARKS => {
+        match problem.kind {
+            ProblemKind::Unknown if unknown.len() < MAX_STRICT_ERRORS => {
                 unknown.push(UnknownField { path: problem.strict_path() });
             }
-            Trouble::Unknown | Trouble::Literal => {}
-            Trouble::Mismatch(_) => {
-                let ends = problem.ends;
-                if first.is_none() || ends {
+            ProblemKind::Unknown | ProblemKind::Literal => {}
+            ProblemKind::Mismatch(_) => {
+                let stops = problem.stops;
+                if first.is_none() || stops {
                     first = problem.into_mismatch(None);
                 }
-                if ends {
+                if stops {
                     break;
                 }
             }

@@ -1,4 +1,6 @@
-//! What the reader builds.
+//! Builders of the parser.
+
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
 
 use serde_json::{Map, Number, Value};
 
@@ -15,10 +17,10 @@ pub(crate) trait Builder {
     fn object(&mut self, object: Self::Object) -> Self::Built;
 }
 
-/// Builds values. Of a key that stands twice the last one counts.
+/// Builds values. The last of several members with the same key wins.
 #[derive(Default)]
 pub(crate) struct Values {
-    /// Whether any key stood twice.
+    /// Whether any key occurred twice.
     pub repeated: bool,
 }
 
@@ -64,7 +66,7 @@ impl Builder for Values {
     }
 }
 
-/// A value as the text has it: members in order, even twice, and numbers as they are written.
+/// A value that keeps the order of members, duplicates, and the notation of numbers.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Node {
     Plain,

@@ -1,12 +1,14 @@
 //! Strings: the part of the text after an opening quote.
 
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
+
 use super::{Builder, Reader};
 
 impl<B: Builder> Reader<'_, '_, B> {
-    /// Reads up to and over the closing quote.
+    /// Parses up to and including the closing quote.
     pub(super) fn string(&mut self) -> Result<String, String> {
         let from = self.at;
-        // Most strings have no escape, and then they are copied whole.
+        // Most strings have no escape and are copied at once.
         loop {
             match self.peek() {
                 Some(b'"') => {
@@ -40,7 +42,7 @@ impl<B: Builder> Reader<'_, '_, B> {
         }
     }
 
-    /// What follows a backslash.
+    /// Parses the rest of an escape after a backslash.
     fn escape(&mut self) -> Result<char, String> {
         let character = match self.peek() {
             Some(plain @ (b'"' | b'\\' | b'/')) => char::from(plain),
@@ -59,7 +61,7 @@ impl<B: Builder> Reader<'_, '_, B> {
         Ok(character)
     }
 
-    /// Four hexadecimal digits, and four more where the first are half of a pair.
+    /// Parses four hexadecimal digits, and four more if the first are half of a surrogate pair.
     fn unicode(&mut self) -> Result<char, String> {
         let first = self.hexadecimal()?;
         let low = 0xdc00..0xe000;
@@ -71,7 +73,7 @@ impl<B: Builder> Reader<'_, '_, B> {
                 let code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
                 return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
             }
-            // Half a pair stands for nothing; what follows it stands for itself.
+            // Half a pair is replaced; what follows it is parsed separately.
             self.at = before;
         }
         Ok(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER))

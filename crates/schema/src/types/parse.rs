@@ -1,4 +1,4 @@
-//! Reads `data/types.txt`, one line per kind, named type or field.
+//! Parser of `data/types.txt`, with one line per kind, named type or field.
 //!
 //! ```text
 //! kind apps v1 Deployment apps/v1.Deployment
@@ -7,16 +7,19 @@
 //!  name Name string proto=1,bytes
 //! ```
 
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/encode.go
+
 use std::collections::HashMap;
 
 use super::{
-    Field, List, ListType, Map, Numbered, Proto, Scalar, Slot, Type, TypeId, TypeRef, Types, Whole, Wire,
+    Field, Granularity, List, ListType, Map, Proto, ProtoField, Scalar, Slot, Type, TypeId, TypeRef, Types,
+    Wire,
 };
 
-/// Where and why the data does not read.
-type Damage = String;
+/// Position and reason of a parse error.
+type ParseError = String;
 
-pub(super) fn parse(data: &'static str) -> Result<Types, Damage> {
+pub(super) fn parse(data: &'static str) -> Result<Types, ParseError> {
     let mut reader = Reader::default();
     reader.declare(data)?;
     let mut kinds = HashMap::with_capacity(400);
@@ -60,13 +63,13 @@ pub(super) fn parse(data: &'static str) -> Result<Types, Damage> {
 struct Reader {
     structs: HashMap<&'static str, TypeId>,
     aliases: HashMap<&'static str, &'static str>,
-    /// Types by how they are written, so that each is made once.
-    made: HashMap<&'static str, TypeRef>,
+    /// Types by their notation, so that each is created once.
+    created: HashMap<&'static str, TypeRef>,
 }
 
 impl Reader {
-    /// Learns all names first: fields refer to types in any order.
-    fn declare(&mut self, data: &'static str) -> Result<(), Damage> {
+    /// Collects all names first, because fields refer to types in any order.
+    fn declare(&mut self, data: &'static str) -> Result<(), ParseError> {
         for line in data.lines() {
             if let Some(line) = line.strip_prefix("struct ") {
                 let key = line.split(' ').next().unwrap_or(line);
@@ -80,16 +83,16 @@ impl Reader {
         Ok(())
     }
 
-    fn kind(&mut self, text: &'static str) -> Result<TypeRef, Damage> {
-        if let Some(kind) = self.made.get(text) {
+    fn kind(&mut self, text: &'static str) -> Result<TypeRef, ParseError> {
+        if let Some(kind) = self.created.get(text) {
             return Ok(*kind);
         }
         let kind = self.make(text)?;
-        self.made.insert(text, kind);
+        self.created.insert(text, kind);
         Ok(kind)
     }
 
-    fn make(&mut self, text: &'static str) -> Result<TypeRef, Damage> {
+    fn make(&mut self, text: &'static str) -> Result<TypeRef, ParseError> {
         if let Some(collection) = self.collection(None, text, false)? {
             return Ok(collection);
         }
@@ -119,35 +122,35 @@ impl Reader {
         })
     }
 
-    fn alias(&mut self, key: &'static str, line: &'static str) -> Result<TypeRef, Damage> {
+    fn alias(&mut self, key: &'static str, line: &'static str) -> Result<TypeRef, ParseError> {
         let (text, facts) = line.split_once(' ').unwrap_or((line, ""));
         if text == "string" {
             let values = facts.strip_prefix("enum=").map(|values| values.split('|').collect());
-            return Ok(TypeRef::Named(keep(Scalar { key, values })));
+            return Ok(TypeRef::Named(leak(Scalar { key, values })));
         }
         let collection = self.collection(Some(key), text, facts == "message")?;
         collection.ok_or_else(|| format!("{text}: it has a name and is no collection"))
     }
 
-    /// A list or map type, which may have a name.
+    /// Parses a list or map type, which may have a name.
     fn collection(
         &mut self,
         key: Option<&'static str>,
         text: &'static str,
         message: bool,
-    ) -> Result<Option<TypeRef>, Damage> {
+    ) -> Result<Option<TypeRef>, ParseError> {
         if let Some(element) = text.strip_prefix("[]") {
             let element = self.kind(element)?;
-            return Ok(Some(TypeRef::List(keep(List { key, element, message }))));
+            return Ok(Some(TypeRef::List(leak(List { key, element, message }))));
         }
         let Some(rest) = text.strip_prefix("map[") else { return Ok(None) };
         let (index, value) = rest.split_once(']').ok_or_else(|| format!("{text}: no value type"))?;
         let (index, value) = (self.kind(index)?, self.kind(value)?);
-        Ok(Some(TypeRef::Map(keep(Map { key, index, value }))))
+        Ok(Some(TypeRef::Map(leak(Map { key, index, value }))))
     }
 
-    fn field(&mut self, line: &'static str) -> Result<Field, Damage> {
-        // A default may hold spaces, so it comes last and is taken whole.
+    fn field(&mut self, line: &'static str) -> Result<Field, ParseError> {
+        // A default may contain spaces, so it comes last.
         let (line, default) = match line.split_once(" default=") {
             Some((line, default)) => (line, Some(default)),
             None => (line, None),
@@ -210,20 +213,20 @@ impl Reader {
     }
 }
 
-/// The types live as long as the program, so their parts may refer to each other freely.
-fn keep<T>(part: T) -> &'static T {
+/// Leaks a part: the types live as long as the program, so that their parts may refer to each other.
+fn leak<T>(part: T) -> &'static T {
     Box::leak(Box::new(part))
 }
 
-fn whole(text: &str) -> Result<Whole, Damage> {
+fn whole(text: &str) -> Result<Granularity, ParseError> {
     match text {
-        "atomic" => Ok(Whole::Atomic),
-        "granular" => Ok(Whole::Granular),
+        "atomic" => Ok(Granularity::Atomic),
+        "granular" => Ok(Granularity::Granular),
         _ => Err(format!("neither atomic nor granular: {text}")),
     }
 }
 
-fn proto(text: &str) -> Result<Proto, Damage> {
+fn proto(text: &str) -> Result<Proto, ParseError> {
     let mut words = text.split(',');
     let number = words.next().and_then(|number| number.parse().ok()).ok_or("no field number")?;
     let wire = match words.next() {
@@ -244,9 +247,9 @@ fn proto(text: &str) -> Result<Proto, Damage> {
     Ok(proto)
 }
 
-/// The fields of a struct as JSON sees them. A field nearer to the struct hides one of the same name further down,
-/// as in Go.
-fn flatten(all: &[Type], index: usize) -> Result<Vec<Slot>, Damage> {
+/// Returns the fields of a struct as JSON sees them. As in Go, a field hides those of the same name in deeper
+/// embedded structs.
+fn flatten(all: &[Type], index: usize) -> Result<Vec<Slot>, ParseError> {
     let mut slots: Vec<Slot> = Vec::with_capacity(all[index].fields.len() + 4);
     let mut level = vec![Embedded { owner: index, names: Vec::new(), in_protobuf: true }];
     while !level.is_empty() {
@@ -292,21 +295,21 @@ fn flatten(all: &[Type], index: usize) -> Result<Vec<Slot>, Damage> {
     Ok(slots)
 }
 
-/// A struct whose fields lie flat in the one being looked at.
+/// A struct that is embedded in the current one.
 struct Embedded {
     owner: usize,
-    /// Go names on the way to it.
+    /// Go names on the path to it.
     names: Vec<&'static str>,
     in_protobuf: bool,
 }
 
-/// The fields that protobuf has, in the order in which it has them.
-fn numbered(owner: &Type) -> Result<Vec<Numbered>, Damage> {
+/// Returns the protobuf fields in order.
+fn numbered(owner: &Type) -> Result<Vec<ProtoField>, ParseError> {
     let mut numbered = Vec::with_capacity(owner.fields.len());
     for (place, field) in owner.fields.iter().enumerate() {
         let Some(proto) = field.proto else { continue };
         let slot = owner.slot(field.name).map(|(slot, _)| u8::try_from(slot)).transpose();
-        numbered.push(Numbered {
+        numbered.push(ProtoField {
             number: proto.number,
             field: u16::try_from(place).map_err(|_| "too many fields")?,
             slot: slot.map_err(|_| "too many slots")?,
@@ -316,14 +319,14 @@ fn numbered(owner: &Type) -> Result<Vec<Numbered>, Damage> {
     Ok(numbered)
 }
 
-/// Which slots encoding writes even when they hold their zero value.
-fn always(slots: &[Slot]) -> Result<u64, Damage> {
+/// Returns the slots that are written even when they have their zero value.
+fn always(slots: &[Slot]) -> Result<u64, ParseError> {
     if slots.len() > 64 {
         return Err("a struct has more than 64 fields".to_owned());
     }
     let mut mask = 0;
     for (place, slot) in slots.iter().enumerate() {
-        // Go never finds a struct empty, so omitempty does nothing for one.
+        // Go never considers a struct empty, so omitempty has no effect on one.
         let never_empty = !slot.pointer
             && matches!(
                 slot.kind,

@@ -1,4 +1,4 @@
-//! Random objects of a type, as text: members in any order, with as many mistakes as asked for.
+//! Random objects of a type, as text: members in any order, with a given rate of mistakes.
 
 use std::fmt::Write as _;
 
@@ -136,7 +136,7 @@ impl Generator {
         choices[self.below(choices.len())]
     }
 
-    /// One in so many.
+    /// Returns true once in `many` calls on average.
     pub fn one_in(&mut self, many: usize) -> bool {
         self.below(many) == 0
     }
@@ -152,7 +152,7 @@ impl Generator {
         out
     }
 
-    /// A value of any type, with as many mistakes as the last object had.
+    /// Generates a value of any type, with the rate of mistakes of the last object.
     #[allow(dead_code)]
     pub fn anything_of(&mut self, types: &Types, kind: TypeRef) -> String {
         let mut out = String::new();
@@ -160,7 +160,7 @@ impl Generator {
         out
     }
 
-    /// The text with one byte changed, or cut off.
+    /// Changes one byte of the text, or truncates it.
     pub fn damage(&mut self, text: &str) -> String {
         let mut at = self.below(text.len());
         while !text.is_char_boundary(at) {
@@ -181,7 +181,7 @@ impl Generator {
         for last in (1..slots.len()).rev() {
             slots.swap(last, self.below(last + 1));
         }
-        // Deep down only few fields are set, or objects would have no end.
+        // Deeply nested structs have only few fields, so that objects stay finite.
         let wanted = if depth > 4 { 2 } else { 12 };
         slots.truncate(wanted);
         out.push('{');
@@ -191,7 +191,7 @@ impl Generator {
                 continue;
             }
             self.comma(&mut first, out);
-            // Only scalars may stand twice, and with right values: see the known differences.
+            // Only scalars may be duplicated, and with valid values: see the known differences.
             let twice =
                 matches!(slot.kind, TypeRef::String | TypeRef::Bool | TypeRef::Named(_)) && self.mistaken();
             if twice {
@@ -313,7 +313,7 @@ impl Generator {
         if self.one_in(2) { self.change(&TIMES[1..3]) } else { self.change(&TIMES) }
     }
 
-    /// A quantity from the list or from digits and a suffix, with or without quotes.
+    /// Generates a quantity from the list or from digits and a suffix, with or without quotes.
     pub fn quantity(&mut self) -> String {
         if self.one_in(6) {
             return self
@@ -352,7 +352,7 @@ impl Generator {
         format!("\"{digits}{suffix}\"")
     }
 
-    /// One of the list in quotes, at times with a character replaced.
+    /// Picks a quoted string of the list, sometimes with a character replaced.
     fn change(&mut self, list: &[&str]) -> String {
         let text = self.pick(list);
         if self.one_in(3) && text.is_ascii() && !text.is_empty() && !text.contains('\\') {

@@ -1,4 +1,4 @@
-//! Asks Go itself, through `upstream/facts`.
+//! Runs Go through `upstream/facts`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,26 @@ use std::{fs, thread};
 
 use serde_json::{Value, json};
 
-/// An object's text, and the kind that Go shall read it as.
-pub struct Question {
+/// The text of an object and the kind to decode it as.
+pub struct Case {
     pub group: &'static str,
     pub version: &'static str,
     pub kind: &'static str,
     pub text: String,
-    /// Whether it also passes through protobuf, as it does when it is stored.
+    /// Whether it is also converted to protobuf, as when it is stored.
     pub protobuf: bool,
 }
 
-/// Go's answers, or nothing where there is no Go.
-pub fn ask(questions: &[Question]) -> Option<Vec<Value>> {
-    let lines = questions.iter().map(|Question { group, version, kind, text, protobuf }| {
+/// Returns Go's results, or `None` without Go.
+pub fn round_trip(cases: &[Case]) -> Option<Vec<Value>> {
+    let lines = cases.iter().map(|Case { group, version, kind, text, protobuf }| {
         json!({"group": group, "version": version, "kind": kind, "text": text, "protobuf": protobuf})
     });
-    ask_about("roundtrip", lines)
+    run_tool("roundtrip", lines)
 }
 
-/// The same with other questions.
-pub fn ask_about(mode: &str, questions: impl Iterator<Item = Value>) -> Option<Vec<Value>> {
+/// Runs `upstream/facts` in a mode with these inputs.
+pub fn run_tool(mode: &str, cases: impl Iterator<Item = Value>) -> Option<Vec<Value>> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let program = match PROGRAM.get_or_init(program) {
         Ok(program) => program,
@@ -39,8 +39,8 @@ pub fn ask_about(mode: &str, questions: impl Iterator<Item = Value>) -> Option<V
         }
     };
     let mut input = String::new();
-    for question in questions {
-        input.push_str(&question.to_string());
+    for case in cases {
+        input.push_str(&case.to_string());
         input.push('\n');
     }
     let mut child = Command::new(program)
@@ -75,7 +75,7 @@ fn program() -> Result<PathBuf, String> {
     if !fetched.status.success() {
         return Err(format!("Go's modules cannot be fetched: {}", String::from_utf8_lossy(&fetched.stderr)));
     }
-    // Another run may be using the old one: build beside it and move into place.
+    // A concurrent run may be using the old program: build to another path and rename.
     let beside = program.with_extension(std::process::id().to_string());
     let output = beside.to_str().ok_or("the target directory's name is not text")?;
     let built = go(&["build", "-o", output, "."]).map_err(|error| error.to_string())?;

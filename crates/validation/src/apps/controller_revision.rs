@@ -1,5 +1,7 @@
 //! ControllerRevisions.
 
+// upstream: pkg/apis/apps/validation/validation.go
+
 use atoll_meta::object::FIELD_IS_IMMUTABLE;
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
@@ -31,8 +33,8 @@ fn create(object: &Value) -> Vec<FieldError> {
 fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = revision(new);
     if new.part("data") != old.part("data") {
-        let shown = new.part("data").clone();
-        errors.push(FieldError::invalid(&FieldPath::new("data"), shown, FIELD_IS_IMMUTABLE));
+        let rendered = new.part("data").clone();
+        errors.push(FieldError::invalid(&FieldPath::new("data"), rendered, FIELD_IS_IMMUTABLE));
     }
     errors
 }

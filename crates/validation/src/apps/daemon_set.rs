@@ -1,15 +1,18 @@
 //! DaemonSets.
 
+// upstream: pkg/apis/apps/validation/validation.go
+
 use atoll_meta::{FieldError, FieldPath, LabelSelector, object};
 use serde_json::Value;
 
 use super::{
-    amount, at_most_everything, check_selected, collisions, is_empty, same_selector, shown, whole_or_percent,
+    amount, at_most_hundred_percent, check_selected, collisions, int_or_percent, is_empty, render_selector,
+    same_selector,
 };
 use crate::Checks;
 use crate::fields::{Errors, Fields, not_negative};
 use crate::internal;
-use crate::pod::{runs_forever, template};
+use crate::pod::{check_always_restarted, template};
 
 pub(crate) static CHECKS: Checks = Checks {
     create: |object| {
@@ -40,10 +43,10 @@ fn check(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
     }
     if selector.is_object() && is_empty(selector) {
         let detail = "empty selector is invalid for daemonset";
-        errors.push(FieldError::invalid(&path.child("selector"), shown(selector), detail));
+        errors.push(FieldError::invalid(&path.child("selector"), render_selector(selector), detail));
     }
     template::check(errors, spec, old, &template_path);
-    runs_forever(errors, pod, "DaemonSet", &template_path);
+    check_always_restarted(errors, pod, "DaemonSet", &template_path);
     not_negative(errors, spec, "minReadySeconds", &path);
     strategy(errors, spec.part("updateStrategy"), &path.child("updateStrategy"));
     not_negative(errors, spec, "revisionHistoryLimit", &path);
@@ -60,8 +63,8 @@ fn strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath) {
             }
         }
         _ => {
-            let shown = internal::shown("DaemonSetUpdateStrategy", strategy);
-            errors.push(FieldError::not_supported(path, shown, &["RollingUpdate", "OnDelete"]));
+            let rendered = internal::render("DaemonSetUpdateStrategy", strategy);
+            errors.push(FieldError::not_supported(path, rendered, &["RollingUpdate", "OnDelete"]));
         }
     }
 }
@@ -69,10 +72,10 @@ fn strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath) {
 fn rolling_update(errors: &mut Errors, rolling: &Value, path: &FieldPath) {
     let (unavailable, surge) = (rolling.part("maxUnavailable"), rolling.part("maxSurge"));
     let (unavailable_path, surge_path) = (path.child("maxUnavailable"), path.child("maxSurge"));
-    whole_or_percent(errors, unavailable, &unavailable_path);
-    whole_or_percent(errors, surge, &surge_path);
-    at_most_everything(errors, unavailable, &unavailable_path);
-    at_most_everything(errors, surge, &surge_path);
+    int_or_percent(errors, unavailable, &unavailable_path);
+    int_or_percent(errors, surge, &surge_path);
+    at_most_hundred_percent(errors, unavailable, &unavailable_path);
+    at_most_hundred_percent(errors, surge, &surge_path);
     match (amount(unavailable) != 0, amount(surge) != 0) {
         (true, true) => {
             let detail = "may not be set when maxUnavailable is non-zero";

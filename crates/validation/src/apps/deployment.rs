@@ -1,9 +1,13 @@
 //! Deployments and ReplicaSets.
 
+// upstream: pkg/apis/apps/validation/validation.go
+
 use atoll_meta::{FieldError, FieldPath, object};
 use serde_json::Value;
 
-use super::{amount, at_most_everything, collisions, same_selector, selector_and_template, whole_or_percent};
+use super::{
+    amount, at_most_hundred_percent, collisions, int_or_percent, same_selector, selector_and_template,
+};
 use crate::Checks;
 use crate::fields::{Errors, Fields, NOT_NEGATIVE, not_negative};
 use crate::internal;
@@ -35,7 +39,7 @@ pub(crate) static REPLICA_SETS: Checks = Checks {
     },
 };
 
-/// Where the revision to go back to is kept since it has no field any more.
+/// Annotation with the revision to roll back to, which has no field since extensions/v1beta1.
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
 fn deployment(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
@@ -79,17 +83,17 @@ fn strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath) {
             let (unavailable, surge) = (rolling.part("maxUnavailable"), rolling.part("maxSurge"));
             let path = rolling_path();
             let unavailable_path = path.child("maxUnavailable");
-            whole_or_percent(errors, unavailable, &unavailable_path);
-            whole_or_percent(errors, surge, &path.child("maxSurge"));
+            int_or_percent(errors, unavailable, &unavailable_path);
+            int_or_percent(errors, surge, &path.child("maxSurge"));
             if amount(unavailable) == 0 && amount(surge) == 0 {
                 let detail = "may not be 0 when `maxSurge` is 0";
                 errors.push(FieldError::invalid(&unavailable_path, unavailable.clone(), detail));
             }
-            at_most_everything(errors, unavailable, &unavailable_path);
+            at_most_hundred_percent(errors, unavailable, &unavailable_path);
         }
         _ => {
-            let shown = internal::shown("DeploymentStrategy", strategy);
-            errors.push(FieldError::not_supported(path, shown, &["Recreate", "RollingUpdate"]));
+            let rendered = internal::render("DeploymentStrategy", strategy);
+            errors.push(FieldError::not_supported(path, rendered, &["Recreate", "RollingUpdate"]));
         }
     }
 }

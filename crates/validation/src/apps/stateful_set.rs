@@ -1,18 +1,21 @@
 //! StatefulSets.
 
+// upstream: pkg/apis/apps/validation/validation.go
+
 use atoll_meta::object::{validate_annotations, validate_labels};
 use atoll_meta::{FieldError, FieldPath, LabelSelector, names};
 use serde_json::{Value, json};
 
 use super::{
-    amount, at_most_everything, check_selected, collisions, required_selector, shown, whole_or_percent,
+    amount, at_most_hundred_percent, check_selected, collisions, int_or_percent, render_selector,
+    required_selector,
 };
 use crate::Checks;
-use crate::at::At;
+use crate::field_value::FieldValue;
 use crate::fields::{Errors, Fields, NOT_NEGATIVE, broken_rules, named, not_negative};
 use crate::internal;
-use crate::pod::{at_most, check_annotations, runs_forever, same, template};
-use crate::volume_claim::{self, Lenience};
+use crate::pod::{at_most, check_always_restarted, check_annotations, same, template};
+use crate::volume_claim::{self, ValidationOptions};
 
 pub(crate) static CHECKS: Checks = Checks {
     create: |object| {
@@ -27,7 +30,7 @@ pub(crate) static CHECKS: Checks = Checks {
     },
 };
 
-/// What may change. Upstream lists it in the message.
+/// Fields that may change. Upstream lists them in the message.
 const CHANGEABLE: &[&str] = &[
     "replicas",
     "template",
@@ -58,7 +61,7 @@ fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Whether the templates are the same. Their kind goes without saying, so it does not count.
+/// Whether the volume claim templates are equal. Their `kind` and `apiVersion` are ignored.
 fn same_claims(new: &[Value], old: &[Value]) -> bool {
     let is_same = |new: &Value, old: &Value| {
         ["metadata", "spec", "status"].iter().all(|field| same(new.part(field), old.part(field)))
@@ -66,7 +69,7 @@ fn same_claims(new: &[Value], old: &[Value]) -> bool {
     new.len() == old.len() && new.iter().zip(old).all(|(new, old)| is_same(new, old))
 }
 
-/// Checks a spec. What cannot change is not looked at again.
+/// Checks a spec. Immutable fields are not checked again on update.
 fn check(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
     let path = FieldPath::new("spec");
     match spec.text("podManagementPolicy") {
@@ -90,7 +93,11 @@ fn check(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
     if old.is_none() {
         for (index, claim) in spec.list("volumeClaimTemplates").iter().enumerate() {
             let path = path.child("volumeClaimTemplates").index(index).child("spec");
-            volume_claim::spec(errors, &At::under(claim.get("spec"), path), &Lenience::default());
+            volume_claim::spec(
+                errors,
+                &FieldValue::under(claim.get("spec"), path),
+                &ValidationOptions::default(),
+            );
         }
     }
     not_negative(errors, spec, "replicas", &path);
@@ -106,12 +113,12 @@ fn check(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
     required_selector(errors, spec, "statefulset", &path);
     match LabelSelector::from_object(spec.part("selector")) {
         Err(_) => {
-            let shown = shown(spec.part("selector"));
-            errors.push(FieldError::invalid(&path.child("selector"), shown, ""));
+            let rendered = render_selector(spec.part("selector"));
+            errors.push(FieldError::invalid(&path.child("selector"), rendered, ""));
         }
         Ok(selector) => check_template(errors, spec, old, &selector, &path.child("template")),
     }
-    runs_forever(errors, spec.part("template"), "StatefulSet", &path.child("template"));
+    check_always_restarted(errors, spec.part("template"), "StatefulSet", &path.child("template"));
 }
 
 fn check_template(
@@ -127,7 +134,7 @@ fn check_template(
         check_selected(errors, selector, pod, path);
     }
     template::check_template(errors, pod, old.map(|old| old.part("template")), path);
-    // Upstream looks at the metadata a second time.
+    // Upstream validates the metadata a second time.
     let metadata = pod.part("metadata");
     let annotations_path = path.child("annotations");
     errors.extend(validate_labels(metadata.text_entries("labels"), &path.child("labels")));
@@ -135,7 +142,7 @@ fn check_template(
     check_annotations(errors, pod, pod.part("spec"), &annotations_path);
 }
 
-/// The template as pods get it: with a volume for each claim, and without names, which are each pod's own.
+/// Returns the template as pods get it: with a volume for each claim template and without a name.
 fn with_claims(spec: &Value) -> Option<Value> {
     let pod = spec.part("template").part("spec");
     let claims = spec.list("volumeClaimTemplates");
@@ -168,26 +175,26 @@ fn strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath) {
     match (strategy.text("type"), strategy.field("rollingUpdate")) {
         ("", _) => errors.push(FieldError::required(path, "")),
         ("OnDelete", Some(rolling)) => {
-            let shown = internal::shown("RollingUpdateStatefulSetStrategy", rolling);
+            let rendered = internal::render("RollingUpdateStatefulSetStrategy", rolling);
             let detail = "only allowed for updateStrategy 'RollingUpdate'";
-            errors.push(FieldError::invalid(&rolling_path(), shown, detail));
+            errors.push(FieldError::invalid(&rolling_path(), rendered, detail));
         }
         ("RollingUpdate", Some(rolling)) => {
             let path = rolling_path();
             not_negative(errors, rolling, "partition", &path);
             if let Some(unavailable) = rolling.field("maxUnavailable") {
                 let path = path.child("maxUnavailable");
-                whole_or_percent(errors, unavailable, &path);
+                int_or_percent(errors, unavailable, &path);
                 if amount(unavailable) == 0 {
                     errors.push(FieldError::invalid(&path, unavailable.clone(), "cannot be 0"));
                 }
-                at_most_everything(errors, unavailable, &path);
+                at_most_hundred_percent(errors, unavailable, &path);
             }
         }
         ("OnDelete" | "RollingUpdate", None) => {}
         _ => {
-            let shown = internal::shown("StatefulSetUpdateStrategy", strategy);
-            errors.push(FieldError::invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'"));
+            let rendered = internal::render("StatefulSetUpdateStrategy", strategy);
+            errors.push(FieldError::invalid(path, rendered, "must be 'RollingUpdate' or 'OnDelete'"));
         }
     }
 }

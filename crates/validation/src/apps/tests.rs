@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
 use crate::cases::{edited, lines};
-use crate::of;
+use crate::checks_for;
 
-/// A resource, an object, what is changed in it, by path, and what is wrong then.
+/// Resource, object, edits by path, and the expected errors.
 type Case = (&'static str, Value, Vec<(&'static str, Value)>, Vec<&'static str>);
 
 fn template() -> Value {
@@ -133,7 +133,7 @@ fn creation() {
         (
             "statefulsets",
             stateful_set(),
-            // The volume is made from the claim.
+            // The volume comes from the claim template.
             vec![(
                 "spec.template.spec.containers.0.volumeMounts",
                 json!([{ "name": "data", "mountPath": "/data" }]),
@@ -179,7 +179,7 @@ fn creation() {
 
 #[test]
 fn updates() {
-    const OTHERS: &str = "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
+    const IMMUTABLE_FIELDS: &str = "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
          'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
     let immutable = "spec.selector: Invalid value: {\"matchLabels\":{\"app\":\"web\"},\"matchExpressions\":[{\"key\":\"app\",\
          \"operator\":\"Exists\"}]}: field is immutable";
@@ -194,7 +194,7 @@ fn updates() {
         ),
         ("daemonsets", daemon_set(), vec![("spec.selector.matchExpressions", more)], vec![immutable]),
         ("statefulsets", stateful_set(), vec![("spec.replicas", json!(5))], vec![]),
-        ("statefulsets", stateful_set(), vec![("spec.serviceName", json!("other"))], vec![OTHERS]),
+        ("statefulsets", stateful_set(), vec![("spec.serviceName", json!("other"))], vec![IMMUTABLE_FIELDS]),
         (
             "statefulsets",
             stateful_set(),
@@ -205,7 +205,7 @@ fn updates() {
             "statefulsets",
             stateful_set(),
             vec![("spec.volumeClaimTemplates.0.metadata.name", json!("x"))],
-            vec![OTHERS],
+            vec![IMMUTABLE_FIELDS],
         ),
         (
             "controllerrevisions",

@@ -1,18 +1,20 @@
 //! CronJobs.
 
+// upstream: pkg/apis/batch/validation/validation.go
+
 use atoll_meta::{FieldError, FieldPath, object};
 use serde_json::Value;
 
 use super::{job, schedule};
 use crate::Checks;
-use crate::apps::shown;
+use crate::apps::render_selector;
 use crate::fields::{Errors, Fields, named, not_negative};
 
 pub(crate) static CHECKS: Checks = Checks {
     create: |object| {
         let mut errors = Vec::new();
         check(&mut errors, object.part("spec"), None);
-        // What is appended for the names of jobs must fit into a label too.
+        // The suffix of Job names must fit into a label too.
         let name = object::name(object);
         if name.len() > 52 {
             let path = FieldPath::new("metadata").child("name");
@@ -81,7 +83,7 @@ fn check_template(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: 
     job::check_spec(errors, spec, old, path);
     if let Some(selector) = spec.field("selector") {
         let detail = "`selector` will be auto-generated";
-        errors.push(FieldError::invalid(&path.child("selector"), shown(selector), detail));
+        errors.push(FieldError::invalid(&path.child("selector"), render_selector(selector), detail));
     }
     if spec.flag("manualSelector") {
         errors.push(FieldError::not_supported(&path.child("manualSelector"), true, &["nil", "false"]));

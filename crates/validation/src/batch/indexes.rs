@@ -1,12 +1,14 @@
 //! Sets of completion indexes, written `1,3-5,7`.
 
+// upstream: pkg/apis/batch/validation/validation.go
+
 use atoll_meta::quote::quote;
 
-/// How many indexes there are.
+/// Counts the indexes.
 ///
 /// # Errors
 ///
-/// The first thing that is wrong, in upstream's words.
+/// Returns upstream's message about the first mistake.
 pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     if text.is_empty() {
         return Ok(0);
@@ -24,7 +26,7 @@ pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// The first index that is in both sets. Parts that make no sense are passed over.
+/// Returns the first index that is in both sets. Malformed parts are skipped.
 pub(super) fn overlap(one: &str, other: &str, completions: i64) -> Option<i64> {
     if one.is_empty() || other.is_empty() {
         return None;

@@ -1,12 +1,15 @@
 //! Jobs.
 
+// upstream: pkg/apis/batch/validation/validation.go
+// upstream: pkg/registry/batch/job/strategy.go
+
 use atoll_meta::object::FIELD_IS_IMMUTABLE;
 use atoll_meta::{FieldError, FieldPath, LabelSelector, names, object};
 use serde_json::{Value, json};
 
 use super::{job_status, policy};
 use crate::Checks;
-use crate::apps::{check_selected, same_selector, selects, shown};
+use crate::apps::{check_selected, render_selector, same_selector, selects};
 use crate::fields::{Errors, Fields, named, not_negative};
 use crate::internal;
 use crate::pod::{same, template};
@@ -24,12 +27,12 @@ pub(crate) static CHECKS: Checks = Checks {
     },
 };
 
-/// Labels that tie pods to their job; the older names are kept beside the newer ones.
+/// Labels that tie pods to their Job, with the legacy name first.
 const NAME: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
 const UID: [&str; 2] = ["controller-uid", "batch.kubernetes.io/controller-uid"];
 
 const INDEXED_LIMIT: i64 = 100_000;
-/// With more completions than this, less may happen at once.
+/// Number of completions above which the parallelism has a lower limit.
 const MANY_COMPLETIONS: i64 = 100_000;
 const LIMIT_FOR_MANY: i64 = 10_000;
 const MANAGER_LENGTH: usize = 63;
@@ -38,7 +41,7 @@ fn check(errors: &mut Errors, job: &Value, old: Option<&Value>, with_new_labels:
     generated_selector(errors, job, with_new_labels);
     let spec = job.part("spec");
     let path = FieldPath::new("spec");
-    check_whole_spec(errors, spec, old, &path);
+    check_spec_with_selector(errors, spec, old, &path);
     let completions = spec.integer("completions");
     if spec.text("completionMode") == "Indexed" && completions > 0 {
         let name = object::name(job);
@@ -51,7 +54,7 @@ fn check(errors: &mut Errors, job: &Value, old: Option<&Value>, with_new_labels:
     }
 }
 
-/// Checks that a selector is the one the server makes, unless somebody insists on theirs.
+/// Checks that the selector is the generated one, unless `manualSelector` is set.
 fn generated_selector(errors: &mut Errors, job: &Value, with_new_labels: bool) {
     let spec = job.part("spec");
     if spec.flag("manualSelector") || spec.field("selector").is_none() {
@@ -83,12 +86,12 @@ fn generated_selector(errors: &mut Errors, job: &Value, with_new_labels: bool) {
     let selector = spec.part("selector");
     if LabelSelector::from_object(selector).is_ok_and(|selector| !selects(&selector, &expected)) {
         let path = FieldPath::new("spec").child("selector");
-        errors.push(FieldError::invalid(&path, shown(selector), "`selector` not auto-generated"));
+        errors.push(FieldError::invalid(&path, render_selector(selector), "`selector` not auto-generated"));
     }
 }
 
-/// Checks a spec with its selector, which those in templates do not have.
-fn check_whole_spec(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath) {
+/// Checks a spec with its selector. Specs in templates have none.
+fn check_spec_with_selector(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath) {
     check_spec(errors, spec, old, path);
     let selector_path = path.child("selector");
     match spec.field("selector") {
@@ -100,7 +103,7 @@ fn check_whole_spec(errors: &mut Errors, spec: &Value, old: Option<&Value>, path
     }
 }
 
-/// Checks what all specs of jobs have in common.
+/// Checks the fields that all Job specs share.
 pub(super) fn check_spec(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath) {
     for field in [
         "parallelism",
@@ -192,7 +195,7 @@ fn completion_mode(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     }
 }
 
-/// Pods of a job must be able to end.
+/// Checks that pods of the Job can terminate.
 fn restart_policy(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     let path = || path.child("template").child("spec").child("restartPolicy");
     match spec.part("template").part("spec").text("restartPolicy") {
@@ -219,8 +222,8 @@ fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     check(&mut errors, new, Some(old.part("spec")), had_new_labels);
     let path = FieldPath::new("spec");
     let (spec, before) = (new.part("spec"), old.part("spec"));
-    // Upstream looks at the spec once more.
-    check_whole_spec(&mut errors, spec, Some(before), &path);
+    // Upstream validates the spec a second time.
+    check_spec_with_selector(&mut errors, spec, Some(before), &path);
     completions(&mut errors, spec, before, &path);
     same_selector(&mut errors, spec, before, &path);
     changed_template(&mut errors, spec, old, &path);
@@ -233,17 +236,17 @@ fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     ] {
         let value = spec.part(field);
         if !same(value, before.part(field)) {
-            let shown = match kind {
-                Some(kind) => internal::shown(kind, value),
+            let rendered = match kind {
+                Some(kind) => internal::render(kind, value),
                 None => value.clone().into(),
             };
-            errors.push(FieldError::invalid(&path.child(field), shown, FIELD_IS_IMMUTABLE));
+            errors.push(FieldError::invalid(&path.child(field), rendered, FIELD_IS_IMMUTABLE));
         }
     }
     errors
 }
 
-/// An indexed job can be made larger or smaller.
+/// Checks a change of `completions`, which only indexed Jobs allow.
 fn completions(errors: &mut Errors, spec: &Value, before: &Value, path: &FieldPath) {
     let field = "completions";
     if spec.part(field) == before.part(field) {
@@ -259,7 +262,8 @@ fn completions(errors: &mut Errors, spec: &Value, before: &Value, path: &FieldPa
     errors.push(FieldError::invalid(&path.child(field), spec.part(field).clone(), detail));
 }
 
-/// While a job is suspended and nothing of it runs, it can be said where its pods run and what they get.
+/// Checks a change of the template. Scheduling directives and resources can change while the Job is suspended
+/// and has no running pods.
 fn changed_template(errors: &mut Errors, spec: &Value, old: &Value, path: &FieldPath) {
     let before = old.part("spec");
     let status = old.part("status");
@@ -270,8 +274,8 @@ fn changed_template(errors: &mut Errors, spec: &Value, old: &Value, path: &Field
     let pod = spec.part("template");
     if !may_change {
         if !same(pod, before.part("template")) {
-            let shown = internal::shown("PodTemplateSpec", pod);
-            errors.push(FieldError::invalid(&path.child("template"), shown, FIELD_IS_IMMUTABLE));
+            let rendered = internal::render("PodTemplateSpec", pod);
+            errors.push(FieldError::invalid(&path.child("template"), rendered, FIELD_IS_IMMUTABLE));
         }
         return;
     }
@@ -293,12 +297,12 @@ fn changed_template(errors: &mut Errors, spec: &Value, old: &Value, path: &Field
         }
     }
     if !same(pod.part("spec"), &expected) {
-        let shown = internal::shown("PodSpec", pod.part("spec"));
-        errors.push(FieldError::invalid(&path.child("template.spec"), shown, FIELD_IS_IMMUTABLE));
+        let rendered = internal::render("PodSpec", pod.part("spec"));
+        errors.push(FieldError::invalid(&path.child("template.spec"), rendered, FIELD_IS_IMMUTABLE));
     }
 }
 
-/// Takes over a field, or that there is none.
+/// Copies a field, or its absence.
 fn adopt(object: &mut Value, new: &Value, field: &str) {
     let Some(object) = object.as_object_mut() else { return };
     match new.field(field) {

@@ -1,4 +1,7 @@
-//! The status of a job: once over, it stays over, and what it says must make sense.
+//! The status of a Job: a finished Job stays finished, and its counts must be consistent with its conditions.
+
+// upstream: pkg/apis/batch/validation/validation.go
+// upstream: pkg/registry/batch/job/strategy.go
 
 use std::collections::HashSet;
 
@@ -12,24 +15,24 @@ use crate::fields::{Errors, Fields, named, not_negative};
 use crate::internal;
 use crate::pod::same;
 
-/// Whether there is such a condition with such a status.
+/// Whether a condition of this type has this status.
 pub(super) fn is_condition(status: &Value, kind: &str, value: &str) -> bool {
     let mut conditions = status.list("conditions").iter();
     conditions.any(|condition| condition.text("type") == kind && condition.text("status") == value)
 }
 
-/// What the conditions say.
-struct State {
+/// The conditions that matter for validation.
+struct JobConditions {
     complete: bool,
     failed: bool,
     failing: bool,
     succeeding: bool,
 }
 
-impl State {
-    fn of(status: &Value) -> State {
+impl JobConditions {
+    fn of(status: &Value) -> JobConditions {
         let is = |kind| is_condition(status, kind, "True");
-        State {
+        JobConditions {
             complete: is("Complete"),
             failed: is("Failed"),
             failing: is("FailureTarget"),
@@ -42,7 +45,7 @@ impl State {
     }
 }
 
-/// Checks a job whose status was changed. Most rules are new, so they only bind what was changed.
+/// Checks an update of the status. Most rules apply only to what the update changes.
 pub(super) fn update(job: &Value, old_job: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let path = FieldPath::new("status");
@@ -51,17 +54,17 @@ pub(super) fn update(job: &Value, old_job: &Value) -> Vec<FieldError> {
         not_negative(&mut errors, status, field, &path);
     }
     uncounted(&mut errors, status, &path.child("uncountedTerminatedPods"));
-    let (now, then) = (State::of(status), State::of(before));
-    conditions_of_end(&mut errors, status, before, &now, &then, &path);
+    let (now, then) = (JobConditions::of(status), JobConditions::of(before));
+    finished_conditions(&mut errors, status, before, &now, &then, &path);
     finished(&mut errors, job, before, &now, &then, &path);
     index_sets(&mut errors, job, before, &path);
-    counts_at_end(&mut errors, status, before, &now, &then, &path);
+    finished_counts(&mut errors, status, before, &now, &then, &path);
     success(&mut errors, job, &now, &path);
     transitions(&mut errors, job, before, &now, &then, &path);
     errors
 }
 
-fn refuse_conditions(errors: &mut Errors, path: &FieldPath, detail: &str) {
+fn invalid_conditions(errors: &mut Errors, path: &FieldPath, detail: &str) {
     errors.push(FieldError::invalid(&path.child("conditions"), BadValue::Omitted, detail));
 }
 
@@ -79,21 +82,21 @@ fn uncounted(errors: &mut Errors, status: &Value, path: &FieldPath) {
     }
 }
 
-fn conditions_of_end(
+fn finished_conditions(
     errors: &mut Errors,
     status: &Value,
     before: &Value,
-    now: &State,
-    then: &State,
+    now: &JobConditions,
+    then: &JobConditions,
     path: &FieldPath,
 ) {
     let completes = now.complete != then.complete;
     let fails = now.failed != then.failed;
     if (completes || fails) && now.complete && now.failed {
-        refuse_conditions(errors, path, "cannot set Complete=True and Failed=true conditions");
+        invalid_conditions(errors, path, "cannot set Complete=True and Failed=true conditions");
     }
     if (completes || now.failing != then.failing) && now.complete && now.failing {
-        refuse_conditions(errors, path, "cannot set Complete=True and FailureTarget=true conditions");
+        invalid_conditions(errors, path, "cannot set Complete=True and FailureTarget=true conditions");
     }
     let (start, end) = (status.field("startTime"), status.field("completionTime"));
     let new_start = start != before.field("startTime");
@@ -123,15 +126,22 @@ fn conditions_of_end(
     let new_indexes = status.field("failedIndexes") != before.field("failedIndexes");
     if (fails || new_indexes) && now.failed && !now.failing {
         let detail = "cannot set Failed=True condition without the FailureTarget=true condition";
-        refuse_conditions(errors, path, detail);
+        invalid_conditions(errors, path, detail);
     }
     if (completes || now.succeeding != then.succeeding) && now.complete && !now.succeeding {
         let detail = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
-        refuse_conditions(errors, path, detail);
+        invalid_conditions(errors, path, detail);
     }
 }
 
-fn finished(errors: &mut Errors, job: &Value, before: &Value, now: &State, then: &State, path: &FieldPath) {
+fn finished(
+    errors: &mut Errors,
+    job: &Value,
+    before: &Value,
+    now: &JobConditions,
+    then: &JobConditions,
+    path: &FieldPath,
+) {
     if !now.is_finished() {
         return;
     }
@@ -152,9 +162,9 @@ fn finished(errors: &mut Errors, job: &Value, before: &Value, now: &State, then:
     let uncounted = status.part("uncountedTerminatedPods");
     let is_empty = uncounted.list("succeeded").is_empty() && uncounted.list("failed").is_empty();
     if (finishes || !same(uncounted, before.part("uncountedTerminatedPods"))) && !is_empty {
-        let shown = internal::shown("UncountedTerminatedPods", uncounted);
+        let rendered = internal::render("UncountedTerminatedPods", uncounted);
         let path = path.child("uncountedTerminatedPods");
-        errors.push(FieldError::invalid(&path, shown, "must be empty for finished job"));
+        errors.push(FieldError::invalid(&path, rendered, "must be empty for finished job"));
     }
 }
 
@@ -195,12 +205,12 @@ fn index_sets(errors: &mut Errors, job: &Value, before: &Value, path: &FieldPath
     }
 }
 
-fn counts_at_end(
+fn finished_counts(
     errors: &mut Errors,
     status: &Value,
     before: &Value,
-    now: &State,
-    then: &State,
+    now: &JobConditions,
+    then: &JobConditions,
     path: &FieldPath,
 ) {
     let is_new = |field: &str| status.optional_integer(field) != before.optional_integer(field);
@@ -220,17 +230,17 @@ fn counts_at_end(
     }
 }
 
-fn success(errors: &mut Errors, job: &Value, now: &State, path: &FieldPath) {
+fn success(errors: &mut Errors, job: &Value, now: &JobConditions, path: &FieldPath) {
     if now.succeeding && now.failed {
-        refuse_conditions(errors, path, "cannot set SuccessCriteriaMet=True and Failed=true conditions");
+        invalid_conditions(errors, path, "cannot set SuccessCriteriaMet=True and Failed=true conditions");
     }
     if now.succeeding && now.failing {
         let detail = "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions";
-        refuse_conditions(errors, path, detail);
+        invalid_conditions(errors, path, detail);
     }
     if job.part("spec").field("successPolicy").is_some() && !now.succeeding && now.complete {
         let detail = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True";
-        refuse_conditions(errors, path, detail);
+        invalid_conditions(errors, path, detail);
     }
 }
 
@@ -238,8 +248,8 @@ fn transitions(
     errors: &mut Errors,
     job: &Value,
     before: &Value,
-    now: &State,
-    then: &State,
+    now: &JobConditions,
+    then: &JobConditions,
     path: &FieldPath,
 ) {
     let (spec, status) = (job.part("spec"), job.part("status"));
@@ -249,7 +259,7 @@ fn transitions(
         ("FailureTarget", then.failing, now.failing),
     ] {
         if was && !is {
-            refuse_conditions(errors, path, &format!("cannot disable the terminal {kind}=True condition"));
+            invalid_conditions(errors, path, &format!("cannot disable the terminal {kind}=True condition"));
         }
     }
     let is_elastic = spec.text("completionMode") == "Indexed"
@@ -274,10 +284,10 @@ fn transitions(
         errors.push(FieldError::invalid(&path.child("startTime"), start.clone(), detail));
     }
     if then.succeeding && !now.succeeding {
-        refuse_conditions(errors, path, "cannot disable the SuccessCriteriaMet=True condition");
+        invalid_conditions(errors, path, "cannot disable the SuccessCriteriaMet=True condition");
     }
     if then.complete && !then.succeeding && now.succeeding {
         let detail = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions";
-        refuse_conditions(errors, path, detail);
+        invalid_conditions(errors, path, detail);
     }
 }

@@ -1,4 +1,6 @@
-//! When a job has failed, when it has succeeded, and when pods are replaced.
+//! `podFailurePolicy`, `successPolicy` and `podReplacementPolicy` of a Job.
+
+// upstream: pkg/apis/batch/validation/validation.go
 
 use std::collections::HashSet;
 
@@ -18,7 +20,8 @@ const INDEXES_LENGTH: usize = 64 * 1024;
 const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
 const STATUSES: &[&str] = &["False", "True", "Unknown"];
 
-/// A text of a named type that must be there and one of these; upstream lists them without commas if it is not there.
+/// Checks that a string of a named type is set to one of these values. Upstream's message about a missing
+/// value lists them without commas.
 fn required_choice(
     errors: &mut Errors,
     object: &Value,
@@ -90,8 +93,8 @@ fn exit_codes(errors: &mut Errors, codes: &Value, spec: &Value, path: &FieldPath
     let values_path = path.child("values");
     let values = codes.list("values");
     if values.is_empty() {
-        let shown = codes.part("values").clone();
-        errors.push(FieldError::invalid(&values_path, shown, "at least one value is required"));
+        let rendered = codes.part("values").clone();
+        errors.push(FieldError::invalid(&values_path, rendered, "at least one value is required"));
     } else if values.len() > EXIT_CODES {
         errors.push(FieldError::too_many(&values_path, values.len(), EXIT_CODES));
     }
@@ -115,8 +118,8 @@ fn exit_codes(errors: &mut Errors, codes: &Value, spec: &Value, path: &FieldPath
 pub(super) fn success(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     let Some(policy) = spec.field("successPolicy") else { return };
     if spec.text("completionMode") != "Indexed" {
-        let shown = internal::shown("SuccessPolicy", policy);
-        errors.push(FieldError::invalid(path, shown, "requires indexed completion mode"));
+        let rendered = internal::render("SuccessPolicy", policy);
+        errors.push(FieldError::invalid(path, rendered, "requires indexed completion mode"));
         return;
     }
     let path = path.child("rules");

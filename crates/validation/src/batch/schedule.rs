@@ -1,15 +1,18 @@
-//! Schedules of CronJobs and the time zones that they may name.
+//! Schedules and time zones of CronJobs.
+
+// upstream: pkg/apis/batch/validation/validation.go
+// upstream: github.com/robfig/cron/v3/parser.go
 
 use atoll_meta::cron::Schedule;
 
-/// The names of the zones that Go's own database has, which upstream's programs carry with them.
+/// Names of the zones in Go's embedded time zone database.
 const TIME_ZONES: &str = include_str!("../../data/time_zones.txt");
 
 /// Checks a schedule.
 ///
 /// # Errors
 ///
-/// The first thing that is wrong, in upstream's words.
+/// Returns upstream's message about the first mistake.
 pub(super) fn parse(text: &str) -> Result<(), String> {
     let is_zone = |name: &str| matches!(name, "" | "UTC" | "Local") || is_time_zone(name);
     Schedule::parse(text, |name| is_zone(name).then_some(())).map(|_| ())
@@ -19,7 +22,7 @@ fn is_time_zone(name: &str) -> bool {
     TIME_ZONES.lines().any(|zone| zone == name)
 }
 
-/// What is wrong with the name of a time zone.
+/// Returns upstream's messages about the name of a time zone.
 pub(super) fn time_zone(name: &str) -> Vec<String> {
     if name.is_empty() {
         return vec!["timeZone must be nil or non-empty string".to_owned()];

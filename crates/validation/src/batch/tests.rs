@@ -2,11 +2,11 @@ use serde_json::{Value, json};
 
 use super::{indexes, schedule};
 use crate::cases::{edited, lines};
-use crate::of;
+use crate::checks_for;
 
-/// What is changed, by path.
+/// Edits of an object by path.
 type Edits = Vec<(&'static str, Value)>;
-/// A resource, an object, edits of it, and what is wrong then.
+/// Resource, object, edits, and the expected errors.
 type Case = (&'static str, Value, Edits, Vec<&'static str>);
 
 fn job() -> Value {
@@ -205,7 +205,7 @@ fn updates() {
     let changed = edited(&job(), &[("spec.template.spec.nodeSelector", json!({ "disk": "ssd" }))]);
     let errors = lines(&(of("batch", "jobs").update)(&changed, &job()));
     assert_eq!(errors.len(), 1, "{errors:?}");
-    // Metadata has the names of the API, the rest those of upstream's own structures.
+    // Metadata is rendered with the field names of the API, the rest with those of the internal Go types.
     let beginning =
         "spec.template: Invalid value: {\"labels\":{\"batch.kubernetes.io/controller-uid\":\"1\",";
     assert!(errors[0].starts_with(beginning), "{}", errors[0]);

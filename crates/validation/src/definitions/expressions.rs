@@ -1,4 +1,7 @@
-//! Rules that are expressions: whether they can be understood, and what they may cost.
+//! CEL rules in schemas: compilation and estimated cost.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go
 
 use std::cell::Cell;
 
@@ -6,40 +9,41 @@ use atoll_extension::limits;
 use atoll_extension::rules::{Report, reports};
 use atoll_meta::{FieldError, FieldPath};
 
-use crate::at::{At, Errors};
-use crate::shown;
+use crate::field_value::{Errors, FieldValue};
+use crate::go_json;
 
-/// What one rule may cost, however often it may run.
+/// Cost limit for one rule, times the number of values that it runs on.
 const RULE_LIMIT: u64 = 10_000_000;
-/// What all rules of a schema may cost.
+/// Cost limit for all rules of a schema together.
 const SCHEMA_LIMIT: u64 = 100_000_000;
-/// As many rules are named when all together cost too much.
-const NAMED: usize = 4;
+/// Number of rules that the message names when their total cost exceeds the limit.
+const MAX_REPORTED_RULES: usize = 4;
 
-/// How often a value may be in an object; nothing if there is no bound.
+/// Maximum number of occurrences of a value in an object. `None` means unbounded.
 pub(super) type Cardinality = Option<u64>;
 
-/// What is found about the rules of a schema.
+/// Results for the rules of a schema.
 #[derive(Default)]
 pub(super) struct Expressions {
     errors: Errors,
-    /// Whether rules may cost too much because they always did.
-    excused: bool,
-    /// Whether the patterns in rules take so much that no further rules are compiled.
+    /// Whether rules may exceed the limits because the old definition did.
+    limits_disabled: bool,
+    /// Whether patterns in rules need so much memory that no further rules are compiled.
     is_too_large: bool,
     total: u64,
     expensive: Vec<(FieldPath, u64)>,
 }
 
 impl Expressions {
-    pub fn new(excused: bool) -> Expressions {
-        Expressions { excused, ..Expressions::default() }
+    pub fn new(limits_disabled: bool) -> Expressions {
+        Expressions { limits_disabled, ..Expressions::default() }
     }
 
-    /// The rules of one schema. `within` is the part around it, if any, of which nothing can be said about what was before.
+    /// Checks the rules of one schema. `within` is the enclosing part, if any, whose elements cannot be
+    /// correlated with those of the old object.
     pub fn check(
         &mut self,
-        schema: &At<'_>,
+        schema: &FieldValue<'_>,
         is_object: bool,
         times: Cardinality,
         within: Option<&FieldPath>,
@@ -64,16 +68,16 @@ impl Expressions {
                     return;
                 }
             }
-            let shown = || shown::value("apiextensions/v1.ValidationRule", rule.value);
+            let rendered = || go_json::value("apiextensions/v1.ValidationRule", rule.value);
             let text = rule.get("rule");
             if let Some(error) = &report.error {
-                self.errors.push(text.invalid_as(shown(), error.as_str()));
+                self.errors.push(text.invalid_as(rendered(), error.as_str()));
             }
             let message = rule.get("messageExpression");
             match (&report.message_error, report.message_cost) {
-                (Some(error), _) => self.errors.push(message.invalid_as(shown(), error.as_str())),
+                (Some(error), _) => self.errors.push(message.invalid_as(rendered(), error.as_str())),
                 (None, Some(cost)) => {
-                    if !self.excused && cost > RULE_LIMIT {
+                    if !self.limits_disabled && cost > RULE_LIMIT {
                         let detail = too_expensive("estimated messageExpression cost", cost, RULE_LIMIT);
                         self.errors.push(message.forbidden(detail));
                     }
@@ -95,10 +99,10 @@ impl Expressions {
         }
     }
 
-    fn costs(&mut self, rule: &At<'_>, report: &Report, times: Cardinality) {
+    fn costs(&mut self, rule: &FieldValue<'_>, report: &Report, times: Cardinality) {
         let cost = report.cost.saturating_mul(times.unwrap_or(report.cardinality));
         let text = rule.get("rule");
-        if !self.excused && cost > RULE_LIMIT {
+        if !self.limits_disabled && cost > RULE_LIMIT {
             self.errors.push(text.forbidden(too_expensive("estimated rule cost", cost, RULE_LIMIT)));
         }
         self.observe(&text.path, cost);
@@ -111,11 +115,11 @@ impl Expressions {
         }
         self.expensive.push((path.clone(), cost));
         self.expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
-        self.expensive.truncate(NAMED);
+        self.expensive.truncate(MAX_REPORTED_RULES);
     }
 
-    /// What is wrong with all rules together.
-    pub fn finish(self, errors: &mut Errors, schema: &At<'_>) {
+    /// Adds the errors about the total cost.
+    pub fn finish(self, errors: &mut Errors, schema: &FieldValue<'_>) {
         errors.extend(self.errors);
         if self.total <= SCHEMA_LIMIT {
             return;
@@ -142,8 +146,8 @@ fn too_expensive(name: &str, cost: u64, limit: u64) -> String {
     )
 }
 
-/// How often the parts of a value may be there.
-pub(super) fn below(schema: &At<'_>, times: Cardinality) -> Cardinality {
+/// Returns the cardinality of the parts of a value.
+pub(super) fn below(schema: &FieldValue<'_>, times: Cardinality) -> Cardinality {
     let most =
         |field: &'static str| schema.get(field).number().map(|most| u64::try_from(most).unwrap_or_default());
     let factor = match schema.text_of("type") {
@@ -151,6 +155,6 @@ pub(super) fn below(schema: &At<'_>, times: Cardinality) -> Cardinality {
         "array" => most("maxItems")?,
         _ => 1,
     };
-    // Nothing is not repeated.
+    // A cardinality of zero stays zero.
     times.map(|times| times.saturating_mul(factor))
 }

@@ -1,4 +1,7 @@
-//! What Kubernetes adds to schemas: how lists and maps are merged, and rules.
+//! Kubernetes' extensions of schemas: list and map types, and CEL rules.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go
 
 use std::collections::HashSet;
 
@@ -6,15 +9,15 @@ use atoll_extension::field_path;
 use atoll_meta::FieldError;
 use serde_json::Value;
 
-use super::schema::{Demands, text};
+use super::schema::{ValidationOptions, text};
 use super::structural;
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 
 const REASONS: &[&str] =
     &["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// The type that an extension needs.
-fn needs_type(errors: &mut Errors, schema: &At<'_>, wanted: &str, extension: &str) -> bool {
+/// Checks that a schema has the type that an extension requires.
+fn needs_type(errors: &mut Errors, schema: &FieldValue<'_>, wanted: &str, extension: &str) -> bool {
     let kind = schema.get("type");
     let detail = format!("must be {wanted} if {extension} is specified");
     if kind.is_empty() {
@@ -25,7 +28,7 @@ fn needs_type(errors: &mut Errors, schema: &At<'_>, wanted: &str, extension: &st
     kind.text() == wanted
 }
 
-pub(super) fn set_fault(schema: &Value) -> Option<&'static str> {
+pub(super) fn set_error(schema: &Value) -> Option<&'static str> {
     let items = schema.get("items").filter(|items| items.is_object())?;
     let list = items.get("x-kubernetes-list-type").and_then(Value::as_str);
     let is_set = text(schema, "x-kubernetes-list-type") == "set";
@@ -38,7 +41,7 @@ pub(super) fn set_fault(schema: &Value) -> Option<&'static str> {
     }
 }
 
-pub(super) fn extensions(errors: &mut Errors, schema: &At<'_>, demands: &Demands) {
+pub(super) fn extensions(errors: &mut Errors, schema: &FieldValue<'_>, options: &ValidationOptions) {
     let preserve = schema.get("x-kubernetes-preserve-unknown-fields");
     if preserve.is_set() && !preserve.flag() {
         errors.push(preserve.invalid("must be true or undefined"));
@@ -53,11 +56,11 @@ pub(super) fn extensions(errors: &mut Errors, schema: &At<'_>, demands: &Demands
     let (items, keys) = (schema.get("items"), schema.get("x-kubernetes-list-map-keys"));
     if list.is_set() {
         let is_array = needs_type(errors, schema, "array", "x-kubernetes-list-type");
-        if let Some(field) = set_fault(schema.value).filter(|_| is_array && demands.atomic_sets) {
+        if let Some(field) = set_error(schema.value).filter(|_| is_array && options.atomic_sets) {
             // Upstream shows the list type, whichever of the two is wrong.
-            let shown = items.get("x-kubernetes-list-type").value.clone();
+            let rendered = items.get("x-kubernetes-list-type").value.clone();
             let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
-            errors.push(items.get(field).invalid_as(shown, detail));
+            errors.push(items.get(field).invalid_as(rendered, detail));
         }
         if !matches!(list.text(), "atomic" | "set" | "map") {
             errors.push(list.unsupported_text(&["atomic", "set", "map"]));
@@ -70,12 +73,12 @@ pub(super) fn extensions(errors: &mut Errors, schema: &At<'_>, demands: &Demands
     if list.text() == "map" {
         map_list(errors, &items, &keys);
     }
-    if demands.list_keys {
+    if options.list_keys {
         keys_and_null(errors, schema);
     }
 }
 
-fn map_list(errors: &mut Errors, items: &At<'_>, keys: &At<'_>) {
+fn map_list(errors: &mut Errors, items: &FieldValue<'_>, keys: &FieldValue<'_>) {
     if keys.is_empty() {
         errors.push(keys.required("must not be empty if x-kubernetes-list-type is map"));
     }
@@ -111,8 +114,9 @@ fn map_list(errors: &mut Errors, items: &At<'_>, keys: &At<'_>) {
     }
 }
 
-/// Elements of sets and maps are never null, and what tells elements apart is always there.
-pub(super) fn keys_and_null(errors: &mut Errors, schema: &At<'_>) {
+/// Checks that elements of sets and maps are not nullable, and that keys of map lists are required or
+/// defaulted.
+pub(super) fn keys_and_null(errors: &mut Errors, schema: &FieldValue<'_>) {
     let (items, list) = (schema.get("items"), schema.text_of("x-kubernetes-list-type"));
     if !items.value.is_object() || !matches!(list, "set" | "map") {
         return;
@@ -127,7 +131,7 @@ pub(super) fn keys_and_null(errors: &mut Errors, schema: &At<'_>) {
     let (properties, required) = (items.get("properties"), items.get("required"));
     for key in schema.get("x-kubernetes-list-map-keys").texts() {
         let Some(value) = properties.value.get(key) else { continue };
-        let property = At { value, path: properties.path.key(key) };
+        let property = FieldValue { value, path: properties.path.key(key) };
         let prefix = "this property is in x-kubernetes-list-map-keys, so it";
         if !required.texts().any(|name| name == key) && !property.has("default") {
             let detail = format!("{prefix} must have a default or be a required property");
@@ -139,7 +143,7 @@ pub(super) fn keys_and_null(errors: &mut Errors, schema: &At<'_>) {
     }
 }
 
-pub(super) fn rules(errors: &mut Errors, schema: &At<'_>) {
+pub(super) fn rules(errors: &mut Errors, schema: &FieldValue<'_>) {
     for rule in schema.get("x-kubernetes-validations").items() {
         let (text, message, computed, path) =
             (rule.get("rule"), rule.get("message"), rule.get("messageExpression"), rule.get("fieldPath"));
@@ -167,7 +171,7 @@ pub(super) fn rules(errors: &mut Errors, schema: &At<'_>) {
         if breaks(path.text()) {
             errors.push(path.invalid("must not contain line breaks"));
         }
-        // Whether a path leads somewhere can only be said in a schema that can be read.
+        // A `fieldPath` can only be resolved in a valid schema.
         if !path.is_empty()
             && structural::is_supported(schema.value)
             && field_path::find(schema.value, path.text(), true).is_err()

@@ -1,15 +1,17 @@
-//! What a definition says besides schemas: names, subresources and columns.
+//! Names, subresources and columns of a definition.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go
 
 use atoll_meta::names;
 
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] =
     &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
-pub(super) fn resource_names(errors: &mut Errors, given: &At<'_>) {
-    let mut label = |at: &At<'_>, text: &str, intro: &str| {
+pub(super) fn resource_names(errors: &mut Errors, given: &FieldValue<'_>) {
+    let mut label = |at: &FieldValue<'_>, text: &str, intro: &str| {
         let broken = names::dns1035_label(text);
         if !broken.is_empty() {
             errors.push(at.invalid_as(at.text(), format!("{intro}{}", broken.join(","))));
@@ -41,7 +43,7 @@ pub(super) fn resource_names(errors: &mut Errors, given: &At<'_>) {
     }
 }
 
-fn json_path(errors: &mut Errors, at: &At<'_>) -> bool {
+fn json_path(errors: &mut Errors, at: &FieldValue<'_>) -> bool {
     let good = at.text().starts_with('.');
     if !good {
         errors.push(at.invalid("must be a simple json path starting with ."));
@@ -49,7 +51,7 @@ fn json_path(errors: &mut Errors, at: &At<'_>) -> bool {
     good
 }
 
-pub(super) fn subresources(errors: &mut Errors, at: &At<'_>) {
+pub(super) fn subresources(errors: &mut Errors, at: &FieldValue<'_>) {
     let scale = at.get("scale");
     if !scale.is_set() {
         return;
@@ -58,8 +60,8 @@ pub(super) fn subresources(errors: &mut Errors, at: &At<'_>) {
         ("specReplicasPath", "scale.specReplicasPath", ".spec."),
         ("statusReplicasPath", "scale.statusReplicasPath", ".status."),
     ];
-    for (field, shown, prefix) in paths {
-        let path = At::under(scale.value.get(field), at.path.child(shown));
+    for (field, upstream_name, prefix) in paths {
+        let path = FieldValue::under(scale.value.get(field), at.path.child(upstream_name));
         if path.is_empty() {
             errors.push(path.required(""));
         } else if json_path(errors, &path) && !path.text().starts_with(prefix) {
@@ -67,7 +69,8 @@ pub(super) fn subresources(errors: &mut Errors, at: &At<'_>) {
                 .push(path.invalid(format!("should be a json path under {}", prefix.trim_end_matches('.'))));
         }
     }
-    let path = At::under(scale.value.get("labelSelectorPath"), at.path.child("scale.labelSelectorPath"));
+    let path =
+        FieldValue::under(scale.value.get("labelSelectorPath"), at.path.child("scale.labelSelectorPath"));
     if !path.is_empty()
         && json_path(errors, &path)
         && ![".spec.", ".status."].iter().any(|prefix| path.text().starts_with(prefix))
@@ -76,7 +79,7 @@ pub(super) fn subresources(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
-pub(super) fn column(errors: &mut Errors, column: &At<'_>) {
+pub(super) fn column(errors: &mut Errors, column: &FieldValue<'_>) {
     let (name, kind, format) = (column.get("name"), column.get("type"), column.get("format"));
     if name.is_empty() {
         errors.push(name.required(""));
@@ -90,8 +93,8 @@ pub(super) fn column(errors: &mut Errors, column: &At<'_>) {
     if !format.is_empty() && !COLUMN_FORMATS.contains(&format.text()) {
         errors.push(format.invalid(format!("must be one of {}", COLUMN_FORMATS.join(","))));
     }
-    // Upstream's own type spells it differently.
-    let path = At::under(column.value.get("jsonPath"), column.path.child("JSONPath"));
+    // The internal type spells the field differently.
+    let path = FieldValue::under(column.value.get("jsonPath"), column.path.child("JSONPath"));
     if path.is_empty() {
         errors.push(path.required(""));
     } else {

@@ -1,4 +1,6 @@
-//! What may stand in the schema of a custom resource.
+//! Fields of the schema of a custom resource.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -8,36 +10,36 @@ use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
 use super::expressions::{self, Cardinality, Expressions};
-use super::extensions::{extensions, keys_and_null, rules, set_fault};
-use super::hoisted::Hoisted;
+use super::extensions::{extensions, keys_and_null, rules, set_error};
+use super::top_level::TopLevelFields;
 use super::{compiled_size, structural};
-use crate::at::{At, Errors};
-use crate::shown;
+use crate::field_value::{Errors, FieldValue};
+use crate::go_json;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
-const MOST_SELECTABLE: usize = 8;
+const MAX_SELECTABLE: usize = 8;
 
-/// What is asked of new definitions, but not of old ones that never had it.
-pub(super) struct Demands {
+/// Validation options. On update, rules that the old definition already violates are relaxed.
+pub(super) struct ValidationOptions {
     pub schemas: bool,
     pub structural: bool,
     pub types: bool,
     pub atomic_sets: bool,
     pub list_keys: bool,
     pub pruned: bool,
-    /// The versions, or all of them together, that may select on more fields than usual.
+    /// Versions, or the definition as a whole, that may have more selectable fields than the limit.
     pub many_fields: Vec<String>,
-    /// The versions whose schemas are what they were.
+    /// Versions whose schemas are unchanged.
     pub unchanged: Vec<String>,
-    /// Whether the definition was too large to be compiled before, and all its schemas are what they were.
+    /// Whether the old definition was already too large to be compiled and all schemas are unchanged.
     pub large: bool,
-    /// What the patterns in rules may still take, compiled.
+    /// Memory that compiled patterns in rules may still use.
     pub patterns: Cell<u64>,
 }
 
-impl Demands {
-    pub fn all() -> Demands {
-        Demands {
+impl ValidationOptions {
+    pub fn all() -> ValidationOptions {
+        ValidationOptions {
             schemas: true,
             structural: true,
             types: true,
@@ -51,26 +53,26 @@ impl Demands {
         }
     }
 
-    pub fn beside(new: &At<'_>, old: &At<'_>) -> Demands {
+    pub fn for_update(new: &FieldValue<'_>, old: &FieldValue<'_>) -> ValidationOptions {
         let is_whole = |schema: &Value| {
             let mut errors = Errors::new();
-            let at = At { value: schema, path: old.path.clone() };
+            let at = FieldValue { value: schema, path: old.path.clone() };
             structural::check(&mut errors, &at);
             errors.is_empty()
         };
         let roots: Vec<&Value> = roots(old).collect();
         let unchanged = unchanged(new, old);
-        Demands {
+        ValidationOptions {
             schemas: roots.len() == old.get("versions").len(),
             structural: roots.iter().all(|schema| is_whole(schema)),
             types: !any(old, &|schema| {
                 let kind = text(schema, "type");
                 !kind.is_empty() && !TYPES.contains(&kind)
             }),
-            atomic_sets: !any(old, &|schema| set_fault(schema).is_some()),
+            atomic_sets: !any(old, &|schema| set_error(schema).is_some()),
             list_keys: !any(old, &|schema| {
                 let mut errors = Errors::new();
-                keys_and_null(&mut errors, &At { value: schema, path: old.path.clone() });
+                keys_and_null(&mut errors, &FieldValue { value: schema, path: old.path.clone() });
                 !errors.is_empty()
             }),
             pruned: !roots.iter().any(|schema| is_whole(schema) && defaults::has_unpruned(schema)),
@@ -82,8 +84,8 @@ impl Demands {
     }
 }
 
-/// The versions that are in both and have the same schema.
-fn unchanged(new: &At<'_>, old: &At<'_>) -> Vec<String> {
+/// Returns the versions that exist in both with the same schema.
+fn unchanged(new: &FieldValue<'_>, old: &FieldValue<'_>) -> Vec<String> {
     let same = |version: &&Value| {
         let name = text(version, "name");
         let before = old.get("versions").list().iter().find(|other| text(other, "name") == name);
@@ -93,11 +95,11 @@ fn unchanged(new: &At<'_>, old: &At<'_>) -> Vec<String> {
     versions.filter(same).map(|version| text(version, "name").to_owned()).collect()
 }
 
-/// Who selects on more fields than is allowed, and did so before.
-fn many_fields(new: &At<'_>, old: &At<'_>) -> Vec<String> {
-    let (now, before) = (Hoisted::of(new), Hoisted::of(old));
+/// Returns the versions that exceed the limit of selectable fields and did so before.
+fn many_fields(new: &FieldValue<'_>, old: &FieldValue<'_>) -> Vec<String> {
+    let (now, before) = (TopLevelFields::of(new), TopLevelFields::of(old));
     let many = |fields: Option<&Value>| {
-        fields.and_then(Value::as_array).is_some_and(|fields| fields.len() > MOST_SELECTABLE)
+        fields.and_then(Value::as_array).is_some_and(|fields| fields.len() > MAX_SELECTABLE)
     };
     let mut allowed = Vec::new();
     if many(before.fields) && before.fields == now.fields {
@@ -106,8 +108,8 @@ fn many_fields(new: &At<'_>, old: &At<'_>) -> Vec<String> {
     for version in new.get("versions").list() {
         let name = text(version, "name");
         let same = old.get("versions").list().iter().rfind(|other| text(other, "name") == name);
-        let fields = |version: &Value, hoisted: &Hoisted<'_>| {
-            version.get("selectableFields").filter(|_| hoisted.fields.is_none()).cloned()
+        let fields = |version: &Value, top_level: &TopLevelFields<'_>| {
+            version.get("selectableFields").filter(|_| top_level.fields.is_none()).cloned()
         };
         let was = same.and_then(|same| fields(same, &before));
         if many(was.as_ref()) && was == fields(version, &now) {
@@ -121,17 +123,17 @@ pub(super) fn text<'a>(schema: &'a Value, field: &str) -> &'a str {
     schema.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn roots<'a>(spec: &At<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
+fn roots<'a>(spec: &FieldValue<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
     let versions = spec.get("versions").list().iter();
     versions.filter_map(|version| version.get("schema")?.get("openAPIV3Schema"))
 }
 
-/// Whether any schema of a definition, however deep, is so.
-pub(super) fn any(spec: &At<'_>, predicate: &dyn Fn(&Value) -> bool) -> bool {
+/// Whether the predicate holds for any schema of a definition, at any depth.
+pub(super) fn any(spec: &FieldValue<'_>, predicate: &dyn Fn(&Value) -> bool) -> bool {
     roots(spec).any(|schema| has(schema, predicate))
 }
 
-/// Whether a schema says something that only makes sense if the whole is structural.
+/// Whether a schema uses an extension that requires a structural schema.
 pub(super) fn needs_structure(schema: &Value) -> bool {
     let extensions = [
         "default",
@@ -162,7 +164,7 @@ fn has(schema: &Value, predicate: &dyn Fn(&Value) -> bool) -> bool {
         })
 }
 
-/// Fields that upstream takes at the root beside a status subresource, as its messages list them.
+/// Fields that upstream allows at the root beside a status subresource, as its message lists them.
 const AT_ROOT: &str = "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]";
 const NOT_AT_ROOT: &[&str] = &[
     "id",
@@ -189,17 +191,17 @@ const NOT_AT_ROOT: &[&str] = &[
     "x-kubernetes-map-type",
 ];
 
-/// Checks a schema with all that is in it.
+/// Checks a schema recursively.
 pub(super) fn check(
     errors: &mut Errors,
-    validation: &At<'_>,
+    validation: &FieldValue<'_>,
     status: bool,
-    demands: &Demands,
+    options: &ValidationOptions,
     structural: bool,
     version: &str,
 ) {
     let schema = validation.get("openAPIV3Schema");
-    if !schema.is_set() || demands.large {
+    if !schema.is_set() || options.large {
         return;
     }
     let before = errors.len();
@@ -207,7 +209,7 @@ pub(super) fn check(
         at_root(errors, validation, &schema);
     }
     if schema.get("nullable").flag() {
-        let at = At::under(None, validation.path.child("openAPIV3Schema.nullable"));
+        let at = FieldValue::under(None, validation.path.child("openAPIV3Schema.nullable"));
         errors.push(at.forbidden("nullable cannot be true at the root"));
     }
     let mut rules = None;
@@ -215,67 +217,67 @@ pub(super) fn check(
         let before = errors.len();
         structural::check(errors, &schema);
         if errors.len() == before && structural::is_supported(schema.value) {
-            errors.extend(defaults::validate(schema.value, &schema.path, demands.pruned));
+            errors.extend(defaults::validate(schema.value, &schema.path, options.pruned));
             rules = (errors.len() == before).then_some(Some(1));
         }
     }
-    let place = Place { is_root: true, in_meta: false, no_default: None, rules, within: None };
-    let mut expressions = Expressions::new(demands.unchanged.iter().any(|name| name == version));
-    walk(errors, &mut expressions, &schema, &place, demands);
+    let position = SchemaPosition { is_root: true, in_meta: false, no_default: None, rules, within: None };
+    let mut expressions = Expressions::new(options.unchanged.iter().any(|name| name == version));
+    walk(errors, &mut expressions, &schema, &position, options);
     expressions.finish(errors, &schema);
-    // All else that is not supported has been named by now.
+    // All other unsupported fields have been reported by now.
     if structural && errors.len() == before && !structural::is_supported(schema.value) {
         errors.push(schema.invalid_as("", "OpenAPIV3Schema 'schema' is not supported"));
     }
 }
 
-fn at_root(errors: &mut Errors, validation: &At<'_>, schema: &At<'_>) {
+fn at_root(errors: &mut Errors, validation: &FieldValue<'_>, schema: &FieldValue<'_>) {
     let wrong_type = !matches!(schema.text_of("type"), "" | "object");
     let early = |field: &str| matches!(field, "id" | "$schema" | "$ref");
     let found = NOT_AT_ROOT.iter().filter(|field| schema.has(field));
-    // The type is looked at right after the first three.
+    // The type is checked right after the first three fields.
     if found.clone().any(|field| early(field)) || (!wrong_type && found.clone().next().is_some()) {
-        let shown = shown::value("apiextensions/v1.JSONSchemaProps", schema.value);
+        let rendered = go_json::value("apiextensions/v1.JSONSchemaProps", schema.value);
         let detail = format!(
             "only {AT_ROOT} fields are allowed at the root of the schema if the status subresource is enabled"
         );
-        errors.push(schema.invalid_as(shown, detail));
+        errors.push(schema.invalid_as(rendered, detail));
     } else if wrong_type {
-        let at = At::under(schema.value.get("type"), validation.path.child("openAPIV3Schema.type"));
+        let at = FieldValue::under(schema.value.get("type"), validation.path.child("openAPIV3Schema.type"));
         let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
         errors.push(at.invalid(detail));
     }
 }
 
-/// Where in the whole a schema stands.
+/// Position of a schema within the root schema.
 #[derive(Clone)]
-struct Place {
+struct SchemaPosition {
     is_root: bool,
     in_meta: bool,
-    /// Why a default would be wrong here.
+    /// Reason why a default is forbidden here.
     no_default: Option<String>,
-    /// How often a value may be here, if rules are looked at.
+    /// Cardinality of values here, if rules are validated.
     rules: Option<Cardinality>,
-    /// The outermost part around this one of which items cannot be told apart.
+    /// Outermost enclosing part whose elements cannot be correlated.
     within: Option<FieldPath>,
 }
 
 fn walk(
     errors: &mut Errors,
     expressions: &mut Expressions,
-    schema: &At<'_>,
-    place: &Place,
-    demands: &Demands,
+    schema: &FieldValue<'_>,
+    position: &SchemaPosition,
+    options: &ValidationOptions,
 ) {
     if !schema.value.is_object() {
         return;
     }
     let before = errors.len();
-    let below = place.rules.map(|times| expressions::below(schema, times));
-    let inner = Place { is_root: false, rules: below, ..place.clone() };
-    // Conditions have no rules.
-    let condition = Place { rules: None, ..inner.clone() };
-    unsupported(errors, schema, place, demands);
+    let below = position.rules.map(|times| expressions::below(schema, times));
+    let inner = SchemaPosition { is_root: false, rules: below, ..position.clone() };
+    // Schemas under allOf, anyOf, oneOf and not have no rules.
+    let condition = SchemaPosition { rules: None, ..inner.clone() };
+    unsupported(errors, schema, position, options);
     if schema.get("uniqueItems").flag() {
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.push(schema.get("uniqueItems").forbidden(detail));
@@ -286,8 +288,8 @@ fn walk(
             errors.push(additional.forbidden("additionalProperties and properties are mutual exclusive"));
         }
         let reason = "inside additionalProperties applying to object metadata".to_owned();
-        let no_default = if place.in_meta { Some(reason) } else { inner.no_default.clone() };
-        walk(errors, expressions, &additional, &Place { no_default, ..inner.clone() }, demands);
+        let no_default = if position.in_meta { Some(reason) } else { inner.no_default.clone() };
+        walk(errors, expressions, &additional, &SchemaPosition { no_default, ..inner.clone() }, options);
     }
     let map_type = schema.text_of("x-kubernetes-map-type");
     for (name, property) in properties.entries() {
@@ -296,50 +298,55 @@ fn walk(
             inner.within.get_or_insert_with(|| schema.path.clone());
         }
         let embeds = schema.get("x-kubernetes-embedded-resource").flag();
-        if (place.is_root || embeds) && matches!(name, "metadata" | "kind" | "apiVersion") {
+        if (position.is_root || embeds) && matches!(name, "metadata" | "kind" | "apiVersion") {
             inner.in_meta = true;
-            if place.is_root {
+            if position.is_root {
                 inner.no_default = Some(format!("in top-level {name}"));
             }
         }
-        walk(errors, expressions, &property, &inner, demands);
+        walk(errors, expressions, &property, &inner, options);
     }
-    walk(errors, expressions, &schema.get("not"), &condition, demands);
+    walk(errors, expressions, &schema.get("not"), &condition, options);
     for list in ["allOf", "oneOf", "anyOf"] {
         for part in schema.get(list).items() {
-            walk(errors, expressions, &part, &condition, demands);
+            walk(errors, expressions, &part, &condition, options);
         }
     }
     for (_, part) in schema.get("definitions").entries() {
-        walk(errors, expressions, &part, &condition, demands);
+        walk(errors, expressions, &part, &condition, options);
     }
     let items = schema.get("items");
     let mut item = inner.clone();
     if schema.text_of("x-kubernetes-list-type") != "map" {
         item.within.get_or_insert_with(|| schema.path.clone());
     }
-    walk(errors, expressions, &items, &item, demands);
+    walk(errors, expressions, &items, &item, options);
     for part in items.items() {
-        walk(errors, expressions, &part, &item, demands);
+        walk(errors, expressions, &part, &item, options);
     }
     for (_, part) in schema.get("dependencies").entries() {
-        walk(errors, expressions, &part, &condition, demands);
+        walk(errors, expressions, &part, &condition, options);
     }
-    extensions(errors, schema, demands);
+    extensions(errors, schema, options);
     rules(errors, schema);
-    // What is wrong with a schema is said before what is wrong with expressions about it.
-    if let (Some(times), true) = (place.rules, errors.len() == before) {
-        let is_object = place.is_root || schema.get("x-kubernetes-embedded-resource").flag();
-        expressions.check(schema, is_object, times, place.within.as_ref(), &demands.patterns);
+    // Rules are only compiled if their schema is valid.
+    if let (Some(times), true) = (position.rules, errors.len() == before) {
+        let is_object = position.is_root || schema.get("x-kubernetes-embedded-resource").flag();
+        expressions.check(schema, is_object, times, position.within.as_ref(), &options.patterns);
     }
 }
 
-fn unsupported(errors: &mut Errors, schema: &At<'_>, place: &Place, demands: &Demands) {
+fn unsupported(
+    errors: &mut Errors,
+    schema: &FieldValue<'_>,
+    position: &SchemaPosition,
+    options: &ValidationOptions,
+) {
     let kind = schema.get("type");
-    if demands.types && !kind.is_empty() && !TYPES.contains(&kind.text()) {
+    if options.types && !kind.is_empty() && !TYPES.contains(&kind.text()) {
         errors.push(kind.unsupported_text(TYPES));
     }
-    if let Some(reason) = place.no_default.as_ref().filter(|_| schema.has("default")) {
+    if let Some(reason) = position.no_default.as_ref().filter(|_| schema.has("default")) {
         errors.push(schema.get("default").forbidden(format!("must not be set {reason}")));
     }
     for field in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
@@ -353,18 +360,18 @@ fn unsupported(errors: &mut Errors, schema: &At<'_>, place: &Place, demands: &De
     if !schema.get("items").list().is_empty() {
         errors.push(schema.get("items").forbidden("items must be a schema object and not an array"));
     }
-    if place.in_meta && schema.get("x-kubernetes-embedded-resource").flag() {
+    if position.in_meta && schema.get("x-kubernetes-embedded-resource").flag() {
         let embedded = schema.get("x-kubernetes-embedded-resource");
         errors.push(embedded.forbidden("must not be used inside of resource meta"));
     }
 }
 
-/// Checks the fields that lists can select on; `version` is the one they belong to, or none.
+/// Checks the selectable fields. `version` is the version that they belong to, or `None` for the top level.
 pub(super) fn selectable(
     errors: &mut Errors,
-    fields: &At<'_>,
+    fields: &FieldValue<'_>,
     schema: &Value,
-    demands: &Demands,
+    options: &ValidationOptions,
     version: &str,
 ) {
     let mut seen = HashSet::new();
@@ -392,7 +399,7 @@ pub(super) fn selectable(
             errors.push(path.duplicate());
         }
     }
-    if seen.len() > MOST_SELECTABLE && !demands.many_fields.iter().any(|allowed| allowed == version) {
-        errors.push(FieldError::too_many(&fields.path, seen.len(), MOST_SELECTABLE));
+    if seen.len() > MAX_SELECTABLE && !options.many_fields.iter().any(|allowed| allowed == version) {
+        errors.push(FieldError::too_many(&fields.path, seen.len(), MAX_SELECTABLE));
     }
 }

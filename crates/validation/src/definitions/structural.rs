@@ -1,9 +1,14 @@
-//! Whether a schema is structural: each field has one type, said in one place, and conditions add nothing to that.
+//! Structural schemas: each field has one type, specified in one place, and logical junctors do not add to
+//! it.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/complete.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/convert.go
 
 use atoll_extension::Pattern;
 use serde_json::Value;
 
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
@@ -12,10 +17,10 @@ enum Level {
     Field,
 }
 
-/// All that keeps a schema from being structural, sorted as upstream sorts it.
-pub(super) fn check(errors: &mut Errors, schema: &At<'_>) {
+/// Reports all violations of structure, in upstream's order.
+pub(super) fn check(errors: &mut Errors, schema: &FieldValue<'_>) {
     if !is_supported(schema.value) {
-        // What is not supported at all is said elsewhere.
+        // Unsupported fields are reported elsewhere.
         return;
     }
     let mut found = Errors::new();
@@ -25,7 +30,7 @@ pub(super) fn check(errors: &mut Errors, schema: &At<'_>) {
     errors.append(&mut found);
 }
 
-/// Whether upstream can take the schema for a structural one in the first place.
+/// Whether upstream can convert the schema to a structural one.
 pub(super) fn is_supported(schema: &Value) -> bool {
     let Some(fields) = schema.as_object() else { return true };
     let unsupported =
@@ -44,11 +49,11 @@ pub(super) fn is_supported(schema: &Value) -> bool {
     inner.chain(lists).chain(properties).all(is_supported)
 }
 
-fn flag(schema: &At<'_>, field: &'static str) -> bool {
+fn flag(schema: &FieldValue<'_>, field: &'static str) -> bool {
     schema.get(field).flag()
 }
 
-fn invariants(errors: &mut Errors, schema: &At<'_>, level: Level) {
+fn invariants(errors: &mut Errors, schema: &FieldValue<'_>, level: Level) {
     let (kind, items) = (schema.get("type"), schema.get("items"));
     let (properties, additional) = (schema.get("properties"), schema.get("additionalProperties"));
     if kind.text() == "array" && !items.is_set() {
@@ -102,11 +107,12 @@ fn invariants(errors: &mut Errors, schema: &At<'_>, level: Level) {
     }
 }
 
-/// What every object has is the same everywhere.
-fn metadata(errors: &mut Errors, properties: &At<'_>, level: Level, embeds: bool) {
+/// Checks `metadata`, whose schema may only restrict name and generateName.
+fn metadata(errors: &mut Errors, properties: &FieldValue<'_>, level: Level, embeds: bool) {
     let is_object = level == Level::Root || embeds;
-    let property =
-        |name: &str| properties.value.get(name).map(|value| At { value, path: properties.path.key(name) });
+    let property = |name: &str| {
+        properties.value.get(name).map(|value| FieldValue { value, path: properties.path.key(name) })
+    };
     for name in ["kind", "apiVersion"] {
         if let Some(kind) = property(name).map(|property| property.get("type"))
             && is_object
@@ -133,7 +139,7 @@ fn metadata(errors: &mut Errors, properties: &At<'_>, level: Level, embeds: bool
     }
 }
 
-fn is_int_or_string(any_of: &At<'_>) -> bool {
+fn is_int_or_string(any_of: &FieldValue<'_>) -> bool {
     let types: Vec<Option<&Value>> = any_of
         .list()
         .iter()
@@ -142,8 +148,8 @@ fn is_int_or_string(any_of: &At<'_>) -> bool {
     matches!(types[..], [Some(one), Some(other)] if one == "integer" && other == "string")
 }
 
-/// Conditions, which may only narrow down what is said elsewhere.
-fn conditions(errors: &mut Errors, schema: &At<'_>, skip_any: bool, skip_first: bool) {
+/// Checks the logical junctors, which may only narrow the rest of the schema.
+fn conditions(errors: &mut Errors, schema: &FieldValue<'_>, skip_any: bool, skip_first: bool) {
     if !skip_any {
         for part in schema.get("anyOf").items() {
             nested(errors, &part, false);
@@ -167,7 +173,7 @@ fn conditions(errors: &mut Errors, schema: &At<'_>, skip_any: bool, skip_first: 
     }
 }
 
-/// What conditions cannot say, and how upstream puts it.
+/// Fields that are forbidden in logical junctors, and the name in upstream's message.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("type", "empty"),
     ("additionalProperties", "undefined"),
@@ -184,7 +190,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("x-kubernetes-validations", "empty"),
 ];
 
-fn nested(errors: &mut Errors, schema: &At<'_>, skip_any: bool) {
+fn nested(errors: &mut Errors, schema: &FieldValue<'_>, skip_any: bool) {
     conditions(errors, schema, skip_any, false);
     let items = schema.get("items");
     if items.is_set() {
@@ -204,8 +210,8 @@ fn nested(errors: &mut Errors, schema: &At<'_>, skip_any: bool) {
     }
 }
 
-/// Whatever conditions speak of must have been declared: `declared` is where, `condition` is who speaks of it.
-fn complete(errors: &mut Errors, condition: &At<'_>, declared: &At<'_>) {
+/// Checks that everything that a junctor (`condition`) mentions is specified outside of it (`declared`).
+fn complete(errors: &mut Errors, condition: &FieldValue<'_>, declared: &FieldValue<'_>) {
     let not = condition.get("not");
     let lists = ["allOf", "anyOf", "oneOf"].map(|list| condition.get(list));
     let parts = lists.iter().flat_map(|list| list.items().collect::<Vec<_>>());
@@ -214,7 +220,7 @@ fn complete(errors: &mut Errors, condition: &At<'_>, declared: &At<'_>) {
     }
 }
 
-fn nested_complete(errors: &mut Errors, condition: &At<'_>, declared: &At<'_>) {
+fn nested_complete(errors: &mut Errors, condition: &FieldValue<'_>, declared: &FieldValue<'_>) {
     complete(errors, condition, declared);
     let (items, declared_items) = (condition.get("items"), declared.get("items"));
     if items.is_set() {
@@ -228,10 +234,10 @@ fn nested_complete(errors: &mut Errors, condition: &At<'_>, declared: &At<'_>) {
     for (name, property) in condition.get("properties").entries() {
         let path = properties.path.key(name);
         match properties.value.get(name) {
-            Some(value) => nested_complete(errors, &property, &At { value, path }),
+            Some(value) => nested_complete(errors, &property, &FieldValue { value, path }),
             None => {
                 let detail = format!("because it is defined in {}", property.path);
-                errors.push(At::under(None, path).required(detail));
+                errors.push(FieldValue::under(None, path).required(detail));
             }
         }
     }

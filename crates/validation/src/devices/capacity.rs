@@ -1,17 +1,19 @@
-//! How much of a device there is, and how much of that a claim may ask for.
+//! Capacities of devices and the request policies for them.
+
+// upstream: pkg/apis/resource/validation/validation.go
 
 use atoll_meta::FieldError;
 use atoll_meta::field::BadValue;
 use atoll_meta::quantity::Quantity;
 
 use super::{listed, unique};
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 use crate::quantities;
 
-const MOST_VALUES: usize = 10;
+const MAX_VALUES: usize = 10;
 
-/// A capacity. Only a device that several claims can have at once says how it is divided.
-pub(super) fn check(errors: &mut Errors, capacity: &At<'_>, is_shared: bool) {
+/// Checks a capacity. Only a device that allows multiple allocations may have a request policy.
+pub(super) fn check(errors: &mut Errors, capacity: &FieldValue<'_>, is_shared: bool) {
     let policy = capacity.get("requestPolicy");
     if !policy.is_set() {
         return;
@@ -36,7 +38,7 @@ pub(super) fn check(errors: &mut Errors, capacity: &At<'_>, is_shared: bool) {
     }
 }
 
-fn check_values(errors: &mut Errors, values: &At<'_>, default: &Quantity, capacity: &Quantity) {
+fn check_values(errors: &mut Errors, values: &FieldValue<'_>, default: &Quantity, capacity: &Quantity) {
     let amounts: Vec<Quantity> = values.items().filter_map(|value| quantities::of(&value)).collect();
     for (index, pair) in amounts.windows(2).enumerate() {
         if pair[0] > pair[1] {
@@ -46,7 +48,7 @@ fn check_values(errors: &mut Errors, values: &At<'_>, default: &Quantity, capaci
         }
     }
     let mut is_default_found = false;
-    let all = listed(errors, values, MOST_VALUES, |errors, value| {
+    let all = listed(errors, values, MAX_VALUES, |errors, value| {
         let Some(amount) = quantities::of(value) else { return };
         if amount > *capacity {
             let detail = format!("option is larger than capacity value: {}", capacity.canonical());
@@ -55,7 +57,7 @@ fn check_values(errors: &mut Errors, values: &At<'_>, default: &Quantity, capaci
         is_default_found |= amount == *default;
     });
     if all {
-        let units = |value: &At<'_>| quantities::of(value).map_or(0, |amount| amount.units());
+        let units = |value: &FieldValue<'_>| quantities::of(value).map_or(0, |amount| amount.units());
         unique(errors, values, units, |units| BadValue::from(units.to_string()));
     }
     if !is_default_found {
@@ -64,13 +66,13 @@ fn check_values(errors: &mut Errors, values: &At<'_>, default: &Quantity, capaci
     }
 }
 
-fn check_range(errors: &mut Errors, range: &At<'_>, default: &Quantity, capacity: &Quantity) {
+fn check_range(errors: &mut Errors, range: &FieldValue<'_>, default: &Quantity, capacity: &Quantity) {
     let (least, most, step) = (range.get("min"), range.get("max"), range.get("step"));
     let Some(minimum) = quantities::of(&least) else {
         errors.push(least.required("required when validRange is defined"));
         return;
     };
-    let mut fault = |is: bool, at: &At<'_>, value: &Quantity, words: &str, than: &Quantity| {
+    let mut fault = |is: bool, at: &FieldValue<'_>, value: &Quantity, words: &str, than: &Quantity| {
         if is {
             errors.push(at.invalid_as(value.canonical(), format!("{words}: {}", than.canonical())));
         }
@@ -89,7 +91,7 @@ fn check_range(errors: &mut Errors, range: &At<'_>, default: &Quantity, capacity
     let words = format!("one step {} is larger than capacity value", next.canonical());
     fault(next > *capacity, &step, &size, &words, capacity);
     for value in std::iter::once(default).chain(&maximum) {
-        // Upstream falls over a step of nothing; no value is a multiple of it.
+        // Upstream panics on a step of zero. No value is a multiple of it.
         let beyond = value.units().wrapping_sub(minimum.units()).checked_rem(size.units());
         if beyond != Some(0) {
             let detail = format!(

@@ -1,28 +1,28 @@
-//! What a claim asks for.
+//! The spec of a ResourceClaim.
+
+// upstream: pkg/apis/resource/validation/validation.go
 
 use atoll_meta::FieldError;
 use atoll_meta::field::BadValue;
 use serde_json::Value;
 
-use super::{
-    MOST_CONFIGURATIONS, MOST_REQUESTS, MOST_SELECTORS, configuration, listed, named, names, unique,
-};
-use crate::at::{At, Errors};
+use super::{MAX_CONFIGURATIONS, MAX_REQUESTS, MAX_SELECTORS, configuration, listed, named, names, unique};
+use crate::field_value::{Errors, FieldValue};
 use crate::fields::{Fields, broken_rules};
 
-const MOST_CONSTRAINTS: usize = 32;
-const MOST_ALTERNATIVES: usize = 8;
+const MAX_CONSTRAINTS: usize = 32;
+const MAX_ALTERNATIVES: usize = 8;
 pub(super) const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
 
-pub(super) fn check(errors: &mut Errors, spec: &At<'_>) {
+pub(super) fn check(errors: &mut Errors, spec: &FieldValue<'_>) {
     let devices = spec.get("devices");
     let requests = devices.get("requests");
     let known = Requests(requests.list());
-    named(errors, &requests, MOST_REQUESTS, "name", request);
-    listed(errors, &devices.get("constraints"), MOST_CONSTRAINTS, |errors, one| {
+    named(errors, &requests, MAX_REQUESTS, "name", request);
+    listed(errors, &devices.get("constraints"), MAX_CONSTRAINTS, |errors, one| {
         constraint(errors, one, &known);
     });
-    listed(errors, &devices.get("config"), MOST_CONFIGURATIONS, |errors, one| {
+    listed(errors, &devices.get("config"), MAX_CONFIGURATIONS, |errors, one| {
         known.check_list(errors, &one.get("requests"));
         configuration::check(errors, one, false);
     });
@@ -32,15 +32,15 @@ pub(super) fn check(errors: &mut Errors, spec: &At<'_>) {
 pub(super) struct Requests<'a>(pub &'a [Value]);
 
 impl Requests<'_> {
-    /// References to requests, each once.
-    pub fn check_list(&self, errors: &mut Errors, list: &At<'_>) {
-        if listed(errors, list, MOST_REQUESTS, |errors, one| self.check(errors, one)) {
-            unique(errors, list, At::text, BadValue::from);
+    /// Checks references to requests, which must be unique.
+    pub fn check_list(&self, errors: &mut Errors, list: &FieldValue<'_>) {
+        if listed(errors, list, MAX_REQUESTS, |errors, one| self.check(errors, one)) {
+            unique(errors, list, FieldValue::text, BadValue::from);
         }
     }
 
-    /// A reference to a request: its name, or that and the name of one of its alternatives.
-    pub fn check(&self, errors: &mut Errors, reference: &At<'_>) {
+    /// Checks a reference to a request: its name, optionally followed by the name of a subrequest.
+    pub fn check(&self, errors: &mut Errors, reference: &FieldValue<'_>) {
         const WORDS: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
         let text = reference.text();
         let mut parts = text.split('/');
@@ -61,14 +61,14 @@ impl Requests<'_> {
     fn has(&self, name: &str, alternative: Option<&str>) -> bool {
         let request = self.0.iter().rfind(|request| request.text("name") == name);
         request.is_some_and(|request| {
-            alternative.is_none_or(|wanted| {
-                request.list("firstAvailable").iter().any(|one| one.text("name") == wanted)
+            alternative.is_none_or(|request_fields| {
+                request.list("firstAvailable").iter().any(|one| one.text("name") == request_fields)
             })
         })
     }
 }
 
-fn request(errors: &mut Errors, request: &At<'_>) {
+fn request(errors: &mut Errors, request: &FieldValue<'_>) {
     names::label(errors, &request.get("name"));
     let (exactly, alternatives) = (request.get("exactly"), request.get("firstAvailable"));
     match (exactly.is_set(), !alternatives.is_empty()) {
@@ -80,30 +80,30 @@ fn request(errors: &mut Errors, request: &At<'_>) {
                 "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
             errors.push(request.invalid_as(Value::Null, detail));
         }
-        (false, true) => named(errors, &alternatives, MOST_ALTERNATIVES, "name", |errors, one| {
+        (false, true) => named(errors, &alternatives, MAX_ALTERNATIVES, "name", |errors, one| {
             names::label(errors, &one.get("name"));
-            wanted(errors, one);
+            request_fields(errors, one);
         }),
-        (true, false) => wanted(errors, &exactly),
+        (true, false) => request_fields(errors, &exactly),
     }
 }
 
-/// What a request, or one alternative of it, wants.
-fn wanted(errors: &mut Errors, request: &At<'_>) {
+/// Checks a request or a subrequest.
+fn request_fields(errors: &mut Errors, request: &FieldValue<'_>) {
     let class = request.get("deviceClassName");
     if class.is_empty() {
         errors.push(class.required(""));
     } else {
         class.rules(errors, atoll_meta::names::dns1123_subdomain(class.text()));
     }
-    listed(errors, &request.get("selectors"), MOST_SELECTORS, configuration::selector);
+    listed(errors, &request.get("selectors"), MAX_SELECTORS, configuration::selector);
     allocation_mode(errors, request);
     for toleration in request.get("tolerations").items() {
         check_toleration(errors, &toleration);
     }
 }
 
-fn allocation_mode(errors: &mut Errors, request: &At<'_>) {
+fn allocation_mode(errors: &mut Errors, request: &FieldValue<'_>) {
     let (mode, count) = (request.get("allocationMode"), request.get("count"));
     let number = count.number().unwrap_or_default();
     match mode.text() {
@@ -116,7 +116,7 @@ fn allocation_mode(errors: &mut Errors, request: &At<'_>) {
     }
 }
 
-fn check_toleration(errors: &mut Errors, toleration: &At<'_>) {
+fn check_toleration(errors: &mut Errors, toleration: &FieldValue<'_>) {
     let (key, value) = (toleration.get("key"), toleration.get("value"));
     if !key.is_empty() {
         names::qualified_label(errors, &key);
@@ -136,7 +136,7 @@ fn check_toleration(errors: &mut Errors, toleration: &At<'_>) {
     }
 }
 
-fn constraint(errors: &mut Errors, constraint: &At<'_>, known: &Requests<'_>) {
+fn constraint(errors: &mut Errors, constraint: &FieldValue<'_>, known: &Requests<'_>) {
     known.check_list(errors, &constraint.get("requests"));
     let (equal, distinct) = (constraint.get("matchAttribute"), constraint.get("distinctAttribute"));
     if equal.is_set() {

@@ -1,4 +1,6 @@
-//! One device of a slice.
+//! One device of a ResourceSlice.
+
+// upstream: pkg/apis/resource/validation/validation.go
 
 use std::collections::HashSet;
 
@@ -8,31 +10,31 @@ use serde_json::Value;
 use super::claim::EFFECTS;
 use super::slice::{counter_set, flag};
 use super::{capacity, listed, named, names};
-use crate::at::{At, Errors, equal};
+use crate::field_value::{Errors, FieldValue, equal};
 use crate::fields::Fields;
-use crate::{node_selector, shown};
+use crate::{go_json, node_selector};
 
-const MOST_ATTRIBUTES_AND_CAPACITIES: usize = 32;
-const MOST_ATTRIBUTE_VALUES: usize = 48;
-const MOST_TAINTS: usize = 16;
-const MOST_COUNTER_SETS: usize = 2;
-const MOST_CONDITIONS: usize = 4;
-const LONGEST_VALUE: usize = 64;
+const MAX_ATTRIBUTES_AND_CAPACITIES: usize = 32;
+const MAX_ATTRIBUTE_VALUES: usize = 48;
+const MAX_TAINTS: usize = 16;
+const MAX_COUNTER_SETS: usize = 2;
+const MAX_CONDITIONS: usize = 4;
+const MAX_VALUE_LENGTH: usize = 64;
 /// A domain, a slash and an identifier.
-const LONGEST_KEY: usize = 63 + 1 + 32;
+const MAX_KEY_LENGTH: usize = 63 + 1 + 32;
 
-pub(super) fn check(errors: &mut Errors, device: &At<'_>, old: Option<&Value>, has_nodes: bool) {
+pub(super) fn check(errors: &mut Errors, device: &FieldValue<'_>, old: Option<&Value>, has_nodes: bool) {
     names::label(errors, &device.get("name"));
     let (attributes, capacities) = (device.get("attributes"), device.get("capacity"));
     let count = attributes.len() + capacities.len();
-    if count > MOST_ATTRIBUTES_AND_CAPACITIES {
+    if count > MAX_ATTRIBUTES_AND_CAPACITIES {
         let detail = format!(
-            "the total number of attributes and capacities must not exceed {MOST_ATTRIBUTES_AND_CAPACITIES}"
+            "the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES_AND_CAPACITIES}"
         );
         errors.push(device.invalid_as(count, detail));
     }
-    if attributes.len() > MOST_ATTRIBUTE_VALUES {
-        let detail = format!("the total number of attribute values must not exceed {MOST_ATTRIBUTE_VALUES}");
+    if attributes.len() > MAX_ATTRIBUTE_VALUES {
+        let detail = format!("the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}");
         errors.push(device.invalid_as(attributes.len(), detail));
     }
     keyed(errors, &attributes, attribute);
@@ -40,9 +42,9 @@ pub(super) fn check(errors: &mut Errors, device: &At<'_>, old: Option<&Value>, h
     keyed(errors, &capacities, |errors, one| capacity::check(errors, one, is_shared));
     let taints = device.get("taints");
     if old.is_none_or(|old| !equal(old.part("taints"), taints.value)) {
-        listed(errors, &taints, MOST_TAINTS, taint);
+        listed(errors, &taints, MAX_TAINTS, taint);
     }
-    named(errors, &device.get("consumesCounters"), MOST_COUNTER_SETS, "counterSet", |errors, set| {
+    named(errors, &device.get("consumesCounters"), MAX_COUNTER_SETS, "counterSet", |errors, set| {
         counter_set(errors, set, "counterSet");
     });
     if has_nodes {
@@ -54,15 +56,15 @@ pub(super) fn check(errors: &mut Errors, device: &At<'_>, old: Option<&Value>, h
     binding(errors, device);
 }
 
-/// A map whose keys are names of attributes or capacities.
-fn keyed(errors: &mut Errors, map: &At<'_>, mut check: impl FnMut(&mut Errors, &At<'_>)) {
+/// Checks a map whose keys are qualified names of attributes or capacities.
+fn keyed(errors: &mut Errors, map: &FieldValue<'_>, mut check: impl FnMut(&mut Errors, &FieldValue<'_>)) {
     for (key, value) in map.value.as_object().into_iter().flatten() {
         names::qualified(errors, key, &map.path);
-        check(errors, &At { value, path: map.path.key(&names::shortened(key, LONGEST_KEY)) });
+        check(errors, &FieldValue { value, path: map.path.key(&names::shortened(key, MAX_KEY_LENGTH)) });
     }
 }
 
-fn attribute(errors: &mut Errors, attribute: &At<'_>) {
+fn attribute(errors: &mut Errors, attribute: &FieldValue<'_>) {
     let (text, version) = (attribute.get("string"), attribute.get("version"));
     too_long(errors, &text);
     if version.is_set() && !is_version(version.text()) {
@@ -74,19 +76,19 @@ fn attribute(errors: &mut Errors, attribute: &At<'_>) {
         0 => errors.push(attribute.invalid_as("", detail)),
         1 => {}
         _ => {
-            let shown = shown::value("resource/v1.DeviceAttribute", attribute.value);
-            errors.push(attribute.invalid_as(shown, detail));
+            let rendered = go_json::value("resource/v1.DeviceAttribute", attribute.value);
+            errors.push(attribute.invalid_as(rendered, detail));
         }
     }
 }
 
-fn too_long(errors: &mut Errors, text: &At<'_>) {
-    if text.len() > LONGEST_VALUE {
-        errors.push(FieldError::too_long(&text.path, LONGEST_VALUE));
+fn too_long(errors: &mut Errors, text: &FieldValue<'_>) {
+    if text.len() > MAX_VALUE_LENGTH {
+        errors.push(FieldError::too_long(&text.path, MAX_VALUE_LENGTH));
     }
 }
 
-/// Whether this is a version as semver.org has them.
+/// Whether this is a semantic version (semver.org).
 fn is_version(text: &str) -> bool {
     let is_number = |part: &str| {
         !part.is_empty()
@@ -106,15 +108,15 @@ fn is_version(text: &str) -> bool {
         && build.is_none_or(|build| build.split('.').all(is_word))
 }
 
-fn taint(errors: &mut Errors, taint: &At<'_>) {
+fn taint(errors: &mut Errors, taint: &FieldValue<'_>) {
     names::qualified_label(errors, &taint.get("key"));
     let value = taint.get("value");
     value.rules(errors, atoll_meta::names::label_value(value.text()));
     taint.get("effect").one_of(errors, EFFECTS);
 }
 
-/// Which nodes reach this device, where the slice leaves that to its devices.
-fn nodes(errors: &mut Errors, device: &At<'_>) {
+/// Checks the node fields of a device in a slice with `perDeviceNodeSelection`.
+fn nodes(errors: &mut Errors, device: &FieldValue<'_>) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
     let mut set = Vec::new();
     let (name, selector) = (device.get("nodeName"), device.get("nodeSelector"));
@@ -136,13 +138,14 @@ fn nodes(errors: &mut Errors, device: &At<'_>) {
     }
 }
 
-/// The conditions that a device or an allocated one must, or must not, meet before it is used.
-pub(super) fn binding(errors: &mut Errors, holder: &At<'_>) {
-    let (wanted, failures) = (holder.get("bindingConditions"), holder.get("bindingFailureConditions"));
-    listed(errors, &wanted, MOST_CONDITIONS, names::qualified_label);
-    listed(errors, &failures, MOST_CONDITIONS, names::qualified_label);
+/// Checks the binding conditions of a device or of an allocation result.
+pub(super) fn binding(errors: &mut Errors, holder: &FieldValue<'_>) {
+    let (request_fields, failures) =
+        (holder.get("bindingConditions"), holder.get("bindingFailureConditions"));
+    listed(errors, &request_fields, MAX_CONDITIONS, names::qualified_label);
+    listed(errors, &failures, MAX_CONDITIONS, names::qualified_label);
     let mut conditions = HashSet::new();
-    for condition in wanted.items() {
+    for condition in request_fields.items() {
         if !conditions.insert(condition.text()) {
             errors.push(condition.duplicate());
         }
@@ -156,10 +159,10 @@ pub(super) fn binding(errors: &mut Errors, holder: &At<'_>) {
             errors.push(failure.invalid("bindingFailureConditions must not overlap with bindingConditions"));
         }
     }
-    if wanted.is_empty() && !failures.is_empty() {
-        errors.push(wanted.invalid("bindingConditions are required to use bindingFailureConditions"));
+    if request_fields.is_empty() && !failures.is_empty() {
+        errors.push(request_fields.invalid("bindingConditions are required to use bindingFailureConditions"));
     }
-    if failures.is_empty() && !wanted.is_empty() {
+    if failures.is_empty() && !request_fields.is_empty() {
         errors.push(failures.invalid("bindingFailureConditions are required to use bindingConditions"));
     }
 }

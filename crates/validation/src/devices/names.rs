@@ -1,45 +1,48 @@
 //! Names of pools, attributes, capacities and shares.
 
+// upstream: pkg/apis/resource/validation/validation.go
+// upstream: github.com/google/uuid/uuid.go
+
 use atoll_meta::field::BadValue;
 use atoll_meta::quote::quote;
 use atoll_meta::{FieldError, FieldPath, names};
 
-use crate::at::{At, Errors};
 use crate::csi_names;
+use crate::field_value::{Errors, FieldValue};
 use crate::fields::broken_rules;
 
 pub(super) use crate::csi_names::driver;
 
-const LONGEST_POOL: usize = 253;
-const LONGEST_IDENTIFIER: usize = 32;
+const MAX_POOL_LENGTH: usize = 253;
+const MAX_IDENTIFIER_LENGTH: usize = 32;
 
-pub(super) fn label(errors: &mut Errors, at: &At<'_>) {
+pub(super) fn label(errors: &mut Errors, at: &FieldValue<'_>) {
     at.rules(errors, names::dns1123_label(at.text()));
 }
 
-pub(super) fn node(errors: &mut Errors, at: &At<'_>) {
+pub(super) fn node(errors: &mut Errors, at: &FieldValue<'_>) {
     at.rules(errors, names::name_is_dns_subdomain(at.text(), false));
 }
 
-/// The key of a taint, the type of a condition.
-pub(super) fn qualified_label(errors: &mut Errors, at: &At<'_>) {
+/// Checks the key of a taint or the type of a condition.
+pub(super) fn qualified_label(errors: &mut Errors, at: &FieldValue<'_>) {
     at.rules(errors, names::qualified_name(at.text()));
 }
 
-pub(super) fn pool(errors: &mut Errors, at: &At<'_>) {
+pub(super) fn pool(errors: &mut Errors, at: &FieldValue<'_>) {
     if at.is_empty() {
         errors.push(at.required(""));
         return;
     }
-    if at.len() > LONGEST_POOL {
-        errors.push(FieldError::too_long(&at.path, LONGEST_POOL));
+    if at.len() > MAX_POOL_LENGTH {
+        errors.push(FieldError::too_long(&at.path, MAX_POOL_LENGTH));
     }
     for part in at.text().split('/') {
         broken_rules(errors, || at.path.clone(), part, names::dns1123_subdomain(part));
     }
 }
 
-/// A name of an attribute or capacity: an identifier, which may follow a domain and a slash.
+/// Checks a qualified name of an attribute or capacity: an identifier, optionally after a domain and a slash.
 pub(super) fn qualified(errors: &mut Errors, name: &str, path: &FieldPath) {
     let mut parts = name.split('/');
     match (parts.next(), parts.next(), parts.next()) {
@@ -56,12 +59,12 @@ pub(super) fn qualified(errors: &mut Errors, name: &str, path: &FieldPath) {
                 identifier(errors, name, path);
             }
         }
-        // Upstream has no opinion about more slashes.
+        // Upstream does not check names with more slashes.
         _ => {}
     }
 }
 
-pub(super) fn fully_qualified(errors: &mut Errors, at: &At<'_>) {
+pub(super) fn fully_qualified(errors: &mut Errors, at: &FieldValue<'_>) {
     qualified(errors, at.text(), &at.path);
     if !at.text().contains('/') {
         let detail = "a fully qualified name must be a domain and a name separated by a slash";
@@ -70,14 +73,14 @@ pub(super) fn fully_qualified(errors: &mut Errors, at: &At<'_>) {
 }
 
 fn identifier(errors: &mut Errors, name: &str, path: &FieldPath) {
-    if name.len() > LONGEST_IDENTIFIER {
-        errors.push(FieldError::too_long(path, LONGEST_IDENTIFIER));
+    if name.len() > MAX_IDENTIFIER_LENGTH {
+        errors.push(FieldError::too_long(path, MAX_IDENTIFIER_LENGTH));
     }
     broken_rules(errors, || path.clone(), name, names::c_identifier(name));
 }
 
-/// A share of a device: a UUID in lower case with hyphens.
-pub(super) fn share(errors: &mut Errors, at: &At<'_>) {
+/// Checks a share ID: a UUID in lower case with hyphens.
+pub(super) fn share(errors: &mut Errors, at: &FieldValue<'_>) {
     const FORM: &str = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters";
     let text = at.text();
     if let Err(fault) = is_uuid(text) {
@@ -87,7 +90,7 @@ pub(super) fn share(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
-/// Whether this is a UUID in any of its forms.
+/// Checks that this is a UUID in any of the forms that Go's parser accepts.
 fn is_uuid(text: &str) -> Result<(), String> {
     const URN: &str = "urn:uuid:";
     let bytes = text.as_bytes();
@@ -109,7 +112,7 @@ fn is_uuid(text: &str) -> Result<(), String> {
     if right { Ok(()) } else { Err("invalid UUID format".to_owned()) }
 }
 
-/// A key as paths show it: if it is too long, without its middle.
+/// Returns a key as paths show it: without its middle if it is too long.
 pub(super) fn shortened(key: &str, longest: usize) -> String {
     const DOTS: &str = "...";
     if key.len() <= longest {
@@ -121,13 +124,13 @@ pub(super) fn shortened(key: &str, longest: usize) -> String {
 }
 
 /// The identity of a device, or of a share of one.
-pub(super) type Identity<'a> = [&'a str; 4];
+pub(super) type DeviceIdentity<'a> = [&'a str; 4];
 
-pub(super) fn identity<'a>(device: &At<'a>) -> Identity<'a> {
+pub(super) fn identity<'a>(device: &FieldValue<'a>) -> DeviceIdentity<'a> {
     ["driver", "pool", "device", "shareID"].map(|part| device.text_of(part))
 }
 
-pub(super) fn shown_identity(identity: Identity<'_>) -> BadValue {
+pub(super) fn render_identity(identity: DeviceIdentity<'_>) -> BadValue {
     let [driver, pool, device, share] = identity.map(BadValue::named_text);
     BadValue::Rendered(format!(
         "{{\"Driver\":{driver},\"Pool\":{pool},\"Device\":{device},\"ShareID\":{share}}}"
@@ -157,7 +160,7 @@ mod tests {
             ("123456789abcdef0123456789abcdef0", Some("uid must be in RFC 4122")),
         ] {
             let (value, mut errors) = (Value::from(text), Errors::new());
-            share(&mut errors, &At { value: &value, path: FieldPath::new("shareID") });
+            share(&mut errors, &FieldValue { value: &value, path: FieldPath::new("shareID") });
             match expected {
                 None => assert!(errors.is_empty(), "{text}: {errors:?}"),
                 Some(part) => assert!(lines(&errors)[0].contains(part), "{text}: {errors:?}"),

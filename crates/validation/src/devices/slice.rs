@@ -1,24 +1,26 @@
-//! What a driver offers on a node.
+//! ResourceSlices.
+
+// upstream: pkg/apis/resource/validation/validation.go
 
 use atoll_meta::FieldError;
 use serde_json::Value;
 
 use super::names;
 use super::{device, named};
-use crate::at::{At, Errors, immutable, immutable_text};
+use crate::field_value::{Errors, FieldValue, immutable, immutable_text};
 use crate::fields::{Fields, POSITIVE};
-use crate::{node_selector, shown};
+use crate::{go_json, node_selector};
 
-const MOST_DEVICES: usize = 128;
-/// If any of them says more than the simplest things.
-const MOST_RICH_DEVICES: usize = 64;
-const MOST_COUNTER_SETS: usize = 8;
-const MOST_COUNTERS: usize = 32;
+const MAX_DEVICES: usize = 128;
+/// Maximum number of devices if any of them has taints or consumes counters.
+const MAX_RICH_DEVICES: usize = 64;
+const MAX_COUNTER_SETS: usize = 8;
+const MAX_COUNTERS: usize = 32;
 
 pub(super) fn check(slice: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(slice, "spec");
-    let old = old.map(|old| At::field(old, "spec"));
+    let spec = FieldValue::field(slice, "spec");
+    let old = old.map(|old| FieldValue::field(old, "spec"));
     let (driver, pool) = (spec.get("driver"), spec.get("pool"));
     names::driver(&mut errors, &driver);
     check_pool(&mut errors, &pool);
@@ -34,19 +36,19 @@ pub(super) fn check(slice: &Value, old: Option<&Value>) -> Errors {
     }
     let is_rich =
         |device: &Value| ["taints", "consumesCounters"].iter().any(|list| !device.list(list).is_empty());
-    let most = if devices.list().iter().any(is_rich) { MOST_RICH_DEVICES } else { MOST_DEVICES };
+    let most = if devices.list().iter().any(is_rich) { MAX_RICH_DEVICES } else { MAX_DEVICES };
     let before = old.map(|old| old.get("devices"));
     let each_has_nodes = spec.get("perDeviceNodeSelection").flag();
     named(&mut errors, &devices, most, "name", |errors, one| {
-        let known = before.as_ref().map_or(&[][..], At::list);
+        let known = before.as_ref().map_or(&[][..], FieldValue::list);
         let before = known.iter().find(|before| before.text("name") == one.text_of("name"));
         device::check(errors, one, before, each_has_nodes);
     });
-    named(&mut errors, &counters, MOST_COUNTER_SETS, "name", |errors, set| counter_set(errors, set, "name"));
+    named(&mut errors, &counters, MAX_COUNTER_SETS, "name", |errors, set| counter_set(errors, set, "name"));
     errors
 }
 
-fn check_pool(errors: &mut Errors, pool: &At<'_>) {
+fn check_pool(errors: &mut Errors, pool: &FieldValue<'_>) {
     names::pool(errors, &pool.get("name"));
     let (slices, generation) = (pool.get("resourceSliceCount"), pool.get("generation"));
     let number = slices.number().unwrap_or_default();
@@ -58,8 +60,8 @@ fn check_pool(errors: &mut Errors, pool: &At<'_>) {
     }
 }
 
-/// One of four fields says which nodes reach the devices.
-fn nodes(errors: &mut Errors, spec: &At<'_>) {
+/// Checks that exactly one of four fields selects the nodes.
+fn nodes(errors: &mut Errors, spec: &FieldValue<'_>) {
     const ONE: &str =
         "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     let mut set = Vec::new();
@@ -76,13 +78,14 @@ fn nodes(errors: &mut Errors, spec: &At<'_>) {
         node_selector::check_selector(errors, selector.value, &selector.path);
         let terms = selector.get("nodeSelectorTerms");
         if terms.len() != 1 {
-            let shown = shown::list("core/v1.NodeSelectorTerm", terms.value);
-            errors.push(terms.invalid_as(shown, "must have exactly one node selector term"));
+            let rendered = go_json::list("core/v1.NodeSelectorTerm", terms.value);
+            errors.push(terms.invalid_as(rendered, "must have exactly one node selector term"));
         }
     }
-    for (field, shown) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
+    for (field, upstream_name) in
+        [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
     {
-        flag(errors, &spec.get(field), shown, &mut set);
+        flag(errors, &spec.get(field), upstream_name, &mut set);
     }
     match set.len() {
         0 => errors.push(spec.required(ONE)),
@@ -93,17 +96,22 @@ fn nodes(errors: &mut Errors, spec: &At<'_>) {
     }
 }
 
-/// A flag that is true or absent.
-pub(super) fn flag(errors: &mut Errors, flag: &At<'_>, shown: &'static str, set: &mut Vec<&'static str>) {
+/// Checks a flag that is true or absent.
+pub(super) fn flag(
+    errors: &mut Errors,
+    flag: &FieldValue<'_>,
+    upstream_name: &'static str,
+    set: &mut Vec<&'static str>,
+) {
     match flag.value.as_bool() {
-        Some(true) => set.push(shown),
+        Some(true) => set.push(upstream_name),
         Some(false) => errors.push(flag.invalid("must be either unset or set to true")),
         None => {}
     }
 }
 
-/// A set of counters, in a slice or as a device uses it, and the field with its name.
-pub(super) fn counter_set(errors: &mut Errors, set: &At<'_>, name: &'static str) {
+/// Checks a set of counters, of a slice or as consumed by a device. `name` is the field with its name.
+pub(super) fn counter_set(errors: &mut Errors, set: &FieldValue<'_>, name: &'static str) {
     let (name, counters) = (set.get(name), set.get("counters"));
     if name.is_empty() {
         errors.push(name.required(""));
@@ -112,8 +120,8 @@ pub(super) fn counter_set(errors: &mut Errors, set: &At<'_>, name: &'static str)
     }
     if counters.is_empty() {
         errors.push(counters.required(""));
-    } else if counters.len() > MOST_COUNTERS {
-        errors.push(FieldError::too_many(&counters.path, counters.len(), MOST_COUNTERS));
+    } else if counters.len() > MAX_COUNTERS {
+        errors.push(FieldError::too_many(&counters.path, counters.len(), MAX_COUNTERS));
     } else {
         for (key, _) in counters.entries() {
             let rules = atoll_meta::names::dns1123_label(key);

@@ -1,4 +1,6 @@
-//! What a claim was given, and who uses it.
+//! The status of a ResourceClaim: its allocation and its consumers.
+
+// upstream: pkg/apis/resource/validation/validation.go
 
 use std::collections::HashSet;
 
@@ -7,49 +9,49 @@ use atoll_meta::field::BadValue;
 use serde_json::Value;
 
 use super::claim::Requests;
-use super::names::{self, Identity, identity, shown_identity};
-use super::{IMMUTABLE, MOST_CONFIGURATIONS, MOST_REQUESTS, configuration, device, listed, unique};
-use crate::at::{At, Errors, equal};
-use crate::{addresses, conditions, node_selector, shown};
+use super::names::{self, DeviceIdentity, identity, render_identity};
+use super::{IMMUTABLE, MAX_CONFIGURATIONS, MAX_REQUESTS, configuration, device, listed, unique};
+use crate::field_value::{Errors, FieldValue, equal};
+use crate::{addresses, conditions, go_json, node_selector};
 
-const MOST_CONSUMERS: usize = 256;
-const MOST_CONDITIONS: usize = 8;
-const MOST_ADDRESSES: usize = 16;
-const LONGEST_DATA: usize = 10 * 1024;
-const LONGEST_INTERFACE: usize = 256;
-const LONGEST_HARDWARE_ADDRESS: usize = 128;
+const MAX_CONSUMERS: usize = 256;
+const MAX_CONDITIONS: usize = 8;
+const MAX_ADDRESSES: usize = 16;
+const MAX_DATA_LENGTH: usize = 10 * 1024;
+const MAX_INTERFACE_LENGTH: usize = 256;
+const MAX_HARDWARE_ADDRESS_LENGTH: usize = 128;
 
 pub(super) fn check(new: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
-    let (status, before) = (At::field(new, "status"), At::field(old, "status"));
+    let (status, before) = (FieldValue::field(new, "status"), FieldValue::field(old, "status"));
     let consumers = status.get("reservedFor");
-    if listed(&mut errors, &consumers, MOST_CONSUMERS, consumer) {
+    if listed(&mut errors, &consumers, MAX_CONSUMERS, consumer) {
         unique(&mut errors, &consumers, |one| one.text_of("uid"), BadValue::named_text);
     }
     let (allocation, given) = (status.get("allocation"), before.get("allocation"));
     let results = allocation.get("devices").get("results");
-    let allocated: HashSet<Identity<'_>> = results.items().map(|result| identity(&result)).collect();
+    let allocated: HashSet<DeviceIdentity<'_>> = results.items().map(|result| identity(&result)).collect();
     let devices = status.get("devices");
     for device in devices.items() {
         device_status(&mut errors, &device, &allocated);
     }
-    unique(&mut errors, &devices, identity, shown_identity);
+    unique(&mut errors, &devices, identity, render_identity);
     if !consumers.is_empty() {
         reservation(&mut errors, &consumers, &allocation, new, &before.get("reservedFor"));
     }
     if allocation.is_set() && given.is_set() {
         if !equal(allocation.value, given.value) {
-            let shown = shown::value("resource/v1.AllocationResult", allocation.value);
-            errors.push(allocation.invalid_as(shown, IMMUTABLE));
+            let rendered = go_json::value("resource/v1.AllocationResult", allocation.value);
+            errors.push(allocation.invalid_as(rendered, IMMUTABLE));
         }
     } else if allocation.is_set() {
-        let requests = At::field(new, "spec").get("devices").get("requests");
+        let requests = FieldValue::field(new, "spec").get("devices").get("requests");
         check_allocation(&mut errors, &allocation, &Requests(requests.list()));
     }
     errors
 }
 
-fn consumer(errors: &mut Errors, consumer: &At<'_>) {
+fn consumer(errors: &mut Errors, consumer: &FieldValue<'_>) {
     for field in ["resource", "name", "uid"] {
         let field = consumer.get(field);
         if field.is_empty() {
@@ -58,13 +60,20 @@ fn consumer(errors: &mut Errors, consumer: &At<'_>) {
     }
 }
 
-/// Only what is allocated can be reserved, and nobody comes in while the claim goes away.
-fn reservation(errors: &mut Errors, consumers: &At<'_>, allocation: &At<'_>, claim: &Value, before: &At<'_>) {
+/// Checks the consumers: only an allocated claim can be reserved, and no consumer can be added while it is
+/// being deleted.
+fn reservation(
+    errors: &mut Errors,
+    consumers: &FieldValue<'_>,
+    allocation: &FieldValue<'_>,
+    claim: &Value,
+    before: &FieldValue<'_>,
+) {
     if !allocation.is_set() {
         errors.push(consumers.forbidden("may not be specified when `allocated` is not set"));
         return;
     }
-    let is_leaving = At::field(claim, "metadata").has("deletionTimestamp");
+    let is_leaving = FieldValue::field(claim, "metadata").has("deletionTimestamp");
     if is_leaving && consumers.list().iter().any(|consumer| !before.list().contains(consumer)) {
         let detail =
             "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
@@ -72,9 +81,9 @@ fn reservation(errors: &mut Errors, consumers: &At<'_>, allocation: &At<'_>, cla
     }
 }
 
-fn check_allocation(errors: &mut Errors, allocation: &At<'_>, requests: &Requests<'_>) {
+fn check_allocation(errors: &mut Errors, allocation: &FieldValue<'_>, requests: &Requests<'_>) {
     let devices = allocation.get("devices");
-    listed(errors, &devices.get("results"), MOST_REQUESTS, |errors, result| {
+    listed(errors, &devices.get("results"), MAX_REQUESTS, |errors, result| {
         requests.check(errors, &result.get("request"));
         names::driver(errors, &result.get("driver"));
         names::pool(errors, &result.get("pool"));
@@ -85,8 +94,8 @@ fn check_allocation(errors: &mut Errors, allocation: &At<'_>, requests: &Request
             names::share(errors, &share);
         }
     });
-    // Those of the class and those of the claim.
-    listed(errors, &devices.get("config"), 2 * MOST_CONFIGURATIONS, |errors, one| {
+    // Configurations of the class and of the claim.
+    listed(errors, &devices.get("config"), 2 * MAX_CONFIGURATIONS, |errors, one| {
         one.get("source").one_of(errors, &["FromClaim", "FromClass"]);
         requests.check_list(errors, &one.get("requests"));
         configuration::check(errors, one, false);
@@ -97,7 +106,7 @@ fn check_allocation(errors: &mut Errors, allocation: &At<'_>, requests: &Request
     }
 }
 
-fn device_status(errors: &mut Errors, device: &At<'_>, allocated: &HashSet<Identity<'_>>) {
+fn device_status(errors: &mut Errors, device: &FieldValue<'_>, allocated: &HashSet<DeviceIdentity<'_>>) {
     names::driver(errors, &device.get("driver"));
     names::pool(errors, &device.get("pool"));
     names::label(errors, &device.get("device"));
@@ -107,23 +116,23 @@ fn device_status(errors: &mut Errors, device: &At<'_>, allocated: &HashSet<Ident
     }
     let own = identity(device);
     if !allocated.contains(&own) {
-        errors.push(device.invalid_as(shown_identity(own), "must be an allocated device in the claim"));
+        errors.push(device.invalid_as(render_identity(own), "must be an allocated device in the claim"));
     }
     let list = device.get("conditions");
-    if list.len() > MOST_CONDITIONS {
-        errors.push(FieldError::too_many(&list.path, list.len(), MOST_CONDITIONS));
+    if list.len() > MAX_CONDITIONS {
+        errors.push(FieldError::too_many(&list.path, list.len(), MAX_CONDITIONS));
     }
     conditions::check(errors, &list);
     let data = device.get("data");
     if data.is_set() {
-        configuration::raw(errors, &data, LONGEST_DATA);
+        configuration::raw(errors, &data, MAX_DATA_LENGTH);
     }
     network(errors, &device.get("networkData"));
 }
 
-fn network(errors: &mut Errors, network: &At<'_>) {
+fn network(errors: &mut Errors, network: &FieldValue<'_>) {
     for (field, longest) in
-        [("interfaceName", LONGEST_INTERFACE), ("hardwareAddress", LONGEST_HARDWARE_ADDRESS)]
+        [("interfaceName", MAX_INTERFACE_LENGTH), ("hardwareAddress", MAX_HARDWARE_ADDRESS_LENGTH)]
     {
         let field = network.get(field);
         if field.len() > longest {
@@ -131,7 +140,7 @@ fn network(errors: &mut Errors, network: &At<'_>) {
         }
     }
     let list = network.get("ips");
-    if listed(errors, &list, MOST_ADDRESSES, addresses::interface) {
-        unique(errors, &list, At::text, BadValue::from);
+    if listed(errors, &list, MAX_ADDRESSES, addresses::interface) {
+        unique(errors, &list, FieldValue::text, BadValue::from);
     }
 }

@@ -1,10 +1,12 @@
-//! The schemas and levels without which requests would not flow. Their specs are fixed.
+//! Mandatory FlowSchemas and PriorityLevelConfigurations, whose specs are fixed.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap/default.go
 
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-/// The spec that a schema with this name has to have.
+/// Returns the fixed spec of the schema with this name.
 pub(super) fn schema(name: &str) -> Option<&'static Value> {
     static EXEMPT: OnceLock<Value> = OnceLock::new();
     static CATCH_ALL: OnceLock<Value> = OnceLock::new();
@@ -38,7 +40,7 @@ pub(super) fn schema(name: &str) -> Option<&'static Value> {
     }
 }
 
-/// The spec that a level with this name has to have, and what is said if it has another.
+/// Returns the fixed spec of the level with this name, and the message about a different spec.
 pub(super) fn level(name: &str) -> Option<(&'static Value, &'static str)> {
     static EXEMPT: OnceLock<Value> = OnceLock::new();
     static CATCH_ALL: OnceLock<Value> = OnceLock::new();

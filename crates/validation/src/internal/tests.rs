@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{difference, shown, shown_list};
+use super::{difference, render, render_list};
 
 #[test]
 fn structures_have_all_their_fields_and_upstreams_names() {
@@ -12,7 +12,7 @@ fn structures_have_all_their_fields_and_upstreams_names() {
             json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "25%" } }),
             r#"{"Type":"RollingUpdate","RollingUpdate":{"MaxUnavailable":0,"MaxSurge":"25%"}}"#,
         ),
-        // Structures of the API itself leave out what is empty.
+        // Types of the API itself omit empty fields.
         (
             "LabelSelector",
             json!({ "matchLabels": { "a": "<b>" } }),
@@ -21,18 +21,18 @@ fn structures_have_all_their_fields_and_upstreams_names() {
         ("Nothing", json!({ "b": 1, "a": 2 }), r#"{"a":2,"b":1}"#),
     ];
     for (structure, value, expected) in cases {
-        assert_eq!(shown(structure, &value).to_string(), expected);
+        assert_eq!(render(structure, &value).to_string(), expected);
     }
-    assert_eq!(shown_list("PodIP", &json!([{ "ip": "1.2.3.4" }])).to_string(), r#"[{"IP":"1.2.3.4"}]"#);
-    assert_eq!(shown_list("PodIP", &json!(null)).to_string(), "null");
+    assert_eq!(render_list("PodIP", &json!([{ "ip": "1.2.3.4" }])).to_string(), r#"[{"IP":"1.2.3.4"}]"#);
+    assert_eq!(render_list("PodIP", &json!(null)).to_string(), "null");
 }
 
 #[test]
-fn what_is_elsewhere_in_the_api_is_found() {
-    let spec = shown("PodSpec", &json!({ "hostNetwork": true, "containers": [] })).to_string();
+fn fields_are_read_from_their_place_in_the_api() {
+    let spec = render("PodSpec", &json!({ "hostNetwork": true, "containers": [] })).to_string();
     assert!(spec.contains(r#""Containers":[],"#), "{spec}");
     assert!(spec.contains(r#""SecurityContext":{"HostNetwork":true,"HostPID":false,"#), "{spec}");
-    let template = shown("PodTemplateSpec", &json!({ "metadata": { "labels": { "a": "b" } } })).to_string();
+    let template = render("PodTemplateSpec", &json!({ "metadata": { "labels": { "a": "b" } } })).to_string();
     assert!(template.starts_with(r#"{"labels":{"a":"b"},"Spec":{"Volumes":null,"#), "{template}");
 }
 

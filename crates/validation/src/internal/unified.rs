@@ -1,14 +1,16 @@
-//! Differences between texts, with three lines around each, as Python's difflib and its offspring in Go find them.
+//! Unified diffs with three lines of context, computed like Python's difflib and its Go port.
+
+// upstream: github.com/pmezard/go-difflib/difflib/difflib.go
 
 use std::collections::HashMap;
 
 const CONTEXT: usize = 3;
-/// From so many lines on, lines that occur often are not used to find what both texts have in common.
-const LONG: usize = 200;
+/// From this number of lines on, frequent lines do not start a match (difflib's autojunk).
+const JUNK_THRESHOLD: usize = 200;
 
-/// A stretch of lines in both texts: from and to in the first, then in the second. Equal ones are kept.
+/// A range of lines in both texts: start and end in the first, then in the second.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct LineRange {
     is_equal: bool,
     first: (usize, usize),
     second: (usize, usize),
@@ -17,22 +19,22 @@ struct Stretch {
 struct Matcher<'a> {
     first: Vec<&'a str>,
     second: Vec<&'a str>,
-    /// Where each line of the second text is.
-    places: HashMap<&'a str, Vec<usize>>,
+    /// Line numbers of each line in the second text.
+    line_numbers: HashMap<&'a str, Vec<usize>>,
 }
 
-/// What must be taken away from and added to the first text to get the second.
+/// Returns the unified diff from the first text to the second.
 pub(crate) fn difference(first: &str, second: &str) -> String {
     let matcher = Matcher::new(first, second);
     let mut out = String::new();
-    for group in groups(matcher.stretches()) {
+    for group in groups(matcher.line_ranges()) {
         let (Some(begin), Some(end)) = (group.first(), group.last()) else { continue };
         out.push_str(&format!(
             "@@ -{} +{} @@\n",
             range(begin.first.0, end.first.1),
             range(begin.second.0, end.second.1)
         ));
-        for stretch in &group {
+        for range in &group {
             let mut write = |sign: char, lines: &[&str]| {
                 for line in lines {
                     out.push(sign);
@@ -40,12 +42,12 @@ pub(crate) fn difference(first: &str, second: &str) -> String {
                     out.push('\n');
                 }
             };
-            let before = &matcher.first[stretch.first.0..stretch.first.1];
-            if stretch.is_equal {
+            let before = &matcher.first[range.first.0..range.first.1];
+            if range.is_equal {
                 write(' ', before);
             } else {
                 write('-', before);
-                write('+', &matcher.second[stretch.second.0..stretch.second.1]);
+                write('+', &matcher.second[range.second.0..range.second.1]);
             }
         }
     }
@@ -64,24 +66,24 @@ impl<'a> Matcher<'a> {
     fn new(first: &'a str, second: &'a str) -> Matcher<'a> {
         let first: Vec<&str> = first.split('\n').collect();
         let second: Vec<&str> = second.split('\n').collect();
-        let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut line_numbers: HashMap<&str, Vec<usize>> = HashMap::new();
         for (index, line) in second.iter().enumerate() {
-            places.entry(line).or_default().push(index);
+            line_numbers.entry(line).or_default().push(index);
         }
-        if second.len() >= LONG {
+        if second.len() >= JUNK_THRESHOLD {
             let limit = second.len() / 100 + 1;
-            places.retain(|_, places| places.len() <= limit);
+            line_numbers.retain(|_, line_numbers| line_numbers.len() <= limit);
         }
-        Matcher { first, second, places }
+        Matcher { first, second, line_numbers }
     }
 
-    /// The longest run of equal lines within these bounds: where it is in both, and its length.
+    /// Returns the longest matching block within these bounds: its position in both texts and its length.
     fn longest(&self, first: (usize, usize), second: (usize, usize)) -> (usize, usize, usize) {
         let (mut at, mut other, mut size) = (first.0, second.0, 0);
         let mut lengths: HashMap<usize, usize> = HashMap::new();
         for index in first.0..first.1 {
             let mut next = HashMap::new();
-            for &place in self.places.get(self.first[index]).into_iter().flatten() {
+            for &place in self.line_numbers.get(self.first[index]).into_iter().flatten() {
                 if place < second.0 {
                     continue;
                 }
@@ -122,59 +124,63 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Both texts from beginning to end.
-    fn stretches(&self) -> Vec<Stretch> {
+    /// Returns the ranges that cover both texts.
+    fn line_ranges(&self) -> Vec<LineRange> {
         let mut found = Vec::new();
         self.collect((0, self.first.len()), (0, self.second.len()), &mut found);
         found.push((self.first.len(), self.second.len(), 0));
-        let mut stretches: Vec<Stretch> = Vec::new();
+        let mut line_ranges: Vec<LineRange> = Vec::new();
         let (mut at, mut other) = (0, 0);
         for (first, second, size) in found {
             if at < first || other < second {
-                stretches.push(Stretch { is_equal: false, first: (at, first), second: (other, second) });
+                line_ranges.push(LineRange { is_equal: false, first: (at, first), second: (other, second) });
             }
             (at, other) = (first + size, second + size);
             if size == 0 {
                 continue;
             }
-            match stretches.last_mut() {
-                // Runs that touch in both texts are one.
+            match line_ranges.last_mut() {
+                // Merge adjacent matching blocks.
                 Some(last) if last.is_equal && last.first.1 == first && last.second.1 == second => {
                     (last.first.1, last.second.1) = (at, other);
                 }
-                _ => stretches.push(Stretch { is_equal: true, first: (first, at), second: (second, other) }),
+                _ => line_ranges.push(LineRange {
+                    is_equal: true,
+                    first: (first, at),
+                    second: (second, other),
+                }),
             }
         }
-        stretches
+        line_ranges
     }
 }
 
-/// The changes with what is around them; those that are near each other stay together.
-fn groups(mut stretches: Vec<Stretch>) -> Vec<Vec<Stretch>> {
-    if let Some(first) = stretches.first_mut().filter(|stretch| stretch.is_equal) {
+/// Groups changes with their context. Changes close to each other share a group.
+fn groups(mut line_ranges: Vec<LineRange>) -> Vec<Vec<LineRange>> {
+    if let Some(first) = line_ranges.first_mut().filter(|range| range.is_equal) {
         first.first.0 = first.first.0.max(first.first.1.saturating_sub(CONTEXT));
         first.second.0 = first.second.0.max(first.second.1.saturating_sub(CONTEXT));
     }
-    if let Some(last) = stretches.last_mut().filter(|stretch| stretch.is_equal) {
+    if let Some(last) = line_ranges.last_mut().filter(|range| range.is_equal) {
         last.first.1 = last.first.1.min(last.first.0 + CONTEXT);
         last.second.1 = last.second.1.min(last.second.0 + CONTEXT);
     }
     let mut groups = Vec::new();
     let mut group = Vec::new();
-    for mut stretch in stretches {
-        if stretch.is_equal && stretch.first.1 - stretch.first.0 > 2 * CONTEXT {
-            let mut end = stretch;
+    for mut range in line_ranges {
+        if range.is_equal && range.first.1 - range.first.0 > 2 * CONTEXT {
+            let mut end = range;
             end.first.1 = end.first.1.min(end.first.0 + CONTEXT);
             end.second.1 = end.second.1.min(end.second.0 + CONTEXT);
             group.push(end);
             groups.push(std::mem::take(&mut group));
-            stretch.first.0 = stretch.first.0.max(stretch.first.1.saturating_sub(CONTEXT));
-            stretch.second.0 = stretch.second.0.max(stretch.second.1.saturating_sub(CONTEXT));
+            range.first.0 = range.first.0.max(range.first.1.saturating_sub(CONTEXT));
+            range.second.0 = range.second.0.max(range.second.1.saturating_sub(CONTEXT));
         }
-        group.push(stretch);
+        group.push(range);
     }
     groups.push(group);
-    groups.retain(|group| group.iter().any(|stretch| !stretch.is_equal));
+    groups.retain(|group| group.iter().any(|range| !range.is_equal));
     groups
 }
 
@@ -187,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_shown_with_what_surrounds_them() {
+    fn changes_have_context() {
         let cases = [
             ("a b c", "a b c", ""),
             ("a b c", "a x c", "@@ -1,3 +1,3 @@\n a\n-b\n+x\n c\n"),
@@ -205,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn frequent_lines_of_long_texts_only_prolong_what_others_begin() {
+    fn frequent_lines_of_long_texts_only_extend_matches() {
         let text =
             |from: u32| (0..120).map(|index| format!("{} -", from + index)).collect::<Vec<_>>().join(" ");
-        let shown = difference(&lines(&text(0)), &lines(&text(1)));
+        let rendered = difference(&lines(&text(0)), &lines(&text(1)));
         assert_eq!(
-            shown,
+            rendered,
             "@@ -1,5 +1,3 @@\n-0\n--\n 1\n -\n 2\n@@ -238,3 +236,5 @@\n -\n 119\n -\n+120\n+-\n"
         );
     }

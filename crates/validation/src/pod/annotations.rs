@@ -1,4 +1,6 @@
-//! Annotations that mean something to the server, most of them from before there were fields for it.
+//! Annotations that the server interprets, most of which predate fields.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use atoll_meta::quote::quote;
 use atoll_meta::{FieldError, FieldPath, object};
@@ -8,7 +10,7 @@ use super::volume_source::descending_path;
 use super::{each_container, placement};
 use crate::fields::{Errors, Fields};
 
-/// On the API's image of a pod that a kubelet runs from a file.
+/// Annotation of mirror pods, which represent static pods.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -16,7 +18,7 @@ const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// Checks the annotations of a pod or a template. `path` is that of the annotations.
+/// Checks the annotations of a pod or a template. `path` is the path of the annotations.
 pub(crate) fn check(errors: &mut Errors, holder: &Value, spec: &Value, path: &FieldPath) {
     if object::annotations(holder).next().is_none() {
         return;
@@ -57,8 +59,7 @@ pub(crate) fn check(errors: &mut Errors, holder: &Value, spec: &Value, path: &Fi
     }
 }
 
-/// Tolerations as JSON. Their fields were named as in upstream's own structures, of which Go's decoder takes any
-/// spelling.
+/// Checks tolerations as JSON. The decoder matches field names case-insensitively, as Go's does.
 fn tolerations(errors: &mut Errors, text: &str, path: &FieldPath) {
     let mismatch = |value: &Value, wanted: &str| {
         let found = match value {
@@ -115,7 +116,7 @@ fn seccomp(errors: &mut Errors, profile: &str, path: impl Fn() -> FieldPath) {
     }
 }
 
-/// Checks that profiles in annotations and in fields are the same.
+/// Checks that profiles in annotations and in fields are equal.
 pub(super) fn check_profiles(errors: &mut Errors, holder: &Value, spec: &Value, path: &FieldPath) {
     if object::annotations(holder).next().is_none() {
         return;
@@ -176,7 +177,7 @@ fn compare(
     }
 }
 
-/// Checks what was done to annotations that cannot be changed later.
+/// Checks changes of immutable annotations.
 pub(super) fn check_update(errors: &mut Errors, new: &Value, old: &Value) {
     let path = FieldPath::new("metadata").child("annotations");
     let mut refuse = |key: &str, what: [&str; 2]| {

@@ -1,4 +1,6 @@
-//! What may change in a pod that exists.
+//! Changes that are allowed in an existing pod.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use std::collections::BTreeMap;
 
@@ -15,7 +17,7 @@ const CHANGEABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].ima
      `spec.tolerations` (only additions to existing tolerations),\
      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Checks a pod that was changed.
+/// Checks an update of a pod.
 pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check(&mut errors, new, Some(old));
@@ -25,12 +27,12 @@ pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     if images(&mut errors, new, old, &path) && deadline(&mut errors, new, old, &path) {
         tolerations(&mut errors, new, old, &path.child("tolerations"));
         scheduling_gates(&mut errors, new, old, &path.child("schedulingGates"));
-        everything_else(&mut errors, new, old, &path);
+        immutable_fields(&mut errors, new, old, &path);
     }
     errors
 }
 
-/// Checks images, the only thing in a container that may change. Tells whether the containers are still the same.
+/// Checks the images, the only mutable field of a container. Returns whether the containers still correspond.
 fn images(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) -> bool {
     for field in ["containers", "initContainers"] {
         let path = path.child(field);
@@ -48,7 +50,7 @@ fn images(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) -> bo
     true
 }
 
-/// Checks the deadline, which can only come nearer. Tells whether the rest is worth looking at.
+/// Checks the deadline, which may only decrease. Returns whether to check the rest.
 fn deadline(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) -> bool {
     let field = "activeDeadlineSeconds";
     let path = || path.child(field);
@@ -91,7 +93,7 @@ fn scheduling_gates(errors: &mut Errors, new: &Value, old: &Value, path: &FieldP
         spec.list("schedulingGates").iter().map(|gate| gate.text("name").to_owned()).collect()
     };
     let before = gates(old);
-    // Of two gates of one name upstream remembers the last.
+    // Of gates with the same name, upstream keeps the last.
     let added: BTreeMap<String, usize> =
         gates(new).into_iter().enumerate().map(|(index, name)| (name, index)).collect();
     for (name, index) in added {
@@ -102,8 +104,8 @@ fn scheduling_gates(errors: &mut Errors, new: &Value, old: &Value, path: &FieldP
     }
 }
 
-/// Checks that nothing else has changed. Where a pod runs can be narrowed down until it is scheduled.
-fn everything_else(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) {
+/// Checks that all other fields are unchanged. Scheduling directives may be narrowed while the pod is gated.
+fn immutable_fields(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) {
     if same(new, old) {
         return;
     }
@@ -131,7 +133,7 @@ fn everything_else(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPa
     }
 }
 
-/// Gives a field the value that it had before.
+/// Restores the old value of a field.
 fn copy(object: &mut Value, before: &Value, field: &str) {
     let Some(object) = object.as_object_mut() else { return };
     match before.get(field) {
@@ -177,22 +179,22 @@ fn node_affinity(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath
         return;
     }
     if before.len() != after.len() {
-        let shown = internal::shown_list("NodeSelectorTerm", new.part("nodeSelectorTerms"));
+        let rendered = internal::render_list("NodeSelectorTerm", new.part("nodeSelectorTerms"));
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        errors.push(FieldError::invalid(path, shown, detail));
+        errors.push(FieldError::invalid(path, rendered, detail));
         return;
     }
     for (index, (before, after)) in before.iter().zip(after).enumerate() {
-        if !only_adds(after, before) {
-            let shown = internal::shown("NodeSelectorTerm", after);
+        if !only_adds_requirements(after, before) {
+            let rendered = internal::render("NodeSelectorTerm", after);
             let detail = "only additions are allowed (no mutations or deletions)";
-            errors.push(FieldError::invalid(&path.index(index), shown, detail));
+            errors.push(FieldError::invalid(&path.index(index), rendered, detail));
         }
     }
 }
 
-/// Whether a term asks for what it did before and perhaps more. An empty one matches nothing, which stays so.
-fn only_adds(new: &Value, old: &Value) -> bool {
+/// Whether a term only adds requirements. An empty term matches nothing and must stay empty.
+fn only_adds_requirements(new: &Value, old: &Value) -> bool {
     let lists = ["matchExpressions", "matchFields"];
     if lists.iter().all(|field| old.list(field).is_empty()) {
         return lists.iter().all(|field| new.list(field).is_empty());
@@ -203,7 +205,7 @@ fn only_adds(new: &Value, old: &Value) -> bool {
     })
 }
 
-/// Checks a change to the ephemeral containers, which can only be added.
+/// Checks an update of the ephemeral containers, which can only be added.
 pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Vec<FieldError> {
     if is_mirror(old) {
         let detail = "static pods do not support ephemeral containers";
@@ -234,8 +236,8 @@ pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Vec<FieldError> 
     errors
 }
 
-/// Fields that upstream keeps as maps or as parts of their object, where empty and absent are the same. Others are
-/// pointers, where they are not.
+/// Fields that are maps or embedded structs upstream, where empty equals absent. Other fields are pointers,
+/// where it does not.
 const EMPTY_IS_ABSENT: &[&str] = &[
     "annotations",
     "labels",
@@ -251,7 +253,8 @@ const EMPTY_IS_ABSENT: &[&str] = &[
     "volumeAttributes",
 ];
 
-/// Whether two values mean the same: amounts count, not how they are written, and an empty list is as good as none.
+/// Whether two values are semantically equal: quantities are compared by amount, and empty lists equal absent
+/// ones.
 pub(crate) fn same(one: &Value, other: &Value) -> bool {
     same_field("", one, other)
 }

@@ -1,4 +1,6 @@
-//! Containers of all three kinds.
+//! Containers, init containers and ephemeral containers.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -13,8 +15,8 @@ use crate::resources;
 const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 const EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 
-/// What containers need to know of their pod.
-pub(super) struct Surroundings<'a> {
+/// Properties of the pod that the checks of its containers need.
+pub(super) struct PodContext<'a> {
     pub volumes: Volumes<'a>,
     pub claims: BTreeSet<&'a str>,
     pub grace_period: Option<i64>,
@@ -23,7 +25,7 @@ pub(super) struct Surroundings<'a> {
 }
 
 /// Checks `containers`.
-pub(super) fn regular(errors: &mut Errors, spec: &Value, around: &Surroundings<'_>, path: &FieldPath) {
+pub(super) fn regular(errors: &mut Errors, spec: &Value, pod: &PodContext<'_>, path: &FieldPath) {
     let path = path.child("containers");
     let containers = spec.list("containers");
     if containers.is_empty() {
@@ -33,18 +35,18 @@ pub(super) fn regular(errors: &mut Errors, spec: &Value, around: &Surroundings<'
     let mut seen = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         let path = path.index(index);
-        check(errors, container, around, &path);
+        check(errors, container, pod, &path);
         if !seen.insert(container.text("name")) {
             errors.push(FieldError::duplicate(&path.child("name"), container.text("name")));
         }
-        probe::check(errors, container, around.grace_period, &path);
+        probe::check(errors, container, pod.grace_period, &path);
         restart_policy(errors, container, false, &path);
     }
     host_ports(errors, containers, &path);
 }
 
 /// Checks `initContainers`.
-pub(super) fn init(errors: &mut Errors, spec: &Value, around: &Surroundings<'_>, path: &FieldPath) {
+pub(super) fn init(errors: &mut Errors, spec: &Value, pod: &PodContext<'_>, path: &FieldPath) {
     const ONLY_SIDECARS: &str = "may not be set for init containers without restartPolicy=Always";
     let containers = spec.list("initContainers");
     if containers.is_empty() {
@@ -55,7 +57,7 @@ pub(super) fn init(errors: &mut Errors, spec: &Value, around: &Surroundings<'_>,
     for (index, container) in containers.iter().enumerate() {
         let path = list_path.index(index);
         let name = container.text("name");
-        check(errors, container, around, &path);
+        check(errors, container, pod, &path);
         restart_policy(errors, container, true, &path);
         if seen.contains(name) {
             errors.push(FieldError::duplicate(&path.child("name"), name));
@@ -65,7 +67,7 @@ pub(super) fn init(errors: &mut Errors, spec: &Value, around: &Surroundings<'_>,
         host_ports(errors, std::slice::from_ref(container), &list_path);
         let is_sidecar = is_sidecar(container);
         if is_sidecar {
-            probe::check(errors, container, around.grace_period, &path);
+            probe::check(errors, container, pod.grace_period, &path);
             continue;
         }
         for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
@@ -83,13 +85,13 @@ pub(super) fn init(errors: &mut Errors, spec: &Value, around: &Surroundings<'_>,
     }
 }
 
-/// Whether an init container goes on running beside the others.
+/// Whether an init container is a sidecar.
 pub(super) fn is_sidecar(container: &Value) -> bool {
     container.text("restartPolicy") == "Always"
 }
 
 /// Checks `ephemeralContainers`.
-pub(super) fn ephemeral(errors: &mut Errors, spec: &Value, around: &Surroundings<'_>, path: &FieldPath) {
+pub(super) fn ephemeral(errors: &mut Errors, spec: &Value, pod: &PodContext<'_>, path: &FieldPath) {
     let containers = spec.list("ephemeralContainers");
     if containers.is_empty() {
         return;
@@ -98,7 +100,7 @@ pub(super) fn ephemeral(errors: &mut Errors, spec: &Value, around: &Surroundings
     let mut seen: HashSet<&str> = others().map(|other| other.text("name")).collect();
     for (index, container) in containers.iter().enumerate() {
         let path = path.child("ephemeralContainers").index(index);
-        check(errors, container, around, &path);
+        check(errors, container, pod, &path);
         image_padding(errors, container, &path);
         let name = container.text("name");
         if !seen.insert(name) {
@@ -136,8 +138,8 @@ pub(super) fn ephemeral(errors: &mut Errors, spec: &Value, around: &Surroundings
     }
 }
 
-/// What holds for every container.
-fn check(errors: &mut Errors, container: &Value, around: &Surroundings<'_>, path: &FieldPath) {
+/// Checks the fields that all kinds of containers share.
+fn check(errors: &mut Errors, container: &Value, pod: &PodContext<'_>, path: &FieldPath) {
     let name = container.text("name");
     if name.is_empty() {
         errors.push(FieldError::required(&path.child("name"), ""));
@@ -159,23 +161,23 @@ fn check(errors: &mut Errors, container: &Value, around: &Surroundings<'_>, path
     ports(errors, container, path);
     environment::variables(errors, container, path);
     environment::sources(errors, container, path);
-    mount::mounts(errors, container, &around.volumes, path);
-    mount::devices(errors, container, &around.volumes, path);
+    mount::mounts(errors, container, &pod.volumes, path);
+    mount::devices(errors, container, &pod.volumes, path);
     pull_policy(errors, container, "imagePullPolicy", path);
     resources::check_requirements(
         errors,
         container.part("resources"),
         resources::check_container_name,
-        &around.claims,
+        &pod.claims,
         &path.child("resources"),
     );
-    resize_policy(errors, container, around.restart_policy, path);
+    resize_policy(errors, container, pod.restart_policy, path);
     if let Some(context) = container.field("securityContext") {
-        security::container(errors, context, around.uses_host_users, &path.child("securityContext"));
+        security::container(errors, context, pod.uses_host_users, &path.child("securityContext"));
     }
 }
 
-/// Checks when an image is pulled.
+/// Checks the pull policy of an image.
 pub(super) fn pull_policy(errors: &mut Errors, object: &Value, field: &'static str, path: &FieldPath) {
     match object.text(field) {
         "" => errors.push(FieldError::required(&path.child(field), "")),
@@ -220,7 +222,7 @@ fn ports(errors: &mut Errors, container: &Value, path: &FieldPath) {
     }
 }
 
-/// Checks that no two containers want the same port of the node.
+/// Checks that no two containers use the same host port.
 fn host_ports(errors: &mut Errors, containers: &[Value], path: &FieldPath) {
     let mut seen = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
@@ -259,7 +261,7 @@ fn resize_policy(errors: &mut Errors, container: &Value, pod_restart_policy: &st
     }
 }
 
-/// Checks when a container alone is started again.
+/// Checks the restart policy of a container.
 fn restart_policy(errors: &mut Errors, container: &Value, is_init: bool, path: &FieldPath) {
     let rules = container.list("restartPolicyRules");
     let policy_path = || path.child("restartPolicy");
@@ -268,7 +270,7 @@ fn restart_policy(errors: &mut Errors, container: &Value, is_init: bool, path: &
         None => {
             let detail = "must specify restartPolicy when restart rules are used";
             errors.push(FieldError::required(&policy_path(), detail));
-            // Upstream looks no further at init containers.
+            // Upstream does not check the rules of init containers.
             if is_init {
                 return;
             }
@@ -306,7 +308,7 @@ fn restart_policy(errors: &mut Errors, container: &Value, is_init: bool, path: &
     }
 }
 
-/// Complains about blanks around the name of an image, which only pods care about.
+/// Checks that an image name has no surrounding blanks. Only pods require this.
 pub(super) fn image_padding(errors: &mut Errors, container: &Value, path: &FieldPath) {
     let image = container.text("image");
     if image.trim() != image {

@@ -1,4 +1,6 @@
-//! Replication controllers.
+//! ReplicationControllers.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
@@ -36,15 +38,15 @@ fn of_object(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
                 errors.push(FieldError::invalid(&path, labels.clone(), detail));
             }
             template::check(&mut errors, spec, old, &path);
-            runs_forever(&mut errors, template, "ReplicationController", &path);
+            check_always_restarted(&mut errors, template, "ReplicationController", &path);
         }
         None => errors.push(FieldError::required(&path, "")),
     }
     errors
 }
 
-/// Pods of these workloads are replaced when they end, so they cannot be meant to end.
-pub(crate) fn runs_forever(errors: &mut Errors, template: &Value, kind: &str, path: &FieldPath) {
+/// Checks that pods of a workload are always restarted and have no deadline.
+pub(crate) fn check_always_restarted(errors: &mut Errors, template: &Value, kind: &str, path: &FieldPath) {
     let path = path.child("spec");
     let spec = template.part("spec");
     let policy = spec.text("restartPolicy");
@@ -73,18 +75,18 @@ fn status(object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Complains if more of something is counted than of what it is a part of.
+/// Checks that a count does not exceed the count that it is a part of.
 pub(crate) fn at_most(
     errors: &mut Errors,
     status: &Value,
     field: &'static str,
-    whole: &str,
-    shown: &str,
+    total: &str,
+    rendered: &str,
     path: &FieldPath,
 ) {
     let count = status.integer(field);
-    if count > status.integer(whole) {
-        let detail = format!("cannot be greater than {shown}");
+    if count > status.integer(total) {
+        let detail = format!("cannot be greater than {rendered}");
         errors.push(FieldError::invalid(&path.child(field), count, detail));
     }
 }

@@ -1,10 +1,12 @@
-//! How the containers of a pod resolve names.
+//! DNS configuration and host aliases of a pod.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
 
 use crate::addresses;
-use crate::at::At;
+use crate::field_value::FieldValue;
 use crate::fields::{Errors, Fields, broken_rules};
 
 const NAME_SERVERS: usize = 3;
@@ -74,8 +76,8 @@ pub(super) fn host_aliases(errors: &mut Errors, spec: &Value, path: &FieldPath) 
     }
 }
 
-/// Checks an address. What was there before may stay.
+/// Checks an address. Values of the old object always pass.
 pub(super) fn address(errors: &mut Errors, text: &str, old: &[&str], path: impl Fn() -> FieldPath) {
     let value = Value::from(text);
-    addresses::legacy(errors, &At::under(Some(&value), path()), old);
+    addresses::legacy(errors, &FieldValue::under(Some(&value), path()), old);
 }

@@ -1,5 +1,7 @@
 //! Environment variables and where their values come from.
 
+// upstream: pkg/apis/core/validation/validation.go
+
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
 
@@ -18,7 +20,7 @@ const FIELDS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// The fields of a pod that have a name at all. Which of them may be used depends on where.
+/// All fields of a pod that can be selected. Which of them are allowed depends on the use.
 const KNOWN_FIELDS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -126,7 +128,7 @@ fn file_key(errors: &mut Errors, selector: &Value, path: &FieldPath) {
     }
 }
 
-/// The path and the key of `metadata.labels['key']`.
+/// Splits `metadata.labels['key']` into the path and the key.
 fn subscripted(field: &str) -> Option<(&str, &str)> {
     field.strip_suffix("']")?.split_once("['").filter(|(path, _)| !path.is_empty())
 }
@@ -160,7 +162,7 @@ pub(super) fn object_field(errors: &mut Errors, selector: &Value, supported: &[&
         }
         Some((_, key)) => broken_rules(errors, || path.clone(), key, names::qualified_name(key)),
         None => {
-            // What the node's name was called long ago.
+            // Legacy name of the field.
             let field = if field == "spec.host" { "spec.nodeName" } else { field };
             if !supported.contains(&field) {
                 errors.push(FieldError::not_supported(&path.child("fieldPath"), field, supported));
@@ -169,7 +171,7 @@ pub(super) fn object_field(errors: &mut Errors, selector: &Value, supported: &[&
     }
 }
 
-/// Checks the selector of a limit or request of a container. In volumes the container must be named.
+/// Checks the selector of a limit or request of a container. Volumes must name the container.
 pub(super) fn resource_field(errors: &mut Errors, selector: &Value, in_volume: bool, path: &FieldPath) {
     let resource = selector.text("resource");
     let huge_pages = ["requests.hugepages-", "limits.hugepages-"];

@@ -1,4 +1,7 @@
-//! Resources of a pod as a whole, beside those of its containers.
+//! Pod-level resources.
+
+// upstream: pkg/apis/core/validation/validation.go
+// upstream: staging/src/k8s.io/component-helpers/resource/helpers.go
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +13,8 @@ use super::container::is_sidecar;
 use crate::fields::{Errors, Fields, quantity};
 use crate::resources;
 
-/// Amounts by the name of the resource.
-pub(super) type Amounts<'a> = BTreeMap<&'a str, Quantity>;
+/// Quantities by resource name.
+pub(super) type ResourceList<'a> = BTreeMap<&'a str, Quantity>;
 
 /// Checks `resources` of a pod's spec.
 pub(super) fn check(errors: &mut Errors, spec: &Value, claims: &BTreeSet<&str>, path: &FieldPath) {
@@ -59,14 +62,14 @@ pub(super) fn check(errors: &mut Errors, spec: &Value, claims: &BTreeSet<&str>, 
     }
 }
 
-/// What the containers want together: at the start, one init container after the other beside the sidecars that
-/// already run; then all others.
-fn of_containers<'a>(spec: &'a Value, field: &str) -> Amounts<'a> {
-    let mut sum = Amounts::new();
+/// Returns the total resources of the containers: the maximum of the startup phase, in which init containers
+/// run one after the other beside the sidecars already started, and of the main phase.
+fn of_containers<'a>(spec: &'a Value, field: &str) -> ResourceList<'a> {
+    let mut sum = ResourceList::new();
     for container in spec.list("containers") {
         add(&mut sum, container, field);
     }
-    let (mut sidecars, mut start) = (Amounts::new(), Amounts::new());
+    let (mut sidecars, mut start) = (ResourceList::new(), ResourceList::new());
     for container in spec.list("initContainers") {
         let mut moment = sidecars.clone();
         add(&mut moment, container, field);
@@ -80,7 +83,7 @@ fn of_containers<'a>(spec: &'a Value, field: &str) -> Amounts<'a> {
     sum
 }
 
-fn add<'a>(amounts: &mut Amounts<'a>, container: &'a Value, field: &str) {
+fn add<'a>(amounts: &mut ResourceList<'a>, container: &'a Value, field: &str) {
     for (name, value) in container.part("resources").entries(field) {
         if let Some(amount) = quantity(value) {
             amounts.entry(name).and_modify(|sum| sum.add(&amount)).or_insert(amount);
@@ -88,7 +91,7 @@ fn add<'a>(amounts: &mut Amounts<'a>, container: &'a Value, field: &str) {
     }
 }
 
-fn raise<'a>(amounts: &mut Amounts<'a>, others: Amounts<'a>) {
+fn raise<'a>(amounts: &mut ResourceList<'a>, others: ResourceList<'a>) {
     for (name, other) in others {
         let amount = amounts.entry(name).or_insert_with(|| other.clone());
         if other > *amount {

@@ -1,4 +1,6 @@
-//! Where a container sees its volumes, as directories or as devices.
+//! Volume mounts and block devices of a container.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use std::collections::HashSet;
 
@@ -42,7 +44,7 @@ pub(super) fn mounts(errors: &mut Errors, container: &Value, volumes: &Volumes<'
             errors.push(FieldError::invalid(&place_path(), place, detail));
         }
         let (below, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
-        // From here on upstream gives paths without the index.
+        // From here on upstream's paths lack the index.
         descending_path(errors, below, || list_path().child("subPath"));
         if !expression.is_empty() {
             if !below.is_empty() {
@@ -57,7 +59,7 @@ pub(super) fn mounts(errors: &mut Errors, container: &Value, volumes: &Volumes<'
     }
 }
 
-/// Upstream keeps mounts and devices in maps by name, where the last one of a name wins.
+/// Returns the last element of each name, because upstream keeps mounts and devices in maps by name.
 fn last_by_name(list: &[Value]) -> impl Iterator<Item = &Value> {
     list.iter().enumerate().filter_map(|(index, entry)| {
         let is_last = !list[index + 1..].iter().any(|later| later.text("name") == entry.text("name"));

@@ -1,4 +1,6 @@
-//! Which nodes a pod may run on.
+//! Affinity and tolerations of a pod.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use atoll_meta::object::validate_label_selector;
 use atoll_meta::{FieldError, FieldPath, names};
@@ -87,7 +89,7 @@ pub(crate) fn tolerations(errors: &mut Errors, tolerations: &[Value], path: &Fie
                 }
             }
             other => {
-                // Comparisons are behind a feature gate, but the message about them names them.
+                // Lt and Gt are behind a feature gate, but the message lists them.
                 let supported = ["Equal", "Exists", "Lt", "Gt"];
                 let known = if matches!(other, "Lt" | "Gt") { 4 } else { 2 };
                 let path = path().child("operator");

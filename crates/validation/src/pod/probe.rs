@@ -1,5 +1,7 @@
 //! Probes and lifecycle hooks, which share their handlers.
 
+// upstream: pkg/apis/core/validation/validation.go
+
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
 
@@ -46,7 +48,7 @@ fn check_probe(errors: &mut Errors, probe: &Value, is_readiness: bool, path: &Fi
     }
 }
 
-/// Checks that there is exactly one action, and the action.
+/// Checks that exactly one action is set, and the action.
 fn check_handler(
     errors: &mut Errors,
     handler: &Value,
@@ -106,14 +108,14 @@ fn check_sleep(errors: &mut Errors, action: &Value, grace_period: Option<i64>, p
     }
 }
 
-/// A port by number or by name.
+/// Checks a port number or name.
 fn port(errors: &mut Errors, port: &Value, path: &FieldPath) {
     let rules = match port.as_str() {
         Some(name) => names::port_name(name),
         None => names::port_number(port.as_i64().unwrap_or_default()),
     };
     for rule in rules {
-        let shown = if port.is_null() { Value::from(0) } else { port.clone() };
-        errors.push(FieldError::invalid(&path.child("port"), shown, rule));
+        let rendered = if port.is_null() { Value::from(0) } else { port.clone() };
+        errors.push(FieldError::invalid(&path.child("port"), rendered, rule));
     }
 }

@@ -1,4 +1,6 @@
-//! Volumes whose files come from elsewhere in the API: the downward API, and projections of several sources into one.
+//! Downward API volumes and projected volumes.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use std::collections::HashSet;
 
@@ -20,7 +22,7 @@ pub(super) fn downward_api(errors: &mut Errors, volume: &Value, path: &FieldPath
     }
 }
 
-/// Upstream gives the path of the volume, not that of the file.
+/// Checks a file. Upstream reports the path of the volume, not that of the file.
 fn downward_file(errors: &mut Errors, file: &Value, path: &FieldPath) {
     required(errors, file, &["path"], path);
     local_path(errors, file.text("path"), || path.child("path"));
@@ -40,7 +42,7 @@ fn downward_file(errors: &mut Errors, file: &Value, path: &FieldPath) {
     mode(errors, file, "mode", path);
 }
 
-/// Sources that are behind feature gates are taken out of objects before they come here.
+/// Checks a projected volume. Sources behind disabled feature gates have been dropped before.
 pub(super) fn projected(errors: &mut Errors, volume: &Value, path: &FieldPath) {
     mode(errors, volume, "defaultMode", path);
     let mut paths = HashSet::new();

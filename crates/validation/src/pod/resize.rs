@@ -1,4 +1,7 @@
-//! Changes to the resources of a pod while it runs.
+//! The subresource `resize` of pods.
+
+// upstream: pkg/apis/core/validation/validation.go
+// upstream: pkg/apis/core/helper/qos/qos.go
 
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
@@ -9,7 +12,7 @@ use crate::fields::{Errors, Fields, named, quantity};
 
 const ONLY_RESOURCES: &str = "only cpu and memory resources are mutable";
 
-/// Checks a pod whose resources were changed.
+/// Checks an update of the resources of a running pod.
 pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     let nowhere = FieldPath::new("");
     if is_mirror(old) {
@@ -27,8 +30,8 @@ pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     };
     if class != quality_of_service(new.part("spec")) {
         let detail = "Pod QOS Class may not change as a result of resizing";
-        let shown = named(new.part("status").text("qosClass"));
-        errors.push(FieldError::invalid(&path, shown, detail));
+        let rendered = named(new.part("status").text("qosClass"));
+        errors.push(FieldError::invalid(&path, rendered, detail));
     }
     let mut running = old.part("status").list("containerStatuses").iter();
     if running
@@ -54,7 +57,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// How a node treats a pod when it runs out of something.
+/// Returns the QoS class of a pod.
 fn quality_of_service(spec: &Value) -> &'static str {
     let is_set = |list: &Value, name: &str| {
         list.quantity(name).is_some_and(|amount| !amount.is_zero() && !amount.is_negative())
@@ -107,7 +110,7 @@ fn has_amounts(spec: &Value) -> bool {
     resources.entries("requests").chain(resources.entries("limits")).next().is_some()
 }
 
-/// The resources of the pod as a whole.
+/// Checks the pod-level resources.
 fn of_pod(errors: &mut Errors, expected: &mut Value, old: &Value, path: &FieldPath) {
     if !has_amounts(expected) && !has_amounts(old) {
         return;
@@ -145,7 +148,7 @@ fn is_removed(new: &Value, old: &Value) -> bool {
     old.as_object().into_iter().flatten().any(|(name, _)| new.get(name).is_none())
 }
 
-/// Gives processor and memory the amounts they had before.
+/// Restores the old amounts of CPU and memory.
 fn reset_amounts(resources: &mut Value, old: &Value) {
     for field in ["requests", "limits"] {
         let Some(resources) = resources.as_object_mut() else { return };
@@ -160,7 +163,7 @@ fn reset_amounts(resources: &mut Value, old: &Value) {
     }
 }
 
-/// Complains about containers that came, went or moved. Tells whether there are none.
+/// Checks that containers were not added, removed or reordered. Returns whether that holds.
 fn same_containers(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) -> bool {
     let before = errors.len();
     for field in ["containers", "initContainers"] {
@@ -198,7 +201,7 @@ fn of_containers(errors: &mut Errors, new: &Value, expected: &mut Value, old: &V
             let is_changed = !same(container, old);
             if let Some(resources) = container.get_mut("resources") {
                 reset_amounts(resources, old.part("resources"));
-                // Claims do not take part in a resize: upstream drops them here.
+                // Claims cannot be resized; upstream drops them here.
                 if let Some(resources) = resources.as_object_mut() {
                     resources.remove("claims");
                 }

@@ -1,5 +1,7 @@
 //! Security contexts of pods and containers.
 
+// upstream: pkg/apis/core/validation/validation.go
+
 use std::collections::HashSet;
 
 use atoll_meta::{FieldError, FieldPath, names};
@@ -10,7 +12,7 @@ use super::windows;
 use crate::fields::{Errors, Fields, named};
 use crate::internal;
 
-/// Kernel parameters that processes share with the node if its IPC namespace is used.
+/// Sysctls that belong to the IPC namespace.
 const IPC_PARAMETERS: &[&str] = &[
     "kernel.sem",
     "kernel.shmall",
@@ -41,7 +43,7 @@ pub(super) fn container(errors: &mut Errors, context: &Value, uses_host_users: b
     if context.optional_flag("allowPrivilegeEscalation") == Some(false) {
         let mut refuse = |what: &str| {
             let detail = format!("cannot set `allowPrivilegeEscalation` to false and {what}");
-            errors.push(FieldError::invalid(path, internal::shown("SecurityContext", context), detail));
+            errors.push(FieldError::invalid(path, internal::render("SecurityContext", context), detail));
         };
         if context.flag("privileged") {
             refuse("`privileged` to true");
@@ -54,8 +56,8 @@ pub(super) fn container(errors: &mut Errors, context: &Value, uses_host_users: b
     app_armor(errors, context, path);
 }
 
-/// Checks the security context of a pod. What upstream keeps there too, such as the use of the node's network, is in
-/// the spec.
+/// Checks the security context of a pod. The fields that upstream's internal type keeps there too, such as
+/// `hostNetwork`, are in the spec.
 pub(super) fn pod(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath) {
     let empty = Value::Null;
     let context = spec.field("securityContext").unwrap_or(&empty);
@@ -77,7 +79,7 @@ pub(super) fn pod(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: 
     windows::options(errors, context, path);
     app_armor(errors, context, path);
     one_of(errors, context, "supplementalGroupsPolicy", &["Merge", "Strict"], path);
-    // Mounting with a label is behind a feature gate, which does not bind those who had some policy.
+    // SELinuxMount is behind a feature gate, which upstream ignores if the old pod has a policy.
     let had_policy =
         old.is_some_and(|old| old.part("securityContext").field("seLinuxChangePolicy").is_some());
     let policies: &[&str] = if had_policy { &["MountOption", "Recursive"] } else { &["Recursive"] };
@@ -140,11 +142,11 @@ fn is_sysctl(name: &str) -> bool {
         })
 }
 
-/// Whether a parameter belongs to the network, and whether to inter-process communication.
+/// Whether a sysctl belongs to the network namespace, and whether to the IPC namespace.
 fn namespaces(name: &str) -> (bool, bool) {
     let swapped: String;
     let name = match name.find(['.', '/']) {
-        // The first separator tells which of the two separates.
+        // The first of `.` and `/` in the name determines which one is the separator.
         Some(first) if name.as_bytes()[first] == b'/' => {
             let swap = |character| match character {
                 '.' => '/',
@@ -180,8 +182,8 @@ fn seccomp(errors: &mut Errors, context: &Value, path: &FieldPath) {
         ("Localhost", Some(file)) => descending_path(errors, file, file_path),
         (_, Some(_)) => {
             let detail = "can only be set when seccomp type is Localhost";
-            let shown = internal::shown("SeccompProfile", profile);
-            errors.push(FieldError::invalid(&file_path(), shown, detail));
+            let rendered = internal::render("SeccompProfile", profile);
+            errors.push(FieldError::invalid(&file_path(), rendered, detail));
         }
         (_, None) => {}
     }

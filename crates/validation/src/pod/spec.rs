@@ -1,4 +1,6 @@
-//! The specification of a pod.
+//! `PodSpec`.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use std::collections::BTreeSet;
 
@@ -6,8 +8,9 @@ use atoll_meta::object::validate_labels;
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
 
-use super::container::{self, Surroundings};
+use super::container::{self, PodContext};
 use super::{Scope, dns, each_container, is_mirror, level, placement, security, volume, windows};
+use crate::field_value::StringRule;
 use crate::fields::{Errors, Fields, broken_rules, named};
 use crate::{internal, resources, topology};
 
@@ -18,7 +21,7 @@ pub(super) fn check(errors: &mut Errors, spec: &Value, scope: &Scope<'_>, path: 
         errors.push(FieldError::required(&path.child("terminationGracePeriodSeconds"), ""));
     }
     let claim_names = spec.list("resourceClaims").iter().map(|claim| claim.text("name"));
-    let around = Surroundings {
+    let pod = PodContext {
         volumes: volume::check(errors, spec.list("volumes"), scope, &path.child("volumes")),
         claims: claim_names.filter(|name| !name.is_empty()).collect(),
         grace_period,
@@ -26,10 +29,10 @@ pub(super) fn check(errors: &mut Errors, spec: &Value, scope: &Scope<'_>, path: 
         uses_host_users: spec.optional_flag("hostUsers").unwrap_or(true),
     };
     resource_claims(errors, spec.list("resourceClaims"), scope, path);
-    container::regular(errors, spec, &around, path);
-    container::init(errors, spec, &around, path);
-    container::ephemeral(errors, spec, &around, path);
-    level::check(errors, spec, &around.claims, path);
+    container::regular(errors, spec, &pod, path);
+    container::init(errors, spec, &pod, path);
+    container::ephemeral(errors, spec, &pod, path);
+    level::check(errors, spec, &pod.claims, path);
     host_network(errors, spec, scope, path);
     one_of(errors, spec, "restartPolicy", &["Always", "OnFailure", "Never"], path);
     one_of(errors, spec, "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], path);
@@ -53,7 +56,7 @@ pub(super) fn check(errors: &mut Errors, spec: &Value, scope: &Scope<'_>, path: 
     file_keys(errors, spec, path);
 }
 
-/// A text that must be there and one of these.
+/// Checks that a string is set to one of these values.
 fn one_of(errors: &mut Errors, spec: &Value, field: &'static str, supported: &[&str], path: &FieldPath) {
     match spec.text(field) {
         "" => errors.push(FieldError::required(&path.child(field), "")),
@@ -86,8 +89,8 @@ fn resource_claims(errors: &mut Errors, claims: &[Value], scope: &Scope<'_>, pat
             _ => Some("at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"),
         };
         if let Some(detail) = detail {
-            let shown = internal::shown("PodResourceClaim", claim);
-            errors.push(FieldError::invalid(&path(), shown, detail));
+            let rendered = internal::render("PodResourceClaim", claim);
+            errors.push(FieldError::invalid(&path(), rendered, detail));
         }
         for field in references {
             if let Some(name) = claim.optional_text(field) {
@@ -98,7 +101,7 @@ fn resource_claims(errors: &mut Errors, claims: &[Value], scope: &Scope<'_>, pat
     }
 }
 
-/// On the node's network a container's ports are the node's.
+/// Checks that the host port of each container port equals the container port on the host network.
 fn host_network(errors: &mut Errors, spec: &Value, scope: &Scope<'_>, path: &FieldPath) {
     if !spec.flag("hostNetwork") {
         return;
@@ -115,7 +118,7 @@ fn host_network(errors: &mut Errors, spec: &Value, scope: &Scope<'_>, path: &Fie
     }
 }
 
-/// Readiness gates and scheduling gates.
+/// Checks readiness gates and scheduling gates.
 fn gates(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     for (index, gate) in spec.list("readinessGates").iter().enumerate() {
         let condition = gate.text("conditionType");
@@ -138,9 +141,10 @@ fn host_users(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     if spec.optional_flag("hostUsers") != Some(false) {
         return;
     }
-    for (field, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+    for (field, rendered) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")]
+    {
         if spec.flag(field) {
-            errors.push(FieldError::forbidden(&path.child(shown), DETAIL));
+            errors.push(FieldError::forbidden(&path.child(rendered), DETAIL));
         }
     }
     each_container(spec, path, |container, path| {
@@ -165,13 +169,10 @@ fn host_name(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     broken_rules(errors, || path.clone(), name, names::dns1123_subdomain(name));
 }
 
-/// A rule for a text.
-type Rule = fn(&str) -> Vec<String>;
-
 fn names_and_numbers(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     const DEADLINE: i64 = i32::MAX as i64;
-    let subdomain: Rule = |name| names::name_is_dns_subdomain(name, false);
-    let text = |errors: &mut Errors, field: &'static str, rule: Rule| {
+    let subdomain: StringRule = |name| names::name_is_dns_subdomain(name, false);
+    let text = |errors: &mut Errors, field: &'static str, rule: StringRule| {
         let value = spec.text(field);
         if !value.is_empty() {
             broken_rules(errors, || path.child(field), value, rule(value));
@@ -200,7 +201,7 @@ fn names_and_numbers(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     }
 }
 
-/// Files with variables come from a directory that the pod's containers share.
+/// Checks that `fileKeyRef` refers to an emptyDir volume of the pod.
 fn file_keys(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     each_container(spec, path, |container, path| {
         for (index, variable) in container.list("env").iter().enumerate() {

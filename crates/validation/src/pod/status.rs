@@ -1,4 +1,6 @@
-//! The status of a pod, as kubelets write it.
+//! The status of a pod.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use std::collections::HashSet;
 
@@ -17,7 +19,7 @@ const STATUSES: [(&str, &str); 3] = [
     ("ephemeralContainerStatuses", "ephemeralContainers"),
 ];
 
-/// Checks a pod whose status was changed.
+/// Checks an update of the status.
 pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     annotations::check_update(&mut errors, new, old);
@@ -97,7 +99,7 @@ fn node_names(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) {
     }
 }
 
-/// Checks that only containers that are started again leave the terminated state.
+/// Checks that only restartable containers leave the terminated state.
 fn transitions(errors: &mut Errors, status: &Value, before: &Value, spec: &Value, path: &FieldPath) {
     let restarts_all = ["containers", "initContainers"].iter().any(|field| {
         spec.list(field)
@@ -132,7 +134,8 @@ fn transitions(errors: &mut Errors, status: &Value, before: &Value, spec: &Value
     }
 }
 
-/// Whether a container is started again after it has ended so: its rules decide, then its own policy, then the pod's.
+/// Whether a container is restarted after this exit code: its restart rules decide first, then its own
+/// policy, then the pod's.
 fn is_restarted(container: &Value, spec: &Value, exit_code: i64) -> bool {
     let by_policy = |policy: &str| match policy {
         "OnFailure" => exit_code != 0,
@@ -250,7 +253,7 @@ fn allocatable_claims(errors: &mut Errors, status: &Value, spec: &Value, path: &
     }
 }
 
-/// Checks that there is at most one address of each family.
+/// Checks that there is at most one address per IP family.
 fn addresses(
     errors: &mut Errors,
     status: &Value,
@@ -288,9 +291,9 @@ fn addresses(
         && parsed.iter().flatten().any(|address| address.is_ipv4())
         && parsed.iter().flatten().any(|address| address.is_ipv6());
     if !is_dual || list.len() > 2 {
-        let shown = internal::shown_list(kind, status.part(field));
+        let rendered = internal::render_list(kind, status.part(field));
         let detail = "may specify no more than one IP for each IP family";
-        errors.push(FieldError::invalid(&path, shown, detail));
+        errors.push(FieldError::invalid(&path, rendered, detail));
     }
 }
 
@@ -320,7 +323,7 @@ fn users(errors: &mut Errors, statuses: &[Value], spec: &Value, path: &FieldPath
     }
 }
 
-/// Checks what is said about the health of devices.
+/// Checks the health of allocated resources.
 fn allocated(errors: &mut Errors, statuses: &[Value], containers: &[Value], path: &FieldPath) {
     for (index, status) in statuses.iter().enumerate() {
         let container = containers.iter().find(|container| container.text("name") == status.text("name"));

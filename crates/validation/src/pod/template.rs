@@ -1,4 +1,6 @@
-//! Templates of pods, as they stand alone and in workloads.
+//! Pod templates, in workloads and as PodTemplate objects.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use atoll_meta::object::{validate_annotations, validate_labels};
 use atoll_meta::{FieldError, FieldPath};
@@ -20,7 +22,7 @@ fn of_object(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     errors
 }
 
-/// Checks the template of an object or of a spec, beside the same before.
+/// Checks the template of an object or a spec. `old` is the old object or spec.
 pub(crate) fn check(errors: &mut Errors, holder: &Value, old: Option<&Value>, path: &FieldPath) {
     check_template(errors, holder.part("template"), old.map(|old| old.part("template")), path);
 }

@@ -3,7 +3,7 @@ mod changes;
 use serde_json::{Value, json};
 
 use crate::cases::{edited, lines};
-use crate::of;
+use crate::checks_for;
 
 fn pod() -> Value {
     json!({
@@ -38,7 +38,7 @@ fn container() -> Value {
     pod()["spec"]["containers"][0].clone()
 }
 
-/// Edits of a good pod, and what is wrong with it then.
+/// Edits of a valid pod and the expected errors.
 type Case = (Vec<(&'static str, Value)>, Vec<&'static str>);
 
 fn check_creation(cases: Vec<Case>) {
@@ -180,7 +180,7 @@ fn volumes() {
             vec![("spec.volumes.0.hostPath", json!({ "path": "/x" }))],
             vec![
                 "spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type",
-                // A volume with mistakes cannot be mounted.
+                // An invalid volume cannot be mounted.
                 "spec.containers[0].volumeMounts[0].name: Not found: \"data\"",
             ],
         ),
@@ -251,7 +251,7 @@ fn volumes() {
 }
 
 #[test]
-fn the_pod_as_a_whole() {
+fn pod_level_fields() {
     check_creation(vec![
         (
             vec![("spec.hostNetwork", json!(true)), ("spec.containers.0.ports.0.hostPort", json!(81))],

@@ -1,4 +1,6 @@
-//! Volumes: each has a name of its own and exactly one source.
+//! Volumes of a pod: each has a unique name and exactly one source.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use std::collections::HashMap;
 
@@ -9,21 +11,21 @@ use serde_json::Value;
 
 use super::volume_source::{self as source, required};
 use super::{Scope, projection};
-use crate::at::At;
+use crate::field_value::FieldValue;
 use crate::fields::{Errors, Fields, broken_rules};
-use crate::volume_claim::{self, Lenience};
+use crate::volume_claim::{self, ValidationOptions};
 
-/// The volumes that a container can mount, by name. Those with mistakes are not among them.
+/// The valid volumes of a pod, by name. Containers can mount only these.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
 const ONE_SOURCE: &str = "may not specify more than 1 volume type";
 
-/// One kind of source. Upstream's paths differ from the field's name here and there.
+/// One kind of volume source. Upstream's paths sometimes differ from the field's name.
 struct Source {
     field: &'static str,
-    /// The path if there was another source before this one.
+    /// Path of the error about a second source.
     refused: &'static str,
-    /// The path of what is wrong with the source itself.
+    /// Path of errors about the source itself.
     path: &'static str,
     check: fn(&mut Errors, &Value, &FieldPath),
 }
@@ -32,7 +34,7 @@ const fn plain(field: &'static str, check: fn(&mut Errors, &Value, &FieldPath)) 
     Source { field, refused: field, path: field, check }
 }
 
-/// All sources, in the order in which upstream looks at them.
+/// All sources, in upstream's order.
 const SOURCES: &[Source] = &[
     plain("emptyDir", source::empty_dir),
     plain("hostPath", source::host_path),
@@ -68,7 +70,7 @@ const SOURCES: &[Source] = &[
     plain("image", |errors, volume, path| super::container::pull_policy(errors, volume, "pullPolicy", path)),
 ];
 
-/// Checks the volumes of a pod and tells which can be mounted.
+/// Checks the volumes of a pod and returns those that can be mounted.
 pub(super) fn check<'a>(
     errors: &mut Errors,
     volumes: &'a [Value],
@@ -125,7 +127,7 @@ fn check_source(
         if found {
             errors.push(FieldError::forbidden(&path.child(source.refused), ONE_SOURCE));
         } else {
-            // An image may be named later in a template, by whoever makes pods from it.
+            // In a template the image reference may be empty; the creator of the pods can set it.
             if source.field == "image" && scope.is_pod() {
                 required(errors, value, &["reference"], &path.child(source.path));
             }
@@ -158,15 +160,15 @@ fn ephemeral(errors: &mut Errors, volume: &Value, path: &FieldPath) {
     match volume.field("volumeClaimTemplate") {
         Some(template) => {
             claim_metadata(errors, template.part("metadata"), &path.child("metadata"));
-            let spec = At::under(template.get("spec"), path.child("spec"));
-            volume_claim::spec(errors, &spec, &Lenience::default());
+            let spec = FieldValue::under(template.get("spec"), path.child("spec"));
+            volume_claim::spec(errors, &spec, &ValidationOptions::default());
         }
         None => errors.push(FieldError::required(&path, "")),
     }
 }
 
-/// Checks the metadata of a claim's template, of which only labels and annotations count: the rest is decided for each
-/// claim made from it.
+/// Checks the metadata of a claim template. Only labels and annotations are copied to claims, so upstream
+/// rejects other fields.
 pub(crate) fn claim_metadata(errors: &mut Errors, metadata: &Value, path: &FieldPath) {
     const DECIDED: &[(&str, &str)] = &[
         ("name", "name"),
@@ -185,9 +187,9 @@ pub(crate) fn claim_metadata(errors: &mut Errors, metadata: &Value, path: &Field
     ];
     errors.extend(validate_annotations(metadata.text_entries("annotations"), &path.child("annotations")));
     errors.extend(validate_labels(metadata.text_entries("labels"), &path.child("labels")));
-    for (field, shown) in DECIDED {
+    for (field, rendered) in DECIDED {
         if metadata.field(field).is_some() {
-            errors.push(FieldError::forbidden(&path.child(*shown), "cannot be set"));
+            errors.push(FieldError::forbidden(&path.child(*rendered), "cannot be set"));
         }
     }
 }

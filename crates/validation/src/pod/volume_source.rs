@@ -1,4 +1,6 @@
-//! The sources of volumes. Those that persistent volumes share with pods are used by both.
+//! Volume sources. PersistentVolumes use some of these checks too.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
@@ -7,7 +9,7 @@ use crate::fields::{Errors, Fields, broken_rules, named};
 
 pub(super) const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
-/// Complains about each of these texts or lists that is empty.
+/// Checks that these strings or lists are not empty.
 pub(crate) fn required(errors: &mut Errors, object: &Value, fields: &[&'static str], path: &FieldPath) {
     for field in fields {
         if object.text(field).is_empty() && object.list(field).is_empty() {
@@ -24,7 +26,7 @@ pub(super) fn empty_dir(errors: &mut Errors, volume: &Value, path: &FieldPath) {
 }
 
 pub(crate) fn host_path(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    /// The empty type means that nothing is looked at before mounting.
+    /// Types of a host path. The empty type disables the check before mounting.
     const TYPES: &[&str] = &[
         "",
         "BlockDevice",
@@ -62,7 +64,7 @@ pub(crate) fn aws_elastic_block_store(errors: &mut Errors, volume: &Value, path:
     partition(errors, volume, path);
 }
 
-/// Zero is allowed, in spite of the words.
+/// Checks a partition. Zero is allowed, although the message says otherwise.
 fn partition(errors: &mut Errors, volume: &Value, path: &FieldPath) {
     let partition = volume.integer("partition");
     if !(0..=255).contains(&partition) {
@@ -87,7 +89,7 @@ pub(super) fn config_map(errors: &mut Errors, volume: &Value, path: &FieldPath) 
     }
 }
 
-/// Checks the permissions of a file.
+/// Checks the mode bits of a file.
 pub(super) fn mode(errors: &mut Errors, object: &Value, field: &'static str, path: &FieldPath) {
     if let Some(mode) = object.optional_integer(field)
         && !(0..=0o777).contains(&mode)
@@ -96,7 +98,7 @@ pub(super) fn mode(errors: &mut Errors, object: &Value, field: &'static str, pat
     }
 }
 
-/// Checks which key becomes which file.
+/// Checks a mapping of a key to a file.
 pub(super) fn key_to_path(errors: &mut Errors, item: &Value, path: &FieldPath) {
     required(errors, item, &["key", "path"], path);
     local_path(errors, item.text("path"), || path.child("path"));
@@ -133,7 +135,7 @@ pub(super) fn iscsi(errors: &mut Errors, volume: &Value, path: &FieldPath) {
     }
 }
 
-/// Checks the name of a target or an initiator.
+/// Checks the name of an iSCSI target or initiator.
 pub(crate) fn iscsi_name(errors: &mut Errors, name: &str, path: impl Fn() -> FieldPath) {
     let is_good = match name.get(..3) {
         Some("iqn") => name.match_indices("iqn.").any(|(start, found)| is_iqn(&name[start + found.len()..])),
@@ -150,7 +152,8 @@ pub(crate) fn iscsi_name(errors: &mut Errors, name: &str, path: impl Fn() -> Fie
     }
 }
 
-/// What follows `iqn.`: the month in which somebody owned a domain, the domain, a colon and a name.
+/// Whether this is the rest of a name after `iqn.`: the month of the domain's registration, the domain, a
+/// colon and a name.
 fn is_iqn(rest: &str) -> bool {
     let Some((owner, name)) = rest.split_once(':') else { return false };
     let owner = owner.as_bytes();
@@ -165,7 +168,7 @@ fn is_iqn(rest: &str) -> bool {
         && !name.contains([',', ';', '*', '&', '$', '|', ' ', '\t', '\n', '\r', '\u{c}'])
 }
 
-/// Three letters, any character, then so many letters and digits.
+/// Whether a name has three letters, any character, then this number of letters and digits.
 fn has_identifier(name: &str, length: usize) -> bool {
     let mut rest = name[3..].chars();
     rest.next().is_some_and(|separator| separator != '\n')
@@ -218,7 +221,7 @@ pub(crate) fn quobyte(errors: &mut Errors, volume: &Value, path: &FieldPath) {
     required(errors, volume, &["volume"], path);
 }
 
-/// `host:port`, or `[host]:port` for hosts with colons.
+/// Whether this is `host:port`, or `[host]:port` for hosts with colons.
 fn is_host_and_port(pair: &str) -> bool {
     let Some((host, port)) = pair.rsplit_once(':') else { return false };
     let host = match host.strip_prefix('[') {
@@ -335,7 +338,7 @@ pub(super) fn csi(errors: &mut Errors, volume: &Value, path: &FieldPath) {
     }
 }
 
-/// A path within something that cannot lead out of it.
+/// Checks a relative path that must not contain `..`.
 pub(crate) fn descending_path(errors: &mut Errors, target: &str, path: impl Fn() -> FieldPath) {
     if target.starts_with('/') {
         errors.push(FieldError::invalid(&path(), target, "must be a relative path"));
@@ -353,7 +356,7 @@ pub(super) fn has_backsteps(target: &str) -> bool {
     target.split('/').any(|part| part == "..")
 }
 
-/// A path within a volume, where names that begin with two dots are the kubelet's.
+/// Checks a path within a volume, which must not start with `..`, because the kubelet reserves those names.
 pub(super) fn local_path(errors: &mut Errors, target: &str, path: impl Fn() -> FieldPath) {
     descending_path(errors, target, &path);
     if target.starts_with("..") && !target.starts_with("../") {

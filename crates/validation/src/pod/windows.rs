@@ -1,4 +1,6 @@
-//! What differs between operating systems.
+//! Rules that depend on the operating system.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
@@ -8,7 +10,7 @@ use crate::fields::{Errors, Fields, named};
 
 const WINDOWS: &str = "cannot be set for a windows pod";
 
-/// What a pod on Windows cannot have: the path of the field in upstream's order, and whether it is in the security
+/// Fields that pods on Windows must not set: the path in upstream's order, and whether it is in the security
 /// context.
 const NOT_ON_WINDOWS: &[(&str, bool)] = &[
     ("appArmorProfile", true),
@@ -41,7 +43,7 @@ const NOT_IN_WINDOWS_CONTAINERS: &[&str] = &[
     "runAsGroup",
 ];
 
-/// Checks `os`, and what does not go with it.
+/// Checks `os` and the fields that it excludes.
 pub(super) fn check_os(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     let Some(os) = spec.field("os") else { return };
     match os.text("name") {
@@ -71,7 +73,7 @@ fn windows(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     for (field, is_in_context) in NOT_ON_WINDOWS {
         let holder = if *is_in_context { context } else { spec };
         let is_set = match holder.field(field) {
-            // Flags of the node's namespaces are no pointers upstream.
+            // The flags for host namespaces are not pointers upstream.
             Some(Value::Bool(false)) => matches!(*field, "hostUsers" | "shareProcessNamespace"),
             Some(Value::Array(list)) => !list.is_empty(),
             other => other.is_some(),
@@ -92,7 +94,7 @@ fn windows(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     });
 }
 
-/// Checks that either all containers are processes of the node or none.
+/// Checks that either all containers are host processes or none.
 pub(super) fn check_host_processes(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     let setting =
         |holder: &Value| holder.part("securityContext").part("windowsOptions").optional_flag("hostProcess");
@@ -153,7 +155,7 @@ pub(super) fn options(errors: &mut Errors, context: &Value, path: &FieldPath) {
     }
 }
 
-/// What is wrong with `user` or `domain\user`.
+/// Returns messages about `user` or `domain\user`.
 fn user_name(name: &str) -> Vec<&'static str> {
     if name.is_empty() {
         return vec!["runAsUserName cannot be an empty string"];

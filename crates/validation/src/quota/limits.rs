@@ -1,5 +1,7 @@
 //! LimitRanges.
 
+// upstream: pkg/apis/core/validation/validation.go
+
 use std::collections::{BTreeSet, HashSet};
 
 use atoll_meta::field::BadValue;
@@ -8,22 +10,22 @@ use atoll_meta::{FieldError, names};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 use crate::{quantities, resources};
 
 pub(crate) static LIMIT_RANGES: Checks =
     Checks { create: limits, update: |new, _| limits(new), ..Checks::NONE };
 
-/// The lists of amounts, in the order in which upstream looks at them.
+/// Resource lists, in upstream's order.
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 
-/// Amounts below this are compared in thousandths.
+/// Quantities below this are compared in thousandths.
 const LARGEST_IN_MILLIS: i64 = i64::MAX / 1000;
 
 fn limits(range: &Value) -> Errors {
     let mut errors = Errors::new();
     let mut seen = HashSet::new();
-    for limit in At::field(range, "spec").get("limits").items() {
+    for limit in FieldValue::field(range, "spec").get("limits").items() {
         let kind = limit.get("type");
         type_name(&mut errors, &kind);
         if !seen.insert(kind.text()) {
@@ -57,7 +59,7 @@ fn limits(range: &Value) -> Errors {
     errors
 }
 
-fn type_name(errors: &mut Errors, kind: &At<'_>) {
+fn type_name(errors: &mut Errors, kind: &FieldValue<'_>) {
     let broken = names::qualified_name(kind.text());
     if broken.is_empty()
         && !kind.text().contains('/')
@@ -68,26 +70,26 @@ fn type_name(errors: &mut Errors, kind: &At<'_>) {
     errors.extend(broken.into_iter().map(|rule| kind.invalid_as(kind.named(), rule)));
 }
 
-fn storage(errors: &mut Errors, limit: &At<'_>) {
+fn storage(errors: &mut Errors, limit: &FieldValue<'_>) {
     if !limit.get("min").has("storage") && !limit.get("max").has("storage") {
         let detail = "either minimum or maximum storage value is required, but neither was provided";
         errors.push(limit.get("limits").required(detail));
     }
 }
 
-fn compare(errors: &mut Errors, limit: &At<'_>, key: &str, of_pods: bool) {
+fn compare(errors: &mut Errors, limit: &FieldValue<'_>, key: &str, of_pods: bool) {
     let amount = |list: &'static str| {
         let list = limit.get(list);
-        quantities::of(&At::under(list.value.get(key), list.path.key(key)))
+        quantities::of(&FieldValue::under(list.value.get(key), list.path.key(key)))
     };
     let [most, least, default, request, ratio] =
         LISTS.map(|list| match of_pods && list.starts_with("default") {
             true => None,
             false => amount(list),
         });
-    let mut wrong = |list: &'static str, shown: &Quantity, detail: String| {
-        let shown = BadValue::from(shown.to_string());
-        errors.push(FieldError::invalid(&limit.get(list).path.key(key), shown, detail));
+    let mut wrong = |list: &'static str, rendered: &Quantity, detail: String| {
+        let rendered = BadValue::from(rendered.to_string());
+        errors.push(FieldError::invalid(&limit.get(list).path.key(key), rendered, detail));
     };
     if let (Some(least), Some(most)) = (&least, &most)
         && least > most
@@ -124,11 +126,11 @@ fn compare(errors: &mut Errors, limit: &At<'_>, key: &str, of_pods: bool) {
         if let (Some(least), Some(most)) = (&least, &most) {
             let limit = largest_ratio(ratio, least, most);
             if limit.0 > limit.1 {
-                let shown = go_float(limit.1);
+                let rendered = go_float(limit.1);
                 wrong(
                     "maxLimitRequestRatio",
                     ratio,
-                    format!("ratio {ratio} is greater than max/min = {shown}"),
+                    format!("ratio {ratio} is greater than max/min = {rendered}"),
                 );
             }
         }
@@ -142,7 +144,7 @@ fn compare(errors: &mut Errors, limit: &At<'_>, key: &str, of_pods: bool) {
     }
 }
 
-/// The ratio that is asked for, and the largest that there can be.
+/// Returns the requested ratio and the largest possible ratio.
 #[allow(clippy::cast_precision_loss)]
 fn largest_ratio(ratio: &Quantity, least: &Quantity, most: &Quantity) -> (f64, f64) {
     if [ratio, least, most].iter().all(|amount| amount.units() < LARGEST_IN_MILLIS) {
@@ -152,7 +154,7 @@ fn largest_ratio(ratio: &Quantity, least: &Quantity, most: &Quantity) -> (f64, f
     }
 }
 
-/// With six places, as upstream prints it.
+/// Formats a number with six decimal places, as Go's `%f`.
 fn go_float(number: f64) -> String {
     if number.is_nan() {
         "NaN".to_owned()

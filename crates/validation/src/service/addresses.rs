@@ -1,16 +1,19 @@
 //! The addresses and address families of a Service.
 
+// upstream: pkg/apis/core/validation/validation.go
+// upstream: pkg/registry/core/service/storage/alloc.go
+
 use std::collections::HashSet;
 
 use atoll_meta::field::BadValue;
 use serde_json::Value;
 
-use super::{is_headless, shown_pointer};
+use super::{is_headless, render_pointer};
 use crate::addresses::{endpoint, is_v6, legacy};
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 
-/// Addresses and families that a Service has got stay.
-pub(super) fn changed(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
+/// Checks that allocated addresses and families are kept.
+pub(super) fn changed(errors: &mut Errors, spec: &FieldValue<'_>, old: &FieldValue<'_>) {
     if [spec, old].iter().any(|spec| spec.text_of("type") == "ExternalName") {
         return;
     }
@@ -25,9 +28,9 @@ pub(super) fn changed(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
 
 const KEEPS: &str = "may not change once set";
 
-fn changed_ips(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
+fn changed_ips(errors: &mut Errors, spec: &FieldValue<'_>, old: &FieldValue<'_>) {
     let (ips, before) = (spec.get("clusterIPs"), old.get("clusterIPs"));
-    let at = |index: usize| At { value: ips.value, path: ips.path.index(index) };
+    let at = |index: usize| FieldValue { value: ips.value, path: ips.path.index(index) };
     let first_changed = !ips.is_empty() && !before.is_empty() && ips.list()[0] != before.list()[0];
     if ips.len() == before.len() {
         let pairs = ips.list().iter().zip(before.list()).enumerate();
@@ -46,17 +49,17 @@ fn changed_ips(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
     }
 }
 
-fn single_stack(errors: &mut Errors, spec: &At<'_>, released: &str) {
+fn single_stack(errors: &mut Errors, spec: &FieldValue<'_>, released: &str) {
     let policy = spec.get("ipFamilyPolicy");
     if policy.text() != "SingleStack" {
         let detail = format!("must be set to 'SingleStack' when releasing the secondary {released}");
-        errors.push(policy.invalid_as(shown_pointer(&policy), detail));
+        errors.push(policy.invalid_as(render_pointer(&policy), detail));
     }
 }
 
-fn changed_families(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
+fn changed_families(errors: &mut Errors, spec: &FieldValue<'_>, old: &FieldValue<'_>) {
     let (families, before) = (spec.get("ipFamilies"), old.get("ipFamilies"));
-    let at = |value: &'static str| At { value: spec.get(value).value, path: families.path.index(0) };
+    let at = |value: &'static str| FieldValue { value: spec.get(value).value, path: families.path.index(0) };
     let first_changed = !families.is_empty() && !before.is_empty() && families.list()[0] != before.list()[0];
     if families.len() == before.len() {
         let changed = families.list().iter().zip(before.list()).filter(|(new, old)| new != old);
@@ -75,14 +78,15 @@ fn changed_families(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
     }
 }
 
-/// What keeps a Service from being given addresses. Upstream looks at the rest only after that.
+/// Returns the errors that prevent the allocation of addresses. Upstream validates the rest only after
+/// allocation.
 pub(super) fn refused(service: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
-    let spec = At::field(service, "spec");
+    let spec = FieldValue::field(service, "spec");
     if spec.text_of("type") == "ExternalName" {
         return errors;
     }
-    let before = At::under(old.and_then(|old| old.get("spec")), spec.path.clone());
+    let before = FieldValue::under(old.and_then(|old| old.get("spec")), spec.path.clone());
     cluster_ips(&mut errors, &spec, &before);
     if !errors.is_empty() {
         return errors;
@@ -124,7 +128,7 @@ pub(super) fn refused(service: &Value, old: Option<&Value>) -> Errors {
     errors
 }
 
-fn cluster_ips(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
+fn cluster_ips(errors: &mut Errors, spec: &FieldValue<'_>, old: &FieldValue<'_>) {
     let (ip, ips, families) = (spec.text_of("clusterIP"), spec.get("clusterIPs"), spec.get("ipFamilies"));
     if ip.is_empty() {
         if !ips.is_empty() {
@@ -184,7 +188,7 @@ fn cluster_ips(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
     }
 }
 
-pub(super) fn external_ips(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
+pub(super) fn external_ips(errors: &mut Errors, spec: &FieldValue<'_>, old: &FieldValue<'_>) {
     let known: Vec<&str> = old.get("externalIPs").list().iter().filter_map(Value::as_str).collect();
     for ip in spec.get("externalIPs").items() {
         let before = errors.len();

@@ -1,26 +1,28 @@
-//! What is behind a PersistentVolume: one of many kinds of storage.
+//! Sources of PersistentVolumes.
+
+// upstream: pkg/apis/core/validation/validation.go
 
 use atoll_meta::names;
 use serde_json::Value;
 
-use crate::at::{At, Errors, Rule};
+use crate::field_value::{Errors, FieldValue, StringRule};
 use crate::internal::unified;
-use crate::{csi_names, shown};
+use crate::{csi_names, go_json};
 
-/// A kind of storage: its field, what upstream calls it when there are two and when it is wrong, what it cannot be
-/// without, and what else is asked of it.
+/// One kind of source: its field, the paths of errors about a second source and about the source itself, its
+/// required fields, and its other checks.
 struct Source {
     field: &'static str,
     second: &'static str,
     path: &'static str,
     required: &'static [&'static str],
-    more: fn(&mut Errors, &At<'_>, &str),
+    more: fn(&mut Errors, &FieldValue<'_>, &str),
 }
 
 const fn source(
     field: &'static str,
     required: &'static [&'static str],
-    more: fn(&mut Errors, &At<'_>, &str),
+    more: fn(&mut Errors, &FieldValue<'_>, &str),
 ) -> Source {
     Source { field, second: field, path: field, required, more }
 }
@@ -29,7 +31,7 @@ const fn plain(field: &'static str, required: &'static [&'static str]) -> Source
     source(field, required, |_, _, _| {})
 }
 
-/// In the order in which upstream looks.
+/// Sources in upstream's order.
 static SOURCES: &[Source] = &[
     source("hostPath", &[], host_path),
     Source { path: "persistentDisk", ..source("gcePersistentDisk", &["pdName"], partition) },
@@ -65,17 +67,17 @@ static SOURCES: &[Source] = &[
     source("csi", &[], csi),
 ];
 
-pub(super) fn check(errors: &mut Errors, spec: &At<'_>, name: &str, placed: bool) {
+pub(super) fn check(errors: &mut Errors, spec: &FieldValue<'_>, name: &str, placed: bool) {
     let mut found = 0;
     for source in SOURCES.iter().filter(|source| spec.has(source.field)) {
-        // A FlexVolume may be a second one.
+        // Upstream accepts a FlexVolume as a second source.
         if found > 0 && source.field != "flexVolume" {
             errors.push(spec.get(source.second).forbidden("may not specify more than 1 volume type"));
             continue;
         }
         found += 1;
-        let at = At::under(spec.value.get(source.field), spec.path.child(source.path));
-        for field in source.required.iter().map(|field| at.get(field)).filter(At::is_empty) {
+        let at = FieldValue::under(spec.value.get(source.field), spec.path.child(source.path));
+        for field in source.required.iter().map(|field| at.get(field)).filter(FieldValue::is_empty) {
             errors.push(field.required(""));
         }
         (source.more)(errors, &at, name);
@@ -88,8 +90,8 @@ pub(super) fn check(errors: &mut Errors, spec: &At<'_>, name: &str, placed: bool
     }
 }
 
-/// Whether the same storage is behind both; the secret for expansion may be added.
-pub(super) fn same(new: &At<'_>, old: &At<'_>) -> bool {
+/// Whether both sources are equal. The secret for expansion may be added.
+pub(super) fn same(new: &FieldValue<'_>, old: &FieldValue<'_>) -> bool {
     SOURCES.iter().all(|source| {
         let (new, old) = (new.get(source.field), old.get(source.field));
         let added =
@@ -104,8 +106,8 @@ pub(super) fn same(new: &At<'_>, old: &At<'_>) -> bool {
     })
 }
 
-/// The sources as they were and are, with the secret that may be added left out.
-pub(super) fn difference(new: &At<'_>, old: &At<'_>) -> String {
+/// Returns the diff of the sources, without the secret that may be added.
+pub(super) fn difference(new: &FieldValue<'_>, old: &FieldValue<'_>) -> String {
     let mut new = new.value.clone();
     if old.get("csi").is_set()
         && !old.get("csi").has("controllerExpandSecretRef")
@@ -113,11 +115,11 @@ pub(super) fn difference(new: &At<'_>, old: &At<'_>) -> String {
     {
         csi.remove("controllerExpandSecretRef");
     }
-    let lines = |spec: &Value| shown::lines(&shown::text("core/v1.PersistentVolumeSource", spec));
+    let lines = |spec: &Value| go_json::lines(&go_json::text("core/v1.PersistentVolumeSource", spec));
     unified::difference(&lines(old.value), &lines(&new))
 }
 
-fn no_backsteps(errors: &mut Errors, path: &At<'_>) {
+fn no_backsteps(errors: &mut Errors, path: &FieldValue<'_>) {
     if path.text().split('/').any(|step| step == "..") {
         errors.push(path.invalid("must not contain '..'"));
     }
@@ -126,7 +128,7 @@ fn no_backsteps(errors: &mut Errors, path: &At<'_>) {
 const HOST_PATHS: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-fn host_path(errors: &mut Errors, at: &At<'_>, _: &str) {
+fn host_path(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     let (path, kind) = (at.get("path"), at.get("type"));
     if path.is_empty() {
         errors.push(path.required(""));
@@ -138,14 +140,14 @@ fn host_path(errors: &mut Errors, at: &At<'_>, _: &str) {
     }
 }
 
-fn partition(errors: &mut Errors, at: &At<'_>, _: &str) {
+fn partition(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     let partition = at.get("partition");
     if partition.number().is_some_and(|number| !(0..=255).contains(&number)) {
         errors.push(partition.invalid("must be between 1 and 255, inclusive"));
     }
 }
 
-fn glusterfs(errors: &mut Errors, at: &At<'_>, _: &str) {
+fn glusterfs(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     let namespace = at.get("endpointsNamespace");
     if namespace.is_set() && namespace.is_empty() {
         let detail = "if the endpointnamespace is set, it must be a valid namespace name";
@@ -155,7 +157,7 @@ fn glusterfs(errors: &mut Errors, at: &At<'_>, _: &str) {
     }
 }
 
-fn flocker(errors: &mut Errors, at: &At<'_>, _: &str) {
+fn flocker(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     let (name, uuid) = (at.get("datasetName"), at.get("datasetUUID"));
     match (name.is_empty(), uuid.is_empty()) {
         (true, true) => errors.push(at.required("one of datasetName and datasetUUID is required")),
@@ -170,7 +172,7 @@ fn flocker(errors: &mut Errors, at: &At<'_>, _: &str) {
     }
 }
 
-fn quobyte(errors: &mut Errors, at: &At<'_>, _: &str) {
+fn quobyte(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     let (registry, tenant, volume) = (at.get("registry"), at.get("tenant"), at.get("volume"));
     let detail = "must be a host:port pair or multiple pairs separated by commas";
     if registry.is_empty() {
@@ -197,7 +199,7 @@ fn is_host_and_port(pair: &str) -> bool {
     !host.contains(['[', ']']) && !port.contains(['[', ']'])
 }
 
-fn iscsi(errors: &mut Errors, at: &At<'_>, name: &str) {
+fn iscsi(errors: &mut Errors, at: &FieldValue<'_>, name: &str) {
     let (portal, target, initiator) = (at.get("targetPortal"), at.get("iqn"), at.get("initiatorName"));
     if portal.is_empty() {
         errors.push(portal.required(""));
@@ -205,7 +207,8 @@ fn iscsi(errors: &mut Errors, at: &At<'_>, name: &str) {
     if initiator.is_set() && name.len() + 1 + portal.len() > 64 {
         let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
         errors.push(
-            At::under(Some(portal.value), at.path.child("targetportal")).invalid_as(portal.text(), detail),
+            FieldValue::under(Some(portal.value), at.path.child("targetportal"))
+                .invalid_as(portal.text(), detail),
         );
     }
     if target.is_empty() {
@@ -223,12 +226,12 @@ fn iscsi(errors: &mut Errors, at: &At<'_>, name: &str) {
         errors.push(secret.get("name").required(""));
     }
     if initiator.is_set() && !is_iscsi_name(initiator.text()) {
-        let at = At::under(Some(initiator.value), at.path.child("initiatorname"));
+        let at = FieldValue::under(Some(initiator.value), at.path.child("initiatorname"));
         errors.push(at.invalid("must be valid format"));
     }
 }
 
-/// `iqn.2001-04.com.example:storage`, `eui.` with 16 or `naa.` with 32 letters or digits.
+/// Whether this is `iqn.2001-04.com.example:storage`, `eui.` with 16 or `naa.` with 32 letters or digits.
 fn is_iscsi_name(name: &str) -> bool {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let alphanumeric = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -257,7 +260,7 @@ fn is_iscsi_name(name: &str) -> bool {
     }
 }
 
-fn fibre_channel(errors: &mut Errors, at: &At<'_>, _: &str) {
+fn fibre_channel(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     let (names, ids, unit) = (at.get("targetWWNs"), at.get("wwids"), at.get("lun"));
     match (names.is_empty(), ids.is_empty()) {
         (true, true) => errors.push(names.required("must specify either targetWWNs or wwids, but not both")),
@@ -274,7 +277,7 @@ fn fibre_channel(errors: &mut Errors, at: &At<'_>, _: &str) {
     }
 }
 
-fn flex(errors: &mut Errors, at: &At<'_>, _: &str) {
+fn flex(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     for (key, option) in at.get("options").entries() {
         let namespace = key.split_once('/').map_or(key, |(namespace, _)| namespace).to_ascii_lowercase();
         let reserved = ["kubernetes.io", "k8s.io"].iter().any(|domain| {
@@ -286,7 +289,7 @@ fn flex(errors: &mut Errors, at: &At<'_>, _: &str) {
     }
 }
 
-fn azure_disk(errors: &mut Errors, at: &At<'_>, _: &str) {
+fn azure_disk(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     let (caching, kind, uri) = (at.get("cachingMode"), at.get("kind"), at.get("diskURI"));
     for (at, known) in
         [(&caching, &["None", "ReadOnly", "ReadWrite"]), (&kind, &["Dedicated", "Managed", "Shared"])]
@@ -310,7 +313,7 @@ fn azure_disk(errors: &mut Errors, at: &At<'_>, _: &str) {
     }
 }
 
-fn storage_os(errors: &mut Errors, at: &At<'_>, _: &str) {
+fn storage_os(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     for name in [at.get("volumeName"), at.get("volumeNamespace")] {
         if !name.is_empty() {
             name.rules(errors, names::dns1123_label(name.text()));
@@ -319,14 +322,15 @@ fn storage_os(errors: &mut Errors, at: &At<'_>, _: &str) {
     secret(errors, &at.get("secretRef"));
 }
 
-fn secret(errors: &mut Errors, at: &At<'_>) {
+fn secret(errors: &mut Errors, at: &FieldValue<'_>) {
     if at.is_set() {
-        let missing = ["name", "namespace"].into_iter().map(|field| at.get(field)).filter(At::is_empty);
+        let missing =
+            ["name", "namespace"].into_iter().map(|field| at.get(field)).filter(FieldValue::is_empty);
         errors.extend(missing.map(|field| field.required("")));
     }
 }
 
-fn csi(errors: &mut Errors, at: &At<'_>, _: &str) {
+fn csi(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     csi_names::driver(errors, &at.get("driver"));
     let handle = at.get("volumeHandle");
     if handle.is_empty() {
@@ -339,7 +343,8 @@ fn csi(errors: &mut Errors, at: &At<'_>, _: &str) {
         "nodeExpandSecretRef",
     ] {
         let secret = at.get(field);
-        let rules: [(_, Rule); 2] = [("name", names::dns1123_subdomain), ("namespace", names::dns1123_label)];
+        let rules: [(_, StringRule); 2] =
+            [("name", names::dns1123_subdomain), ("namespace", names::dns1123_label)];
         for (part, rule) in rules.into_iter().filter(|_| secret.is_set()) {
             let part = secret.get(part);
             if part.is_empty() {

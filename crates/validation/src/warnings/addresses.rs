@@ -1,17 +1,19 @@
-//! Addresses and ranges that are taken, but not in the form they should have.
+//! Warnings about IP addresses and ranges that are not in canonical form.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go
 
 use std::net::IpAddr;
 
 use atoll_meta::quote::quote;
 
 use crate::addresses::{canonical, parse, parse_range};
-use crate::at::At;
+use crate::field_value::FieldValue;
 
 fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(six) if six.to_ipv4_mapped().is_some())
 }
 
-pub fn address(at: &At<'_>, warnings: &mut Vec<String>) {
+pub fn address(at: &FieldValue<'_>, warnings: &mut Vec<String>) {
     let text = at.text();
     let Some(found) = parse(text) else { return };
     let strict = text.parse::<IpAddr>();
@@ -27,7 +29,7 @@ pub fn address(at: &At<'_>, warnings: &mut Vec<String>) {
     }
 }
 
-pub fn range(at: &At<'_>, warnings: &mut Vec<String>) {
+pub fn range(at: &FieldValue<'_>, warnings: &mut Vec<String>) {
     let text = at.text();
     let Some(found) = parse_range(text) else { return };
     let (written, bits) = text.split_once('/').unwrap_or_default();

@@ -1,4 +1,6 @@
-//! Definitions of custom resources: formats that nobody checks.
+//! Warnings about formats in CustomResourceDefinitions that are not validated.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go
 
 use atoll_extension::knows_format;
 use atoll_meta::quote::quote;
@@ -8,7 +10,7 @@ use super::Warnings;
 
 pub(super) static DEFINITIONS: Warnings = Warnings { object: unknown_formats, ..Warnings::NONE };
 
-/// The formats that are new to a definition and unknown to the server.
+/// Warns about formats that are new in a definition and unknown to the server.
 fn unknown_formats(new: &Value, old: Option<&Value>) -> Vec<String> {
     let before = old.map(formats).unwrap_or_default();
     let formats = formats(new);
@@ -16,19 +18,19 @@ fn unknown_formats(new: &Value, old: Option<&Value>) -> Vec<String> {
     found.map(|format| format!("unrecognized format {}", quote(format))).collect()
 }
 
-/// The unknown formats of all schemas, each once.
+/// Returns the unknown formats of all schemas, without duplicates.
 fn formats(definition: &Value) -> Vec<&str> {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
     let mut found = Vec::new();
     for version in versions.into_iter().flatten() {
         if let Some(schema) = version.pointer("/schema/openAPIV3Schema") {
-            gather(schema, &mut found);
+            collect_formats(schema, &mut found);
         }
     }
     found
 }
 
-fn gather<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
+fn collect_formats<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
     let Some(fields) = schema.as_object() else { return };
     let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
     let format = text("format");
@@ -37,11 +39,11 @@ fn gather<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
     }
     for name in ["items", "allOf", "anyOf", "oneOf", "not", "properties", "additionalProperties"] {
         match fields.get(name) {
-            Some(Value::Array(parts)) => parts.iter().for_each(|part| gather(part, found)),
+            Some(Value::Array(parts)) => parts.iter().for_each(|part| collect_formats(part, found)),
             Some(Value::Object(parts)) if name == "properties" => {
-                parts.values().for_each(|part| gather(part, found));
+                parts.values().for_each(|part| collect_formats(part, found));
             }
-            Some(part) => gather(part, found),
+            Some(part) => collect_formats(part, found),
             None => {}
         }
     }
@@ -54,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_that_are_new_and_unknown_are_remarked_on() {
+    fn new_unknown_formats_are_warned_about() {
         let definition = |formats: &[(&str, &str)]| {
             let properties: serde_json::Map<String, Value> = formats
                 .iter()

@@ -1,10 +1,16 @@
-//! Services and what belongs to them, ingresses, network policies.
+//! Warnings about Services, Endpoints, EndpointSlices, Ingresses and NetworkPolicies.
+
+// upstream: pkg/api/service/warnings.go
+// upstream: pkg/registry/core/endpoint/strategy.go
+// upstream: pkg/registry/discovery/endpointslice/strategy.go
+// upstream: pkg/registry/networking/networkpolicy/strategy.go
+// upstream: pkg/registry/networking/ingress/strategy.go
 
 use atoll_meta::object;
 use serde_json::Value;
 
 use super::{Warnings, addresses};
-use crate::at::At;
+use crate::field_value::FieldValue;
 
 pub static ENDPOINTS: Warnings = Warnings { object: |new, _| endpoints(new), ..Warnings::NONE };
 pub static ENDPOINT_SLICES: Warnings = Warnings { object: endpoint_slice, ..Warnings::NONE };
@@ -15,11 +21,11 @@ pub static SERVICES: Warnings =
 
 fn endpoints(new: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
-    // That controller mends what it is given.
+    // The endpoints controller fixes the addresses of its own objects.
     if object::label(new, "endpoints.kubernetes.io/managed-by") == Some("endpoint-controller") {
         return warnings;
     }
-    for subset in At::field(new, "subsets").items() {
+    for subset in FieldValue::field(new, "subsets").items() {
         for list in ["addresses", "notReadyAddresses"] {
             subset.get(list).items().for_each(|found| addresses::address(&found.get("ip"), &mut warnings));
         }
@@ -35,7 +41,7 @@ fn endpoint_slice(new: &Value, old: Option<&Value>) -> Vec<String> {
     let manager = object::label(new, "endpointslice.kubernetes.io/managed-by");
     let mended = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
     if manager.is_none_or(|manager| !mended.contains(&manager)) {
-        for endpoint in At::field(new, "endpoints").items() {
+        for endpoint in FieldValue::field(new, "endpoints").items() {
             endpoint.get("addresses").items().for_each(|found| addresses::address(&found, &mut warnings));
         }
     }
@@ -47,7 +53,7 @@ const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
 fn ingress(new: &Value, old: Option<&Value>) -> Vec<String> {
     let old_way = old.is_none()
         && object::annotation(new, INGRESS_CLASS).is_some()
-        && !At::field(new, "spec").has("ingressClassName");
+        && !FieldValue::field(new, "spec").has("ingressClassName");
     let message = || {
         format!("annotation \"{INGRESS_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead")
     };
@@ -56,9 +62,9 @@ fn ingress(new: &Value, old: Option<&Value>) -> Vec<String> {
 
 fn load_balancer(new: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
-    for entry in At::field(new, "status").get("loadBalancer").get("ingress").items() {
-        // Upstream names the entry, not its field.
-        addresses::address(&At::under(entry.value.get("ip"), entry.path), &mut warnings);
+    for entry in FieldValue::field(new, "status").get("loadBalancer").get("ingress").items() {
+        // Upstream's path is that of the entry, not of its field.
+        addresses::address(&FieldValue::under(entry.value.get("ip"), entry.path), &mut warnings);
     }
     warnings
 }
@@ -66,7 +72,7 @@ fn load_balancer(new: &Value) -> Vec<String> {
 fn policy(new: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     for (direction, side) in [("ingress", "from"), ("egress", "to")] {
-        for rule in At::field(new, "spec").get(direction).items() {
+        for rule in FieldValue::field(new, "spec").get(direction).items() {
             for peer in rule.get(side).items() {
                 let block = peer.get("ipBlock");
                 addresses::range(&block.get("cidr"), &mut warnings);
@@ -81,7 +87,7 @@ const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const TOPOLOGY: &str = "service.kubernetes.io/topology-mode";
 
 fn service(new: &Value) -> Vec<String> {
-    let spec = At::field(new, "spec");
+    let spec = FieldValue::field(new, "spec");
     let mut warnings = Vec::new();
     let mut remark = |message: &str| warnings.push(message.to_owned());
     if object::annotation(new, HINTS).is_some() {

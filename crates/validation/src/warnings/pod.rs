@@ -1,4 +1,6 @@
-//! What a pod, or a template of pods, contains.
+//! Warnings about pods and pod templates.
+
+// upstream: pkg/api/pod/warnings.go
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +9,7 @@ use atoll_meta::quote::quote;
 use serde_json::{Value, json};
 
 use super::{addresses, fraction, node_label, node_selector_term, storage, volumes};
-use crate::at::At;
+use crate::field_value::FieldValue;
 
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
@@ -23,7 +25,7 @@ const ANNOTATIONS: [(&str, &str); 3] = [
     ),
 ];
 
-/// A source of volumes that has been given up: its name in JSON, and in messages.
+/// Deprecated volume sources: field, name in the message, and message.
 const SOURCES: [(&str, &str, &str); 10] = [
     ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
@@ -32,7 +34,7 @@ const SOURCES: [(&str, &str, &str); 10] = [
     ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
     ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
     ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
-    // Not given up, but it comes here in the order.
+    // Not deprecated, but listed here to keep upstream's order.
     ("ephemeral", "ephemeral", ""),
     ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
@@ -43,20 +45,20 @@ const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/
 const SECCOMP_MESSAGE: &str = r#"non-functional in v1.27+; use the "seccompProfile" field instead"#;
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const APP_ARMOR_MESSAGE: &str = r#"deprecated since v1.30; use the "appArmorProfile" field instead"#;
-const LONGEST_PROFILE: usize = 4095;
+const MAX_PROFILE_LENGTH: usize = 4095;
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
 pub fn pod(pod: &Value, warnings: &mut Vec<String>) {
-    spec_and_metadata(&At::root(pod), false, warnings);
+    spec_and_metadata(&FieldValue::root(pod), false, warnings);
 }
 
-pub fn template(template: &At<'_>, warnings: &mut Vec<String>) {
+pub fn template(template: &FieldValue<'_>, warnings: &mut Vec<String>) {
     if template.is_set() {
         spec_and_metadata(template, true, warnings);
     }
 }
 
-fn spec_and_metadata(holder: &At<'_>, is_template: bool, warnings: &mut Vec<String>) {
+fn spec_and_metadata(holder: &FieldValue<'_>, is_template: bool, warnings: &mut Vec<String>) {
     let (spec, annotations) = (holder.get("spec"), holder.get("metadata").get("annotations"));
     placement(&spec, warnings);
     for (name, message) in ANNOTATIONS {
@@ -71,7 +73,7 @@ fn spec_and_metadata(holder: &At<'_>, is_template: bool, warnings: &mut Vec<Stri
     if !spec.get("securityContext").has("seccompProfile") && annotations.has(SECCOMP_POD) {
         warnings.push(format!("{}: {SECCOMP_MESSAGE}", annotations.path.key(SECCOMP_POD)));
     }
-    let whole = &spec.get("securityContext").get("appArmorProfile");
+    let pod_profile = &spec.get("securityContext").get("appArmorProfile");
     each_container(&spec, |container| {
         let context = container.get("securityContext");
         let name = container.text_of("name");
@@ -81,8 +83,8 @@ fn spec_and_metadata(holder: &At<'_>, is_template: bool, warnings: &mut Vec<Stri
         }
         let key = format!("{APP_ARMOR}{name}");
         if is_template && !context.has("appArmorProfile") && annotations.has(&key) {
-            let told = app_armor_profile(annotations.text_of(&key));
-            if !whole.is_set() || told.as_ref() != Some(whole.value) {
+            let profile = app_armor_profile(annotations.text_of(&key));
+            if !pod_profile.is_set() || profile.as_ref() != Some(pod_profile.value) {
                 warnings.push(format!("{}: {APP_ARMOR_MESSAGE}", annotations.path.key(&key)));
             }
         }
@@ -106,13 +108,13 @@ fn spec_and_metadata(holder: &At<'_>, is_template: bool, warnings: &mut Vec<Stri
     aliases.items().for_each(|alias| addresses::address(&alias.get("ip"), warnings));
 }
 
-fn each_container<'a>(spec: &At<'a>, mut visit: impl FnMut(&At<'a>)) {
+fn each_container<'a>(spec: &FieldValue<'a>, mut visit: impl FnMut(&FieldValue<'a>)) {
     for list in CONTAINERS {
         spec.get(list).items().for_each(|container| visit(&container));
     }
 }
 
-fn bytes(amounts: &At<'_>, resources: &[&str], warnings: &mut Vec<String>) {
+fn bytes(amounts: &FieldValue<'_>, resources: &[&str], warnings: &mut Vec<String>) {
     for resource in resources {
         if let Some((_, amount)) = amounts.entries().find(|(name, _)| name == resource) {
             fraction(&amount, warnings);
@@ -120,8 +122,8 @@ fn bytes(amounts: &At<'_>, resources: &[&str], warnings: &mut Vec<String>) {
     }
 }
 
-/// Labels of nodes that are not used any more, and selectors that select nothing.
-fn placement(spec: &At<'_>, warnings: &mut Vec<String>) {
+/// Warns about deprecated node labels and about selectors that select nothing.
+fn placement(spec: &FieldValue<'_>, warnings: &mut Vec<String>) {
     for (label, at) in spec.get("nodeSelector").entries() {
         warnings.extend(node_label(label).map(|message| format!("{}: {message}", at.path)));
     }
@@ -139,14 +141,14 @@ fn placement(spec: &At<'_>, warnings: &mut Vec<String>) {
     }
 }
 
-fn no_selector(holder: &At<'_>, warnings: &mut Vec<String>) {
+fn no_selector(holder: &FieldValue<'_>, warnings: &mut Vec<String>) {
     let selector = holder.get("labelSelector");
     if !selector.is_set() {
         warnings.push(format!("{}: {NO_SELECTOR}", selector.path));
     }
 }
 
-fn affinity(affinity: &At<'_>, warnings: &mut Vec<String>) {
+fn affinity(affinity: &FieldValue<'_>, warnings: &mut Vec<String>) {
     for kind in ["podAffinity", "podAntiAffinity"] {
         let terms = affinity.get(kind);
         let required = terms.get("requiredDuringSchedulingIgnoredDuringExecution");
@@ -156,8 +158,8 @@ fn affinity(affinity: &At<'_>, warnings: &mut Vec<String>) {
     }
 }
 
-fn sources(volume: &At<'_>, warnings: &mut Vec<String>) {
-    for (name, shown, message) in SOURCES {
+fn sources(volume: &FieldValue<'_>, warnings: &mut Vec<String>) {
+    for (name, upstream_name, message) in SOURCES {
         if !volume.has(name) {
             continue;
         }
@@ -165,13 +167,13 @@ fn sources(volume: &At<'_>, warnings: &mut Vec<String>) {
             let claim = volume.get("ephemeral").get("volumeClaimTemplate");
             storage::claim_spec(&claim.get("spec"), warnings);
         } else {
-            warnings.push(format!("{}: {message}", volume.path.child(shown)));
+            warnings.push(format!("{}: {message}", volume.path.child(upstream_name)));
         }
     }
 }
 
-/// Hosts and secrets that are named twice, or not at all.
-fn names(spec: &At<'_>, warnings: &mut Vec<String>) {
+/// Warns about duplicate or empty names of host aliases and pull secrets.
+fn names(spec: &FieldValue<'_>, warnings: &mut Vec<String>) {
     let mut seen = HashSet::new();
     for alias in spec.get("hostAliases").items() {
         let address = alias.get("ip");
@@ -192,8 +194,8 @@ fn names(spec: &At<'_>, warnings: &mut Vec<String>) {
     }
 }
 
-/// Variables that hide one before them without making use of it.
-fn environment(variables: &At<'_>, warnings: &mut Vec<String>) {
+/// Warns about duplicate environment variables. A variable that refers to the earlier one is not a duplicate.
+fn environment(variables: &FieldValue<'_>, warnings: &mut Vec<String>) {
     let mut seen = HashSet::new();
     for variable in variables.items() {
         let name = variable.text_of("name");
@@ -212,9 +214,9 @@ fn environment(variables: &At<'_>, warnings: &mut Vec<String>) {
     }
 }
 
-fn ports(spec: &At<'_>, warnings: &mut Vec<String>) {
-    let mut all: HashMap<(i64, &str), Vec<At<'_>>> = HashMap::new();
-    let number = |port: &At<'_>, name: &'static str| port.get(name).number().unwrap_or_default();
+fn ports(spec: &FieldValue<'_>, warnings: &mut Vec<String>) {
+    let mut all: HashMap<(i64, &str), Vec<FieldValue<'_>>> = HashMap::new();
+    let number = |port: &FieldValue<'_>, name: &'static str| port.get(name).number().unwrap_or_default();
     each_container(spec, |container| {
         for port in container.get("ports").items() {
             let (host, host_port) = (port.text_of("hostIP"), number(&port, "hostPort"));
@@ -262,35 +264,35 @@ fn ports(spec: &At<'_>, warnings: &mut Vec<String>) {
     });
 }
 
-/// Annotations that a pod is given in place of fields. Once it is prepared it has both.
+/// Warns about AppArmor annotations without the corresponding fields. Once defaulted, a pod has both.
 pub fn app_armor_annotations(pod: &Value) -> Vec<String> {
-    let holder = At::root(pod);
+    let holder = FieldValue::root(pod);
     let (spec, annotations) = (holder.get("spec"), holder.get("metadata").get("annotations"));
     let mut warnings = Vec::new();
     if annotations.is_empty() || spec.get("os").text_of("name") == "windows" {
         return warnings;
     }
-    let whole = spec.get("securityContext").get("appArmorProfile");
+    let pod_profile = spec.get("securityContext").get("appArmorProfile");
     each_container(&spec, |container| {
         let key = format!("{APP_ARMOR}{}", container.text_of("name"));
         if !annotations.has(&key) || container.get("securityContext").has("appArmorProfile") {
             return;
         }
-        if app_armor_profile(annotations.text_of(&key)).is_none_or(|profile| profile != *whole.value) {
+        if app_armor_profile(annotations.text_of(&key)).is_none_or(|profile| profile != *pod_profile.value) {
             warnings.push(format!("{}: {APP_ARMOR_MESSAGE}", annotations.path.key(&key)));
         }
     });
     warnings
 }
 
-/// The field that an annotation with a profile of AppArmor stands for.
+/// Returns the field that corresponds to an AppArmor annotation.
 pub fn app_armor_profile(annotation: &str) -> Option<Value> {
     match annotation {
         "unconfined" => Some(json!({"type": "Unconfined"})),
         "runtime/default" => Some(json!({"type": "RuntimeDefault"})),
         _ => {
             let name = annotation.strip_prefix("localhost/")?;
-            let fits = !name.is_empty() && name.trim() == name && name.len() <= LONGEST_PROFILE;
+            let fits = !name.is_empty() && name.trim() == name && name.len() <= MAX_PROFILE_LENGTH;
             fits.then(|| json!({"type": "Localhost", "localhostProfile": name}))
         }
     }

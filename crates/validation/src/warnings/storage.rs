@@ -1,10 +1,14 @@
-//! Volumes, claims and classes of storage.
+//! Warnings about PersistentVolumes, their claims, and storage classes.
+
+// upstream: pkg/api/persistentvolume/util.go
+// upstream: pkg/api/persistentvolumeclaim/util.go
+// upstream: pkg/api/storage/util.go
 
 use atoll_meta::object;
 use serde_json::Value;
 
 use super::{Warnings, fraction, node_label, node_selector_term};
-use crate::at::{At, equal};
+use crate::field_value::{FieldValue, equal};
 
 pub static CAPACITIES: Warnings = Warnings { object: |new, _| capacity(new), ..Warnings::NONE };
 pub static CLAIMS: Warnings = Warnings { object: |new, _| claim(new), ..Warnings::NONE };
@@ -21,7 +25,7 @@ const VOLUME_ANNOTATIONS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Sources of volumes that have been given up, as far as persistent volumes are warned of them.
+/// Deprecated sources of PersistentVolumes.
 const SOURCES: [(&str, &str); 6] = [
     ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
@@ -32,7 +36,7 @@ const SOURCES: [(&str, &str); 6] = [
 ];
 
 fn volume(new: &Value) -> Vec<String> {
-    let spec = At::field(new, "spec");
+    let spec = FieldValue::field(new, "spec");
     let annotated = VOLUME_ANNOTATIONS.iter().filter(|(name, _)| object::annotation(new, name).is_some());
     let mut warnings: Vec<String> =
         annotated.map(|(name, message)| format!("metadata.annotations[{name}]: {message}")).collect();
@@ -48,8 +52,8 @@ fn volume(new: &Value) -> Vec<String> {
     }
     for (name, message) in SOURCES {
         if spec.has(name) {
-            let shown = if name == "storageos" { "storageOS" } else { name };
-            warnings.push(format!("spec.{shown}: {message}"));
+            let upstream_name = if name == "storageos" { "storageOS" } else { name };
+            warnings.push(format!("spec.{upstream_name}: {message}"));
         }
     }
     warnings
@@ -61,11 +65,11 @@ fn claim(new: &Value) -> Vec<String> {
         let message = VOLUME_ANNOTATIONS[0].1;
         warnings.push(format!("metadata.annotations[{CLASS_ANNOTATION}]: {message}"));
     }
-    claim_spec(&At::field(new, "spec"), &mut warnings);
+    claim_spec(&FieldValue::field(new, "spec"), &mut warnings);
     warnings
 }
 
-pub fn claim_spec(spec: &At<'_>, warnings: &mut Vec<String>) {
+pub fn claim_spec(spec: &FieldValue<'_>, warnings: &mut Vec<String>) {
     for list in ["requests", "limits"] {
         let amounts = spec.get("resources").get(list);
         let storage = amounts.entries().find(|(name, _)| *name == "storage");
@@ -77,7 +81,7 @@ pub fn claim_spec(spec: &At<'_>, warnings: &mut Vec<String>) {
 
 fn class(new: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
-    for topology in At::field(new, "allowedTopologies").items() {
+    for topology in FieldValue::field(new, "allowedTopologies").items() {
         for expression in topology.get("matchLabelExpressions").items() {
             let key = expression.get("key");
             warnings.extend(node_label(key.text()).map(|message| format!("{}: {message}", key.path)));
@@ -87,12 +91,12 @@ fn class(new: &Value) -> Vec<String> {
 }
 
 fn capacity(new: &Value) -> Vec<String> {
-    let topology = At::field(new, "nodeTopology");
+    let topology = FieldValue::field(new, "nodeTopology");
     let mut warnings = Vec::new();
     node_selector_term(&topology, false, &mut warnings);
     let labels = topology.get("matchLabels");
     for (label, _) in labels.entries() {
-        // Upstream writes the label as if it were a field.
+        // Upstream appends the label to the path as if it were a field.
         let message = node_label(label);
         warnings.extend(message.map(|message| format!("nodeTopology.matchLabels.{label}: {message}")));
     }
@@ -101,10 +105,10 @@ fn capacity(new: &Value) -> Vec<String> {
 
 fn driver(new: &Value, old: Option<&Value>) -> Vec<String> {
     let requests = |driver: &Value| driver["spec"]["tokenRequests"].clone();
-    let wanted = requests(new);
-    let unchanged = old.is_some_and(|old| equal(&requests(old), &wanted));
-    let some = wanted.as_array().is_some_and(|list| !list.is_empty());
-    if !some || unchanged || At::field(new, "spec").has("serviceAccountTokenInSecrets") {
+    let new_requests = requests(new);
+    let unchanged = old.is_some_and(|old| equal(&requests(old), &new_requests));
+    let some = new_requests.as_array().is_some_and(|list| !list.is_empty());
+    if !some || unchanged || FieldValue::field(new, "spec").has("serviceAccountTokenInSecrets") {
         return Vec::new();
     }
     let message = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent \

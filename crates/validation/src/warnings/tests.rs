@@ -2,19 +2,19 @@ use serde_json::{Value, json};
 
 use super::of;
 
-fn said(group: &str, resource: &str, new: Value, old: Option<Value>) -> Vec<String> {
-    (of(group, resource).object)(&new, old.as_ref())
+fn warnings(group: &str, resource: &str, new: Value, old: Option<Value>) -> Vec<String> {
+    (warnings_for(group, resource).object)(&new, old.as_ref())
 }
 
 #[test]
-fn pods_are_looked_at_once() {
+fn pods_are_warned_about_only_on_create() {
     let pod = json!({"metadata": {"name": "a.b"}, "spec": {
         "nodeSelector": {"beta.kubernetes.io/os": "linux"},
         "containers": [{"name": "c", "env": [{"name": "A"}, {"name": "A", "value": "b"}, {"name": "A", "value": "x$(A)"}],
             "resources": {"limits": {"memory": "1500m"}}}],
         "terminationGracePeriodSeconds": -1,
     }});
-    let warnings = said("", "pods", pod.clone(), None);
+    let warnings = warnings("", "pods", pod.clone(), None);
     assert_eq!(
         warnings,
         [
@@ -26,24 +26,24 @@ fn pods_are_looked_at_once() {
             "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
         ]
     );
-    assert!(said("", "pods", pod.clone(), Some(pod)).is_empty());
+    assert!(warnings("", "pods", pod.clone(), Some(pod)).is_empty());
 }
 
 #[test]
-fn templates_are_looked_at_when_the_generation_changes() {
+fn templates_are_warned_about_when_the_generation_changes() {
     let deployment = |generation: i64| {
         json!({"metadata": {"name": "d", "generation": generation},
                "spec": {"template": {"spec": {"volumes": [{"name": "v", "gitRepo": {}}]}}}})
     };
     let expected =
         ["spec.template.spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in v1.33+"];
-    assert_eq!(said("apps", "deployments", deployment(1), None), expected);
-    assert_eq!(said("apps", "deployments", deployment(2), Some(deployment(1))), expected);
-    assert!(said("apps", "deployments", deployment(1), Some(deployment(1))).is_empty());
+    assert_eq!(warnings("apps", "deployments", deployment(1), None), expected);
+    assert_eq!(warnings("apps", "deployments", deployment(2), Some(deployment(1))), expected);
+    assert!(warnings("apps", "deployments", deployment(1), Some(deployment(1))).is_empty());
 }
 
 #[test]
-fn addresses_have_a_form() {
+fn noncanonical_addresses_are_warned_about() {
     for (address, expected) in [
         ("1.2.3.4", None),
         ("::1", None),
@@ -58,7 +58,7 @@ fn addresses_have_a_form() {
         let endpoints = json!({"subsets": [{"addresses": [{"ip": address}]}]});
         let expected: Vec<_> =
             expected.iter().map(|text| format!("subsets[0].addresses[0].ip: {text}")).collect();
-        assert_eq!(said("", "endpoints", endpoints, None), expected, "{address}");
+        assert_eq!(warnings("", "endpoints", endpoints, None), expected, "{address}");
     }
     for (range, expected) in [
         ("10.0.0.0/8", None),
@@ -78,18 +78,19 @@ fn addresses_have_a_form() {
     ] {
         let node = json!({"spec": {"podCIDRs": [range]}});
         let expected: Vec<_> = expected.iter().map(|text| format!("spec.podCIDRs[0]: {text}")).collect();
-        assert_eq!(said("", "nodes", node, None), expected, "{range}");
+        assert_eq!(warnings("", "nodes", node, None), expected, "{range}");
     }
 }
 
 #[test]
-fn files_of_a_volume_keep_out_of_each_others_way() {
+fn overlapping_files_of_a_volume_are_warned_about() {
     let volumes = json!([
         {"name": "c", "configMap": {"name": "m", "items": [{"path": "a"}, {"path": "a/b"}, {"path": "ab"}]}},
         {"name": "p", "projected": {"sources": [{}, {"secret": {"name": "s", "items": [{"path": "x"}]}},
             {"serviceAccountToken": {"path": "x/"}}]}},
     ]);
-    let warnings = said("", "pods", json!({"metadata": {"name": "p"}, "spec": {"volumes": volumes}}), None);
+    let warnings =
+        warnings("", "pods", json!({"metadata": {"name": "p"}, "spec": {"volumes": volumes}}), None);
     assert_eq!(
         warnings,
         [
@@ -101,7 +102,7 @@ fn files_of_a_volume_keep_out_of_each_others_way() {
 }
 
 #[test]
-fn key_pairs_need_both_blocks() {
+fn incomplete_tls_key_pairs_are_warned_about() {
     let certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
     for (one, other, expected) in [
         ("", "", "tls: failed to find any PEM data in certificate input"),
@@ -113,16 +114,16 @@ fn key_pairs_need_both_blocks() {
         ),
     ] {
         let secret = json!({"type": "kubernetes.io/tls", "data": {"tls.crt": one, "tls.key": other}});
-        assert_eq!(said("", "secrets", secret, None), [expected]);
+        assert_eq!(warnings("", "secrets", secret, None), [expected]);
     }
 }
 
 #[test]
-fn requests_stay_below_limits() {
+fn quota_requests_above_limits_are_warned_about() {
     let quota = json!({"spec": {"hard": {"cpu": "2", "limits.cpu": "1", "requests.memory": "1Gi", "limits.memory": "2Gi"}}});
     assert_eq!(
-        said("", "resourcequotas", quota.clone(), None),
+        warnings("", "resourcequotas", quota.clone(), None),
         ["ResourceQuota cpu (2) should be less than limits.cpu (1)"]
     );
-    assert!(said("", "resourcequotas", quota.clone(), Some(quota)).is_empty());
+    assert!(warnings("", "resourcequotas", quota.clone(), Some(quota)).is_empty());
 }

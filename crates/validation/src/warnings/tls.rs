@@ -1,8 +1,11 @@
-//! Whether a certificate and its key are there. Whether they belong together is not looked at.
+//! Checks that a TLS certificate and its key are present. Whether they match is not checked.
+
+// upstream: pkg/registry/core/secret/strategy.go
+// Go standard library: src/crypto/tls/tls.go
 
 use crate::certificates::from_base64;
 
-/// What Go's reader of key pairs would say of two base64 texts that should hold PEM.
+/// Returns the error of Go's `tls.X509KeyPair` about two base64 strings of PEM.
 pub fn key_pair(certificate: &str, key: &str) -> Option<String> {
     let types = block_types(&from_base64(certificate));
     if !types.iter().any(|kind| kind == "CERTIFICATE") {
@@ -37,7 +40,7 @@ pub fn key_pair(certificate: &str, key: &str) -> Option<String> {
     })
 }
 
-/// The types of the blocks in a text.
+/// Returns the types of the PEM blocks.
 fn block_types(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     let mut types = Vec::new();

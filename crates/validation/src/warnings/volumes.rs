@@ -1,12 +1,14 @@
-//! Files of a volume that are put in each other's place.
+//! Warnings about files of a volume that overlap.
+
+// upstream: pkg/api/pod/warnings.go
 
 use std::fmt;
 
 use atoll_meta::quote::quote;
 
-use crate::at::At;
+use crate::field_value::FieldValue;
 
-/// A path, and what it comes from where that is told.
+/// A path and a description of its source, if there is one.
 #[derive(Clone, PartialEq)]
 struct File<'a> {
     path: &'a str,
@@ -22,7 +24,7 @@ impl fmt::Display for File<'_> {
     }
 }
 
-pub fn overlaps(volumes: &At<'_>, warnings: &mut Vec<String>) {
+pub fn overlaps(volumes: &FieldValue<'_>, warnings: &mut Vec<String>) {
     for volume in volumes.items() {
         let name = quote(volume.text_of("name"));
         let single = [
@@ -30,11 +32,11 @@ pub fn overlaps(volumes: &At<'_>, warnings: &mut Vec<String>) {
             ("secret", "Secret", "secretName"),
             ("downwardAPI", "DownwardAPI", ""),
         ];
-        for (field, shown, named) in single {
+        for (field, upstream_name, named) in single {
             let source = volume.get(field);
             let described = match named {
-                "" => shown.to_owned(),
-                named => format!("{shown} {}", quote(source.text_of(named))),
+                "" => upstream_name.to_owned(),
+                named => format!("{upstream_name} {}", quote(source.text_of(named))),
             };
             let mut seen = Vec::new();
             for file in items(&source, "") {
@@ -59,7 +61,7 @@ pub fn overlaps(volumes: &At<'_>, warnings: &mut Vec<String>) {
     }
 }
 
-fn items<'a>(source: &At<'a>, described: &str) -> Vec<File<'a>> {
+fn items<'a>(source: &FieldValue<'a>, described: &str) -> Vec<File<'a>> {
     let items = source.get("items");
     items.list().iter().map(|item| file(item["path"].as_str().unwrap_or_default(), described)).collect()
 }
@@ -68,11 +70,11 @@ fn file<'a>(path: &'a str, source: &str) -> File<'a> {
     File { path: path.trim_end_matches('/'), source: source.to_owned() }
 }
 
-/// The files of one source of a projected volume.
-fn files<'a>(source: &At<'a>) -> Vec<File<'a>> {
-    let named = |field: &'static str, shown: &str| {
+/// Returns the files of one source of a projected volume.
+fn files<'a>(source: &FieldValue<'a>) -> Vec<File<'a>> {
+    let named = |field: &'static str, upstream_name: &str| {
         let from = source.get(field);
-        items(&from, &format!("{shown} {}", quote(from.text_of("name"))))
+        items(&from, &format!("{upstream_name} {}", quote(from.text_of("name"))))
     };
     let listed = |field: &'static str| source.get(field).has("items");
     if listed("configMap") {

@@ -1,15 +1,21 @@
-//! Pods and what makes pods.
+//! Warnings about pods and workloads.
+
+// upstream: pkg/api/pod/warnings.go
+// upstream: pkg/registry/batch/job/strategy.go
+// upstream: pkg/registry/batch/cronjob/strategy.go
 
 use atoll_meta::object;
 use serde_json::Value;
 
 use super::{Warnings, addresses, host_name, pod, storage};
-use crate::at::At;
+use crate::field_value::FieldValue;
 
 pub static PODS: Warnings =
-    Warnings { given: |given| pod::app_armor_annotations(given), object: new_pod, status: pod_status };
+    Warnings { input: |pod| pod::app_armor_annotations(pod), object: new_pod, status: pod_status };
 pub static POD_TEMPLATES: Warnings = Warnings {
-    object: |new, old| on_change(new, old, |warnings| pod::template(&At::field(new, "template"), warnings)),
+    object: |new, old| {
+        on_change(new, old, |warnings| pod::template(&FieldValue::field(new, "template"), warnings))
+    },
     ..Warnings::NONE
 };
 pub static REPLICATION_CONTROLLERS: Warnings = Warnings { object: replication_controller, ..Warnings::NONE };
@@ -22,11 +28,11 @@ pub static JOBS: Warnings = Warnings { object: job, ..Warnings::NONE };
 
 const IN_NAMES: &str = "Pod names and hostnames";
 
-fn spec_template(object: &Value) -> At<'_> {
-    At::field(object, "spec").get("template")
+fn spec_template(object: &Value) -> FieldValue<'_> {
+    FieldValue::field(object, "spec").get("template")
 }
 
-/// New objects are looked at, and others when what they say of pods may have changed.
+/// Calls `look` for new objects and for those whose generation has changed.
 fn on_change(new: &Value, old: Option<&Value>, look: impl FnOnce(&mut Vec<String>)) -> Vec<String> {
     let mut warnings = Vec::new();
     if old.is_none_or(|old| object::generation(old) != object::generation(new)) {
@@ -35,7 +41,7 @@ fn on_change(new: &Value, old: Option<&Value>, look: impl FnOnce(&mut Vec<String
     warnings
 }
 
-/// Pods change too often to be looked at each time.
+/// Warns about new pods only, because pods are updated too often.
 fn new_pod(new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
     if old.is_none() {
@@ -48,7 +54,7 @@ fn new_pod(new: &Value, old: Option<&Value>) -> Vec<String> {
 fn pod_status(new: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     for list in ["podIPs", "hostIPs"] {
-        let found = At::field(new, "status").get(list);
+        let found = FieldValue::field(new, "status").get(list);
         found.items().for_each(|found| addresses::address(&found.get("ip"), &mut warnings));
     }
     warnings
@@ -56,7 +62,7 @@ fn pod_status(new: &Value) -> Vec<String> {
 
 fn replication_controller(new: &Value, old: Option<&Value>) -> Vec<String> {
     on_change(new, old, |warnings| match old {
-        // Upstream looks at the old one.
+        // Upstream checks the template of the old object.
         Some(old) => pod::template(&spec_template(old), warnings),
         None => {
             host_name(new, IN_NAMES, warnings);
@@ -85,11 +91,11 @@ fn daemon_set(new: &Value, old: Option<&Value>) -> Vec<String> {
 
 fn stateful_set(new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = on_change(new, old, |warnings| pod::template(&spec_template(new), warnings));
-    let spec = At::field(new, "spec");
+    let spec = FieldValue::field(new, "spec");
     for claim in spec.get("volumeClaimTemplates").items() {
-        // Both paths are upstream's.
+        // Upstream uses both paths.
         let path = if old.is_some() { claim.path.child("Spec") } else { claim.path };
-        storage::claim_spec(&At::under(claim.value.get("spec"), path), &mut warnings);
+        storage::claim_spec(&FieldValue::under(claim.value.get("spec"), path), &mut warnings);
     }
     if spec.get("revisionHistoryLimit").number().is_some_and(|limit| limit < 0) {
         let message = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is \
@@ -104,12 +110,12 @@ fn job(new: &Value, old: Option<&Value>) -> Vec<String> {
         if old.is_none() {
             host_name(new, IN_NAMES, warnings);
         }
-        job_spec(&At::field(new, "spec"), warnings);
+        job_spec(&FieldValue::field(new, "spec"), warnings);
     })
 }
 
 fn cron_job(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let spec = At::field(new, "spec");
+    let spec = FieldValue::field(new, "spec");
     let mut warnings = on_change(new, old, |warnings| {
         if old.is_none() {
             host_name(new, IN_NAMES, warnings);
@@ -129,7 +135,7 @@ fn cron_job(new: &Value, old: Option<&Value>) -> Vec<String> {
 const MANY_COMPLETIONS: i64 = 100_000;
 const MANY_AT_ONCE: i64 = 10_000;
 
-fn job_spec(spec: &At<'_>, warnings: &mut Vec<String>) {
+fn job_spec(spec: &FieldValue<'_>, warnings: &mut Vec<String>) {
     let count = |name: &'static str| spec.get(name).number().unwrap_or_default();
     let many = count("completions") > MANY_COMPLETIONS && count("parallelism") > MANY_AT_ONCE;
     if spec.text_of("completionMode") == "Indexed" && many {

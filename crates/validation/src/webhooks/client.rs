@@ -1,13 +1,16 @@
-//! Where a webhook is: a URL or a Service.
+//! The location of a webhook: a URL or a Service.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/util/webhook/validation.go
+// Go standard library: src/net/url/url.go
 
 use atoll_meta::names;
 use atoll_meta::quote::quote;
 
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 
 const FORM: &str = "; desired format: https://host[/path]";
 
-/// The parts of a URL that matter here.
+/// Parts of a URL that are validated.
 #[derive(Default)]
 struct Parts<'a> {
     scheme: &'a str,
@@ -17,12 +20,12 @@ struct Parts<'a> {
     fragment: &'a str,
 }
 
-pub(crate) fn url(errors: &mut Errors, at: &At<'_>) {
+pub(crate) fn url(errors: &mut Errors, at: &FieldValue<'_>) {
     let parts = match parse(at.text()) {
         Ok(parts) => parts,
         Err(reason) => {
-            let shown = quote(at.text());
-            errors.push(at.required(format!("url must be a valid URL: parse {shown}: {reason}{FORM}")));
+            let rendered = quote(at.text());
+            errors.push(at.required(format!("url must be a valid URL: parse {rendered}: {reason}{FORM}")));
             return;
         }
     };
@@ -44,7 +47,7 @@ pub(crate) fn url(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
-/// Takes a URL apart as Go does, as far as it matters here.
+/// Parses a URL as Go does, as far as validation needs it.
 fn parse(text: &str) -> Result<Parts<'_>, String> {
     if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
         return Err("net/url: invalid control character in URL".to_owned());
@@ -107,8 +110,8 @@ fn escapes(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-pub(crate) fn service(errors: &mut Errors, at: &At<'_>) {
-    // Upstream mixes the two up.
+pub(crate) fn service(errors: &mut Errors, at: &FieldValue<'_>) {
+    // Upstream confuses the two paths.
     if at.text_of("namespace").is_empty() {
         errors.push(at.get("name").required(""));
     }
@@ -118,8 +121,8 @@ pub(crate) fn service(errors: &mut Errors, at: &At<'_>) {
     named_service_port(errors, at);
 }
 
-/// The rest of what is asked of a Service that is called.
-pub(crate) fn named_service_port(errors: &mut Errors, at: &At<'_>) {
+/// Checks the name and the port of a Service reference.
+pub(crate) fn named_service_port(errors: &mut Errors, at: &FieldValue<'_>) {
     let (port, path) = (at.get("port"), at.get("path"));
     let number = port.number().unwrap_or_default();
     let broken = names::port_number(number);
@@ -137,7 +140,7 @@ pub(crate) fn named_service_port(errors: &mut Errors, at: &At<'_>) {
     if !path.text().starts_with('/') {
         errors.push(path.invalid("must start with a '/'"));
     }
-    // Upstream takes off a byte, whatever it is a part of.
+    // Upstream removes one byte, even inside a multi-byte character.
     let rest = path.text().get(1..).unwrap_or("\u{fffd}");
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     for (index, step) in rest.split('/').enumerate() {

@@ -1,16 +1,18 @@
-//! The conditions of webhooks are expressions: whether they can be understood.
+//! Compilation of match conditions of webhooks.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/compile.go
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use atoll_cel::{Environment, ListKind, Object, Shape, ShapeKind, Type};
 
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 
 const AUTHORIZER: &str = "kubernetes.authorization.Authorizer";
 const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
 
-/// What conditions can refer to.
+/// Variables and functions of match conditions.
 static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
     Environment::new()
         .with("object", Type::Dyn)
@@ -21,8 +23,8 @@ static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
         .with("authorizer.requestResource", Type::Object(RESOURCE_CHECK.into(), None))
 });
 
-/// Complains about an expression that does not compile, or not to a truth value. Nothing is complained about one that is empty.
-pub(super) fn check(errors: &mut Errors, expression: &At<'_>) {
+/// Checks that an expression compiles to a boolean. Empty expressions are skipped.
+pub(super) fn check(errors: &mut Errors, expression: &FieldValue<'_>) {
     let text = expression.text().trim();
     if text.is_empty() {
         return;
@@ -63,7 +65,7 @@ fn object<const N: usize>(name: &str, fields: [(&str, Arc<Shape>); N]) -> Arc<Sh
     Shape::new(ShapeKind::Object(Object::new(name, fields, true)))
 }
 
-/// What the request is that is about to be admitted.
+/// Returns the shape of the variable `request`.
 fn request() -> Arc<Shape> {
     let named =
         |name: &str, last: &str| object(name, [("group", text()), ("version", text()), (last, text())]);
@@ -92,7 +94,7 @@ fn request() -> Arc<Shape> {
     )
 }
 
-/// The namespace of the object, as far as expressions see it.
+/// Returns the shape of the variable `namespaceObject`.
 fn namespace() -> Arc<Shape> {
     let number = || Shape::new(ShapeKind::Int);
     let metadata = object(
@@ -148,7 +150,7 @@ mod tests {
         ] {
             let condition = json!({ "expression": good });
             let mut errors = Errors::new();
-            check(&mut errors, &At::field(&condition, "expression"));
+            check(&mut errors, &FieldValue::field(&condition, "expression"));
             assert!(errors.is_empty(), "{good}: {errors:?}");
         }
         for (wrong, message) in [
@@ -162,7 +164,7 @@ mod tests {
         ] {
             let condition = json!({ "expression": wrong });
             let mut errors = Errors::new();
-            check(&mut errors, &At::field(&condition, "expression"));
+            check(&mut errors, &FieldValue::field(&condition, "expression"));
             let said = errors.iter().map(ToString::to_string).collect::<String>();
             assert!(said.contains(message), "{wrong}: {said}");
         }

@@ -1,8 +1,10 @@
-//! Which requests a webhook or a policy is about.
+//! Rules with operations of webhooks and policies.
+
+// upstream: pkg/apis/admissionregistration/validation/validation.go
 
 use std::collections::HashSet;
 
-use crate::at::{At, Errors};
+use crate::field_value::{Errors, FieldValue};
 
 pub(crate) const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
 pub(crate) const MATCH_POLICIES: &[&str] = &["Equivalent", "Exact"];
@@ -10,7 +12,7 @@ pub(crate) const REINVOCATION_POLICIES: &[&str] = &["IfNeeded", "Never"];
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: &[&str] = &["*", "Cluster", "Namespaced"];
 
-pub(crate) fn with_operations(errors: &mut Errors, rule: &At<'_>) {
+pub(crate) fn with_operations(errors: &mut Errors, rule: &FieldValue<'_>) {
     let operations = rule.get("operations");
     if operations.is_empty() {
         errors.push(operations.required(""));
@@ -29,20 +31,20 @@ pub(crate) fn with_operations(errors: &mut Errors, rule: &At<'_>) {
             errors.push(list.invalid(format!("if '*' is present, must not specify other {what}")));
         }
         if field == "apiVersions" {
-            errors.extend(list.items().filter(At::is_empty).map(|version| version.required("")));
+            errors.extend(list.items().filter(FieldValue::is_empty).map(|version| version.required("")));
         }
     }
     resources(errors, &rule.get("resources"));
     super::optional(errors, &rule.get("scope"), SCOPES);
 }
 
-fn resources(errors: &mut Errors, resources: &At<'_>) {
+fn resources(errors: &mut Errors, resources: &FieldValue<'_>) {
     if resources.is_empty() {
         errors.push(resources.required(""));
     }
-    // Resources all of whose subresources were named, and subresources that were named for all resources.
+    // Resources with the subresource `*`, and subresources of the resource `*`.
     let (mut all_of, mut for_all) = (HashSet::new(), HashSet::new());
-    // Upstream only remembers the last one without a subresource.
+    // Upstream only considers the last resource without a subresource.
     let mut plain = false;
     for at in resources.items() {
         let text = at.text();

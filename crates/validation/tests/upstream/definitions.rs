@@ -1,4 +1,4 @@
-//! Random definitions, with mistakes of all kinds.
+//! Random definitions with mistakes.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::rules::{PATHS, decorate, pick, rule};
 const COLUMN_PATHS: &[&str] =
     &[".spec.a", "spec", "", ".status.conditions[?(@.type==\"Ready\")].status", "."];
 
-/// A definition that may be good.
+/// Generates a definition, which may be valid.
 pub fn definition(generator: &mut Generator) -> Value {
     let count = 1 + generator.below(2);
     let mut versions = Vec::new();
@@ -59,7 +59,7 @@ pub fn definition(generator: &mut Generator) -> Value {
     })
 }
 
-/// The same with something changed.
+/// Generates a changed definition.
 pub fn changed(generator: &mut Generator, definition: &Value) -> Value {
     let mut copy = definition.clone();
     if generator.chance(60) {
@@ -86,7 +86,7 @@ pub fn changed(generator: &mut Generator, definition: &Value) -> Value {
     copy
 }
 
-/// Says something else somewhere.
+/// Changes a random part of a schema.
 fn mutate(generator: &mut Generator, schema: &mut Value, depth: usize) {
     let Value::Object(fields) = schema else { return };
     let mut inner: Vec<&mut Value> = Vec::new();
@@ -102,10 +102,10 @@ fn mutate(generator: &mut Generator, schema: &mut Value, depth: usize) {
         let index = generator.below(inner.len());
         return mutate(generator, inner.swap_remove(index), depth - 1);
     }
-    say(generator, fields);
+    set_random_field(generator, fields);
 }
 
-fn say(generator: &mut Generator, fields: &mut Map<String, Value>) {
+fn set_random_field(generator: &mut Generator, fields: &mut Map<String, Value>) {
     let (name, value) = match generator.below(27) {
         0 => ("type", json!(pick(generator, &["", "null", "foo", "object", "array", "string", "integer"]))),
         1 => ("uniqueItems", json!(true)),

@@ -1,4 +1,6 @@
-//! Reading amounts.
+//! Parsing of quantities.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go
 
 use atoll_meta::quantity::QuantityError;
 
@@ -21,9 +23,9 @@ enum Base {
 
 struct Parts<'a> {
     negative: bool,
-    /// Sign, digits and point as written.
+    /// Sign, digits and decimal point as written.
     number: &'a str,
-    /// The digits before the point without leading zeros, but at least one.
+    /// Digits before the decimal point without leading zeros, at least one.
     whole: &'a str,
     fraction: &'a str,
     suffix: &'a str,
@@ -51,7 +53,7 @@ impl<'a> Parts<'a> {
         Ok(Parts { negative, number, whole, fraction, suffix })
     }
 
-    /// The amount, if upstream reads it with machine integers.
+    /// Returns the quantity if upstream parses it with 64-bit integers.
     fn small(&self, base: Base, exponent: i32) -> Option<Amount> {
         let digits = self.whole.len() + self.fraction.len();
         let (factor, power) = match base {
@@ -60,7 +62,7 @@ impl<'a> Parts<'a> {
                 (1, (digits <= 18 && power >= -9).then_some(power)?)
             }
             Base::Two => {
-                // A power of two has three decimal digits for ten binary ones.
+                // Ten binary digits count as three decimal digits.
                 let room = 14 - self.whole.len() as i64 - i64::from(exponent) * 3 / 10;
                 (1 << exponent, (self.fraction.is_empty() && room >= 0).then_some(0)?)
             }
@@ -118,7 +120,7 @@ fn suffix(suffix: &str) -> Option<(Base, i32)> {
         "Ei" => two(60),
         _ => {
             let exponent = suffix.strip_prefix(['e', 'E'])?;
-            // Upstream reads 64 bits and keeps 32 of them.
+            // Upstream parses 64 bits and keeps 32 of them.
             Some((Base::Ten, exponent.parse::<i64>().ok()? as i32))
         }
     }

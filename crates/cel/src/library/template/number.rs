@@ -1,11 +1,13 @@
-//! Numbers as Go's `x/text` prints them in English.
+//! Numbers as Go's `x/text` formats them in English.
 
-/// `1,234.50`
+// upstream: github.com/google/cel-go/ext/formatting.go
+
+/// Formats as `1,234.50`.
 pub(super) fn fixed(number: f64, precision: i64) -> String {
     if let Some(special) = special(number) {
         return special.to_owned();
     }
-    // Upstream keeps 8 bits of the least and 16 bits of the most digits, whatever that leads to.
+    // Upstream truncates the minimum number of digits to 8 bits and the maximum to 16 bits.
     let (least, most) = (precision as u8, precision as i16);
     let size = number.abs();
     let digits = match usize::try_from(most) {
@@ -15,8 +17,8 @@ pub(super) fn fixed(number: f64, precision: i64) -> String {
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
     let fraction = fraction.trim_end_matches('0');
     let mut out = String::from(if number < 0.0 { "-" } else { "" });
-    for (place, digit) in whole.bytes().enumerate() {
-        if place > 0 && (whole.len() - place) % 3 == 0 {
+    for (index, digit) in whole.bytes().enumerate() {
+        if index > 0 && (whole.len() - index) % 3 == 0 {
             out.push(',');
         }
         out.push(char::from(digit));
@@ -29,7 +31,7 @@ pub(super) fn fixed(number: f64, precision: i64) -> String {
     out
 }
 
-/// `1.234500×10⁰³`, at least as wide as the precision says; there are six digits after the point, whatever it says.
+/// Formats as `1.234500×10⁰³`, padded to the precision. There are always six decimal places.
 pub(super) fn scientific(number: f64, precision: i64) -> String {
     let shown = match special(number) {
         Some(special) => special.to_owned(),

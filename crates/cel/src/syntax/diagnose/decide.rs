@@ -1,11 +1,13 @@
-//! Which way the grammar goes on, by what comes.
+//! Decisions of the grammar by lookahead.
+
+// upstream: github.com/google/cel-go/parser/gen/CEL.g4
 
 use super::super::grammar::{EPSILON, Element, GRAMMAR, Rule, Set, State, set};
 use super::super::lexer::Kind;
-use super::Reader;
+use super::RecoveringParser;
 
-impl Reader<'_, '_> {
-    /// Whether the token after a minus can be there.
+impl RecoveringParser<'_, '_> {
+    /// Whether the token after a minus is possible.
     pub(super) fn may_follow_minus(&self) -> bool {
         let Element::Choice(_, choices) = &Self::grammar().rules[Rule::Unary as usize][0] else {
             return true;
@@ -13,16 +15,16 @@ impl Reader<'_, '_> {
         first(&choices[0]) & (1 << self.ahead(1) as u8) != 0
     }
 
-    /// Whether a loop takes another round.
-    pub(super) fn goes_on(&self, inside: &'static [Element], rule: Rule, tightness: u8) -> bool {
+    /// Whether a loop continues.
+    pub(super) fn goes_on(&self, inside: &'static [Element], rule: Rule, precedence: u8) -> bool {
         if !self.is_next(first(inside)) {
             return false;
         }
         match (rule, self.ahead(0)) {
-            (Rule::Relation, _) => tightness <= 1,
-            (Rule::Sum, Kind::Star | Kind::Slash | Kind::Percent) => tightness <= 2,
-            (Rule::Sum, _) => tightness <= 1,
-            // A comma before the closing bracket is not the loop's.
+            (Rule::Relation, _) => precedence <= 1,
+            (Rule::Sum, Kind::Star | Kind::Slash | Kind::Percent) => precedence <= 2,
+            (Rule::Sum, _) => precedence <= 1,
+            // A comma before the closing bracket does not belong to the loop.
             (Rule::ListItems | Rule::Fields | Rule::Entries, _) => {
                 let item = match rule {
                     Rule::Fields => set(&[Kind::Question, Kind::Identifier, Kind::EscapedIdentifier]),
@@ -34,7 +36,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Which alternative comes, or the place of the token with which none can.
+    /// Returns the alternative that matches, or the position of the token at which none does.
     pub(super) fn choose(&self, choices: &'static [Vec<Element>], rule: Rule) -> Result<usize, usize> {
         let number = |kind: Kind| matches!(kind, Kind::Int | Kind::Float);
         match (rule, self.ahead(0)) {
@@ -78,7 +80,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// The tokens with which elements can begin.
+/// Returns the tokens with which elements can start.
 pub(super) fn first(elements: &[Element]) -> Set {
     let state = match &elements[0] {
         Element::Token(_, set, _) => return *set,
@@ -91,7 +93,7 @@ pub(super) fn first(elements: &[Element]) -> Set {
     GRAMMAR.next(state) & !EPSILON
 }
 
-/// The state before an item of a list.
+/// Returns the state before an item of a list.
 fn item_start() -> State {
     match &GRAMMAR.rules[Rule::ListItems as usize][0] {
         Element::Rule(state, ..) => *state,

@@ -1,4 +1,6 @@
-//! What an expression begins with: names, calls, lists, maps, messages and literals.
+//! Primary expressions: names, calls, lists, maps, messages and literals.
+
+// upstream: github.com/google/cel-go/parser/parser.go
 
 use std::sync::Arc;
 
@@ -6,11 +8,11 @@ use super::super::lexer::Kind;
 use super::super::literal::unquote;
 use super::super::macros;
 use super::super::tree::Node;
-use super::{Parser, RESERVED, Read, Stop};
+use super::{ParseError, ParseResult, Parser, RESERVED};
 use crate::value::{Text, Value};
 
 impl Parser<'_> {
-    pub(super) fn primary(&mut self) -> Read {
+    pub(super) fn primary(&mut self) -> ParseResult {
         match self.kind() {
             Kind::Dot | Kind::Identifier => self.name(),
             Kind::LeftParenthesis => {
@@ -25,9 +27,9 @@ impl Parser<'_> {
         }
     }
 
-    fn name(&mut self) -> Read {
+    fn name(&mut self) -> ParseResult {
         let dot = self.take(Kind::Dot);
-        // `a.b.c{` begins a message.
+        // `a.b.c{` starts a message.
         let mut count = 1;
         while self.ahead(count) == Kind::Dot && self.ahead(count + 1) == Kind::Identifier {
             count += 2;
@@ -44,19 +46,19 @@ impl Parser<'_> {
         };
         if self.kind() != Kind::LeftParenthesis {
             return Ok(match RESERVED.contains(&name) {
-                true => self.blame(start, format!("reserved identifier: {name}")),
+                true => self.report_error(start, format!("reserved identifier: {name}")),
                 false => self.node(token.start, Node::Name(full)),
             });
         }
         let open = self.next();
         let arguments = self.arguments()?;
         if RESERVED.contains(&name) {
-            return Ok(self.blame(start, format!("reserved identifier: {name}")));
+            return Ok(self.report_error(start, format!("reserved identifier: {name}")));
         }
         Ok(macros::expand(self, open.start, None, &full, arguments))
     }
 
-    fn message(&mut self, dot: bool, tokens: usize) -> Read {
+    fn message(&mut self, dot: bool, tokens: usize) -> ParseResult {
         let mut name = String::from(if dot { "." } else { "" });
         for _ in 0..tokens {
             let token = self.next();
@@ -74,14 +76,14 @@ impl Parser<'_> {
                 let colon = self.expect(Kind::Colon)?;
                 fields.push((field, self.expression()?, optional, colon.start));
                 if self.take(Kind::Comma).is_none() && self.kind() != Kind::RightBrace {
-                    return Err(Stop::Syntax);
+                    return Err(ParseError::Syntax);
                 }
             }
         }
         Ok(self.node(open.start, Node::Message { name: name.into(), fields }))
     }
 
-    fn list(&mut self) -> Read {
+    fn list(&mut self) -> ParseResult {
         let open = self.next();
         let mut items = Vec::new();
         if self.take(Kind::Comma).is_some() {
@@ -91,14 +93,14 @@ impl Parser<'_> {
                 let optional = self.take(Kind::Question).is_some();
                 items.push((self.expression()?, optional));
                 if self.take(Kind::Comma).is_none() && self.kind() != Kind::RightBracket {
-                    return Err(Stop::Syntax);
+                    return Err(ParseError::Syntax);
                 }
             }
         }
         Ok(self.node(open.start, Node::List { items }))
     }
 
-    fn map(&mut self) -> Read {
+    fn map(&mut self) -> ParseResult {
         let open = self.next();
         let mut entries = Vec::new();
         if self.take(Kind::Comma).is_some() {
@@ -110,14 +112,14 @@ impl Parser<'_> {
                 self.expect(Kind::Colon)?;
                 entries.push((key, self.expression()?, optional));
                 if self.take(Kind::Comma).is_none() && self.kind() != Kind::RightBrace {
-                    return Err(Stop::Syntax);
+                    return Err(ParseError::Syntax);
                 }
             }
         }
         Ok(self.node(open.start, Node::Map { entries }))
     }
 
-    fn literal(&mut self) -> Read {
+    fn literal(&mut self) -> ParseResult {
         let sign = self.take(Kind::Minus);
         let token = self.next();
         let start = sign.unwrap_or(token).start;
@@ -134,7 +136,7 @@ impl Parser<'_> {
                 Ok(number) if number.is_finite() => Ok(Value::Double(number)),
                 _ => Err("invalid double literal"),
             },
-            _ if sign.is_some() => return Err(Stop::Syntax),
+            _ if sign.is_some() => return Err(ParseError::Syntax),
             Kind::Uint => {
                 let text = &text[..text.len() - 1];
                 match text.strip_prefix("0x") {
@@ -151,16 +153,16 @@ impl Parser<'_> {
             Kind::False => Ok(Value::Bool(false)),
             Kind::Null => Ok(Value::Null),
             _ => {
-                // Nothing that begins an expression.
+                // The token cannot start an expression.
                 if token.kind != Kind::End {
                     self.at -= 1;
                 }
-                return Err(Stop::Syntax);
+                return Err(ParseError::Syntax);
             }
         };
         Ok(match value {
             Ok(value) => self.node(start, Node::Literal(value)),
-            Err(message) => self.blame(start, message),
+            Err(message) => self.report_error(start, message),
         })
     }
 }

@@ -18,17 +18,17 @@ fn apply(kind: &Kind, live: &Value, config: &Value, manager: &str, force: bool) 
 }
 
 #[test]
-fn applying_shares_conflicts_forces_and_gives_up() {
+fn apply_shares_conflicts_forces_and_removes() {
     let kind = kind("v1", "ConfigMap");
     let first = apply(&kind, kind.empty(), &config_map(json!({"a": "1", "b": "1"})), "x", false).unwrap();
     assert_eq!(managers(&first), json!({"x Apply": {"f:data": {"f:a": {}, "f:b": {}}}}));
-    // The same value is shared.
+    // Both managers own the same value.
     let shared = apply(&kind, &first, &config_map(json!({"a": "1"})), "y", false).unwrap();
     let both = json!({"x Apply": {"f:data": {"f:a": {}, "f:b": {}}}, "y Apply": {"f:data": {"f:a": {}}}});
     assert_eq!(managers(&shared), both);
-    // Nothing of the object changed, so nobody changed anything at any time.
+    // The object did not change, so no time is recorded.
     assert_eq!(shared["metadata"]["managedFields"][0].get("time"), None);
-    // Another one conflicts with all who own it.
+    // A different value conflicts with all owners.
     let other = config_map(json!({"a": "2"}));
     let refused = apply(&kind, &shared, &other, "z", false).unwrap_err();
     assert_eq!(
@@ -39,7 +39,7 @@ fn applying_shares_conflicts_forces_and_gives_up() {
     let taken = json!({"x Apply": {"f:data": {"f:b": {}}}, "z Apply": {"f:data": {"f:a": {}}}});
     assert_eq!(managers(&forced), taken);
     assert_eq!(forced["data"], json!({"a": "2", "b": "1"}));
-    // What is no longer applied goes if nobody else owns it.
+    // A field that is no longer applied and has no other owner is removed.
     let given_up = apply(&kind, &shared, &config_map(json!({"b": "1"})), "x", false).unwrap();
     assert_eq!(given_up["data"], json!({"a": "1", "b": "1"}));
     let alone = apply(&kind, &given_up, &config_map(json!({})), "y", false).unwrap();
@@ -47,7 +47,7 @@ fn applying_shares_conflicts_forces_and_gives_up() {
 }
 
 #[test]
-fn an_apply_that_says_nothing_new_changes_nothing() {
+fn unchanged_apply_changes_nothing() {
     let kind = kind("v1", "ConfigMap");
     let config = config_map(json!({"a": "1"}));
     let first = apply(&kind, kind.empty(), &config, "x", false).unwrap();
@@ -56,7 +56,7 @@ fn an_apply_that_says_nothing_new_changes_nothing() {
 }
 
 #[test]
-fn conflicts_say_with_whom_and_where() {
+fn conflicts_name_managers_and_fields() {
     let kind = kind("apps/v1", "Deployment");
     let object = |replicas: u8, image: &str| {
         json!({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "d"},
@@ -126,7 +126,7 @@ fn absent_keys_count_as_their_defaults() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn invalid_configurations_are_rejected() {
     let kind = kind("apps/v1", "Deployment");
     let with = |spec: Value| json!({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "d"}, "spec": spec});
     let cases = [
@@ -174,7 +174,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn before_the_first_apply_all_was_somebody_s() {
+fn first_apply_records_existing_fields() {
     let kind = kind("v1", "ConfigMap");
     let mut live = config_map(json!({"a": "1"}));
     live["metadata"]["uid"] = json!("1");
@@ -189,7 +189,7 @@ fn before_the_first_apply_all_was_somebody_s() {
 }
 
 #[test]
-fn kubectl_takes_over_what_it_applied_on_its_side() {
+fn kubectl_takes_over_client_side_applied_fields() {
     const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let kind = kind("v1", "ConfigMap");
     let before = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a", "annotations": {}},
@@ -197,12 +197,12 @@ fn kubectl_takes_over_what_it_applied_on_its_side() {
     let mut live = config_map(json!({"a": "1", "b": "changed"}));
     live["metadata"]["annotations"] = json!({ANNOTATION: before.to_string()});
     let live = created(&kind, live, "kubectl-client-side-apply");
-    // It may change what nobody has changed since.
+    // kubectl may change fields that are unchanged since.
     let applied = apply(&kind, &live, &config_map(json!({"a": "2"})), "kubectl", false).unwrap();
     assert_eq!(applied["data"], json!({"a": "2", "b": "changed"}));
     let annotation = applied["metadata"]["annotations"][ANNOTATION].as_str().unwrap();
     assert_eq!(annotation, format!("{}\n", config_map(json!({"a": "2"}))));
-    // Others may not, and it may not change what others have.
+    // Other managers may not, and kubectl may not change fields of other managers.
     let other = apply(&kind, &live, &config_map(json!({"a": "2"})), "x", false).unwrap_err();
     assert_eq!(
         other,

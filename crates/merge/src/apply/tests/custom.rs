@@ -1,4 +1,4 @@
-//! Kinds that a definition describes.
+//! Custom resources.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn shirt(spec: Value) -> Value {
 }
 
 #[test]
-fn fields_are_told_apart_as_the_schema_says() {
+fn list_items_are_identified_by_the_schema() {
     let kind = shirts();
     let spec = json!({
         "color": "red", "tags": ["a", "b"], "sizes": [1, 2], "ports": [{ "port": 80, "name": "web" }],

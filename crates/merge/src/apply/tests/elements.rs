@@ -6,7 +6,7 @@ use crate::apply::element::{Element, ElementError};
 use crate::apply::set::Set;
 
 #[test]
-fn steps_are_spelled_as_upstream_does() {
+fn path_elements_are_encoded_as_upstream() {
     let cases = [
         ("f:name", ".name"),
         ("f:", "."),
@@ -26,7 +26,7 @@ fn steps_are_spelled_as_upstream_does() {
 }
 
 #[test]
-fn what_is_no_step_is_refused_or_passed_over() {
+fn invalid_path_elements_are_rejected_or_skipped() {
     let cases = [
         ("", ElementError::Malformed),
         ("f", ElementError::Malformed),
@@ -44,7 +44,7 @@ fn what_is_no_step_is_refused_or_passed_over() {
 }
 
 #[test]
-fn steps_are_ordered_by_kind_and_value() {
+fn path_elements_are_ordered_by_kind_and_value() {
     let ascending = [
         "f:a",
         "f:b",
@@ -72,7 +72,7 @@ fn fields_are_read_and_written() {
         (json!({"f:a": {".": {}}}), json!({"f:a": {}}), 1),
         (json!({"f:a": {".": {}, "f:b": {}}}), json!({"f:a": {".": {}, "f:b": {}}}), 2),
         (json!({"f:a": {"f:b": {}}}), json!({"f:a": {"f:b": {}}}), 1),
-        // What is not known is passed over; what is left then ends here.
+        // Unknown elements are skipped; the rest of the path ends here.
         (json!({"f:a": {"z:b": {}}}), json!({"f:a": {}}), 1),
         (json!({".": {}}), json!({}), 0),
         (json!({"f:a": null}), json!({"f:a": {}}), 1),
@@ -88,7 +88,7 @@ fn fields_are_read_and_written() {
 }
 
 #[test]
-fn sets_are_brought_together() {
+fn set_operations() {
     let left = json!({"f:a": {}, "f:b": {".": {}, "f:x": {}, "f:y": {}}, "f:c": {"f:z": {}}});
     let right = json!({"f:b": {"f:x": {}}, "f:c": {}, "f:d": {}});
     let (left, right) = (Set::from_fields(&left).unwrap(), Set::from_fields(&right).unwrap());
@@ -110,7 +110,7 @@ fn sets_are_brought_together() {
 }
 
 #[test]
-fn patterns_keep_what_they_lead_to() {
+fn retain_keeps_paths_below_patterns() {
     let fields = json!({"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {
         ".": {}, "f:image": {}, "f:resources": {".": {}, "f:limits": {}}}}, "f:x": {}}, "f:status": {}});
     let mut set = Set::from_fields(&fields).unwrap();

@@ -1,11 +1,11 @@
-//! What managers have set, told apart from the rest.
+//! Extraction of managed fields.
 
 use serde_json::{Value, json};
 
 use super::super::extract;
 use super::{author, created, kind};
 
-/// One manager's entry, of these fields.
+/// Returns an entry of a manager with these fields.
 fn entry(manager: &str, version: &str, subresource: &str, fields: Value) -> Value {
     json!({
         "manager": manager, "operation": "Update", "apiVersion": version, "fieldsType": "FieldsV1",
@@ -20,9 +20,9 @@ fn extracted(mut object: Value, entries: Vec<Value>) -> Option<Value> {
 }
 
 #[test]
-fn only_what_is_managed_is_kept() {
+fn only_managed_fields_are_extracted() {
     let cases = [
-        // Fields, and whole values where nothing in particular is named.
+        // Fields, and whole values where the set has no children.
         (
             json!({ "f:spec": { "f:a": {} } }),
             json!({ "spec": { "a": { "b": 1 }, "c": 2 } }),
@@ -39,7 +39,7 @@ fn only_what_is_managed_is_kept() {
             json!({ "data": { "a": "1", "b": "2" } }),
             json!({ "data": { "a": "1" } }),
         ),
-        // Items by their key, in their order, with their keys.
+        // Items by key, in order, with their keys.
         (
             json!({ "f:l": { "k:{\"n\":\"b\"}": { "f:x": {} }, "k:{\"n\":\"a\"}": { ".": {}, "f:n": {} } } }),
             json!({ "l": [{ "n": "a", "x": 1 }, { "n": "b", "x": 2, "y": 3 }, { "n": "c" }] }),
@@ -55,18 +55,18 @@ fn only_what_is_managed_is_kept() {
             json!({ "l": [{ "n": "a", "x": 1 }] }),
             json!({ "l": [{ "n": "a", "x": 1 }] }),
         ),
-        // Items by their value, or by their place.
+        // Items by value or by index.
         (
             json!({ "f:l": { "v:\"b\"": {}, "v:3": {} } }),
             json!({ "l": ["a", "b", 3] }),
             json!({ "l": ["b", 3] }),
         ),
         (json!({ "f:l": { "i:1": {} } }), json!({ "l": ["a", "b"] }), json!({ "l": ["b"] })),
-        // What has become something else is kept as it is.
+        // A value that has changed its type is kept.
         (json!({ "f:a": { "f:b": {} } }), json!({ "a": [1] }), json!({ "a": [1] })),
         (json!({ "f:a": { "v:1": {} } }), json!({ "a": { "b": 1 } }), json!({ "a": { "b": 1 } })),
         (json!({ "f:a": { "f:b": {} } }), json!({ "a": 1 }), json!({ "a": 1 })),
-        // What is not there, and what is never looked at.
+        // Absent fields, and fields that are never extracted.
         (json!({ "f:spec": { "f:gone": {} } }), json!({ "spec": { "a": 1 } }), json!({ "spec": {} })),
         (
             json!({ "f:status": { "f:a": {} }, "f:metadata": { "f:labels": {} } }),
@@ -81,7 +81,7 @@ fn only_what_is_managed_is_kept() {
 }
 
 #[test]
-fn managers_count_together_and_those_of_the_status_do_not() {
+fn managers_are_combined_except_for_status() {
     let object = json!({ "spec": { "a": 1, "b": 2, "c": 3, "d": 4 } });
     let entries = vec![
         entry("one", "v1", "", json!({ "f:spec": { "f:a": {} } })),
@@ -92,7 +92,7 @@ fn managers_count_together_and_those_of_the_status_do_not() {
 }
 
 #[test]
-fn who_says_nothing_is_not_guessed() {
+fn objects_without_managers_are_not_extracted() {
     let object = json!({ "spec": { "metrics": [1] } });
     let old = json!({ "f:spec": { "f:target": {} } });
     let same = json!({ "f:spec": { "f:metrics": {} } });
@@ -111,21 +111,21 @@ fn who_says_nothing_is_not_guessed() {
 }
 
 #[test]
-fn defaults_beside_what_was_applied_are_left_out() {
+fn defaults_are_not_extracted() {
     let kind = kind("v1", "Service");
     let applied = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": "a" },
         "spec": { "ports": [{ "port": 80 }], "selector": { "app": "a" } },
     });
     let mut object = created(&kind, applied.clone(), "kubectl");
-    // As defaulting and allocation leave it.
+    // As after defaulting and allocation.
     object["spec"]["type"] = json!("ClusterIP");
     object["spec"]["ports"][0]["protocol"] = json!("TCP");
     object["spec"]["ports"][0]["nodePort"] = json!(30000);
     let expected =
         json!({ "spec": { "ports": [{ "port": 80, "protocol": "TCP" }], "selector": { "app": "a" } } });
     assert_eq!(extract(&object).map(Value::Object), Some(expected));
-    // Whoever then sets one of them has set it.
+    // A manager that sets one of them owns it.
     let mut next = object.clone();
     next["spec"]["type"] = json!("NodePort");
     kind.record(&object, &mut next, &author("other"));

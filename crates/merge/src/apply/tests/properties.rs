@@ -8,7 +8,7 @@ use crate::apply::owned;
 use crate::apply::set::Set;
 use crate::apply::shape::Shape;
 
-/// Anything that could be in an object of a kind without types.
+/// Generates any value of a kind without types.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -31,7 +31,7 @@ fn workspace() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Some containers of a Pod, with ports, environment and arguments.
+/// Generates containers of a Pod with ports, environment and arguments.
 fn pod() -> impl Strategy<Value = Value> {
     let port =
         (prop::sample::select(vec![80, 443]), prop::option::of(Just("UDP"))).prop_map(|(port, protocol)| {
@@ -51,7 +51,8 @@ fn pod() -> impl Strategy<Value = Value> {
         prop::option::of(prop::collection::vec("[xy]", 0..2)),
     );
     let container = container.prop_map(|(name, image, ports, env, args)| {
-        let mut container = json!({"name": name, "ports": once_each(ports), "env": once_each(env)});
+        let mut container =
+            json!({"name": name, "ports": without_duplicates(ports), "env": without_duplicates(env)});
         if let Some(image) = image {
             container["image"] = json!(image);
         }
@@ -62,13 +63,13 @@ fn pod() -> impl Strategy<Value = Value> {
     });
     let labels = prop::collection::btree_map("[ab]", "[12]", 0..3);
     (prop::collection::vec(container, 0..4), labels).prop_map(|(containers, labels)| {
-        let spec = json!({"containers": once_each(containers)});
+        let spec = json!({"containers": without_duplicates(containers)});
         json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a", "labels": labels}, "spec": spec})
     })
 }
 
-/// Of items with one name, or one port, the first.
-fn once_each(items: Vec<Value>) -> Vec<Value> {
+/// Removes duplicates by name or port.
+fn without_duplicates(items: Vec<Value>) -> Vec<Value> {
     let key = |item: &Value| {
         let protocol = item["protocol"].as_str().unwrap_or("TCP").to_owned();
         (item["name"].clone(), item["containerPort"].clone(), protocol)
@@ -90,7 +91,7 @@ fn kind_of(object: &Value) -> crate::apply::Kind {
     kind(object["apiVersion"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default())
 }
 
-/// Every path that somebody owns leads to something.
+/// Asserts that every owned path exists.
 fn assert_owned_exists(object: &Value) {
     let mut bare = object.clone();
     if let Some(fields) = bare["metadata"].as_object_mut() {
@@ -135,7 +136,7 @@ fn with_uid(mut object: Value) -> Value {
 
 proptest! {
     #[test]
-    fn applying_twice_is_applying_once((live, config, _) in any_object()) {
+    fn apply_is_idempotent((live, config, _) in any_object()) {
         let kind = kind_of(&live);
         let live = created(&kind, live, "x");
         let once = kind.apply(&live, &config, &author("y"), true).unwrap();
@@ -144,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn who_applies_different_fields_never_conflicts(
+    fn disjoint_applies_never_conflict(
         left in prop::collection::btree_map("a[0-9]", "[12]", 0..4),
         right in prop::collection::btree_map("b[0-9]", "[12]", 0..4),
         other in prop::collection::btree_map("b[0-9]", "[12]", 0..4),
@@ -154,7 +155,7 @@ proptest! {
         let first = kind.apply(kind.empty(), &object(json!(left)), &author("x"), false).unwrap();
         let second = kind.apply(&with_uid(first), &object(json!(right)), &author("y"), false).unwrap();
         let third = kind.apply(&second, &object(json!(other)), &author("y"), false).unwrap();
-        // And all have what they applied, nothing else.
+        // All managers have what they applied, and nothing else.
         let mut expected = left.clone();
         expected.extend(other);
         prop_assert_eq!(third["data"].as_object().cloned().unwrap_or_default().len(), expected.len());
@@ -164,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_owned_is_there((first, second, third) in any_object()) {
+    fn owned_fields_exist((first, second, third) in any_object()) {
         let kind = kind_of(&first);
         let live = created(&kind, first, "x");
         assert_owned_exists(&live);
@@ -189,13 +190,13 @@ proptest! {
         if let Some(fields) = bare["metadata"].as_object_mut() {
             fields.remove("managedFields");
         }
-        let mut all = owned::fields(kind.shape(), &bare).unwrap();
+        let mut all = field_set::of(kind.shape(), &bare).unwrap();
         crate::apply::strip(&mut all);
         let managed = updated["metadata"].get("managedFields").cloned();
         let entries = managed::decode(managed.as_ref()).unwrap();
         let owners = entries.into_iter().fold(Set::default(), |all, entry| all.union(entry.set));
         prop_assert!(all.difference(&owners).is_empty(), "{} of {}", all.difference(&owners).to_fields(), managers(&updated));
-        // Of what was changed by updates there is one owner each.
+        // Every field that was changed by updates has one owner.
         let entries = managed::decode(managed.as_ref()).unwrap();
         for (index, entry) in entries.iter().enumerate() {
             prop_assert!(entries[..index].iter().all(|other| other.set.is_disjoint(&entry.set)));
@@ -203,9 +204,9 @@ proptest! {
     }
 
     #[test]
-    fn fields_survive_being_written(object in any_object()) {
+    fn fields_round_trip(object in any_object()) {
         let kind = kind_of(&object.0);
-        let set = owned::fields(kind.shape(), &object.0).unwrap();
+        let set = field_set::of(kind.shape(), &object.0).unwrap();
         let written = set.to_fields();
         prop_assert_eq!(Set::from_fields(&written).unwrap(), set.clone());
     }

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{author, created, kind, managers};
-use crate::apply::{Author, REPLICAS, Resets, is_reset, parent_fields, scale_fields};
+use crate::apply::{Author, REPLICAS, ResetFields, is_reset, parent_fields, scale_fields};
 
 fn deployment() -> Value {
     json!({
@@ -27,7 +27,7 @@ fn deployment() -> Value {
 }
 
 #[test]
-fn creating_owns_all_that_is_said() {
+fn create_owns_all_fields() {
     let cases = [
         (
             json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k": "v"}}),
@@ -57,7 +57,7 @@ fn creating_owns_all_that_is_said() {
                 }},
             }),
         ),
-        // A kind without types: every map is more than its entries, lists are one value.
+        // A kind without types: maps are members themselves, lists are atomic.
         (
             json!({"kind": "Workspace", "apiVersion": "atoll.dev/v1alpha1", "metadata": {"name": "a"},
                 "spec": {"list": [{"name": "a"}], "map": {"a": {}}, "null": null}}),
@@ -79,7 +79,7 @@ fn creating_owns_all_that_is_said() {
 }
 
 #[test]
-fn nothing_said_is_nothing_owned() {
+fn empty_objects_have_no_managers() {
     let kind = kind("v1", "ConfigMap");
     let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}});
     assert_eq!(created(&kind, object, "m")["metadata"].get("managedFields"), None);
@@ -90,12 +90,12 @@ fn later(manager: &str) -> Author<'_> {
 }
 
 #[test]
-fn updating_takes_what_changes() {
+fn update_owns_changed_fields() {
     let kind = kind("v1", "ConfigMap");
     let object = |data: Value| json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a", "uid": "1"}, "data": data});
     let both = json!({"a": "1", "b": "1"});
     let cases = [
-        // Nothing changes, nobody gets anything.
+        // Without changes the managers stay the same.
         (json!({"a": "1", "b": "1"}), json!({"x Update": {"f:data": {".": {}, "f:a": {}, "f:b": {}}}})),
         (
             json!({"a": "2", "b": "1"}),
@@ -115,14 +115,14 @@ fn updating_takes_what_changes() {
         let live = created(&kind, object(both.clone()), "x");
         let mut new = object(data.clone());
         kind.record(&live, &mut new, &later("y"));
-        // A path that ends where others go on has a dot, and without them has none.
+        // A path that is a prefix of others has a dot; without others it does not.
         let expected = expected.to_string().replace("{\".\":{}}", "{}");
         assert_eq!(managers(&new).to_string(), expected, "{data}");
     }
 }
 
 #[test]
-fn the_time_is_that_of_the_last_change() {
+fn time_is_that_of_the_last_change() {
     let kind = kind("v1", "ConfigMap");
     let object =
         json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"a": "1"}});
@@ -139,7 +139,7 @@ fn the_time_is_that_of_the_last_change() {
 }
 
 #[test]
-fn clients_may_forget_and_rewrite_who_manages() {
+fn clients_can_reset_and_replace_managers() {
     let kind = kind("v1", "ConfigMap");
     let object =
         json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"a": "1"}});
@@ -166,12 +166,12 @@ fn clients_may_forget_and_rewrite_who_manages() {
     }
     assert!(is_reset(Some(&json!([{}]))) && is_reset(Some(&json!([]))));
     assert!(!is_reset(None) && !is_reset(Some(&json!([{"manager": "a"}]))));
-    // Through a part of the object nobody can.
+    // Writes of a subresource cannot.
     let mut new = live.clone();
     new["metadata"]["managedFields"] = json!([]);
     kind.record(&live, &mut new, &Author { subresource: "status", ..later("y") });
     assert_eq!(new, live);
-    // What is not kept account of is not begun by an update.
+    // An update does not start tracking of an untracked object.
     let mut untracked = live.clone();
     untracked["metadata"].as_object_mut().unwrap().remove("managedFields");
     let mut new = untracked.clone();
@@ -181,7 +181,7 @@ fn clients_may_forget_and_rewrite_who_manages() {
 }
 
 #[test]
-fn status_and_spec_are_managed_apart() {
+fn status_and_spec_have_separate_managers() {
     let kind = kind("apps/v1", "Deployment");
     let live = created(&kind, deployment(), "kubectl");
     let mut new = live.clone();
@@ -190,14 +190,14 @@ fn status_and_spec_are_managed_apart() {
     let mut spec = new.clone();
     kind.record(&live, &mut spec, &later("m"));
     assert_eq!(managers(&spec)["m Update"], json!({"f:spec": {"f:replicas": {}}}));
-    let resets = Resets::At(&[&["spec"], &["metadata", "labels"]]);
+    let resets = ResetFields::Paths(&[&["spec"], &["metadata", "labels"]]);
     kind.record(&live, &mut new, &Author { subresource: "status", resets, ..later("m") });
     assert_eq!(managers(&new)["m Update"], json!({"f:status": {"f:replicas": {}}}));
     assert_eq!(new["metadata"]["managedFields"][1]["subresource"], "status");
 }
 
 #[test]
-fn old_managers_become_one() {
+fn old_managers_are_combined() {
     let kind = kind("v1", "ConfigMap");
     let object =
         json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k00": "1"}});
@@ -218,7 +218,7 @@ fn old_managers_become_one() {
 }
 
 #[test]
-fn entries_of_other_versions_and_of_former_types_are_mended() {
+fn entries_of_other_versions_and_types_are_repaired() {
     let kind = kind("v1", "Service");
     let object = json!({"kind": "Service", "apiVersion": "v1", "metadata": {"name": "a"},
         "spec": {"selector": {"a": "b"}}});
@@ -238,7 +238,7 @@ fn entries_of_other_versions_and_of_former_types_are_mended() {
 }
 
 #[test]
-fn items_that_cannot_be_told_apart_are_one_value() {
+fn duplicate_items_are_one_value() {
     let kind = kind("v1", "Pod");
     let pod = |env: Value| {
         json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a", "uid": "1"},
@@ -262,7 +262,7 @@ fn items_that_cannot_be_told_apart_are_one_value() {
 }
 
 #[test]
-fn a_scale_shows_who_manages_replicas() {
+fn scale_shows_managers_of_replicas() {
     let kind = kind("apps/v1", "Deployment");
     let live = created(&kind, deployment(), "x");
     let parent = &live["metadata"]["managedFields"];

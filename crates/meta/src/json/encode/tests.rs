@@ -1,4 +1,4 @@
-//! The stored form and what is made of it.
+//! The stored form and responses built from it.
 
 use serde_json::json;
 
@@ -69,7 +69,7 @@ fn the_resource_version_goes_first() {
 
 #[test]
 fn an_item_has_no_type() {
-    // A kind that looks like what is searched for must not lead astray.
+    // A kind that looks like the search string must not cause a false match.
     let object =
         json!({"kind": "a\"metadata\":{\\", "apiVersion": "b\",\"metadata\":{", "metadata": {"name": "a"}});
     let stored = encode_object(&object);

@@ -1,4 +1,6 @@
-//! Strings, where most of the time goes.
+//! Parsing of strings, which dominates the run time.
+
+// upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
 
 use super::{JsonError, Parser};
 
@@ -9,7 +11,7 @@ const IN_HEX: &str = "in \\u hexadecimal character escape";
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// Which of eight bytes are a quote, a backslash or a control character: the high bit of the first such byte is
+/// Finds quotes, backslashes and control characters among eight bytes: the high bit of the first such byte is
 /// set. Bits after the first may be wrong, because a subtraction carries.
 fn special(word: u64) -> u64 {
     let quote = word ^ (ONES * b'"' as u64);
@@ -21,7 +23,7 @@ fn special(word: u64) -> u64 {
 }
 
 impl Parser<'_> {
-    /// Moves to the next quote, backslash or control character, or to the end.
+    /// Advances to the next quote, backslash or control character, or to the end.
     fn skip_plain(&mut self) {
         let mut rest = &self.input[self.position..];
         while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
@@ -41,7 +43,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads the string whose opening quote is at the current position.
+    /// Parses the string whose opening quote is at the current position.
     pub(super) fn string(&mut self) -> Result<String, JsonError> {
         self.position += 1;
         let start = self.position;
@@ -82,7 +84,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Appends what lies between `start` and the current position.
+    /// Appends the input from `start` to the current position.
     fn push_plain(&mut self, start: usize) {
         match self.text {
             Some(text) => self.scratch.push_str(&text[start..self.position]),
@@ -90,7 +92,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads an escape after its backslash.
+    /// Parses an escape after its backslash.
     fn escape(&mut self) -> Result<(), JsonError> {
         let character = match self.peek() {
             Some(byte @ (b'"' | b'\\' | b'/')) => char::from(byte),
@@ -125,7 +127,8 @@ impl Parser<'_> {
         Ok(unit)
     }
 
-    /// The character for a UTF-16 unit, together with the escape that follows if the two are a pair.
+    /// Returns the character of a UTF-16 unit, together with the following escape if the two are a surrogate
+    /// pair.
     fn utf16(&mut self, unit: u32) -> char {
         if let Some(character) = char::from_u32(unit) {
             return character;
@@ -145,8 +148,8 @@ impl Parser<'_> {
     }
 }
 
-/// Appends bytes with U+FFFD for each byte that is not part of a character. (The standard library would put one
-/// U+FFFD for several bytes of a truncated character; Go puts one for each.)
+/// Appends bytes with U+FFFD for each invalid byte. (The standard library uses one U+FFFD for several bytes
+/// of a truncated character; Go uses one for each.)
 fn push_repaired(out: &mut String, bytes: &[u8]) {
     for chunk in bytes.utf8_chunks() {
         out.push_str(chunk.valid());

@@ -1,4 +1,4 @@
-//! What the parser makes of good and bad documents.
+//! Parsing of valid and invalid documents.
 
 use crate::json::{JsonError, MAX_DEPTH, Value, parse, to_string};
 
@@ -40,14 +40,14 @@ fn depth_is_limited() {
         parse(objects.as_bytes()).unwrap_err().to_string(),
         "invalid character '{' exceeded max depth"
     );
-    // Neighbours do not add up.
+    // Siblings do not add to the depth.
     let flat = format!("[{}]", vec!["[]"; MAX_DEPTH * 2].join(","));
     assert!(parse(flat.as_bytes()).is_ok());
 }
 
 #[test]
 fn the_deepest_document_fits_a_small_stack() {
-    // Half of what a worker thread has, in a build without optimisation.
+    // Half the stack of a worker thread, in an unoptimized build.
     let worker = std::thread::Builder::new().stack_size(1024 * 1024);
     let work = || {
         let text = format!("{}1{}", "{\"a\":[".repeat(MAX_DEPTH / 2), "]}".repeat(MAX_DEPTH / 2));
@@ -86,7 +86,8 @@ fn duplicates_are_counted_up_to_a_limit() {
     assert_eq!(parsed.duplicates[99], "k99");
 }
 
-/// Made with sigs.k8s.io/json: the compact form of the result and the paths of duplicate fields, or the error.
+/// Recorded from sigs.k8s.io/json: the compact form of the result and the paths of duplicate fields, or the
+/// error.
 type Expected = Result<(&'static str, &'static [&'static str]), &'static str>;
 #[rustfmt::skip]
 const CASES: &[(&[u8], Expected)] = &[

@@ -1,4 +1,4 @@
-//! What Go's encoder would write.
+//! Output of Go's encoder.
 
 use serde_json::json;
 
@@ -39,7 +39,7 @@ fn escapes_as_go_does() {
         ("\u{0}\u{1}\u{1f}\u{7f}", "\"\\u0000\\u0001\\u001f\u{7f}\""),
         ("<a>&", r#""\u003ca\u003e\u0026""#),
         ("\u{2027}\u{2028}\u{2029}\u{202a}", "\"\u{2027}\\u2028\\u2029\u{202a}\""),
-        // Other characters that begin with the same byte, at the end too.
+        // Other characters with the same first byte, also at the end.
         ("€\u{2028}€", "\"€\\u2028€\""),
         ("€", "\"€\""),
     ];

@@ -60,7 +60,7 @@ fn reads_owners() {
 }
 
 #[test]
-fn what_is_missing_or_odd_reads_as_empty() {
+fn absent_and_malformed_fields_read_as_empty() {
     for odd in [
         json!({}),
         json!(null),
@@ -124,7 +124,7 @@ fn setters_make_and_clear_fields() {
 }
 
 #[test]
-fn removing_what_is_not_there_changes_nothing() {
+fn removing_absent_fields_changes_nothing() {
     let mut object = json!({"metadata": {"labels": {"a": "1"}}});
     remove_label(&mut object, "b");
     remove_annotation(&mut object, "b");

@@ -1,4 +1,4 @@
-//! Rules for metadata.
+//! Validation of metadata.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn object(metadata: &str) -> Value {
 }
 
 #[test]
-fn judges_metadata_as_upstream_does() {
+fn metadata_is_validated_as_upstream() {
     let path = FieldPath::new("metadata");
     for (namespaced, new, old, expected) in CASES {
         let errors = if old.is_empty() {
@@ -37,7 +37,7 @@ fn annotations_have_a_total_size() {
 }
 
 #[test]
-fn immutable_fields_may_become_empty_in_another_way() {
+fn empty_and_absent_fields_are_equal() {
     let path = FieldPath::new("spec");
     assert_eq!(validate_immutable(&json!({}), &Value::Null, &path), None);
     assert_eq!(validate_immutable(&json!([]), &json!([]), &path), None);
@@ -72,8 +72,8 @@ fn selectors_of_objects_are_checked() {
     assert_eq!(fields, expected.map(|(field, kind)| (field.to_owned(), kind.to_owned())));
 }
 
-/// Made with k8s.io/apimachinery/pkg/api/validation: whether the kind is namespaced, the metadata, for updates the
-/// metadata before, and the errors.
+/// Recorded from k8s.io/apimachinery/pkg/api/validation: whether the kind is namespaced, the metadata, for
+/// updates the old metadata, and the errors.
 #[rustfmt::skip]
 const CASES: &[(bool, &str, &str, &[&str])] = &[
     (true, r#"{"name":"a","namespace":"n"}"#, "", &[]),

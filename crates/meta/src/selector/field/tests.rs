@@ -58,7 +58,7 @@ fn transforms_fields() {
     assert_eq!(refused, Err("unknown x".to_owned()));
 }
 
-/// Made with k8s.io/apimachinery/pkg/fields: the canonical form, or the error.
+/// Recorded from k8s.io/apimachinery/pkg/fields: the canonical form, or the error.
 #[rustfmt::skip]
 const PARSED: &[(&str, Result<&str, &str>)] = &[
     ("", Ok("")),

@@ -1,5 +1,7 @@
 //! The grammar of label selectors.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go
+
 use super::{LabelOperator, Requirement};
 use crate::field::{FieldError, FieldPath, aggregate};
 use crate::names;
@@ -45,7 +47,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
     }
 }
 
-/// Cuts the text into tokens. A NUL byte ends the text, as it does upstream.
+/// Splits the text into tokens. A NUL byte ends the text, as upstream.
 fn scan(text: &str) -> Vec<(Token, &str)> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
@@ -112,7 +114,7 @@ impl<'a> Parser<'a> {
         self.tokens.get(self.position).copied().unwrap_or((Token::End, ""))
     }
 
-    /// Where a key or value can stand, `in` and `notin` are just that.
+    /// Returns the next token where a key or value is expected, so that `in` and `notin` are ordinary words.
     fn peek_value(&self) -> (Token, &'a str) {
         match self.peek() {
             (Token::In | Token::NotIn, literal) => (Token::Identifier, literal),
@@ -148,7 +150,7 @@ impl<'a> Parser<'a> {
         }
         let is_alone = matches!(self.peek().0, Token::End | Token::Comma);
         let (operator, values) = match (negated, is_alone) {
-            // What follows `!key` is left for the caller to complain about.
+            // The caller reports what follows `!key`.
             (true, _) => (LabelOperator::DoesNotExist, Vec::new()),
             (false, true) => (LabelOperator::Exists, Vec::new()),
             (false, false) => {
@@ -194,8 +196,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Values separated by commas up to the closing parenthesis; between two commas, and between a comma and a
-    /// parenthesis, there is an empty one.
+    /// Parses values separated by commas up to the closing parenthesis; between two commas, and between a
+    /// comma and a parenthesis, there is an empty value.
     fn value_list(&mut self) -> Result<Vec<&'a str>, String> {
         let mut values = Vec::new();
         loop {

@@ -101,7 +101,7 @@ fn requirements_are_checked() {
     assert_eq!(errors[0].to_string(), expected);
 }
 
-/// Made with k8s.io/apimachinery/pkg/labels: the canonical form, or the error.
+/// Recorded from k8s.io/apimachinery/pkg/labels: the canonical form, or the error.
 #[rustfmt::skip]
 const PARSED: &[(&str, Result<&str, &str>)] = &[
     ("", Ok("")),
@@ -211,7 +211,7 @@ const PARSED: &[(&str, Result<&str, &str>)] = &[
     ("a in (b,!c)", Err("unable to parse requirement: found '!', expected: ',', or identifier")),
 ];
 
-/// Made with k8s.io/apimachinery/pkg/apis/meta/v1.
+/// Recorded from k8s.io/apimachinery/pkg/apis/meta/v1.
 #[rustfmt::skip]
 const CONVERTED: &[(&str, Result<&str, &str>)] = &[
     ("null", Ok("")),

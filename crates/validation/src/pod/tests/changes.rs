@@ -2,9 +2,9 @@ use serde_json::{Value, json};
 
 use super::{container, pod};
 use crate::cases::{edited, lines};
-use crate::of;
+use crate::checks_for;
 
-const OTHERS: &str = "spec: Forbidden: pod updates may not change fields other than \
+const IMMUTABLE_FIELDS: &str = "spec: Forbidden: pod updates may not change fields other than \
      `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
      `spec.tolerations` (only additions to existing tolerations),\
      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n";
@@ -23,7 +23,7 @@ fn updates() {
             pod(),
             vec![("spec.hostname", json!("h"))],
             vec![format!(
-                "{OTHERS}@@ -129,7 +129,7 @@\n   \"SELinuxChangePolicy\": null\n  }},\n  \"ImagePullSecrets\": null,\n- \
+                "{IMMUTABLE_FIELDS}@@ -129,7 +129,7 @@\n   \"SELinuxChangePolicy\": null\n  }},\n  \"ImagePullSecrets\": null,\n- \
                  \"Hostname\": \"\",\n+ \"Hostname\": \"h\",\n  \"Subdomain\": \"\",\n  \"SetHostnameAsFQDN\": null,\n  \
                  \"Affinity\": null,\n"
             )],
@@ -43,7 +43,7 @@ fn updates() {
                 "spec.activeDeadlineSeconds: Invalid value: 6: must be less than or equal to previous value".to_owned(),
             ],
         ),
-        // The amount is the same, however it is written.
+        // The quantities are equal.
         (pod(), vec![("spec.containers.0.resources.limits.cpu", json!("1000m"))], vec![]),
         (gated.clone(), vec![("spec.nodeSelector", json!({ "disk": "ssd" }))], vec![]),
         (
@@ -201,7 +201,7 @@ fn templates_and_replication_controllers() {
 }
 
 #[test]
-fn policies_of_selinux_can_change_where_there_was_one() {
+fn selinux_change_policy_can_change_if_set_before() {
     let field = "spec.securityContext.seLinuxChangePolicy";
     let template =
         |policy: Value| json!({ "template": edited(&json!({ "spec": pod()["spec"] }), &[(field, policy)]) });

@@ -1,11 +1,16 @@
-//! Values as upstream's own types show them in messages: every field, under its name in Go and in Go's order.
+//! JSON of upstream's internal types, as messages show it: every field, under its name in Go and in Go's
+//! order.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/types_jsonschema.go
+// upstream: pkg/apis/core/types.go
 
 use atoll_meta::field::BadValue;
 use atoll_meta::json;
 use atoll_schema::{Field, Type, TypeId, TypeRef, Types};
 use serde_json::Value;
 
-/// Where upstream's own type has its fields in another order than the one that is served.
+/// Types whose internal fields are in a different order than the served ones.
 const ORDERS: &[(&str, &[&str])] = &[
     (
         "apiextensions/v1.JSONSchemaProps",
@@ -85,19 +90,19 @@ const ORDERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// A value of the struct with this key as one line of JSON.
+/// Renders a value of the type with this key as one line of JSON.
 pub(crate) fn value(key: &str, value: &Value) -> BadValue {
     BadValue::Rendered(text(key, value))
 }
 
-/// A list of such values.
+/// Renders a list of such values.
 pub(crate) fn list(key: &str, list: &Value) -> BadValue {
     let Some(items) = list.as_array() else { return BadValue::Value(Value::Null) };
     let items: Vec<String> = items.iter().map(|item| text(key, item)).collect();
     BadValue::Rendered(format!("[{}]", items.join(",")))
 }
 
-/// The same without the wrapping.
+/// Renders a value as a string.
 pub(crate) fn text(key: &str, value: &Value) -> String {
     let types = Types::get();
     let mut out = String::new();
@@ -116,7 +121,7 @@ fn structure(types: &Types, id: TypeId, value: &Value, out: &mut String) {
 }
 
 fn fields(types: &Types, owner: &Type, value: &Value, start: usize, out: &mut String) {
-    // What belongs to all of Kubernetes is the same inside and outside.
+    // Types of `meta` have no internal version, so their JSON is that of the API.
     let shared = owner.key.starts_with("meta/");
     let order = ORDERS.iter().find(|(key, _)| *key == owner.key).map(|(_, order)| *order);
     let mut sorted: Vec<&Field> = owner.fields.iter().collect();
@@ -187,7 +192,8 @@ fn one(types: &Types, kind: TypeRef, value: &Value, out: &mut String) {
     }
 }
 
-/// What can be a schema or something else is both in upstream's own types, and one of them empty.
+/// Renders a union of a schema and another type. The internal type has a field for each, of which one is
+/// empty.
 fn schema_or(types: &Types, kind: TypeRef, value: &Value, out: &mut String) {
     let schema = |value: &Value, out: &mut String| match types.by_key("apiextensions/v1.JSONSchemaProps") {
         Some(id) if value.is_object() => structure(types, id, value, out),
@@ -225,7 +231,7 @@ fn schema_or(types: &Types, kind: TypeRef, value: &Value, out: &mut String) {
     out.push('}');
 }
 
-/// JSON of one line as lines, each level one space further in.
+/// Indents one line of JSON by one space per level.
 pub(crate) fn lines(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut depth = 0;

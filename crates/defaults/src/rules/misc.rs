@@ -1,5 +1,11 @@
 //! Kinds of smaller groups.
 
+// upstream: pkg/apis/networking/v1/defaults.go
+// upstream: pkg/apis/policy/v1/conversion.go
+// upstream: pkg/apis/rbac/v1/defaults.go
+// upstream: pkg/apis/storage/v1/defaults.go
+// upstream: pkg/apis/resource/v1/defaults.go
+
 use serde_json::Value;
 
 use super::RBAC;
@@ -9,7 +15,7 @@ fn is_empty(object: &Object, list: &str) -> bool {
     object.get(list).and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
-/// A policy is about what comes in and, if it says something about it, about what goes out.
+/// Defaults the policy types: `Ingress`, and `Egress` if there are egress rules.
 pub fn network_policy(spec: &mut Object) {
     if is_empty(spec, "policyTypes") {
         let kinds = if is_empty(spec, "egress") { vec!["Ingress"] } else { vec!["Ingress", "Egress"] };
@@ -17,7 +23,7 @@ pub fn network_policy(spec: &mut Object) {
     }
 }
 
-/// A label of older versions means all or nothing and never stands beside others.
+/// Removes the requirement that represents the empty selector of v1beta1, unless it is the only one.
 pub fn disruption_budget(spec: &mut Object) {
     const LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
     let Some(selector) = child_mut(spec, "selector") else { return };

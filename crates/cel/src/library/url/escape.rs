@@ -1,10 +1,12 @@
-//! Percent signs: which characters may stand for themselves in which part of a URL.
+//! Percent-encoding: the characters that are not escaped in each part of a URL.
+
+// Go standard library: src/net/url/url.go
 
 use std::fmt::Write;
 
 use atoll_meta::quote::quote;
 
-/// A part of a URL with rules of its own.
+/// A part of a URL with its own escaping rules.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Path,
@@ -16,7 +18,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// What stands for itself besides letters, digits, `-`, `_`, `.` and `~`.
+    /// Returns the unescaped characters besides letters, digits, `-`, `_`, `.` and `~`.
     fn plain(self) -> &'static [u8] {
         match self {
             Part::Path => b"$&+,/:;=@",
@@ -32,7 +34,7 @@ impl Part {
     }
 }
 
-/// What a text stands for.
+/// Decodes escapes.
 pub(super) fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -64,7 +66,7 @@ fn decode(escape: &[u8], part: Part) -> Option<u8> {
     let high = char::from(high).to_digit(16)? as u8;
     let byte = high << 4 | char::from(low).to_digit(16)? as u8;
     let is_allowed = match part {
-        // In hosts escapes are for what is not ASCII, and for the percent sign itself.
+        // In hosts only non-ASCII bytes and the percent sign may be escaped.
         Part::Host => high >= 8 || escape == b"%25",
         Part::Zone => escape == b"%25" || byte == b' ' || Part::Host.is_plain(byte),
         _ => true,
@@ -85,7 +87,7 @@ fn invalid_escape(escape: &[u8]) -> String {
     format!("invalid URL escape {quoted}\"")
 }
 
-/// The text that stands for these bytes.
+/// Escapes bytes.
 pub(super) fn escape(bytes: &[u8], part: Part) -> String {
     let mut out = String::with_capacity(bytes.len());
     for &byte in bytes {
@@ -98,7 +100,7 @@ pub(super) fn escape(bytes: &[u8], part: Part) -> String {
     out
 }
 
-/// Whether a text could have been escaped by somebody, if not by us.
+/// Whether a string is a valid encoding, although not necessarily the default one.
 pub(super) fn is_valid_encoding(text: &str, part: Part) -> bool {
     text.bytes().all(|byte| b"!$&'()*+,;=:@[]%".contains(&byte) || part.is_plain(byte))
 }

@@ -1,4 +1,6 @@
-//! Values as clauses show them.
+//! Formatting of values by clauses.
+
+// upstream: github.com/google/cel-go/ext/formatting.go
 
 use std::fmt::Write;
 
@@ -9,19 +11,19 @@ use crate::standard::write_double;
 use crate::time::{format_duration, format_timestamp};
 use crate::value::{List, Map, Value};
 
-/// Shows a value, or says why it cannot.
-pub(super) fn show(out: &mut String, clause: Clause, value: &Value<'_>) -> Result<(), String> {
+/// Formats a value, or returns the error.
+pub(super) fn format(out: &mut String, clause: Clause, value: &Value<'_>) -> Result<(), String> {
     // Writing to a String cannot fail.
     let _ = match (clause, value) {
-        (Clause::Text, _) => return show_text(out, value),
+        (Clause::Text, _) => return format_text(out, value),
         (Clause::Decimal, Value::Int(number)) => write!(out, "{number}"),
         (Clause::Decimal, Value::Uint(number)) => write!(out, "{number}"),
         (Clause::Fixed(precision), _) => {
-            let number = as_double(value).ok_or_else(|| clause.refusal(value.type_name()))?;
+            let number = as_double(value).ok_or_else(|| clause.error_for(value.type_name()))?;
             out.write_str(&number::fixed(number, precision))
         }
         (Clause::Scientific(precision), _) => {
-            let number = as_double(value).ok_or_else(|| clause.refusal(value.type_name()))?;
+            let number = as_double(value).ok_or_else(|| clause.error_for(value.type_name()))?;
             out.write_str(&number::scientific(number, precision))
         }
         (Clause::Binary, Value::Int(number)) => write!(out, "{}{:b}", sign(*number), number.unsigned_abs()),
@@ -30,13 +32,13 @@ pub(super) fn show(out: &mut String, clause: Clause, value: &Value<'_>) -> Resul
         (Clause::Octal, Value::Int(number)) => write!(out, "{}{:o}", sign(*number), number.unsigned_abs()),
         (Clause::Octal, Value::Uint(number)) => write!(out, "{number:o}"),
         (Clause::Hexadecimal { upper }, _) => {
-            let mut shown = hexadecimal(value).ok_or_else(|| clause.refusal(value.type_name()))?;
+            let mut shown = hexadecimal(value).ok_or_else(|| clause.error_for(value.type_name()))?;
             if upper {
                 shown.make_ascii_uppercase();
             }
             out.write_str(&shown)
         }
-        _ => return Err(clause.refusal(value.type_name())),
+        _ => return Err(clause.error_for(value.type_name())),
     };
     Ok(())
 }
@@ -45,7 +47,7 @@ fn sign(number: i64) -> &'static str {
     if number < 0 { "-" } else { "" }
 }
 
-/// A double, or one of the texts that stand for what cannot be written as one.
+/// Returns a double, also from the strings for NaN and the infinities.
 fn as_double(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(number) => Some(*number),
@@ -70,7 +72,7 @@ fn hexadecimal(value: &Value<'_>) -> Option<String> {
     })
 }
 
-/// A value as `string()` shows it, if it is not made of others.
+/// Returns the string form of a scalar value, as `string()` does.
 fn plain(value: &Value<'_>) -> Option<String> {
     Some(match value {
         Value::Bool(value) => value.to_string(),
@@ -85,15 +87,15 @@ fn plain(value: &Value<'_>) -> Option<String> {
     })
 }
 
-fn show_text(out: &mut String, value: &Value<'_>) -> Result<(), String> {
+fn format_text(out: &mut String, value: &Value<'_>) -> Result<(), String> {
     match value {
         Value::Null => out.push_str("null"),
-        Value::List(list) => show_list(out, list)?,
-        Value::Map(map) => show_map(out, map)?,
+        Value::List(list) => format_list(out, list)?,
+        Value::Map(map) => format_map(out, map)?,
         Value::Bytes(bytes) => out.push_str(text_of(bytes)?),
         _ => match plain(value) {
             Some(text) => out.push_str(&text),
-            None => return Err(Clause::Text.refusal(value.type_name())),
+            None => return Err(Clause::Text.error_for(value.type_name())),
         },
     }
     Ok(())
@@ -105,42 +107,42 @@ fn text_of(bytes: &[u8]) -> Result<&str, String> {
     })
 }
 
-fn show_list(out: &mut String, list: &List<'_>) -> Result<(), String> {
+fn format_list(out: &mut String, list: &List<'_>) -> Result<(), String> {
     out.push('[');
-    for (place, item) in list.iter().enumerate() {
-        if place > 0 {
+    for (index, item) in list.iter().enumerate() {
+        if index > 0 {
             out.push_str(", ");
         }
-        show_literal(out, &item.map_err(|error| error.to_string())?)?;
+        format_literal(out, &item.map_err(|error| error.to_string())?)?;
     }
     out.push(']');
     Ok(())
 }
 
-fn show_map(out: &mut String, map: &Map<'_>) -> Result<(), String> {
+fn format_map(out: &mut String, map: &Map<'_>) -> Result<(), String> {
     let mut entries = Vec::with_capacity(map.len());
     for key in map.keys() {
         if !matches!(key, Value::String(_) | Value::Bool(_) | Value::Int(_) | Value::Uint(_)) {
             return Err(format!("no formatting function for map key of type {}", key.type_name()));
         }
         let mut name = String::new();
-        show_literal(&mut name, &key)?;
+        format_literal(&mut name, &key)?;
         let value = map.find(&key).map_err(|error| error.to_string())?;
         let mut shown = String::new();
-        show_literal(&mut shown, &value.ok_or_else(|| format!("could not find key: {}", quote(&name)))?)?;
+        format_literal(&mut shown, &value.ok_or_else(|| format!("could not find key: {}", quote(&name)))?)?;
         entries.push((name, shown));
     }
     entries.sort_by(|one, two| one.0.cmp(&two.0));
     out.push('{');
-    for (place, (name, shown)) in entries.iter().enumerate() {
-        let _ = write!(out, "{}{name}:{shown}", if place > 0 { ", " } else { "" });
+    for (index, (name, shown)) in entries.iter().enumerate() {
+        let _ = write!(out, "{}{name}:{shown}", if index > 0 { ", " } else { "" });
     }
     out.push('}');
     Ok(())
 }
 
-/// A value in a list or a map: as an expression would have it.
-fn show_literal(out: &mut String, value: &Value<'_>) -> Result<(), String> {
+/// Formats a value within a list or a map.
+fn format_literal(out: &mut String, value: &Value<'_>) -> Result<(), String> {
     let _ = match value {
         Value::String(text) => out.write_str(&quote(text)),
         Value::Bytes(bytes) => write!(out, "b{}", quote(text_of(bytes)?)),
@@ -157,7 +159,7 @@ fn show_literal(out: &mut String, value: &Value<'_>) -> Result<(), String> {
         | Value::Type(_)
         | Value::List(_)
         | Value::Map(_) => {
-            return show_text(out, value);
+            return format_text(out, value);
         }
         _ => return Err(format!("no formatting function for {}", value.type_name())),
     };

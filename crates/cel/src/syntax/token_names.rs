@@ -1,10 +1,12 @@
-//! Tokens as messages show them.
+//! Names of tokens in messages.
+
+// upstream: github.com/google/cel-go/parser/gen/CEL.g4
 
 use super::grammar::Set;
 use super::lexer::Kind;
 
-/// Tokens as messages list them: the end first.
-pub fn shown(set: Set) -> String {
+/// Lists tokens as in messages, with the end of input first.
+pub fn list(set: Set) -> String {
     const ALL: [Kind; 36] = [
         Kind::End,
         Kind::Equals,
@@ -44,7 +46,7 @@ pub fn shown(set: Set) -> String {
         Kind::EscapedIdentifier,
     ];
     let names: Vec<&str> =
-        ALL.iter().filter(|kind| set & (1 << **kind as u8) != 0).map(|kind| kind.shown()).collect();
+        ALL.iter().filter(|kind| set & (1 << **kind as u8) != 0).map(|kind| kind.display_name()).collect();
     match &names[..] {
         [only] => (*only).to_owned(),
         names => format!("{{{}}}", names.join(", ")),

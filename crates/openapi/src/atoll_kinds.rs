@@ -2,31 +2,31 @@
 
 use serde_json::{Value, json};
 
-use crate::Kind;
+use crate::KindSchema;
 use crate::names::definition;
 use crate::schemas::reference;
 
-/// From what its objects are like, as version 3 and as version 2 says it.
-pub fn kind(group: &str, version: &str, kind: &str, (schema, lesser): (Value, Value)) -> Kind {
+/// Returns the schema of a kind from its v3 and v2 schemas.
+pub fn kind(group: &str, version: &str, kind: &str, (schema, v2_schema): (Value, Value)) -> KindSchema {
     let completed = |mut schema: Value| {
         let properties = &mut schema["properties"];
         let metadata = reference(&definition("meta/v1.ObjectMeta"));
         properties["apiVersion"] = json!({
-            "description": format!("The version of the schema that this object is written in: {group}/{version}."),
+            "description": format!("API version of this object: {group}/{version}."),
             "type": "string",
         });
         properties["kind"] =
-            json!({ "description": format!("What this object is: {kind}."), "type": "string" });
+            json!({ "description": format!("Kind of this object: {kind}."), "type": "string" });
         properties["metadata"] =
             json!({ "description": "Standard metadata.", "default": {}, "allOf": [metadata] });
         schema
     };
-    Kind {
+    KindSchema {
         group: group.to_owned(),
         version: version.to_owned(),
         kind: kind.to_owned(),
         list_kind: format!("{kind}List"),
         schema: completed(schema),
-        lesser: Some(completed(lesser)),
+        v2_schema: Some(completed(v2_schema)),
     }
 }

@@ -1,17 +1,19 @@
 //! The set of fields of an object.
 
+// upstream: sigs.k8s.io/structured-merge-diff/v6/typed/tofieldset.go
+
 use serde_json::{Map, Value};
 
 use super::element::Element;
 use super::set::Set;
-use super::shape::{Inner, Items, NoKey, Shape};
+use super::shape::{ItemType, ListIdentity, NoKey, Shape};
 
-/// The paths of all that an object says: its values, the items of its lists and what is said to be empty.
-pub fn fields<'a>(shape: Shape<'_>, value: &'a Value) -> Result<Set<'a>, NoKey> {
+/// Returns the paths of all values of an object, including list items and empty maps.
+pub fn of<'a>(shape: Shape<'_>, value: &'a Value) -> Result<Set<'a>, NoKey> {
     walk(shape, value).map(|(_, below)| below)
 }
 
-/// Whether the path to this value is itself in the set, and what is below.
+/// Returns whether the path of this value is itself in the set, and the paths below it.
 fn walk<'a>(shape: Shape<'_>, value: &'a Value) -> Result<(bool, Set<'a>), NoKey> {
     if shape.is_atomic() {
         return Ok((true, Set::default()));
@@ -33,20 +35,20 @@ fn members<'a>(shape: Shape<'_>, map: &'a Map<String, Value>) -> Result<Set<'a>,
     for (name, value) in map {
         let Some((inner, declared)) = shape.member(name) else { continue };
         let (own, below) = walk(inner, value)?;
-        // What is said to be empty is said, too; and an entry of a map is more than what it holds.
+        // Empty values and map entries are members themselves.
         let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
         set.push(Element::Field(name), own || empty || !declared, below);
     }
     Ok(set)
 }
 
-fn items_of<'a>(element: Inner<'_>, items: Items<'_>, list: &'a [Value]) -> Result<Set<'a>, NoKey> {
+fn items_of<'a>(element: ItemType<'_>, items: ListIdentity<'_>, list: &'a [Value]) -> Result<Set<'a>, NoKey> {
     let shape = element.shape();
     let mut set = Set { nodes: Vec::with_capacity(list.len()) };
     for (step, group) in grouped(element, items, list)? {
         let below = match group.as_slice() {
             [item] => walk(shape, item)?.1,
-            // Items that cannot be told apart are one value.
+            // Duplicate items are one value.
             _ => Set::default(),
         };
         set.push(step, true, below);
@@ -54,10 +56,10 @@ fn items_of<'a>(element: Inner<'_>, items: Items<'_>, list: &'a [Value]) -> Resu
     Ok(set)
 }
 
-/// The items of a list by the step that leads to them, in the order of steps.
+/// Groups the items of a list by path element, in the order of elements.
 pub(super) fn grouped<'a>(
-    element: Inner<'_>,
-    items: Items<'_>,
+    element: ItemType<'_>,
+    items: ListIdentity<'_>,
     list: &'a [Value],
 ) -> Result<Vec<(Element<'a>, Vec<&'a Value>)>, NoKey> {
     let mut groups: Vec<(Element<'a>, Vec<&'a Value>)> = Vec::with_capacity(list.len());

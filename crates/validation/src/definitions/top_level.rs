@@ -1,12 +1,15 @@
-//! What all versions of a definition share. Upstream keeps it once, above them, and its messages point there.
+//! Fields that all versions of a definition share. Upstream's internal type has them once, above the
+//! versions, and its messages use those paths.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/conversion.go
 
 use atoll_meta::field::BadValue;
 use serde_json::Value;
 
-use crate::at::{At, equal};
+use crate::field_value::{FieldValue, equal};
 
-/// The parts that are the same in all versions and not empty.
-pub(super) struct Hoisted<'a> {
+/// The parts that are equal in all versions and not empty.
+pub(super) struct TopLevelFields<'a> {
     pub schema: Option<&'a Value>,
     pub subresources: Option<&'a Value>,
     pub columns: Option<&'a Value>,
@@ -15,8 +18,8 @@ pub(super) struct Hoisted<'a> {
 
 const FIELDS: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
 
-impl<'a> Hoisted<'a> {
-    pub fn of(spec: &At<'a>) -> Hoisted<'a> {
+impl<'a> TopLevelFields<'a> {
+    pub fn of(spec: &FieldValue<'a>) -> TopLevelFields<'a> {
         let versions = spec.get("versions").list();
         let null = &Value::Null;
         let shared = |field: &str| {
@@ -25,11 +28,11 @@ impl<'a> Hoisted<'a> {
             same.then_some(first)
         };
         let [schema, subresources, columns, fields] = FIELDS.map(shared);
-        Hoisted { schema, subresources, columns, fields }
+        TopLevelFields { schema, subresources, columns, fields }
     }
 
-    /// The versions without what they share.
-    pub fn shown(&self, versions: &At<'_>) -> BadValue {
+    /// Renders the versions without the shared fields.
+    pub fn render_versions(&self, versions: &FieldValue<'_>) -> BadValue {
         let shared = [self.schema, self.subresources, self.columns, self.fields];
         let list = versions.list().iter().map(|version| {
             let mut version = version.clone();
@@ -37,7 +40,7 @@ impl<'a> Hoisted<'a> {
                 let shared = FIELDS.into_iter().zip(shared).filter(|(_, shared)| shared.is_some());
                 shared.for_each(|(field, _)| drop(fields.remove(field)));
             }
-            super::shown_version(&version)
+            super::render_version(&version)
         });
         let list: Vec<String> = list.collect();
         BadValue::Rendered(if list.is_empty() { "null".to_owned() } else { format!("[{}]", list.join(",")) })

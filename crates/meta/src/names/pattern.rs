@@ -1,6 +1,8 @@
-//! The patterns behind the rules, matched by hand: they are simple, and run for every object.
+//! Patterns of the rules, matched by hand because they are simple and run for every object.
 
-/// `[first][rest]*`
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go
+
+/// Matches `[first][rest]*`.
 pub(super) fn starts_and_continues(
     value: &str,
     first: impl Fn(u8) -> bool,
@@ -12,12 +14,12 @@ pub(super) fn starts_and_continues(
     }
 }
 
-/// `[good]+`
+/// Matches `[good]+`.
 pub(super) fn is_all(value: &str, good: impl Fn(u8) -> bool) -> bool {
     !value.is_empty() && value.bytes().all(good)
 }
 
-/// `[outer]([inner]*[outer])?`
+/// Matches `[outer]([inner]*[outer])?`.
 fn is_enclosed(value: &str, outer: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
     match value.as_bytes() {
         [] => false,
@@ -47,7 +49,7 @@ pub(super) fn is_dns1035_label(value: &str) -> bool {
     is_dns1123_label(value) && value.as_bytes()[0].is_ascii_lowercase()
 }
 
-/// The name part of a label key, and a label value that is not empty.
+/// Matches the name part of a label key, and a non-empty label value.
 pub(super) fn is_label_name(value: &str) -> bool {
     let outer = |byte: u8| byte.is_ascii_alphanumeric();
     is_enclosed(value, outer, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))

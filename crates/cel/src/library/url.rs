@@ -1,4 +1,7 @@
-//! URLs as Go's `net/url` reads them. Parts are bytes, for escapes can stand for anything.
+//! URLs as Go's `net/url` parses them. Parts are bytes, because escapes can encode any byte.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/urls.go
+// Go standard library: src/net/url/url.go
 
 mod escape;
 
@@ -9,15 +12,15 @@ use atoll_meta::quote::quote;
 use super::address::check_bracketed;
 use escape::{Part, escape, is_valid_encoding, unescape};
 
-/// More parameters than this are not read.
-const MOST_PARAMETERS: usize = 10_000;
+/// Maximum number of query parameters.
+const MAX_PARAMETERS: usize = 10_000;
 
-/// A URL in its parts.
+/// A parsed URL.
 #[derive(Clone, Debug, Default)]
-pub struct Location {
+pub struct Url {
     scheme: String,
     opaque: String,
-    /// Name and, if there is one, password.
+    /// User name and, if present, password.
     user: Option<(Vec<u8>, Option<Vec<u8>>)>,
     host: Vec<u8>,
     path: Vec<u8>,
@@ -29,35 +32,35 @@ pub struct Location {
     raw_fragment: String,
 }
 
-impl Location {
-    /// Reads an absolute URL or an absolute path.
-    pub fn parse(text: &str) -> Result<Location, String> {
+impl Url {
+    /// Parses an absolute URL or an absolute path.
+    pub fn parse(text: &str) -> Result<Url, String> {
         check(text)?;
         let (start, fragment) = text.split_once('#').unwrap_or((text, ""));
-        let mut location = read(start, false).map_err(|reason| refusal(start, &reason))?;
-        location.fragment = unescape(fragment, Part::Fragment).map_err(|reason| refusal(text, &reason))?;
+        let mut location = read(start, false).map_err(|reason| error(start, &reason))?;
+        location.fragment = unescape(fragment, Part::Fragment).map_err(|reason| error(text, &reason))?;
         if escape(&location.fragment, Part::Fragment) != fragment {
             location.raw_fragment = fragment.to_owned();
         }
         Ok(location)
     }
 
-    /// The scheme in lower case, or nothing.
+    /// Returns the scheme in lower case, or an empty string.
     pub fn scheme(&self) -> &str {
         &self.scheme
     }
 
-    /// The host with its port.
+    /// Returns the host with its port.
     pub fn host(&self) -> String {
         text(&self.host)
     }
 
-    /// The host without its port and without brackets.
+    /// Returns the host without port and brackets.
     pub fn hostname(&self) -> String {
         text(self.split_host().0)
     }
 
-    /// The port, or nothing.
+    /// Returns the port, or an empty string.
     pub fn port(&self) -> String {
         text(self.split_host().1)
     }
@@ -74,7 +77,7 @@ impl Location {
         (inner.unwrap_or(host), port)
     }
 
-    /// The path with everything escaped that must be.
+    /// Returns the escaped path.
     pub fn escaped_path(&self) -> String {
         if is_faithful(&self.raw_path, &self.path, Part::Path) {
             return self.raw_path.clone();
@@ -82,10 +85,10 @@ impl Location {
         if self.path == b"*" { "*".to_owned() } else { escape(&self.path, Part::Path) }
     }
 
-    /// Parameters by name. What cannot be read is left out.
+    /// Returns the query parameters by name. Malformed ones are skipped.
     pub fn query(&self) -> BTreeMap<String, Vec<String>> {
         let mut parameters = BTreeMap::<String, Vec<String>>::new();
-        if self.raw_query.split('&').count() > MOST_PARAMETERS {
+        if self.raw_query.split('&').count() > MAX_PARAMETERS {
             return parameters;
         }
         for pair in self.raw_query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
@@ -98,12 +101,12 @@ impl Location {
     }
 }
 
-/// Whether a text is an absolute URL or an absolute path, and why not.
+/// Checks that a string is an absolute URL or an absolute path.
 pub fn check(text: &str) -> Result<(), String> {
-    read(text, true).map(drop).map_err(|reason| refusal(text, &reason))
+    read(text, true).map(drop).map_err(|reason| error(text, &reason))
 }
 
-fn refusal(text: &str, reason: &str) -> String {
+fn error(text: &str, reason: &str) -> String {
     format!("parse {}: {reason}", quote(text))
 }
 
@@ -115,14 +118,14 @@ fn is_faithful(raw: &str, bytes: &[u8], part: Part) -> bool {
     !raw.is_empty() && is_valid_encoding(raw, part) && unescape(raw, part).is_ok_and(|read| read == bytes)
 }
 
-fn read(text: &str, is_request: bool) -> Result<Location, String> {
+fn read(text: &str, is_request: bool) -> Result<Url, String> {
     if text.bytes().any(|byte| byte.is_ascii_control()) {
         return Err("net/url: invalid control character in URL".to_owned());
     }
     if text.is_empty() && is_request {
         return Err("empty url".to_owned());
     }
-    let mut location = Location::default();
+    let mut location = Url::default();
     if text == "*" {
         location.path = b"*".to_vec();
         return Ok(location);
@@ -184,7 +187,7 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
     Ok(("", text))
 }
 
-fn read_authority(location: &mut Location, authority: &str) -> Result<(), String> {
+fn read_authority(location: &mut Url, authority: &str) -> Result<(), String> {
     let (user, host) = match authority.rsplit_once('@') {
         Some((user, host)) => (Some(user), host),
         None => (None, authority),
@@ -222,7 +225,7 @@ fn read_host(scheme: &str, host: &str) -> Result<Vec<u8>, String> {
     unescape(host, Part::Host)
 }
 
-/// `[2001:db8::1%25eth0]:443`
+/// Parses `[2001:db8::1%25eth0]:443`.
 fn read_bracketed(host: &str) -> Result<Vec<u8>, String> {
     let Some(close) = host.rfind(']') else {
         return Err("missing ']' in host".to_owned());
@@ -251,8 +254,8 @@ fn check_port(port: &str) -> Result<(), String> {
     if is_valid { Ok(()) } else { Err(format!("invalid port {} after host", quote(port))) }
 }
 
-impl std::fmt::Display for Location {
-    /// The URL put together again; two URLs are equal if this is.
+impl std::fmt::Display for Url {
+    /// Reassembles the URL. URLs are equal if this is.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let has_authority = !self.host.is_empty() || self.user.is_some();
         if !self.scheme.is_empty() {

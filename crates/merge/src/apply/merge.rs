@@ -1,30 +1,32 @@
-//! An applied configuration laid over the live object.
+//! Merging of an applied configuration into the live object.
+
+// upstream: sigs.k8s.io/structured-merge-diff/v6/typed/merge.go
 
 use serde_json::{Map, Value};
 
 use super::element::Element;
-use super::shape::{Inner, Items, NoKey, Shape};
+use super::shape::{ItemType, ListIdentity, NoKey, Shape};
 
-/// The live object with what the configuration says.
+/// Returns the live object merged with the configuration.
 pub fn merge(shape: Shape<'_>, live: &Value, config: &Value) -> Result<Value, NoKey> {
     Ok(walk(shape, Some(live), Some(config))?.unwrap_or(Value::Null))
 }
 
 fn walk(shape: Shape<'_>, live: Option<&Value>, config: Option<&Value>) -> Result<Option<Value>, NoKey> {
-    let said = || config.or(live).cloned();
+    let value_of_either = || config.or(live).cloned();
     if shape.is_atomic() {
-        return Ok(said());
+        return Ok(value_of_either());
     }
     if let Shape::List { element, items } = shape {
         let (left, right) = (live.and_then(Value::as_array), config.and_then(Value::as_array));
         return match (left, right) {
-            (None, None) => Ok(said()),
+            (None, None) => Ok(value_of_either()),
             (left, right) => {
                 let (left, right) =
                     (left.map_or(&[][..], Vec::as_slice), right.map_or(&[][..], Vec::as_slice));
                 match (left, right) {
-                    ([], []) => Ok(said()),
-                    // Nothing to bring together, and nothing to get out of order.
+                    ([], []) => Ok(value_of_either()),
+                    // There is nothing to merge.
                     (left, []) => Ok(Some(Value::Array(left.to_vec()))),
                     (left, right) => {
                         merge_items(element, items, left, right).map(|list| Some(Value::Array(list)))
@@ -33,24 +35,24 @@ fn walk(shape: Shape<'_>, live: Option<&Value>, config: Option<&Value>) -> Resul
             }
         };
     }
-    // Of a value whose form is not known, the configuration says which it is to have.
+    // The configuration determines the type of a value of unknown type.
     if matches!(shape, Shape::Deduced)
         && config.is_some_and(|config| !config.is_object() && !config.is_null())
     {
-        return Ok(said());
+        return Ok(value_of_either());
     }
     let (left, right) = (live.and_then(Value::as_object), config.and_then(Value::as_object));
     if left.is_none_or(Map::is_empty) && right.is_none_or(Map::is_empty) {
-        return Ok(said());
+        return Ok(value_of_either());
     }
     let Some(right) = right.filter(|right| !right.is_empty()) else {
         return Ok(left.map(|left| Value::Object(left.clone())));
     };
     let mut merged = Map::new();
     for (name, value) in left.into_iter().flatten() {
-        // What nobody speaks of is not looked at.
+        // Fields that only the live object has are kept as they are.
         let kept = match (right.get(name), shape.member(name)) {
-            (Some(said), Some((inner, _))) => walk(inner, Some(value), Some(said))?,
+            (Some(value_of_either), Some((inner, _))) => walk(inner, Some(value), Some(value_of_either))?,
             _ => Some(value.clone()),
         };
         merged.extend(kept.map(|kept| (name.clone(), kept)));
@@ -63,11 +65,11 @@ fn walk(shape: Shape<'_>, live: Option<&Value>, config: Option<&Value>) -> Resul
     Ok(Some(Value::Object(merged)))
 }
 
-/// Brings two lists together. Items of both are in the order of the configuration; those of the live object alone stay
-/// where they are between them.
+/// Merges two lists. Shared items are in the order of the configuration; items of the live object alone keep
+/// their position between them.
 fn merge_items(
-    element: Inner<'_>,
-    items: Items<'_>,
+    element: ItemType<'_>,
+    items: ListIdentity<'_>,
     live: &[Value],
     config: &[Value],
 ) -> Result<Vec<Value>, NoKey> {
@@ -77,11 +79,11 @@ fn merge_items(
     if let Some(again) = right.iter().enumerate().find(|(index, step)| right[..*index].contains(step)) {
         return Err(NoKey(format!("duplicate entries for key {}", again.1)));
     }
-    let place = |steps: &[Element<'_>], step: &Element<'_>| steps.iter().position(|other| other == step);
-    // Where each item of one list is in the other.
-    let in_right: Vec<Option<usize>> = left.iter().map(|step| place(&right, step)).collect();
-    let in_left: Vec<Option<usize>> = right.iter().map(|step| place(&left, step)).collect();
-    // An item that the live list has twice is replaced, not merged.
+    let position = |steps: &[Element<'_>], step: &Element<'_>| steps.iter().position(|other| other == step);
+    // Index of each item in the other list.
+    let in_right: Vec<Option<usize>> = left.iter().map(|step| position(&right, step)).collect();
+    let in_left: Vec<Option<usize>> = right.iter().map(|step| position(&left, step)).collect();
+    // A duplicate item of the live list is replaced, not merged.
     let repeated = |index: usize| left.iter().filter(|step| **step == left[index]).count() > 1;
     let join = |right_index: usize| {
         let null = Value::Null;
@@ -102,7 +104,7 @@ fn merge_items(
                 next_shared = shared.next();
                 continue;
             }
-            // It comes later, in another place.
+            // The item comes later, at another position.
             if in_right[l].is_some() && next_shared.is_some() && in_right[l] != next_shared {
                 l += 1;
                 continue;
@@ -131,7 +133,11 @@ fn merge_items(
     Ok(out)
 }
 
-fn steps<'a>(element: Inner<'_>, items: Items<'_>, list: &'a [Value]) -> Result<Vec<Element<'a>>, NoKey> {
+fn steps<'a>(
+    element: ItemType<'_>,
+    items: ListIdentity<'_>,
+    list: &'a [Value],
+) -> Result<Vec<Element<'a>>, NoKey> {
     let step = |(index, item)| {
         items.step(element, item).map_err(|NoKey(words)| NoKey(format!("element {index}: {words}")))
     };

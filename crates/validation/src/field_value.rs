@@ -1,4 +1,7 @@
-//! A part of an object together with its path, so that a check reads one thing and can complain about it.
+//! A value of an object together with its field path, for use by checks.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go
 
 use atoll_meta::field::BadValue;
 use atoll_meta::{FieldError, FieldPath};
@@ -8,44 +11,47 @@ static NULL: Value = Value::Null;
 
 pub(crate) type Errors = Vec<FieldError>;
 
-/// What a text breaks, in upstream's words.
-pub(crate) type Rule = fn(&str) -> Vec<String>;
+/// A rule for a string. Returns upstream's messages for the violations.
+pub(crate) type StringRule = fn(&str) -> Vec<String>;
 
-/// A value, null if it is absent, and where it is.
+/// A value and its field path. The value is null if the field is absent.
 #[derive(Clone)]
-pub(crate) struct At<'a> {
+pub(crate) struct FieldValue<'a> {
     pub value: &'a Value,
     pub path: FieldPath,
 }
 
-impl<'a> At<'a> {
-    pub fn root(object: &'a Value) -> At<'a> {
-        At { value: object, path: FieldPath::nil() }
+impl<'a> FieldValue<'a> {
+    pub fn root(object: &'a Value) -> FieldValue<'a> {
+        FieldValue { value: object, path: FieldPath::nil() }
     }
 
-    /// A field of the object itself.
-    pub fn field(object: &'a Value, name: &'static str) -> At<'a> {
-        At { value: object.get(name).unwrap_or(&NULL), path: FieldPath::new(name) }
+    /// Returns a field at the root of the object.
+    pub fn field(object: &'a Value, name: &'static str) -> FieldValue<'a> {
+        FieldValue { value: object.get(name).unwrap_or(&NULL), path: FieldPath::new(name) }
     }
 
-    /// The same value under another path, where upstream names another one.
-    pub fn under(value: Option<&'a Value>, path: FieldPath) -> At<'a> {
-        At { value: value.unwrap_or(&NULL), path }
+    /// Returns a value under a different path, for messages in which upstream uses another path.
+    pub fn under(value: Option<&'a Value>, path: FieldPath) -> FieldValue<'a> {
+        FieldValue { value: value.unwrap_or(&NULL), path }
     }
 
-    pub fn get(&self, name: &'static str) -> At<'a> {
-        At { value: self.value.get(name).unwrap_or(&NULL), path: self.path.child(name) }
+    pub fn get(&self, name: &'static str) -> FieldValue<'a> {
+        FieldValue { value: self.value.get(name).unwrap_or(&NULL), path: self.path.child(name) }
     }
 
-    /// The elements of this list.
-    pub fn items(&self) -> impl Iterator<Item = At<'a>> + use<'a, '_> {
-        self.list().iter().enumerate().map(|(index, value)| At { value, path: self.path.index(index) })
+    /// Returns the elements of this list.
+    pub fn items(&self) -> impl Iterator<Item = FieldValue<'a>> + use<'a, '_> {
+        self.list()
+            .iter()
+            .enumerate()
+            .map(|(index, value)| FieldValue { value, path: self.path.index(index) })
     }
 
-    /// The entries of this map, whose paths end in the key.
-    pub fn entries(&self) -> impl Iterator<Item = (&'a str, At<'a>)> + use<'a, '_> {
+    /// Returns the entries of this map. Their paths end in the key.
+    pub fn entries(&self) -> impl Iterator<Item = (&'a str, FieldValue<'a>)> + use<'a, '_> {
         let map = self.value.as_object().into_iter().flatten();
-        map.map(|(key, value)| (key.as_str(), At { value, path: self.path.key(key) }))
+        map.map(|(key, value)| (key.as_str(), FieldValue { value, path: self.path.key(key) }))
     }
 
     pub fn list(&self) -> &'a [Value] {
@@ -60,7 +66,7 @@ impl<'a> At<'a> {
         !self.value.is_null()
     }
 
-    /// Whether this is absent, or a text, list or map without contents.
+    /// Whether this is absent, or an empty string, list or map.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -94,7 +100,7 @@ impl<'a> At<'a> {
         self.value.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The value as a text of a named type of upstream's, which is shown as JSON.
+    /// Returns the value as a Go string of a named type, which messages show as JSON.
     pub fn named(&self) -> BadValue {
         BadValue::named_text(self.text())
     }
@@ -107,7 +113,7 @@ impl<'a> At<'a> {
         FieldError::forbidden(&self.path, detail)
     }
 
-    /// The value, as it is, is wrong.
+    /// Returns an `Invalid` error that shows the value.
     pub fn invalid(&self, detail: impl Into<String>) -> FieldError {
         self.invalid_as(self.value.clone(), detail)
     }
@@ -120,28 +126,28 @@ impl<'a> At<'a> {
         FieldError::duplicate(&self.path, self.value.clone())
     }
 
-    /// A text of a named type is none of these.
+    /// Returns a `NotSupported` error for a string of a named type.
     pub fn unsupported(&self, supported: &[&str]) -> FieldError {
         FieldError::not_supported(&self.path, self.named(), supported)
     }
 
-    /// A plain text is none of these.
+    /// Returns a `NotSupported` error for a plain string.
     pub fn unsupported_text(&self, supported: &[&str]) -> FieldError {
         FieldError::not_supported(&self.path, self.text(), supported)
     }
 
-    /// Complains in the words of each rule that the text breaks.
+    /// Adds an `Invalid` error for each of these messages about a string.
     pub fn rules(&self, errors: &mut Errors, broken: Vec<String>) {
         errors.extend(broken.into_iter().map(|rule| self.invalid_as(self.text(), rule)));
     }
 
-    /// The same for a number.
+    /// Adds an `Invalid` error for each of these messages about a number.
     pub fn number_rules(&self, errors: &mut Errors, broken: Vec<String>) {
         errors
             .extend(broken.into_iter().map(|rule| self.invalid_as(self.number().unwrap_or_default(), rule)));
     }
 
-    /// A text of a named type that must be there and one of these.
+    /// Checks that a string of a named type is set to one of these values.
     pub fn one_of(&self, errors: &mut Errors, supported: &[&str]) {
         if self.is_empty() {
             errors.push(self.required(""));
@@ -151,29 +157,29 @@ impl<'a> At<'a> {
     }
 }
 
-/// The value of a field that is not the same as before.
-pub(crate) fn immutable(errors: &mut Errors, new: &At<'_>, old: &At<'_>) {
+/// Checks that a field is unchanged.
+pub(crate) fn immutable(errors: &mut Errors, new: &FieldValue<'_>, old: &FieldValue<'_>) {
     if !equal(new.value, old.value) {
         errors.push(new.invalid("field is immutable"));
     }
 }
 
-/// The same for a text: absent is empty.
-pub(crate) fn immutable_text(errors: &mut Errors, new: &At<'_>, old: &At<'_>) {
+/// Checks that a string is unchanged. An absent string equals an empty one.
+pub(crate) fn immutable_text(errors: &mut Errors, new: &FieldValue<'_>, old: &FieldValue<'_>) {
     if new.text() != old.text() {
         errors.push(new.invalid_as(new.text(), "field is immutable"));
     }
 }
 
-/// The same for a text of a named type.
-pub(crate) fn immutable_name(errors: &mut Errors, new: &At<'_>, old: &At<'_>) {
+/// Checks that a string of a named type is unchanged.
+pub(crate) fn immutable_name(errors: &mut Errors, new: &FieldValue<'_>, old: &FieldValue<'_>) {
     if new.value != old.value {
-        let shown = if new.is_set() { new.named() } else { BadValue::Value(Value::Null) };
-        errors.push(new.invalid_as(shown, "field is immutable"));
+        let rendered = if new.is_set() { new.named() } else { BadValue::Value(Value::Null) };
+        errors.push(new.invalid_as(rendered, "field is immutable"));
     }
 }
 
-/// Whether two values mean the same: what is empty is as good as absent.
+/// Whether two values are semantically equal: empty lists and maps equal absent ones.
 pub(crate) fn equal(one: &Value, other: &Value) -> bool {
     let is_empty = |value: &Value| match value {
         Value::Null => true,

@@ -1,20 +1,20 @@
-//! JSON written piece by piece, so that no document is ever in memory as a tree.
+//! Incremental JSON output, so that no document is in memory as a tree.
 
 use std::io::{self, Write};
 
 use serde_json::Value;
 
-/// Writes one object, whose members may be objects that are written piece by piece themselves.
-pub struct Text<'a> {
+/// Writes one object, whose members may be objects that are written incrementally themselves.
+pub struct JsonWriter<'a> {
     out: &'a mut dyn Write,
     /// Whether the innermost object has a member already.
-    begun: bool,
+    has_members: bool,
 }
 
-impl<'a> Text<'a> {
+impl<'a> JsonWriter<'a> {
     pub fn new(out: &'a mut dyn Write) -> io::Result<Self> {
         out.write_all(b"{")?;
-        Ok(Text { out, begun: false })
+        Ok(JsonWriter { out, has_members: false })
     }
 
     pub fn member(&mut self, name: &str, value: &Value) -> io::Result<()> {
@@ -22,24 +22,24 @@ impl<'a> Text<'a> {
         self.out.write_all(value.to_string().as_bytes())
     }
 
-    /// Begins a member whose own members follow.
+    /// Starts a member whose own members follow.
     pub fn open(&mut self, name: &str) -> io::Result<()> {
         self.name(name)?;
-        self.begun = false;
+        self.has_members = false;
         self.out.write_all(b"{")
     }
 
-    /// Ends what was begun last.
+    /// Ends the innermost object.
     pub fn close(&mut self) -> io::Result<()> {
-        self.begun = true;
+        self.has_members = true;
         self.out.write_all(b"}")
     }
 
     fn name(&mut self, name: &str) -> io::Result<()> {
-        if self.begun {
+        if self.has_members {
             self.out.write_all(b",")?;
         }
-        self.begun = true;
+        self.has_members = true;
         serde_json::to_writer(&mut *self.out, name)?;
         self.out.write_all(b":")
     }
@@ -51,9 +51,9 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn pieces_make_one_document() {
+    fn members_form_one_document() {
         let mut out = Vec::new();
-        let mut text = Text::new(&mut out).expect("memory");
+        let mut text = JsonWriter::new(&mut out).expect("memory");
         let steps = (|| {
             text.member("a", &json!([1]))?;
             text.open("b \"")?;
