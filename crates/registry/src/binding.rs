@@ -1,4 +1,6 @@
-//! A Pod is given its node, once.
+//! The binding subresource, which assigns a Pod to a node.
+
+// upstream: pkg/registry/core/pod/storage/storage.go
 
 use atoll_meta::{FieldError, FieldPath, Status, field, object};
 use serde_json::{Value, json};
@@ -8,7 +10,7 @@ use crate::modify::{Preconditions, set_condition};
 use crate::row::{Place, Row};
 
 impl Registry {
-    /// Does what a `Binding` says to the Pod in `place`.
+    /// Applies a `Binding` to the Pod at `place`.
     pub async fn bind(
         &self,
         pods: &Row,
@@ -58,7 +60,7 @@ fn check(binding: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Why the Pod cannot be given a node.
+/// The reason why the Pod cannot be assigned to a node.
 fn obstacle(pod: &Value) -> Option<String> {
     let name = object::name(pod);
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();

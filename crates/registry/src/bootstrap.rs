@@ -1,4 +1,8 @@
-//! What every workspace is born with.
+//! The bootstrap objects, which every workspace has from the start.
+
+// upstream: plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go
+// upstream: pkg/controlplane/instance.go
+// upstream: pkg/controlplane/controller/kubernetesservice/controller.go
 
 use std::net::SocketAddr;
 
@@ -13,29 +17,30 @@ use crate::row::Row;
 use crate::services::Network;
 use crate::{facts, resets};
 
-/// Id of the root workspace; all others have random ones.
+/// Id of the root workspace; all other workspaces have random ids.
 pub const ROOT: &str = "root";
 
-/// The user as whom the server calls kubelets. These ask whether it may use what they serve.
+/// The user name with which the server calls kubelets. Kubelets check its permissions.
 pub const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 
 /// The namespaces that upstream creates.
 pub const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// What the objects of the layer say about this control plane.
+/// The properties of this control plane that bootstrap objects contain.
 pub struct Birth<'a> {
-    /// When it first started, in seconds since 1970.
+    /// Time of the first start, in seconds since 1970.
     pub created: i64,
-    /// Where clients reach it.
+    /// The address for clients.
     pub endpoint: SocketAddr,
     pub network: &'a Network,
-    /// The certificate that signs those of clients and of the server, in PEM.
+    /// The CA certificate of clients and the server, in PEM.
     pub authority: &'a str,
-    /// Whether namespaces get what they all have from here, and roles what they gather, or from another program's controllers.
+    /// Whether to include objects that upstream's controllers create: default ServiceAccounts, root CA
+    /// ConfigMaps and the rules of aggregated ClusterRoles. False if another controller manager creates them.
     pub belongings: bool,
 }
 
-/// The shared layer.
+/// Builds the bootstrap layer.
 pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
     let mut layer = Layer::default();
     let objects = SYSTEM_NAMESPACES.map(namespace).into_iter().chain(own_service(birth));
@@ -70,7 +75,7 @@ pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
 
 type Born = (&'static str, &'static str, Value);
 
-/// The rules of each ClusterRole that gathers its own from others. Some gather from such that gather.
+/// The rules of each aggregated ClusterRole. Some aggregate other aggregated ClusterRoles.
 fn gather(objects: &[Born]) -> Vec<(String, Value)> {
     let mut roles: Vec<Value> = objects
         .iter()
@@ -78,7 +83,7 @@ fn gather(objects: &[Born]) -> Vec<(String, Value)> {
         .map(|(_, _, object)| object.clone())
         .collect();
     let mut gathered: Vec<(String, Value)> = Vec::new();
-    // Each round carries rules one step further, and no way is longer than there are roles.
+    // Each round moves rules one step, and no chain is longer than the number of roles.
     for _ in 0..roles.len() {
         let mut settled = true;
         for position in 0..roles.len() {
@@ -103,7 +108,7 @@ fn is_role(resource: &str, object: &Value, name: &str) -> bool {
     resource == "clusterroles" && atoll_meta::object::name(object) == name
 }
 
-/// They are gathered by a controller that applies them.
+/// Applies aggregated rules as the aggregation controller does.
 fn with_rules(row: &Row, role: Value, rules: &Value, created: &str) -> Value {
     let (manager, subresource) = ("clusterrole-aggregation-controller", "");
     let author = Author { manager, subresource, time: created, resets: resets::of(row, subresource) };
@@ -112,7 +117,7 @@ fn with_rules(row: &Row, role: Value, rules: &Value, created: &str) -> Value {
     row.managed.apply(&role, &config, &author, true).unwrap_or(role)
 }
 
-/// What upstream puts into every cluster, whatever it is called and wherever it runs.
+/// The objects that are the same in every upstream cluster.
 fn known_to_all() -> impl Iterator<Item = Born> {
     include_str!("../data/bootstrap.txt").lines().filter_map(|line| {
         let (resource, object) = line.split_once(' ')?;
@@ -121,7 +126,8 @@ fn known_to_all() -> impl Iterator<Item = Born> {
     })
 }
 
-/// What lets the server call kubelets, for which upstream has a role and leaves it to installers to bind it.
+/// The binding that lets the server call kubelets. Upstream has the role and leaves the binding to
+/// installers.
 fn kubelet_api() -> Born {
     const GROUP: &str = "rbac.authorization.k8s.io";
     let binding = json!({
@@ -132,11 +138,11 @@ fn kubelet_api() -> Born {
     (GROUP, "clusterrolebindings", binding)
 }
 
-/// What is not said by whom upstream has create these, but found out by the system afterwards.
+/// Fields that upstream's creators do not set and the system fills in afterwards.
 const FOUND_OUT: [(&str, &str); 3] =
     [("namespaces", "/spec/finalizers"), ("services", "/spec/clusterIPs"), ("services", "/spec/ipFamilies")];
 
-/// Keeps account of who created an object.
+/// Records the managed fields of an object's creator.
 fn record(row: &Row, object: &mut Value, created: &str) {
     let manager = match row.resource.as_str() {
         "serviceaccounts" | "configmaps" => "kube-controller-manager",
@@ -159,7 +165,7 @@ fn record(row: &Row, object: &mut Value, created: &str) {
     }
 }
 
-/// The ranges are found to be ready by a controller that applies their status.
+/// Applies the status of the ServiceCIDR as its controller does.
 fn with_status(row: &Row, ranges: Value, created: &str) -> Value {
     let (manager, subresource) = ("kubernetes-service-cidr-controller", "status");
     let author = Author { manager, subresource, time: created, resets: resets::of(row, subresource) };
@@ -168,7 +174,7 @@ fn with_status(row: &Row, ranges: Value, created: &str) -> Value {
         condition.remove("reason");
     }
     atoll_meta::object::set_type(&mut config, &row.api_version(), &row.kind);
-    // It was there first, then it was ready.
+    // The object existed before it became ready.
     let mut unready = ranges.clone();
     unready["status"] = json!({});
     row.managed.apply(&unready, &config, &author, true).unwrap_or(ranges)
@@ -183,7 +189,7 @@ fn namespace(name: &str) -> Born {
     ("", "namespaces", namespace)
 }
 
-/// What every namespace has; those that are created later get it from a controller.
+/// The objects that every namespace has; a controller creates them in later namespaces.
 fn belongings(birth: &Birth<'_>) -> Vec<Born> {
     if !birth.belongings {
         return Vec::new();
@@ -202,8 +208,8 @@ fn belongings(birth: &Birth<'_>) -> Vec<Born> {
         .collect()
 }
 
-/// What programs beside the server look for: whose certificates clients show, and since when it is known which tokens in
-/// Secrets are in use.
+/// ConfigMaps for other programs: the client CA, and the time since which the use of legacy token Secrets is
+/// tracked.
 fn for_programs(birth: &Birth<'_>) -> [Born; 2] {
     let since = atoll_meta::time::format(birth.created);
     let since = since.split('T').next().unwrap_or_default();
@@ -221,7 +227,7 @@ fn for_programs(birth: &Birth<'_>) -> [Born; 2] {
     [("", "configmaps", clients), ("", "configmaps", tokens)]
 }
 
-/// The API as a Service of the workspace, with everything that belongs to one.
+/// The `kubernetes` Service of the workspace, with its endpoints, address and range.
 fn own_service(birth: &Birth<'_>) -> Vec<Born> {
     let Some(range) = birth.network.ranges.first() else { return Vec::new() };
     let (address, family) = (range.first_usable().to_string(), range.family());

@@ -1,4 +1,4 @@
-//! What is wrong with an object, found out where it holds up nothing else.
+//! Validation of objects. Slow checks run on other threads.
 
 use atoll_meta::{FieldError, Status};
 use atoll_store::Key;
@@ -10,11 +10,11 @@ use crate::offload::{self, SHORT, offload, offload_check};
 use crate::row::{Place, Row};
 use crate::usage::{Reservation, Room};
 
-/// What is held while a write is under way.
+/// Reservations that are held during a write.
 pub(crate) type Reserved<'r> = (Option<Reservation<'r>>, Option<Room<'r>>);
 
 impl Registry {
-    /// Makes room for a write, and for what a definition takes when it is compiled.
+    /// Reserves the usage of a write and, for a definition, the memory of the compiled definition.
     pub(crate) fn reserve(
         &self,
         row: &Row,
@@ -29,7 +29,7 @@ impl Registry {
         Ok((reservation, room.flatten()))
     }
 
-    /// All that is wrong with a new object.
+    /// All validation errors of a new object.
     pub(crate) async fn check_new(
         &self,
         row: &Row,
@@ -64,7 +64,7 @@ impl Registry {
         .await
     }
 
-    /// All that is wrong with a changed object, or a part of it that is written apart.
+    /// All validation errors of a changed object, or of one of its subresources.
     pub(crate) async fn check_changed(
         &self,
         row: &Row,

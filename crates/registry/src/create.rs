@@ -1,4 +1,7 @@
-//! Create: fill in what the system knows, check, and write where nothing is.
+//! Create: fill in system fields, validate, and write to an absent key.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go
 
 use atoll_merge::apply::Author;
 use atoll_meta::json::splice_resource_version;
@@ -11,13 +14,13 @@ use crate::row::{Place, Row};
 use crate::strategy::Context;
 use crate::{Admission, Answer, Refused, Registry, Written, parse, placement, random, resets, services};
 
-/// How often a generated name is drawn again because it was taken.
+/// Number of attempts to find an unused generated name.
 const NAME_ATTEMPTS: usize = 8;
 
 impl Registry {
-    /// Creates `object`, whose kind, types and namespace have been checked, in `place` (whose name is not yet
-    /// known if it is to be generated). `manager` is who creates it, `None` if the object itself says who manages its
-    /// fields.
+    /// Creates `object`, whose kind, types and namespace have been checked, at `place` (without the name if
+    /// that is to be generated). `manager` is the field manager, `None` if the object already contains its
+    /// managed fields.
     pub async fn create<A: Admission>(
         &self,
         row: &Row,
@@ -51,7 +54,7 @@ impl Registry {
         for _ in 0..NAME_ATTEMPTS {
             let mut candidate = object.clone();
             object::set_name(&mut candidate, &id::generated_name(&base, random()?));
-            // Some things follow from the name.
+            // Some defaults depend on the name.
             row.fill_defaults(&mut candidate)?;
             match self.create_once(row, place, candidate, labelled, dry_run, admission).await {
                 Err(status) if status.reason() == "AlreadyExists" => {}
@@ -61,7 +64,7 @@ impl Registry {
         Err(Status::generate_name_conflict(&row.group, &row.resource, &base, 1))
     }
 
-    /// Writes into a new object who manages its fields.
+    /// Records `manager` as the field manager of a new object.
     pub fn record_new(&self, row: &Row, object: &mut Value, manager: &str) {
         let (time, resets) = (self.now(), resets::of(row, ""));
         let author = Author { manager, subresource: "", time: &time, resets };
@@ -93,7 +96,7 @@ impl Registry {
         outcome
     }
 
-    /// From an object with its defaults to one that is written.
+    /// Prepares, validates and writes an object that has its defaults.
     async fn finish_create<A: Admission>(
         &self,
         row: &Row,
@@ -119,7 +122,7 @@ impl Registry {
         outcome
     }
 
-    /// Writes a finished object where nothing is.
+    /// Writes a finished object to an absent key.
     async fn write_new(
         &self,
         row: &Row,
@@ -173,7 +176,7 @@ impl Registry {
         }
     }
 
-    /// What the system decides about a new object, whatever the client sent.
+    /// Sets the system fields of a new object, regardless of the request.
     pub(crate) fn fill(
         &self,
         row: &Row,

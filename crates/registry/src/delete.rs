@@ -1,4 +1,7 @@
-//! Delete: at once where nothing holds the object, else by marking it.
+//! Delete: immediately, or by marking the object if finalizers or a grace period remain.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go
 
 use std::sync::Arc;
 
@@ -34,14 +37,14 @@ pub struct DeleteOptions {
     pub dry_run: bool,
 }
 
-/// How a deletion ended.
+/// The result of a deletion.
 #[derive(Clone, Debug)]
 pub enum Deleted {
-    /// It is gone; this is what it was.
+    /// The object was removed; this is its last state.
     Gone(Answer),
-    /// It is gone, and kinds like this answer with a Status.
+    /// The object was removed, and its kind responds with a Status.
     Status(Status),
-    /// Something holds it still; this is what it is now.
+    /// The object is terminating; this is its current state.
     Marked(Answer),
 }
 
@@ -103,7 +106,7 @@ impl Registry {
                 self.purge_child(&key).await?;
             }
             match (self.write(&snapshot, &key, value).await, encoded) {
-                // Watchers have seen the mark; now it goes.
+                // Watchers have seen the deletion timestamp; now remove the object.
                 (Ok(_), Some(_)) if matches!(step, Step::MarkAndGo(_)) => {}
                 (Ok(revision), Some(encoded)) => {
                     let json = Bytes::from(splice_resource_version(&encoded, revision));
@@ -119,7 +122,8 @@ impl Registry {
         }
     }
 
-    /// A custom object may be marked by clients of another version than it is stored in.
+    /// Encodes a terminating object. A client may delete a custom object in another version than the stored
+    /// one.
     fn encode_marked(&self, row: &Row, marked: &Value) -> (Bytes, Arc<Facts>) {
         match row.custom {
             Some(_) => self.encode_stored(row, &mut marked.clone()),
@@ -127,7 +131,7 @@ impl Registry {
         }
     }
 
-    /// Gives back what only an object that exists may hold.
+    /// Releases the allocations of a removed object.
     pub(crate) async fn after_delete(&self, row: &Row, workspace: &str, old: &Value) {
         if services::is_services(row) {
             let place = Place { workspace, namespace: object::namespace(old), name: object::name(old) };
@@ -145,7 +149,7 @@ impl Registry {
         };
         let finalizers = match &grace {
             Grace::Pending => return Step::Wait,
-            // What depends on a definition are its objects, and they go in any case.
+            // The dependents of a definition are its objects, which are deleted in any case.
             _ => finalizers(old, options.propagation.filter(|_| !definitions::defines(row))),
         };
         let held = !finalizers.is_empty() || (row.strategy.is_held)(old) || placement::holds(old);
@@ -177,7 +181,7 @@ impl Registry {
         if held || period > 0 { Step::Mark(marked) } else { Step::MarkAndGo(marked) }
     }
 
-    /// How much longer an object of a kind that ends gracefully may stay.
+    /// The remaining grace period of an object.
     fn grace(&self, old: &Value, wanted: Option<i64>, period: GracePeriod) -> Grace {
         let wanted = wanted.map(|seconds| if seconds < 0 { 1 } else { seconds });
         if !object::is_being_deleted(old) {
@@ -187,13 +191,13 @@ impl Registry {
         let (current, wanted) = match (object::deletion_grace_period_seconds(old), wanted) {
             (None | Some(0), _) => return Grace::None,
             (Some(_), None) => return Grace::Pending,
-            // A period can only be made shorter.
+            // A grace period can only be shortened.
             (Some(current), Some(wanted)) if wanted >= current.max(1) => return Grace::Pending,
             (Some(current), Some(wanted)) => (current, wanted),
         };
         let end = deletion_time(old).unwrap_or_else(|| self.clock.now());
         let time = end.saturating_sub(current).saturating_add(wanted);
-        // What is over cannot end in the past; who asked for grace still gets the least there is.
+        // The deletion time cannot be in the past; a nonzero grace period stays at least one second.
         match self.clock.now() {
             now if time < now => Grace::Until { time: now, period: wanted.min(1) },
             _ => Grace::Until { time, period: wanted },
@@ -201,24 +205,24 @@ impl Registry {
     }
 }
 
-/// What to do about an object that is to go.
+/// The next step of a deletion.
 enum Step {
-    /// Nothing holds it.
+    /// Remove the object.
     Go,
-    /// It was marked before, and its time is not over.
+    /// The object is already terminating, and its grace period is not over.
     Wait,
-    /// Something holds it, or it has some time left.
+    /// Finalizers or a grace period remain.
     Mark(Value),
-    /// It has no time left; whoever watches sees it marked first.
+    /// No grace period remains; watchers see the marked object first.
     MarkAndGo(Value),
 }
 
 enum Grace {
-    /// Its kind knows no grace, or there is none left.
+    /// The kind has no grace period, or none remains.
     None,
-    /// As said before.
+    /// The grace period of the existing deletion applies.
     Pending,
-    /// When it ends, in seconds since 1970, and how many seconds it was given.
+    /// End of the grace period in seconds since 1970, and its length in seconds.
     Until { time: i64, period: i64 },
 }
 
@@ -231,7 +235,7 @@ fn ends_after(object: &Value, now: i64) -> bool {
     deletion_time(object).is_some_and(|time| time > now)
 }
 
-/// The finalizers that the object shall have, given how its dependents are to be treated.
+/// The finalizers of the object for a propagation policy.
 fn finalizers(object: &Value, propagation: Option<Propagation>) -> Vec<String> {
     let current = object["metadata"]["finalizers"].as_array();
     let current: Vec<String> =

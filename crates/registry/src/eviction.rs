@@ -1,4 +1,6 @@
-//! A Pod is asked to go, if the disruption budget that counts it allows that.
+//! The eviction subresource, which deletes a Pod if its disruption budget allows it.
+
+// upstream: pkg/registry/core/pod/storage/eviction.go
 
 use atoll_merge::apply::Author;
 use atoll_meta::{LabelSelector, Status, object};
@@ -11,9 +13,9 @@ use crate::{Registry, Unasked, parse, resets};
 
 const WOULD_VIOLATE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 const CAUSE: &str = "DisruptionBudget";
-/// Evictions that the disruption controller has not confirmed yet; beyond them it must catch up first.
+/// Maximum number of evictions that the disruption controller has not confirmed yet.
 const UNCONFIRMED: usize = 2000;
-/// How often an eviction starts again because the Pod changed meanwhile.
+/// Number of attempts when the Pod changes concurrently.
 const ATTEMPTS: usize = 20;
 
 impl Registry {
@@ -35,7 +37,7 @@ impl Registry {
         let ending = matches!(phase, "Succeeded" | "Failed") || object::is_being_deleted(&pod);
         let guard = match () {
             () if ending => Guard::None,
-            // It is not ready, so it may go; but only while that is so.
+            // The Pod is pending, so it may be evicted, but only while that is so.
             () if phase == "Pending" => Guard::Unchanged,
             () => self.ask_budget(&pod, place, options.dry_run).await?,
         };
@@ -69,7 +71,7 @@ impl Registry {
         self.delete(pods, place, &options, &Unasked).await.map(drop)
     }
 
-    /// Takes one disruption off the budget of a running Pod.
+    /// Takes one disruption from the budget of a running Pod.
     async fn ask_budget(&self, pod: &Value, place: &Place<'_>, dry_run: bool) -> Result<Guard, Status> {
         let Some(row) = self.catalog.stored("policy", "poddisruptionbudgets").cloned() else {
             return Ok(Guard::None);
@@ -102,7 +104,7 @@ impl Registry {
         Ok(Guard::None)
     }
 
-    /// The budgets that count this Pod.
+    /// The budgets whose selector matches this Pod.
     fn budgets(&self, row: &SharedRow, pod: &Value, place: &Place<'_>) -> Result<Vec<Value>, Status> {
         let snapshot = self.snapshot();
         let mut found = Vec::new();
@@ -119,11 +121,11 @@ impl Registry {
     }
 }
 
-/// What the deletion depends on.
+/// The precondition of the deletion.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Guard {
     None,
-    /// The Pod is still as it was looked at.
+    /// The Pod has not changed since it was read.
     Unchanged,
 }
 
@@ -176,7 +178,7 @@ fn take_disruption(budget: &mut Value, pod: &str, now: &str) -> Result<(), Statu
     Ok(())
 }
 
-/// Why a budget allows no disruption.
+/// The reason why a budget allows no disruption.
 fn why_not(budget: &Value, name: &str) -> String {
     let count = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
     let conditions = budget["status"]["conditions"].as_array();

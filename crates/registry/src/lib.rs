@@ -1,14 +1,17 @@
-//! What each verb means for an object: defaults, checks, and one guarded write to the store.
+//! The registry: what each verb does with an object, from defaults and validation to one conditional write to
+//! the store.
 //!
 //! ```text
 //!   Catalog ─► Row (names, verbs, Strategy)
 //!                │
 //!   create · update · delete ──► Strategy: prepare, check ──► encode ──► store.write (expecting what was read)
-//!   get · list ◄── Cache snapshot                                └── not as expected? read again, try again
+//!   get · list ◄── Cache snapshot                                └── conflict: read again, retry
 //! ```
 //!
-//! Every write names the revision it was computed from, so nothing is ever overwritten unseen. Objects are
-//! parsed only to be changed; what is read is handed on as it is stored.
+//! Every write expects the revision from which it was computed, so no concurrent change is ever overwritten.
+//! Objects are parsed only to be changed; reads return the stored bytes.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go
 
 mod account;
 mod admission;
@@ -52,7 +55,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 pub use admission::{Admission, Limited, Unasked, Written};
-/// Who manages the fields of a kind.
+/// Managed fields of a kind.
 pub use atoll_merge::apply::Kind as Managed;
 pub use catalog::{Catalog, Profile};
 pub use delete::{DeleteOptions, Deleted, Propagation};
@@ -68,26 +71,26 @@ pub struct Registry {
     pub catalog: Arc<Catalog>,
     pub clock: Arc<dyn Clock>,
     pub network: Network,
-    /// Held by whoever gives names to definitions.
+    /// Held while names of definitions are resolved.
     pub naming: tokio::sync::Mutex<()>,
-    /// What is on which cluster.
+    /// The index of placements by cluster.
     pub placements: Arc<placement::Placements>,
-    /// What workspaces have and may have.
+    /// Usage and limits of workspaces.
     pub usage: Arc<usage::Usage>,
 }
 
-/// Where the time comes from.
+/// A source of time.
 pub trait Clock: Send + Sync + 'static {
     /// Seconds since 1970.
     fn now(&self) -> i64;
 
-    /// By how many seconds it is ahead of the machine's.
+    /// Number of seconds by which it is ahead of the system clock.
     fn skew(&self) -> i64 {
         0
     }
 }
 
-/// The machine's clock.
+/// The system clock.
 pub struct SystemClock;
 
 impl Clock for SystemClock {
@@ -97,16 +100,16 @@ impl Clock for SystemClock {
     }
 }
 
-/// An object as a client is shown it.
+/// An object in the form that is served to clients.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Complete JSON. A dry run that creates has no resource version to show.
+    /// Complete JSON. The result of a dry-run create has no resource version.
     pub json: Bytes,
 }
 
-/// How a write to the store ended when it did not succeed.
+/// The reason why a write to the store failed.
 enum Refused {
-    /// Someone else was first; look again.
+    /// Another writer was first; read again.
     Changed,
     Status(Status),
 }
@@ -116,12 +119,12 @@ impl Registry {
         self.cache.snapshot()
     }
 
-    /// Now, as it is written in objects.
+    /// The current time in the format of object timestamps.
     pub fn now(&self) -> String {
         atoll_meta::time::format(self.clock.now())
     }
 
-    /// One write, expecting that `key` has not changed since `snapshot`.
+    /// Executes one write, expecting that `key` has not changed since `snapshot`.
     async fn write(
         &self,
         snapshot: &Snapshot,
@@ -129,15 +132,15 @@ impl Registry {
         value: Option<(Bytes, Arc<Facts>)>,
     ) -> Result<Revision, Refused> {
         let expect = snapshot.stored_revision(key).map_or(Condition::Absent, Condition::At);
-        // Under an object of the shared layer there is no absence: a deletion is written down.
-        let (value, memo) = match value {
+        // The deletion of a bootstrap object is stored as a tombstone.
+        let (value, hint) = match value {
             Some((value, facts)) => (Some(value), facts),
             None if snapshot.is_layered(key) => {
                 (Some(Bytes::from_static(atoll_watch::object::TOMBSTONE)), Facts::none())
             }
             None => (None, Facts::none()),
         };
-        let write = Write { key: key.clone(), expect, value, guards: Vec::new(), memo: Some(memo) };
+        let write = Write { key: key.clone(), expect, value, guards: Vec::new(), hint: Some(hint) };
         match self.store.write(write).await {
             Ok(revision) => {
                 self.cache.wait_for(revision).await;
@@ -151,7 +154,7 @@ impl Registry {
         }
     }
 
-    /// As it is stored and then shown: upstream's store does not tell empty from absent.
+    /// Encodes an object for the store: upstream's store does not distinguish empty from absent.
     fn encode_stored(&self, row: &Row, object: &mut Value) -> (Bytes, Arc<Facts>) {
         let stays_json = matches!(row.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io");
         if let Some(id) = row.stored_type().filter(|_| !stays_json) {
@@ -160,7 +163,7 @@ impl Registry {
         if let Some(custom) = &row.custom {
             definitions::to_stored(row, custom, object);
         }
-        // Whatever is read from the store is filled in again.
+        // Upstream applies defaults to everything that it reads from the store.
         row.stored_defaults().apply(object);
         self.encode(row, object)
     }
@@ -170,19 +173,19 @@ impl Registry {
     }
 }
 
-/// Reads go on and the write may be tried again: the cause is on our side and can be mended.
+/// The status for a write that failed because of the store; it may be retried.
 fn unavailable(cause: &Unavailable) -> Status {
-    Status::service_unavailable(format!("the write was not carried out: {cause}"))
+    Status::service_unavailable(format!("the write was not executed: {cause}"))
 }
 
 fn random<const N: usize>() -> Result<[u8; N], Status> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)
-        .map_err(|error| Status::internal_error(format!("no random numbers: {error}")))?;
+        .map_err(|error| Status::internal_error(format!("the system's random number generator failed: {error}")))?;
     Ok(bytes)
 }
 
-/// Parses an object that is stored: it was valid when it was written.
+/// Parses a stored object, which was valid when it was written.
 fn parse(json: &[u8]) -> Result<Value, Status> {
     let parsed = atoll_meta::json::parse(json);
     parsed

@@ -1,4 +1,4 @@
-//! Which workspace is below which: ids of workspaces are never used again, and none is ever moved.
+//! The tree of workspaces. Workspace ids are never reused, and workspaces are never moved.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -15,11 +15,11 @@ use crate::catalog::ATOLL;
 use crate::placement::is_namespace;
 use crate::row::{Place, Row};
 
-/// How many workspaces may be above one, root included.
+/// Maximum number of ancestors of a workspace, including root.
 const DEEPEST: usize = 64;
 
-/// Kept up to date with every write. An id belongs to one Workspace object: one that claims the id of another, or one that
-/// no Workspace is given, stands for no workspace.
+/// The owner of each workspace id, updated with every write. An id belongs to one Workspace object: an object
+/// with the id of another one, or with an invalid id, represents no workspace.
 #[derive(Default)]
 pub struct Lineage {
     known: RwLock<Known>,
@@ -27,14 +27,14 @@ pub struct Lineage {
 
 #[derive(Default)]
 struct Known {
-    /// The Workspace object that an id belongs to. Its key says which workspace is above.
+    /// The key of the Workspace object that owns an id. The key contains the parent workspace.
     owners: HashMap<String, Key>,
-    /// The id of what is under a key.
+    /// The id of the Workspace object under a key.
     ids: HashMap<Key, String>,
 }
 
 impl Lineage {
-    /// Takes notice of a write.
+    /// Handles a write.
     pub(crate) fn changed(&self, key: &Key, parts: &key::Parts<'_>, value: Option<&Bytes>) {
         if (parts.group, parts.resource) != (ATOLL, "workspaces") {
             return;
@@ -48,7 +48,7 @@ impl Lineage {
                 known.ids.insert(key.clone(), id.to_string());
             }
             Some(id) => {
-                tracing::error!(key = &**key, id, "a Workspace has the id of another one and is ignored")
+                tracing::error!(key = &**key, id, "ignoring a Workspace whose status.id belongs to another Workspace")
             }
             None if value.is_none() => {
                 if let Some(id) = known.ids.remove(key) {
@@ -59,18 +59,18 @@ impl Lineage {
         }
     }
 
-    /// Whether an id is that of the workspace that the Workspace object under `key` stands for.
+    /// Whether the Workspace object under `key` owns an id.
     pub fn is_of(&self, id: &str, key: &Key) -> bool {
         self.known().owners.get(id) == Some(key)
     }
 
-    /// A workspace and all above it, the nearest first.
+    /// A workspace and all its ancestors, nearest first.
     pub fn line(&self, workspace: &str) -> Vec<String> {
         let known = self.known();
         let mut line = vec![workspace.to_string()];
         let mut last = workspace;
         while let Some(parts) = known.owners.get(last).and_then(Key::parts) {
-            // Workspaces above each other would go round in circles.
+            // A cycle would never end.
             if line.len() > known.owners.len() {
                 break;
             }
@@ -83,8 +83,8 @@ impl Lineage {
         line
     }
 
-    /// The path that leads from a workspace to one below it, such as `org:team`; empty if they are the same, `None` if it is
-    /// not below, or not known.
+    /// The path from a workspace to a descendant, such as `org:team`; empty if they are the same, `None` if
+    /// it is not a descendant or is unknown.
     pub fn path(&self, from: &str, workspace: &str) -> Option<String> {
         let known = self.known();
         let (mut names, mut last) = (Vec::new(), workspace);
@@ -106,19 +106,20 @@ impl Lineage {
 }
 
 impl Registry {
-    /// A workspace and all above it, the nearest first.
+    /// A workspace and all its ancestors, nearest first.
     pub fn line(&self, workspace: &str) -> Vec<String> {
         self.placements.lineage.line(workspace)
     }
 
-    /// The top-level workspace that a workspace is, or is below: the tenant that it belongs to. Of root, root itself.
+    /// The top-level ancestor of a workspace, which represents the tenant. For root, it is root itself.
     pub(crate) fn top(&self, workspace: &str) -> String {
         let mut line = self.line(workspace);
         line.pop_if(|last| last == ROOT);
         line.pop().unwrap_or_else(|| ROOT.to_string())
     }
 
-    /// Refuses a workspace that is nested too deeply: limits count for all workspaces above, and each request walks there.
+    /// Refuses a workspace that is nested too deeply: limits apply to all ancestors, and every request walks
+    /// up to the root.
     pub(crate) fn check_depth(&self, row: &Row, place: &Place<'_>) -> Result<(), Status> {
         if (row.group.as_str(), row.resource.as_str()) != (ATOLL, "workspaces")
             || self.line(place.workspace).len() < DEEPEST
@@ -130,7 +131,7 @@ impl Registry {
         Err(Status::invalid(ATOLL, &row.kind, place.name, vec![error]))
     }
 
-    /// The path of a workspace, such as `root:org:team`. Of one that is not known any longer, the id.
+    /// The path of a workspace, such as `root:org:team`; the id if it is unknown.
     pub fn path_of(&self, workspace: &str) -> String {
         match self.placements.lineage.path(ROOT, workspace).as_deref() {
             Some("") => ROOT.to_string(),
@@ -139,10 +140,10 @@ impl Registry {
         }
     }
 
-    /// Refuses a new Cluster whose name one in a workspace above has: that one can be used here as well, and what is placed
-    /// by that name must not go elsewhere from one moment to the next. A Cluster in a workspace below does not count:
-    /// placements carry uids, so its name is in nobody's way. Held until the Cluster is written, nobody else can take the
-    /// name.
+    /// Refuses a new Cluster if a workspace above has a Cluster of the same name: that one can be used here
+    /// too, and existing placements by name must not change their target. A Cluster in a workspace below does
+    /// not matter, because placements contain uids. The returned guard reserves the name until the Cluster is
+    /// written.
     pub(crate) async fn name_cluster(
         &self,
         row: &Row,
@@ -169,11 +170,11 @@ impl Registry {
         Ok(Some(held))
     }
 
-    /// How much is on a cluster that is registered in a workspace, or was and has not gone yet.
+    /// Number of objects that are placed on a cluster or still leaving it.
     pub fn count_placed(&self, workspace: &str, cluster: &str) -> usize {
         let Some(uid) = self.uid_of_cluster(workspace, cluster) else { return 0 };
         let is_there = |(key, share): &(Key, Arc<str>)| {
-            // Namespaces are only noted.
+            // Placements of namespaces are only bookkeeping.
             let parts = key.parts().filter(|parts| !is_namespace(parts));
             parts.is_some_and(|parts| self.is_meant(workspace, cluster, &uid, parts.workspace, share))
         };
@@ -186,8 +187,8 @@ impl Registry {
         Some(object::uid(&crate::parse(&found.json()).ok()?).to_string())
     }
 
-    /// Whether a share of an object in a workspace is on the Cluster of this name and uid that is registered in `home`. A
-    /// share without a uid means the nearest Cluster of that name.
+    /// Whether a share of an object in `workspace` is on the Cluster of this name and uid that is registered
+    /// in `home`. A share without a uid refers to the nearest Cluster of that name.
     pub fn is_meant(&self, home: &str, name: &str, uid: &str, workspace: &str, share_uid: &str) -> bool {
         match share_uid {
             "" => self.home_of_cluster(workspace, name).as_deref() == Some(home),
@@ -195,7 +196,7 @@ impl Registry {
         }
     }
 
-    /// The workspace whose Cluster a name means in another one: the nearest that has one.
+    /// The registering workspace of the Cluster to which a name refers in a workspace: the nearest one.
     pub fn home_of_cluster(&self, workspace: &str, name: &str) -> Option<String> {
         let snapshot = self.snapshot();
         let has =
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_leads_to_the_root() {
+    fn ancestors_end_at_the_root() {
         let lineage = Lineage::default();
         let note = |parent: &str, name: &str, id: Option<&str>| {
             let key = Key::object(ATOLL, "workspaces", parent, "", name);
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(lineage.line(two), [two, one, ROOT]);
         assert_eq!(lineage.path(ROOT, two).as_deref(), Some("a:b"));
         assert_eq!(lineage.line(ROOT), [ROOT]);
-        assert_eq!(lineage.line(three), [three], "nobody knows what is above it");
+        assert_eq!(lineage.line(three), [three], "its parent is unknown");
         assert_eq!(lineage.path(one, two).as_deref(), Some("b"));
         assert_eq!(lineage.path(two, two).as_deref(), Some(""));
         assert_eq!((lineage.path(two, one), lineage.path(ROOT, three)), (None, None));
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn workspaces_above_each_other_have_an_end() {
+    fn a_cycle_of_workspaces_ends() {
         let lineage = Lineage::default();
         let [one, two] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbb2"];
         for (parent, id) in [(one, two), (two, one)] {
@@ -259,7 +260,7 @@ mod tests {
         note(&second, Some(id));
         assert!(lineage.is_of(id, &first) && !lineage.is_of(id, &second));
         note(&second, None);
-        assert!(lineage.is_of(id, &first), "the other one had nothing to take with it");
+        assert!(lineage.is_of(id, &first), "deleting the other object does not release the id");
         for reserved in
             [ROOT, "", "a", "AAAAAAAAAAAAAAA", "aaaaaaaaaaaaaaaa", "2aaaaaaaaaaaaaa", "aaaaaaaaaaaaaa/"]
         {

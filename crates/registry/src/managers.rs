@@ -1,4 +1,8 @@
-//! Who manages which fields, for kinds that are served in several versions: each manager is remembered in the version it used.
+//! Managed fields of kinds that are served in several versions: each manager's entry is in the version that
+//! it used.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/versionconverter.go
 
 use atoll_merge::apply::{Author, Kind, is_reset, joined};
 use atoll_meta::object;
@@ -11,14 +15,15 @@ use crate::row::Row;
 const MANAGED_FIELDS: &str = "managedFields";
 
 impl Registry {
-    /// Writes into `new`, which was made of `shown`, who manages what. Both are in the version of the row.
+    /// Updates the managed fields of `new`, which was computed from `shown`. Both are in the version of the
+    /// row.
     pub(crate) fn record(&self, row: &Row, shown: &Value, new: &mut Value, author: &Author<'_>) {
         let Ok(others) = self.others(row, shown, new, author) else {
             object::metadata_mut(new).remove(MANAGED_FIELDS);
             return;
         };
         if row.view.is_some() {
-            // Fields count as they come back, not as they were sent.
+            // Record the fields as they are returned, not as they were sent.
             let mut returned = new.clone();
             row.to_stored(&mut returned);
             row.to_view(&mut returned);
@@ -40,7 +45,7 @@ impl Registry {
         }
     }
 
-    /// What managers in another version are left with.
+    /// The remaining fields of managers in other versions.
     fn others(
         &self,
         row: &Row,
@@ -90,11 +95,12 @@ impl Registry {
     }
 }
 
-/// What a manager has in another version cannot be told, for that version does not know all fields.
+/// The fields of a manager in another version cannot be determined, because that version does not have all
+/// fields.
 struct Untold;
 
-/// What managers in other versions of a custom resource are left with. Upstream changes the name of the version and nothing
-/// else to find that out, and where that does not fit forgets who manages what.
+/// The remaining fields of managers in other versions of a custom resource. Upstream only changes
+/// `apiVersion` to determine them, and drops all managed fields if the result does not fit.
 fn of_other_versions(
     row: &Row,
     custom: &Custom,

@@ -1,4 +1,4 @@
-//! A change that the server itself makes to an object, past the rules that updates by clients are held to.
+//! Changes by the server itself, without the restrictions on updates by clients.
 
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::row::{Place, Row};
 use crate::update::uid_conflict;
 use crate::{Refused, Registry, parse};
 
-/// What the object must be for the change to be made; empty texts are not asked about.
+/// Preconditions of the change; empty strings are ignored.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Preconditions<'a> {
     pub uid: &'a str,
@@ -15,7 +15,7 @@ pub(crate) struct Preconditions<'a> {
 }
 
 impl Registry {
-    /// Changes what is there, again and again until nobody came in between. The object as it then is.
+    /// Changes the existing object, and retries after concurrent changes. Returns the new object.
     pub(crate) async fn modify(
         &self,
         row: &Row,
@@ -64,7 +64,8 @@ fn revision_conflict(row: &Row, place: &Place<'_>, wanted: &str, actual: &str) -
     Status::conflict(&row.group, &row.resource, place.name, message)
 }
 
-/// Sets the condition of that `type` in `status.conditions`. A condition whose status stays keeps its time.
+/// Sets a condition in `status.conditions` by its `type`. The transition time is kept if the status is
+/// unchanged.
 pub(crate) fn set_condition(object: &mut Value, mut condition: Value, now: &str) {
     let conditions = &mut object["status"]["conditions"];
     if !conditions.is_array() {

@@ -1,5 +1,5 @@
-//! Work that takes long is done on threads of its own, so that other requests do not wait for it, and not for longer than a
-//! while. Tenants take turns.
+//! Slow work runs on other threads with a time limit, so that other requests do not wait for it. The threads
+//! are shared fairly among tenants.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -12,23 +12,23 @@ use crate::Registry;
 use crate::definitions;
 use crate::row::Row;
 
-/// Checks that take longer where requests are answered are begun again on a thread of their own.
+/// Time limit of a check on a request thread; slower checks are started again on another thread.
 pub(crate) const SHORT: Duration = Duration::from_millis(20);
-/// Checks that take longer there are given up.
+/// Time limit of a check on another thread.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// As much of this work is done at once as leaves half of the machine to others.
+/// The threads for slow work: half of the cores.
 static SLOTS: LazyLock<Arc<Slots>> = LazyLock::new(|| {
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     Arc::new(Slots::new((cores / 2).max(2)))
 });
 
-/// Whether checking an object of this row may take long: schemas and expressions are compiled.
+/// Whether validation of this row may be slow: schemas and expressions are compiled.
 pub(crate) fn is_slow(row: &Row) -> bool {
     definitions::defines(row) || row.group == "admissionregistration.k8s.io"
 }
 
-/// Does work that counts its steps, if it takes no longer than this.
+/// Runs work that checks its deadline. Returns `None` if it took too long.
 pub(crate) fn in_time<T>(limit: Duration, work: impl FnOnce(&Deadline<'_>) -> T) -> Option<T> {
     let began = Instant::now();
     let is_over = || began.elapsed() > limit;
@@ -37,15 +37,15 @@ pub(crate) fn in_time<T>(limit: Duration, work: impl FnOnce(&Deadline<'_>) -> T)
     (!deadline.has_passed()).then_some(done)
 }
 
-/// Does the work for a tenant on a thread for such work, when its turn has come. It is done to its end even if the request is
-/// not waited for any longer.
+/// Runs work for a tenant on another thread when a slot is free. It runs to its end even if the request is
+/// cancelled.
 pub(crate) async fn offload<T, F>(tenant: &str, work: F) -> Result<T, Status>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
     let failed =
-        |error: &dyn std::fmt::Display| Status::internal_error(format!("work for the request: {error}"));
+        |error: &dyn std::fmt::Display| Status::internal_error(format!("slow work for the request failed: {error}"));
     let turn = SLOTS.turn(tenant).await.map_err(|error| failed(&error))?;
     let done = tokio::task::spawn_blocking(move || {
         let _turn = turn;
@@ -55,7 +55,7 @@ where
 }
 
 impl Registry {
-    /// Does work that takes long for a workspace, away from the threads that serve requests, when its turn has come.
+    /// Runs slow work for a workspace on another thread when a slot is free.
     pub async fn offload<T, F>(&self, workspace: &str, work: F) -> Result<T, Status>
     where
         T: Send + 'static,
@@ -65,7 +65,7 @@ impl Registry {
     }
 }
 
-/// Checks an object in the same way, and gives up after a while.
+/// Runs a check on another thread with a time limit.
 pub(crate) async fn offload_check<T, F>(tenant: &str, check: F) -> Result<T, Status>
 where
     T: Send + 'static,
@@ -81,7 +81,8 @@ where
     })
 }
 
-/// So much work may be under way at once, of which each tenant has half at most. Those that wait take turns by tenant.
+/// Limits concurrent work. Each tenant gets at most half of the slots, and waiting tenants are served
+/// round-robin.
 struct Slots {
     all: usize,
     state: Mutex<State>,
@@ -90,13 +91,13 @@ struct Slots {
 #[derive(Default)]
 struct State {
     taken: usize,
-    /// How many each tenant has.
+    /// Number of slots in use by each tenant.
     held: HashMap<String, usize>,
-    /// Work that waits, by tenant; the tenant that was served longest ago first.
+    /// Waiting work by tenant; the least recently served tenant is first.
     waiting: VecDeque<(String, VecDeque<oneshot::Sender<Turn>>)>,
 }
 
-/// The right to do work, until it is dropped.
+/// A slot, until it is dropped.
 struct Turn {
     slots: Arc<Slots>,
     tenant: String,
@@ -129,10 +130,11 @@ impl Slots {
         receiver.await
     }
 
-    /// Gives turns to as many as may have one.
+    /// Hands out all slots that are free.
     fn serve(self: &Arc<Slots>) {
         loop {
-            // Not held while turns are given: one that is not wanted any longer comes back here.
+            // The lock is not held during `send`: a permit that is not received is dropped, which locks
+            // again.
             let next = self.state().next(self.all);
             let Some((sender, tenant)) = next else { return };
             let _ = sender.send(Turn { slots: self.clone(), tenant });
@@ -152,7 +154,7 @@ impl State {
         }
     }
 
-    /// What waits and may be done now. It is counted as under way.
+    /// The next waiting work that may run. It is counted as running.
     fn next(&mut self, all: usize) -> Option<(oneshot::Sender<Turn>, String)> {
         for (_, queue) in &mut self.waiting {
             queue.retain(|sender| !sender.is_closed());
@@ -205,7 +207,7 @@ mod tests {
         };
         let tenants = |turns: &[Turn]| turns.iter().map(|turn| turn.tenant.clone()).collect::<String>();
         turns.extend(poll(&mut waiting));
-        assert_eq!(tenants(&turns), "aabb", "each has half, though one was first with more");
+        assert_eq!(tenants(&turns), "aabb", "each tenant has half, although one queued more first");
         turns.remove(0);
         turns.extend(poll(&mut waiting));
         assert_eq!(tenants(&turns), "abba");
@@ -213,16 +215,16 @@ mod tests {
         assert!(poll(&mut waiting).is_empty());
         turns.remove(1);
         turns.extend(poll(&mut waiting));
-        assert_eq!(tenants(&turns), "abab", "it has waited longest");
+        assert_eq!(tenants(&turns), "abab", "the tenant that waited longest is next");
         turns.remove(1);
         turns.extend(poll(&mut waiting));
-        assert_eq!(tenants(&turns), "aabc", "others go before a tenant that has its share");
-        // What is not waited for any longer holds up nothing.
+        assert_eq!(tenants(&turns), "aabc", "other tenants go before one that has its share");
+        // Cancelled work blocks nothing.
         waiting.clear();
         drop(turns);
         let mut last = vec![wait("a")];
         assert_eq!(tenants(&poll(&mut last)), "a");
-        assert_eq!(slots.state().taken, 0, "and nothing is lost");
+        assert_eq!(slots.state().taken, 0, "all slots are released");
     }
 
     #[test]

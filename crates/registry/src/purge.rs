@@ -49,8 +49,8 @@ impl Registry {
 
     /// Removes a key whatever is there. That nothing is there is as good.
     pub(crate) async fn remove(&self, key: Key) -> Result<(), Status> {
-        let memo = Some(Facts::none() as atoll_store::Memo);
-        let write = Write { key, expect: Condition::Present, value: None, guards: Vec::new(), memo };
+        let hint = Some(Facts::none() as atoll_store::WriteHint);
+        let write = Write { key, expect: Condition::Present, value: None, guards: Vec::new(), hint };
         match self.store.write(write).await {
             Ok(_) | Err(WriteError::Unmet { .. }) => Ok(()),
             Err(WriteError::Unavailable(cause)) => Err(unavailable(&cause)),

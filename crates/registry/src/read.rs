@@ -85,7 +85,7 @@ impl Registry {
         let objects = everything.then(|| Stretch::within(snapshot, scope, after, most)).flatten();
         let objects = objects.unwrap_or_else(|| {
             let wanted = |object: &Cow<'_, Arc<Object>>| everything || selection.matches_in(row, object);
-            let found = snapshot.look(scope, after).filter(wanted).take(most);
+            let found = snapshot.list_borrowed(scope, after).filter(wanted).take(most);
             found.map(Cow::into_owned).collect::<Vec<_>>().into()
         });
         let revision = snapshot.revision;
@@ -94,12 +94,12 @@ impl Registry {
         }
         let last = objects.iter().nth(limit - 1).map(|last| scope.relative(&last.key).to_string());
         // Whether what follows is selected is only seen when it is asked for, as upstream has it.
-        let mut rest = last.as_deref().map(|last| snapshot.look(scope, Some(last)));
+        let mut rest = last.as_deref().map(|last| snapshot.list_borrowed(scope, Some(last)));
         let more = rest.as_mut().is_some_and(|rest| rest.next().is_some());
         let remaining = (more && everything).then(|| {
             let before = match start {
                 None => snapshot.count(scope),
-                Some(start) => start.rest.unwrap_or_else(|| snapshot.look(scope, after).count()),
+                Some(start) => start.rest.unwrap_or_else(|| snapshot.list_borrowed(scope, after).count()),
             };
             before.saturating_sub(limit).max(1)
         });

@@ -17,7 +17,7 @@ pub(crate) async fn registry(objects: &[(Key, Value)]) -> Arc<Registry> {
     for (key, value) in objects {
         let value = Some(Bytes::from(value.to_string()));
         let write =
-            Write { key: key.clone(), expect: Condition::Absent, value, guards: Vec::new(), memo: None };
+            Write { key: key.clone(), expect: Condition::Absent, value, guards: Vec::new(), hint: None };
         store.write(write).await.expect("an empty store");
     }
     let catalog = Arc::new(Catalog::new(Profile::Minimal));

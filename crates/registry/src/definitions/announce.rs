@@ -1,4 +1,7 @@
-//! An APIService for every version of a group that definitions serve, for those who look there what there is.
+//! Maintains an APIService for every version of a group that definitions serve.
+
+// upstream: staging/src/k8s.io/kube-aggregator/pkg/controllers/autoregister/autoregister_controller.go
+// upstream: pkg/controlplane/controller/crdregistration/crdregistration_controller.go
 
 use std::collections::BTreeSet;
 
@@ -10,12 +13,13 @@ use crate::{DeleteOptions, Place, Registry, Unasked};
 
 const GROUP: &str = "apiregistration.k8s.io";
 const RESOURCE: &str = "apiservices";
-/// Who the account of managers says it is.
+/// The field manager.
 const MANAGER: &str = "kube-apiserver";
 const LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 impl Registry {
-    /// Brings the APIServices of a workspace in line with what a definition served before and serves now.
+    /// Updates the APIServices of a workspace from the versions that a definition served before and serves
+    /// now.
     pub(super) async fn announce(
         &self,
         workspace: &str,
@@ -61,11 +65,11 @@ impl Registry {
         if let Err(status) = created
             && status.reason() != "AlreadyExists"
         {
-            tracing::warn!(%status, name, "an APIService could not be created");
+            tracing::warn!(%status, name, "cannot create the APIService of a custom resource");
         }
     }
 
-    /// Takes away what was announced; what somebody else has put there stays.
+    /// Deletes an automatically managed APIService; others stay.
     async fn withdraw(&self, workspace: &str, name: &str) {
         let Some(row) = self.catalog.stored(GROUP, RESOURCE) else { return };
         let existing = self.snapshot().get(&Key::object(GROUP, RESOURCE, workspace, "", name));
@@ -77,7 +81,7 @@ impl Registry {
         if let Err(status) = deleted
             && status.reason() != "NotFound"
         {
-            tracing::warn!(%status, name, "an APIService could not be deleted");
+            tracing::warn!(%status, name, "cannot delete the APIService of a custom resource");
         }
     }
 }

@@ -1,4 +1,6 @@
-//! What a row has that a definition made.
+//! A version of a custom resource in a row.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go
 
 use std::sync::Arc;
 
@@ -12,26 +14,26 @@ use crate::strategy::{MetadataChecks, Strategy};
 /// One version of a custom resource.
 #[derive(Debug)]
 pub struct Custom {
-    /// A number of its own: objects say by it which version of which definition their JSON is right for.
+    /// Unique number: objects record with it for which version of which definition their JSON is valid.
     pub form: u64,
-    /// What it says about objects.
+    /// The compiled version with its schema.
     pub version: Version,
     /// All versions.
     pub definition: Definition,
     pub list_kind: Box<str>,
     /// The group in the keys of its objects.
     pub key_group: Box<str>,
-    /// What every request is told.
+    /// The deprecation warning for every request.
     pub deprecation: Option<Box<str>>,
-    /// The version that objects are stored in; `None` if it is this one.
+    /// The storage version; `None` if it is this one.
     pub stored: Option<Arc<Custom>>,
-    /// The names of the fields that objects can be selected by.
+    /// The names of the selectable fields.
     pub selectable: Box<[Arc<str>]>,
-    /// Whether nothing new may be created, for the definition is going.
+    /// Whether no objects can be created because the definition is being deleted.
     pub is_terminating: bool,
 }
 
-/// What a write of the status leaves as it is: all but the account of who manages what.
+/// Metadata that a status update does not change: everything but the managed fields.
 const ALL_METADATA: &[&str] = &[
     "annotations",
     "creationTimestamp",
@@ -43,7 +45,7 @@ const ALL_METADATA: &[&str] = &[
     "ownerReferences",
 ];
 
-/// The rules of all custom resources.
+/// The strategy of all custom resources.
 pub static STRATEGY: Strategy = Strategy {
     generation: true,
     is_counted: differs_beside_metadata,
@@ -62,12 +64,12 @@ fn differs_beside_metadata(new: &Value, old: &Value) -> bool {
 }
 
 impl Custom {
-    /// The version that objects are stored in.
+    /// The storage version.
     pub fn storage(&self) -> &Custom {
         self.stored.as_deref().unwrap_or(self)
     }
 
-    /// Where an object has what its Scale shows.
+    /// The field paths of the scale subresource.
     pub fn scale(&self) -> Option<&Scale> {
         self.version.scale.as_ref()
     }
@@ -77,23 +79,23 @@ impl Custom {
         &self.version.columns
     }
 
-    /// Whether objects can be selected by this field.
+    /// Whether the field is selectable.
     pub fn is_selectable(&self, field: &str) -> bool {
         self.selectable.iter().any(|name| **name == *field)
     }
 
-    /// What goes without saying. Returns whether there was room for all of it.
+    /// Applies the defaults of the schema. Returns whether the object stayed within the size limit.
     pub fn fill(&self, object: &mut Value) -> bool {
         self.version.schema.fill(object)
     }
 
-    /// Brings an object of this version into its form: what is not known goes. Returns the paths of what went, or why it
-    /// cannot be read.
+    /// Coerces an object to the schema of this version and removes unknown fields. Returns their paths, or an
+    /// error if the object cannot be decoded.
     pub fn shape(&self, object: &mut Value, origin: Origin) -> Result<Vec<String>, String> {
         self.version.schema.read(object, origin)
     }
 
-    /// All that is wrong with a new object whose metadata has these errors.
+    /// All validation errors of a new object, including the given errors of its metadata.
     pub fn check_create(
         &self,
         kind: &str,
@@ -111,7 +113,7 @@ impl Custom {
         findings.errors
     }
 
-    /// All that is wrong with a changed object, or the status of one, whose metadata has these errors.
+    /// All validation errors of an updated object or status, including the given errors of its metadata.
     pub fn check_update(
         &self,
         (kind, api_version, subresource): (&str, &str, &str),
@@ -133,7 +135,7 @@ impl Custom {
         findings.errors
     }
 
-    /// What is remarked on: finalizers that do not say whose they are.
+    /// Warnings about finalizers without a domain.
     pub fn remarks(&self, subresource: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
         if !subresource.is_empty() {
             return Vec::new();
@@ -146,7 +148,7 @@ impl Custom {
     }
 }
 
-/// An object must be of the kind that it is sent as.
+/// Errors if the object's kind differs from the requested one.
 fn type_errors(kind: &str, api_version: &str, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if object::kind(object) != kind {

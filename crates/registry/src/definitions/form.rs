@@ -1,12 +1,14 @@
-//! Objects of custom resources are stored in one version and shown in any. Strategy `None` changes the name of the version;
-//! the schemas of both then decide which fields there are.
+//! Version conversion of custom objects: they are stored in one version and served in any. Strategy `None`
+//! changes `apiVersion`; the schemas of both versions then decide which fields are kept.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/nop_converter.go
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use atoll_extension::Origin;
 use atoll_meta::{json, object};
-use atoll_watch::{Facts, Further, Object};
+use atoll_watch::{Facts, ExtraFacts, Object};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -14,8 +16,8 @@ use super::custom::Custom;
 use crate::facts;
 use crate::row::Row;
 
-/// An object in the form of this row: as it stands if it is in that form, else in the one it was last made into, else
-/// made now.
+/// Returns the object in the form of this row: unchanged if it has that form, the cached conversion if there
+/// is one, or a new conversion.
 pub fn shown(row: &Row, custom: &Custom, stored: Arc<Object>) -> Arc<Object> {
     let Some(further) = &stored.facts.further else { return made(row, custom, &stored) };
     if further.form.load(Ordering::Relaxed) == custom.form {
@@ -28,7 +30,7 @@ pub fn shown(row: &Row, custom: &Custom, stored: Arc<Object>) -> Arc<Object> {
     }
     let made = made(row, custom, &stored);
     if made.json() == stored.json() && custom.selectable.is_empty() {
-        // Nothing has changed about it: from now on that is known.
+        // The conversion changed nothing: remember that.
         further.form.store(custom.form, Ordering::Relaxed);
         return stored;
     }
@@ -45,14 +47,14 @@ fn made(row: &Row, custom: &Custom, stored: &Object) -> Arc<Object> {
     Arc::new(Object::complete(stored.key.clone(), stored.revision, json, facts))
 }
 
-/// From the form of the store, whichever version it was stored in, to that of the row.
+/// Converts from the stored form, in whichever version it was stored, to that of the row.
 pub fn read(row: &Row, custom: &Custom, value: &mut Value) {
     let version = object::api_version(value).rsplit('/').next().unwrap_or_default();
     let is_other = version != &*custom.version.name;
     if let Some(stored) = custom.definition.version(version) {
-        // What cannot be read any more is shown as it is.
+        // An object that no longer fits the schema is served unchanged.
         let _ = stored.schema.read(value, Origin::Storage);
-        // Defaults that came later and are too many are left out.
+        // Later defaults are omitted if the object would become too large.
         let _ = stored.schema.fill(value);
     }
     if is_other {
@@ -64,25 +66,25 @@ pub fn read(row: &Row, custom: &Custom, value: &mut Value) {
     }
 }
 
-/// From the form of the row to that of the store.
+/// Converts from the form of the row to the stored form.
 pub fn to_stored(row: &Row, custom: &Custom, value: &mut Value) {
     if let Some(storage) = &custom.stored {
         object::set_type(value, &format!("{}/{}", row.group, storage.version.name), &row.kind);
-        // It has been read before, and its metadata with it.
+        // Cannot fail: the object and its metadata have been decoded before.
         let _ = storage.shape(value, Origin::Storage);
     }
-    // Upstream fills this in whenever it reads, we before we write: a new object has lost its status by now, which may
-    // have defaults.
+    // Upstream applies defaults whenever it reads, Atoll before it writes: a new object has lost its status
+    // by now, which may have defaults.
     let _ = custom.storage().fill(value);
 }
 
-/// What selectors can ask of an object in this version.
+/// The facts of an object in this version.
 pub fn of(custom: &Custom, value: &Value) -> Arc<Facts> {
     let names = custom.selectable.iter().zip(&*custom.version.selectable);
     let named = names.filter_map(|(name, field)| {
         let text = field.value(value);
         (!text.is_empty()).then(|| (name.clone(), text.into()))
     });
-    let further = Further { named: named.collect(), form: custom.form.into(), ..Further::default() };
+    let further = ExtraFacts { named: named.collect(), form: custom.form.into(), ..ExtraFacts::default() };
     Arc::new(Facts { labels: facts::labels(value), fields: Box::default(), further: Some(Box::new(further)) })
 }

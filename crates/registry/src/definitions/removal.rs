@@ -1,5 +1,7 @@
-//! What follows after the request about a definition: statuses that a crash left behind, names that are free again, and
-//! definitions that are to go, whose objects go first.
+//! Background reconciliation of definitions: statuses that a crash left incomplete, released names, and the
+//! deletion of terminating definitions after their objects.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +15,10 @@ use super::{Definition, GROUP, RESOURCE, conditions};
 use crate::strategy::extension::CLEANUP;
 use crate::{DeleteOptions, Place, Refused, Registry, Unasked, parse};
 
-/// How long at most to wait until it is looked again whether all objects are gone.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time between two checks whether all objects are gone.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Looks after all definitions for as long as the server runs.
+/// Reconciles all definitions for as long as the server runs.
 pub async fn run(registry: Arc<Registry>) {
     let everywhere = Scope::new(GROUP, RESOURCE, None, None);
     let going: Arc<Going> = Arc::default();
@@ -29,7 +31,7 @@ pub async fn run(registry: Arc<Registry>) {
             look_after(&registry, &going, &object).await;
             registry.announce(object.workspace(), None, Definition::of(&object).as_deref()).await;
         }
-        // Too much at once ends the watch: begin again from what is there.
+        // An expired watch is started again from the current snapshot.
         while let Ok(events) = watcher.next().await {
             for event in events {
                 let Some(parts) = event.key.parts() else { continue };
@@ -45,7 +47,7 @@ pub async fn run(registry: Arc<Registry>) {
     }
 }
 
-/// The definitions that are being removed.
+/// The definitions that are being deleted.
 #[derive(Default)]
 struct Going(Mutex<HashSet<Key>>);
 
@@ -66,8 +68,8 @@ async fn look_after(registry: &Arc<Registry>, going: &Arc<Going>, definition: &O
             let (registry, going, key) = (registry.clone(), going.clone(), definition.key.clone());
             tokio::spawn(async move {
                 while let Err(status) = registry.remove_definition(&key).await {
-                    tracing::warn!(%status, key = &*key, "a definition could not be removed; it is tried again");
-                    tokio::time::sleep(PATIENCE).await;
+                    tracing::warn!(%status, key = &*key, "cannot delete a CustomResourceDefinition; retrying");
+                    tokio::time::sleep(CHECK_INTERVAL).await;
                 }
                 going.end(&key);
             });
@@ -78,14 +80,14 @@ async fn look_after(registry: &Arc<Registry>, going: &Arc<Going>, definition: &O
 }
 
 impl Registry {
-    /// Deletes all objects of a definition that is to go, waits until they are gone, and lets it go.
+    /// Deletes all objects of a terminating definition, waits until they are gone, and removes the finalizer.
     async fn remove_definition(self: &Arc<Self>, key: &Key) -> Result<(), Status> {
         let said =
             ["Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"];
         let Some(definition) = self.change_definition(key, said, false).await? else { return Ok(()) };
         let workspace = key.parts().map(|parts| parts.workspace).unwrap_or_default();
-        // Clients may write the status: that a definition is not established does not mean that it has no objects. What it
-        // left behind would belong to a later definition of that name, or to a dialect.
+        // Clients may write the status: a definition that is not established may have objects. If they
+        // stayed, they would belong to a later definition of that name, or to a dialect.
         match &definition.stored {
             Some(row) => self.remove_objects(row, workspace).await?,
             None => self.remove_unserved(&definition, workspace).await?,
@@ -97,7 +99,7 @@ impl Registry {
         self.change_definition(key, last, true).await.map(|_| ())
     }
 
-    /// Removes the objects of a definition without a row to delete them by: its names are reserved, or its status has no names.
+    /// Removes the objects of a definition without a row: its names are reserved, or its status has no names.
     async fn remove_unserved(&self, definition: &Definition, workspace: &str) -> Result<(), Status> {
         for key in self.snapshot().stored_keys(&definition.scope(workspace)) {
             self.remove(key).await?;
@@ -123,15 +125,15 @@ impl Registry {
                     Err(status) => return Err(status),
                 }
             }
-            // Whoever has put a finalizer on one takes it away in their own time.
+            // Wait for the controllers that own the finalizers.
             if held && let Ok(mut watcher) = self.cache.watch(scope.clone(), snapshot.revision) {
-                let _ = tokio::time::timeout(PATIENCE, watcher.next()).await;
+                let _ = tokio::time::timeout(CHECK_INTERVAL, watcher.next()).await;
             }
         }
     }
 
-    /// Says something about a definition that is to go, and takes the finalizer off with the last of it. What it then is,
-    /// if there is anything left to do about it.
+    /// Sets a condition of a terminating definition, and removes the finalizer with the last one. Returns the
+    /// definition as it then is, if it still exists.
     async fn change_definition(
         &self,
         key: &Key,

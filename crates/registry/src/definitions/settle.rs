@@ -1,4 +1,8 @@
-//! The status of a definition: which names it has, whether it is served, and what is to be said about it.
+//! The status of a definition: accepted names and conditions.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/establish/establishing_controller.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/apiapproval/apiapproval_controller.go
 
 use atoll_merge::apply::Author;
 use atoll_meta::object;
@@ -9,13 +13,13 @@ use serde_json::Value;
 use super::{Definition, GROUP, Names, RESOURCE, conditions, reserved};
 use crate::{Refused, Registry, parse, resets};
 
-/// Who the account of managers says it is.
+/// The field manager.
 const MANAGER: &str = "kube-apiserver";
 
 impl Registry {
-    /// Brings the status of a definition up to date, then those of others in its group that wait for a name.
+    /// Updates the status of a definition, then those of definitions in its group that wait for names.
     pub(crate) async fn settle_definition(&self, workspace: &str, name: &str) {
-        // One at a time: what is free is seen and taken in two steps.
+        // Serialised: checking and accepting names are two steps.
         let _turn = self.naming.lock().await;
         self.settle_status(workspace, name).await;
         let Some((_, group)) = name.split_once('.') else { return };
@@ -44,14 +48,14 @@ impl Registry {
                 Ok(()) => return,
                 Err(Refused::Changed) => {}
                 Err(Refused::Status(status)) => {
-                    tracing::warn!(%status, name, "the status of a definition could not be written; it is tried again");
+                    tracing::warn!(%status, name, "cannot write the status of a CustomResourceDefinition; retrying");
                     return;
                 }
             }
         }
     }
 
-    /// Writes a definition whose status, or finalizers, the system has changed.
+    /// Writes a definition with a changed status or changed finalizers.
     pub(super) async fn write_settled(
         &self,
         snapshot: &Snapshot,
@@ -72,7 +76,7 @@ impl Registry {
     }
 }
 
-/// What the other definitions of a group have been given.
+/// The accepted names of the other definitions in a group.
 fn others(snapshot: &Snapshot, workspace: &str, group: &str, name: &str) -> Vec<Names> {
     let scope = Scope::new(GROUP, RESOURCE, Some(workspace), Some(""));
     let others = snapshot.list(&scope, None).filter(|object| object.name() != name);
@@ -80,7 +84,7 @@ fn others(snapshot: &Snapshot, workspace: &str, group: &str, name: &str) -> Vec<
     others.filter(|other| *other.group == *group).map(|other| other.accepted.clone()).collect()
 }
 
-/// The definitions of a group that have not got the names they asked for.
+/// The definitions of a group that wait for names.
 fn waiting(snapshot: &Snapshot, workspace: &str, group: &str) -> Vec<String> {
     let scope = Scope::new(GROUP, RESOURCE, Some(workspace), Some(""));
     let waits = |object: &std::sync::Arc<atoll_watch::Object>| {
@@ -89,10 +93,10 @@ fn waiting(snapshot: &Snapshot, workspace: &str, group: &str) -> Vec<String> {
     snapshot.list(&scope, None).filter(waits).map(|object| object.name().to_string()).collect()
 }
 
-/// Says of a definition from before there was a limit that parts of it are not compiled.
+/// Condition of a definition from before there was a size limit: parts of it are not compiled.
 pub(super) const TOO_LARGE: &str = "SchemaTooLarge";
 
-/// What the status must say, given the names that others have.
+/// Updates the status, given the names of other definitions.
 fn update(definition: &mut Value, others: &[Names], now: &str) {
     if let Some(reason) = reserved_names(definition) {
         let not_served = "the definition is not served, because its names are reserved; delete it";
@@ -109,7 +113,7 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
     match atoll_validation::definition_too_large(definition) {
         Some(error) => {
             let message = format!(
-                "values for which the patterns and rules from there on would count are refused: {error}"
+                "the schema is too large; values that need the patterns and rules beyond the limit are refused: {error}"
             );
             let said: [&str; 4] = [TOO_LARGE, "True", "LimitExceeded", &message];
             if !conditions::says(definition, said) {
@@ -129,7 +133,7 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
     }
     let wanted = Names::read(&definition["spec"]["names"]);
     let accepted = Names::read(&definition["status"]["acceptedNames"]);
-    // Clients may write the status, and what they take out of it is said again.
+    // Clients may write the status; removed parts are restored.
     if wanted != accepted || !conditions::is_true(definition, "NamesAccepted") {
         let (names, conflict) = accepted.settle(&wanted, others.iter());
         let said: [&str; 4] = match &conflict {
@@ -151,17 +155,18 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
     }
 }
 
-/// Why a definition cannot have its names. It was accepted by a version of Atoll that did not reserve them.
+/// The reason why the names of a definition are reserved. It was accepted by a version of Atoll that did not
+/// reserve them.
 fn reserved_names(definition: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
     let spec = &definition["spec"];
-    reserved::why(&text(&spec["group"]), &text(&spec["names"]["plural"]))
+    reserved::reserved_reason(&text(&spec["group"]), &text(&spec["names"]["plural"]))
 }
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 const PULL: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// What is said of definitions in groups that belong to Kubernetes.
+/// The API approval condition of definitions in groups of Kubernetes.
 fn approval(definition: &Value) -> Option<(&'static str, &'static str, String)> {
     let group = definition["spec"]["group"].as_str().unwrap_or_default();
     let is_protected = |domain: &str| {

@@ -1,4 +1,4 @@
-//! A cluster that everything is to leave: it is taken out of all placements, as if somebody had done that one by one.
+//! Removes a cluster from all placements.
 
 use atoll_fleet::Placement;
 use atoll_fleet::brake::CAUSE;
@@ -11,17 +11,18 @@ use crate::Registry;
 use crate::placement::is_placeable;
 use crate::row::{Place, SharedRow};
 
-/// What is placed because others need it goes when they have gone: that is for whoever placed it.
-const FOLLOWS: &str = "reference";
+/// Dependents are removed by the controller that placed them.
+const DEPENDENT: &str = "reference";
 
 impl Registry {
-    /// Takes a cluster that is registered in a workspace out of the placements of all that is on it. What is paused stays, and what
-    /// could not be written fails; either is for the next time.
+    /// Removes a cluster that is registered in workspace `home` from the placements of all objects on it.
+    /// Paused objects keep their placement, and failed writes return an error; both are retried by the next
+    /// call.
     pub async fn vacate(&self, home: &str, cluster: &str) -> Result<(), Status> {
         let mut outcome = Ok(());
         for (key, _) in self.placements.on(cluster) {
             match self.take_off(&key, home, cluster).await {
-                // It has gone or changed meanwhile.
+                // The object was deleted or changed concurrently, or is paused.
                 Err(status) if matches!(status.code(), 404 | 409) || status.has_cause(CAUSE) => {}
                 written => outcome = outcome.and(written),
             }
@@ -50,7 +51,7 @@ impl Registry {
         self.place(&row, &place, Some(object::uid(&found)), false, &change).await.map(|_| ())
     }
 
-    /// An object that can be placed, and the row of it.
+    /// A placeable object and its row.
     pub(crate) fn placeable(&self, key: &Key) -> Result<Option<(SharedRow, Value)>, Status> {
         let Some((parts, found)) = key.parts().zip(self.snapshot().get(key)) else { return Ok(None) };
         let found = crate::parse(&found.json())?;
@@ -59,7 +60,7 @@ impl Registry {
         Ok(row.filter(|row| is_placeable(row)).map(|row| (row, found)))
     }
 
-    /// A placement, if nobody has paused that.
+    /// Returns the placement unless changes are paused.
     pub(super) fn unless_paused(
         &self,
         row: &crate::Row,
@@ -78,9 +79,9 @@ impl Registry {
     }
 }
 
-/// A placement without a cluster, if that is in it and is to be taken out here.
+/// The placement without a cluster, if the cluster is in it and is to be removed here.
 fn without(current: &Placement, is_there: &dyn Fn(&Share) -> bool) -> Option<Placement> {
-    if current.by == FOLLOWS || !current.clusters.iter().any(is_there) {
+    if current.by == DEPENDENT || !current.clusters.iter().any(is_there) {
         return None;
     }
     let rest: Vec<Share> = current.clusters.iter().filter(|share| !is_there(share)).cloned().collect();
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_leaves_placements_and_others_stay() {
+    fn a_cluster_is_removed_from_placements_and_others_stay() {
         let parse = |text: &str| Placement::parse(text).expect("it is a placement");
         for (current, expected) in [
             (r#"{"clusters":[{"name":"east"}],"by":"label"}"#, Some(r#"{"leaving":["east"]}"#)),

@@ -1,11 +1,12 @@
-//! Labels of kcp that say on which cluster an object shall be, and the placements that follow from them.
+//! Placement by kcp's cluster labels.
 //!
 //! ```text
-//!   every write ─► Labelled: what carries such a label, or was placed by one ─► run ─► decide ─► …/placement
-//!   a Cluster comes, goes, is closed or opened; a dialect is spoken or not ─► all of them once more
+//!   every write ─► LabelPlacements: objects with such a label, or placed by one ─► run ─► decide ─► …/placement
+//!   a Cluster or a dialect ConfigMap changes ─► all of them again
 //! ```
 //!
-//! A label counts where nobody else has decided: what was placed by hand, by a policy or because something else needs it stays.
+//! A label applies only where no other placement exists: placements by hand, by a policy or as a dependent
+//! stay.
 
 mod refusal;
 mod terms;
@@ -35,14 +36,14 @@ use crate::catalog::ATOLL;
 use crate::placement::is_kept;
 use crate::row::{Place, Row};
 
-/// Who decided.
+/// The value of `by` in placements by label.
 pub const BY: &str = "label";
-/// As a placement by a label is stored: JSON in a text of JSON.
+/// Part of the stored placement annotation: JSON inside a JSON string.
 const PLACED: &str = r#"\"by\":\"label\""#;
-/// How soon something is tried again that could not be written.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Delay before a failed write is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// What carries such a label or was placed by one, kept up to date with every write.
+/// Objects with such a label or placed by one, updated with every write.
 pub struct Labelled {
     state: Mutex<State>,
     woken: Notify,
@@ -52,9 +53,9 @@ pub struct Labelled {
 #[derive(Default)]
 struct State {
     known: HashSet<Key>,
-    /// What is to be looked at.
+    /// Objects to reconcile.
     pending: HashSet<Key>,
-    /// From here on all of that is to be seen.
+    /// The revision from which all pending changes are visible.
     revision: Revision,
     clusters: HashMap<Key, Terms>,
 }
@@ -67,7 +68,7 @@ impl Default for Labelled {
 }
 
 impl Labelled {
-    /// Takes notice of a write.
+    /// Handles a write.
     pub(crate) fn changed(
         &self,
         key: &Key,
@@ -119,7 +120,7 @@ impl Labelled {
     }
 }
 
-/// Places what says by a label where it shall be, for as long as it is polled.
+/// Places labelled objects, until the future is dropped.
 pub async fn run(registry: Arc<Registry>) {
     let labelled = &registry.placements.labelled;
     loop {
@@ -132,33 +133,33 @@ pub async fn run(registry: Arc<Registry>) {
         keys.sort_unstable();
         let mut left = Vec::new();
         for key in keys {
-            match registry.follow_label(&key).await {
-                // Somebody has paused that.
+            match registry.apply_label(&key).await {
+                // Placement changes are paused.
                 Err(status) if status.has_cause(CAUSE) => left.push(key),
-                // What it asks for cannot be. It is looked at again when it, or a Cluster, has changed.
+                // The label cannot be satisfied. It is retried when the object or a Cluster has changed.
                 Err(status) if status.code() == 422 => {
                     if let Err(error) = refusal::tell(&registry, &key, &status).await {
-                        tracing::warn!(%error, %status, object = %key, "a label is not followed, and no event says so");
+                        tracing::warn!(%error, %status, object = %key, "the cluster label of an object is refused, and the event about it cannot be written");
                     }
                 }
-                // It is gone or no longer what it was; then it has changed, and is looked at for that.
+                // The object was deleted or changed; a change is handled separately.
                 Err(status) if !matches!(status.code(), 404 | 409) => {
-                    tracing::warn!(%status, object = %key, "a label cannot be followed");
+                    tracing::warn!(%status, object = %key, "cannot place an object by its cluster label; retrying");
                     left.push(key);
                 }
                 _ => {}
             }
         }
         if !left.is_empty() {
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_DELAY).await;
             labelled.again(left);
         }
     }
 }
 
 impl Registry {
-    /// Brings the placement of one object in line with its label, if that is to decide.
-    async fn follow_label(&self, key: &Key) -> Result<(), Status> {
+    /// Updates the placement of one object from its label, if the label applies.
+    async fn apply_label(&self, key: &Key) -> Result<(), Status> {
         let Some(parts) = key.parts() else { return Ok(()) };
         if !self.speaks(parts.workspace, kcp::NAME) {
             return Ok(());
@@ -185,7 +186,7 @@ impl Registry {
             };
             self.place(&row, &place, Some(object::uid(&found)), false, &change).await?;
         }
-        // Whatever other labels say was done, each refusal is told.
+        // Report each refusal, even though the other labels were applied.
         let refused = refused.into_inner().unwrap_or_else(PoisonError::into_inner);
         let labels = FieldPath::new("metadata").child("labels");
         let error = |(label, name): (&str, &str)| {
@@ -199,7 +200,7 @@ impl Registry {
     }
 }
 
-/// Labels cannot say that what runs once may run in several clusters.
+/// Refuses more than one cluster for an object that must run once; labels cannot allow duplicates.
 fn check_duplicates(
     row: &Row,
     place: &Place<'_>,
@@ -214,7 +215,7 @@ fn check_duplicates(
     })
 }
 
-/// The clusters that an object names by labels.
+/// The clusters in the labels of an object.
 fn named(object: &Value) -> BTreeSet<&str> {
     naming(object).into_iter().map(|(_, name)| name).filter(|name| is_name(name)).collect()
 }
@@ -223,8 +224,8 @@ fn is_name(name: &str) -> bool {
     names::name_is_dns_label(name, false).is_empty()
 }
 
-/// The placement that a label asks for, if that is not the one that is there and the label is to decide. Who is on a cluster
-/// already stays there, whether or not it takes anything new.
+/// The placement by label, if it differs from the current one and the label applies. An object that is
+/// already on a cluster stays there, whether or not the cluster accepts new objects.
 fn decide(
     object: &Value,
     current: &Placement,
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_decides_where_nobody_else_did() {
+    fn a_label_applies_only_without_another_placement() {
         let takes = |_: &Value, name: &str| (name != "closed" && name != "absent").then(String::new);
         let (nowhere, east) = (on(&[], &[], ""), on(&["east"], &[], "label"));
         for (labels, current, expected) in [
@@ -276,20 +277,20 @@ mod tests {
             (json!({ CLUSTER: "west" }), east.clone(), Some(on(&["west"], &["east"], "label"))),
             (json!({}), east.clone(), Some(on(&[], &["east"], ""))),
             (json!({ CLUSTER: "" }), east.clone(), Some(on(&[], &["east"], ""))),
-            // Whoever says nothing sensible says nothing.
+            // Invalid names are ignored.
             (json!({ CLUSTER: "No Name" }), nowhere.clone(), None),
             (json!({ CLUSTER: "absent" }), nowhere.clone(), None),
             (json!({ CLUSTER: "absent" }), east.clone(), Some(on(&[], &["east"], ""))),
-            // Nothing new comes to a closed cluster, and nothing goes because of that.
+            // A closed cluster gets no new objects and keeps those that it has.
             (json!({ CLUSTER: "closed" }), nowhere.clone(), None),
             (json!({ CLUSTER: "closed" }), on(&["closed"], &[], "label"), None),
             (json!({ CLUSTER: "west" }), on(&[], &["east"], ""), Some(on(&["west"], &["east"], "label"))),
-            // Others have decided.
+            // Placements of other origin are kept.
             (json!({ CLUSTER: "west" }), on(&["east"], &[], "hand"), None),
             (json!({ CLUSTER: "west" }), on(&["east"], &[], "policy"), None),
             (json!({ CLUSTER: "west" }), on(&["east"], &[], "reference"), None),
             (json!({}), on(&["east"], &[], "hand"), None),
-            // As kcp wrote it later.
+            // The label format of later kcp versions.
             (json!({ "state.workload.kcp.io/east": "Sync" }), nowhere.clone(), Some(east.clone())),
             (json!({ "state.workload.kcp.io/east": "" }), nowhere.clone(), None),
             (
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_do_with_labels_is_looked_at() {
+    fn labelled_objects_are_reconciled() {
         let labelled = Labelled::default();
         let note = |key: &Key, value: Option<Value>| {
             let value = value.map(|value| Bytes::from(value.to_string()));
@@ -319,21 +320,21 @@ mod tests {
         assert_eq!(labelled.take().0, []);
         note(&a, Some(json!({ "metadata": { "labels": { CLUSTER: "east" } } })));
         assert_eq!(labelled.take().0, only_a);
-        // The label is gone, what it did is not; a restart begins here.
+        // The label was removed, but its placement exists; so does the state after a restart.
         let placed = on(&["east"], &[], BY).text().unwrap();
         note(&a, Some(json!({ "metadata": { "annotations": { "atoll.dev/placement": placed } } })));
         assert_eq!(labelled.take().0, only_a);
         let east = Key::object(ATOLL, "clusters", "w", "", "east");
         note(&east, Some(json!({ "metadata": {}, "spec": {} })));
-        assert_eq!(labelled.take().0, only_a, "a cluster has come");
+        assert_eq!(labelled.take().0, only_a, "a cluster was added");
         note(&east, Some(json!({ "metadata": {}, "spec": {}, "status": { "nodes": 3 } })));
-        assert_eq!(labelled.take().0, [], "it is as it was");
+        assert_eq!(labelled.take().0, [], "nothing relevant changed");
         note(&east, Some(json!({ "metadata": {}, "spec": { "unschedulable": true } })));
         assert_eq!(labelled.take().0, only_a);
         note(&east, Some(json!({ "metadata": {}, "spec": {} })));
         assert_eq!(labelled.take().0, only_a);
         note(&east, Some(json!({ "metadata": {}, "spec": { "workspaces": ["team"] } })));
-        assert_eq!(labelled.take().0, only_a, "it serves other workspaces");
+        assert_eq!(labelled.take().0, only_a, "its workspaces changed");
         note(&super::super::marker("v"), Some(json!({ "data": { "kcp": "" } })));
         assert_eq!(labelled.take().0, only_a);
         note(&a, Some(json!({ "metadata": {} })));

@@ -1,7 +1,8 @@
-//! Kinds that a dialect protects belong to it wherever it is spoken.
+//! Reserves the protected kinds of a dialect wherever it is enabled.
 //!
-//! A workspace's own definition of such a kind would serve the same objects without sealing what is secret in them. It cannot
-//! be created where the dialect is spoken, and a dialect cannot be enabled over one, nor over objects that are left of one.
+//! A workspace's own definition of such a kind would serve the same objects without sealing their
+//! credentials. It cannot be created where the dialect is enabled, and a dialect cannot be enabled over such
+//! a definition, nor over remaining objects of one.
 
 use atoll_meta::{FieldError, FieldPath, Status, object};
 use atoll_store::key::custom_group;
@@ -14,8 +15,8 @@ use crate::definitions::{self, GROUP, RESOURCE};
 use crate::row::{Place, Row};
 
 impl Registry {
-    /// Refuses a definition of a kind that a dialect protects, and a dialect in a workspace that has such a definition, or
-    /// below which there is one.
+    /// Refuses a definition of a protected kind, and enabling a dialect in a workspace that has such a
+    /// definition or has one below it.
     pub(crate) fn check_reserved(
         &self,
         row: &Row,
@@ -56,11 +57,11 @@ impl Registry {
         Err(Status::invalid(&row.group, &row.kind, place.name, vec![FieldError::forbidden(&path, message)]))
     }
 
-    /// What to do about a definition of such a kind in a workspace or below it.
+    /// The instruction for an existing definition of such a kind in a workspace or below it.
     fn defined_below(&self, top: &str) -> Option<String> {
         let everywhere = Scope::new(GROUP, RESOURCE, None, None);
         let snapshot = self.snapshot();
-        let found = snapshot.look(&everywhere, None).find(|definition| {
+        let found = snapshot.list_borrowed(&everywhere, None).find(|definition| {
             protected().any(|protected| protected == definition.name())
                 && self.is_below(definition.workspace(), top)
         })?;
@@ -72,13 +73,14 @@ impl Registry {
         ))
     }
 
-    /// What to do about an object of such a kind in a workspace or below it, where the dialect is not spoken. It may have been
-    /// created by a definition that has gone since, and may carry marks that only the dialect sets.
+    /// The instruction for an existing object of such a kind in a workspace or below it, where the dialect is
+    /// not enabled. It may belong to a deleted definition, and may have annotations that only the dialect
+    /// sets.
     fn left_below(&self, top: &str) -> Option<String> {
         let snapshot = self.snapshot();
         kcp::SPELLINGS.iter().find_map(|(plural, _)| {
             let everywhere = Scope::new(&custom_group(kcp::GROUP), plural, None, None);
-            let found = snapshot.look(&everywhere, None).find(|object| {
+            let found = snapshot.list_borrowed(&everywhere, None).find(|object| {
                 self.is_below(object.workspace(), top) && !self.speaks(object.workspace(), kcp::NAME)
             })?;
             Some(format!(
@@ -96,7 +98,7 @@ impl Registry {
     }
 }
 
-/// The names of definitions of kinds that a dialect protects.
+/// The names of definitions of protected kinds.
 fn protected() -> impl Iterator<Item = String> {
     kcp::SPELLINGS.iter().map(|(plural, _)| format!("{plural}.{}", kcp::GROUP))
 }
@@ -110,7 +112,8 @@ mod tests {
     use crate::Unasked;
     use crate::testing::registry;
 
-    /// Whether kcp can be enabled in a workspace, where another one has a Cluster that no definition of it is left of.
+    /// The result of enabling kcp in a workspace while another one has a Cluster whose definition was
+    /// deleted.
     async fn enabled(place: &str, left_in: &str, spoken_in: Option<&str>) -> Result<(), String> {
         let workspace = |parent: &str, name: &str, id: &str| {
             let object =
@@ -139,14 +142,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dialect_does_not_take_over_what_others_left() {
+    async fn a_dialect_does_not_adopt_remaining_objects() {
         let [org, team] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb"];
         for (place, left_in, spoken_in, expected) in [
             ("root", team, None, Err("root:org:team")),
             (org, team, None, Err("root:org:team")),
             (org, org, None, Err("root:org")),
             (team, org, None, Ok(())),
-            // Where it is spoken already they are its own.
+            // Objects where the dialect is already enabled belong to it.
             (org, team, Some(team), Ok(())),
             (org, team, Some("root"), Ok(())),
             (org, org, Some(team), Err("root:org")),

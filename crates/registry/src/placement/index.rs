@@ -58,12 +58,12 @@ struct Cluster {
     keys: HashSet<Key>,
     /// Each once, however many objects name it.
     uids: HashSet<Arc<str>>,
-    followers: Vec<Weak<Follower>>,
+    followers: Vec<Weak<Subscriber>>,
 }
 
 /// Somebody who wants to know what happens to what is on a cluster.
 #[derive(Default)]
-pub struct Follower {
+pub struct Subscriber {
     pending: Mutex<Pending>,
     woken: Notify,
 }
@@ -88,8 +88,8 @@ impl Default for Placements {
 
 impl Placements {
     /// Follows a cluster, beginning with everything that is on it.
-    pub fn follow(&self, cluster: &str) -> Arc<Follower> {
-        let follower = Arc::new(Follower::default());
+    pub fn follow(&self, cluster: &str) -> Arc<Subscriber> {
+        let follower = Arc::new(Subscriber::default());
         let mut state = self.state();
         let known = state.clusters.entry(cluster.into()).or_default();
         known.followers.retain(|other| other.strong_count() > 0);
@@ -264,7 +264,7 @@ impl Cluster {
     }
 }
 
-impl Follower {
+impl Subscriber {
     /// What has changed since it was asked last, and from which revision on that can be seen. However often something
     /// changed, it is in here once.
     pub fn take(&self) -> (HashSet<Key>, Revision) {

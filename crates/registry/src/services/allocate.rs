@@ -283,7 +283,7 @@ impl Taking<'_> {
     }
 
     /// Takes a key that nobody has, or that was left behind.
-    async fn take(&mut self, key: Key, object: &Value, memo: std::sync::Arc<Facts>) -> Result<bool, Status> {
+    async fn take(&mut self, key: Key, object: &Value, hint: std::sync::Arc<Facts>) -> Result<bool, Status> {
         if let Some(holder) = self.snapshot.get(&key)
             && !self.is_left_behind(&parse(&holder.json())?, &key)
         {
@@ -291,7 +291,7 @@ impl Taking<'_> {
         }
         let expect = self.snapshot.stored_revision(&key).map_or(Condition::Absent, Condition::At);
         let value = Some(Bytes::from(atoll_meta::json::encode_object(object)));
-        let write = Write { key: key.clone(), expect, value, guards: Vec::new(), memo: Some(memo) };
+        let write = Write { key: key.clone(), expect, value, guards: Vec::new(), hint: Some(hint) };
         match self.registry.store.write(write).await {
             Ok(_) => {
                 self.taken.push(key);

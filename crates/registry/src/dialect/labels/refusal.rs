@@ -1,4 +1,4 @@
-//! A label that asks for what cannot be is answered with an event about the object.
+//! Events about refused cluster labels.
 
 use atoll_meta::{Status, object, time};
 use atoll_store::Key;
@@ -9,10 +9,11 @@ use crate::{Registry, Unasked, Update};
 
 const COMPONENT: &str = "atoll-labels";
 const REASON: &str = "PlacementRefused";
-/// Where events are about objects without a namespace.
+/// Namespace of events about cluster-scoped objects.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Writes the event, one for each object: the latest refusal. The same refusal is told once, however often the object changes.
+/// Writes the event, one per object with the latest refusal. The same refusal is reported once, however often
+/// the object changes.
 pub async fn tell(registry: &Registry, key: &Key, refused: &Status) -> Result<(), Status> {
     let Some((row, found)) = registry.placeable(key)? else { return Ok(()) };
     let events = registry.catalog.stored("", "events").ok_or_else(Status::not_found_generic)?;
