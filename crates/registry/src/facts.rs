@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use atoll_store::{Key, WriteHint};
 use atoll_watch::object::{Decode, SHARED_FROM, TOMBSTONE};
-use atoll_watch::{Facts, ExtraFacts};
+use atoll_watch::{ExtraFacts, Facts};
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use serde_json::Value;

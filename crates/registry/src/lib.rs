@@ -180,8 +180,9 @@ fn unavailable(cause: &Unavailable) -> Status {
 
 fn random<const N: usize>() -> Result<[u8; N], Status> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Status::internal_error(format!("the system's random number generator failed: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Status::internal_error(format!("the system's random number generator failed: {error}"))
+    })?;
     Ok(bytes)
 }
 

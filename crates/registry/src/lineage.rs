@@ -48,7 +48,11 @@ impl Lineage {
                 known.ids.insert(key.clone(), id.to_string());
             }
             Some(id) => {
-                tracing::error!(key = &**key, id, "ignoring a Workspace whose status.id belongs to another Workspace")
+                tracing::error!(
+                    key = &**key,
+                    id,
+                    "ignoring a Workspace whose status.id belongs to another Workspace"
+                )
             }
             None if value.is_none() => {
                 if let Some(id) = known.ids.remove(key) {

@@ -44,8 +44,9 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    let failed =
-        |error: &dyn std::fmt::Display| Status::internal_error(format!("slow work for the request failed: {error}"));
+    let failed = |error: &dyn std::fmt::Display| {
+        Status::internal_error(format!("slow work for the request failed: {error}"))
+    };
     let turn = SLOTS.turn(tenant).await.map_err(|error| failed(&error))?;
     let done = tokio::task::spawn_blocking(move || {
         let _turn = turn;

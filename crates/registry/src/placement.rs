@@ -13,7 +13,7 @@ use crate::row::{Place, Row};
 use crate::{Answer, Registry, Unasked, Update};
 
 pub use access::Registered;
-pub use index::{Subscriber, Placements};
+pub use index::{Placements, Subscriber};
 pub use namespaces::is_namespace;
 
 /// What says where an object shall be.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use atoll_extension::Origin;
 use atoll_meta::{json, object};
-use atoll_watch::{Facts, ExtraFacts, Object};
+use atoll_watch::{ExtraFacts, Facts, Object};
 use bytes::Bytes;
 use serde_json::Value;
 
