@@ -8,10 +8,10 @@ use serde_json::Value;
 
 /// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteOutcome {
     At(Revision),
     /// Nothing was written.
-    No,
+    NotWritten,
     /// The store failed during the write; it is unknown whether it was executed.
     Unknown,
 }
@@ -42,13 +42,13 @@ pub trait Admission: Sync {
     }
 
     /// Called with the outcome of the write that was validated last, to release its reservations.
-    fn ended(&self, written: Written) -> impl Future<Output = ()> + Send;
+    fn ended(&self, written: WriteOutcome) -> impl Future<Output = ()> + Send;
 }
 
 /// Applies only the workspace limits, for writes of the server on behalf of an agent.
-pub struct Limited;
+pub struct LimitsOnly;
 
-impl Admission for Limited {
+impl Admission for LimitsOnly {
     async fn mutate(&self, _: &mut Value, _: Option<&Value>) -> Result<(), Status> {
         Ok(())
     }
@@ -57,13 +57,13 @@ impl Admission for Limited {
         Ok(())
     }
 
-    async fn ended(&self, _: Written) {}
+    async fn ended(&self, _: WriteOutcome) {}
 }
 
 /// Applies nothing, for the server's own writes.
-pub struct Unasked;
+pub struct NoAdmission;
 
-impl Admission for Unasked {
+impl Admission for NoAdmission {
     async fn mutate(&self, _: &mut Value, _: Option<&Value>) -> Result<(), Status> {
         Ok(())
     }
@@ -76,5 +76,5 @@ impl Admission for Unasked {
         false
     }
 
-    async fn ended(&self, _: Written) {}
+    async fn ended(&self, _: WriteOutcome) {}
 }

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::Registry;
 use crate::modify::{Preconditions, set_condition};
-use crate::row::{Place, Row};
+use crate::row::{ObjectRef, Row};
 
 impl Registry {
-    /// Applies a `Binding` to the Pod at `place`.
+    /// Applies a `Binding` to the Pod at `object_ref`.
     pub async fn bind(
         &self,
         pods: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         binding: &Value,
         dry_run: bool,
     ) -> Result<(), Status> {
@@ -26,7 +26,7 @@ impl Registry {
         let now = self.now();
         let assign = |pod: &mut Value| {
             if let Some(obstacle) = obstacle(pod) {
-                return Err(Status::conflict("", "pods/binding", place.name, obstacle));
+                return Err(Status::conflict("", "pods/binding", object_ref.name, obstacle));
             }
             pod["spec"]["nodeName"] = node.clone();
             if let Some(status) = pod["status"].as_object_mut() {
@@ -43,7 +43,7 @@ impl Registry {
         };
         let expected =
             Preconditions { uid: object::uid(binding), resource_version: object::resource_version(binding) };
-        self.modify(pods, place, expected, dry_run, &assign).await.map(drop)
+        self.modify(pods, object_ref, expected, dry_run, &assign).await.map(drop)
     }
 }
 

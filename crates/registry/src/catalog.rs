@@ -7,8 +7,8 @@ use atoll_merge::apply::Kind;
 use atoll_schema::Resource;
 use atoll_validation::warnings;
 
+use crate::atoll_kinds;
 use crate::definitions::{Definition, Interned, Text};
-use crate::own;
 use crate::row::{Row, SharedRow, Subresource};
 use crate::strategy;
 use crate::views;
@@ -68,7 +68,7 @@ impl Catalog {
     pub fn new(profile: Profile) -> Self {
         let builtin =
             atoll_schema::resources().iter().filter(|resource| is_served(resource, profile)).map(builtin);
-        let rows: Vec<SharedRow> = builtin.chain(own::rows()).map(Arc::new).collect();
+        let rows: Vec<SharedRow> = builtin.chain(atoll_kinds::rows()).map(Arc::new).collect();
         let path = |row: &SharedRow| (row.group.clone(), row.version.clone(), row.resource.clone());
         let by_path = rows.iter().map(|row| (path(row), row.clone())).collect();
         let (definitions, texts) = (Interned::default(), Interned::default());
@@ -145,7 +145,7 @@ fn builtin(resource: &Resource) -> Row {
 }
 
 /// The rows `nodes` and `pods` of the metrics group, which are not stored.
-pub fn measured() -> [Row; 2] {
+pub fn metrics_rows() -> [Row; 2] {
     let row = |resource: &str, kind: &str, namespaced: bool| Row {
         group: METRICS.into(),
         version: "v1beta1".into(),

@@ -1,7 +1,7 @@
-//! Custom resources, defined by the CustomResourceDefinitions of a workspace.
+//! CustomVersion resources, defined by the CustomResourceDefinitions of a workspace.
 //!
 //! ```text
-//!   CustomResourceDefinition ─ compile ─► Definition ─► Row of each version, with its Custom
+//!   CustomResourceDefinition ─ compile ─► Definition ─► Row of each version, with its CustomVersion
 //!          │    written or loaded             ▲             names, schema, subresources, columns
 //!          │                                  └─ Interned: equal definitions are shared by all workspaces
 //!          ├─ api_services: an APIService for each version
@@ -15,16 +15,16 @@
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go
 
-mod announce;
+mod api_services;
 pub(crate) mod compile;
 mod conditions;
+pub(crate) mod conversion;
 mod custom;
-pub(crate) mod form;
 mod intern;
 mod naming;
 mod removal;
 pub mod reserved;
-mod settle;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -37,12 +37,12 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::Registry;
-use crate::offload::offload;
+use crate::blocking::run_blocking;
 use crate::row::{Row, SharedRow};
 
 pub use compile::compare_versions;
-pub use custom::Custom;
-pub(crate) use form::to_stored;
+pub(crate) use conversion::to_stored;
+pub use custom::CustomVersion;
 pub use intern::{Interned, Text};
 pub use naming::Names;
 pub use removal::run;
@@ -61,7 +61,7 @@ pub struct Definition {
     /// The accepted names; empty before they are resolved.
     pub accepted: Names,
     /// Whether some requested names are not accepted yet.
-    pub waits: bool,
+    pub awaits_names: bool,
     /// Whether requests are served.
     pub is_served: bool,
     /// Whether discovery lists it.
@@ -70,7 +70,7 @@ pub struct Definition {
     pub is_terminating: bool,
     /// Whether the condition about the size in the status is outdated: a definition from before there was a
     /// limit may be too large, and some of its patterns and rules are then not compiled.
-    pub(crate) misreported: bool,
+    pub(crate) is_size_outdated: bool,
     /// The served versions, in the order of the definition.
     pub rows: Vec<SharedRow>,
     /// The version in which objects are stored.
@@ -88,7 +88,7 @@ pub struct Definition {
 impl Definition {
     /// The compiled definition of an object.
     pub fn of(object: &Object) -> Option<Arc<Definition>> {
-        object.facts.further.as_ref()?.made.clone()?.downcast().ok()
+        object.facts.extra.as_ref()?.compiled.clone()?.downcast().ok()
     }
 
     /// The parsed spec.
@@ -114,7 +114,7 @@ impl Definition {
 }
 
 /// Whether this is the row of CustomResourceDefinitions.
-pub fn defines(row: &Row) -> bool {
+pub fn is_definitions(row: &Row) -> bool {
     row.resource == RESOURCE && row.group == GROUP
 }
 
@@ -137,7 +137,9 @@ impl Registry {
             return None;
         }
         let (catalog, object) = (self.catalog.clone(), object.clone());
-        offload(&self.top(workspace), move || compile::definition(&catalog.definitions, &object)).await.ok()
+        run_blocking(&self.tenant_of(workspace), move || compile::definition(&catalog.definitions, &object))
+            .await
+            .ok()
     }
 
     /// The row of a resource in a workspace (`None`: in all of them).
@@ -182,7 +184,7 @@ impl Registry {
             Some(workspace) => {
                 // The kinds of a dialect are reserved where it is enabled: a definition of the workspace
                 // would serve the same objects without the dialect's protection.
-                self.spoken(Some(workspace), group, resource).or_else(|| {
+                self.dialect_definition(Some(workspace), group, resource).or_else(|| {
                     let object = snapshot.get(&Key::object(GROUP, RESOURCE, workspace, "", &name));
                     let definition = object.and_then(|object| Definition::of(&object));
                     definition.filter(|definition| definition.is_of(group, resource))
@@ -195,7 +197,7 @@ impl Registry {
                     definition.filter(|definition| definition.is_served && definition.is_of(group, resource))
                 };
                 // A workspace's definition must not decide how the clusters of other workspaces are read.
-                let spoken = self.spoken(None, group, resource);
+                let spoken = self.dialect_definition(None, group, resource);
                 spoken.or_else(|| snapshot.list(&everywhere, None).find_map(served))
             }
         }

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use crate::catalog::ATOLL;
 use crate::definitions;
-use crate::row::{Place, Row};
+use crate::row::{ObjectRef, Row};
 use crate::strategy::GracePeriod;
-use crate::{Admission, Answer, Refused, Registry, parse, placement, services};
+use crate::{Admission, Registry, RenderedObject, WriteFailure, parse, placement, services};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -39,67 +39,70 @@ pub struct DeleteOptions {
 
 /// The result of a deletion.
 #[derive(Clone, Debug)]
-pub enum Deleted {
+pub enum DeleteResult {
     /// The object was removed; this is its last state.
-    Gone(Answer),
+    Removed(RenderedObject),
     /// The object was removed, and its kind responds with a Status.
     Status(Status),
     /// The object is terminating; this is its current state.
-    Marked(Answer),
+    Terminating(RenderedObject),
 }
 
 impl Registry {
     pub async fn delete<A: Admission>(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         options: &DeleteOptions,
         admission: &A,
-    ) -> Result<Deleted, Status> {
-        let deleted = self.delete_stored(row, place, options, admission).await?;
-        let shown = |answer: Answer| Answer { json: row.shown_json(answer.json) };
+    ) -> Result<DeleteResult, Status> {
+        let deleted = self.delete_stored(row, object_ref, options, admission).await?;
+        let shown = |answer: RenderedObject| RenderedObject { json: row.served_json(answer.json) };
         Ok(match deleted {
-            Deleted::Gone(answer) => Deleted::Gone(shown(answer)),
-            Deleted::Marked(answer) => Deleted::Marked(shown(answer)),
-            Deleted::Status(status) => Deleted::Status(status),
+            DeleteResult::Removed(answer) => DeleteResult::Removed(shown(answer)),
+            DeleteResult::Terminating(answer) => DeleteResult::Terminating(shown(answer)),
+            DeleteResult::Status(status) => DeleteResult::Status(status),
         })
     }
 
     async fn delete_stored<A: Admission>(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         options: &DeleteOptions,
         admission: &A,
-    ) -> Result<Deleted, Status> {
-        let key = row.key(place);
+    ) -> Result<DeleteResult, Status> {
+        let key = row.key(object_ref);
         loop {
             let snapshot = self.snapshot();
-            let existing =
-                snapshot.get(&key).ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
+            let existing = snapshot
+                .get(&key)
+                .ok_or_else(|| Status::not_found(&row.group, &row.resource, object_ref.name))?;
             let stored = existing.clone();
-            let existing = if row.custom.is_some() { row.shown(existing) } else { existing };
+            let existing = if row.custom.is_some() { row.to_served(existing) } else { existing };
             let mut old = parse(&existing.json())?;
-            self.forget_missing_clusters(place.workspace, &mut old);
+            self.forget_missing_clusters(object_ref.workspace, &mut old);
             check_preconditions(row, &old, options)?;
             admission.validate(None, Some(&old)).await?;
             let step = self.next_step(row, &old, options);
             let value = match &step {
-                Step::Wait => return Ok(Deleted::Marked(Answer { json: existing.json() })),
-                Step::Mark(marked) | Step::MarkAndGo(marked) => {
+                DeletionStep::Wait => {
+                    return Ok(DeleteResult::Terminating(RenderedObject { json: existing.json() }));
+                }
+                DeletionStep::Mark(marked) | DeletionStep::MarkAndRemove(marked) => {
                     let (encoded, facts) = self.encode_marked(row, marked);
                     let same = splice_resource_version(&encoded, existing.revision);
-                    let goes = matches!(step, Step::MarkAndGo(_));
+                    let goes = matches!(step, DeletionStep::MarkAndRemove(_));
                     if options.dry_run && goes {
                         return Ok(gone(row, &old, Bytes::from(same)));
                     }
                     if same == stored.json() || options.dry_run {
-                        return Ok(Deleted::Marked(Answer { json: Bytes::from(same) }));
+                        return Ok(DeleteResult::Terminating(RenderedObject { json: Bytes::from(same) }));
                     }
                     Some((encoded, facts))
                 }
-                Step::Go if options.dry_run => return Ok(gone(row, &old, existing.json())),
-                Step::Go => None,
+                DeletionStep::Remove if options.dry_run => return Ok(gone(row, &old, existing.json())),
+                DeletionStep::Remove => None,
             };
             let encoded = value.as_ref().map(|(encoded, _)| encoded.clone());
             if value.is_none() && row.group == ATOLL && row.resource == "workspaces" {
@@ -107,17 +110,17 @@ impl Registry {
             }
             match (self.write(&snapshot, &key, value).await, encoded) {
                 // Watchers have seen the deletion timestamp; now remove the object.
-                (Ok(_), Some(_)) if matches!(step, Step::MarkAndGo(_)) => {}
+                (Ok(_), Some(_)) if matches!(step, DeletionStep::MarkAndRemove(_)) => {}
                 (Ok(revision), Some(encoded)) => {
                     let json = Bytes::from(splice_resource_version(&encoded, revision));
-                    return Ok(Deleted::Marked(Answer { json }));
+                    return Ok(DeleteResult::Terminating(RenderedObject { json }));
                 }
                 (Ok(revision), None) => {
-                    self.after_delete(row, place.workspace, &old).await;
+                    self.after_delete(row, object_ref.workspace, &old).await;
                     return Ok(gone(row, &old, existing.json_at(revision)));
                 }
-                (Err(Refused::Changed), _) => {}
-                (Err(Refused::Status(status)), _) => return Err(status),
+                (Err(WriteFailure::Conflict), _) => {}
+                (Err(WriteFailure::Status(status)), _) => return Err(status),
             }
         }
     }
@@ -134,27 +137,28 @@ impl Registry {
     /// Releases the allocations of a removed object.
     pub(crate) async fn after_delete(&self, row: &Row, workspace: &str, old: &Value) {
         if services::is_services(row) {
-            let place = Place { workspace, namespace: object::namespace(old), name: object::name(old) };
-            self.free_service(&place, old).await;
+            let object_ref =
+                ObjectRef { workspace, namespace: object::namespace(old), name: object::name(old) };
+            self.free_service(&object_ref, old).await;
         }
         if row.group == ATOLL && row.resource == "clusters" {
             self.forget_cluster(old).await;
         }
     }
 
-    fn next_step(&self, row: &Row, old: &Value, options: &DeleteOptions) -> Step {
+    fn next_step(&self, row: &Row, old: &Value, options: &DeleteOptions) -> DeletionStep {
         let grace = match row.strategy.grace_period {
             Some(period) => self.grace(old, options.grace_period_seconds, period),
             None => Grace::None,
         };
         let finalizers = match &grace {
-            Grace::Pending => return Step::Wait,
+            Grace::Pending => return DeletionStep::Wait,
             // The dependents of a definition are its objects, which are deleted in any case.
-            _ => finalizers(old, options.propagation.filter(|_| !definitions::defines(row))),
+            _ => finalizers(old, options.propagation.filter(|_| !definitions::is_definitions(row))),
         };
-        let held = !finalizers.is_empty() || (row.strategy.is_held)(old) || placement::holds(old);
+        let held = !finalizers.is_empty() || (row.strategy.blocks_removal)(old) || placement::holds(old);
         if !held && matches!(grace, Grace::None) {
-            return Step::Go;
+            return DeletionStep::Remove;
         }
         let mut marked = old.clone();
         let first = !object::is_being_deleted(old);
@@ -163,7 +167,7 @@ impl Registry {
             true => fields.remove("finalizers"),
             false => fields.insert("finalizers".into(), json!(finalizers)),
         };
-        let counts = first && !row.strategy.own_deletion;
+        let counts = first && !row.strategy.custom_deletion;
         if counts && let Some(generation) = fields.get("generation").and_then(Value::as_i64) {
             fields.insert("generation".into(), (generation + 1).into());
         }
@@ -174,11 +178,11 @@ impl Registry {
         if let Some(time) = time {
             fields.insert("deletionTimestamp".into(), time::format(time).into());
         }
-        if !row.strategy.own_deletion {
+        if !row.strategy.custom_deletion {
             fields.insert("deletionGracePeriodSeconds".into(), period.into());
         }
         (row.strategy.begin_delete)(&mut marked);
-        if held || period > 0 { Step::Mark(marked) } else { Step::MarkAndGo(marked) }
+        if held || period > 0 { DeletionStep::Mark(marked) } else { DeletionStep::MarkAndRemove(marked) }
     }
 
     /// The remaining grace period of an object.
@@ -206,15 +210,15 @@ impl Registry {
 }
 
 /// The next step of a deletion.
-enum Step {
+enum DeletionStep {
     /// Remove the object.
-    Go,
+    Remove,
     /// The object is already terminating, and its grace period is not over.
     Wait,
     /// Finalizers or a grace period remain.
     Mark(Value),
     /// No grace period remains; watchers see the marked object first.
-    MarkAndGo(Value),
+    MarkAndRemove(Value),
 }
 
 enum Grace {
@@ -260,7 +264,7 @@ fn finalizers(object: &Value, propagation: Option<Propagation>) -> Vec<String> {
 
 fn check_preconditions(row: &Row, old: &Value, options: &DeleteOptions) -> Result<(), Status> {
     let (name, uid, revision) = (object::name(old), object::uid(old), object::resource_version(old));
-    if row.strategy.own_deletion {
+    if row.strategy.custom_deletion {
         return check_own_preconditions(row, old, options);
     }
     let conflict = |message: String| Err(Status::conflict(&row.group, &row.kind, name, message));
@@ -293,11 +297,11 @@ fn check_own_preconditions(row: &Row, old: &Value, options: &DeleteOptions) -> R
     Ok(())
 }
 
-fn gone(row: &Row, old: &Value, json: Bytes) -> Deleted {
+fn gone(row: &Row, old: &Value, json: Bytes) -> DeleteResult {
     if row.strategy.returns_deleted {
-        return Deleted::Gone(Answer { json });
+        return DeleteResult::Removed(RenderedObject { json });
     }
-    Deleted::Status(Status::success(Details {
+    DeleteResult::Status(Status::success(Details {
         name: object::name(old).into(),
         group: row.group.clone(),
         kind: row.resource.clone(),

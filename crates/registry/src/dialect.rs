@@ -30,9 +30,9 @@ pub fn marker(workspace: &str) -> Key {
 
 impl Registry {
     /// Whether a dialect is enabled in a workspace or in one above it.
-    pub fn speaks(&self, workspace: &str, dialect: &str) -> bool {
+    pub fn dialect_enabled(&self, workspace: &str, dialect: &str) -> bool {
         let snapshot = self.snapshot();
-        self.line(workspace).iter().any(|workspace| {
+        self.ancestry(workspace).iter().any(|workspace| {
             let marker = snapshot.get(&marker(workspace)).and_then(|found| crate::parse(&found.json()).ok());
             marker.is_some_and(|marker| marker["data"].get(dialect).is_some())
         })
@@ -40,7 +40,7 @@ impl Registry {
 
     /// The definition of a dialect's resource, if the dialect is enabled in a workspace; `None` is all of
     /// them.
-    pub(crate) fn spoken(
+    pub(crate) fn dialect_definition(
         &self,
         workspace: Option<&str>,
         group: &str,
@@ -51,13 +51,13 @@ impl Registry {
         }
         let known = self.catalog.kcp().iter();
         let found = known.into_iter().find(|definition| definition.accepted.plural == resource)?;
-        workspace.is_none_or(|workspace| self.speaks(workspace, kcp::NAME)).then(|| found.clone())
+        workspace.is_none_or(|workspace| self.dialect_enabled(workspace, kcp::NAME)).then(|| found.clone())
     }
 
     /// All definitions that apply in a workspace, ordered by name: those of dialects, and its own.
     pub fn definitions(&self, workspace: &str) -> Vec<Arc<Definition>> {
         let mut all = definitions::list(&self.snapshot(), workspace);
-        if self.speaks(workspace, kcp::NAME) {
+        if self.dialect_enabled(workspace, kcp::NAME) {
             let spoken = self.catalog.kcp();
             let is_spoken = |own: &Arc<Definition>| {
                 let is_same = |spoken: &Arc<Definition>| {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use atoll_store::{Key, Revision};
 use tokio::time::{Instant, sleep_until};
 
-use crate::{DeleteOptions, Place, Registry, Row, Unasked, parse};
+use crate::{DeleteOptions, NoAdmission, ObjectRef, Registry, Row, parse};
 
 /// Upstream's default.
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
@@ -68,9 +68,9 @@ fn existing(registry: &Registry, row: &Row, snapshot: &atoll_watch::Snapshot, tt
 /// Deletes an object if it has not changed since `revision`.
 async fn delete(registry: &Registry, row: &Row, key: &Key, revision: Revision) {
     let Some(parts) = key.parts() else { return };
-    let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+    let object_ref = ObjectRef { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
     let options = DeleteOptions { resource_version: Some(revision.to_string()), ..DeleteOptions::default() };
-    if let Err(status) = registry.delete(row, &place, &options, &Unasked).await
+    if let Err(status) = registry.delete(row, &object_ref, &options, &NoAdmission).await
         && !matches!(status.reason(), "NotFound" | "Conflict")
     {
         tracing::warn!(%status, "cannot delete an expired Event");

@@ -34,7 +34,9 @@ impl Decode for Decoder {
         let row = built_in.and_then(|parts| self.catalog.stored(parts.api_group(), parts.resource));
         // Searching for a word is much faster than parsing, and many objects have no labels.
         let may_have_facts = |row: &Row| {
-            !row.strategy.fields.is_empty() || definitions::defines(row) || LABELS.find(value).is_some()
+            !row.strategy.fields.is_empty()
+                || definitions::is_definitions(row)
+                || LABELS.find(value).is_some()
         };
         if row.is_some_and(|row| !may_have_facts(row)) {
             return Facts::none();
@@ -69,7 +71,7 @@ fn annotations(catalog: &Catalog, object: &Value) -> Vec<Bytes> {
 /// The facts of an object in its stored form.
 pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
     if let Some(custom) = &row.custom {
-        return definitions::form::of(custom.storage(), object);
+        return definitions::conversion::of(custom.storage(), object);
     }
     let labels = labels(object);
     let fields: Box<[_]> = row
@@ -79,7 +81,7 @@ pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
         .filter_map(|field| {
             let is_empty = |value: &Value| value.as_str().is_some_and(str::is_empty);
             let own = strategy::at(object, field.path).filter(|value| !is_empty(value));
-            let found = own.or_else(|| strategy::at(object, field.otherwise?));
+            let found = own.or_else(|| strategy::at(object, field.fallback?));
             let value = match found {
                 Some(Value::String(text)) => text.clone(),
                 Some(Value::Bool(flag)) => flag.to_string(),
@@ -89,7 +91,7 @@ pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
             (!value.is_empty()).then(|| (field.label, value.into()))
         })
         .collect();
-    let extra = definitions::defines(row).then(|| {
+    let extra = definitions::is_definitions(row).then(|| {
         let compiled = definitions::compile::definition(&catalog.definitions, object);
         let mut shared = annotations(catalog, object);
         shared.push(made.spec.clone());

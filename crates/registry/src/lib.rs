@@ -13,12 +13,12 @@
 
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go
 
-mod account;
 mod admission;
+pub mod atoll_kinds;
 mod binding;
+mod blocking;
 pub mod bootstrap;
 pub mod catalog;
-mod checking;
 mod create;
 pub mod custom_keys;
 pub mod definitions;
@@ -27,24 +27,24 @@ pub mod dialect;
 mod eviction;
 pub mod expiry;
 mod facts;
-mod lineage;
-mod managers;
+mod managed_fields;
 mod modify;
-mod offload;
-pub mod own;
 pub mod placement;
 mod purge;
 mod read;
-pub mod resets;
+pub mod reset_fields;
 pub mod row;
 pub mod scale;
 mod services;
+mod status_writes;
 pub mod strategy;
 #[cfg(test)]
 mod testing;
 mod update;
 pub mod usage;
+mod validation;
 pub mod views;
+mod workspace_tree;
 
 use std::sync::Arc;
 
@@ -54,14 +54,14 @@ use atoll_watch::{Cache, Facts, Snapshot};
 use bytes::Bytes;
 use serde_json::Value;
 
-pub use admission::{Admission, Limited, Unasked, Written};
+pub use admission::{Admission, LimitsOnly, NoAdmission, WriteOutcome};
 /// Managed fields of a kind.
 pub use atoll_merge::apply::Kind as Managed;
 pub use catalog::{Catalog, Profile};
-pub use delete::{DeleteOptions, Deleted, Propagation};
+pub use delete::{DeleteOptions, DeleteResult, Propagation};
 pub use facts::Decoder;
-pub use read::{Listing, Selection, Start};
-pub use row::{Place, Row, SharedRow};
+pub use read::{Listing, PageStart, Selection};
+pub use row::{ObjectRef, Row, SharedRow};
 pub use services::{Network, PortRange, Prefix};
 pub use update::Update;
 
@@ -102,15 +102,15 @@ impl Clock for SystemClock {
 
 /// An object in the form that is served to clients.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct RenderedObject {
     /// Complete JSON. The result of a dry-run create has no resource version.
     pub json: Bytes,
 }
 
 /// The reason why a write to the store failed.
-enum Refused {
+enum WriteFailure {
     /// Another writer was first; read again.
-    Changed,
+    Conflict,
     Status(Status),
 }
 
@@ -130,7 +130,7 @@ impl Registry {
         snapshot: &Snapshot,
         key: &Key,
         value: Option<(Bytes, Arc<Facts>)>,
-    ) -> Result<Revision, Refused> {
+    ) -> Result<Revision, WriteFailure> {
         let expect = snapshot.stored_revision(key).map_or(Condition::Absent, Condition::At);
         // The deletion of a bootstrap object is stored as a tombstone.
         let (value, hint) = match value {
@@ -148,9 +148,9 @@ impl Registry {
             }
             Err(WriteError::Unmet { revision, .. }) => {
                 self.cache.wait_for(revision).await;
-                Err(Refused::Changed)
+                Err(WriteFailure::Conflict)
             }
-            Err(WriteError::Unavailable(cause)) => Err(Refused::Status(unavailable(&cause))),
+            Err(WriteError::Unavailable(cause)) => Err(WriteFailure::Status(unavailable(&cause))),
         }
     }
 

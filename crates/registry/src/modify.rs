@@ -3,9 +3,9 @@
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-use crate::row::{Place, Row};
+use crate::row::{ObjectRef, Row};
 use crate::update::uid_conflict;
-use crate::{Refused, Registry, parse};
+use crate::{Registry, WriteFailure, parse};
 
 /// Preconditions of the change; empty strings are ignored.
 #[derive(Clone, Copy, Default)]
@@ -19,23 +19,24 @@ impl Registry {
     pub(crate) async fn modify(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         expected: Preconditions<'_>,
         dry_run: bool,
         change: &(dyn Fn(&mut Value) -> Result<(), Status> + Sync),
     ) -> Result<Value, Status> {
-        let key = row.key(place);
+        let key = row.key(object_ref);
         loop {
             let snapshot = self.snapshot();
-            let existing =
-                snapshot.get(&key).ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
+            let existing = snapshot
+                .get(&key)
+                .ok_or_else(|| Status::not_found(&row.group, &row.resource, object_ref.name))?;
             let old = parse(&existing.json())?;
             if !expected.uid.is_empty() && expected.uid != object::uid(&old) {
-                return Err(uid_conflict(row, place, expected.uid, object::uid(&old)));
+                return Err(uid_conflict(row, object_ref, expected.uid, object::uid(&old)));
             }
             let revision = existing.revision.to_string();
             if !expected.resource_version.is_empty() && expected.resource_version != revision {
-                return Err(revision_conflict(row, place, expected.resource_version, &revision));
+                return Err(revision_conflict(row, object_ref, expected.resource_version, &revision));
             }
             let mut new = old.clone();
             change(&mut new)?;
@@ -48,20 +49,20 @@ impl Registry {
                     object::set_resource_version(&mut new, &revision.to_string());
                     return Ok(new);
                 }
-                Err(Refused::Changed) => {}
-                Err(Refused::Status(status)) => return Err(status),
+                Err(WriteFailure::Conflict) => {}
+                Err(WriteFailure::Status(status)) => return Err(status),
             }
         }
     }
 }
 
-fn revision_conflict(row: &Row, place: &Place<'_>, wanted: &str, actual: &str) -> Status {
+fn revision_conflict(row: &Row, object_ref: &ObjectRef<'_>, wanted: &str, actual: &str) -> Status {
     let message = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{}/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {actual}",
-        row.resource, place.namespace, place.name
+        row.resource, object_ref.namespace, object_ref.name
     );
-    Status::conflict(&row.group, &row.resource, place.name, message)
+    Status::conflict(&row.group, &row.resource, object_ref.name, message)
 }
 
 /// Sets a condition in `status.conditions` by its `type`. The transition time is kept if the status is

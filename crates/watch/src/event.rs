@@ -82,7 +82,7 @@ impl Event {
     }
 
     /// The JSON of the object that an event of this type shows, with the event's resource version.
-    pub fn shown(&self, event_type: EventType) -> Option<Bytes> {
+    pub fn object_json(&self, event_type: EventType) -> Option<Bytes> {
         match event_type {
             EventType::Deleted => self.previous.as_ref().map(|object| object.json_at(self.revision)),
             _ => self.object.as_ref().map(|object| object.json()),
@@ -97,24 +97,24 @@ impl Event {
         make: impl FnOnce(&[u8]) -> Bytes,
     ) -> Bytes {
         let frames = &self.others.get_or_init(Box::default)[encoding as usize];
-        let make = || make(&self.shown(event_type).unwrap_or_default());
+        let make = || make(&self.object_json(event_type).unwrap_or_default());
         frames[event_type as usize].get_or_init(make).clone()
     }
 
     /// The JSON that the event shows to a reader of all workspaces.
-    pub fn shown_with_origin(&self, event_type: EventType) -> Bytes {
+    pub fn object_json_with_origin(&self, event_type: EventType) -> Bytes {
         let workspace = self.key.parts().map_or("", |parts| parts.workspace);
-        with_origin(&self.shown(event_type).unwrap_or_default(), workspace)
+        with_origin(&self.object_json(event_type).unwrap_or_default(), workspace)
     }
 
     /// The line that a JSON watch across all workspaces sends.
     pub fn frame_with_origin(&self, event_type: EventType) -> Bytes {
-        frame(event_type.as_str(), &self.shown_with_origin(event_type))
+        frame(event_type.as_str(), &self.object_json_with_origin(event_type))
     }
 
     /// The line that a JSON watch sends.
     pub fn frame(&self, event_type: EventType) -> Bytes {
-        let make = || frame(event_type.as_str(), &self.shown(event_type).unwrap_or_default());
+        let make = || frame(event_type.as_str(), &self.object_json(event_type).unwrap_or_default());
         self.frames[event_type as usize].get_or_init(make).clone()
     }
 

@@ -252,7 +252,7 @@ impl Cache {
             return Err(RevisionError::Future { requested: after, current });
         }
         let queue = watch_state.index.register(&scope, after);
-        drop(tail);
+        drop(watch_state);
         Ok(Watcher::new(self.clone(), scope, queue, after))
     }
 
@@ -305,7 +305,7 @@ impl Cache {
         if raised {
             watch_state.history.raise(batch.revision);
         }
-        drop(tail);
+        drop(watch_state);
         self.waker.wake(asleep);
         self.advanced.send_replace(batch.revision);
     }

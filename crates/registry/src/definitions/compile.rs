@@ -14,9 +14,9 @@ use atoll_validation::warnings;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::custom::{self, Custom};
+use super::custom::{self, CustomVersion};
 use super::intern::Interned;
-use super::settle::TOO_LARGE;
+use super::status::TOO_LARGE;
 use super::{Definition, Names, conditions, reserved};
 use crate::row::{Row, SharedRow, Subresource};
 
@@ -94,7 +94,7 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
         is_served: flag("served") && is_complete,
         is_established: flag("established") && is_complete,
         is_terminating: compiler.is_terminating,
-        misreported: is_complete && size.is_err() != flag("reported"),
+        is_size_outdated: is_complete && size.is_err() != flag("reported"),
         rows: rows.collect(),
         stored,
         accepted,
@@ -114,7 +114,7 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    fn row(&self, version: &Version, stored: Option<Arc<Custom>>) -> SharedRow {
+    fn row(&self, version: &Version, stored: Option<Arc<CustomVersion>>) -> SharedRow {
         let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
         let verbs = if self.is_terminating { owned(&TERMINATING_VERBS) } else { owned(&VERBS) };
         let names = self.names;
@@ -142,7 +142,7 @@ impl Compiler<'_> {
             checks: atoll_validation::of("", ""),
             warnings: warnings::of("", ""),
             managed: managed.beside(siblings),
-            custom: Some(Arc::new(Custom {
+            custom: Some(Arc::new(CustomVersion {
                 form: number(),
                 version: version.clone(),
                 definition: self.compiled.clone(),

@@ -24,7 +24,7 @@ pub fn set(definition: &mut Value, [kind, status, reason, message]: [&str; 4], n
 }
 
 /// Whether the condition exists with these values.
-pub fn says(definition: &Value, [kind, status, reason, message]: [&str; 4]) -> bool {
+pub fn has(definition: &Value, [kind, status, reason, message]: [&str; 4]) -> bool {
     let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_string();
     find(definition, kind).is_some_and(|own| {
         text(own, "status") == status && text(own, "reason") == reason && text(own, "message") == message

@@ -13,7 +13,7 @@ use crate::strategy::{MetadataChecks, Strategy};
 
 /// One version of a custom resource.
 #[derive(Debug)]
-pub struct Custom {
+pub struct CustomVersion {
     /// Unique number: objects record with it for which version of which definition their JSON is valid.
     pub form: u64,
     /// The compiled version with its schema.
@@ -26,7 +26,7 @@ pub struct Custom {
     /// The deprecation warning for every request.
     pub deprecation: Option<Box<str>>,
     /// The storage version; `None` if it is this one.
-    pub stored: Option<Arc<Custom>>,
+    pub stored: Option<Arc<CustomVersion>>,
     /// The names of the selectable fields.
     pub selectable: Box<[Arc<str>]>,
     /// Whether no objects can be created because the definition is being deleted.
@@ -48,7 +48,7 @@ const ALL_METADATA: &[&str] = &[
 /// The strategy of all custom resources.
 pub static STRATEGY: Strategy = Strategy {
     generation: true,
-    is_counted: differs_beside_metadata,
+    raises_generation: differs_beside_metadata,
     unconditional_update: false,
     finalizer_names: false,
     metadata_checks: MetadataChecks::Twice,
@@ -63,9 +63,9 @@ fn differs_beside_metadata(new: &Value, old: &Value) -> bool {
     !members(new).eq(members(old))
 }
 
-impl Custom {
+impl CustomVersion {
     /// The storage version.
-    pub fn storage(&self) -> &Custom {
+    pub fn storage(&self) -> &CustomVersion {
         self.stored.as_deref().unwrap_or(self)
     }
 
@@ -136,7 +136,7 @@ impl Custom {
     }
 
     /// Warnings about finalizers without a domain.
-    pub fn remarks(&self, subresource: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
+    pub fn write_warnings(&self, subresource: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
         if !subresource.is_empty() {
             return Vec::new();
         }
@@ -144,7 +144,7 @@ impl Custom {
         let mut added: Vec<&str> = object::finalizers(new).filter(|name| !known.contains(name)).collect();
         added.sort_unstable();
         added.dedup();
-        added.into_iter().flat_map(finalizer_remarks).collect()
+        added.into_iter().flat_map(finalizer_warnings).collect()
     }
 }
 
@@ -162,7 +162,7 @@ fn type_errors(kind: &str, api_version: &str, object: &Value) -> Vec<FieldError>
     errors
 }
 
-fn finalizer_remarks(name: &str) -> Vec<String> {
+fn finalizer_warnings(name: &str) -> Vec<String> {
     let told = |words: &str| format!("metadata.finalizers: {name:?}: {words}");
     let mut remarks: Vec<String> =
         atoll_meta::names::qualified_name(name).iter().map(|problem| told(problem)).collect();

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::Definition;
 
 /// A value that is derived from a text and keeps the text.
-pub trait Made {
+pub trait FromSource {
     fn source(&self) -> &Bytes;
 }
 
@@ -35,7 +35,7 @@ impl<T> Default for Interned<T> {
     }
 }
 
-impl<T: Made> Interned<T> {
+impl<T: FromSource> Interned<T> {
     /// The value for this source; `make` creates it if there is none yet.
     pub(crate) fn get(&self, source: Bytes, make: impl FnOnce(Bytes) -> T) -> Arc<T> {
         let hash = self.hasher.hash_one(&source);
@@ -43,7 +43,7 @@ impl<T: Made> Interned<T> {
             return known;
         }
         // Created outside the lock. If two threads create the same value, both are valid and one is kept.
-        let made = Arc::new(make(source));
+        let value = Arc::new(make(source));
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if table.by_hash.len() >= table.limit {
             table.by_hash.retain(|_, same| {
@@ -52,8 +52,8 @@ impl<T: Made> Interned<T> {
             });
             table.limit = (2 * table.by_hash.len()).max(MIN_LIMIT);
         }
-        table.by_hash.entry(hash).or_default().push(Arc::downgrade(&made));
-        made
+        table.by_hash.entry(hash).or_default().push(Arc::downgrade(&value));
+        value
     }
 
     fn find(&self, hash: u64, source: &Bytes) -> Option<Arc<T>> {
@@ -69,7 +69,7 @@ impl<T: Made> Interned<T> {
     }
 }
 
-impl Made for Definition {
+impl FromSource for Definition {
     fn source(&self) -> &Bytes {
         &self.source
     }
@@ -78,7 +78,7 @@ impl Made for Definition {
 /// A text that many objects share, kept while one of them uses it.
 pub struct Text(Bytes);
 
-impl Made for Text {
+impl FromSource for Text {
     fn source(&self) -> &Bytes {
         &self.0
     }
@@ -103,7 +103,7 @@ impl AsRef<[u8]> for Shared {
 mod tests {
     use super::*;
 
-    fn made(source: Bytes) -> Definition {
+    fn value(source: Bytes) -> Definition {
         Definition {
             id: 1,
             group: "g".into(),
@@ -113,7 +113,7 @@ mod tests {
             is_served: false,
             is_established: false,
             is_terminating: false,
-            misreported: false,
+            is_size_outdated: false,
             rows: Vec::new(),
             stored: None,
             spec: Bytes::new(),
@@ -126,11 +126,11 @@ mod tests {
     #[test]
     fn equal_values_are_shared_and_unused_ones_are_removed() {
         let interned = Interned::default();
-        let first = interned.get(Bytes::from("a"), made);
+        let first = interned.get(Bytes::from("a"), value);
         let again = interned.get(Bytes::from("a"), |_| unreachable!("the value exists"));
         assert!(Arc::ptr_eq(&first, &again));
         for number in 0..10_000 {
-            interned.get(Bytes::from(format!("{number}")), made);
+            interned.get(Bytes::from(format!("{number}")), value);
         }
         assert!(interned.len() <= 2 * MIN_LIMIT, "{} are kept", interned.len());
         let kept = interned.get(Bytes::from("a"), |_| unreachable!("the value is still in use"));

@@ -63,7 +63,7 @@ impl Names {
 
     /// Resolves the names of a definition that has `self` and requests `wanted`, while the other definitions
     /// of its group have `others`. Also returns the last conflict.
-    pub fn settle<'a>(
+    pub fn resolve<'a>(
         &'a self,
         wanted: &Names,
         others: impl Iterator<Item = &'a Names>,
@@ -180,13 +180,13 @@ mod tests {
             ),
         ];
         for (wanted, expected) in cases {
-            let (settled, conflict) = nothing.settle(&wanted, [&other].into_iter());
+            let (settled, conflict) = nothing.resolve(&wanted, [&other].into_iter());
             let seen = conflict.as_ref().map(|conflict| (conflict.reason, conflict.message.as_str()));
             assert_eq!(seen, expected, "{wanted:?}");
             assert_eq!(settled == wanted, expected.is_none());
         }
         // Accepted names are kept, and released names are free again.
         let own = names("foos", "foo", &["f"], "Foo", "FooList");
-        assert_eq!(own.settle(&own, [&other].into_iter()), (own.clone(), None));
+        assert_eq!(own.resolve(&own, [&other].into_iter()), (own.clone(), None));
     }
 }

@@ -13,7 +13,7 @@ use atoll_watch::{Object, Scope};
 
 use super::{Definition, GROUP, RESOURCE, conditions};
 use crate::strategy::extension::CLEANUP;
-use crate::{DeleteOptions, Place, Refused, Registry, Unasked, parse};
+use crate::{DeleteOptions, NoAdmission, ObjectRef, Registry, WriteFailure, parse};
 
 /// Maximum time between two checks whether all objects are gone.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -21,27 +21,27 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Reconciles all definitions for as long as the server runs.
 pub async fn run(registry: Arc<Registry>) {
     let everywhere = Scope::new(GROUP, RESOURCE, None, None);
-    let going: Arc<Going> = Arc::default();
+    let terminating: Arc<TerminatingDefinitions> = Arc::default();
     loop {
         let snapshot = registry.snapshot();
         let Ok(mut watcher) = registry.cache.watch(everywhere.clone(), snapshot.revision) else { continue };
         let present: Vec<Arc<Object>> = snapshot.list(&everywhere, None).collect();
         drop(snapshot);
         for object in present {
-            look_after(&registry, &going, &object).await;
-            registry.announce(object.workspace(), None, Definition::of(&object).as_deref()).await;
+            reconcile(&registry, &terminating, &object).await;
+            registry.sync_api_services(object.workspace(), None, Definition::of(&object).as_deref()).await;
         }
         // An expired watch is started again from the current snapshot.
         while let Ok(events) = watcher.next().await {
             for event in events {
                 let Some(parts) = event.key.parts() else { continue };
                 match &event.object {
-                    Some(object) => look_after(&registry, &going, object).await,
-                    None => registry.settle_definition(parts.workspace, parts.name).await,
+                    Some(object) => reconcile(&registry, &terminating, object).await,
+                    None => registry.update_definition_status(parts.workspace, parts.name).await,
                 }
-                let made = |object: &Option<Arc<Object>>| object.as_deref().and_then(Definition::of);
-                let (before, now) = (made(&event.previous), made(&event.object));
-                registry.announce(parts.workspace, before.as_deref(), now.as_deref()).await;
+                let compiled = |object: &Option<Arc<Object>>| object.as_deref().and_then(Definition::of);
+                let (before, now) = (compiled(&event.previous), compiled(&event.object));
+                registry.sync_api_services(parts.workspace, before.as_deref(), now.as_deref()).await;
             }
         }
     }
@@ -49,42 +49,43 @@ pub async fn run(registry: Arc<Registry>) {
 
 /// The definitions that are being deleted.
 #[derive(Default)]
-struct Going(Mutex<HashSet<Key>>);
+struct TerminatingDefinitions(Mutex<HashSet<Key>>);
 
-impl Going {
-    fn begin(&self, key: &Key) -> bool {
+impl TerminatingDefinitions {
+    fn insert(&self, key: &Key) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone())
     }
 
-    fn end(&self, key: &Key) {
+    fn remove(&self, key: &Key) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }
 
-async fn look_after(registry: &Arc<Registry>, going: &Arc<Going>, definition: &Object) {
-    let Some(made) = Definition::of(definition) else { return };
-    if made.is_terminating {
-        if going.begin(&definition.key) {
-            let (registry, going, key) = (registry.clone(), going.clone(), definition.key.clone());
+async fn reconcile(registry: &Arc<Registry>, terminating: &Arc<TerminatingDefinitions>, definition: &Object) {
+    let Some(compiled) = Definition::of(definition) else { return };
+    if compiled.is_terminating {
+        if terminating.insert(&definition.key) {
+            let (registry, terminating, key) =
+                (registry.clone(), terminating.clone(), definition.key.clone());
             tokio::spawn(async move {
                 while let Err(status) = registry.remove_definition(&key).await {
                     tracing::warn!(%status, key = &*key, "cannot delete a CustomResourceDefinition; retrying");
                     tokio::time::sleep(CHECK_INTERVAL).await;
                 }
-                going.end(&key);
+                terminating.remove(&key);
             });
         }
-    } else if made.waits || !made.is_established || made.misreported {
-        registry.settle_definition(definition.workspace(), definition.name()).await;
+    } else if compiled.waits || !compiled.is_established || compiled.is_size_outdated {
+        registry.update_definition_status(definition.workspace(), definition.name()).await;
     }
 }
 
 impl Registry {
     /// Deletes all objects of a terminating definition, waits until they are gone, and removes the finalizer.
     async fn remove_definition(self: &Arc<Self>, key: &Key) -> Result<(), Status> {
-        let said =
+        let condition =
             ["Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"];
-        let Some(definition) = self.change_definition(key, said, false).await? else { return Ok(()) };
+        let Some(definition) = self.change_definition(key, condition, false).await? else { return Ok(()) };
         let workspace = key.parts().map(|parts| parts.workspace).unwrap_or_default();
         // Clients may write the status: a definition that is not established may have objects. If they
         // stayed, they would belong to a later definition of that name, or to a dialect.
@@ -117,9 +118,9 @@ impl Registry {
             }
             let mut held = false;
             for object in objects {
-                let place = Place { workspace, namespace: object.namespace(), name: object.name() };
-                match self.delete(row, &place, &DeleteOptions::default(), &Unasked).await {
-                    Ok(crate::Deleted::Marked(_)) => held = true,
+                let object_ref = ObjectRef { workspace, namespace: object.namespace(), name: object.name() };
+                match self.delete(row, &object_ref, &DeleteOptions::default(), &NoAdmission).await {
+                    Ok(crate::DeleteResult::Terminating(_)) => held = true,
                     Ok(_) => {}
                     Err(status) if status.reason() == "NotFound" => {}
                     Err(status) => return Err(status),
@@ -137,7 +138,7 @@ impl Registry {
     async fn change_definition(
         &self,
         key: &Key,
-        said: [&str; 4],
+        condition: [&str; 4],
         is_last: bool,
     ) -> Result<Option<Arc<Definition>>, Status> {
         loop {
@@ -149,8 +150,8 @@ impl Registry {
                 return Ok(None);
             }
             let mut new = old.clone();
-            if !conditions::says(&new, said) {
-                conditions::set(&mut new, said, &self.now());
+            if !conditions::has(&new, condition) {
+                conditions::set(&mut new, condition, &self.now());
             }
             if is_last {
                 let kept: Vec<String> =
@@ -160,10 +161,10 @@ impl Registry {
             if new == old {
                 return Ok(Definition::of(&existing));
             }
-            match self.write_settled(&snapshot, key, &old, new).await {
+            match self.write_definition(&snapshot, key, &old, new).await {
                 Ok(()) => return Ok(Definition::of(&existing)),
-                Err(Refused::Changed) => {}
-                Err(Refused::Status(status)) => return Err(status),
+                Err(WriteFailure::Conflict) => {}
+                Err(WriteFailure::Status(status)) => return Err(status),
             }
         }
     }

@@ -11,12 +11,12 @@ use std::sync::LazyLock;
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
-use crate::catalog::{ATOLL, METRICS, measured};
+use crate::catalog::{ATOLL, METRICS, metrics_rows};
 
 static BUILT_IN: LazyLock<HashSet<(String, String)>> = LazyLock::new(|| {
     let known = atoll_schema::resources().iter();
     let known = known.map(|resource| (resource.group.to_string(), resource.resource.to_string()));
-    known.chain(measured().map(|row| (METRICS.to_string(), row.resource))).collect()
+    known.chain(metrics_rows().map(|row| (METRICS.to_string(), row.resource))).collect()
 });
 
 /// Whether Kubernetes or Atoll has a resource of this name, in any version.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::testing::{keys, registry};
-use crate::{DeleteOptions, Place, Unasked};
+use crate::{DeleteOptions, NoAdmission, ObjectRef};
 
 const WORKSPACE: &str = "aaaaaaaaaaaaaaa";
 
@@ -54,7 +54,7 @@ async fn names_that_only_the_status_contains_are_not_served() {
     for plural in ["foo", "clusters"] {
         assert!(registry.find(Some(WORKSPACE), own, "v1", plural).is_none(), "{plural}");
     }
-    registry.settle_definition(WORKSPACE, "foo.workload.kcp.dev").await;
+    registry.update_definition_status(WORKSPACE, "foo.workload.kcp.dev").await;
     let row = registry.find(Some(WORKSPACE), own, "v1", "foo").unwrap();
     assert_eq!(row.resource, "foo", "the name is restored");
 }
@@ -89,8 +89,8 @@ async fn deleting_a_definition_deletes_its_objects_whatever_its_status() {
         let registry = registry(&objects).await;
         let running = tokio::spawn(run(registry.clone()));
         let row = registry.catalog.find(GROUP, "v1", RESOURCE).unwrap().clone();
-        let place = Place { workspace: WORKSPACE, namespace: "", name: "clusters.workload.kcp.dev" };
-        registry.delete(&row, &place, &DeleteOptions::default(), &Unasked).await.unwrap();
+        let object_ref = ObjectRef { workspace: WORKSPACE, namespace: "", name: "clusters.workload.kcp.dev" };
+        registry.delete(&row, &object_ref, &DeleteOptions::default(), &NoAdmission).await.unwrap();
         let scope = Scope::new(GROUP, RESOURCE, Some(WORKSPACE), None);
         let seen = registry.snapshot();
         let mut watcher = registry.cache.watch(scope, seen.revision).unwrap();
@@ -110,8 +110,9 @@ async fn nothing_is_created_while_a_definition_terminates() {
     let registry = registry(&[(key, going)]).await;
     let row = registry.find(Some(WORKSPACE), "example.com", "v1", "foo").unwrap();
     let (_, object) = custom("example.com", "foo", "a");
-    let place = Place { workspace: WORKSPACE, namespace: "", name: object::name(&object) };
-    let status = registry.create(&row, &place, object.clone(), None, false, &Unasked).await.unwrap_err();
+    let object_ref = ObjectRef { workspace: WORKSPACE, namespace: "", name: object::name(&object) };
+    let status =
+        registry.create(&row, &object_ref, object.clone(), None, false, &NoAdmission).await.unwrap_err();
     assert_eq!(status.code(), 403, "{status}");
     assert_eq!(registry.snapshot().count(&Scope::new(&custom_group("example.com"), "foo", None, None)), 0);
 }

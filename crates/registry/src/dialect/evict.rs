@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::Registry;
 use crate::placement::is_placeable;
-use crate::row::{Place, SharedRow};
+use crate::row::{ObjectRef, SharedRow};
 
 /// Dependents are removed by the controller that placed them.
 const DEPENDENT: &str = "reference";
@@ -18,10 +18,10 @@ impl Registry {
     /// Removes a cluster that is registered in workspace `home` from the placements of all objects on it.
     /// Paused objects keep their placement, and failed writes return an error; both are retried by the next
     /// call.
-    pub async fn vacate(&self, home: &str, cluster: &str) -> Result<(), Status> {
+    pub async fn remove_cluster_from_placements(&self, home: &str, cluster: &str) -> Result<(), Status> {
         let mut outcome = Ok(());
         for (key, _) in self.placements.on(cluster) {
-            match self.take_off(&key, home, cluster).await {
+            match self.remove_from_placement(&key, home, cluster).await {
                 // The object was deleted or changed concurrently, or is paused.
                 Err(status) if matches!(status.code(), 404 | 409) || status.has_cause(CAUSE) => {}
                 written => outcome = outcome.and(written),
@@ -30,29 +30,30 @@ impl Registry {
         outcome
     }
 
-    async fn take_off(&self, key: &Key, home: &str, cluster: &str) -> Result<(), Status> {
+    async fn remove_from_placement(&self, key: &Key, home: &str, cluster: &str) -> Result<(), Status> {
         let Some(parts) = key.parts() else { return Ok(()) };
         let Some(registered) = self.cluster(home, cluster, "").filter(|found| found.workspace == home) else {
             return Ok(());
         };
         let uid = object::uid(&registered.cluster);
         let is_there = |share: &Share| {
-            share.name == cluster && self.is_meant(home, cluster, uid, parts.workspace, &share.uid)
+            share.name == cluster && self.is_share_on(home, cluster, uid, parts.workspace, &share.uid)
         };
-        let Some((row, found)) = self.placeable(key)? else { return Ok(()) };
+        let Some((row, found)) = self.placeable_object(key)? else { return Ok(()) };
         if without(&Placement::of(&found), &is_there).is_none() {
             return Ok(());
         }
-        let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+        let object_ref =
+            ObjectRef { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
         let change = |_: &Value, current: &Placement| {
             let decided = without(current, &is_there).unwrap_or_else(|| current.clone());
-            self.unless_paused(&row, &place, current, decided)
+            self.unless_paused(&row, &object_ref, current, decided)
         };
-        self.place(&row, &place, Some(object::uid(&found)), false, &change).await.map(|_| ())
+        self.place(&row, &object_ref, Some(object::uid(&found)), false, &change).await.map(|_| ())
     }
 
     /// A placeable object and its row.
-    pub(crate) fn placeable(&self, key: &Key) -> Result<Option<(SharedRow, Value)>, Status> {
+    pub(crate) fn placeable_object(&self, key: &Key) -> Result<Option<(SharedRow, Value)>, Status> {
         let Some((parts, found)) = key.parts().zip(self.snapshot().get(key)) else { return Ok(None) };
         let found = crate::parse(&found.json())?;
         let version = object::api_version(&found).rsplit('/').next().unwrap_or_default();
@@ -64,13 +65,13 @@ impl Registry {
     pub(super) fn unless_paused(
         &self,
         row: &crate::Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         current: &Placement,
         decided: Placement,
     ) -> Result<Placement, Status> {
-        match self.paused(place.workspace, current, &decided) {
+        match self.paused(object_ref.workspace, current, &decided) {
             None => Ok(decided),
-            Some(why) => Err(Status::forbidden(&row.group, &row.resource, place.name, &why).with_cause(
+            Some(why) => Err(Status::forbidden(&row.group, &row.resource, object_ref.name, &why).with_cause(
                 CAUSE,
                 &why,
                 "spec.clusters",

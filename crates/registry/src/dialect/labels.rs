@@ -33,8 +33,8 @@ use self::terms::Terms;
 use super::{MARKER, kcp};
 use crate::Registry;
 use crate::catalog::ATOLL;
-use crate::placement::is_kept;
-use crate::row::{Place, Row};
+use crate::placement::unplaceable_reason;
+use crate::row::{ObjectRef, Row};
 
 /// The value of `by` in placements by label.
 pub const BY: &str = "label";
@@ -44,14 +44,14 @@ const PLACED: &str = r#"\"by\":\"label\""#;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Objects with such a label or placed by one, updated with every write.
-pub struct Labelled {
-    state: Mutex<State>,
+pub struct LabelPlacements {
+    state: Mutex<LabelState>,
     woken: Notify,
-    sought: [Finder<'static>; 4],
+    finders: [Finder<'static>; 4],
 }
 
 #[derive(Default)]
-struct State {
+struct LabelState {
     known: HashSet<Key>,
     /// Objects to reconcile.
     pending: HashSet<Key>,
@@ -60,14 +60,14 @@ struct State {
     clusters: HashMap<Key, Terms>,
 }
 
-impl Default for Labelled {
+impl Default for LabelPlacements {
     fn default() -> Self {
-        let sought = [CLUSTER, STATES[0], STATES[1], PLACED].map(Finder::new);
-        Labelled { state: Mutex::default(), woken: Notify::new(), sought }
+        let finders = [CLUSTER, STATES[0], STATES[1], PLACED].map(Finder::new);
+        LabelPlacements { state: Mutex::default(), woken: Notify::new(), finders }
     }
 }
 
-impl Labelled {
+impl LabelPlacements {
     /// Handles a write.
     pub(crate) fn changed(
         &self,
@@ -80,7 +80,7 @@ impl Labelled {
         let is_marker = (parts.group, parts.resource, parts.namespace, parts.name)
             == (key::CORE, "configmaps", SYSTEM_NAMESPACE, MARKER);
         let is_ours =
-            value.is_some_and(|value| self.sought.iter().any(|sought| sought.find(value).is_some()));
+            value.is_some_and(|value| self.finders.iter().any(|finders| finders.find(value).is_some()));
         let mut state = self.state();
         let mut all = is_marker;
         if is_cluster {
@@ -110,23 +110,23 @@ impl Labelled {
         (state.pending.drain().collect(), state.revision)
     }
 
-    fn again(&self, keys: Vec<Key>) {
+    fn requeue(&self, keys: Vec<Key>) {
         self.state().pending.extend(keys);
         self.woken.notify_one();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LabelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Places labelled objects, until the future is dropped.
 pub async fn run(registry: Arc<Registry>) {
-    let labelled = &registry.placements.labelled;
+    let label_placements = &registry.placements.label_placements;
     loop {
-        let (mut keys, revision) = labelled.take();
+        let (mut keys, revision) = label_placements.take();
         if keys.is_empty() {
-            labelled.woken.notified().await;
+            label_placements.woken.notified().await;
             continue;
         }
         registry.cache.wait_for(revision).await;
@@ -152,7 +152,7 @@ pub async fn run(registry: Arc<Registry>) {
         }
         if !left.is_empty() {
             tokio::time::sleep(RETRY_DELAY).await;
-            labelled.again(left);
+            label_placements.requeue(left);
         }
     }
 }
@@ -161,11 +161,11 @@ impl Registry {
     /// Updates the placement of one object from its label, if the label applies.
     async fn apply_label(&self, key: &Key) -> Result<(), Status> {
         let Some(parts) = key.parts() else { return Ok(()) };
-        if !self.speaks(parts.workspace, kcp::NAME) {
+        if !self.dialect_enabled(parts.workspace, kcp::NAME) {
             return Ok(());
         }
-        let Some((row, found)) = self.placeable(key)? else { return Ok(()) };
-        if is_kept(&row.group, parts.resource, &found).is_some() {
+        let Some((row, found)) = self.placeable_object(key)? else { return Ok(()) };
+        if unplaceable_reason(&row.group, parts.resource, &found).is_some() {
             return Ok(());
         }
         let refused: Mutex<BTreeMap<String, String>> = Mutex::default();
@@ -178,13 +178,14 @@ impl Registry {
             }
         };
         if decide(&found, &Placement::of(&found), &takes).is_some() {
-            let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+            let object_ref =
+                ObjectRef { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
             let change = |existing: &Value, current: &Placement| {
                 let decided = decide(existing, current, &takes).unwrap_or_else(|| current.clone());
-                check_duplicates(&row, &place, current, &decided)?;
-                self.unless_paused(&row, &place, current, decided)
+                check_duplicates(&row, &object_ref, current, &decided)?;
+                self.unless_paused(&row, &object_ref, current, decided)
             };
-            self.place(&row, &place, Some(object::uid(&found)), false, &change).await?;
+            self.place(&row, &object_ref, Some(object::uid(&found)), false, &change).await?;
         }
         // Report each refusal, even though the other labels were applied.
         let refused = refused.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -203,20 +204,20 @@ impl Registry {
 /// Refuses more than one cluster for an object that must run once; labels cannot allow duplicates.
 fn check_duplicates(
     row: &Row,
-    place: &Place<'_>,
+    object_ref: &ObjectRef<'_>,
     current: &Placement,
     decided: &Placement,
 ) -> Result<(), Status> {
-    let object = (row.group.as_str(), row.resource.as_str(), place.namespace, place.name);
+    let object = (row.group.as_str(), row.resource.as_str(), object_ref.namespace, object_ref.name);
     let reason = placement::duplicates(object, current, &decided.clusters, decided.duplicate);
     reason.map_or(Ok(()), |reason| {
         let error = FieldError::forbidden(&FieldPath::new("metadata").child("labels"), reason);
-        Err(Status::invalid(&row.group, &row.kind, place.name, vec![error]))
+        Err(Status::invalid(&row.group, &row.kind, object_ref.name, vec![error]))
     })
 }
 
 /// The clusters in the labels of an object.
-fn named(object: &Value) -> BTreeSet<&str> {
+fn named_clusters(object: &Value) -> BTreeSet<&str> {
     naming(object).into_iter().map(|(_, name)| name).filter(|name| is_name(name)).collect()
 }
 
@@ -235,7 +236,7 @@ fn decide(
     if is_others || object::is_being_deleted(object) {
         return None;
     }
-    let named = named(object);
+    let named = named_clusters(object);
     let wanted: Vec<Share> = named
         .into_iter()
         .filter_map(|name| match current.share(name) {
@@ -308,38 +309,38 @@ mod tests {
 
     #[test]
     fn labelled_objects_are_reconciled() {
-        let labelled = Labelled::default();
+        let label_placements = LabelPlacements::default();
         let note = |key: &Key, value: Option<Value>| {
             let value = value.map(|value| Bytes::from(value.to_string()));
-            labelled.changed(key, &key.parts().unwrap(), value.as_ref(), 1);
+            label_placements.changed(key, &key.parts().unwrap(), value.as_ref(), 1);
         };
         let (a, b) =
             (Key::object("", "configmaps", "w", "n", "a"), Key::object("", "configmaps", "w", "n", "b"));
         let only_a = [a.clone()];
         note(&b, Some(json!({ "metadata": { "labels": { "app": "x" } } })));
-        assert_eq!(labelled.take().0, []);
+        assert_eq!(label_placements.take().0, []);
         note(&a, Some(json!({ "metadata": { "labels": { CLUSTER: "east" } } })));
-        assert_eq!(labelled.take().0, only_a);
+        assert_eq!(label_placements.take().0, only_a);
         // The label was removed, but its placement exists; so does the state after a restart.
         let placed = on(&["east"], &[], BY).text().unwrap();
         note(&a, Some(json!({ "metadata": { "annotations": { "atoll.dev/placement": placed } } })));
-        assert_eq!(labelled.take().0, only_a);
+        assert_eq!(label_placements.take().0, only_a);
         let east = Key::object(ATOLL, "clusters", "w", "", "east");
         note(&east, Some(json!({ "metadata": {}, "spec": {} })));
-        assert_eq!(labelled.take().0, only_a, "a cluster was added");
+        assert_eq!(label_placements.take().0, only_a, "a cluster was added");
         note(&east, Some(json!({ "metadata": {}, "spec": {}, "status": { "nodes": 3 } })));
-        assert_eq!(labelled.take().0, [], "nothing relevant changed");
+        assert_eq!(label_placements.take().0, [], "nothing relevant changed");
         note(&east, Some(json!({ "metadata": {}, "spec": { "unschedulable": true } })));
-        assert_eq!(labelled.take().0, only_a);
+        assert_eq!(label_placements.take().0, only_a);
         note(&east, Some(json!({ "metadata": {}, "spec": {} })));
-        assert_eq!(labelled.take().0, only_a);
+        assert_eq!(label_placements.take().0, only_a);
         note(&east, Some(json!({ "metadata": {}, "spec": { "workspaces": ["team"] } })));
-        assert_eq!(labelled.take().0, only_a, "its workspaces changed");
+        assert_eq!(label_placements.take().0, only_a, "its workspaces changed");
         note(&super::super::marker("v"), Some(json!({ "data": { "kcp": "" } })));
-        assert_eq!(labelled.take().0, only_a);
+        assert_eq!(label_placements.take().0, only_a);
         note(&a, Some(json!({ "metadata": {} })));
-        assert_eq!(labelled.take().0, only_a);
+        assert_eq!(label_placements.take().0, only_a);
         note(&a, Some(json!({ "metadata": {} })));
-        assert_eq!(labelled.take().0, []);
+        assert_eq!(label_placements.take().0, []);
     }
 }

@@ -115,12 +115,12 @@ fn blank(value: &mut Value) {
 }
 
 /// The name of the Secret that contains a Cluster's kubeconfig.
-pub fn secret(object: &Value) -> Option<&str> {
+pub fn secret_name(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][SECRET].as_str().filter(|name| !name.is_empty())
 }
 
 /// Sets or removes that name, regardless of the request.
-pub fn point(object: &mut Value, secret: Option<&str>) {
+pub fn set_secret_name(object: &mut Value, secret: Option<&str>) {
     match secret {
         Some(secret) => object::set_annotation(object, SECRET, secret),
         None => object::remove_annotation(object, SECRET),

@@ -28,23 +28,23 @@ impl Terms {
 }
 
 /// The result of a label that names a cluster.
-pub struct Named<'a> {
+pub struct LabelTarget<'a> {
     pub label: &'a str,
     pub cluster: &'a str,
     /// The uid of the Cluster, or the reason why it does not accept the object; `None` if there is no such
     /// Cluster.
-    pub outcome: Option<Result<String, String>>,
+    pub cluster_uid: Option<Result<String, String>>,
 }
 
 impl Registry {
     /// The results of the labels of an object that name clusters which it is not on yet.
-    pub fn named_by_labels<'a>(&self, row: &Row, workspace: &str, object: &'a Value) -> Vec<Named<'a>> {
-        let outcome = |(label, cluster)| Named {
+    pub fn label_targets<'a>(&self, row: &Row, workspace: &str, object: &'a Value) -> Vec<LabelTarget<'a>> {
+        let target = |(label, cluster)| LabelTarget {
             label,
             cluster,
-            outcome: self.admits(row, workspace, object, cluster),
+            cluster_uid: self.admits(row, workspace, object, cluster),
         };
-        naming(object).into_iter().map(outcome).collect()
+        naming(object).into_iter().map(target).collect()
     }
 
     /// Whether a cluster accepts an object that is not on it yet: its uid, or the reason why not.
@@ -63,7 +63,7 @@ impl Registry {
         let refusal = self
             .closed(workspace, &registered)
             .or_else(|| closed(&registered.cluster).map(|closed| closed.why()))
-            .or_else(|| self.violates(row, workspace, object, &registered));
+            .or_else(|| self.pod_security_violation(row, workspace, object, &registered));
         Some(match refusal {
             Some(refusal) => Err(refusal),
             None => Ok(object::uid(&registered.cluster).to_string()),

@@ -9,7 +9,7 @@ use atoll_meta::object;
 use serde_json::Value;
 
 use crate::Registry;
-use crate::definitions::Custom;
+use crate::definitions::CustomVersion;
 use crate::row::Row;
 
 const MANAGED_FIELDS: &str = "managedFields";
@@ -52,7 +52,7 @@ impl Registry {
         shown: &Value,
         new: &Value,
         author: &Author<'_>,
-    ) -> Result<Option<Value>, Untold> {
+    ) -> Result<Option<Value>, ConversionError> {
         let sent = new["metadata"].get(MANAGED_FIELDS).filter(|_| author.subresource.is_empty());
         let source = match sent {
             Some(sent) if is_reset(Some(sent)) => return Ok(None),
@@ -63,12 +63,12 @@ impl Registry {
             },
         };
         match &row.custom {
-            Some(custom) => of_other_versions(row, custom, source, shown, new, author),
-            None => Ok(self.of_sibling(row, source, shown, new, author)),
+            Some(custom) => fields_in_other_custom_versions(row, custom, source, shown, new, author),
+            None => Ok(self.fields_in_other_version(row, source, shown, new, author)),
         }
     }
 
-    fn of_sibling(
+    fn fields_in_other_version(
         &self,
         row: &Row,
         source: &[Value],
@@ -97,18 +97,18 @@ impl Registry {
 
 /// The fields of a manager in another version cannot be determined, because that version does not have all
 /// fields.
-struct Untold;
+struct ConversionError;
 
 /// The remaining fields of managers in other versions of a custom resource. Upstream only changes
 /// `apiVersion` to determine them, and drops all managed fields if the result does not fit.
-fn of_other_versions(
+fn fields_in_other_custom_versions(
     row: &Row,
-    custom: &Custom,
+    custom: &CustomVersion,
     source: &[Value],
     shown: &Value,
     new: &Value,
     author: &Author<'_>,
-) -> Result<Option<Value>, Untold> {
+) -> Result<Option<Value>, ConversionError> {
     let mut left = None;
     for version in custom.definition.versions().iter().filter(|version| version.name != custom.version.name) {
         let api_version = format!("{}/{}", row.group, version.name);
@@ -120,7 +120,7 @@ fn of_other_versions(
         for object in [&mut live, &mut changed] {
             object::set_type(object, &api_version, &row.kind);
             if !kind.fits(object) {
-                return Err(Untold);
+                return Err(ConversionError);
             }
         }
         object::metadata_mut(&mut live).insert(MANAGED_FIELDS.into(), source.into());

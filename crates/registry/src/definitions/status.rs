@@ -11,26 +11,26 @@ use atoll_watch::{Scope, Snapshot};
 use serde_json::Value;
 
 use super::{Definition, GROUP, Names, RESOURCE, conditions, reserved};
-use crate::{Refused, Registry, parse, resets};
+use crate::{Registry, WriteFailure, parse, reset_fields};
 
 /// The field manager.
 const MANAGER: &str = "kube-apiserver";
 
 impl Registry {
     /// Updates the status of a definition, then those of definitions in its group that wait for names.
-    pub(crate) async fn settle_definition(&self, workspace: &str, name: &str) {
+    pub(crate) async fn update_definition_status(&self, workspace: &str, name: &str) {
         // Serialised: checking and accepting names are two steps.
         let _turn = self.naming.lock().await;
-        self.settle_status(workspace, name).await;
+        self.write_definition_status(workspace, name).await;
         let Some((_, group)) = name.split_once('.') else { return };
         for waiting in waiting(&self.snapshot(), workspace, group) {
             if waiting != name {
-                self.settle_status(workspace, &waiting).await;
+                self.write_definition_status(workspace, &waiting).await;
             }
         }
     }
 
-    async fn settle_status(&self, workspace: &str, name: &str) {
+    async fn write_definition_status(&self, workspace: &str, name: &str) {
         loop {
             let snapshot = self.snapshot();
             let key = Key::object(GROUP, RESOURCE, workspace, "", name);
@@ -44,10 +44,10 @@ impl Registry {
             if new == old {
                 return;
             }
-            match self.write_settled(&snapshot, &key, &old, new).await {
+            match self.write_definition(&snapshot, &key, &old, new).await {
                 Ok(()) => return,
-                Err(Refused::Changed) => {}
-                Err(Refused::Status(status)) => {
+                Err(WriteFailure::Conflict) => {}
+                Err(WriteFailure::Status(status)) => {
                     tracing::warn!(%status, name, "cannot write the status of a CustomResourceDefinition; retrying");
                     return;
                 }
@@ -56,17 +56,17 @@ impl Registry {
     }
 
     /// Writes a definition with a changed status or changed finalizers.
-    pub(super) async fn write_settled(
+    pub(super) async fn write_definition(
         &self,
         snapshot: &Snapshot,
         key: &Key,
         old: &Value,
         mut new: Value,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), WriteFailure> {
         let Some(row) = self.catalog.stored(GROUP, RESOURCE) else { return Ok(()) };
         let (time, subresource) = (self.now(), "status");
         let author =
-            Author { manager: MANAGER, subresource, time: &time, resets: resets::of(row, subresource) };
+            Author { manager: MANAGER, subresource, time: &time, resets: reset_fields::of(row, subresource) };
         self.record(row, old, &mut new, &author);
         let workspace = key.parts().map_or("", |parts| parts.workspace);
         let _compiled = self.compile_ahead(row, workspace, &new).await;
@@ -88,7 +88,8 @@ fn others(snapshot: &Snapshot, workspace: &str, group: &str, name: &str) -> Vec<
 fn waiting(snapshot: &Snapshot, workspace: &str, group: &str) -> Vec<String> {
     let scope = Scope::new(GROUP, RESOURCE, Some(workspace), Some(""));
     let waits = |object: &std::sync::Arc<atoll_watch::Object>| {
-        Definition::of(object).is_some_and(|definition| *definition.group == *group && definition.waits)
+        Definition::of(object)
+            .is_some_and(|definition| *definition.group == *group && definition.awaits_names)
     };
     snapshot.list(&scope, None).filter(waits).map(|object| object.name().to_string()).collect()
 }
@@ -100,12 +101,12 @@ pub(super) const TOO_LARGE: &str = "SchemaTooLarge";
 fn update(definition: &mut Value, others: &[Names], now: &str) {
     if let Some(reason) = reserved_names(definition) {
         let not_served = "the definition is not served, because its names are reserved; delete it";
-        for said in [
+        for condition in [
             ["NamesAccepted", "False", "Reserved", &reason],
             ["Established", "False", "Reserved", not_served],
         ] {
-            if !conditions::says(definition, said) {
-                conditions::set(definition, said, now);
+            if !conditions::has(definition, condition) {
+                conditions::set(definition, condition, now);
             }
         }
         return;
@@ -115,9 +116,9 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
             let message = format!(
                 "the schema is too large; values that need the patterns and rules beyond the limit are refused: {error}"
             );
-            let said: [&str; 4] = [TOO_LARGE, "True", "LimitExceeded", &message];
-            if !conditions::says(definition, said) {
-                conditions::set(definition, said, now);
+            let condition: [&str; 4] = [TOO_LARGE, "True", "LimitExceeded", &message];
+            if !conditions::has(definition, condition) {
+                conditions::set(definition, condition, now);
             }
         }
         None if conditions::is_true(definition, TOO_LARGE) => {
@@ -125,33 +126,34 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
         }
         None => {}
     }
-    if let Some((status, reason, message)) = approval(definition) {
-        let said: [&str; 4] = ["KubernetesAPIApprovalPolicyConformant", status, reason, &message];
-        if !conditions::says(definition, said) {
-            conditions::set(definition, said, now);
+    if let Some((status, reason, message)) = approval_condition(definition) {
+        let condition: [&str; 4] = ["KubernetesAPIApprovalPolicyConformant", status, reason, &message];
+        if !conditions::has(definition, condition) {
+            conditions::set(definition, condition, now);
         }
     }
     let wanted = Names::read(&definition["spec"]["names"]);
     let accepted = Names::read(&definition["status"]["acceptedNames"]);
     // Clients may write the status; removed parts are restored.
     if wanted != accepted || !conditions::is_true(definition, "NamesAccepted") {
-        let (names, conflict) = accepted.settle(&wanted, others.iter());
-        let said: [&str; 4] = match &conflict {
+        let (names, conflict) = accepted.resolve(&wanted, others.iter());
+        let condition: [&str; 4] = match &conflict {
             Some(conflict) => ["NamesAccepted", "False", conflict.reason, &conflict.message],
             None => ["NamesAccepted", "True", "NoConflicts", "no conflicts found"],
         };
-        if names != accepted || !conditions::says(definition, said) {
+        if names != accepted || !conditions::has(definition, condition) {
             definition["status"]["acceptedNames"] = names.write();
-            conditions::set(definition, said, now);
+            conditions::set(definition, condition, now);
             if conditions::find(definition, "Established").is_none() {
-                let said = ["Established", "False", "NotAccepted", "not all names are accepted"];
-                conditions::set(definition, said, now);
+                let condition = ["Established", "False", "NotAccepted", "not all names are accepted"];
+                conditions::set(definition, condition, now);
             }
         }
     }
     if conditions::is_true(definition, "NamesAccepted") && !conditions::is_true(definition, "Established") {
-        let said = ["Established", "True", "InitialNamesAccepted", "the initial names have been accepted"];
-        conditions::set(definition, said, now);
+        let condition =
+            ["Established", "True", "InitialNamesAccepted", "the initial names have been accepted"];
+        conditions::set(definition, condition, now);
     }
 }
 
@@ -167,7 +169,7 @@ const APPROVED: &str = "api-approved.kubernetes.io";
 const PULL: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
 /// The API approval condition of definitions in groups of Kubernetes.
-fn approval(definition: &Value) -> Option<(&'static str, &'static str, String)> {
+fn approval_condition(definition: &Value) -> Option<(&'static str, &'static str, String)> {
     let group = definition["spec"]["group"].as_str().unwrap_or_default();
     let is_protected = |domain: &str| {
         group.strip_suffix(domain).is_some_and(|before| before.is_empty() || before.ends_with('.'))

@@ -9,7 +9,7 @@ use atoll_store::Key;
 use serde_json::json;
 
 use super::{Definition, list};
-use crate::{DeleteOptions, Place, Registry, Unasked};
+use crate::{DeleteOptions, NoAdmission, ObjectRef, Registry};
 
 const GROUP: &str = "apiregistration.k8s.io";
 const RESOURCE: &str = "apiservices";
@@ -20,7 +20,7 @@ const LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 impl Registry {
     /// Updates the APIServices of a workspace from the versions that a definition served before and serves
     /// now.
-    pub(super) async fn announce(
+    pub(super) async fn sync_api_services(
         &self,
         workspace: &str,
         before: Option<&Definition>,
@@ -33,7 +33,7 @@ impl Registry {
         let (before, now) = (served(before), served(now));
         let is_own = |group: &str, version: &str| !self.catalog.has_group_version(group, version);
         for (group, version) in now.iter().filter(|(group, version)| is_own(group, version)) {
-            self.announce_one(workspace, group, version).await;
+            self.create_api_service(workspace, group, version).await;
         }
         let snapshot = self.snapshot();
         let gone = before.difference(&now).filter(|(group, version)| is_own(group, version));
@@ -43,12 +43,12 @@ impl Registry {
                 .iter()
                 .any(|other| other.is_established && *other.group == **group && other.row(version).is_some());
             if !is_served {
-                self.withdraw(workspace, &format!("{version}.{group}")).await;
+                self.delete_api_service(workspace, &format!("{version}.{group}")).await;
             }
         }
     }
 
-    async fn announce_one(&self, workspace: &str, group: &str, version: &str) {
+    async fn create_api_service(&self, workspace: &str, group: &str, version: &str) {
         let name = format!("{version}.{group}");
         let Some(row) = self.catalog.stored(GROUP, RESOURCE) else { return };
         if self.snapshot().get(&Key::object(GROUP, RESOURCE, workspace, "", &name)).is_some() {
@@ -60,8 +60,8 @@ impl Registry {
             "metadata": { "name": name, "labels": { LABEL: "true" } },
             "spec": { "group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 100 },
         });
-        let place = Place { workspace, namespace: "", name: &name };
-        let created = self.create(row, &place, service, Some(MANAGER), false, &Unasked).await;
+        let object_ref = ObjectRef { workspace, namespace: "", name: &name };
+        let created = self.create(row, &object_ref, service, Some(MANAGER), false, &NoAdmission).await;
         if let Err(status) = created
             && status.reason() != "AlreadyExists"
         {
@@ -70,14 +70,14 @@ impl Registry {
     }
 
     /// Deletes an automatically managed APIService; others stay.
-    async fn withdraw(&self, workspace: &str, name: &str) {
+    async fn delete_api_service(&self, workspace: &str, name: &str) {
         let Some(row) = self.catalog.stored(GROUP, RESOURCE) else { return };
         let existing = self.snapshot().get(&Key::object(GROUP, RESOURCE, workspace, "", name));
         if existing.is_none_or(|existing| existing.facts.label(LABEL) != Some("true")) {
             return;
         }
-        let place = Place { workspace, namespace: "", name };
-        let deleted = self.delete(row, &place, &DeleteOptions::default(), &Unasked).await;
+        let object_ref = ObjectRef { workspace, namespace: "", name };
+        let deleted = self.delete(row, &object_ref, &DeleteOptions::default(), &NoAdmission).await;
         if let Err(status) = deleted
             && status.reason() != "NotFound"
         {

@@ -12,33 +12,33 @@ use atoll_watch::{ExtraFacts, Facts, Object};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::custom::Custom;
+use super::custom::CustomVersion;
 use crate::facts;
 use crate::row::Row;
 
 /// Returns the object in the form of this row: unchanged if it has that form, the cached conversion if there
 /// is one, or a new conversion.
-pub fn shown(row: &Row, custom: &Custom, stored: Arc<Object>) -> Arc<Object> {
-    let Some(further) = &stored.facts.further else { return made(row, custom, &stored) };
-    if further.form.load(Ordering::Relaxed) == custom.form {
+pub fn to_served(row: &Row, custom: &CustomVersion, stored: Arc<Object>) -> Arc<Object> {
+    let Some(extra) = &stored.facts.extra else { return convert(row, custom, &stored) };
+    if extra.form.load(Ordering::Relaxed) == custom.form {
         return stored;
     }
-    if let Some(other) = &*further.other.load()
-        && other.0 == custom.form
+    if let Some(cached) = &*extra.converted.load()
+        && cached.0 == custom.form
     {
-        return other.1.clone();
+        return cached.1.clone();
     }
-    let made = made(row, custom, &stored);
-    if made.json() == stored.json() && custom.selectable.is_empty() {
+    let converted = convert(row, custom, &stored);
+    if converted.json() == stored.json() && custom.selectable.is_empty() {
         // The conversion changed nothing: remember that.
-        further.form.store(custom.form, Ordering::Relaxed);
+        extra.form.store(custom.form, Ordering::Relaxed);
         return stored;
     }
-    further.other.store(Some(Arc::new((custom.form, made.clone()))));
-    made
+    extra.converted.store(Some(Arc::new((custom.form, converted.clone()))));
+    converted
 }
 
-fn made(row: &Row, custom: &Custom, stored: &Object) -> Arc<Object> {
+fn convert(row: &Row, custom: &CustomVersion, stored: &Object) -> Arc<Object> {
     let mut value = json::parse(&stored.json()).map(|parsed| parsed.value).unwrap_or_default();
     read(row, custom, &mut value);
     let encoded = json::encode_object(&value);
@@ -48,7 +48,7 @@ fn made(row: &Row, custom: &Custom, stored: &Object) -> Arc<Object> {
 }
 
 /// Converts from the stored form, in whichever version it was stored, to that of the row.
-pub fn read(row: &Row, custom: &Custom, value: &mut Value) {
+pub fn read(row: &Row, custom: &CustomVersion, value: &mut Value) {
     let version = object::api_version(value).rsplit('/').next().unwrap_or_default();
     let is_other = version != &*custom.version.name;
     if let Some(stored) = custom.definition.version(version) {
@@ -67,7 +67,7 @@ pub fn read(row: &Row, custom: &Custom, value: &mut Value) {
 }
 
 /// Converts from the form of the row to the stored form.
-pub fn to_stored(row: &Row, custom: &Custom, value: &mut Value) {
+pub fn to_stored(row: &Row, custom: &CustomVersion, value: &mut Value) {
     if let Some(storage) = &custom.stored {
         object::set_type(value, &format!("{}/{}", row.group, storage.version.name), &row.kind);
         // Cannot fail: the object and its metadata have been decoded before.
@@ -79,12 +79,16 @@ pub fn to_stored(row: &Row, custom: &Custom, value: &mut Value) {
 }
 
 /// The facts of an object in this version.
-pub fn of(custom: &Custom, value: &Value) -> Arc<Facts> {
+pub fn of(custom: &CustomVersion, value: &Value) -> Arc<Facts> {
     let names = custom.selectable.iter().zip(&*custom.version.selectable);
-    let named = names.filter_map(|(name, field)| {
+    let custom_fields = names.filter_map(|(name, field)| {
         let text = field.value(value);
         (!text.is_empty()).then(|| (name.clone(), text.into()))
     });
-    let further = ExtraFacts { named: named.collect(), form: custom.form.into(), ..ExtraFacts::default() };
-    Arc::new(Facts { labels: facts::labels(value), fields: Box::default(), further: Some(Box::new(further)) })
+    let extra = ExtraFacts {
+        custom_fields: custom_fields.collect(),
+        form: custom.form.into(),
+        ..ExtraFacts::default()
+    };
+    Arc::new(Facts { labels: facts::labels(value), fields: Box::default(), extra: Some(Box::new(extra)) })
 }

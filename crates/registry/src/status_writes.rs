@@ -4,16 +4,16 @@ use atoll_meta::Status;
 use atoll_store::{Condition, Key, Write};
 use serde_json::Value;
 
-use crate::row::{Place, Row};
+use crate::row::{ObjectRef, Row};
 use crate::update::Update;
-use crate::{Registry, Unasked, parse};
+use crate::{NoAdmission, Registry, parse};
 
 impl Registry {
     /// Replaces the status if the object has not changed since `new` was computed from it.
     pub async fn write_status(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         new: Value,
         manager: &str,
     ) -> Result<(), Status> {
@@ -22,12 +22,12 @@ impl Registry {
             subresource: "status",
             manager: Some(manager),
             transform: &transform,
-            admission: &Unasked,
+            admission: &NoAdmission,
             uid: None,
             create_missing: false,
             dry_run: false,
         };
-        self.update(row, place, &update).await.map(drop)
+        self.update(row, object_ref, &update).await.map(drop)
     }
 
     /// Rewrites an unchanged object to give it a new revision, unless another writer changes it first. The

@@ -13,9 +13,9 @@ use crate::definitions;
 use crate::row::Row;
 
 /// Time limit of a check on a request thread; slower checks are started again on another thread.
-pub(crate) const SHORT: Duration = Duration::from_millis(20);
+pub(crate) const INLINE_TIMEOUT: Duration = Duration::from_millis(20);
 /// Time limit of a check on another thread.
-const LONGEST: Duration = Duration::from_secs(10);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The threads for slow work: half of the cores.
 static SLOTS: LazyLock<Arc<Slots>> = LazyLock::new(|| {
@@ -25,11 +25,11 @@ static SLOTS: LazyLock<Arc<Slots>> = LazyLock::new(|| {
 
 /// Whether validation of this row may be slow: schemas and expressions are compiled.
 pub(crate) fn is_slow(row: &Row) -> bool {
-    definitions::defines(row) || row.group == "admissionregistration.k8s.io"
+    definitions::is_definitions(row) || row.group == "admissionregistration.k8s.io"
 }
 
 /// Runs work that checks its deadline. Returns `None` if it took too long.
-pub(crate) fn in_time<T>(limit: Duration, work: impl FnOnce(&Deadline<'_>) -> T) -> Option<T> {
+pub(crate) fn run_with_deadline<T>(limit: Duration, work: impl FnOnce(&Deadline<'_>) -> T) -> Option<T> {
     let began = Instant::now();
     let is_over = || began.elapsed() > limit;
     let deadline = Deadline::new(&is_over);
@@ -39,7 +39,7 @@ pub(crate) fn in_time<T>(limit: Duration, work: impl FnOnce(&Deadline<'_>) -> T)
 
 /// Runs work for a tenant on another thread when a slot is free. It runs to its end even if the request is
 /// cancelled.
-pub(crate) async fn offload<T, F>(tenant: &str, work: F) -> Result<T, Status>
+pub(crate) async fn run_blocking<T, F>(tenant: &str, work: F) -> Result<T, Status>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
@@ -47,9 +47,9 @@ where
     let failed = |error: &dyn std::fmt::Display| {
         Status::internal_error(format!("slow work for the request failed: {error}"))
     };
-    let turn = SLOTS.turn(tenant).await.map_err(|error| failed(&error))?;
+    let permit = SLOTS.acquire(tenant).await.map_err(|error| failed(&error))?;
     let done = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
+        let _permit = permit;
         work()
     });
     done.await.map_err(|error| failed(&error))
@@ -57,26 +57,26 @@ where
 
 impl Registry {
     /// Runs slow work for a workspace on another thread when a slot is free.
-    pub async fn offload<T, F>(&self, workspace: &str, work: F) -> Result<T, Status>
+    pub async fn run_blocking<T, F>(&self, workspace: &str, work: F) -> Result<T, Status>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        offload(&self.top(workspace), work).await
+        run_blocking(&self.tenant_of(workspace), work).await
     }
 }
 
 /// Runs a check on another thread with a time limit.
-pub(crate) async fn offload_check<T, F>(tenant: &str, check: F) -> Result<T, Status>
+pub(crate) async fn run_blocking_check<T, F>(tenant: &str, check: F) -> Result<T, Status>
 where
     T: Send + 'static,
     F: FnOnce(&Deadline<'_>) -> T + Send + 'static,
 {
-    offload(tenant, move || in_time(LONGEST, check)).await?.ok_or_else(|| {
+    run_blocking(tenant, move || run_with_deadline(CHECK_TIMEOUT, check)).await?.ok_or_else(|| {
         let message = format!(
             "checking the object took more than {} seconds; simplify the schema and the rules of its definition, or make the \
              object smaller",
-            LONGEST.as_secs()
+            CHECK_TIMEOUT.as_secs()
         );
         Status::timeout(message, 0)
     })
@@ -86,32 +86,32 @@ where
 /// round-robin.
 struct Slots {
     all: usize,
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
 }
 
 #[derive(Default)]
-struct State {
-    taken: usize,
+struct SlotState {
+    used: usize,
     /// Number of slots in use by each tenant.
-    held: HashMap<String, usize>,
+    used_by_tenant: HashMap<String, usize>,
     /// Waiting work by tenant; the least recently served tenant is first.
-    waiting: VecDeque<(String, VecDeque<oneshot::Sender<Turn>>)>,
+    waiting: VecDeque<(String, VecDeque<oneshot::Sender<SlotPermit>>)>,
 }
 
 /// A slot, until it is dropped.
-struct Turn {
+struct SlotPermit {
     slots: Arc<Slots>,
     tenant: String,
 }
 
-impl Drop for Turn {
+impl Drop for SlotPermit {
     fn drop(&mut self) {
         let mut state = self.slots.state();
-        state.taken -= 1;
-        if let Some(held) = state.held.get_mut(&self.tenant) {
-            *held -= 1;
-            if *held == 0 {
-                state.held.remove(&self.tenant);
+        state.used -= 1;
+        if let Some(used_by_tenant) = state.used_by_tenant.get_mut(&self.tenant) {
+            *used_by_tenant -= 1;
+            if *used_by_tenant == 0 {
+                state.used_by_tenant.remove(&self.tenant);
             }
         }
         drop(state);
@@ -124,7 +124,7 @@ impl Slots {
         Slots { all, state: Mutex::default() }
     }
 
-    async fn turn(self: &Arc<Slots>, tenant: &str) -> Result<Turn, oneshot::error::RecvError> {
+    async fn acquire(self: &Arc<Slots>, tenant: &str) -> Result<SlotPermit, oneshot::error::RecvError> {
         let (sender, receiver) = oneshot::channel();
         self.state().enqueue(tenant, sender);
         self.serve();
@@ -134,21 +134,21 @@ impl Slots {
     /// Hands out all slots that are free.
     fn serve(self: &Arc<Slots>) {
         loop {
-            // The lock is not held during `send`: a permit that is not received is dropped, which locks
+            // The lock is not used_by_tenant during `send`: a permit that is not received is dropped, which locks
             // again.
             let next = self.state().next(self.all);
             let Some((sender, tenant)) = next else { return };
-            let _ = sender.send(Turn { slots: self.clone(), tenant });
+            let _ = sender.send(SlotPermit { slots: self.clone(), tenant });
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn enqueue(&mut self, tenant: &str, sender: oneshot::Sender<Turn>) {
+impl SlotState {
+    fn enqueue(&mut self, tenant: &str, sender: oneshot::Sender<SlotPermit>) {
         match self.waiting.iter_mut().find(|(waiting, _)| waiting == tenant) {
             Some((_, queue)) => queue.push_back(sender),
             None => self.waiting.push_back((tenant.to_string(), VecDeque::from([sender]))),
@@ -156,22 +156,24 @@ impl State {
     }
 
     /// The next waiting work that may run. It is counted as running.
-    fn next(&mut self, all: usize) -> Option<(oneshot::Sender<Turn>, String)> {
+    fn next(&mut self, all: usize) -> Option<(oneshot::Sender<SlotPermit>, String)> {
         for (_, queue) in &mut self.waiting {
             queue.retain(|sender| !sender.is_closed());
         }
         self.waiting.retain(|(_, queue)| !queue.is_empty());
-        if self.taken >= all {
+        if self.used >= all {
             return None;
         }
         let share = (all / 2).max(1);
-        let may_have = |(tenant, _): &(String, _)| self.held.get(tenant).is_none_or(|held| *held < share);
+        let may_have = |(tenant, _): &(String, _)| {
+            self.used_by_tenant.get(tenant).is_none_or(|used_by_tenant| *used_by_tenant < share)
+        };
         let (tenant, mut queue) =
             self.waiting.iter().position(may_have).and_then(|at| self.waiting.remove(at))?;
         let sender = queue.pop_front()?;
         self.waiting.push_back((tenant.clone(), queue));
-        self.taken += 1;
-        *self.held.entry(tenant.clone()).or_default() += 1;
+        self.used += 1;
+        *self.used_by_tenant.entry(tenant.clone()).or_default() += 1;
         Some((sender, tenant))
     }
 }
@@ -184,14 +186,14 @@ mod tests {
 
     use super::*;
 
-    type Waiting = Pin<Box<dyn Future<Output = Turn>>>;
+    type Waiting = Pin<Box<dyn Future<Output = SlotPermit>>>;
 
     #[test]
-    fn tenants_take_turns() {
+    fn slots_are_shared_among_tenants() {
         let slots = Arc::new(Slots::new(4));
         let wait = |tenant: &'static str| -> Waiting {
             let slots = slots.clone();
-            Box::pin(async move { slots.turn(tenant).await.unwrap() })
+            Box::pin(async move { slots.acquire(tenant).await.unwrap() })
         };
         let mut waiting: Vec<Waiting> = ["a", "a", "a", "a", "a", "b", "b", "b"].map(wait).into();
         let mut turns = Vec::new();
@@ -206,7 +208,7 @@ mod tests {
             });
             done
         };
-        let tenants = |turns: &[Turn]| turns.iter().map(|turn| turn.tenant.clone()).collect::<String>();
+        let tenants = |turns: &[SlotPermit]| turns.iter().map(|turn| turn.tenant.clone()).collect::<String>();
         turns.extend(poll(&mut waiting));
         assert_eq!(tenants(&turns), "aabb", "each tenant has half, although one queued more first");
         turns.remove(0);
@@ -225,13 +227,13 @@ mod tests {
         drop(turns);
         let mut last = vec![wait("a")];
         assert_eq!(tenants(&poll(&mut last)), "a");
-        assert_eq!(slots.state().taken, 0, "all slots are released");
+        assert_eq!(slots.state().used, 0, "all slots are released");
     }
 
     #[test]
-    fn work_that_takes_too_long_has_no_result() {
+    fn slow_work_is_cancelled_at_the_deadline() {
         let endless = |deadline: &Deadline<'_>| while !deadline.step() {};
-        assert_eq!(in_time(Duration::ZERO, endless), None);
-        assert_eq!(in_time(LONGEST, |deadline| deadline.step()), Some(false));
+        assert_eq!(run_with_deadline(Duration::ZERO, endless), None);
+        assert_eq!(run_with_deadline(CHECK_TIMEOUT, |deadline| deadline.step()), Some(false));
     }
 }
