@@ -133,7 +133,7 @@ impl Registry {
         workspace: &str,
         object: &Value,
     ) -> Option<Arc<Definition>> {
-        if !defines(row) {
+        if !is_definitions(row) {
             return None;
         }
         let (catalog, object) = (self.catalog.clone(), object.clone());

@@ -94,7 +94,7 @@ pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
     let extra = definitions::is_definitions(row).then(|| {
         let compiled = definitions::compile::definition(&catalog.definitions, object);
         let mut shared = annotations(catalog, object);
-        shared.push(made.spec.clone());
+        shared.push(compiled.spec.clone());
         Box::new(ExtraFacts { shared: shared.into(), compiled: Some(compiled), ..ExtraFacts::default() })
     });
     if labels.is_empty() && fields.is_empty() && extra.is_none() {

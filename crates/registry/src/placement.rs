@@ -78,7 +78,7 @@ impl Registry {
         if moved.is_empty() {
             return None;
         }
-        let brakes = self.placements.brakes();
+        let brakes = self.placements.pauses();
         let line = self.ancestry(workspace);
         if let Some((id, brake)) = line.iter().find_map(|id| Some((id, brakes.get(id)?))) {
             return Some(self.pause_message(id, brake));

@@ -119,7 +119,7 @@ impl Registry {
     pub(crate) fn tenant_of(&self, workspace: &str) -> String {
         let mut ancestry = self.ancestry(workspace);
         ancestry.pop_if(|last| last == ROOT);
-        line.pop().unwrap_or_else(|| ROOT.to_string())
+        ancestry.pop().unwrap_or_else(|| ROOT.to_string())
     }
 
     /// Refuses a workspace that is nested too deeply: limits apply to all ancestors, and every request walks

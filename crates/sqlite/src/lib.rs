@@ -213,7 +213,7 @@ impl Store for SqliteStore {
     }
 
     fn tail_start(&self, bytes: usize) -> BoxFuture<'_, Result<Revision, ReadError>> {
-        Box::pin(self.request(move |reply| Request::Last { bytes, reply }))
+        Box::pin(self.request(move |reply| Request::TailStart { bytes, reply }))
     }
 
     fn visit(&self, visit: Visit) -> BoxFuture<'_, Result<(), ReadError>> {

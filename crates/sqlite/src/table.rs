@@ -139,7 +139,7 @@ pub(crate) fn contents(
     other: impl FnOnce() -> rusqlite::Result<Connection>,
 ) -> rusqlite::Result<Contents> {
     let mark = mark(connection)?;
-    let other = (span(connection, mark.revision)? > scan::SHORT).then(other).transpose()?;
+    let other = (span(connection, mark.revision)? > scan::SINGLE_CONNECTION).then(other).transpose()?;
     let is_there = |row: &Row<'_>| Ok((!row.get::<_, bool>(2)?).then_some(()));
     let live = scan::latest(connection, other, mark.revision, Column::IsDeleted, is_there)?;
     Ok(Contents { live: live.into_iter().map(|(key, (revision, ()))| (key, revision)).collect(), mark })

@@ -90,7 +90,7 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
         id: number(),
         group: compiler.group.into(),
         plural: plural.into(),
-        waits: accepted != Names::read(&spec["names"]),
+        awaits_names: accepted != Names::read(&spec["names"]),
         is_served: flag("served") && is_complete,
         is_established: flag("established") && is_complete,
         is_terminating: compiler.is_terminating,

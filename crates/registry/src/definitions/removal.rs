@@ -75,13 +75,13 @@ async fn reconcile(registry: &Arc<Registry>, terminating: &Arc<TerminatingDefini
                 terminating.remove(&key);
             });
         }
-    } else if compiled.waits || !compiled.is_established || compiled.is_size_outdated {
+    } else if compiled.awaits_names || !compiled.is_established || compiled.is_size_outdated {
         registry.update_definition_status(definition.workspace(), definition.name()).await;
     }
 }
 
 impl Registry {
-    /// Deletes all objects of a terminating definition, waits until they are gone, and removes the finalizer.
+    /// Deletes all objects of a terminating definition, awaits_names until they are gone, and removes the finalizer.
     async fn remove_definition(self: &Arc<Self>, key: &Key) -> Result<(), Status> {
         let condition =
             ["Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"];

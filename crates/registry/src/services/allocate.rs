@@ -147,7 +147,7 @@ impl Registry {
 
 impl Allocator<'_> {
     async fn fill(&mut self, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
-        if fields::needs_address(new) && !old.is_some_and(|old| fields::stays_as_it_is(new, old)) {
+        if fields::needs_address(new) && !old.is_some_and(|old| fields::is_network_unchanged(new, old)) {
             self.addresses(new, old).await?;
         }
         if fields::has_node_ports(new) {
@@ -201,7 +201,7 @@ impl Allocator<'_> {
     }
 
     async fn any_address(&mut self, service: &Value, family: &str) -> Result<String, Status> {
-        for range in self.registry.ranges(self.snapshot, self.place, family) {
+        for range in self.registry.ranges(self.snapshot, self.object_ref, family) {
             if self.dry_run {
                 return Ok(range.network().to_string());
             }
@@ -222,7 +222,7 @@ impl Allocator<'_> {
     async fn this_address(&mut self, service: &Value, wanted: &str) -> Result<Result<(), String>, Status> {
         // Invalid addresses are refused by validation.
         let Ok(address) = wanted.parse::<IpAddr>() else { return Ok(Ok(())) };
-        let ranges = self.registry.ranges(self.snapshot, self.place, family(address));
+        let ranges = self.registry.ranges(self.snapshot, self.object_ref, family(address));
         let usable = |range: &Prefix| {
             let parts = range.parts();
             range.contains(address)
@@ -253,7 +253,7 @@ impl Allocator<'_> {
         metadata.insert("labels".into(), labels);
         self.registry.record_new(&row, &mut object, "kube-apiserver");
         let facts = facts::of(&self.registry.catalog, &row, &object);
-        self.take(address_key(self.place, &name), &object, facts).await
+        self.take(address_key(self.object_ref, &name), &object, facts).await
     }
 
     /// The object that records the Service of an allocation.
@@ -273,7 +273,7 @@ impl Allocator<'_> {
                 "creationTimestamp": self.registry.now(),
             },
             "spec": {
-                "parentRef": { "resource": "services", "namespace": self.place.namespace, "name": service },
+                "parentRef": { "resource": "services", "namespace": self.object_ref.namespace, "name": service },
             },
         }))
     }
@@ -288,7 +288,8 @@ impl Allocator<'_> {
         let age = atoll_meta::object::creation_timestamp(holder)
             .and_then(|text| atoll_meta::time::parse(text).ok())
             .map_or(0, |time| self.registry.clock.now() - time.seconds);
-        let service = Key::object("", "services", self.place.workspace, field("namespace"), field("name"));
+        let service =
+            Key::object("", "services", self.object_ref.workspace, field("namespace"), field("name"));
         age > ORPHANED_AFTER && self.snapshot.get(&service).is_none()
     }
 
@@ -409,7 +410,7 @@ impl Allocator<'_> {
 
     /// Allocates a port; returns the reason if it is not available.
     async fn take_port(&mut self, port: i64) -> Result<Result<(), String>, Status> {
-        let key = port_key(self.place, port);
+        let key = port_key(self.object_ref, port);
         let in_use = self.snapshot.stored_revision(&key).is_some() || self.tried.contains(&port);
         if self.dry_run {
             self.tried.push(port);
@@ -420,7 +421,7 @@ impl Allocator<'_> {
             let message = "provided port is not in the valid range. The range of valid ports is";
             return Ok(Err(format!("{message} {range}")));
         }
-        let holder = self.allocation_record("NodePort", PORTS.0, &port.to_string(), self.place.name)?;
+        let holder = self.allocation_record("NodePort", PORTS.0, &port.to_string(), self.object_ref.name)?;
         let taken = self.take(key, &holder, Facts::none()).await?;
         Ok(if taken { Ok(()) } else { Err(IN_USE.into()) })
     }

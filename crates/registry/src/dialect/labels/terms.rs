@@ -61,7 +61,7 @@ impl Registry {
             return None;
         }
         let refusal = self
-            .closed(workspace, &registered)
+            .refusal_reason(workspace, &registered)
             .or_else(|| closed(&registered.cluster).map(|closed| closed.why()))
             .or_else(|| self.pod_security_violation(row, workspace, object, &registered));
         Some(match refusal {
