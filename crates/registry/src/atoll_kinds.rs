@@ -109,7 +109,7 @@ impl Row {
         errors: Vec<FieldError>,
     ) -> Vec<FieldError> {
         let Some(schema) = &self.schema else { return errors };
-        let mut found = schema.complaints(new, old);
+        let mut found = schema.validate_fields(new, old);
         let known: Vec<String> = found.iter().map(|error| error.field().to_string()).collect();
         found.extend(errors.into_iter().filter(|error| !known.iter().any(|field| *field == error.field())));
         found

@@ -55,7 +55,7 @@ pub fn read(row: &Row, custom: &CustomVersion, value: &mut Value) {
         // An object that no longer fits the schema is served unchanged.
         let _ = stored.schema.read(value, Origin::Storage);
         // Later defaults are omitted if the object would become too large.
-        let _ = stored.schema.fill(value);
+        let _ = stored.schema.apply_defaults(value);
     }
     if is_other {
         object::set_type(value, &row.api_version(), &row.kind);

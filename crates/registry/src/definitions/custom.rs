@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use atoll_extension::{Column, Definition, Findings, Origin, Scale, Version};
+use atoll_extension::{Column, Definition, Origin, Scale, ValidationResult, Version};
 use atoll_meta::object;
 use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::Value;
@@ -86,7 +86,7 @@ impl CustomVersion {
 
     /// Applies the defaults of the schema. Returns whether the object stayed within the size limit.
     pub fn fill(&self, object: &mut Value) -> bool {
-        self.version.schema.fill(object)
+        self.version.schema.apply_defaults(object)
     }
 
     /// Coerces an object to the schema of this version and removes unknown fields. Returns their paths, or an
@@ -108,7 +108,7 @@ impl CustomVersion {
         if !errors.is_empty() {
             return errors;
         }
-        let mut findings = Findings { errors: metadata, ..Findings::default() };
+        let mut findings = ValidationResult { errors: metadata, ..ValidationResult::default() };
         self.version.validate_create(new, &mut findings, deadline);
         findings.errors
     }
@@ -122,7 +122,7 @@ impl CustomVersion {
         metadata: Vec<FieldError>,
         deadline: &Deadline<'_>,
     ) -> Vec<FieldError> {
-        let mut findings = Findings { errors: metadata, ..Findings::default() };
+        let mut findings = ValidationResult { errors: metadata, ..ValidationResult::default() };
         let errors = type_errors(kind, api_version, new);
         if !errors.is_empty() {
             findings.errors.extend(errors);
