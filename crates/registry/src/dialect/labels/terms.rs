@@ -33,7 +33,7 @@ pub struct LabelTarget<'a> {
     pub cluster: &'a str,
     /// The uid of the Cluster, or the reason why it does not accept the object; `None` if there is no such
     /// Cluster.
-    pub cluster_uid: Option<Result<String, String>>,
+    pub outcome: Option<Result<String, String>>,
 }
 
 impl Registry {
@@ -42,7 +42,7 @@ impl Registry {
         let target = |(label, cluster)| LabelTarget {
             label,
             cluster,
-            cluster_uid: self.admits(row, workspace, object, cluster),
+            outcome: self.admits(row, workspace, object, cluster),
         };
         naming(object).into_iter().map(target).collect()
     }
