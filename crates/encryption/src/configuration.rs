@@ -1,4 +1,7 @@
-//! Upstream's EncryptionConfiguration, read and written.
+//! Parses and writes upstream's EncryptionConfiguration.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/apis/apiserver/v1/types_encryption.go
+// upstream: staging/src/k8s.io/apiserver/pkg/server/options/encryptionconfig/config.go
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -36,9 +39,9 @@ struct ProviderEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     secretbox: Option<KeyList>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    identity: Option<Nothing>,
+    identity: Option<Empty>,
     #[serde(skip_serializing)]
-    kms: Option<Anything>,
+    kms: Option<Unsupported>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -55,28 +58,28 @@ struct NamedKey {
 }
 
 #[derive(Deserialize, Serialize)]
-struct Nothing {}
+struct Empty {}
 
-/// What is known by its name only.
+/// A provider that is recognised by its name only, so that it can be refused.
 #[derive(Deserialize)]
-struct Anything {}
+struct Unsupported {}
 
-fn wrong(problem: impl Into<String>) -> EncryptionError {
+fn invalid(problem: impl Into<String>) -> EncryptionError {
     EncryptionError::Configuration(problem.into())
 }
 
 fn document(text: &str) -> Result<Document, EncryptionError> {
-    // What a parser quotes may be a key.
+    // The parser's message is dropped: the text that it quotes may be a key.
     let document: Document = serde_saphyr::from_str(text).map_err(|error| {
         let place = error.location().map(|place| format!(" at line {}", place.line())).unwrap_or_default();
-        wrong(format!("this is not an EncryptionConfiguration{place}"))
+        invalid(format!("the file is not an EncryptionConfiguration{place}"))
     })?;
     let known =
         GROUP_VERSIONS.contains(&document.api_version.as_str()) && KINDS.contains(&document.kind.as_str());
     match known {
         true => Ok(document),
-        false => Err(wrong(format!(
-            "it is a {} of {}; an EncryptionConfiguration of {} is expected",
+        false => Err(invalid(format!(
+            "the file has kind {} of {}; expected an EncryptionConfiguration of {}",
             document.kind, document.api_version, GROUP_VERSIONS[0]
         ))),
     }
@@ -85,14 +88,14 @@ fn document(text: &str) -> Result<Document, EncryptionError> {
 pub(crate) fn parse(text: &str) -> Result<Rules, EncryptionError> {
     let document = document(text)?;
     if document.resources.is_empty() {
-        return Err(wrong("resources is empty; name at least one, such as secrets"));
+        return Err(invalid("resources is empty; list at least one resource, such as secrets"));
     }
     let entries: Vec<Entry> = document.resources.iter().map(entry).collect::<Result<_, _>>()?;
     for entry in &entries {
         let twice =
             entry.patterns.iter().enumerate().find(|(at, pattern)| entry.patterns[..*at].contains(pattern));
         if let Some((_, pattern)) = twice {
-            return Err(wrong(format!("{pattern} is named twice in one list")));
+            return Err(invalid(format!("{pattern} is listed twice in one entry")));
         }
     }
     Ok(Rules::new(entries))
@@ -100,7 +103,7 @@ pub(crate) fn parse(text: &str) -> Result<Rules, EncryptionError> {
 
 fn entry(entry: &ResourceEntry) -> Result<Entry, EncryptionError> {
     if entry.resources.is_empty() || entry.providers.is_empty() {
-        return Err(wrong("every entry needs resources and providers"));
+        return Err(invalid("every entry needs resources and providers"));
     }
     let patterns: Vec<Pattern> =
         entry.resources.iter().map(|text| pattern(text)).collect::<Result<_, _>>()?;
@@ -108,7 +111,7 @@ fn entry(entry: &ResourceEntry) -> Result<Entry, EncryptionError> {
     Ok(Entry { patterns, providers: providers.into_iter().flatten().collect() })
 }
 
-/// `secrets`, `deployments.apps`, `*.apps`, `*.` for the core group, `*.*` for everything.
+/// Parses `secrets`, `deployments.apps`, `*.apps`, `*.` (the core group) or `*.*` (all resources).
 fn pattern(text: &str) -> Result<Pattern, EncryptionError> {
     let (resource, group) = text.split_once('.').unwrap_or((text, ""));
     let plain = |part: &str| {
@@ -116,31 +119,31 @@ fn pattern(text: &str) -> Result<Pattern, EncryptionError> {
     };
     match (resource, group) {
         ("*", "*") => Ok(Pattern { group: None, resource: None }),
-        ("*", _) if !text.contains('.') => Err(wrong(
+        ("*", _) if !text.contains('.') => Err(invalid(
             "use '*.' to encrypt all the resources from core API group or *.* to encrypt all resources",
         )),
         ("*", group) if plain(group) => Ok(Pattern { group: Some(group.into()), resource: None }),
         (resource, group) if !resource.is_empty() && plain(resource) && plain(group) => {
             Ok(Pattern { group: Some(group.into()), resource: Some(resource.into()) })
         }
-        _ => Err(wrong(format!(
-            "{text:?} names no resource; write it as secrets, deployments.apps, *.apps or *.*"
+        _ => Err(invalid(format!(
+            "{text:?} is not a resource; write it as secrets, deployments.apps, *.apps or *.*"
         ))),
     }
 }
 
-/// One provider for every key, or one that does nothing.
+/// Returns one provider per key, or the identity provider.
 fn provider(entry: &ProviderEntry) -> Result<Vec<Provider>, EncryptionError> {
     if entry.kms.is_some() {
-        return Err(wrong(
-            "kms providers are not supported; use aesgcm or secretbox, or leave the flag away to let Atoll make a key",
+        return Err(invalid(
+            "kms providers are not supported; use aesgcm or secretbox, or omit the flag to let Atoll generate a key",
         ));
     }
     let lists = [("aesgcm", &entry.aesgcm), ("aescbc", &entry.aescbc), ("secretbox", &entry.secretbox)];
     let given =
         lists.iter().filter(|(_, list)| list.is_some()).count() + usize::from(entry.identity.is_some());
     if given != 1 {
-        return Err(wrong("every provider is exactly one of aesgcm, aescbc, secretbox and identity"));
+        return Err(invalid("every provider must be exactly one of aesgcm, aescbc, secretbox and identity"));
     }
     if entry.identity.is_some() {
         return Ok(vec![Provider::Identity]);
@@ -149,19 +152,19 @@ fn provider(entry: &ProviderEntry) -> Result<Vec<Provider>, EncryptionError> {
     for (kind, list) in lists {
         let Some(list) = list else { continue };
         if list.keys.is_empty() {
-            return Err(wrong(format!("{kind} has no keys")));
+            return Err(invalid(format!("{kind} has no keys")));
         }
         for key in &list.keys {
             if key.name.is_empty() || key.name.contains(':') {
-                return Err(wrong(format!("a key of {kind} has no name, or one with a colon")));
+                return Err(invalid(format!("a key of {kind} has no name, or its name contains a colon")));
             }
             let secret = STANDARD.decode(&key.secret);
             let secret =
-                secret.map_err(|_| wrong(format!("the secret of key {:?} is not base64", key.name)))?;
+                secret.map_err(|_| invalid(format!("the secret of key {:?} is not base64", key.name)))?;
             let key = KeyWithName::new(kind, &key.name, &secret).ok_or_else(|| {
                 let sizes = if kind == "secretbox" { "32" } else { "16, 24 or 32" };
-                wrong(format!(
-                    "the secret of key {:?} has {} bytes; {kind} wants {sizes}",
+                invalid(format!(
+                    "the secret of key {:?} has {} bytes; {kind} needs {sizes}",
                     key.name,
                     secret.len()
                 ))
@@ -172,19 +175,19 @@ fn provider(entry: &ProviderEntry) -> Result<Vec<Provider>, EncryptionError> {
     Ok(providers)
 }
 
-/// A configuration for Secrets, with a key that nobody else has.
+/// Generates a configuration that encrypts Secrets with a new random key.
 pub fn generate() -> Result<String, EncryptionError> {
     let keys = vec![new_key()?];
     let providers = vec![
         ProviderEntry { aesgcm: Some(KeyList { keys }), ..ProviderEntry::default() },
-        ProviderEntry { identity: Some(Nothing {}), ..ProviderEntry::default() },
+        ProviderEntry { identity: Some(Empty {}), ..ProviderEntry::default() },
     ];
     let resources = vec![ResourceEntry { resources: vec!["secrets".into()], providers }];
     let document = Document { api_version: GROUP_VERSIONS[0].into(), kind: KINDS[0].into(), resources };
     write(&document)
 }
 
-/// The same configuration with one more key, which from now on writes. Returns it with the key's name.
+/// Adds a new key, which encrypts from now on. Returns the configuration and the key's name.
 pub fn with_new_key(text: &str) -> Result<(String, String), EncryptionError> {
     parse(text)?;
     let mut document = document(text)?;
@@ -198,7 +201,7 @@ pub fn with_new_key(text: &str) -> Result<(String, String), EncryptionError> {
     Ok((write(&document)?, key.name))
 }
 
-/// A key with a name that no other has: when it is lost, its name says which one is missed.
+/// Generates a key with a unique name, so that an error about a missing key identifies it.
 fn new_key() -> Result<NamedKey, EncryptionError> {
     let (mut name, mut secret) = ([0; 4], [0; KEY_SIZE]);
     aws_lc_rs::rand::fill(&mut name).map_err(|_| EncryptionError::NoRandomness)?;
@@ -208,5 +211,5 @@ fn new_key() -> Result<NamedKey, EncryptionError> {
 }
 
 fn write(document: &Document) -> Result<String, EncryptionError> {
-    serde_saphyr::to_string(document).map_err(|_| wrong("the configuration cannot be written"))
+    serde_saphyr::to_string(document).map_err(|_| invalid("the configuration cannot be written"))
 }

@@ -1,46 +1,46 @@
-//! Values that are encrypted before they reach the disk, and readable in memory.
+//! Encryption at rest: values are encrypted on disk and plain in memory.
 //!
 //! ```text
 //!  EncryptionConfiguration ─► Rules: which resources, which keys (the first writes, all read)
 //!                               │
-//!  write ──► Sealed ── seal ────┴──► another store ──► disk: k8s:enc:PROVIDER:v1:KEY: nonce, ciphertext
-//!  range, follow ◄── open ────────────────┘
+//!  write ─► EncryptedStore: encrypt ──► inner store ──► disk: k8s:enc:PROVIDER:v1:KEY: nonce, ciphertext
+//!  range, subscribe ◄── decrypt ───────────┘
 //!
-//!  at the start: migrate ── every value can be read? ── rewrite what is not as it would be written now
+//!  at the start: migrate ── check that every value can be decrypted ── rewrite values under old keys
 //! ```
 //!
-//! The key of a value (`group/resource/workspace/namespace/name`) is authenticated with it: a value that somebody moves to
-//! another key on the disk cannot be read there. Nonces are random.
+//! The store key of a value (`group/resource/workspace/namespace/name`) is authenticated with it: a value
+//! that is moved to another key on disk cannot be decrypted there. Nonces are random.
 //!
-//! The format of the configuration is upstream's; that of the values is ours, and every provider but `identity` is
-//! authenticated: `aesgcm` and `aescbc` are AES-GCM, `secretbox` is ChaCha20-Poly1305.
+//! The configuration has upstream's format. The values have a format of their own, and every provider but
+//! `identity` is authenticated: `aesgcm` and `aescbc` are AES-GCM, `secretbox` is ChaCha20-Poly1305.
 
 mod configuration;
+mod encrypted_store;
 mod migrate;
 mod rules;
-mod sealed;
 
 pub use configuration::{generate, with_new_key};
-pub use migrate::Migrated;
+pub use encrypted_store::EncryptedStore;
+pub use migrate::MigrationSummary;
 pub use rules::Rules;
-pub use sealed::Sealed;
 
 use std::fmt;
 
-/// What is wrong with a configuration, a key or a value. Never shows a secret.
+/// A problem with the configuration, a key or a value. It never contains a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EncryptionError {
     /// The configuration cannot be used.
     Configuration(String),
-    /// A value is under a key that nobody has given.
+    /// A value is encrypted with a key that is not configured.
     MissingKey { value: String, provider: String, key: String },
-    /// A value is not what was written there, or the key of this name is another one.
+    /// A value was damaged or moved, or the configured key of this name is a different key.
     Unreadable { value: String, key: String },
-    /// A value is not encrypted where only encrypted ones are expected.
+    /// A value is not encrypted although the configuration requires it.
     Plain { value: String },
-    /// The system has no randomness.
+    /// The system's random number generator failed.
     NoRandomness,
-    /// The store below failed.
+    /// The inner store failed.
     Store(String),
 }
 
@@ -50,12 +50,12 @@ impl fmt::Display for EncryptionError {
             EncryptionError::Configuration(problem) => f.write_str(problem),
             EncryptionError::MissingKey { value, provider, key } => write!(
                 f,
-                "{value} is encrypted with the {provider} key {key:?}, which is not there; add that key to the \
+                "{value} is encrypted with the {provider} key {key:?}, which is not configured; add that key to the \
                  encryption configuration, or restore encryption.yaml from a backup"
             ),
             EncryptionError::Unreadable { value, key } => write!(
                 f,
-                "{value} cannot be decrypted with the key {key:?}; either this is not the key that it was encrypted with, \
+                "{value} cannot be decrypted with the key {key:?}; either it was encrypted with another key of this name, \
                  or the data is damaged"
             ),
             EncryptionError::Plain { value } => write!(
@@ -63,7 +63,7 @@ impl fmt::Display for EncryptionError {
                 "{value} is not encrypted, and the encryption configuration does not allow that; add `- identity: {{}}` \
                  as the last provider to read and encrypt it"
             ),
-            EncryptionError::NoRandomness => f.write_str("the system gives no random numbers"),
+            EncryptionError::NoRandomness => f.write_str("the system's random number generator failed"),
             EncryptionError::Store(problem) => f.write_str(problem),
         }
     }

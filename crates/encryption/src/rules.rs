@@ -1,4 +1,4 @@
-//! Which values are encrypted with which keys, and how.
+//! Selects the key for a value, and encrypts and decrypts values.
 
 use std::fmt;
 
@@ -10,22 +10,22 @@ use bytes::Bytes;
 
 use crate::{EncryptionError, configuration};
 
-/// What every encrypted value begins with. No JSON does.
-const MARK: &[u8] = b"k8s:enc:";
+/// Prefix of every encrypted value. No JSON text starts with it.
+const PREFIX: &[u8] = b"k8s:enc:";
 const VERSION: &str = "v1";
 
-/// Resources by name; what is `None` is every one.
+/// A set of resources; `None` matches every group or resource.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Pattern {
     pub group: Option<String>,
     pub resource: Option<String>,
 }
 
-/// A key that values are sealed and opened with.
+/// A key for encrypting and decrypting values.
 pub(crate) struct KeyWithName {
     provider: &'static str,
     name: String,
-    /// Stands before each value.
+    /// Prefix of each value that is encrypted with this key.
     prefix: Vec<u8>,
     key: LessSafeKey,
 }
@@ -37,25 +37,25 @@ pub(crate) enum Provider {
 
 pub(crate) struct Entry {
     pub patterns: Vec<Pattern>,
-    /// The first writes, all read.
+    /// The first provider encrypts; all of them decrypt.
     pub providers: Vec<Provider>,
 }
 
-/// What is encrypted how.
+/// A parsed EncryptionConfiguration.
 pub struct Rules {
     entries: Vec<Entry>,
-    /// Further keys, which only read.
+    /// Additional keys, which are used for decryption only.
     readers: Vec<Entry>,
 }
 
-/// How a value lies on the disk.
+/// The stored form of a value.
 pub(crate) enum Form<'a> {
     Plain,
     Encrypted { provider: &'a str, name: &'a str, body: &'a [u8] },
 }
 
 impl KeyWithName {
-    /// `None` if the secret is not of a length that the provider takes.
+    /// Returns `None` if the provider does not accept a secret of this length.
     pub fn new(provider: &'static str, name: &str, secret: &[u8]) -> Option<Self> {
         let algorithm = match (provider, secret.len()) {
             ("secretbox", 32) => &CHACHA20_POLY1305,
@@ -65,32 +65,37 @@ impl KeyWithName {
             _ => return None,
         };
         let key = LessSafeKey::new(UnboundKey::new(algorithm, secret).ok()?);
-        let prefix = [MARK, format!("{provider}:{VERSION}:{name}:").as_bytes()].concat();
+        let prefix = [PREFIX, format!("{provider}:{VERSION}:{name}:").as_bytes()].concat();
         Some(KeyWithName { provider, name: name.into(), prefix, key })
     }
 
-    fn seal(&self, place: &Key, value: &[u8]) -> Result<Bytes, EncryptionError> {
+    fn encrypt(&self, store_key: &Key, value: &[u8]) -> Result<Bytes, EncryptionError> {
         let mut nonce = [0; NONCE_LEN];
         aws_lc_rs::rand::fill(&mut nonce).map_err(|_| EncryptionError::NoRandomness)?;
-        let mut sealed = Vec::with_capacity(self.prefix.len() + NONCE_LEN + value.len() + 16);
-        sealed.extend_from_slice(&self.prefix);
-        sealed.extend_from_slice(&nonce);
-        let start = sealed.len();
-        sealed.extend_from_slice(value);
+        let mut encrypted = Vec::with_capacity(self.prefix.len() + NONCE_LEN + value.len() + 16);
+        encrypted.extend_from_slice(&self.prefix);
+        encrypted.extend_from_slice(&nonce);
+        let start = encrypted.len();
+        encrypted.extend_from_slice(value);
         let nonce = Nonce::assume_unique_for_key(nonce);
-        let tag =
-            self.key.seal_in_place_separate_tag(nonce, Aad::from(place.as_bytes()), &mut sealed[start..]);
-        let tag = tag
-            .map_err(|_| EncryptionError::Unreadable { value: place.to_string(), key: self.name.clone() })?;
-        sealed.extend_from_slice(tag.as_ref());
-        Ok(Bytes::from(sealed))
+        let tag = self.key.seal_in_place_separate_tag(
+            nonce,
+            Aad::from(store_key.as_bytes()),
+            &mut encrypted[start..],
+        );
+        let tag = tag.map_err(|_| EncryptionError::Unreadable {
+            value: store_key.to_string(),
+            key: self.name.clone(),
+        })?;
+        encrypted.extend_from_slice(tag.as_ref());
+        Ok(Bytes::from(encrypted))
     }
 
-    fn open(&self, place: &Key, body: &[u8]) -> Option<Bytes> {
+    fn decrypt(&self, store_key: &Key, body: &[u8]) -> Option<Bytes> {
         let (nonce, ciphertext) = body.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut value = ciphertext.to_vec();
-        let length = self.key.open_in_place(nonce, Aad::from(place.as_bytes()), &mut value).ok()?.len();
+        let length = self.key.open_in_place(nonce, Aad::from(store_key.as_bytes()), &mut value).ok()?.len();
         value.truncate(length);
         Some(Bytes::from(value))
     }
@@ -106,78 +111,82 @@ impl Rules {
         configuration::parse(text)
     }
 
-    /// Also reads what `others` can, and writes as before.
-    pub fn reading_also(mut self, others: Rules) -> Self {
+    /// Also decrypts with the keys of `others`; encryption is unchanged.
+    pub fn with_decryption_keys_of(mut self, others: Rules) -> Self {
         self.readers.extend(others.entries);
         self.readers.extend(others.readers);
         self
     }
 
-    fn entry(&self, place: &Key) -> Option<&Entry> {
-        let parts = place.parts()?;
+    fn entry(&self, store_key: &Key) -> Option<&Entry> {
+        let parts = store_key.parts()?;
         let group = parts.api_group();
         self.entries
             .iter()
             .find(|entry| entry.patterns.iter().any(|pattern| pattern.matches(group, parts.resource)))
     }
 
-    /// The key that a value at this place is written with, if any.
-    fn writer(&self, place: &Key) -> Option<&KeyWithName> {
-        match self.entry(place)?.providers.first()? {
+    /// The key that a value under this store key is encrypted with, if any.
+    fn writer(&self, store_key: &Key) -> Option<&KeyWithName> {
+        match self.entry(store_key)?.providers.first()? {
             Provider::Identity => None,
             Provider::Key(key) => Some(key),
         }
     }
 
-    /// What goes to the disk, if it is not the value itself.
-    pub(crate) fn seal(&self, place: &Key, value: &[u8]) -> Result<Option<Bytes>, EncryptionError> {
-        self.writer(place).map(|key| key.seal(place, value)).transpose()
+    /// Encrypts a value; `None` if it is stored as it is.
+    pub(crate) fn encrypt(&self, store_key: &Key, value: &[u8]) -> Result<Option<Bytes>, EncryptionError> {
+        self.writer(store_key).map(|key| key.encrypt(store_key, value)).transpose()
     }
 
-    /// The value, of what is on the disk.
-    pub(crate) fn open(&self, place: &Key, stored: &Bytes) -> Result<Bytes, EncryptionError> {
-        self.decrypt(place, stored).map(|value| value.unwrap_or_else(|| stored.clone()))
+    /// Decrypts a stored value.
+    pub(crate) fn decrypt(&self, store_key: &Key, stored: &Bytes) -> Result<Bytes, EncryptionError> {
+        self.decrypt_if_encrypted(store_key, stored).map(|value| value.unwrap_or_else(|| stored.clone()))
     }
 
-    /// The value, of what is on the disk; `None` if that is the value itself.
-    pub(crate) fn decrypt(&self, place: &Key, stored: &[u8]) -> Result<Option<Bytes>, EncryptionError> {
+    /// Decrypts a stored value; `None` if it is not encrypted.
+    pub(crate) fn decrypt_if_encrypted(
+        &self,
+        store_key: &Key,
+        stored: &[u8],
+    ) -> Result<Option<Bytes>, EncryptionError> {
         let (provider, name, body) = match form(stored) {
-            Form::Plain => return self.plain(place).map(|()| None),
+            Form::Plain => return self.require_plain_allowed(store_key).map(|()| None),
             Form::Encrypted { provider, name, body } => (provider, name, body),
         };
         let all = self.entries.iter().chain(&self.readers).flat_map(|entry| &entry.providers);
-        let fitting = all.filter_map(|own| match own {
+        let candidates = all.filter_map(|own| match own {
             Provider::Key(key) if key.provider == provider && key.name == name => Some(key),
             _ => None,
         });
         let mut known = false;
-        for key in fitting {
+        for key in candidates {
             known = true;
-            if let Some(value) = key.open(place, body) {
+            if let Some(value) = key.decrypt(store_key, body) {
                 return Ok(Some(value));
             }
         }
-        let (value, key) = (place.to_string(), name.to_string());
+        let (value, key) = (store_key.to_string(), name.to_string());
         Err(match known {
             true => EncryptionError::Unreadable { value, key },
             false => EncryptionError::MissingKey { value, provider: provider.into(), key },
         })
     }
 
-    /// Whether a value may lie there as it is.
-    fn plain(&self, place: &Key) -> Result<(), EncryptionError> {
+    /// Fails if a value under this store key must be encrypted.
+    fn require_plain_allowed(&self, store_key: &Key) -> Result<(), EncryptionError> {
         let allowed = self
-            .entry(place)
+            .entry(store_key)
             .is_none_or(|entry| entry.providers.iter().any(|own| matches!(own, Provider::Identity)));
         match allowed {
             true => Ok(()),
-            false => Err(EncryptionError::Plain { value: place.to_string() }),
+            false => Err(EncryptionError::Plain { value: store_key.to_string() }),
         }
     }
 
-    /// Whether a value would be written as it lies there.
-    pub(crate) fn is_current(&self, place: &Key, stored: &[u8]) -> bool {
-        match (self.writer(place), form(stored)) {
+    /// Whether a stored value is already under the key that would encrypt it now.
+    pub(crate) fn is_current(&self, store_key: &Key, stored: &[u8]) -> bool {
+        match (self.writer(store_key), form(stored)) {
             (None, Form::Plain) => true,
             (Some(key), Form::Encrypted { .. }) => stored.starts_with(&key.prefix),
             _ => false,
@@ -193,7 +202,7 @@ impl Pattern {
 }
 
 pub(crate) fn form(stored: &[u8]) -> Form<'_> {
-    let parsed = stored.strip_prefix(MARK).and_then(|rest| {
+    let parsed = stored.strip_prefix(PREFIX).and_then(|rest| {
         let mut parts = rest.splitn(4, |byte| *byte == b':');
         let mut text = || parts.next().and_then(|part| std::str::from_utf8(part).ok());
         let (provider, version, name) = (text()?, text()?, text()?);

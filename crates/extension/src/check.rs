@@ -1,10 +1,14 @@
-//! Whether a value is what a schema says.
+//! Validates values against a schema.
 //!
 //! ```text
-//! is_valid   yes or no, for every request, without a single allocation
-//! failures   what is wrong, asked only after a no: upstream's validator step by step, with its words and its order
-//! numbers    what both say about numbers
+//! is_valid   valid or not, for every request, without allocation
+//! failures   the errors of an invalid value: follows upstream's validator, with its messages and its order
+//! numbers    checks of numbers for both
 //! ```
+
+// upstream: k8s.io/kube-openapi/pkg/validation/validate/schema.go
+// upstream: k8s.io/kube-openapi/pkg/validation/validate/type.go
+// upstream: k8s.io/kube-openapi/pkg/validation/validate/values.go
 
 mod failures;
 mod numbers;
@@ -17,7 +21,7 @@ use crate::node::{Check, Flags, Node, NodeId, Rest, Types};
 
 pub(crate) use failures::{MOST, SIZE, failures, quotable, shown};
 
-/// A number as Go's untyped objects have it.
+/// A number as in Go's untyped objects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Numeric {
     Integer(i64),
@@ -46,7 +50,7 @@ impl Numeric {
         }
     }
 
-    /// A bound as it is shown after it was compared with this number: as a number of the same sort.
+    /// Prints a bound that was compared with this number, as a number of the same type.
     pub fn print(self, bound: f64) -> String {
         match self {
             Numeric::Integer(_) => numbers::go_integer(bound).to_string(),
@@ -55,7 +59,7 @@ impl Numeric {
     }
 }
 
-/// Whether the value is valid. What is not looked at because time is up is not.
+/// Whether the value is valid. Parts that are not checked before the deadline count as invalid.
 pub(crate) fn is_valid(nodes: &[Node], node: &Node, value: &Value, deadline: &Deadline<'_>) -> bool {
     let at = |id: NodeId| &nodes[id.0 as usize];
     if deadline.step() || !is_type(node, value) {
@@ -81,7 +85,7 @@ pub(crate) fn is_valid(nodes: &[Node], node: &Node, value: &Value, deadline: &De
     }
 }
 
-/// Upstream's check of the type, with all that it lets pass because of a format.
+/// Upstream's type check, with its exceptions for formats.
 fn is_type(node: &Node, value: &Value) -> bool {
     let types = node.types;
     let format = node.checks.iter().any(|check| matches!(check, Check::Format(..)));
@@ -92,7 +96,7 @@ fn is_type(node: &Node, value: &Value) -> bool {
         Value::Null => types.is_empty() || node.is(Flags::NULLABLE),
         Value::Bool(_) => types.has(Types::BOOLEAN),
         Value::Object(_) => types.has(Types::OBJECT),
-        // A text or a list is not looked at again where there is a format that is not one of numbers.
+        // A string or list passes if there is a format that is not a number format.
         Value::String(_) => {
             types.has(Types::STRING) || (format && !types.has(Types::NUMBER) && !types.has(Types::INTEGER))
         }
@@ -110,7 +114,7 @@ fn is_type(node: &Node, value: &Value) -> bool {
 
 fn passes(nodes: &[Node], node: &Node, check: &Check, value: &Value, deadline: &Deadline<'_>) -> bool {
     let valid = |id: &NodeId| is_valid(nodes, &nodes[id.0 as usize], value, deadline);
-    // Null is asked for its type and whether it is one of those listed, and for nothing else.
+    // Null is checked only for its type and against `enum`.
     if value.is_null() && !matches!(check, Check::Enum(_)) {
         return true;
     }
@@ -156,7 +160,7 @@ pub(crate) fn length(text: &str) -> i64 {
     text.chars().count() as i64
 }
 
-/// Whether a value, converted to the type of a known one as Go converts, is that one.
+/// Whether a value equals a known one after Go's conversion to the known one's type.
 pub(crate) fn is_same(value: &Value, known: &Value) -> bool {
     match (value, known) {
         (Value::Null, _) | (_, Value::Null) => false,
@@ -164,10 +168,10 @@ pub(crate) fn is_same(value: &Value, known: &Value) -> bool {
             (Numeric::Integer(number), Numeric::Integer(known)) => number == known,
             (Numeric::Float(number), Numeric::Float(known)) => number == known,
             (Numeric::Integer(number), Numeric::Float(known)) => number as f64 == known,
-            // Go cuts off what is behind the point.
+            // Go truncates the fraction.
             (Numeric::Float(number), Numeric::Integer(known)) => numbers::go_integer(number) == known,
         },
-        // Go takes a number for that of a character.
+        // Go converts a number to the character with that code.
         (Value::Number(number), Value::String(known)) => number.as_i64().is_some_and(|code| {
             let character = u32::try_from(code).ok().and_then(char::from_u32).unwrap_or('\u{fffd}');
             let mut characters = known.chars();

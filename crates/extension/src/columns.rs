@@ -1,27 +1,30 @@
-//! Objects as rows of a table, in the columns that a definition asks for.
+//! Table rows of objects with the additional printer columns of a definition.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor/tableconvertor.go
 
 use atoll_meta::json;
 use atoll_meta::time::{self, Timestamp, human_duration};
 use serde_json::Value;
 
-use crate::path::{Found, JsonPath};
+use crate::path::{JsonPath, PathResult};
 use crate::scale::go_print;
 
-/// One column, besides that of the name.
+/// One column, except the name.
 #[derive(Clone, Debug)]
 pub struct Column {
     pub name: Box<str>,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: Box<str>,
     pub format: Box<str>,
-    /// Nothing for the age, which every kind has; upstream describes it in the words of the field.
+    /// `None` for the age, which every kind has; upstream uses the description of the field.
     pub description: Option<Box<str>>,
     pub priority: i32,
     path: JsonPath,
 }
 
 impl Column {
-    /// The columns of a version. One that cannot be read ends them, as upstream has it; none at all are one with the age.
+    /// The columns of a version. An invalid column ends the list, as in upstream; without columns there is
+    /// one for the age.
     pub(crate) fn all(version: &Value) -> Vec<Column> {
         let given = version.get("additionalPrinterColumns").and_then(Value::as_array);
         match given.filter(|columns| !columns.is_empty()) {
@@ -58,7 +61,7 @@ impl Column {
         })
     }
 
-    /// The cell of an object.
+    /// The cell of an object in this column.
     pub fn cell(&self, object: &Value, now: Timestamp) -> Value {
         let Some(found) = self.path.first(object) else { return Value::Null };
         if &*self.kind == "string" {
@@ -79,7 +82,7 @@ impl Column {
     }
 }
 
-fn printed(found: &Found<'_>) -> String {
+fn printed(found: &PathResult<'_>) -> String {
     match &**found.value() {
         Value::Null => "<no value>".to_owned(),
         value @ (Value::Array(_) | Value::Object(_)) => json::to_string(value),
@@ -88,7 +91,7 @@ fn printed(found: &Found<'_>) -> String {
 }
 
 fn age(text: &str, now: Timestamp) -> String {
-    // What a query parameter can be: nothing and null are no time.
+    // As for query parameters, an empty string and null are not a time.
     if matches!(text, "" | "null") {
         return "<unknown>".to_owned();
     }

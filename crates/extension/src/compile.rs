@@ -1,4 +1,7 @@
-//! From the JSON of a schema to nodes.
+//! Compiles the JSON of a schema to nodes.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/convert.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/validation.go
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -14,22 +17,22 @@ use crate::pattern::Pattern;
 use crate::prune;
 use crate::schema::Schema;
 
-/// Upstream reads a schema in two ways, which differ in details.
+/// Upstream compiles a schema in two ways, which differ in details.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// For objects: formats that are not known are ignored, an integer or a text has two types.
+pub(crate) enum CompileMode {
+    /// For objects: unknown formats are ignored, and int-or-string has two types.
     #[default]
-    Served,
-    /// For the defaults in the schema itself: formats stay what they are, an integer or a text may be anything.
+    Objects,
+    /// For the defaults in the schema itself: formats are kept, and int-or-string accepts any type.
     Defaults,
 }
 
-/// Compiles a schema and cuts its defaults down to what it knows.
-pub(crate) fn schema(source: Option<&Value>, preserves: bool, dialect: Dialect) -> Schema {
-    let mut compiler = Compiler { dialect, ..Compiler::default() };
+/// Compiles a schema and prunes its defaults.
+pub(crate) fn schema(source: Option<&Value>, preserves: bool, mode: CompileMode) -> Schema {
+    let mut compiler = Compiler { mode, ..Compiler::default() };
     let root = compiler.value(source.unwrap_or(&Value::Null), false);
     let mut nodes = compiler.nodes.into_boxed_slice();
-    if dialect == Dialect::Served {
+    if mode == CompileMode::Objects {
         cut_defaults(&mut nodes);
     }
     Schema { nodes, root, preserves, rules: OnceLock::new(), patterns: compiler.patterns_size }
@@ -42,7 +45,7 @@ fn cut_defaults(nodes: &mut [Node]) {
         };
         if default.is_object() || default.is_array() {
             let node = &nodes[index];
-            // What cannot be read there is dropped.
+            // Invalid metadata is dropped.
             let _ = embedded::coerce(nodes, node, &mut default, node.is(Flags::EMBEDS), true);
             prune::cut(nodes, node, &mut default, node.is(Flags::EMBEDS));
         }
@@ -55,13 +58,13 @@ fn cut_defaults(nodes: &mut [Node]) {
 #[derive(Default)]
 struct Compiler {
     nodes: Vec<Node>,
-    /// By what they say.
+    /// Existing nodes by content.
     known: HashMap<Node, NodeId>,
     names: HashMap<String, Arc<str>>,
     patterns: HashMap<String, Arc<Pattern>>,
-    /// What all patterns so far take, compiled.
+    /// Total size of the compiled patterns so far.
     patterns_size: u64,
-    dialect: Dialect,
+    mode: CompileMode,
 }
 
 type Fields = Map<String, Value>;
@@ -79,7 +82,7 @@ fn list<'a>(fields: &'a Fields, name: &str) -> &'a [Value] {
 }
 
 impl Compiler {
-    /// The node of a schema. `nested` is one under `allOf` and its like.
+    /// Compiles a schema to a node. `nested` is set below `allOf` and similar keywords.
     fn value(&mut self, schema: &Value, nested: bool) -> NodeId {
         let nothing = Map::new();
         let node = self.node(schema.as_object().unwrap_or(&nothing), nested);
@@ -109,7 +112,7 @@ impl Compiler {
         let mut node = Node::default();
         let int_or_string = flag(fields, "x-kubernetes-int-or-string");
         node.types = Types::named(text(fields, "type"));
-        if int_or_string && self.dialect == Dialect::Served {
+        if int_or_string && self.mode == CompileMode::Objects {
             node.types = Types::INTEGER.with(Types::STRING);
         }
         let flags = &mut node.flags;
@@ -123,13 +126,13 @@ impl Compiler {
             let properties = properties
                 .iter()
                 .map(|(name, schema)| Property { name: self.name(name), node: self.value(schema, nested) });
-            // The map is sorted, and so is what comes out of it.
+            // Sorted, because the map is sorted.
             node.properties = properties.collect();
         }
         node.items =
             fields.get("items").filter(|items| items.is_object()).map(|items| self.value(items, nested));
         node.rest = match fields.get("additionalProperties") {
-            _ if nested && self.dialect == Dialect::Defaults => Rest::Unsaid,
+            _ if nested && self.mode == CompileMode::Defaults => Rest::Unsaid,
             None | Some(Value::Null) => Rest::Unsaid,
             Some(Value::Bool(true)) => Rest::Allowed,
             Some(Value::Bool(false)) => Rest::Forbidden,
@@ -141,7 +144,7 @@ impl Compiler {
         node
     }
 
-    /// What holds for everything below.
+    /// Sets the flags that summarise the nodes below.
     fn sum_up(&self, node: &mut Node) {
         let children = node.properties.iter().map(|property| property.node);
         let children = children.chain(node.items).chain(node.rest.node());
@@ -180,7 +183,7 @@ impl Compiler {
         (!parts.is_empty()).then(|| parts.iter().map(|part| self.value(part, true)).collect())
     }
 
-    /// The conditions, in upstream's order.
+    /// The checks, in upstream's order.
     fn checks(&mut self, fields: &Fields, types: Types) -> Box<[Check]> {
         let mut checks = Vec::new();
         let float = |name: &str| fields.get(name).and_then(Value::as_f64);
@@ -198,11 +201,11 @@ impl Compiler {
         }
         let format = text(fields, "format");
         let mut known = Format::named(format, types);
-        if known == Format::Unknown && self.dialect == Dialect::Defaults {
-            // Texts are checked against the format whatever they should have been.
+        if known == Format::Unknown && self.mode == CompileMode::Defaults {
+            // Strings are checked against the format whatever the type is.
             known = Format::named(format, Types::STRING);
         }
-        if !format.is_empty() && (known != Format::Unknown || self.dialect == Dialect::Defaults) {
+        if !format.is_empty() && (known != Format::Unknown || self.mode == CompileMode::Defaults) {
             checks.push(Check::Format(known, self.name(format)));
         }
         checks.extend(float("multipleOf").map(Check::MultipleOf));
@@ -230,12 +233,12 @@ impl Compiler {
         if let Some(known) = self.patterns.get(source) {
             return known.clone();
         }
-        // Only definitions from before there was a limit can have more.
+        // Only definitions from before there was a limit can exceed it.
         let size = regexp::size(source).unwrap_or_default();
         let total = self.patterns_size.saturating_add(size);
         let pattern = Arc::new(match total {
             _ if total > limits::COMPILED => Pattern::refused(source),
-            _ if total > limits::KEPT => Pattern::shared(source),
+            _ if total > limits::KEEP_COMPILED => Pattern::shared(source),
             _ => Pattern::new(source),
         });
         if total <= limits::COMPILED {

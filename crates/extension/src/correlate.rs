@@ -1,4 +1,7 @@
-//! A value beside the one that it was: what has not changed is not refused, even if rules have.
+//! Correlates values with their old values: unchanged values are not refused, even if the rules have changed
+//! (ratcheting).
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/equality.go
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -7,7 +10,7 @@ use serde_json::Value;
 
 use crate::node::{ListType, Node, NodeId, Types};
 
-/// A value, the old one in the same place, and what the schema says of both.
+/// A value, its old value, and the schema of both.
 #[derive(Clone, Copy)]
 pub(crate) struct Correlated<'v> {
     pub nodes: &'v [Node],
@@ -21,7 +24,8 @@ impl<'v> Correlated<'v> {
         Correlated { nodes: self.nodes, node: &self.nodes[id.0 as usize], new, old }
     }
 
-    /// A field of an object. `path` is where the object is: what the root is was converted and cannot be compared.
+    /// Correlates a field of an object at `path`. At the root, `apiVersion` and `kind` are not compared
+    /// because they were converted.
     pub fn field(&self, path: &str, name: &str) -> Option<Correlated<'v>> {
         if path.is_empty() && matches!(name, "apiVersion" | "kind") {
             return None;
@@ -29,14 +33,14 @@ impl<'v> Correlated<'v> {
         self.key(name)
     }
 
-    /// A field of both that the schema knows.
+    /// Correlates a field that both values and the schema have.
     pub fn key(&self, name: &str) -> Option<Correlated<'v>> {
         let (new, old) = (self.new.as_object()?.get(name)?, self.old.as_object()?.get(name)?);
         let id = self.node.property(name).or(self.node.rest.node())?;
         Some(self.below(id, new, old))
     }
 
-    /// The old items, to be found by their keys.
+    /// The old items, indexed by their keys.
     pub fn items(&self) -> Items<'v> {
         let mut by_key = HashMap::new();
         let is_map = self.node.list() == ListType::Map;
@@ -50,7 +54,7 @@ impl<'v> Correlated<'v> {
         Items { list: *self, by_key }
     }
 
-    /// Whether nothing has changed. Lists with keys may be in another order.
+    /// Whether the values are equal. The order of map lists does not matter.
     pub fn is_equal(&self) -> bool {
         match (self.new, self.old) {
             (Value::Array(new), Value::Array(old)) => {
@@ -79,7 +83,7 @@ pub(crate) struct Items<'v> {
 }
 
 impl<'v> Items<'v> {
-    /// What an item was before, if it can be told.
+    /// The correlated old item, if there is one.
     pub fn item(&self, new: &'v Value) -> Option<Correlated<'v>> {
         let old = self.old(new)?;
         Some(self.list.below(self.list.node.items?, new, old))
@@ -94,7 +98,7 @@ impl<'v> Items<'v> {
     }
 }
 
-/// What tells an item apart, as text; nothing if a key is not there or not a plain value.
+/// The map keys of an item as text; `None` if a key is missing or not a scalar.
 fn key_of(node: &Node, item: &Value) -> Option<String> {
     let fields = item.as_object()?;
     let mut text = String::new();

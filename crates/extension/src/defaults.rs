@@ -1,33 +1,35 @@
-//! Whether the defaults in a schema are what the schema asks for.
+//! Validates the defaults in a schema.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/validation.go
 
 use atoll_meta::field::aggregate;
 use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::{Map, Value, json};
 
 use crate::check::{failures, is_valid};
-use crate::compile::{self, Dialect};
+use crate::compile::{self, CompileMode};
 use crate::embedded;
 use crate::node::{Flags, Node, NodeId};
 use crate::prune;
 use crate::prune::is_meta;
-use crate::rules::{self, Spent};
+use crate::rules::{self, BudgetExhausted};
 
-/// All that is wrong with the defaults of a schema for whole objects. `path` is where the schema is; `pruned` says whether
-/// defaults may have no fields that the schema does not know.
+/// All errors of the defaults in a schema of complete objects. `path` is the path of the schema; `pruned`
+/// says whether defaults must not have unknown fields.
 pub fn validate(schema: &Value, path: &FieldPath, pruned: bool) -> Vec<FieldError> {
-    let schema = compile::schema(Some(schema), false, Dialect::Defaults);
+    let schema = compile::schema(Some(schema), false, CompileMode::Defaults);
     let mut walk = Walk { nodes: &schema.nodes, pruned, errors: Vec::new(), budget: rules::BUDGET };
     let root = Root { node: schema.root(), steps: None };
     if schema.root().default_value().is_some() || schema.root().is(Flags::FILLS) {
-        // Where rules have cost too much, what comes after is not looked at.
+        // If the cost budget of the rules is exhausted, the rest is not checked.
         let _ = walk.node(schema.root, path, &root, true, false);
     }
     walk.errors
 }
 
-/// Whether some default has a field that the schema does not know.
+/// Whether some default has unknown fields.
 pub fn has_unpruned(schema: &Value) -> bool {
-    let schema = compile::schema(Some(schema), false, Dialect::Defaults);
+    let schema = compile::schema(Some(schema), false, CompileMode::Defaults);
     schema.nodes.iter().any(|node| {
         node.default_value().is_some_and(|default| {
             let mut copy = default.clone();
@@ -37,24 +39,24 @@ pub fn has_unpruned(schema: &Value) -> bool {
     })
 }
 
-/// The whole object that a part belongs to, and the way from there.
+/// The enclosing complete object of a part, and the path from there.
 struct Root<'r> {
     node: &'r Node,
-    steps: Option<&'r Step<'r>>,
+    steps: Option<&'r RootStep<'r>>,
 }
 
-struct Step<'r> {
-    before: Option<&'r Step<'r>>,
-    /// A field, or an item.
+struct RootStep<'r> {
+    before: Option<&'r RootStep<'r>>,
+    /// The name of a field; `None` for an item.
     name: Option<&'r str>,
 }
 
 impl Root<'_> {
-    /// An object that has nothing but this value in this place.
+    /// An object that contains only this value, at this path.
     fn object(&self, value: Value) -> Value {
         let mut value = value;
         let mut step = self.steps;
-        while let Some(Step { before, name }) = step {
+        while let Some(RootStep { before, name }) = step {
             value = match name {
                 Some(name) => Value::Object(Map::from_iter([((*name).to_owned(), value)])),
                 None => json!([value]),
@@ -73,7 +75,7 @@ struct Walk<'n> {
     nodes: &'n [Node],
     pruned: bool,
     errors: Vec<FieldError>,
-    /// What the rules of all defaults may still cost.
+    /// Remaining cost budget of the rules of all defaults.
     budget: i64,
 }
 
@@ -89,7 +91,7 @@ impl<'n> Walk<'n> {
         root: &Root<'_>,
         is_root: bool,
         in_meta: bool,
-    ) -> Result<(), Spent> {
+    ) -> Result<(), BudgetExhausted> {
         let node = self.at(id);
         let embeds = is_root || node.is(Flags::EMBEDS);
         let own = Root { node, steps: None };
@@ -106,12 +108,12 @@ impl<'n> Walk<'n> {
             }
         }
         if let Some(items) = node.items {
-            let step = Step { before: root.steps, name: None };
+            let step = RootStep { before: root.steps, name: None };
             let inner = Root { node: root.node, steps: Some(&step) };
             self.node(items, &path.child("items"), &inner, false, in_meta)?;
         }
         for property in &node.properties {
-            let step = Step { before: root.steps, name: Some(&property.name) };
+            let step = RootStep { before: root.steps, name: Some(&property.name) };
             let inner = Root { node: root.node, steps: Some(&step) };
             let path = path.child("properties").key(&property.name);
             let in_meta = in_meta || (embeds && is_meta(&property.name));
@@ -120,9 +122,14 @@ impl<'n> Walk<'n> {
         Ok(())
     }
 
-    /// The rules are asked about a default that has always been there, and about one that is new.
-    fn rules(&mut self, place: (NodeId, bool), default: &Value, path: &FieldPath) -> Result<(), Spent> {
-        let compiled = rules::compile_from(self.nodes, place);
+    /// Checks the rules of a default, as an unchanged and as a new value.
+    fn rules(
+        &mut self,
+        root: (NodeId, bool),
+        default: &Value,
+        path: &FieldPath,
+    ) -> Result<(), BudgetExhausted> {
+        let compiled = rules::compile_from(self.nodes, root);
         let before = self.errors.len();
         let mut left = self.budget;
         for old in [Some(default), None] {
@@ -135,10 +142,10 @@ impl<'n> Walk<'n> {
             left = left.min(budget);
         }
         self.budget = left;
-        if left < 0 { Err(Spent) } else { Ok(()) }
+        if left < 0 { Err(BudgetExhausted) } else { Ok(()) }
     }
 
-    /// Whether nothing was found.
+    /// Validates a default outside of metadata. Returns whether it is valid.
     fn plain(&mut self, node: &'n Node, default: &Value, path: &FieldPath, embeds: bool) -> bool {
         if self.pruned {
             let mut copy = default.clone();
@@ -157,7 +164,7 @@ impl<'n> Walk<'n> {
         self.errors.len() == before && self.value(node, default, path)
     }
 
-    /// A default of metadata or a kind, which is judged with the object around it.
+    /// Validates a default in metadata or type fields, together with the enclosing object.
     fn in_meta(&mut self, node: &Node, default: &Value, path: &FieldPath, root: &Root<'_>) -> bool {
         let mut object = root.object(default.clone());
         let wrong = |message: String| {

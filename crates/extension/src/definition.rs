@@ -1,4 +1,7 @@
-//! A definition with everything in it that is asked for again and again.
+//! A compiled CustomResourceDefinition.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/nop_converter.go
 
 use std::sync::Arc;
 
@@ -10,7 +13,7 @@ use crate::path::JsonPath;
 use crate::scale::Scale;
 use crate::schema::Schema;
 
-/// A CustomResourceDefinition, compiled. Clones share everything.
+/// A compiled CustomResourceDefinition. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct Definition(Arc<Inner>);
 
@@ -23,7 +26,7 @@ struct Inner {
     versions: Box<[Version]>,
 }
 
-/// What objects of a definition are called.
+/// The names of a definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     pub plural: Box<str>,
@@ -40,10 +43,10 @@ pub struct Version {
     pub name: Box<str>,
     pub served: bool,
     pub storage: bool,
-    /// What clients of a deprecated version are told.
+    /// The deprecation warning.
     pub warning: Option<Box<str>>,
     pub schema: Arc<Schema>,
-    /// Besides that of the name.
+    /// Columns except the name.
     pub columns: Arc<[Column]>,
     /// Whether the status is a subresource.
     pub has_status: bool,
@@ -51,16 +54,16 @@ pub struct Version {
     pub selectable: Arc<[Selectable]>,
 }
 
-/// A field that lists can be selected by.
+/// A selectable field.
 #[derive(Clone, Debug)]
 pub struct Selectable {
-    /// As in field selectors: `spec.color`.
+    /// Name in field selectors: `spec.color`.
     pub name: Box<str>,
     path: JsonPath,
 }
 
 impl Selectable {
-    /// The value of an object, as selectors compare it; empty if there is none.
+    /// The value of an object for selectors; empty if there is none.
     pub fn value(&self, object: &Value) -> String {
         self.path.text(object)
     }
@@ -79,7 +82,7 @@ fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
 }
 
 impl Names {
-    /// From `spec.names` or `status.acceptedNames`.
+    /// Reads `spec.names` or `status.acceptedNames`.
     pub fn of(names: &Value) -> Names {
         let texts =
             |field: &str| list(names, field).iter().filter_map(Value::as_str).map(Into::into).collect();
@@ -95,14 +98,14 @@ impl Names {
 }
 
 impl Definition {
-    /// Compiles a definition as it is stored. Nothing is checked: what cannot be understood says nothing.
+    /// Compiles a stored definition. Nothing is validated: invalid parts are ignored.
     pub fn compile(definition: &Value) -> Definition {
         let spec = definition.get("spec").unwrap_or(&Value::Null);
         let (group, names) = (text(spec, "group"), Names::of(spec.get("names").unwrap_or(&Value::Null)));
         let preserves = flag(spec, "preserveUnknownFields");
         let mut versions: Vec<Version> = Vec::new();
         for (index, source) in list(spec, "versions").iter().enumerate() {
-            // Versions often differ in nothing but their name.
+            // Versions often differ only in their names: share the schema.
             let same = list(spec, "versions")[..index]
                 .iter()
                 .position(|other| other.get("schema") == source.get("schema"));
@@ -136,7 +139,7 @@ impl Definition {
         self.0.namespaced
     }
 
-    /// Whether unknown fields are kept everywhere, as definitions of old could say.
+    /// Whether unknown fields are preserved everywhere, as in definitions from `v1beta1`.
     pub fn preserves_unknown_fields(&self) -> bool {
         self.0.preserves
     }
@@ -150,19 +153,19 @@ impl Definition {
         self.0.versions.iter().find(|version| &*version.name == name)
     }
 
-    /// The version that objects are stored in.
+    /// The storage version.
     pub fn storage_version(&self) -> Option<&Version> {
         self.0.versions.iter().find(|version| version.storage)
     }
 
-    /// Makes an object of one version one of another, which changes nothing but what it says it is.
+    /// Converts an object to another version, which changes only `apiVersion`.
     pub fn convert(&self, object: &mut Value, version: &str) {
         if let Value::Object(fields) = object {
             fields.insert("apiVersion".to_owned(), Value::from(format!("{}/{version}", self.group())));
         }
     }
 
-    /// Whether an object says that it is one of this definition in this version.
+    /// Errors if the kind or version of an object differs.
     pub fn validate_type(&self, object: &Value, version: &str) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let (kind, wanted) = (object::kind(object), &*self.0.names.kind);

@@ -1,4 +1,8 @@
-//! Whole objects inside of objects, and the metadata that all of them have.
+//! Embedded resources, and the metadata of all objects.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/algorithm.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/coerce.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/validation.go
 
 use atoll_meta::object::{split_api_version, validate_object_meta};
 use atoll_meta::{FieldError, FieldPath, names};
@@ -9,9 +13,9 @@ use crate::node::{Flags, Node, NodeId, Rest};
 use crate::schema::{Origin, Schema};
 
 impl Schema {
-    /// What reading an object of this kind does to it: its metadata becomes what Go's type makes of it, fields that are
-    /// not known and nulls that are not allowed are dropped, metadata inside of it is read as well. Returns the paths of
-    /// all that was dropped for being unknown, in the order in which upstream remarks on them, or why it cannot be read.
+    /// Decodes an object: coerces its metadata to Go's type, prunes unknown fields and disallowed nulls, and
+    /// coerces embedded metadata. Returns the paths of unknown fields in upstream's order, or an error if the
+    /// object cannot be decoded.
     pub fn read(&self, object: &mut Value, origin: Origin) -> Result<Vec<String>, String> {
         let lenient = origin == Origin::Storage;
         let mut unknown = match object.get_mut("metadata") {
@@ -23,7 +27,7 @@ impl Schema {
         Ok(unknown)
     }
 
-    /// The last step of reading alone.
+    /// Coerces only embedded metadata.
     pub fn coerce_embedded(&self, object: &mut Value, lenient: bool) -> Result<Vec<String>, String> {
         let root = self.root();
         if !root.is(Flags::HOLDS_EMBEDDED) {
@@ -45,7 +49,7 @@ fn object_meta() -> Option<TypeId> {
     Types::get().by_key("meta/v1.ObjectMeta")
 }
 
-/// Makes metadata what Go's type makes of it. What is malformed is dropped if `lenient`, else refused.
+/// Coerces metadata to Go's type. Malformed metadata is dropped if `lenient`, otherwise refused.
 fn read_metadata(metadata: &mut Value, lenient: bool, prefix: &str) -> Result<Vec<String>, String> {
     let Some(id) = object_meta() else { return Ok(Vec::new()) };
     let decode = |value: &mut Value| normalise(Types::get(), id, value);
@@ -74,7 +78,7 @@ fn read_metadata(metadata: &mut Value, lenient: bool, prefix: &str) -> Result<Ve
     Ok(unknown)
 }
 
-/// What Go calls the type of a value.
+/// Go's name for the type of a value.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -87,7 +91,7 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// Reads the metadata of whole objects below. `embeds` says whether this is one itself.
+/// Coerces the metadata of embedded resources. `embeds` says whether this value is one itself.
 pub(crate) fn coerce<'n>(
     nodes: &'n [Node],
     node: &'n Node,
@@ -98,7 +102,7 @@ pub(crate) fn coerce<'n>(
     coerce_at(nodes, node, value, embeds, lenient, &FieldPath::nil())
 }
 
-/// The same for a part that is somewhere.
+/// Coerces the embedded resources of a part at a path.
 pub(crate) fn coerce_at<'n>(
     nodes: &'n [Node],
     node: &'n Node,
@@ -135,7 +139,7 @@ impl<'n> Coerce<'n> {
         match value {
             Value::Object(fields) => {
                 if embeds {
-                    self.own(fields, path)?;
+                    self.coerce_resource(fields, path)?;
                 }
                 for (key, value) in fields.iter_mut() {
                     let (child, path) = match (node.property(key), node.rest) {
@@ -157,8 +161,12 @@ impl<'n> Coerce<'n> {
         Ok(())
     }
 
-    /// What a whole object has besides its fields.
-    fn own(&mut self, fields: &mut Map<String, Value>, path: &FieldPath) -> Result<(), FieldError> {
+    /// Coerces `apiVersion`, `kind` and `metadata` of an embedded resource.
+    fn coerce_resource(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        path: &FieldPath,
+    ) -> Result<(), FieldError> {
         for name in ["apiVersion", "kind"] {
             match fields.get(name) {
                 None | Some(Value::String(_)) => {}
@@ -180,7 +188,8 @@ impl<'n> Coerce<'n> {
     }
 }
 
-/// Checks whole objects below. `is_root` says whether this one is to be checked as one although the schema is silent.
+/// Validates embedded resources. `is_root` says whether this value is validated as one although the schema
+/// does not declare it.
 pub(crate) fn validate(
     nodes: &[Node],
     node: &Node,
@@ -197,7 +206,7 @@ pub(crate) fn validate(
     match value {
         Value::Object(fields) => {
             if embeds {
-                whole(fields, path, errors);
+                validate_resource(fields, path, errors);
             }
             for (key, value) in fields {
                 match (node.property(key), node.rest) {
@@ -217,7 +226,7 @@ pub(crate) fn validate(
     }
 }
 
-fn whole(fields: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn validate_resource(fields: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     for name in ["apiVersion", "kind"] {
         if !fields.contains_key(name) {
             errors.push(FieldError::required(&path.child(name), ""));
@@ -253,7 +262,7 @@ fn whole(fields: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldEr
         Ok(_) => {
             let named = read.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
             if let (false, Value::Object(fields)) = (named, &mut read) {
-                // A name is not needed here, but the rules ask for one.
+                // Upstream sets this name, because validation requires one.
                 fields.insert("name".to_owned(), Value::from("fakename"));
             }
             let namespaced =

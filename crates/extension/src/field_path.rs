@@ -1,30 +1,32 @@
-//! Paths in rules and selectable fields: names behind dots, and names in quotes between brackets.
+//! Field paths of rules and selectable fields: names after dots, and quoted names in brackets.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go
 
 use atoll_meta::FieldPath;
 use serde_json::Value;
 
-use crate::compile::{self, Dialect};
+use crate::compile::{self, CompileMode};
 use crate::node::{Node, Rest};
 
-/// Where a path leads in a schema: how upstream writes it, and the type that is there. `brackets` says whether they are
-/// allowed.
+/// Resolves a path in a schema: returns the path in upstream's notation and the type there. `brackets` says
+/// whether they are allowed.
 ///
 /// # Errors
 ///
-/// Why it leads nowhere, in upstream's words.
+/// Upstream's message if the path is invalid.
 pub fn find(schema: &Value, path: &str, brackets: bool) -> Result<(FieldPath, Option<&'static str>), String> {
-    let schema = compile::schema(Some(schema), false, Dialect::Defaults);
-    let (path, node) = follow(&schema.nodes, schema.root(), path, brackets)?;
+    let schema = compile::schema(Some(schema), false, CompileMode::Defaults);
+    let (path, node) = resolve(&schema.nodes, schema.root(), path, brackets)?;
     Ok((path, node.and_then(|node| node.types.single())))
 }
 
-pub(crate) fn follow<'n>(
+pub(crate) fn resolve<'n>(
     nodes: &'n [Node],
     node: &'n Node,
     path: &str,
     brackets: bool,
 ) -> Result<(FieldPath, Option<&'n Node>), String> {
-    let mut walk = Follow { nodes, node: Some(node), path: FieldPath::nil() };
+    let mut walk = Resolver { nodes, node: Some(node), path: FieldPath::nil() };
     let mut tokens = Tokens { rest: path };
     let ended = || "unexpected end of JSON path".to_owned();
     while let Some(token) = tokens.next() {
@@ -50,14 +52,14 @@ pub(crate) fn follow<'n>(
     Ok((walk.path, walk.node))
 }
 
-struct Follow<'n> {
+struct Resolver<'n> {
     nodes: &'n [Node],
-    /// Nothing where anything may be.
+    /// `None` where any value is allowed.
     node: Option<&'n Node>,
     path: FieldPath,
 }
 
-impl Follow<'_> {
+impl Resolver<'_> {
     fn step(&mut self, name: &str) -> Result<(), String> {
         let unknown = || "does not refer to a valid field".to_owned();
         let node = self.node.ok_or_else(unknown)?;
@@ -77,7 +79,7 @@ impl Follow<'_> {
     }
 }
 
-/// Dots and brackets, what stands between them, and texts in quotes.
+/// A tokenizer: dots, brackets, names and quoted strings.
 struct Tokens<'t> {
     rest: &'t str,
 }

@@ -1,4 +1,7 @@
-//! The formats of texts that upstream knows, and how it checks them.
+//! String formats as upstream checks them.
+
+// upstream: k8s.io/kube-openapi/pkg/validation/strfmt/default.go
+// upstream: k8s.io/kube-openapi/pkg/validation/strfmt/kubernetes-extensions.go
 
 mod addresses;
 mod links;
@@ -8,7 +11,7 @@ mod times;
 
 use crate::node::Types;
 
-/// What `format` can say.
+/// The values of `format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Format {
     BsonObjectId,
@@ -45,7 +48,7 @@ pub(crate) enum Format {
     Unknown,
 }
 
-/// The names without dashes, as upstream compares them.
+/// Format names without dashes, as upstream compares them.
 const TEXTS: &[(&str, Format)] = &[
     ("bsonobjectid", Format::BsonObjectId),
     ("uri", Format::Uri),
@@ -93,12 +96,12 @@ impl Format {
         }
     }
 
-    /// Whether texts are checked against it.
-    pub fn is_of_text(self) -> bool {
+    /// Whether the format applies to strings.
+    pub fn applies_to_strings(self) -> bool {
         !matches!(self, Format::Int32 | Format::Int64 | Format::Float | Format::Double | Format::Unknown)
     }
 
-    /// Whether a text is of this format.
+    /// Whether a string has this format.
     pub fn accepts(self, text: &str) -> bool {
         match self {
             Format::BsonObjectId => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -139,12 +142,12 @@ impl Format {
     }
 }
 
-/// Whether values of a type are checked against a format of this name.
+/// Whether a format of this name is known for a type.
 pub fn knows_format(name: &str, kind: &str) -> bool {
     Format::named(name, Types::named(kind)) != Format::Unknown
 }
 
-/// Lower case letters, digits and dashes, which stand neither first nor last.
+/// Whether the text is a DNS label: lower case letters, digits and dashes, which are neither first nor last.
 fn is_label(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = text.as_bytes();

@@ -1,39 +1,40 @@
-//! Everything that a CustomResourceDefinition says about objects, without I/O.
+//! CustomResourceDefinitions: schemas, defaults, validation, columns and scale of custom objects, without
+//! I/O.
 //!
 //! ```text
 //! CustomResourceDefinition ─ Definition::compile ─ versions ─ Version ─┬ schema: Arc<Schema>
 //!                            (once per distinct spec)                 ├ columns, selectable fields
 //!                                                                     └ status, scale
-//! request ─ Schema::read ─ Schema::fill ─ registry ─ Schema::validate_create / validate_update ─ store
+//! request ─ Schema::read ─ apply_defaults ─ registry ─ Version::validate_create / validate_update ─ store
 //!           │ prune          defaults                 │ check       keywords of the schema
-//!           │ nulls                                   │ embedded    metadata inside of objects
-//!           └ metadata                                ├ lists       sets and maps have no item twice
+//!           │ nulls                                   │ embedded    metadata of embedded resources
+//!           └ metadata                                ├ lists       unique items of sets and maps
 //!                                                     └ rules       expressions, under a budget
-//! answer ── Version::cells, Scale::read, Definition::convert
-//! limits    what a definition may take when it is compiled, estimated before it is
-//! publish   OpenAPI from the definition's own JSON: a compiled schema holds no descriptions
+//! response ─ Column::cell, Scale::read, Definition::convert
+//! limits    memory limits of compiled definitions, estimated before compilation
+//! publish   OpenAPI from the definition's JSON, because a compiled schema has no descriptions
 //! ```
 //!
-//! A schema is a row of nodes: equal parts are kept once, so that the hundredth string costs nothing. Checks first ask
-//! only whether an object is valid, which allocates nothing; what exactly is wrong is found out by a second, slower
-//! walk in upstream's order and words.
+//! A schema is an array of nodes, and equal parts are stored once. Validation first checks only whether an
+//! object is valid, without allocation; the errors are found by a second, slower pass in upstream's order and
+//! with upstream's messages.
 
 mod check;
 mod columns;
 mod compile;
 mod correlate;
+mod defaulting;
 pub mod defaults;
 mod definition;
 mod embedded;
 pub mod field_path;
-mod fill;
 mod formats;
 pub mod limits;
 mod lists;
 mod node;
+mod object_path;
 mod path;
 mod pattern;
-mod place;
 mod prune;
 pub mod publish;
 pub mod rules;
@@ -49,4 +50,4 @@ pub use path::JsonPath;
 pub use pattern::Pattern;
 pub use scale::{Scale, ScaleError};
 pub use schema::{Origin, Schema};
-pub use validate::Findings;
+pub use validate::ValidationResult;

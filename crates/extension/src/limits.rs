@@ -1,5 +1,5 @@
-//! What a definition may take when it is compiled. It is estimated from the JSON, before anything is compiled, so that
-//! refusing one that is too large costs no more than reading it.
+//! Memory limits of compiled definitions. Sizes are estimated from the JSON before compilation, so that
+//! refusing a large definition is cheap.
 
 use std::collections::HashSet;
 
@@ -7,64 +7,64 @@ use atoll_cel::regexp;
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
-/// The most that all versions of a definition may take together, in bytes.
+/// Maximum total size of all compiled versions of a definition, in bytes.
 pub const COMPILED: u64 = 16 << 20;
-/// Patterns stay compiled as long as those of a schema take no more than this; larger ones share one cache.
-pub(crate) const KEPT: u64 = 1 << 20;
-/// From here on, patterns are compiled and matched where nobody waits for the thread.
+/// Maximum size of the patterns of a schema that stay compiled; larger ones share a cache.
+pub(crate) const KEEP_COMPILED: u64 = 1 << 20;
+/// Size of patterns from which they are compiled and matched on another thread.
 pub(crate) const SLOW: u64 = 128 << 10;
-/// The same from here on for smaller ones, if this is their size times the length of what is matched: tens of milliseconds in
-/// the worst case.
+/// Product of pattern size and text length from which smaller patterns are matched on another thread: tens of
+/// milliseconds in the worst case.
 pub(crate) const SLOW_MATCH: u64 = 1 << 30;
 
-/// A node of a schema, with its name in the properties of another.
+/// Size of a node with its property name.
 const NODE: u64 = 160;
-/// A value in an `enum` or a default.
+/// Size of a value in an `enum` or a default.
 const VALUE: u64 = 64;
-/// What expressions see of a node: each node that has rules sees all below it.
+/// Size of a node's type in expressions: each node with rules declares all nodes below it.
 const SHAPE: u64 = 240;
-/// A rule, and each byte of its text.
+/// Size of a rule, and of each byte of its text.
 const RULE: u64 = 2 << 10;
 const RULE_BYTE: u64 = 48;
-/// As much of a text is shown in a message.
-const SHOWN: usize = 128;
+/// Maximum length of a quoted text in a message.
+const MAX_QUOTED: usize = 128;
 
-/// What the schemas of a definition take, compiled.
+/// The estimated size of the compiled schemas of a definition.
 #[derive(Default)]
 pub struct Size<'v> {
     total: u64,
-    /// Each is compiled once.
+    /// Patterns that were already counted; each is compiled once.
     patterns: HashSet<&'v str>,
 }
 
-/// A step from a schema to a part of it.
+/// A path step from a schema to a part of it.
 #[derive(Clone, Copy)]
-enum Step<'v> {
+enum SchemaStep<'v> {
     Field(&'static str),
     Key(&'v str),
     Index(usize),
 }
 
 impl<'v> Size<'v> {
-    /// Adds a schema that stands at `path`.
+    /// Adds a schema at `path`.
     ///
     /// # Errors
     ///
-    /// The field with which all together have become too large.
+    /// The field with which the total exceeds the limit.
     pub fn add(&mut self, schema: &'v Value, path: &FieldPath) -> Result<(), FieldError> {
         let mut steps = Vec::new();
         self.schema(schema, &mut steps).map(|_| ()).map_err(|value| {
             let path = steps.iter().fold(path.clone(), |path, step| match step {
-                Step::Field(name) => path.child(*name),
-                Step::Key(key) => path.key(key),
-                Step::Index(index) => path.index(*index),
+                SchemaStep::Field(name) => path.child(*name),
+                SchemaStep::Key(key) => path.key(key),
+                SchemaStep::Index(index) => path.index(*index),
             });
-            let shown: String = value.chars().take(SHOWN).collect();
+            let shown: String = value.chars().take(MAX_QUOTED).collect();
             FieldError::invalid(&path, shown, too_large())
         })
     }
 
-    /// What has been added so far.
+    /// The total size so far.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -74,8 +74,9 @@ impl<'v> Size<'v> {
         self.total <= COMPILED
     }
 
-    /// How many schemas there are in a schema, itself included, or the text with which it became too large, at `steps`.
-    fn schema(&mut self, schema: &'v Value, steps: &mut Vec<Step<'v>>) -> Result<u64, &'v str> {
+    /// Number of schemas in a schema including itself, or the text at `steps` with which the limit is
+    /// exceeded.
+    fn schema(&mut self, schema: &'v Value, steps: &mut Vec<SchemaStep<'v>>) -> Result<u64, &'v str> {
         let Some(fields) = schema.as_object() else { return Ok(0) };
         if !self.take(NODE) {
             return Err("");
@@ -84,23 +85,23 @@ impl<'v> Size<'v> {
         for (name, value) in fields {
             let Some(field) = KEYWORDS.iter().find(|keyword| **keyword == name.as_str()) else {
                 if matches!(name.as_str(), "enum" | "default") && !self.take(values(value)) {
-                    steps.push(Step::Field(if name == "enum" { "enum" } else { "default" }));
+                    steps.push(SchemaStep::Field(if name == "enum" { "enum" } else { "default" }));
                     return Err("");
                 }
                 continue;
             };
-            steps.push(Step::Field(field));
+            steps.push(SchemaStep::Field(field));
             match value {
                 Value::Object(parts) if is_map(field) => {
                     for (key, part) in parts {
-                        steps.push(Step::Key(key));
+                        steps.push(SchemaStep::Key(key));
                         count += self.schema(part, steps)?;
                         steps.pop();
                     }
                 }
                 Value::Array(parts) => {
                     for (index, part) in parts.iter().enumerate() {
-                        steps.push(Step::Index(index));
+                        steps.push(SchemaStep::Index(index));
                         count += self.schema(part, steps)?;
                         steps.pop();
                     }
@@ -111,24 +112,24 @@ impl<'v> Size<'v> {
         }
         let pattern = fields.get("pattern").and_then(Value::as_str).unwrap_or_default();
         if !pattern.is_empty() && self.patterns.insert(pattern) {
-            // What is no pattern is refused for that.
+            // Invalid patterns are refused elsewhere.
             let size = regexp::size(pattern).unwrap_or_default();
             if !self.take(size) {
-                steps.push(Step::Field("pattern"));
+                steps.push(SchemaStep::Field("pattern"));
                 return Err(pattern);
             }
         }
         let rules = fields.get("x-kubernetes-validations").and_then(Value::as_array);
         if let Some(rules) = rules.filter(|rules| !rules.is_empty()) {
-            steps.push(Step::Field("x-kubernetes-validations"));
+            steps.push(SchemaStep::Field("x-kubernetes-validations"));
             if !self.take(count * SHAPE) {
                 return Err("");
             }
             for (index, rule) in rules.iter().enumerate() {
-                steps.push(Step::Index(index));
+                steps.push(SchemaStep::Index(index));
                 for field in ["rule", "messageExpression"] {
                     let text = rule.get(field).and_then(Value::as_str).unwrap_or_default();
-                    steps.push(Step::Field(field));
+                    steps.push(SchemaStep::Field(field));
                     if !text.is_empty() && !self.take(rule_size(text)) {
                         return Err(text);
                     }
@@ -142,17 +143,17 @@ impl<'v> Size<'v> {
     }
 }
 
-/// What a rule takes, but for the patterns in it.
+/// Size of a rule without its patterns.
 fn rule_size(text: &str) -> u64 {
     RULE + RULE_BYTE * text.len() as u64
 }
 
-/// What the rules of a node take that sees so many nodes.
+/// Size of the rules of a node that declares `seen` nodes.
 pub(crate) fn rules_size<'r>(seen: u64, rules: impl Iterator<Item = &'r str>) -> u64 {
     seen.saturating_mul(SHAPE).saturating_add(rules.map(rule_size).sum())
 }
 
-/// Where schemas stand in schemas.
+/// Keywords that contain schemas.
 const KEYWORDS: [&str; 11] = [
     "additionalItems",
     "additionalProperties",
@@ -171,7 +172,7 @@ fn is_map(keyword: &str) -> bool {
     matches!(keyword, "definitions" | "dependencies" | "patternProperties" | "properties")
 }
 
-/// What the values of an `enum` or a default take.
+/// Size of the values of an `enum` or a default.
 pub(crate) fn values(value: &Value) -> u64 {
     VALUE
         + match value {
@@ -184,7 +185,7 @@ pub(crate) fn values(value: &Value) -> u64 {
         }
 }
 
-/// Why a definition is refused.
+/// The message about a definition that exceeds the limit.
 pub fn too_large() -> String {
     format!(
         "with this field the definition takes more than {} MiB of memory when it is compiled; simplify its patterns and \
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_is_named_with_which_it_becomes_too_large() {
+    fn the_error_names_the_field_that_exceeds_the_limit() {
         let letters =
             |index: usize| json!({ "type": "string", "pattern": format!(r"^(\pL{{40}}){{5}}{index}$") });
         assert_eq!(refused(&properties(1, letters)), None);
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_count_with_all_that_they_see() {
+    fn rules_count_with_all_declared_nodes() {
         let rule = json!([{ "rule": "self == self" }]);
         let mut nested = properties(2_000, |_| json!({ "type": "string" }));
         for _ in 0..3 {

@@ -1,4 +1,6 @@
-//! Sets and maps that are written as lists have no item twice.
+//! Validates that the items of set and map lists are unique.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype/validation.go
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,16 +10,16 @@ use serde_json::{Map, Value};
 
 use crate::check::MOST;
 use crate::node::{Flags, ListType, Node, NodeId};
-use crate::place::Place;
+use crate::object_path::ObjectPath;
 use crate::schema::Schema;
 
 impl Schema {
-    /// The items that are there twice.
+    /// Errors for duplicate items.
     pub(crate) fn validate_lists(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if let (true, Value::Object(fields)) = (self.root().is(Flags::HOLDS_LISTS), object) {
-            let place = &Place::Root(&FieldPath::nil());
-            Walk { nodes: &self.nodes, errors: &mut errors }.object(self.root(), fields, place);
+            let path = &ObjectPath::Root(&FieldPath::nil());
+            Walk { nodes: &self.nodes, errors: &mut errors }.object(self.root(), fields, path);
         }
         errors
     }
@@ -33,56 +35,56 @@ impl<'n> Walk<'n, '_> {
         &self.nodes[id.0 as usize]
     }
 
-    fn value(&mut self, node: &'n Node, value: &Value, place: &Place<'_>) {
+    fn value(&mut self, node: &'n Node, value: &Value, path: &ObjectPath<'_>) {
         if !node.is(Flags::HOLDS_LISTS) || self.errors.len() >= MOST {
             return;
         }
         match value {
-            Value::Array(items) => self.list(node, items, place),
-            Value::Object(fields) => self.object(node, fields, place),
+            Value::Array(items) => self.list(node, items, path),
+            Value::Object(fields) => self.object(node, fields, path),
             _ => {}
         }
     }
 
-    fn object(&mut self, node: &'n Node, fields: &Map<String, Value>, place: &Place<'_>) {
+    fn object(&mut self, node: &'n Node, fields: &Map<String, Value>, path: &ObjectPath<'_>) {
         if let Some(child) = node.rest.node().map(|id| self.at(id)) {
-            fields.iter().for_each(|(key, value)| self.value(child, value, &Place::Key(place, key)));
+            fields.iter().for_each(|(key, value)| self.value(child, value, &ObjectPath::Key(path, key)));
         }
         for (key, value) in fields {
             if let Some(child) = node.property(key).map(|id| self.at(id)) {
-                self.value(child, value, &Place::Field(place, key));
+                self.value(child, value, &ObjectPath::Field(path, key));
             }
         }
     }
 
-    fn list(&mut self, node: &'n Node, items: &[Value], place: &Place<'_>) {
+    fn list(&mut self, node: &'n Node, items: &[Value], path: &ObjectPath<'_>) {
         match node.list() {
             ListType::Atomic => {}
             ListType::Set => {
                 for index in repeated(items.len(), |index| Item::Value(&items[index])) {
-                    self.twice(place, index, items[index].clone());
+                    self.duplicate(path, index, items[index].clone());
                 }
             }
-            ListType::Map => self.map(node, items, place),
+            ListType::Map => self.map(node, items, path),
         }
         if let Some(child) = node.items.map(|id| self.at(id)) {
             for (index, item) in items.iter().enumerate() {
-                self.value(child, item, &Place::Index(place, index));
+                self.value(child, item, &ObjectPath::Index(path, index));
             }
         }
     }
 
-    fn twice(&mut self, place: &Place<'_>, index: usize, shown: Value) {
+    fn duplicate(&mut self, path: &ObjectPath<'_>, index: usize, shown: Value) {
         if self.errors.len() < MOST {
-            self.errors.push(FieldError::duplicate(&place.path().index(index), shown));
+            self.errors.push(FieldError::duplicate(&path.path().index(index), shown));
         }
     }
 
-    fn map(&mut self, node: &Node, items: &[Value], place: &Place<'_>) {
+    fn map(&mut self, node: &Node, items: &[Value], path: &ObjectPath<'_>) {
         for (index, item) in items.iter().enumerate() {
             if !item.is_object() && !item.is_null() {
                 let detail = "must be an object for an array of list-type map";
-                self.errors.push(FieldError::invalid(&place.path().index(index), item.clone(), detail));
+                self.errors.push(FieldError::invalid(&path.path().index(index), item.clone(), detail));
                 return;
             }
         }
@@ -97,17 +99,17 @@ impl<'n> Walk<'n, '_> {
             _ => repeated(items.len(), |index| Item::Keys(keys, &items[index])),
         };
         for index in found {
-            self.twice(place, index, Item::Keys(keys, &items[index]).shown());
+            self.duplicate(path, index, Item::Keys(keys, &items[index]).shown());
         }
     }
 }
 
 #[derive(Clone, Copy)]
 enum Item<'v> {
-    /// The key is not there.
+    /// The key is missing.
     Absent,
     Value(&'v Value),
-    /// What tells an item apart by several fields.
+    /// An item with several key fields.
     Keys(&'v [Arc<str>], &'v Value),
 }
 
@@ -123,13 +125,13 @@ impl Item<'_> {
         }
     }
 
-    /// Whether it is one value that can be compared at once.
+    /// Whether it is a scalar, which can be compared directly.
     fn is_plain(&self) -> bool {
         let plain = |value: &Value| !value.is_object() && !value.is_array();
         match self {
             Item::Absent => true,
             Item::Value(value) => plain(value),
-            // Among several fields numbers are compared as they are written.
+            // With several key fields, numbers are compared as written.
             Item::Keys(keys, item) => {
                 let mut fields = keys.iter().filter_map(|key| item.get(key.as_ref()));
                 fields.all(|field| plain(field) && !field.is_f64())
@@ -148,7 +150,7 @@ impl Item<'_> {
         }
     }
 
-    /// What it is compared by where there are many. Lists and objects are compared as they are written.
+    /// The text for comparison in long lists. Lists and objects are compared by their JSON.
     fn text(&self) -> String {
         match self {
             Item::Absent => "absent".to_owned(),
@@ -159,12 +161,12 @@ impl Item<'_> {
     }
 }
 
-/// As many items are compared each with each.
-const FEW: usize = 16;
+/// Maximum number of items for pairwise comparison.
+const PAIRWISE_LIMIT: usize = 16;
 
-/// Where values appear for the second time.
+/// The indices of duplicate values.
 fn repeated<'v>(length: usize, item: impl Fn(usize) -> Item<'v>) -> Vec<usize> {
-    if length <= FEW && (0..length).all(|index| item(index).is_plain()) {
+    if length <= PAIRWISE_LIMIT && (0..length).all(|index| item(index).is_plain()) {
         let second = |index: &usize| {
             let this = item(*index);
             (0..*index).filter(|other| item(*other).is_same(&this)).count() == 1

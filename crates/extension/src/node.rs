@@ -1,4 +1,6 @@
-//! The parts of a compiled schema, and how others see them.
+//! The nodes of a compiled schema, and their public view.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/structural.go
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use serde_json::Value;
 use crate::formats::Format;
 use crate::pattern::Pattern;
 
-/// The place of a node in its schema.
+/// The index of a node in its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeId(pub u32);
 
@@ -24,7 +26,7 @@ impl Types {
     pub const NUMBER: Types = Types(1 << 4);
     pub const BOOLEAN: Types = Types(1 << 5);
 
-    /// In the order in which messages name them.
+    /// Names in the order of messages.
     const NAMES: [(Types, &'static str); 6] = [
         (Types::OBJECT, "object"),
         (Types::ARRAY, "array"),
@@ -50,20 +52,20 @@ impl Types {
         self.0 == 0
     }
 
-    /// The names with commas between.
+    /// The names, separated by commas.
     pub fn text(self) -> String {
         let names: Vec<&str> =
             Types::NAMES.iter().filter(|(types, _)| self.has(*types)).map(|(_, name)| *name).collect();
         names.join(",")
     }
 
-    /// The only type, if it is one.
+    /// The name of the type if there is exactly one.
     pub fn single(self) -> Option<&'static str> {
         Types::NAMES.iter().find(|(types, _)| *types == self).map(|(_, name)| *name)
     }
 }
 
-/// What a node says with yes or no.
+/// Boolean properties of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Flags(u16);
 
@@ -73,15 +75,15 @@ impl Flags {
     pub const EMBEDS: Flags = Flags(1 << 2);
     pub const INT_OR_STRING: Flags = Flags(1 << 3);
     pub const ATOMIC_MAP: Flags = Flags(1 << 4);
-    /// Something below has a default.
+    /// A node below has a default.
     pub const FILLS: Flags = Flags(1 << 5);
-    /// Something here or below is an embedded resource.
+    /// This node or one below is an embedded resource.
     pub const HOLDS_EMBEDDED: Flags = Flags(1 << 6);
-    /// A list here or below is a set or a map.
+    /// This node or one below is a set or map list.
     pub const HOLDS_LISTS: Flags = Flags(1 << 7);
-    /// There are `properties`, even if none.
+    /// There is `properties`, even if empty.
     pub const HAS_PROPERTIES: Flags = Flags(1 << 8);
-    /// A rule is here or below.
+    /// This node or one below has rules.
     pub const HOLDS_RULES: Flags = Flags(1 << 9);
 
     pub fn set(&mut self, other: Flags, on: bool) {
@@ -98,9 +100,9 @@ impl Flags {
 /// `additionalProperties`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Rest {
-    /// Nothing was said.
+    /// Not specified.
     #[default]
-    Unsaid,
+    Unspecified,
     /// `true`.
     Allowed,
     /// `false`.
@@ -124,17 +126,17 @@ pub(crate) struct Property {
     pub node: NodeId,
 }
 
-/// A list that is more than a row of values.
+/// The list type (`x-kubernetes-list-type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ListType {
-    /// One value, or nothing was said.
+    /// Atomic, or not specified.
     #[default]
     Atomic,
     Set,
     Map,
 }
 
-/// One condition. The order is that in which upstream asks.
+/// One check. The order is that of upstream.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Check {
     AnyOf(Box<[NodeId]>),
@@ -157,12 +159,12 @@ pub(crate) enum Check {
     Required(Box<[Arc<str>]>),
 }
 
-/// What few nodes have.
+/// Rarely used properties of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Extra {
     pub default: Option<Value>,
     pub list: ListType,
-    /// Whether a list type was said at all.
+    /// Whether a list type is specified.
     pub has_list_type: bool,
     pub keys: Box<[Arc<str>]>,
     pub rules: Box<[Rule]>,
@@ -179,7 +181,7 @@ pub(crate) struct Rule {
     pub optional_old_self: Option<bool>,
 }
 
-/// What a schema says about one value.
+/// The schema of one value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
     pub types: Types,
@@ -215,7 +217,7 @@ impl Node {
     }
 }
 
-/// Two nodes that say the same are one.
+/// Nodes with equal contents are equal.
 impl PartialEq for Node {
     fn eq(&self, other: &Node) -> bool {
         self.types == other.types
@@ -244,21 +246,21 @@ impl Hash for Node {
     }
 }
 
-/// What a schema says about one value, for whoever merges, prints or compares objects.
+/// The schema of one value for other crates, which merge, print or compare objects.
 #[derive(Clone, Copy)]
 pub struct Shape<'s> {
     pub(crate) nodes: &'s [Node],
     pub(crate) node: &'s Node,
 }
 
-/// What becomes of fields that are not among the properties.
+/// The treatment of fields that are not among the properties.
 #[derive(Clone, Copy)]
 pub enum Additional<'s> {
-    /// Nothing was said: they are dropped, unless unknown fields are kept.
-    Unsaid,
+    /// Not specified: they are pruned, unless unknown fields are preserved.
+    Unspecified,
     Allowed,
     Forbidden,
-    /// They look like this: the object is a map.
+    /// The object is a map with values of this schema.
     Shape(Shape<'s>),
 }
 
@@ -267,7 +269,7 @@ impl<'s> Shape<'s> {
         Shape { nodes: self.nodes, node: &self.nodes[id.0 as usize] }
     }
 
-    /// `object`, `array`, …; nothing for an integer or a text, and where nothing was said.
+    /// `object`, `array`, …; `None` for int-or-string, and if not specified.
     pub fn type_name(&self) -> Option<&'static str> {
         self.node.types.single()
     }
@@ -281,28 +283,28 @@ impl<'s> Shape<'s> {
         self.node.is(Flags::NULLABLE)
     }
 
-    /// Whether fields that the schema does not know are kept.
+    /// Whether unknown fields are preserved.
     pub fn preserves_unknown_fields(&self) -> bool {
         self.node.is(Flags::PRESERVES)
     }
 
-    /// Whether this is a whole object, with metadata of its own.
+    /// Whether this is an embedded resource with its own metadata.
     pub fn is_embedded_resource(&self) -> bool {
         self.node.is(Flags::EMBEDS)
     }
 
-    /// Whether a map or a struct is one value when it is applied.
+    /// Whether a map or struct is atomic in server-side apply.
     pub fn is_atomic(&self) -> bool {
         self.node.is(Flags::ATOMIC_MAP)
     }
 
-    /// How a list is told to be merged; nothing where the schema does not say.
+    /// The list type; `None` if not specified.
     pub fn list_type(&self) -> Option<ListType> {
         let extra = self.node.extra.as_ref()?;
         extra.has_list_type.then_some(extra.list)
     }
 
-    /// The fields that tell the items of a map apart.
+    /// The key fields of a map list.
     pub fn list_map_keys(&self) -> impl Iterator<Item = &'s str> + use<'s> {
         self.node.keys().iter().map(AsRef::as_ref)
     }
@@ -319,7 +321,7 @@ impl<'s> Shape<'s> {
         Some(self.at(self.node.property(name)?))
     }
 
-    /// The properties by name, in order.
+    /// The properties, ordered by name.
     pub fn properties(&self) -> impl Iterator<Item = (&'s str, Shape<'s>)> + use<'s> {
         let shape = *self;
         shape.node.properties.iter().map(move |property| (property.name.as_ref(), shape.at(property.node)))
@@ -327,7 +329,7 @@ impl<'s> Shape<'s> {
 
     pub fn additional(&self) -> Additional<'s> {
         match self.node.rest {
-            Rest::Unsaid => Additional::Unsaid,
+            Rest::Unspecified => Additional::Unspecified,
             Rest::Allowed => Additional::Allowed,
             Rest::Forbidden => Additional::Forbidden,
             Rest::Node(id) => Additional::Shape(self.at(id)),

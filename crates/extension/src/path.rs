@@ -1,7 +1,9 @@
-//! JSONPath as upstream's client library has it, for columns and selectable fields.
+//! JSONPath as in upstream's client library, for columns and selectable fields.
 //!
-//! Only the first result of the first expression is ever shown, and errors show nothing, so that this is enough:
-//! templates with text between expressions, `range` and `end` are read and give nothing.
+//! Only the first result of the first expression is used, and errors give no result. Therefore templates with
+//! text between expressions, `range` and `end` are parsed but give no result.
+
+// upstream: staging/src/k8s.io/client-go/util/jsonpath/jsonpath.go
 
 mod parse;
 
@@ -10,26 +12,26 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// A path that was read.
+/// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPath {
-    steps: Box<[Step]>,
+    steps: Box<[PathStep]>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum PathStep {
     Field(Box<str>),
     Slice([Bound; 3]),
     Filter {
-        left: Box<[Step]>,
+        left: Box<[PathStep]>,
         operator: Box<str>,
-        right: Box<[Step]>,
+        right: Box<[PathStep]>,
     },
     Wildcard,
     Recursive,
-    Union(Box<[Box<[Step]>]>),
+    Union(Box<[Box<[PathStep]>]>),
     Literal(Value),
-    /// `range`, `end` and whatever else is a word: an error here.
+    /// `range`, `end` and all other words, which are errors here.
     Word,
 }
 
@@ -38,51 +40,51 @@ pub(crate) enum Step {
 pub(crate) struct Bound {
     pub known: bool,
     pub value: i64,
-    /// Not written, but one after the first.
+    /// Not written, but implied as one after the first.
     pub derived: bool,
 }
 
-/// What a path leads to: a part of the object, or a literal of the path.
+/// The result of a path: a part of the object, or a literal of the path.
 #[derive(Clone, Debug)]
-pub(crate) struct Found<'v>(Cow<'v, Value>);
+pub(crate) struct PathResult<'v>(Cow<'v, Value>);
 
-impl<'v> Found<'v> {
+impl<'v> PathResult<'v> {
     pub fn value(&self) -> &Cow<'v, Value> {
         &self.0
     }
 }
 
-/// An evaluation ended with an error, whose words nobody sees.
-struct Stopped;
+/// The evaluation failed. The message is not used.
+struct EvaluationError;
 
 type Row<'v> = Vec<Cow<'v, Value>>;
 
 impl JsonPath {
-    /// Reads a path as it stands in a definition, without braces.
+    /// Parses a path of a definition, without braces.
     pub fn parse(text: &str) -> Result<JsonPath, String> {
         Ok(JsonPath { steps: parse::expression(text)?.into() })
     }
 
     /// The first result.
-    pub(crate) fn first<'v>(&self, object: &'v Value) -> Option<Found<'v>> {
-        // Nearly all paths are names with dots between.
+    pub(crate) fn first<'v>(&self, object: &'v Value) -> Option<PathResult<'v>> {
+        // Fast path: nearly all paths are names separated by dots.
         let mut value = object;
         for step in &self.steps {
             match (step, value) {
-                (Step::Field(name), Value::Object(fields)) => value = fields.get(name.as_ref())?,
-                (Step::Field(_), _) => return None,
+                (PathStep::Field(name), Value::Object(fields)) => value = fields.get(name.as_ref())?,
+                (PathStep::Field(_), _) => return None,
                 _ => return self.search(object),
             }
         }
-        Some(Found(Cow::Borrowed(value)))
+        Some(PathResult(Cow::Borrowed(value)))
     }
 
-    fn search<'v>(&self, object: &'v Value) -> Option<Found<'v>> {
+    fn search<'v>(&self, object: &'v Value) -> Option<PathResult<'v>> {
         let row = walk(vec![Cow::Borrowed(object)], &self.steps).ok()?;
-        row.into_iter().next().map(Found)
+        row.into_iter().next().map(PathResult)
     }
 
-    /// The value as a field selector compares it: as Go prints it, and empty for nothing.
+    /// The value for field selectors: as Go prints it, empty if there is none.
     pub fn text(&self, object: &Value) -> String {
         match self.first(object) {
             None => String::new(),
@@ -92,7 +94,7 @@ impl JsonPath {
     }
 }
 
-fn walk<'v>(row: Row<'v>, steps: &[Step]) -> Result<Row<'v>, Stopped> {
+fn walk<'v>(row: Row<'v>, steps: &[PathStep]) -> Result<Row<'v>, EvaluationError> {
     steps.iter().try_fold(row, |row, step| one(row, step))
 }
 
@@ -105,34 +107,34 @@ fn children<'v>(value: &Cow<'v, Value>) -> Row<'v> {
     }
 }
 
-fn one<'v>(row: Row<'v>, step: &Step) -> Result<Row<'v>, Stopped> {
+fn one<'v>(row: Row<'v>, step: &PathStep) -> Result<Row<'v>, EvaluationError> {
     match step {
-        Step::Literal(value) => Ok(row.iter().map(|_| Cow::Owned(value.clone())).collect()),
-        Step::Word => Err(Stopped),
-        Step::Field(name) => Ok(row
+        PathStep::Literal(value) => Ok(row.iter().map(|_| Cow::Owned(value.clone())).collect()),
+        PathStep::Word => Err(EvaluationError),
+        PathStep::Field(name) => Ok(row
             .into_iter()
             .filter_map(|value| match value {
                 Cow::Borrowed(Value::Object(fields)) => fields.get(name.as_ref()).map(Cow::Borrowed),
                 _ => None,
             })
             .collect()),
-        Step::Wildcard => Ok(row.iter().flat_map(children).collect()),
-        Step::Recursive => {
+        PathStep::Wildcard => Ok(row.iter().flat_map(children).collect()),
+        PathStep::Recursive => {
             let mut all = Row::new();
             row.into_iter().for_each(|value| descend(value, &mut all));
             Ok(all)
         }
-        Step::Union(parts) => {
+        PathStep::Union(parts) => {
             let mut all = Row::new();
             for part in parts {
                 all.extend(walk(row.clone(), part)?);
             }
             Ok(all)
         }
-        Step::Slice(bounds) => {
+        PathStep::Slice(bounds) => {
             let mut all = Row::new();
             for value in row.iter().filter(|value| !value.is_null()) {
-                let Cow::Borrowed(Value::Array(items)) = value else { return Err(Stopped) };
+                let Cow::Borrowed(Value::Array(items)) = value else { return Err(EvaluationError) };
                 match slice(items, bounds)? {
                     Some(found) => all.extend(found.map(Cow::Borrowed)),
                     None => return Ok(all),
@@ -140,10 +142,10 @@ fn one<'v>(row: Row<'v>, step: &Step) -> Result<Row<'v>, Stopped> {
             }
             Ok(all)
         }
-        Step::Filter { left, operator, right } => {
+        PathStep::Filter { left, operator, right } => {
             let mut all = Row::new();
             for value in &row {
-                let Cow::Borrowed(Value::Array(items)) = value else { return Err(Stopped) };
+                let Cow::Borrowed(Value::Array(items)) = value else { return Err(EvaluationError) };
                 for item in items {
                     if keeps(item, left, operator, right)? {
                         all.push(Cow::Borrowed(item));
@@ -163,11 +165,11 @@ fn descend<'v>(value: Cow<'v, Value>, all: &mut Row<'v>) {
     }
 }
 
-/// The items between two bounds, or nothing if there can be none.
+/// The items between two bounds, or none if the bounds are invalid.
 fn slice<'v>(
     items: &'v [Value],
     [from, to, step]: &[Bound; 3],
-) -> Result<Option<impl Iterator<Item = &'v Value> + use<'v>>, Stopped> {
+) -> Result<Option<impl Iterator<Item = &'v Value> + use<'v>>, EvaluationError> {
     let length = items.len() as i64;
     let mut start = if from.known { from.value } else { 0 };
     if start < 0 {
@@ -187,14 +189,19 @@ fn slice<'v>(
         || start > end
         || (step.known && step.value <= 0)
     {
-        return Err(Stopped);
+        return Err(EvaluationError);
     }
     let step = if step.known { step.value as usize } else { 1 };
     Ok(Some(items[start as usize..end as usize].iter().step_by(step)))
 }
 
 /// Whether a filter keeps an item.
-fn keeps(item: &Value, left: &[Step], operator: &str, right: &[Step]) -> Result<bool, Stopped> {
+fn keeps(
+    item: &Value,
+    left: &[PathStep],
+    operator: &str,
+    right: &[PathStep],
+) -> Result<bool, EvaluationError> {
     let lefts = walk(vec![Cow::Borrowed(item)], left);
     if operator == "exists" {
         return Ok(lefts.is_ok_and(|lefts| !lefts.is_empty()));
@@ -202,15 +209,15 @@ fn keeps(item: &Value, left: &[Step], operator: &str, right: &[Step]) -> Result<
     let left = match lefts?.as_slice() {
         [] => return Ok(false),
         [left] => left.clone(),
-        _ => return Err(Stopped),
+        _ => return Err(EvaluationError),
     };
     let right = match walk(vec![Cow::Borrowed(item)], right)?.as_slice() {
         [] => return Ok(false),
         [right] => right.clone(),
-        _ => return Err(Stopped),
+        _ => return Err(EvaluationError),
     };
     let order = compare(&left, &right)?;
-    let ordered = || if left.is_boolean() { Err(Stopped) } else { Ok(()) };
+    let ordered = || if left.is_boolean() { Err(EvaluationError) } else { Ok(()) };
     Ok(match operator {
         "==" => order == Ordering::Equal,
         "!=" => order != Ordering::Equal,
@@ -218,21 +225,21 @@ fn keeps(item: &Value, left: &[Step], operator: &str, right: &[Step]) -> Result<
         "<=" => ordered().map(|()| order != Ordering::Greater)?,
         ">" => ordered().map(|()| order == Ordering::Greater)?,
         ">=" => ordered().map(|()| order != Ordering::Less)?,
-        _ => return Err(Stopped),
+        _ => return Err(EvaluationError),
     })
 }
 
-/// Plain values of one kind compare; nothing else does.
-fn compare(left: &Value, right: &Value) -> Result<Ordering, Stopped> {
+/// Compares scalars of the same type; fails for all others.
+fn compare(left: &Value, right: &Value) -> Result<Ordering, EvaluationError> {
     match (left, right) {
         (Value::Bool(left), Value::Bool(right)) => Ok(left.cmp(right)),
         (Value::String(left), Value::String(right)) => Ok(left.cmp(right)),
         (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {
             (Some(left), Some(right)) => Ok(left.cmp(&right)),
-            (None, None) => left.as_f64().partial_cmp(&right.as_f64()).ok_or(Stopped),
-            _ => Err(Stopped),
+            (None, None) => left.as_f64().partial_cmp(&right.as_f64()).ok_or(EvaluationError),
+            _ => Err(EvaluationError),
         },
-        _ => Err(Stopped),
+        _ => Err(EvaluationError),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Regular expressions in Go's syntax, compiled once and not before they are needed.
+//! Regular expressions in Go's syntax, compiled lazily.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -11,43 +11,43 @@ use regex::Regex;
 pub struct Pattern {
     source: Box<str>,
     compiled: Compiled,
-    /// What it takes compiled, from its first use with a long text on.
+    /// Compiled size, computed at the first match of a long text.
     size: OnceLock<u64>,
 }
 
-/// Texts up to here are matched with any pattern.
-const SHORT: usize = 4 << 10;
-/// In the worst case each byte of a text meets each state of a pattern, which takes seconds from here on. A match cannot be
-/// ended before it is done.
-const MOST: u64 = 1 << 36;
+/// Texts up to this length are matched with any pattern.
+const ALWAYS_MATCHED: usize = 4 << 10;
+/// Maximum product of pattern size and text length: in the worst case each byte meets each state, which takes
+/// seconds beyond this. A match cannot be interrupted.
+const MAX_WORK: u64 = 1 << 36;
 
-/// Where the compiled expression is.
+/// The storage of the compiled expression.
 enum Compiled {
-    /// Here, from its first use on.
+    /// In this pattern, from its first use on.
     Kept(OnceLock<Option<Arc<Regex>>>),
-    /// Among those that everybody shares, for as long as there is room.
+    /// In the shared cache, until it is evicted.
     Shared,
-    /// Nowhere: there was no room for it.
+    /// Not compiled: it exceeds the memory limit.
     Never,
 }
 
 impl Pattern {
-    /// One that stays compiled.
+    /// Creates a pattern that stays compiled.
     pub fn new(source: &str) -> Pattern {
-        Pattern::made(source, Compiled::Kept(OnceLock::new()))
+        Pattern::with(source, Compiled::Kept(OnceLock::new()))
     }
 
-    /// One that is compiled again if it was not used for a while: for what is large.
+    /// Creates a large pattern, which is compiled again if it was evicted from the shared cache.
     pub(crate) fn shared(source: &str) -> Pattern {
-        Pattern::made(source, Compiled::Shared)
+        Pattern::with(source, Compiled::Shared)
     }
 
-    /// One that is never compiled and matches nothing, for its definition is too large.
+    /// Creates a pattern that is never compiled and matches nothing, because its definition is too large.
     pub(crate) fn refused(source: &str) -> Pattern {
-        Pattern::made(source, Compiled::Never)
+        Pattern::with(source, Compiled::Never)
     }
 
-    fn made(source: &str, compiled: Compiled) -> Pattern {
+    fn with(source: &str, compiled: Compiled) -> Pattern {
         Pattern { source: source.into(), compiled, size: OnceLock::new() }
     }
 
@@ -55,14 +55,14 @@ impl Pattern {
         &self.source
     }
 
-    /// Whether to match a text may take longer than anyone can wait.
+    /// Whether matching a text may take too long.
     pub(crate) fn is_too_long(&self, text: &str) -> bool {
         let size = || *self.size.get_or_init(|| regexp::size(&self.source).unwrap_or_default());
-        text.len() > SHORT && size().saturating_mul(text.len() as u64) > MOST
+        text.len() > ALWAYS_MATCHED && size().saturating_mul(text.len() as u64) > MAX_WORK
     }
 
-    /// Whether some part of the text matches. What is no regular expression matches nothing, and nothing matches a text that is
-    /// too long for it.
+    /// Whether some part of the text matches. An invalid expression matches nothing, and neither does a
+    /// pattern for which the text is too long.
     pub fn is_match(&self, text: &str) -> bool {
         if self.is_too_long(text) {
             return false;
@@ -77,7 +77,7 @@ impl Pattern {
         }
     }
 
-    /// Why Go, or this program, would not take it. It is not compiled for this.
+    /// The reason why Go or this program refuses the pattern. It is not compiled for this.
     pub fn fault(&self) -> Option<PatternError> {
         regexp::fault(&self.source)
     }

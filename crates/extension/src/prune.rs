@@ -1,18 +1,20 @@
-//! Fields that a schema does not know are dropped, and so are nulls where nothing can be null.
+//! Prunes unknown fields, and nulls that the schema does not allow.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning/algorithm.go
 
 use serde_json::Value;
 
 use crate::node::{Flags, Node, NodeId, Rest};
 use crate::schema::Schema;
 
-/// Where a walk is, as a chain on the stack: it becomes text only for what is dropped.
+/// The current path during a traversal, as a chain on the stack: it becomes text only for a pruned field.
 struct Trail<'t> {
     before: Option<&'t Trail<'t>>,
-    step: Step<'t>,
+    step: TrailStep<'t>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'t> {
+enum TrailStep<'t> {
     Key(&'t str),
     Index(usize),
 }
@@ -23,13 +25,13 @@ impl Trail<'_> {
             before.write(out);
         }
         match self.step {
-            Step::Key(key) => {
+            TrailStep::Key(key) => {
                 if self.before.is_some() {
                     out.push('.');
                 }
                 out.push_str(key);
             }
-            Step::Index(index) => {
+            TrailStep::Index(index) => {
                 out.push('[');
                 out.push_str(&index.to_string());
                 out.push(']');
@@ -38,14 +40,14 @@ impl Trail<'_> {
     }
 }
 
-/// The fields that every whole object has.
+/// Whether this is a field of every complete object.
 pub(crate) fn is_meta(name: &str) -> bool {
     matches!(name, "apiVersion" | "kind" | "metadata")
 }
 
 impl Schema {
-    /// Drops fields that the schema does not know, and nulls that it does not allow. Returns the paths of the fields,
-    /// sorted; what every object has is not among them.
+    /// Prunes unknown fields and disallowed nulls. Returns the sorted paths of the fields, without
+    /// `apiVersion`, `kind` and `metadata`.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         if self.preserves {
             return Vec::new();
@@ -54,7 +56,7 @@ impl Schema {
     }
 }
 
-/// The same for a part of an object. `is_object` says whether it has kind and metadata of its own.
+/// Prunes a part of an object. `is_object` says whether it has its own kind and metadata.
 pub(crate) fn prune<'n>(
     nodes: &'n [Node],
     node: &'n Node,
@@ -68,7 +70,7 @@ pub(crate) fn prune<'n>(
     dropped
 }
 
-/// Drops unknown fields alone. Returns their paths, and whether there may be a null that has to go.
+/// Prunes only unknown fields. Returns their paths, and whether there may be a disallowed null.
 pub(crate) fn cut<'n>(
     nodes: &'n [Node],
     node: &'n Node,
@@ -84,7 +86,7 @@ pub(crate) fn cut<'n>(
 struct Walk<'n> {
     nodes: &'n [Node],
     dropped: Vec<String>,
-    /// Whether there may be a null that has to go.
+    /// Whether there may be a disallowed null.
     nulls: bool,
 }
 
@@ -95,11 +97,11 @@ impl<'n> Walk<'n> {
 
     fn drop(&mut self, key: &str, trail: Option<&Trail<'_>>) {
         let mut path = String::new();
-        Trail { before: trail, step: Step::Key(key) }.write(&mut path);
+        Trail { before: trail, step: TrailStep::Key(key) }.write(&mut path);
         self.dropped.push(path);
     }
 
-    /// A value of which the node is known, or nothing.
+    /// Prunes a value; `node` is `None` for an unknown field.
     fn value(&mut self, node: Option<&'n Node>, value: &mut Value, trail: Option<&Trail<'_>>, embeds: bool) {
         match value {
             Value::Object(_) | Value::Array(_) => {}
@@ -110,7 +112,7 @@ impl<'n> Walk<'n> {
             _ => return,
         }
         if let Some(node) = node.filter(|node| node.is(Flags::PRESERVES)) {
-            return self.kept(node, value, trail, embeds);
+            return self.preserved(node, value, trail, embeds);
         }
         match value {
             Value::Object(fields) => fields.retain(|key, value| {
@@ -122,7 +124,7 @@ impl<'n> Walk<'n> {
                     self.nulls |= trail.is_some();
                     return true;
                 }
-                let trail_here = Trail { before: trail, step: Step::Key(key) };
+                let trail_here = Trail { before: trail, step: TrailStep::Key(key) };
                 match (node.property(key), node.rest) {
                     (Some(id), _) | (None, Rest::Node(id)) => {
                         let child = self.at(id);
@@ -144,7 +146,7 @@ impl<'n> Walk<'n> {
                 let node = node.and_then(|node| node.items).map(|id| self.at(id));
                 let embeds = node.is_some_and(|node| node.is(Flags::EMBEDS));
                 for (index, item) in items.iter_mut().enumerate() {
-                    let trail = Trail { before: trail, step: Step::Index(index) };
+                    let trail = Trail { before: trail, step: TrailStep::Index(index) };
                     self.value(node, item, Some(&trail), embeds);
                 }
             }
@@ -152,8 +154,8 @@ impl<'n> Walk<'n> {
         }
     }
 
-    /// A value whose unknown fields stay; fields that are known are looked at again.
-    fn kept(&mut self, node: &'n Node, value: &mut Value, trail: Option<&Trail<'_>>, embeds: bool) {
+    /// Handles a value whose unknown fields are preserved; known fields are still pruned.
+    fn preserved(&mut self, node: &'n Node, value: &mut Value, trail: Option<&Trail<'_>>, embeds: bool) {
         match value {
             Value::Object(fields) => {
                 for (key, value) in fields.iter_mut() {
@@ -161,7 +163,7 @@ impl<'n> Walk<'n> {
                         self.nulls |= trail.is_some();
                         continue;
                     }
-                    let trail = Trail { before: trail, step: Step::Key(key) };
+                    let trail = Trail { before: trail, step: TrailStep::Key(key) };
                     match (node.property(key), node.rest) {
                         (Some(id), _) | (None, Rest::Node(id)) => {
                             let child = self.at(id);
@@ -177,8 +179,8 @@ impl<'n> Walk<'n> {
             Value::Array(items) => {
                 let Some(node) = node.items.map(|id| self.at(id)) else { return };
                 for (index, item) in items.iter_mut().enumerate() {
-                    let trail = Trail { before: trail, step: Step::Index(index) };
-                    self.kept(node, item, Some(&trail), node.is(Flags::EMBEDS));
+                    let trail = Trail { before: trail, step: TrailStep::Index(index) };
+                    self.preserved(node, item, Some(&trail), node.is(Flags::EMBEDS));
                 }
             }
             Value::Null => self.nulls = true,
@@ -187,7 +189,7 @@ impl<'n> Walk<'n> {
     }
 }
 
-/// Drops nulls in maps where the schema allows none and has no default to put there.
+/// Removes nulls in maps where the schema allows none and has no default.
 fn drop_nulls(nodes: &[Node], node: &Node, value: &mut Value) {
     let at = |id: NodeId| &nodes[id.0 as usize];
     match value {

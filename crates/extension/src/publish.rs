@@ -1,17 +1,20 @@
-//! What OpenAPI documents say about the objects of a definition.
+//! OpenAPI schemas of custom objects.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder/builder.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/v2/conversion.go
 
 use serde_json::{Map, Value};
 
 type Fields = Map<String, Value>;
 
-/// The schema of a version as the documents of version 3 have it, before metadata and kind are put in.
+/// The schema of a version for OpenAPI v3, without metadata and kind.
 pub fn v3(schema: &Value) -> Value {
     let mut schema = schema.clone();
     unfold(&mut schema);
     schema
 }
 
-/// The same for version 2, which knows less.
+/// The schema of a version for OpenAPI v2, which supports fewer keywords.
 pub fn v2(schema: &Value) -> Value {
     let mut schema = v3(schema);
     flatten(&mut schema);
@@ -22,7 +25,7 @@ fn flag(fields: &Fields, name: &str) -> bool {
     fields.get(name).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// Calls a function for the schemas that are directly in this one and part of its structure.
+/// Calls `visit` for the direct structural children of a schema.
 fn each_child(fields: &mut Fields, visit: &mut dyn FnMut(&mut Value)) {
     for name in ["items", "additionalProperties"] {
         if let Some(child) = fields.get_mut(name).filter(|child| child.is_object()) {
@@ -34,10 +37,10 @@ fn each_child(fields: &mut Fields, visit: &mut dyn FnMut(&mut Value)) {
     }
 }
 
-/// An integer or a text is said in words that others understand.
+/// Expands `x-kubernetes-int-or-string` to `anyOf`.
 fn unfold(schema: &mut Value) {
     let Value::Object(fields) = schema else { return };
-    if flag(fields, "x-kubernetes-int-or-string") && !says_int_or_string(fields) {
+    if flag(fields, "x-kubernetes-int-or-string") && !has_int_or_string_any_of(fields) {
         let either = Value::Array(
             ["integer", "string"]
                 .map(|kind| Value::Object(Map::from_iter([("type".to_owned(), Value::from(kind))])))
@@ -56,7 +59,7 @@ fn unfold(schema: &mut Value) {
     each_child(fields, &mut unfold);
 }
 
-fn says_int_or_string(fields: &Fields) -> bool {
+fn has_int_or_string_any_of(fields: &Fields) -> bool {
     let says = |any_of: Option<&Value>| {
         let Some([one, other]) = any_of.and_then(Value::as_array).map(Vec::as_slice) else { return false };
         let is = |part: &Value, kind: &str| {
@@ -69,7 +72,7 @@ fn says_int_or_string(fields: &Fields) -> bool {
     says(fields.get("anyOf")) || says(first.and_then(|first| first.get("anyOf")))
 }
 
-/// Takes out what version 2 cannot say, and what kubectl stumbles over there.
+/// Removes keywords that OpenAPI v2 does not support or that break kubectl.
 fn flatten(schema: &mut Value) {
     let Value::Object(fields) = schema else { return };
     let nullable: Vec<String> = fields
@@ -103,7 +106,7 @@ fn flatten(schema: &mut Value) {
         return;
     }
     if !fields.contains_key("properties") {
-        // Where properties are not shown, what is required of them is.
+        // Without properties, `required` stays.
         return;
     }
     if let Some(Value::Array(required)) = fields.get_mut("required") {

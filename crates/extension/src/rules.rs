@@ -1,10 +1,12 @@
-//! `x-kubernetes-validations`: rules in an expression language.
+//! `x-kubernetes-validations`: validation rules in CEL.
 //!
 //! ```text
-//! shapes    what expressions see
-//! compile   from text to programs, with what is wrong and what they may cost at most
-//! evaluate  the rules of an object, under a budget
+//! shapes    types of values in expressions
+//! compile   from text to programs, with errors and cost estimates
+//! evaluate  evaluates the rules of an object within a cost budget
 //! ```
+
+// upstream: staging/src/k8s.io/apiserver/pkg/apis/cel/config.go
 
 mod compile;
 mod evaluate;
@@ -17,32 +19,32 @@ use atoll_cel::Program;
 use crate::node::NodeId;
 
 pub(crate) use compile::compile_from;
-pub use compile::{Report, reports};
-pub(crate) use evaluate::{Spent, check_alone};
+pub use compile::{RuleReport, reports};
+pub(crate) use evaluate::{BudgetExhausted, check_alone};
 
-/// What one expression may cost.
+/// Cost limit of one expression.
 const CALL_LIMIT: u64 = 1_000_000;
-/// What all rules of an object may cost.
+/// Cost budget of all rules of an object.
 pub(crate) const BUDGET: i64 = 10_000_000;
 
-/// The compiled rules of a schema, by the node that has them and whether that is a whole object.
+/// The compiled rules of a schema, by node and whether the node is a complete object.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    /// Nothing for rules about what expressions cannot see.
+    /// `None` for rules on values that are not visible to expressions.
     sets: HashMap<(NodeId, bool), Option<RuleSet>>,
-    /// What all of them take, compiled, and those that were not compiled because it is too much.
+    /// Total size of the compiled rules, including those that were not compiled because of the limit.
     size: u64,
-    /// What their constant patterns take of that.
+    /// The part of the constant patterns.
     pub(crate) patterns: u64,
 }
 
 impl Rules {
-    /// Whether there is nothing that could be checked.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
     }
 
-    /// Whether some rules were not compiled because all together are too large.
+    /// Whether some rules were not compiled because the total exceeds the limit.
     fn is_too_large(&self) -> bool {
         self.size > crate::limits::COMPILED
     }
@@ -58,18 +60,18 @@ struct RuleSet {
 
 #[derive(Debug, Default)]
 struct CompiledRule {
-    /// Nothing for a rule without text.
+    /// `None` for an empty rule.
     program: Option<Program>,
-    /// Why there is none.
+    /// The compilation error.
     error: Option<Box<str>>,
     uses_old: bool,
     message: Option<Program>,
-    /// Where the rule says that it is about.
+    /// The `fieldPath` of the rule.
     field_path: Box<str>,
 }
 
 impl CompiledRule {
-    /// One that cannot be checked, and refuses what it is about.
+    /// A rule that failed to compile and refuses every value.
     fn failed(error: String) -> CompiledRule {
         CompiledRule { error: Some(error.into()), ..CompiledRule::default() }
     }

@@ -1,4 +1,6 @@
-//! The scale of an object: how many replicas are wanted and there, wherever the definition says that they stand.
+//! The scale subresource of custom objects.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go
 
 use std::fmt;
 
@@ -8,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::embedded::go_type;
 
-/// Where an object keeps what its scale shows. Paths are written with dots, as `.spec.replicas`.
+/// The field paths of the scale subresource, with dots, as `.spec.replicas`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
     pub spec_replicas: Box<str>,
@@ -16,12 +18,12 @@ pub struct Scale {
     pub label_selector: Option<Box<str>>,
 }
 
-/// Why a scale cannot be shown or written.
+/// The reason why a scale cannot be read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScaleError {
-    /// Something on the way is of another type. Upstream's words.
+    /// A value on the path has the wrong type; upstream's message.
     Type(String),
-    /// The object does not say how many replicas it wants; the path where it would.
+    /// The object does not set the replicas; the path of the field.
     Absent(String),
 }
 
@@ -36,7 +38,7 @@ impl fmt::Display for ScaleError {
 
 impl std::error::Error for ScaleError {}
 
-/// The steps of a path; the dot it begins with is not one.
+/// The steps of a path without its leading dot.
 fn steps(path: &str) -> impl Iterator<Item = &str> {
     path.strip_prefix('.').unwrap_or(path).split('.')
 }
@@ -51,7 +53,7 @@ fn dotted<'a>(path: impl Iterator<Item = &'a str>) -> String {
     text
 }
 
-/// The value that a path leads to.
+/// The value at a path.
 fn find<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
     let mut value = object;
     for (index, step) in steps(path).enumerate() {
@@ -60,7 +62,7 @@ fn find<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> 
                 Some(found) => value = found,
                 None => return Ok(None),
             },
-            // Upstream takes null for nothing.
+            // Upstream treats null as absent.
             Value::Null => return Ok(None),
             other => {
                 let wrong = dotted(steps(path).take(index + 1));
@@ -114,13 +116,13 @@ fn wrong(path: &str, value: &Value, wanted: &str) -> String {
 }
 
 impl Scale {
-    /// The scale of an object, as `autoscaling/v1` has it.
+    /// The `autoscaling/v1` Scale of an object.
     pub fn read(&self, object: &Value) -> Result<Value, ScaleError> {
         let (scale, found) = self.build(object).map_err(ScaleError::Type)?;
         if found { Ok(scale) } else { Err(ScaleError::Absent(self.spec_replicas.to_string())) }
     }
 
-    /// The same, and whether the object says how many replicas it wants; none is shown as 0.
+    /// The Scale of an object, and whether the object sets the replicas; absent replicas are 0.
     pub fn build(&self, object: &Value) -> Result<(Value, bool), String> {
         let wanted = integer(object, &self.spec_replicas)?;
         let there = integer(object, &self.status_replicas)?.unwrap_or_default();
@@ -135,7 +137,7 @@ impl Scale {
             }
         }
         let mut spec = Map::new();
-        // Go cuts off what does not fit, and leaves out 0.
+        // Go truncates to 32 bits and omits 0.
         let replicas = wanted.unwrap_or_default() as i32;
         if replicas != 0 {
             spec.insert("replicas".to_owned(), Value::from(replicas));
@@ -151,7 +153,7 @@ impl Scale {
         Ok((scale, wanted.is_some()))
     }
 
-    /// Puts the number of replicas where the object keeps it.
+    /// Sets the number of replicas in the object.
     pub fn write(&self, object: &mut Value, replicas: i32) -> Result<(), String> {
         let path: Vec<&str> = steps(&self.spec_replicas).collect();
         let Some((last, way)) = path.split_last() else { return Ok(()) };

@@ -4,52 +4,51 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::compile::{self, Dialect};
+use crate::compile::{self, CompileMode};
 use crate::limits;
 use crate::node::{Flags, Node, NodeId, Shape};
 use crate::rules::Rules;
 
-/// What a version of a definition says about its objects.
+/// The compiled schema of a version.
 #[derive(Debug)]
 pub struct Schema {
     pub(crate) nodes: Box<[Node]>,
     pub(crate) root: NodeId,
-    /// Whether unknown fields are kept everywhere, as definitions of old could say.
+    /// Whether unknown fields are preserved everywhere, as in definitions from `v1beta1`.
     pub(crate) preserves: bool,
-    /// Compiled when an object is first checked.
+    /// Compiled at the first validation.
     pub(crate) rules: OnceLock<Rules>,
-    /// What its patterns take, compiled, estimated.
+    /// Estimated size of the compiled patterns.
     pub(crate) patterns: u64,
 }
 
-/// Where an object comes from.
+/// The origin of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A request: what is malformed is refused.
+    /// A request: malformed metadata is refused.
     Request,
-    /// The store: what is malformed is dropped.
+    /// The store: malformed metadata is dropped.
     Storage,
 }
 
 impl Schema {
-    /// Compiles what stands in `openAPIV3Schema`; nothing there says nothing but that all fields are dropped, unless
-    /// `preserves` is set.
+    /// Compiles `openAPIV3Schema`. Without a schema all fields are pruned, unless `preserves` is set.
     pub fn compile(schema: Option<&Value>, preserves: bool) -> Schema {
-        compile::schema(schema, preserves, Dialect::Served)
+        compile::schema(schema, preserves, CompileMode::Objects)
     }
 
-    /// The structure: what is a field, a map, a list with keys.
+    /// The structure of the schema.
     pub fn shape(&self) -> Shape<'_> {
         Shape { nodes: &self.nodes, node: self.node(self.root) }
     }
 
-    /// Whether there are rules in it.
+    /// Whether the schema has rules.
     pub fn has_rules(&self) -> bool {
         self.node(self.root).is(Flags::HOLDS_RULES)
     }
 
-    /// Whether checking an object may take long in a way that a deadline does not end: because much has to be compiled first, or
-    /// large patterns meet long texts.
+    /// Whether validating an object may be slow in a way that a deadline does not interrupt: because of
+    /// compilation, or because large patterns are matched with long texts.
     pub fn is_slow(&self, object: &Value) -> bool {
         let in_rules = match self.rules.get() {
             _ if !self.has_rules() => 0,
@@ -60,12 +59,12 @@ impl Schema {
         patterns > limits::SLOW || patterns > 0 && patterns.saturating_mul(texts(object)) > limits::SLOW_MATCH
     }
 
-    /// How many different nodes there are.
+    /// Number of distinct nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether nothing is said.
+    /// Whether the schema is empty.
     pub fn is_empty(&self) -> bool {
         self.nodes.len() <= 1
     }
@@ -79,7 +78,7 @@ impl Schema {
     }
 }
 
-/// How long all texts in a value are together.
+/// Total length of all strings in a value.
 fn texts(value: &Value) -> u64 {
     match value {
         Value::String(text) => text.len() as u64,

@@ -1,4 +1,7 @@
-//! All that is asked of an object before it is stored.
+//! Validation of custom objects.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/validator.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/ratcheting.go
 
 use atoll_meta::field::FieldErrorKind;
 use atoll_meta::{Deadline, FieldError, FieldPath};
@@ -9,19 +12,19 @@ use crate::correlate::Correlated;
 use crate::definition::Version;
 use crate::schema::Schema;
 
-/// What was found in an object.
+/// The result of a validation.
 #[derive(Debug, Default)]
-pub struct Findings {
-    /// What it is refused for.
+pub struct ValidationResult {
+    /// Errors that refuse the object.
     pub errors: Vec<FieldError>,
-    /// What it would be refused for, had it not been so before.
+    /// Errors that existed before the update (ratcheting).
     pub warnings: Vec<String>,
 }
 
 const NULL: &Value = &Value::Null;
 
 impl Schema {
-    /// What the keywords of the schema say about a new object.
+    /// Validates a new object against the keywords of the schema.
     pub fn check(&self, object: &Value, deadline: &Deadline<'_>) -> Vec<FieldError> {
         if is_valid(&self.nodes, self.root(), object, deadline) {
             return Vec::new();
@@ -30,7 +33,7 @@ impl Schema {
         found.into_iter().map(|failure| failure.into_error(&FieldPath::nil())).collect()
     }
 
-    /// The same for a changed object: what has not changed is not refused.
+    /// Validates an updated object; unchanged values are not refused.
     pub fn check_change(&self, new: &Value, old: &Value, deadline: &Deadline<'_>) -> Vec<FieldError> {
         if is_valid(&self.nodes, self.root(), new, deadline) {
             return Vec::new();
@@ -40,8 +43,8 @@ impl Schema {
         found.into_iter().map(|failure| failure.into_error(&FieldPath::nil())).collect()
     }
 
-    /// The same of both, and items that are there twice. Who has rules of its own asks no more of its schema.
-    pub fn complaints(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    /// Validates an object of a kind with its own validation code: only keywords and unique list items.
+    pub fn validate_fields(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let deadline = &Deadline::never();
         let mut errors = match old {
             None => self.check(new, deadline),
@@ -53,7 +56,7 @@ impl Schema {
         errors
     }
 
-    /// The same for the status alone.
+    /// Validates only the status.
     fn check_status(&self, new: &Value, old: &Value, deadline: &Deadline<'_>) -> Vec<FieldError> {
         let (Some(id), Some(status)) = (self.root().property("status"), new.get("status")) else {
             return Vec::new();
@@ -70,9 +73,9 @@ impl Schema {
 }
 
 impl Version {
-    /// Checks a new object. `findings` has what is wrong with its metadata, and gets what else is; it does not count once the
-    /// deadline has passed.
-    pub fn validate_create(&self, object: &Value, findings: &mut Findings, deadline: &Deadline<'_>) {
+    /// Validates a new object. `findings` contains the metadata errors and gets all others; it is invalid
+    /// once the deadline has passed.
+    pub fn validate_create(&self, object: &Value, findings: &mut ValidationResult, deadline: &Deadline<'_>) {
         let schema = &self.schema;
         findings.errors.extend(schema.check(object, deadline));
         if let Some(scale) = &self.scale {
@@ -84,12 +87,12 @@ impl Version {
         self.validate_rules(object, None, findings, deadline);
     }
 
-    /// Checks a changed object.
+    /// Validates an updated object.
     pub fn validate_update(
         &self,
         new: &Value,
         old: &Value,
-        findings: &mut Findings,
+        findings: &mut ValidationResult,
         deadline: &Deadline<'_>,
     ) {
         let schema = &self.schema;
@@ -103,12 +106,12 @@ impl Version {
         self.validate_rules(new, Some(old), findings, deadline);
     }
 
-    /// Checks an object whose status was changed.
+    /// Validates an update of the status.
     pub fn validate_status_update(
         &self,
         new: &Value,
         old: &Value,
-        findings: &mut Findings,
+        findings: &mut ValidationResult,
         deadline: &Deadline<'_>,
     ) {
         findings.errors.extend(self.schema.check_status(new, old, deadline));
@@ -119,8 +122,8 @@ impl Version {
         self.validate_rules(new, Some(old), findings, deadline);
     }
 
-    /// Items that are there twice are refused only where none were before.
-    fn validate_lists_change(&self, new: &Value, old: &Value, findings: &mut Findings) {
+    /// Duplicate items are refused only if the old object had none.
+    fn validate_lists_change(&self, new: &Value, old: &Value, findings: &mut ValidationResult) {
         let found = self.schema.validate_lists(new);
         if !found.is_empty() && self.schema.validate_lists(old).is_empty() {
             findings.errors.extend(found);
@@ -131,7 +134,7 @@ impl Version {
         &self,
         new: &Value,
         old: Option<&Value>,
-        findings: &mut Findings,
+        findings: &mut ValidationResult,
         deadline: &Deadline<'_>,
     ) {
         if deadline.has_passed() || !self.schema.has_rules() || self.schema.rules().is_empty() {
@@ -146,7 +149,7 @@ impl Version {
     }
 }
 
-/// Whether rules could stumble over it.
+/// Whether an error prevents the evaluation of rules.
 fn is_blocking(error: &FieldError) -> bool {
     matches!(
         error.kind(),

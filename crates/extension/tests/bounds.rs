@@ -1,8 +1,8 @@
-//! What an object that is meant to do harm costs: words, and time.
+//! Limits on time and error messages for malicious objects.
 
 use std::cell::Cell;
 
-use atoll_extension::{Definition, Findings};
+use atoll_extension::{Definition, ValidationResult};
 use atoll_meta::{Deadline, Status};
 use serde_json::{Value, json};
 
@@ -17,23 +17,23 @@ fn definition(spec: &Value) -> Definition {
     }}))
 }
 
-fn check(definition: &Definition, spec: Value, deadline: &Deadline<'_>) -> Findings {
+fn check(definition: &Definition, spec: Value, deadline: &Deadline<'_>) -> ValidationResult {
     let object =
         json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec});
-    let mut findings = Findings::default();
+    let mut findings = ValidationResult::default();
     definition.versions()[0].validate_create(&object, &mut findings, deadline);
     findings
 }
 
-/// How many errors there are, and how large the answer is.
-fn answered(definition: &Definition, spec: Value) -> (usize, usize) {
+/// The number of errors and the size of the response.
+fn response_size(definition: &Definition, spec: Value) -> (usize, usize) {
     let errors = check(definition, spec, &Deadline::never()).errors;
     let count = errors.len();
     (count, Status::invalid("example.com", "Thing", "a", errors).to_json().len())
 }
 
 #[test]
-fn errors_are_few_and_short() {
+fn errors_are_limited_in_number_and_size() {
     let long = "x".repeat(1 << 20);
     let items = |item: Value| json!({"type": "array", "items": item});
     let wrong = |value: Value| Value::from(vec![value; 1000]);
@@ -60,13 +60,13 @@ fn errors_are_few_and_short() {
         ("parts", json!({"type": "string", "allOf": parts}), json!([long])),
         ("a rule", json!({"type": "string", "x-kubernetes-validations": rule}), wrong("a".into())),
     ] {
-        let (count, size) = answered(&definition(&items(schema)), object);
+        let (count, size) = response_size(&definition(&items(schema)), object);
         assert!(count > 0 && count <= 1002, "{name}: {count} errors");
         assert!(size < 2 << 20, "{name}: {size} bytes");
     }
     let set = json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
     let twice: Vec<String> = (0..4000).map(|n| (n / 2).to_string()).collect();
-    assert_eq!(answered(&definition(&set), json!(twice)).0, 1000);
+    assert_eq!(response_size(&definition(&set), json!(twice)).0, 1000);
     let wide: serde_json::Map<String, Value> = (0..2000).map(|n| (n.to_string(), json!(1))).collect();
     let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let errors = check(&definition(&map), wide.into(), &Deadline::never()).errors;
@@ -78,7 +78,7 @@ fn errors_are_few_and_short() {
 }
 
 #[test]
-fn checks_end_when_time_is_up() {
+fn validation_ends_at_the_deadline() {
     let parts: Vec<Value> = (0..1000).map(|n| json!({"enum": [n.to_string()]})).collect();
     let rule = json!([{"rule": "self.all(a, self.all(b, a != 'x' || b != 'x'))"}]);
     for (name, schema) in [
@@ -94,7 +94,7 @@ fn checks_end_when_time_is_up() {
         };
         let (definition, deadline) = (definition(&schema), Deadline::new(&is_over));
         check(&definition, json!(items), &deadline);
-        assert!(deadline.has_passed(), "{name} took {} looks at the clock", asked.get());
+        assert!(deadline.has_passed(), "{name} checked the deadline {} times", asked.get());
         let deadline = Deadline::new(&|| false);
         check(&definition, json!(items), &deadline);
         assert!(!deadline.has_passed());
@@ -116,13 +116,13 @@ fn long_texts_are_not_matched_with_large_patterns() {
 }
 
 #[test]
-fn defaults_do_not_multiply_without_end() {
+fn the_total_size_of_defaults_is_limited() {
     let item = |bytes: usize| json!({"type": "object", "properties": {"a": {"type": "string", "default": "x".repeat(bytes)}}});
     let filled = |bytes: usize, count: usize| {
         let definition = definition(&json!({"type": "array", "items": item(bytes)}));
         let mut object =
             json!({"apiVersion": "example.com/v1", "kind": "Thing", "spec": vec![json!({}); count]});
-        let is_complete = definition.versions()[0].schema.fill(&mut object);
+        let is_complete = definition.versions()[0].schema.apply_defaults(&mut object);
         (
             is_complete,
             object["spec"].as_array().into_iter().flatten().filter(|item| item.get("a").is_some()).count(),

@@ -1,4 +1,4 @@
-//! What a definition says besides what its schema does: columns, scale, selectable fields, versions, documents.
+//! Parts of a definition besides its schema: columns, scale, selectable fields, versions, OpenAPI.
 
 use atoll_extension::{Definition, publish};
 use atoll_meta::Deadline;
@@ -37,7 +37,7 @@ fn definition() -> Definition {
 }
 
 #[test]
-fn versions_know_what_they_are() {
+fn versions_have_warnings_and_types() {
     let definition = definition();
     let warnings: Vec<Option<&str>> =
         definition.versions().iter().map(|version| version.warning.as_deref()).collect();
@@ -53,7 +53,7 @@ fn versions_know_what_they_are() {
 }
 
 #[test]
-fn cells_are_what_upstream_shows() {
+fn cells_are_the_same_as_in_upstream() {
     let definition = definition();
     let version = &definition.versions()[0];
     let now = Timestamp::new(1_700_000_100, 0);
@@ -83,7 +83,7 @@ fn cells_are_what_upstream_shows() {
 }
 
 #[test]
-fn fields_are_selected_by_what_go_prints() {
+fn selectable_fields_are_printed_as_in_go() {
     let definition = definition();
     let object = json!({"spec": {"replicas": 3}});
     let fields: Vec<(&str, String)> = definition.versions()[0]
@@ -95,7 +95,7 @@ fn fields_are_selected_by_what_go_prints() {
 }
 
 #[test]
-fn scales_are_read_written_and_checked() {
+fn scales_are_read_written_and_validated() {
     let definition = definition();
     let version = &definition.versions()[0];
     let scale = version.scale.as_ref().expect("the version has a scale");
@@ -103,7 +103,7 @@ fn scales_are_read_written_and_checked() {
         "metadata": {"name": "a", "namespace": "b", "uid": "c", "resourceVersion": "1", "labels": {"a": "b"}},
         "spec": {"replicas": 3}, "status": {"replicas": 2, "selector": "a=b"},
     });
-    let shown = scale.read(&object).expect("it can be scaled");
+    let shown = scale.read(&object).expect("the object has replicas");
     assert_eq!(
         shown,
         json!({
@@ -112,9 +112,9 @@ fn scales_are_read_written_and_checked() {
             "spec": {"replicas": 3}, "status": {"replicas": 2, "selector": "a=b"},
         })
     );
-    scale.write(&mut object, 5).expect("there is a place for it");
+    scale.write(&mut object, 5).expect("the field can be set");
     assert_eq!(object["spec"]["replicas"], 5);
-    let absent = scale.read(&json!({})).expect_err("nothing is said").to_string();
+    let absent = scale.read(&json!({})).expect_err("the replicas are missing").to_string();
     assert_eq!(absent, "the spec replicas field \".spec.replicas\" does not exist");
     let cases = [
         (
@@ -139,7 +139,7 @@ fn scales_are_read_written_and_checked() {
         ),
     ];
     for (object, expected) in cases {
-        let mut findings = atoll_extension::Findings::default();
+        let mut findings = atoll_extension::ValidationResult::default();
         version.validate_create(&object, &mut findings, &Deadline::never());
         let errors: Vec<String> = findings.errors.iter().map(ToString::to_string).collect();
         assert!(errors.iter().any(|error| error == expected), "{object}: {errors:?}");
@@ -147,7 +147,7 @@ fn scales_are_read_written_and_checked() {
 }
 
 #[test]
-fn documents_of_version_two_leave_out_what_they_cannot_say() {
+fn openapi_v2_omits_unsupported_keywords() {
     let schema = json!({
         "type": "object", "required": ["a", "b"], "anyOf": [{"required": ["a"]}],
         "properties": {

@@ -1,7 +1,7 @@
-//! Random objects of random schemas: what is dropped, filled in and refused, against the API server's own code.
+//! Compares pruning, defaulting and validation of random objects with upstream's code.
 //!
-//! Go answers through `upstream/build extension`; without Go the comparison is skipped and says so. Errors are compared as
-//! sets: where Go walks over a map it has no order.
+//! Upstream's code runs through `upstream/build extension`; without Go the comparison is skipped with a
+//! message. Errors are compared as sets, because Go's map iteration has no order.
 
 #[path = "upstream/generator.rs"]
 mod generator;
@@ -13,7 +13,7 @@ mod rules;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use atoll_extension::{Definition, Findings, Origin, Schema, Version};
+use atoll_extension::{Definition, Origin, Schema, ValidationResult, Version};
 use atoll_meta::object::{validate_object_meta, validate_object_meta_update};
 use atoll_meta::{Deadline, FieldError, FieldPath, names};
 use generator::Generator;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 const SCHEMAS: usize = 1000;
 const OBJECTS: usize = 6;
-/// Of a thousand objects at least so many meet the same fate, word for word.
+/// Minimum number of identical results per thousand objects.
 const FLOOR: usize = 998;
 
 struct Case {
@@ -59,32 +59,36 @@ fn texts(errors: &[FieldError]) -> Vec<String> {
 fn read(schema: &Arc<Schema>, object: &Value) -> Result<(Value, Vec<String>), String> {
     let mut object = object.clone();
     let unknown = schema.read(&mut object, Origin::Request)?;
-    let _ = schema.fill(&mut object);
+    let _ = schema.apply_defaults(&mut object);
     Ok((object, unknown))
 }
 
-fn ours(case: &Case) -> Value {
+fn atoll_result(case: &Case) -> Value {
     let version = version(&case.schema);
     let (object, unknown) = match read(&version.schema, &case.object) {
         Ok(read) => read,
         Err(message) => return json!({"refused": message}),
     };
     let path = FieldPath::new("metadata");
-    let mut create = Findings {
+    let mut create = ValidationResult {
         errors: validate_object_meta(&object, true, names::name_is_dns_subdomain, &path),
-        ..Findings::default()
+        ..ValidationResult::default()
     };
     version.validate_create(&object, &mut create, &Deadline::never());
     let Ok((old, _)) = read(&version.schema, &case.old) else { return json!({"error": "the old object"}) };
-    let mut update =
-        Findings { errors: validate_object_meta_update(&object, &old, &path), ..Findings::default() };
+    let mut update = ValidationResult {
+        errors: validate_object_meta_update(&object, &old, &path),
+        ..ValidationResult::default()
+    };
     version.validate_update(&object, &old, &mut update, &Deadline::never());
     let mut warnings: Vec<String> = update.warnings.iter().map(|text| plain(text)).collect();
     warnings.sort();
-    let mut status =
-        Findings { errors: validate_object_meta_update(&object, &old, &path), ..Findings::default() };
+    let mut status = ValidationResult {
+        errors: validate_object_meta_update(&object, &old, &path),
+        ..ValidationResult::default()
+    };
     version.validate_status_update(&object, &old, &mut status, &Deadline::never());
-    // As Go writes it: a float that is an integer has no point.
+    // As Go encodes it: a float with an integral value has no decimal point.
     let value: Value =
         serde_json::from_str(&atoll_meta::json::to_string(&object)).expect("what is written is JSON");
     json!({
@@ -93,7 +97,7 @@ fn ours(case: &Case) -> Value {
     })
 }
 
-/// A list of errors as ours are compared.
+/// A sorted list of normalised errors.
 fn sorted(value: &Value) -> Value {
     let Some(texts) = value.as_array() else { return value.clone() };
     let mut texts: Vec<String> = texts.iter().map(|text| plain(text.as_str().unwrap_or_default())).collect();
@@ -102,7 +106,7 @@ fn sorted(value: &Value) -> Value {
 }
 
 #[test]
-fn random_objects_meet_the_same_fate() {
+fn random_objects_have_the_same_results() {
     let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
     println!("seed {seed}");
     let mut generator = Generator::new(seed);
@@ -126,24 +130,26 @@ fn random_objects_meet_the_same_fate() {
     assert_eq!(answers.len(), questions.len(), "one answer per question");
     let mut differences: BTreeMap<&str, (usize, String)> = BTreeMap::new();
     let (mut compared, mut unasked, mut refused, mut otherwise, mut wrong) = (0, 0, 0, 0, 0);
-    for (case, theirs) in cases.iter().zip(&answers) {
-        if theirs.get("error").is_some() {
+    for (case, upstream) in cases.iter().zip(&answers) {
+        if upstream.get("error").is_some() {
             unasked += 1;
             continue;
         }
         compared += 1;
-        let ours = ours(case);
+        let atoll = atoll_result(case);
         let mut differs = false;
-        refused += usize::from(theirs["create"].as_array().is_some_and(|errors| !errors.is_empty()));
+        refused += usize::from(upstream["create"].as_array().is_some_and(|errors| !errors.is_empty()));
         for part in ["refused", "unknown", "value", "create", "update", "status", "warnings"] {
             let empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-            let (ours, theirs) =
-                (&ours[part], &if part == "unknown" { theirs[part].clone() } else { sorted(&theirs[part]) });
-            if (empty(ours) && empty(theirs)) || ours == theirs {
+            let (atoll, upstream) = (
+                &atoll[part],
+                &if part == "unknown" { upstream[part].clone() } else { sorted(&upstream[part]) },
+            );
+            if (empty(atoll) && empty(upstream)) || atoll == upstream {
                 continue;
             }
-            if part == "refused" && ours.is_string() && theirs.is_string() {
-                // Of several reasons Go names the one that it comes across first, which is chance.
+            if part == "refused" && atoll.is_string() && upstream.is_string() {
+                // Go reports a random one of several reasons.
                 otherwise += 1;
                 continue;
             }
@@ -152,24 +158,24 @@ fn random_objects_meet_the_same_fate() {
                 let shown = [("schema", &case.schema), ("object", &case.object), ("old", &case.old)];
                 let shown: Vec<String> =
                     shown.iter().map(|(name, value)| format!("{name} {value}")).collect();
-                (0, format!("\n  {}\n  go   {theirs:#}\n  ours {ours:#}", shown.join("\n  ")))
+                (0, format!("\n  {}\n  upstream {upstream:#}\n  atoll    {atoll:#}", shown.join("\n  ")))
             });
             *count += 1;
         }
         wrong += usize::from(differs);
     }
     println!(
-        "{compared} objects compared, {refused} of them refused, {otherwise} not read for another reason, {unasked} of schemas that Go does not take"
+        "{compared} objects compared, {refused} of them refused, {otherwise} refused with another reason, {unasked} with schemas that Go refuses"
     );
-    assert!(otherwise < 100, "too many objects were not read for another reason");
-    assert!(compared > 10 * unasked, "too few schemas were taken to tell anything");
+    assert!(otherwise < 100, "too many objects were refused with another reason");
+    assert!(compared > 10 * unasked, "too few schemas were accepted for a meaningful comparison");
     let shown: Vec<String> =
         differences.iter().map(|(part, (count, text))| format!("{part} ({count} times){text}")).collect();
     println!("{wrong} objects differ\n{}", shown.join("\n"));
     assert!((compared - wrong) * 1000 >= compared * FLOOR, "{wrong} of {compared} objects differ");
 }
 
-/// Texts that are of some format or nearly so.
+/// Texts that have, or almost have, some format.
 const NEARLY: &[&str] = &[
     "2024-02-29",
     "2023-02-29",
@@ -275,7 +281,7 @@ const PATTERNS: &[&str] = &[
 const TEXTS: usize = 400;
 
 #[test]
-fn formats_and_patterns_take_what_go_takes() {
+fn formats_and_patterns_accept_the_same_as_go() {
     let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
     let mut generator = Generator::new(seed);
     let mut texts: Vec<String> = NEARLY.iter().map(ToString::to_string).collect();
@@ -315,17 +321,23 @@ fn formats_and_patterns_take_what_go_takes() {
         cases.iter().map(|case| json!({"schema": case.schema, "object": case.object})).collect();
     let Some(answers) = ask(&questions) else { return };
     let mut wrong = Vec::new();
-    for (case, theirs) in cases.iter().zip(&answers) {
-        let (ours, theirs) = (ours(case)["create"].clone(), sorted(&theirs["create"]));
+    for (case, upstream) in cases.iter().zip(&answers) {
+        let (atoll, upstream) = (atoll_result(case)["create"].clone(), sorted(&upstream["create"]));
         let lines = |value: &Value| -> Vec<String> {
             value.as_array().into_iter().flatten().map(ToString::to_string).collect()
         };
-        let (ours, theirs) = (lines(&ours), lines(&theirs));
+        let (atoll, upstream) = (lines(&atoll), lines(&upstream));
         wrong.extend(
-            ours.iter().filter(|line| !theirs.contains(line)).map(|line| format!("only we refuse {line}")),
+            atoll
+                .iter()
+                .filter(|line| !upstream.contains(line))
+                .map(|line| format!("only Atoll refuses {line}")),
         );
         wrong.extend(
-            theirs.iter().filter(|line| !ours.contains(line)).map(|line| format!("only Go refuses {line}")),
+            upstream
+                .iter()
+                .filter(|line| !atoll.contains(line))
+                .map(|line| format!("only Go refuses {line}")),
         );
     }
     println!("{} texts compared, {} differ", cases.len() * texts.len(), wrong.len());

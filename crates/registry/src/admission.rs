@@ -1,50 +1,54 @@
-//! Who else has a say in a write. The registry asks at the two points where upstream does.
+//! The admission interface. The registry calls it at the same two points as upstream.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go
 
 use atoll_meta::Status;
 use atoll_store::Revision;
 use serde_json::Value;
 
-/// How a write ended.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteOutcome {
     At(Revision),
     /// Nothing was written.
-    No,
-    /// The store failed on the way; nobody knows what reached the disk.
+    NotWritten,
+    /// The store failed during the write; it is unknown whether it was executed.
     Unknown,
 }
 
 pub trait Admission: Sync {
-    /// May change what is about to be created (`old` is `None`) or to take the place of `old`. The object has its defaults
-    /// and the managers of its fields; a name that is to be generated is not there yet, and nothing has been prepared or checked.
+    /// May change an object that is about to be created (`old` is `None`) or to replace `old`. The object has
+    /// its defaults and its managed fields; a generated name is not set yet, and the object has been neither
+    /// prepared nor validated.
     fn mutate(&self, new: &mut Value, old: Option<&Value>)
     -> impl Future<Output = Result<(), Status>> + Send;
 
-    /// Judges what is about to be written, finished and checked, beside what is there. Without `new`, `old` is about to go.
+    /// Validates the final object that is about to be written, together with the existing one. Without `new`,
+    /// `old` is about to be deleted.
     fn validate(
         &self,
         new: Option<&Value>,
         old: Option<&Value>,
     ) -> impl Future<Output = Result<(), Status>> + Send;
 
-    /// Hears that an object says where it shall be placed, which is not written with the object.
-    /// Without a name if that is to be generated.
+    /// Called when an object contains a placement annotation, which is not written with the object. The name
+    /// is missing if it is to be generated.
     fn placement_ignored(&self, _new: &Value) {}
 
-    /// Whether the limits of the workspace hold for what is written. They do for clients, controllers included; what the
-    /// server writes by itself only counts.
+    /// Whether the workspace limits apply to the write. They apply to clients, including controllers; writes
+    /// of the server itself are only counted.
     fn is_limited(&self) -> bool {
         true
     }
 
-    /// Hears how the write ended that was judged last, to give back what was taken for it.
-    fn ended(&self, written: Written) -> impl Future<Output = ()> + Send;
+    /// Called with the outcome of the write that was validated last, to release its reservations.
+    fn ended(&self, written: WriteOutcome) -> impl Future<Output = ()> + Send;
 }
 
-/// Only the limits of the workspace have a say: what the server writes on behalf of an agent.
-pub struct Limited;
+/// Applies only the workspace limits, for writes of the server on behalf of an agent.
+pub struct LimitsOnly;
 
-impl Admission for Limited {
+impl Admission for LimitsOnly {
     async fn mutate(&self, _: &mut Value, _: Option<&Value>) -> Result<(), Status> {
         Ok(())
     }
@@ -53,13 +57,13 @@ impl Admission for Limited {
         Ok(())
     }
 
-    async fn ended(&self, _: Written) {}
+    async fn ended(&self, _: WriteOutcome) {}
 }
 
-/// Nobody has: what the server itself decides on.
-pub struct Unasked;
+/// Applies nothing, for the server's own writes.
+pub struct NoAdmission;
 
-impl Admission for Unasked {
+impl Admission for NoAdmission {
     async fn mutate(&self, _: &mut Value, _: Option<&Value>) -> Result<(), Status> {
         Ok(())
     }
@@ -72,5 +76,5 @@ impl Admission for Unasked {
         false
     }
 
-    async fn ended(&self, _: Written) {}
+    async fn ended(&self, _: WriteOutcome) {}
 }

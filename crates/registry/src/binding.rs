@@ -1,18 +1,20 @@
-//! A Pod is given its node, once.
+//! The binding subresource, which assigns a Pod to a node.
+
+// upstream: pkg/registry/core/pod/storage/storage.go
 
 use atoll_meta::{FieldError, FieldPath, Status, field, object};
 use serde_json::{Value, json};
 
 use crate::Registry;
 use crate::modify::{Preconditions, set_condition};
-use crate::row::{Place, Row};
+use crate::row::{ObjectRef, Row};
 
 impl Registry {
-    /// Does what a `Binding` says to the Pod in `place`.
+    /// Applies a `Binding` to the Pod at `object_ref`.
     pub async fn bind(
         &self,
         pods: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         binding: &Value,
         dry_run: bool,
     ) -> Result<(), Status> {
@@ -24,7 +26,7 @@ impl Registry {
         let now = self.now();
         let assign = |pod: &mut Value| {
             if let Some(obstacle) = obstacle(pod) {
-                return Err(Status::conflict("", "pods/binding", place.name, obstacle));
+                return Err(Status::conflict("", "pods/binding", object_ref.name, obstacle));
             }
             pod["spec"]["nodeName"] = node.clone();
             if let Some(status) = pod["status"].as_object_mut() {
@@ -41,7 +43,7 @@ impl Registry {
         };
         let expected =
             Preconditions { uid: object::uid(binding), resource_version: object::resource_version(binding) };
-        self.modify(pods, place, expected, dry_run, &assign).await.map(drop)
+        self.modify(pods, object_ref, expected, dry_run, &assign).await.map(drop)
     }
 }
 
@@ -58,7 +60,7 @@ fn check(binding: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Why the Pod cannot be given a node.
+/// The reason why the Pod cannot be assigned to a node.
 fn obstacle(pod: &Value) -> Option<String> {
     let name = object::name(pod);
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();

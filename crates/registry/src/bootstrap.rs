@@ -1,4 +1,8 @@
-//! What every workspace is born with.
+//! The bootstrap objects, which every workspace has from the start.
+
+// upstream: plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go
+// upstream: pkg/controlplane/instance.go
+// upstream: pkg/controlplane/controller/kubernetesservice/controller.go
 
 use std::net::SocketAddr;
 
@@ -11,44 +15,45 @@ use serde_json::{Value, json};
 use crate::catalog::Catalog;
 use crate::row::Row;
 use crate::services::Network;
-use crate::{facts, resets};
+use crate::{facts, reset_fields};
 
-/// Id of the root workspace; all others have random ones.
+/// Id of the root workspace; all other workspaces have random ids.
 pub const ROOT: &str = "root";
 
-/// The user as whom the server calls kubelets. These ask whether it may use what they serve.
+/// The user name with which the server calls kubelets. Kubelets check its permissions.
 pub const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 
 /// The namespaces that upstream creates.
 pub const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// What the objects of the layer say about this control plane.
-pub struct Birth<'a> {
-    /// When it first started, in seconds since 1970.
+/// The properties of this control plane that bootstrap objects contain.
+pub struct BootstrapOptions<'a> {
+    /// Time of the first start, in seconds since 1970.
     pub created: i64,
-    /// Where clients reach it.
+    /// The address for clients.
     pub endpoint: SocketAddr,
     pub network: &'a Network,
-    /// The certificate that signs those of clients and of the server, in PEM.
+    /// The CA certificate of clients and the server, in PEM.
     pub authority: &'a str,
-    /// Whether namespaces get what they all have from here, and roles what they gather, or from another program's controllers.
-    pub belongings: bool,
+    /// Whether to include objects that upstream's controllers create: default ServiceAccounts, root CA
+    /// ConfigMaps and the rules of aggregated ClusterRoles. False if another controller manager creates them.
+    pub controller_objects: bool,
 }
 
-/// The shared layer.
-pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
+/// Builds the bootstrap layer.
+pub fn layer(catalog: &Catalog, options: &BootstrapOptions<'_>) -> Layer {
     let mut layer = Layer::default();
-    let objects = SYSTEM_NAMESPACES.map(namespace).into_iter().chain(own_service(birth));
+    let objects = SYSTEM_NAMESPACES.map(namespace).into_iter().chain(kubernetes_service(options));
     let objects = objects
-        .chain(belongings(birth))
-        .chain(for_programs(birth))
-        .chain(known_to_all())
+        .chain(namespace_objects(options))
+        .chain(discovery_config_maps(options))
+        .chain(common_objects())
         .chain([kubelet_api()]);
-    let objects: Vec<Born> = objects.collect();
-    let gathered = if birth.belongings { gather(&objects) } else { Vec::new() };
+    let objects: Vec<BootstrapObject> = objects.collect();
+    let aggregated_rules = if options.controller_objects { aggregate_rules(&objects) } else { Vec::new() };
     for (group, resource, mut object) in objects {
         let Some(row) = catalog.stored(group, resource) else { continue };
-        let created = atoll_meta::time::format(birth.created);
+        let created = atoll_meta::time::format(options.created);
         atoll_meta::object::set_creation_timestamp(&mut object, &created);
         let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
         for condition in conditions.into_iter().flatten() {
@@ -56,29 +61,29 @@ pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
         }
         atoll_meta::object::set_type(&mut object, &row.api_version(), &row.kind);
         record(row, &mut object, &created);
-        if let Some((_, rules)) = gathered.iter().find(|(name, _)| is_role(resource, &object, name)) {
+        if let Some((_, rules)) = aggregated_rules.iter().find(|(name, _)| is_role(resource, &object, name)) {
             object = with_rules(row, object, rules, &created);
         }
         let encoded = Bytes::from(atoll_meta::json::encode_object(&object));
         let facts = facts::of(catalog, row, &object);
-        let facts = Facts { labels: facts.labels.clone(), fields: facts.fields.clone(), further: None };
+        let facts = Facts { labels: facts.labels.clone(), fields: facts.fields.clone(), extra: None };
         let namespace = atoll_meta::object::namespace(&object);
         layer.add(group, resource, namespace, atoll_meta::object::name(&object), encoded, facts);
     }
     layer
 }
 
-type Born = (&'static str, &'static str, Value);
+type BootstrapObject = (&'static str, &'static str, Value);
 
-/// The rules of each ClusterRole that gathers its own from others. Some gather from such that gather.
-fn gather(objects: &[Born]) -> Vec<(String, Value)> {
+/// The rules of each aggregated ClusterRole. Some aggregate other aggregated ClusterRoles.
+fn aggregate_rules(objects: &[BootstrapObject]) -> Vec<(String, Value)> {
     let mut roles: Vec<Value> = objects
         .iter()
         .filter(|(_, resource, _)| *resource == "clusterroles")
         .map(|(_, _, object)| object.clone())
         .collect();
-    let mut gathered: Vec<(String, Value)> = Vec::new();
-    // Each round carries rules one step further, and no way is longer than there are roles.
+    let mut aggregated_rules: Vec<(String, Value)> = Vec::new();
+    // Each round moves rules one step, and no chain is longer than the number of roles.
     for _ in 0..roles.len() {
         let mut settled = true;
         for position in 0..roles.len() {
@@ -89,31 +94,31 @@ fn gather(objects: &[Born]) -> Vec<(String, Value)> {
             settled = false;
             let name = atoll_meta::object::name(&roles[position]).to_string();
             roles[position]["rules"] = rules.clone().into();
-            gathered.retain(|(known, _)| *known != name);
-            gathered.push((name, rules.into()));
+            aggregated_rules.retain(|(known, _)| *known != name);
+            aggregated_rules.push((name, rules.into()));
         }
         if settled {
             break;
         }
     }
-    gathered
+    aggregated_rules
 }
 
 fn is_role(resource: &str, object: &Value, name: &str) -> bool {
     resource == "clusterroles" && atoll_meta::object::name(object) == name
 }
 
-/// They are gathered by a controller that applies them.
+/// Applies aggregated rules as the aggregation controller does.
 fn with_rules(row: &Row, role: Value, rules: &Value, created: &str) -> Value {
     let (manager, subresource) = ("clusterrole-aggregation-controller", "");
-    let author = Author { manager, subresource, time: created, resets: resets::of(row, subresource) };
+    let author = Author { manager, subresource, time: created, resets: reset_fields::of(row, subresource) };
     let mut config = json!({ "metadata": { "name": atoll_meta::object::name(&role) }, "rules": rules });
     atoll_meta::object::set_type(&mut config, &row.api_version(), &row.kind);
     row.managed.apply(&role, &config, &author, true).unwrap_or(role)
 }
 
-/// What upstream puts into every cluster, whatever it is called and wherever it runs.
-fn known_to_all() -> impl Iterator<Item = Born> {
+/// The objects that are the same in every upstream cluster.
+fn common_objects() -> impl Iterator<Item = BootstrapObject> {
     include_str!("../data/bootstrap.txt").lines().filter_map(|line| {
         let (resource, object) = line.split_once(' ')?;
         let (resource, group) = resource.split_once('.')?;
@@ -121,8 +126,9 @@ fn known_to_all() -> impl Iterator<Item = Born> {
     })
 }
 
-/// What lets the server call kubelets, for which upstream has a role and leaves it to installers to bind it.
-fn kubelet_api() -> Born {
+/// The binding that lets the server call kubelets. Upstream has the role and leaves the binding to
+/// installers.
+fn kubelet_api() -> BootstrapObject {
     const GROUP: &str = "rbac.authorization.k8s.io";
     let binding = json!({
         "metadata": { "name": "atoll:kubelet-api-admin" },
@@ -132,49 +138,49 @@ fn kubelet_api() -> Born {
     (GROUP, "clusterrolebindings", binding)
 }
 
-/// What is not said by whom upstream has create these, but found out by the system afterwards.
-const FOUND_OUT: [(&str, &str); 3] =
+/// Fields that upstream's creators do not set and the system fills in afterwards.
+const FILLED_IN: [(&str, &str); 3] =
     [("namespaces", "/spec/finalizers"), ("services", "/spec/clusterIPs"), ("services", "/spec/ipFamilies")];
 
-/// Keeps account of who created an object.
+/// Records the managed fields of an object's creator.
 fn record(row: &Row, object: &mut Value, created: &str) {
     let manager = match row.resource.as_str() {
         "serviceaccounts" | "configmaps" => "kube-controller-manager",
         _ => "kube-apiserver",
     };
-    let author = Author { manager, subresource: "", time: created, resets: resets::of(row, "") };
-    let mut said = object.clone();
-    for (_, path) in FOUND_OUT.iter().filter(|(resource, _)| *resource == row.resource) {
-        let holder = path.rsplit_once('/').and_then(|(holder, name)| Some((said.pointer_mut(holder)?, name)));
+    let author = Author { manager, subresource: "", time: created, resets: reset_fields::of(row, "") };
+    let mut set = object.clone();
+    for (_, path) in FILLED_IN.iter().filter(|(resource, _)| *resource == row.resource) {
+        let holder = path.rsplit_once('/').and_then(|(holder, name)| Some((set.pointer_mut(holder)?, name)));
         if let Some((Value::Object(holder), name)) = holder {
             holder.remove(name);
         }
     }
-    row.managed.record(row.managed.empty(), &mut said, &author);
+    row.managed.record(row.managed.empty(), &mut set, &author);
     if row.resource == "servicecidrs" {
-        said = with_status(row, said, created);
+        set = with_status(row, set, created);
     }
-    if let Some(managed) = said["metadata"].get("managedFields") {
+    if let Some(managed) = set["metadata"].get("managedFields") {
         object["metadata"]["managedFields"] = managed.clone();
     }
 }
 
-/// The ranges are found to be ready by a controller that applies their status.
+/// Applies the status of the ServiceCIDR as its controller does.
 fn with_status(row: &Row, ranges: Value, created: &str) -> Value {
     let (manager, subresource) = ("kubernetes-service-cidr-controller", "status");
-    let author = Author { manager, subresource, time: created, resets: resets::of(row, subresource) };
+    let author = Author { manager, subresource, time: created, resets: reset_fields::of(row, subresource) };
     let mut config = json!({ "metadata": { "name": "kubernetes" }, "status": ranges["status"] });
     if let Some(condition) = config["status"]["conditions"][0].as_object_mut() {
         condition.remove("reason");
     }
     atoll_meta::object::set_type(&mut config, &row.api_version(), &row.kind);
-    // It was there first, then it was ready.
+    // The object existed before it became ready.
     let mut unready = ranges.clone();
     unready["status"] = json!({});
     row.managed.apply(&unready, &config, &author, true).unwrap_or(ranges)
 }
 
-fn namespace(name: &str) -> Born {
+fn namespace(name: &str) -> BootstrapObject {
     let namespace = json!({
         "metadata": { "name": name, "labels": { "kubernetes.io/metadata.name": name } },
         "spec": { "finalizers": ["kubernetes"] },
@@ -183,16 +189,16 @@ fn namespace(name: &str) -> Born {
     ("", "namespaces", namespace)
 }
 
-/// What every namespace has; those that are created later get it from a controller.
-fn belongings(birth: &Birth<'_>) -> Vec<Born> {
-    if !birth.belongings {
+/// The objects that every namespace has; a controller creates them in later namespaces.
+fn namespace_objects(options: &BootstrapOptions<'_>) -> Vec<BootstrapObject> {
+    if !options.controller_objects {
         return Vec::new();
     }
     let account = |namespace: &str| json!({ "metadata": { "name": "default", "namespace": namespace } });
     let trust = |namespace: &str| {
         json!({
             "metadata": { "name": "kube-root-ca.crt", "namespace": namespace },
-            "data": { "ca.crt": birth.authority },
+            "data": { "ca.crt": options.authority },
         })
     };
     let accounts = SYSTEM_NAMESPACES.map(|namespace| ("", "serviceaccounts", account(namespace)));
@@ -202,14 +208,14 @@ fn belongings(birth: &Birth<'_>) -> Vec<Born> {
         .collect()
 }
 
-/// What programs beside the server look for: whose certificates clients show, and since when it is known which tokens in
-/// Secrets are in use.
-fn for_programs(birth: &Birth<'_>) -> [Born; 2] {
-    let since = atoll_meta::time::format(birth.created);
+/// ConfigMaps for other programs: the client CA, and the time since which the use of legacy token Secrets is
+/// tracked.
+fn discovery_config_maps(options: &BootstrapOptions<'_>) -> [BootstrapObject; 2] {
+    let since = atoll_meta::time::format(options.created);
     let since = since.split('T').next().unwrap_or_default();
     let clients = json!({
         "metadata": { "name": "extension-apiserver-authentication", "namespace": "kube-system" },
-        "data": { "client-ca-file": birth.authority },
+        "data": { "client-ca-file": options.authority },
     });
     let tokens = json!({
         "metadata": {
@@ -221,13 +227,13 @@ fn for_programs(birth: &Birth<'_>) -> [Born; 2] {
     [("", "configmaps", clients), ("", "configmaps", tokens)]
 }
 
-/// The API as a Service of the workspace, with everything that belongs to one.
-fn own_service(birth: &Birth<'_>) -> Vec<Born> {
-    let Some(range) = birth.network.ranges.first() else { return Vec::new() };
+/// The `kubernetes` Service of the workspace, with its endpoints, address and range.
+fn kubernetes_service(options: &BootstrapOptions<'_>) -> Vec<BootstrapObject> {
+    let Some(range) = options.network.ranges.first() else { return Vec::new() };
     let (address, family) = (range.first_usable().to_string(), range.family());
-    let (endpoint, port) = (birth.endpoint.ip().to_string(), birth.endpoint.port());
-    let endpoint_family = if birth.endpoint.is_ipv4() { "IPv4" } else { "IPv6" };
-    let ranges: Vec<String> = birth.network.ranges.iter().map(ToString::to_string).collect();
+    let (endpoint, port) = (options.endpoint.ip().to_string(), options.endpoint.port());
+    let endpoint_family = if options.endpoint.is_ipv4() { "IPv4" } else { "IPv6" };
+    let ranges: Vec<String> = options.network.ranges.iter().map(ToString::to_string).collect();
     let own_port = json!({ "name": "https", "port": port, "protocol": "TCP" });
     let service = json!({
         "metadata": {

@@ -1,4 +1,4 @@
-//! Which resources are served: the built-in ones of a profile, and Atoll's own.
+//! The catalog of served resources: the built-in ones of a profile, and Atoll's own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -7,15 +7,15 @@ use atoll_merge::apply::Kind;
 use atoll_schema::Resource;
 use atoll_validation::warnings;
 
+use crate::atoll_kinds;
 use crate::definitions::{Definition, Interned, Text};
-use crate::own;
 use crate::row::{Row, SharedRow, Subresource};
 use crate::strategy;
 use crate::views;
 
 /// Group of Atoll's own kinds.
 pub const ATOLL: &str = "atoll.dev";
-/// Group of what nodes and Pods use, where somebody measures that.
+/// Group of the resource metrics of nodes and Pods.
 pub const METRICS: &str = "metrics.k8s.io";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -23,7 +23,8 @@ pub enum Profile {
     /// Everything that Kubernetes serves by default.
     #[default]
     Full,
-    /// Namespaces, ConfigMaps, Secrets, ServiceAccounts, Events, Leases, RBAC and CRDs, and what Atoll itself needs.
+    /// Namespaces, ConfigMaps, Secrets, ServiceAccounts, Events, Leases, RBAC and CRDs, and the resources
+    /// that Atoll itself needs.
     Minimal,
 }
 
@@ -31,15 +32,15 @@ pub enum Profile {
 pub struct Catalog {
     rows: Vec<SharedRow>,
     by_path: HashMap<(String, String, String), SharedRow>,
-    /// What the objects of workspaces define.
+    /// The compiled CustomResourceDefinitions of all workspaces.
     pub definitions: Interned<Definition>,
-    /// Long texts that such objects have besides.
+    /// Long texts in CustomResourceDefinitions, shared by equal ones.
     pub texts: Interned<Text>,
-    /// What a dialect defines.
+    /// The definitions of the kcp dialect.
     pub(crate) kcp: OnceLock<Vec<Arc<Definition>>>,
 }
 
-/// Resources of the minimal profile, as (group, resource); the RBAC group is in it whole.
+/// Resources of the minimal profile, as (group, resource); the whole RBAC group is in it too.
 const MINIMAL: [(&str, &str); 7] = [
     ("", "namespaces"),
     ("", "configmaps"),
@@ -51,7 +52,7 @@ const MINIMAL: [(&str, &str); 7] = [
 ];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// What is not stored but done or computed on request.
+/// Resources that are not stored but computed or executed on request.
 const COMPUTED: [(&str, &str); 8] = [
     ("", "bindings"),
     ("", "componentstatuses"),
@@ -67,7 +68,7 @@ impl Catalog {
     pub fn new(profile: Profile) -> Self {
         let builtin =
             atoll_schema::resources().iter().filter(|resource| is_served(resource, profile)).map(builtin);
-        let rows: Vec<SharedRow> = builtin.chain(own::rows()).map(Arc::new).collect();
+        let rows: Vec<SharedRow> = builtin.chain(atoll_kinds::rows()).map(Arc::new).collect();
         let path = |row: &SharedRow| (row.group.clone(), row.version.clone(), row.resource.clone());
         let by_path = rows.iter().map(|row| (path(row), row.clone())).collect();
         let (definitions, texts) = (Interned::default(), Interned::default());
@@ -82,7 +83,7 @@ impl Catalog {
         self.by_path.get(&(group.to_string(), version.to_string(), resource.to_string()))
     }
 
-    /// The row that a stored object belongs to.
+    /// The row of a stored resource.
     pub fn stored(&self, group: &str, resource: &str) -> Option<&SharedRow> {
         self.rows.iter().find(|row| row.group == group && row.resource == resource && row.view.is_none())
     }
@@ -143,8 +144,8 @@ fn builtin(resource: &Resource) -> Row {
     }
 }
 
-/// What is measured: `nodes` and `pods` of the group for that, which nobody keeps.
-pub fn measured() -> [Row; 2] {
+/// The rows `nodes` and `pods` of the metrics group, which are not stored.
+pub fn metrics_rows() -> [Row; 2] {
     let row = |resource: &str, kind: &str, namespaced: bool| Row {
         group: METRICS.into(),
         version: "v1beta1".into(),

@@ -1,4 +1,7 @@
-//! Create: fill in what the system knows, check, and write where nothing is.
+//! Create: fill in system fields, validate, and write to an absent key.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go
 
 use atoll_merge::apply::Author;
 use atoll_meta::json::splice_resource_version;
@@ -7,26 +10,29 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::definitions;
-use crate::row::{Place, Row};
+use crate::row::{ObjectRef, Row};
 use crate::strategy::Context;
-use crate::{Admission, Answer, Refused, Registry, Written, parse, placement, random, resets, services};
+use crate::{
+    Admission, Registry, RenderedObject, WriteFailure, WriteOutcome, parse, placement, random, reset_fields,
+    services,
+};
 
-/// How often a generated name is drawn again because it was taken.
+/// Number of attempts to find an unused generated name.
 const NAME_ATTEMPTS: usize = 8;
 
 impl Registry {
-    /// Creates `object`, whose kind, types and namespace have been checked, in `place` (whose name is not yet
-    /// known if it is to be generated). `manager` is who creates it, `None` if the object itself says who manages its
-    /// fields.
+    /// Creates `object`, whose kind, types and namespace have been checked, at `object_ref` (without the name if
+    /// that is to be generated). `manager` is the field manager, `None` if the object already contains its
+    /// managed fields.
     pub async fn create<A: Admission>(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         mut object: Value,
         manager: Option<&str>,
         dry_run: bool,
         admission: &A,
-    ) -> Result<Answer, Status> {
+    ) -> Result<RenderedObject, Status> {
         if row.custom.as_ref().is_some_and(|custom| custom.is_terminating) {
             let message = "create not allowed while custom resource definition is terminating";
             return Err(Status::forbidden(&row.group, &row.resource, object::name(&object), message));
@@ -46,14 +52,14 @@ impl Registry {
         admission.mutate(&mut object, None).await?;
         let base = object::generate_name(&object).to_string();
         if !object::name(&object).is_empty() || base.is_empty() {
-            return self.create_once(row, place, object, labelled, dry_run, admission).await;
+            return self.create_once(row, object_ref, object, labelled, dry_run, admission).await;
         }
         for _ in 0..NAME_ATTEMPTS {
             let mut candidate = object.clone();
             object::set_name(&mut candidate, &id::generated_name(&base, random()?));
-            // Some things follow from the name.
+            // Some defaults depend on the name.
             row.fill_defaults(&mut candidate)?;
-            match self.create_once(row, place, candidate, labelled, dry_run, admission).await {
+            match self.create_once(row, object_ref, candidate, labelled, dry_run, admission).await {
                 Err(status) if status.reason() == "AlreadyExists" => {}
                 outcome => return outcome,
             }
@@ -61,9 +67,9 @@ impl Registry {
         Err(Status::generate_name_conflict(&row.group, &row.resource, &base, 1))
     }
 
-    /// Writes into a new object who manages its fields.
+    /// Records `manager` as the field manager of a new object.
     pub fn record_new(&self, row: &Row, object: &mut Value, manager: &str) {
-        let (time, resets) = (self.now(), resets::of(row, ""));
+        let (time, resets) = (self.now(), reset_fields::of(row, ""));
         let author = Author { manager, subresource: "", time: &time, resets };
         self.record(row, row.managed.empty(), object, &author);
     }
@@ -71,66 +77,71 @@ impl Registry {
     async fn create_once<A: Admission>(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         mut object: Value,
         labelled: bool,
         dry_run: bool,
         admission: &A,
-    ) -> Result<Answer, Status> {
+    ) -> Result<RenderedObject, Status> {
         row.to_stored(&mut object);
         let name = object::name(&object).to_string();
         if !services::is_services(row) {
-            let place = Place { name: &name, ..*place };
-            return self.finish_create(row, &place, object, labelled, dry_run, admission).await;
+            let object_ref = ObjectRef { name: &name, ..*object_ref };
+            return self.finish_create(row, &object_ref, object, labelled, dry_run, admission).await;
         }
-        let place = Place { name: &name, ..*place };
-        let taken = self.take_for_service(&place, &mut object, None, dry_run).await?;
-        let outcome = self.finish_create(row, &place, object, labelled, dry_run, admission).await;
+        let object_ref = ObjectRef { name: &name, ..*object_ref };
+        let taken = self.allocate_for_service(&object_ref, &mut object, None, dry_run).await?;
+        let outcome = self.finish_create(row, &object_ref, object, labelled, dry_run, admission).await;
         match outcome.is_ok() {
-            true => self.settle_taken(taken).await,
-            false => self.undo_taken(taken).await,
+            true => self.commit_allocation(taken).await,
+            false => self.undo_allocation(taken).await,
         }
         outcome
     }
 
-    /// From an object with its defaults to one that is written.
+    /// Prepares, validates and writes an object that has its defaults.
     async fn finish_create<A: Admission>(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         mut object: Value,
         labelled: bool,
         dry_run: bool,
         admission: &A,
-    ) -> Result<Answer, Status> {
+    ) -> Result<RenderedObject, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
-        self.fill(row, place, &mut object, labelled)?;
-        let (object, errors) = self.check_new(row, place.workspace, object).await?;
+        self.fill(row, object_ref, &mut object, labelled)?;
+        let (object, errors) = self.validate_new(row, object_ref.workspace, object).await?;
         if !errors.is_empty() {
-            return Err(Status::invalid(row.storage_group(), row.named_kind(&object), place.name, errors));
+            return Err(Status::invalid(
+                row.storage_group(),
+                row.error_kind(&object),
+                object_ref.name,
+                errors,
+            ));
         }
-        self.check_reserved(row, place, &object, None)?;
-        self.check_depth(row, place)?;
-        let _naming = self.name_cluster(row, place).await?;
+        self.check_reserved(row, object_ref, &object, None)?;
+        self.check_depth(row, object_ref)?;
+        let _naming = self.reserve_cluster_name(row, object_ref).await?;
         admission.validate(Some(&object), None).await?;
         let limited = admission.is_limited();
-        let (outcome, written) = self.write_new(row, place, object, revision, limited, dry_run).await;
+        let (outcome, written) = self.write_new(row, object_ref, object, revision, limited, dry_run).await;
         admission.ended(written).await;
         outcome
     }
 
-    /// Writes a finished object where nothing is.
+    /// Writes a finished object to an absent key.
     async fn write_new(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         mut object: Value,
         revision: u64,
         limited: bool,
         dry_run: bool,
-    ) -> (Result<Answer, Status>, Written) {
-        let key = row.key(place);
-        let taken = || Status::already_exists(&row.group, &row.resource, place.name);
+    ) -> (Result<RenderedObject, Status>, WriteOutcome) {
+        let key = row.key(object_ref);
+        let taken = || Status::already_exists(&row.group, &row.resource, object_ref.name);
         let snapshot = self.snapshot();
         if let Some(existing) = snapshot.get(&key) {
             let status = match parse(&existing.json()) {
@@ -140,44 +151,44 @@ impl Registry {
                 Ok(_) => taken(),
                 Err(status) => status,
             };
-            return (Err(status), Written::No);
+            return (Err(status), WriteOutcome::NotWritten);
         }
         if !dry_run && revision != 0 {
             let refused =
                 Status::plain_internal("resourceVersion should not be set on objects to be created");
-            return (Err(refused), Written::No);
+            return (Err(refused), WriteOutcome::NotWritten);
         }
-        let compiled = self.compile_ahead(row, place.workspace, &object).await;
+        let compiled = self.compile_ahead(row, object_ref.workspace, &object).await;
         let (encoded, facts) = self.encode_stored(row, &mut object);
         let reserved = match limited {
-            true => self.reserve(row, place, &key, None, encoded.len(), compiled.as_deref()),
+            true => self.reserve(row, object_ref, &key, None, encoded.len(), compiled.as_deref()),
             false => Ok((None, None)),
         };
         let _reserved = match reserved {
             Ok(reserved) => reserved,
-            Err(status) => return (Err(status), Written::No),
+            Err(status) => return (Err(status), WriteOutcome::NotWritten),
         };
         if dry_run {
-            return (Ok(Answer { json: row.shown_json(encoded) }), Written::No);
+            return (Ok(RenderedObject { json: row.served_json(encoded) }), WriteOutcome::NotWritten);
         }
         match self.write(&snapshot, &key, Some((encoded.clone(), facts))).await {
             Ok(revision) => {
-                if definitions::defines(row) {
-                    self.settle_definition(place.workspace, place.name).await;
+                if definitions::is_definitions(row) {
+                    self.update_definition_status(object_ref.workspace, object_ref.name).await;
                 }
                 let json = Bytes::from(splice_resource_version(&encoded, revision));
-                (Ok(Answer { json: row.shown_json(json) }), Written::At(revision))
+                (Ok(RenderedObject { json: row.served_json(json) }), WriteOutcome::At(revision))
             }
-            Err(Refused::Changed) => (Err(taken()), Written::No),
-            Err(Refused::Status(status)) => (Err(status), Written::Unknown),
+            Err(WriteFailure::Conflict) => (Err(taken()), WriteOutcome::NotWritten),
+            Err(WriteFailure::Status(status)) => (Err(status), WriteOutcome::Unknown),
         }
     }
 
-    /// What the system decides about a new object, whatever the client sent.
+    /// Sets the system fields of a new object, regardless of the request.
     pub(crate) fn fill(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         object: &mut Value,
         labelled: bool,
     ) -> Result<(), Status> {
@@ -188,7 +199,7 @@ impl Registry {
         fields.remove("resourceVersion");
         fields.insert("uid".into(), uid.into());
         fields.insert("creationTimestamp".into(), now.as_str().into());
-        match place.namespace {
+        match object_ref.namespace {
             "" => fields.remove("namespace"),
             namespace => fields.insert("namespace".into(), namespace.into()),
         };

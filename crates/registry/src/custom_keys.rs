@@ -1,10 +1,11 @@
-//! Moves custom objects to keys of their own.
+//! Migrates custom objects to separate keys.
 //!
-//! Versions of Atoll before the mark of custom objects ([`atoll_store::key::CUSTOM`]) kept built-in and custom objects under
-//! the same keys. Stores and snapshots that they wrote are brought up to date before anybody reads them.
+//! Versions of Atoll before [`atoll_store::key::CUSTOM`] stored built-in and custom objects under the same
+//! keys. Stores and snapshots of such versions are migrated before they are used.
 //!
-//! Those versions also accepted definitions of built-in resources, so that under the key of a built-in resource there may be
-//! a custom object. Such an object is told by its versions and, if it is a Workspace, by an id that was never given to it.
+//! Those versions also accepted definitions of built-in resources, so that the key of a built-in resource may
+//! contain a custom object. Such an object is recognised by its API versions and, if it is a Workspace, by an
+//! id that was never assigned to it.
 
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -25,18 +26,18 @@ use crate::bootstrap::ROOT;
 use crate::catalog::{ATOLL, Catalog, Profile};
 use crate::definitions::{self, reserved};
 
-/// Writes that are handed to the store together, so that they share commits.
-const AT_ONCE: usize = 512;
+/// Number of concurrent writes, so that they share commits.
+const CONCURRENT_WRITES: usize = 512;
 
-/// Says that custom objects have keys of their own in this store.
+/// The entry which marks a store as migrated.
 pub fn marker() -> (Key, Bytes) {
     let key = Key::object(INTERNAL, "format", "", "", "custom-keys");
-    // In the encoding of all values, so that restoring a snapshot does not find it changed.
+    // In the canonical encoding, so that restoring a snapshot does not change it.
     let value = atoll_meta::json::encode_object(&json!({ "metadata": { "name": "custom-keys" } }));
     (key, Bytes::from(value))
 }
 
-/// Why a store could not be brought up to date.
+/// The reason why a store could not be migrated.
 #[derive(Debug)]
 pub enum MigrationError {
     Read(ReadError),
@@ -47,17 +48,18 @@ pub enum MigrationError {
 impl std::fmt::Display for MigrationError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            MigrationError::Read(error) => write!(f, "the store cannot be read: {error:?}"),
-            MigrationError::Write(error) => write!(f, "the store cannot be written: {error:?}"),
+            MigrationError::Read(error) => write!(f, "cannot read the store: {error:?}"),
+            MigrationError::Write(error) => write!(f, "cannot write to the store: {error:?}"),
             MigrationError::Interrupted => f.write_str("interrupted; start again to continue"),
         }
     }
 }
 
-/// Moves the custom objects of a store that an older version wrote. To be called before the cache is opened. It may be
-/// interrupted at any point: an object is written under its new key before the old key is deleted, and the next call goes on.
+/// Migrates the custom objects of a store that an older version wrote. To be called before the cache is
+/// opened. It may be interrupted at any point: an object is written under its new key before the old key is
+/// deleted, and the next call continues.
 ///
-/// Workspaces are looked at every time: the older version may have run once more on a store that is up to date.
+/// Workspaces are checked every time: the older version may have run again on a migrated store.
 pub async fn migrate(store: &Arc<dyn Store>) -> Result<usize, MigrationError> {
     let (marker, value) = marker();
     let own = Range { start: Bound::Included(marker.clone()), end: Bound::Included(marker.clone()) };
@@ -70,15 +72,15 @@ pub async fn migrate(store: &Arc<dyn Store>) -> Result<usize, MigrationError> {
     let entries = read(store, range).await?;
     let moves = moves(&entries);
     let mut last = 0;
-    for chunk in moves.chunks(AT_ONCE) {
+    for chunk in moves.chunks(CONCURRENT_WRITES) {
         let copies =
             chunk.iter().filter_map(|(old, new)| Some((new.clone(), Some(entries.get(old)?.clone()))));
         last = last.max(write_all(store, copies).await?);
         last = last.max(write_all(store, chunk.iter().map(|(old, _)| (old.clone(), None))).await?);
     }
     if !moves.is_empty() {
-        tracing::info!(objects = moves.len(), "moved custom objects to keys of their own");
-        // What happened under the old keys would be missing from watches that resume: they have to list again.
+        tracing::info!(objects = moves.len(), "migrated custom objects to separate keys");
+        // Watches that resume would miss the changes under the old keys: they have to list again.
         store.compact(last).await.map_err(MigrationError::Write)?;
     }
     if !is_marked {
@@ -92,7 +94,7 @@ async fn read(store: &Arc<dyn Store>, range: Range) -> Result<BTreeMap<Key, Byte
     Ok(page.entries.into_iter().map(|entry| (entry.key, entry.value)).collect())
 }
 
-/// Brings the contents of an older snapshot up to date.
+/// Migrates the contents of an older snapshot.
 pub fn upgrade(entries: &mut BTreeMap<Key, Bytes>) {
     for (old, new) in moves(entries) {
         if let Some(value) = entries.remove(&old) {
@@ -110,7 +112,7 @@ async fn write_all(
     let mut running = JoinSet::new();
     for (key, value) in changes {
         let expect = if value.is_some() { Condition::Any } else { Condition::Present };
-        let write = Write { key, expect, value, guards: Vec::new(), memo: None };
+        let write = Write { key, expect, value, guards: Vec::new(), hint: None };
         let store = store.clone();
         running.spawn(async move { store.write(write).await });
     }
@@ -125,10 +127,10 @@ async fn write_all(
     Ok(last)
 }
 
-/// The keys that have to change, and what they become.
+/// The keys to migrate, old and new.
 fn moves(entries: &BTreeMap<Key, Bytes>) -> Vec<(Key, Key)> {
-    // All resources that are built in count, not only those of the profile that this server was started with: it may be
-    // another one than the store was written with.
+    // Use all built-in resources, not only those of the current profile: the store may have been written with
+    // another profile.
     let catalog = LazyCell::new(|| Catalog::new(Profile::Full));
     let defined: HashSet<(&str, &str)> = entries
         .keys()
@@ -165,8 +167,8 @@ fn moves(entries: &BTreeMap<Key, Bytes>) -> Vec<(Key, Key)> {
         .collect()
 }
 
-/// Whether each Workspace object is the one that its id was given to: the oldest of those that have it. It must lead to the
-/// root, as every workspace does that was created as one.
+/// Whether each Workspace object owns its id: it must be the oldest object with that id, and its ancestors
+/// must lead to the root, as those of every real workspace do.
 fn owners(entries: &BTreeMap<Key, Bytes>) -> HashMap<Key, bool> {
     let is_workspace =
         |key: &Key| key.parts().is_some_and(|parts| (parts.group, parts.resource) == (ATOLL, "workspaces"));
@@ -193,7 +195,7 @@ fn owners(entries: &BTreeMap<Key, Bytes>) -> HashMap<Key, bool> {
     owners
 }
 
-/// Whether the workspaces above a Workspace object end in the root. They may also be unknown, or above each other.
+/// Whether the ancestors of a Workspace object end at the root. They may also be unknown or form a cycle.
 fn leads_to_root(owners: &HashMap<String, Key>, key: &Key) -> bool {
     let (mut key, mut steps) = (key, 0);
     while let Some(parts) = key.parts().filter(|_| steps <= owners.len()) {
@@ -206,12 +208,12 @@ fn leads_to_root(owners: &HashMap<String, Key>, key: &Key) -> bool {
     false
 }
 
-/// Whether an object was only ever written in versions of a built-in resource.
+/// Whether an object was only written in versions of a built-in resource.
 fn has_built_in_versions(value: &Bytes, catalog: &Catalog, group: &str, resource: &str) -> bool {
     let stored = parse(value);
     let managers = stored["metadata"]["managedFields"].as_array().into_iter().flatten();
     let versions = managers.filter_map(|manager| manager["apiVersion"].as_str());
-    // Views of a resource may be in another group.
+    // A view of the resource may be in another group.
     let is_known = |api_version: &str| match api_version.rsplit_once('/') {
         Some((own, version)) => catalog.find(own, version, resource).is_some(),
         None => group.is_empty(),

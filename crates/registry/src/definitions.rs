@@ -1,27 +1,30 @@
-//! Custom resources: kinds that the objects of a workspace define.
+//! CustomVersion resources, defined by the CustomResourceDefinitions of a workspace.
 //!
 //! ```text
-//!   CustomResourceDefinition ─ compile ─► Definition ─► Row of each version, with its Custom
+//!   CustomResourceDefinition ─ compile ─► Definition ─► Row of each version, with its CustomVersion
 //!          │    written or loaded             ▲             names, schema, subresources, columns
-//!          │                                  └─ Interned: one for all workspaces that say the same
-//!          ├─ announce: an APIService for each version
-//!          ├─ settle: names accepted, established, what else its status says
-//!          └─ removal: its objects go first, then it goes
+//!          │                                  └─ Interned: equal definitions are shared by all workspaces
+//!          ├─ api_services: an APIService for each version
+//!          ├─ status: accepted names, conditions
+//!          └─ removal: deletes the objects, then the definition
 //! ```
 //!
-//! A definition is compiled when its object is written or loaded and kept with the object, so that finding the row of
-//! a custom resource is a lookup in the snapshot, and nothing has to be forgotten when a definition changes or goes.
+//! A definition is compiled when its object is written or loaded, and stays with the object. Finding the row
+//! of a custom resource is therefore a lookup in the snapshot, and no cache has to be invalidated when a
+//! definition changes.
 
-mod announce;
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go
+
+mod api_services;
 pub(crate) mod compile;
 mod conditions;
+pub(crate) mod conversion;
 mod custom;
-pub(crate) mod form;
 mod intern;
 mod naming;
 mod removal;
 pub mod reserved;
-mod settle;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -34,12 +37,12 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::Registry;
-use crate::offload::offload;
+use crate::blocking::run_blocking;
 use crate::row::{Row, SharedRow};
 
 pub use compile::compare_versions;
-pub use custom::Custom;
-pub(crate) use form::to_stored;
+pub(crate) use conversion::to_stored;
+pub use custom::CustomVersion;
 pub use intern::{Interned, Text};
 pub use naming::Names;
 pub use removal::run;
@@ -47,59 +50,60 @@ pub use removal::run;
 pub const GROUP: &str = "apiextensions.k8s.io";
 pub const RESOURCE: &str = "customresourcedefinitions";
 
-/// What a CustomResourceDefinition means.
+/// A compiled CustomResourceDefinition.
 #[derive(Debug)]
 pub struct Definition {
-    /// Another one for everything that differs.
+    /// Number that differs between definitions with different contents.
     pub id: u64,
     pub group: Box<str>,
-    /// The plural name that it asks for, which is a part of its own name and never changes.
+    /// The plural name in the spec, which is part of the object's name and never changes.
     pub plural: Box<str>,
-    /// Those that others have not taken; empty before they are settled.
+    /// The accepted names; empty before they are resolved.
     pub accepted: Names,
-    /// Whether it has asked for names that it has not got.
-    pub waits: bool,
+    /// Whether some requested names are not accepted yet.
+    pub awaits_names: bool,
     /// Whether requests are served.
     pub is_served: bool,
-    /// Whether discovery tells of it.
+    /// Whether discovery lists it.
     pub is_established: bool,
-    /// Whether nothing new may be created because it is going.
+    /// Whether no objects can be created because the definition is being deleted.
     pub is_terminating: bool,
-    /// Whether its status does not say what it should of its size: a definition from before there was a limit may be too
-    /// large, of which some patterns and rules are then not compiled.
-    pub(crate) misreported: bool,
-    /// The versions that are served, in the order of the definition.
+    /// Whether the condition about the size in the status is outdated: a definition from before there was a
+    /// limit may be too large, and some of its patterns and rules are then not compiled.
+    pub(crate) is_size_outdated: bool,
+    /// The served versions, in the order of the definition.
     pub rows: Vec<SharedRow>,
     /// The version in which objects are stored.
     pub stored: Option<SharedRow>,
-    /// The spec, as it stands in the object.
+    /// The JSON of the spec.
     pub(crate) spec: Bytes,
-    /// What the spec takes when it is compiled, in bytes, estimated.
+    /// Estimated memory of the compiled spec, in bytes.
     pub(crate) size: u64,
-    /// The same for all definitions with the same spec, which share what is compiled.
+    /// Hash of the spec: definitions with the same spec share the compiled form.
     pub(crate) hash: u64,
-    /// All that this was made of.
+    /// The text that this definition was compiled from.
     pub(crate) source: Bytes,
 }
 
 impl Definition {
-    /// The definition that was made of an object.
+    /// The compiled definition of an object.
     pub fn of(object: &Object) -> Option<Arc<Definition>> {
-        object.facts.further.as_ref()?.made.clone()?.downcast().ok()
+        object.facts.extra.as_ref()?.compiled.clone()?.downcast().ok()
     }
 
-    /// The spec, read again.
+    /// The parsed spec.
     pub fn spec(&self) -> Value {
         atoll_meta::json::parse(&self.spec).map(|parsed| parsed.value).unwrap_or_default()
     }
 
-    /// All objects of it in a workspace, whatever its status says.
+    /// The scope of all its objects in a workspace, whatever its status contains.
     pub(crate) fn scope(&self, workspace: &str) -> Scope {
         Scope::new(&custom_group(&self.group), &self.plural, Some(workspace), None)
     }
 
-    /// Whether requests for a resource are about it. Names of definitions do not tell: `foo.bar.example.com` may be about
-    /// `foo` in `bar.example.com`, but not about `foo.bar` in `example.com`, which is what the request was authorized for.
+    /// Whether it defines this resource. The name of a definition is ambiguous: `foo.bar.example.com` may
+    /// define `foo` in `bar.example.com`, but not `foo.bar` in `example.com`, for which a request was
+    /// authorized.
     fn is_of(&self, group: &str, resource: &str) -> bool {
         *self.group == *group && *self.plural == *resource
     }
@@ -109,34 +113,36 @@ impl Definition {
     }
 }
 
-/// Whether objects of this row define others.
-pub fn defines(row: &Row) -> bool {
+/// Whether this is the row of CustomResourceDefinitions.
+pub fn is_definitions(row: &Row) -> bool {
     row.resource == RESOURCE && row.group == GROUP
 }
 
-/// The definitions of a workspace, in the order of their names.
+/// The definitions of a workspace, ordered by name.
 pub fn list(snapshot: &Snapshot, workspace: &str) -> Vec<Arc<Definition>> {
     let scope = Scope::new(GROUP, RESOURCE, Some(workspace), Some(""));
     snapshot.list(&scope, None).filter_map(|object| Definition::of(&object)).collect()
 }
 
 impl Registry {
-    /// Compiles a definition before it is encoded, where nobody waits for the thread. What comes of it is shared for as
-    /// long as the answer is kept.
+    /// Compiles a definition on another thread before it is encoded. The compiled definition is shared while
+    /// the result is alive.
     pub(crate) async fn compile_ahead(
         &self,
         row: &Row,
         workspace: &str,
         object: &Value,
     ) -> Option<Arc<Definition>> {
-        if !defines(row) {
+        if !is_definitions(row) {
             return None;
         }
         let (catalog, object) = (self.catalog.clone(), object.clone());
-        offload(&self.top(workspace), move || compile::definition(&catalog.definitions, &object)).await.ok()
+        run_blocking(&self.tenant_of(workspace), move || compile::definition(&catalog.definitions, &object))
+            .await
+            .ok()
     }
 
-    /// The row of a resource as it is served in a workspace (`None`: in all of them).
+    /// The row of a resource in a workspace (`None`: in all of them).
     pub fn find(
         &self,
         workspace: Option<&str>,
@@ -151,8 +157,8 @@ impl Registry {
         definition.row(version).filter(|_| definition.is_served).cloned()
     }
 
-    /// The row of a stored object in one of its versions. A custom object belongs to a definition, even if a built-in
-    /// resource has the same name.
+    /// The row of a stored object in one of its versions. A custom object always belongs to a definition,
+    /// even if a built-in resource has the same name.
     pub fn find_stored(&self, parts: &Parts<'_>, version: &str) -> Option<SharedRow> {
         if !parts.is_custom() {
             return self.catalog.find(parts.api_group(), version, parts.resource).cloned();
@@ -161,14 +167,14 @@ impl Registry {
         definition.row(version).filter(|_| definition.is_served).cloned()
     }
 
-    /// The definition of a custom resource in a workspace. For all of them it is that of the first one that has it.
+    /// The definition of a custom resource in a workspace. For all workspaces, it is the first one found.
     pub fn definition(
         &self,
         workspace: Option<&str>,
         group: &str,
         resource: &str,
     ) -> Option<Arc<Definition>> {
-        // No definition is without a group.
+        // Every definition has a group.
         if group.is_empty() {
             return None;
         }
@@ -176,9 +182,9 @@ impl Registry {
         let snapshot = self.snapshot();
         match workspace {
             Some(workspace) => {
-                // What a dialect serves is reserved where it is spoken: a definition of the workspace's own would serve the
-                // same objects without what the dialect does to protect them.
-                self.spoken(Some(workspace), group, resource).or_else(|| {
+                // The kinds of a dialect are reserved where it is enabled: a definition of the workspace
+                // would serve the same objects without the dialect's protection.
+                self.dialect_definition(Some(workspace), group, resource).or_else(|| {
                     let object = snapshot.get(&Key::object(GROUP, RESOURCE, workspace, "", &name));
                     let definition = object.and_then(|object| Definition::of(&object));
                     definition.filter(|definition| definition.is_of(group, resource))
@@ -190,8 +196,8 @@ impl Registry {
                     let definition = (object.name() == name).then(|| Definition::of(&object)).flatten();
                     definition.filter(|definition| definition.is_served && definition.is_of(group, resource))
                 };
-                // Nobody's own definition decides how others' clusters are read.
-                let spoken = self.spoken(None, group, resource);
+                // A workspace's definition must not decide how the clusters of other workspaces are read.
+                let spoken = self.dialect_definition(None, group, resource);
                 spoken.or_else(|| snapshot.list(&everywhere, None).find_map(served))
             }
         }

@@ -1,4 +1,7 @@
-//! Delete: at once where nothing holds the object, else by marking it.
+//! Delete: immediately, or by marking the object if finalizers or a grace period remain.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go
 
 use std::sync::Arc;
 
@@ -11,9 +14,9 @@ use serde_json::{Value, json};
 
 use crate::catalog::ATOLL;
 use crate::definitions;
-use crate::row::{Place, Row};
+use crate::row::{ObjectRef, Row};
 use crate::strategy::GracePeriod;
-use crate::{Admission, Answer, Refused, Registry, parse, placement, services};
+use crate::{Admission, Registry, RenderedObject, WriteFailure, parse, placement, services};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -34,92 +37,96 @@ pub struct DeleteOptions {
     pub dry_run: bool,
 }
 
-/// How a deletion ended.
+/// The result of a deletion.
 #[derive(Clone, Debug)]
-pub enum Deleted {
-    /// It is gone; this is what it was.
-    Gone(Answer),
-    /// It is gone, and kinds like this answer with a Status.
+pub enum DeleteResult {
+    /// The object was removed; this is its last state.
+    Removed(RenderedObject),
+    /// The object was removed, and its kind responds with a Status.
     Status(Status),
-    /// Something holds it still; this is what it is now.
-    Marked(Answer),
+    /// The object is terminating; this is its current state.
+    Terminating(RenderedObject),
 }
 
 impl Registry {
     pub async fn delete<A: Admission>(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         options: &DeleteOptions,
         admission: &A,
-    ) -> Result<Deleted, Status> {
-        let deleted = self.delete_stored(row, place, options, admission).await?;
-        let shown = |answer: Answer| Answer { json: row.shown_json(answer.json) };
+    ) -> Result<DeleteResult, Status> {
+        let deleted = self.delete_stored(row, object_ref, options, admission).await?;
+        let shown = |answer: RenderedObject| RenderedObject { json: row.served_json(answer.json) };
         Ok(match deleted {
-            Deleted::Gone(answer) => Deleted::Gone(shown(answer)),
-            Deleted::Marked(answer) => Deleted::Marked(shown(answer)),
-            Deleted::Status(status) => Deleted::Status(status),
+            DeleteResult::Removed(answer) => DeleteResult::Removed(shown(answer)),
+            DeleteResult::Terminating(answer) => DeleteResult::Terminating(shown(answer)),
+            DeleteResult::Status(status) => DeleteResult::Status(status),
         })
     }
 
     async fn delete_stored<A: Admission>(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         options: &DeleteOptions,
         admission: &A,
-    ) -> Result<Deleted, Status> {
-        let key = row.key(place);
+    ) -> Result<DeleteResult, Status> {
+        let key = row.key(object_ref);
         loop {
             let snapshot = self.snapshot();
-            let existing =
-                snapshot.get(&key).ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
+            let existing = snapshot
+                .get(&key)
+                .ok_or_else(|| Status::not_found(&row.group, &row.resource, object_ref.name))?;
             let stored = existing.clone();
-            let existing = if row.custom.is_some() { row.shown(existing) } else { existing };
+            let existing = if row.custom.is_some() { row.to_served(existing) } else { existing };
             let mut old = parse(&existing.json())?;
-            self.forget_missing_clusters(place.workspace, &mut old);
+            self.forget_missing_clusters(object_ref.workspace, &mut old);
             check_preconditions(row, &old, options)?;
             admission.validate(None, Some(&old)).await?;
             let step = self.next_step(row, &old, options);
             let value = match &step {
-                Step::Wait => return Ok(Deleted::Marked(Answer { json: existing.json() })),
-                Step::Mark(marked) | Step::MarkAndGo(marked) => {
+                DeletionStep::Wait => {
+                    return Ok(DeleteResult::Terminating(RenderedObject { json: existing.json() }));
+                }
+                DeletionStep::Mark(marked) | DeletionStep::MarkAndRemove(marked) => {
                     let (encoded, facts) = self.encode_marked(row, marked);
                     let same = splice_resource_version(&encoded, existing.revision);
-                    let goes = matches!(step, Step::MarkAndGo(_));
+                    let goes = matches!(step, DeletionStep::MarkAndRemove(_));
                     if options.dry_run && goes {
                         return Ok(gone(row, &old, Bytes::from(same)));
                     }
                     if same == stored.json() || options.dry_run {
-                        return Ok(Deleted::Marked(Answer { json: Bytes::from(same) }));
+                        return Ok(DeleteResult::Terminating(RenderedObject { json: Bytes::from(same) }));
                     }
                     Some((encoded, facts))
                 }
-                Step::Go if options.dry_run => return Ok(gone(row, &old, existing.json())),
-                Step::Go => None,
+                DeletionStep::Remove if options.dry_run => return Ok(gone(row, &old, existing.json())),
+                DeletionStep::Remove => None,
             };
             let encoded = value.as_ref().map(|(encoded, _)| encoded.clone());
             if value.is_none() && row.group == ATOLL && row.resource == "workspaces" {
                 self.purge_child(&key).await?;
             }
             match (self.write(&snapshot, &key, value).await, encoded) {
-                // Watchers have seen the mark; now it goes.
-                (Ok(_), Some(_)) if matches!(step, Step::MarkAndGo(_)) => {}
+                // Watchers have seen the deletion timestamp; now remove the object.
+                (Ok(_), Some(_)) if matches!(step, DeletionStep::MarkAndRemove(_)) => {}
                 (Ok(revision), Some(encoded)) => {
                     let json = Bytes::from(splice_resource_version(&encoded, revision));
-                    return Ok(Deleted::Marked(Answer { json }));
+                    return Ok(DeleteResult::Terminating(RenderedObject { json }));
                 }
                 (Ok(revision), None) => {
-                    self.after_delete(row, place.workspace, &old).await;
+                    self.after_delete(row, object_ref.workspace, &old).await;
                     return Ok(gone(row, &old, existing.json_at(revision)));
                 }
-                (Err(Refused::Changed), _) => {}
-                (Err(Refused::Status(status)), _) => return Err(status),
+                (Err(WriteFailure::Conflict), _) => {}
+                (Err(WriteFailure::Status(status)), _) => return Err(status),
             }
         }
     }
 
-    /// A custom object may be marked by clients of another version than it is stored in.
+    /// Encodes a terminating object. A client may delete a custom object in another version than the stored
+    /// one.
     fn encode_marked(&self, row: &Row, marked: &Value) -> (Bytes, Arc<Facts>) {
         match row.custom {
             Some(_) => self.encode_stored(row, &mut marked.clone()),
@@ -127,30 +134,31 @@ impl Registry {
         }
     }
 
-    /// Gives back what only an object that exists may hold.
+    /// Releases the allocations of a removed object.
     pub(crate) async fn after_delete(&self, row: &Row, workspace: &str, old: &Value) {
         if services::is_services(row) {
-            let place = Place { workspace, namespace: object::namespace(old), name: object::name(old) };
-            self.free_service(&place, old).await;
+            let object_ref =
+                ObjectRef { workspace, namespace: object::namespace(old), name: object::name(old) };
+            self.free_service(&object_ref, old).await;
         }
         if row.group == ATOLL && row.resource == "clusters" {
             self.forget_cluster(old).await;
         }
     }
 
-    fn next_step(&self, row: &Row, old: &Value, options: &DeleteOptions) -> Step {
+    fn next_step(&self, row: &Row, old: &Value, options: &DeleteOptions) -> DeletionStep {
         let grace = match row.strategy.grace_period {
             Some(period) => self.grace(old, options.grace_period_seconds, period),
             None => Grace::None,
         };
         let finalizers = match &grace {
-            Grace::Pending => return Step::Wait,
-            // What depends on a definition are its objects, and they go in any case.
-            _ => finalizers(old, options.propagation.filter(|_| !definitions::defines(row))),
+            Grace::Pending => return DeletionStep::Wait,
+            // The dependents of a definition are its objects, which are deleted in any case.
+            _ => finalizers(old, options.propagation.filter(|_| !definitions::is_definitions(row))),
         };
-        let held = !finalizers.is_empty() || (row.strategy.is_held)(old) || placement::holds(old);
+        let held = !finalizers.is_empty() || (row.strategy.blocks_removal)(old) || placement::holds(old);
         if !held && matches!(grace, Grace::None) {
-            return Step::Go;
+            return DeletionStep::Remove;
         }
         let mut marked = old.clone();
         let first = !object::is_being_deleted(old);
@@ -159,7 +167,7 @@ impl Registry {
             true => fields.remove("finalizers"),
             false => fields.insert("finalizers".into(), json!(finalizers)),
         };
-        let counts = first && !row.strategy.own_deletion;
+        let counts = first && !row.strategy.custom_deletion;
         if counts && let Some(generation) = fields.get("generation").and_then(Value::as_i64) {
             fields.insert("generation".into(), (generation + 1).into());
         }
@@ -170,14 +178,14 @@ impl Registry {
         if let Some(time) = time {
             fields.insert("deletionTimestamp".into(), time::format(time).into());
         }
-        if !row.strategy.own_deletion {
+        if !row.strategy.custom_deletion {
             fields.insert("deletionGracePeriodSeconds".into(), period.into());
         }
         (row.strategy.begin_delete)(&mut marked);
-        if held || period > 0 { Step::Mark(marked) } else { Step::MarkAndGo(marked) }
+        if held || period > 0 { DeletionStep::Mark(marked) } else { DeletionStep::MarkAndRemove(marked) }
     }
 
-    /// How much longer an object of a kind that ends gracefully may stay.
+    /// The remaining grace period of an object.
     fn grace(&self, old: &Value, wanted: Option<i64>, period: GracePeriod) -> Grace {
         let wanted = wanted.map(|seconds| if seconds < 0 { 1 } else { seconds });
         if !object::is_being_deleted(old) {
@@ -187,13 +195,13 @@ impl Registry {
         let (current, wanted) = match (object::deletion_grace_period_seconds(old), wanted) {
             (None | Some(0), _) => return Grace::None,
             (Some(_), None) => return Grace::Pending,
-            // A period can only be made shorter.
+            // A grace period can only be shortened.
             (Some(current), Some(wanted)) if wanted >= current.max(1) => return Grace::Pending,
             (Some(current), Some(wanted)) => (current, wanted),
         };
         let end = deletion_time(old).unwrap_or_else(|| self.clock.now());
         let time = end.saturating_sub(current).saturating_add(wanted);
-        // What is over cannot end in the past; who asked for grace still gets the least there is.
+        // The deletion time cannot be in the past; a nonzero grace period stays at least one second.
         match self.clock.now() {
             now if time < now => Grace::Until { time: now, period: wanted.min(1) },
             _ => Grace::Until { time, period: wanted },
@@ -201,24 +209,24 @@ impl Registry {
     }
 }
 
-/// What to do about an object that is to go.
-enum Step {
-    /// Nothing holds it.
-    Go,
-    /// It was marked before, and its time is not over.
+/// The next step of a deletion.
+enum DeletionStep {
+    /// Remove the object.
+    Remove,
+    /// The object is already terminating, and its grace period is not over.
     Wait,
-    /// Something holds it, or it has some time left.
+    /// Finalizers or a grace period remain.
     Mark(Value),
-    /// It has no time left; whoever watches sees it marked first.
-    MarkAndGo(Value),
+    /// No grace period remains; watchers see the marked object first.
+    MarkAndRemove(Value),
 }
 
 enum Grace {
-    /// Its kind knows no grace, or there is none left.
+    /// The kind has no grace period, or none remains.
     None,
-    /// As said before.
+    /// The grace period of the existing deletion applies.
     Pending,
-    /// When it ends, in seconds since 1970, and how many seconds it was given.
+    /// End of the grace period in seconds since 1970, and its length in seconds.
     Until { time: i64, period: i64 },
 }
 
@@ -231,7 +239,7 @@ fn ends_after(object: &Value, now: i64) -> bool {
     deletion_time(object).is_some_and(|time| time > now)
 }
 
-/// The finalizers that the object shall have, given how its dependents are to be treated.
+/// The finalizers of the object for a propagation policy.
 fn finalizers(object: &Value, propagation: Option<Propagation>) -> Vec<String> {
     let current = object["metadata"]["finalizers"].as_array();
     let current: Vec<String> =
@@ -256,7 +264,7 @@ fn finalizers(object: &Value, propagation: Option<Propagation>) -> Vec<String> {
 
 fn check_preconditions(row: &Row, old: &Value, options: &DeleteOptions) -> Result<(), Status> {
     let (name, uid, revision) = (object::name(old), object::uid(old), object::resource_version(old));
-    if row.strategy.own_deletion {
+    if row.strategy.custom_deletion {
         return check_own_preconditions(row, old, options);
     }
     let conflict = |message: String| Err(Status::conflict(&row.group, &row.kind, name, message));
@@ -289,11 +297,11 @@ fn check_own_preconditions(row: &Row, old: &Value, options: &DeleteOptions) -> R
     Ok(())
 }
 
-fn gone(row: &Row, old: &Value, json: Bytes) -> Deleted {
+fn gone(row: &Row, old: &Value, json: Bytes) -> DeleteResult {
     if row.strategy.returns_deleted {
-        return Deleted::Gone(Answer { json });
+        return DeleteResult::Removed(RenderedObject { json });
     }
-    Deleted::Status(Status::success(Details {
+    DeleteResult::Status(Status::success(Details {
         name: object::name(old).into(),
         group: row.group.clone(),
         kind: row.resource.clone(),

@@ -1,8 +1,8 @@
-//! Other systems' APIs, served as they were written where a workspace speaks them.
+//! Dialects: APIs of other systems, served unchanged in workspaces that enable them.
 //!
 //! ```text
-//!   ConfigMap atoll-system/atoll-dialects ─► a workspace and all below it speak ─► definitions (kcp)
-//!   Clusters of kcp on their way in ─► seal: no kubeconfig stays in them
+//!   ConfigMap atoll-system/atoll-dialects ─► enables a dialect in a workspace and all below it ─► definitions (kcp)
+//!   writes of kcp's Clusters ─► seal: moves the kubeconfig to a Secret
 //!   label workloads.kcp.dev/cluster ─► labels: a placement
 //! ```
 
@@ -20,26 +20,27 @@ use atoll_store::Key;
 use crate::Registry;
 use crate::definitions::{self, Definition};
 
-/// The ConfigMap that says which dialects a workspace speaks: a key for each.
+/// The ConfigMap with the dialects that are enabled in a workspace, one key for each.
 pub const MARKER: &str = "atoll-dialects";
 
-/// Where that is.
+/// The key of that ConfigMap.
 pub fn marker(workspace: &str) -> Key {
     Key::object("", "configmaps", workspace, SYSTEM_NAMESPACE, MARKER)
 }
 
 impl Registry {
-    /// Whether a workspace speaks a dialect, or one above it.
-    pub fn speaks(&self, workspace: &str, dialect: &str) -> bool {
+    /// Whether a dialect is enabled in a workspace or in one above it.
+    pub fn dialect_enabled(&self, workspace: &str, dialect: &str) -> bool {
         let snapshot = self.snapshot();
-        self.line(workspace).iter().any(|workspace| {
+        self.ancestry(workspace).iter().any(|workspace| {
             let marker = snapshot.get(&marker(workspace)).and_then(|found| crate::parse(&found.json()).ok());
             marker.is_some_and(|marker| marker["data"].get(dialect).is_some())
         })
     }
 
-    /// The definition of a resource that a dialect has, if it is spoken in a workspace; `None` is all of them.
-    pub(crate) fn spoken(
+    /// The definition of a dialect's resource, if the dialect is enabled in a workspace; `None` is all of
+    /// them.
+    pub(crate) fn dialect_definition(
         &self,
         workspace: Option<&str>,
         group: &str,
@@ -50,13 +51,13 @@ impl Registry {
         }
         let known = self.catalog.kcp().iter();
         let found = known.into_iter().find(|definition| definition.accepted.plural == resource)?;
-        workspace.is_none_or(|workspace| self.speaks(workspace, kcp::NAME)).then(|| found.clone())
+        workspace.is_none_or(|workspace| self.dialect_enabled(workspace, kcp::NAME)).then(|| found.clone())
     }
 
-    /// All definitions that count in a workspace, in the order of their names: those of dialects, and its own.
+    /// All definitions that apply in a workspace, ordered by name: those of dialects, and its own.
     pub fn definitions(&self, workspace: &str) -> Vec<Arc<Definition>> {
         let mut all = definitions::list(&self.snapshot(), workspace);
-        if self.speaks(workspace, kcp::NAME) {
+        if self.dialect_enabled(workspace, kcp::NAME) {
             let spoken = self.catalog.kcp();
             let is_spoken = |own: &Arc<Definition>| {
                 let is_same = |spoken: &Arc<Definition>| {

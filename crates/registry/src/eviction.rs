@@ -1,4 +1,6 @@
-//! A Pod is asked to go, if the disruption budget that counts it allows that.
+//! The eviction subresource, which deletes a Pod if its disruption budget allows it.
+
+// upstream: pkg/registry/core/pod/storage/eviction.go
 
 use atoll_merge::apply::Author;
 use atoll_meta::{LabelSelector, Status, object};
@@ -6,21 +8,26 @@ use serde_json::{Map, Value, json};
 
 use crate::delete::DeleteOptions;
 use crate::modify::{Preconditions, set_condition};
-use crate::row::{Place, Row, SharedRow};
-use crate::{Registry, Unasked, parse, resets};
+use crate::row::{ObjectRef, Row, SharedRow};
+use crate::{NoAdmission, Registry, parse, reset_fields};
 
 const WOULD_VIOLATE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 const CAUSE: &str = "DisruptionBudget";
-/// Evictions that the disruption controller has not confirmed yet; beyond them it must catch up first.
+/// Maximum number of evictions that the disruption controller has not confirmed yet.
 const UNCONFIRMED: usize = 2000;
-/// How often an eviction starts again because the Pod changed meanwhile.
+/// Number of attempts when the Pod changes concurrently.
 const ATTEMPTS: usize = 20;
 
 impl Registry {
-    pub async fn evict(&self, pods: &Row, place: &Place<'_>, options: &DeleteOptions) -> Result<(), Status> {
+    pub async fn evict(
+        &self,
+        pods: &Row,
+        object_ref: &ObjectRef<'_>,
+        options: &DeleteOptions,
+    ) -> Result<(), Status> {
         let mut outcome = Ok(());
         for _ in 0..ATTEMPTS {
-            outcome = self.try_evict(pods, place, options).await;
+            outcome = self.try_evict(pods, object_ref, options).await;
             let changed = matches!(&outcome, Err(status) if status.reason() == "Conflict");
             if !changed || options.resource_version.is_some() {
                 break;
@@ -29,15 +36,20 @@ impl Registry {
         outcome
     }
 
-    async fn try_evict(&self, pods: &Row, place: &Place<'_>, options: &DeleteOptions) -> Result<(), Status> {
-        let pod = parse(&self.get(pods, place)?.json())?;
+    async fn try_evict(
+        &self,
+        pods: &Row,
+        object_ref: &ObjectRef<'_>,
+        options: &DeleteOptions,
+    ) -> Result<(), Status> {
+        let pod = parse(&self.get(pods, object_ref)?.json())?;
         let phase = pod["status"]["phase"].as_str().unwrap_or_default();
         let ending = matches!(phase, "Succeeded" | "Failed") || object::is_being_deleted(&pod);
         let guard = match () {
             () if ending => Guard::None,
-            // It is not ready, so it may go; but only while that is so.
+            // The Pod is pending, so it may be evicted, but only while that is so.
             () if phase == "Pending" => Guard::Unchanged,
-            () => self.ask_budget(&pod, place, options.dry_run).await?,
+            () => self.ask_budget(&pod, object_ref, options.dry_run).await?,
         };
         let mut options = options.clone();
         let own_revision = object::resource_version(&pod).to_string();
@@ -61,20 +73,25 @@ impl Registry {
                 set_condition(pod, condition, &now);
                 Ok(())
             };
-            let marked = self.modify(pods, place, expected, false, &announce).await?;
+            let marked = self.modify(pods, object_ref, expected, false, &announce).await?;
             if options.resource_version.is_some() {
                 options.resource_version = Some(object::resource_version(&marked).to_string());
             }
         }
-        self.delete(pods, place, &options, &Unasked).await.map(drop)
+        self.delete(pods, object_ref, &options, &NoAdmission).await.map(drop)
     }
 
-    /// Takes one disruption off the budget of a running Pod.
-    async fn ask_budget(&self, pod: &Value, place: &Place<'_>, dry_run: bool) -> Result<Guard, Status> {
+    /// Takes one disruption from the budget of a running Pod.
+    async fn ask_budget(
+        &self,
+        pod: &Value,
+        object_ref: &ObjectRef<'_>,
+        dry_run: bool,
+    ) -> Result<Guard, Status> {
         let Some(row) = self.catalog.stored("policy", "poddisruptionbudgets").cloned() else {
             return Ok(Guard::None);
         };
-        let mut budgets = self.budgets(&row, pod, place)?;
+        let mut budgets = self.budgets(&row, pod, object_ref)?;
         let Some(budget) = budgets.pop() else { return Ok(Guard::None) };
         if !budgets.is_empty() {
             let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
@@ -89,24 +106,29 @@ impl Registry {
         }
         let name = object::name(&budget).to_string();
         let now = self.now();
-        let resets = resets::of(&row, "status");
+        let resets = reset_fields::of(&row, "status");
         let author = Author { manager: "kube-apiserver", subresource: "status", time: &now, resets };
         let take = |budget: &mut Value| {
             let before = budget.clone();
-            take_disruption(budget, place.name, &now)?;
+            take_disruption(budget, object_ref.name, &now)?;
             row.managed.record(&before, budget, &author);
             Ok(())
         };
-        let budget_place = Place { name: &name, ..*place };
-        self.modify(&row, &budget_place, Preconditions::default(), dry_run, &take).await?;
+        let budget_ref = ObjectRef { name: &name, ..*object_ref };
+        self.modify(&row, &budget_ref, Preconditions::default(), dry_run, &take).await?;
         Ok(Guard::None)
     }
 
-    /// The budgets that count this Pod.
-    fn budgets(&self, row: &SharedRow, pod: &Value, place: &Place<'_>) -> Result<Vec<Value>, Status> {
+    /// The budgets whose selector matches this Pod.
+    fn budgets(
+        &self,
+        row: &SharedRow,
+        pod: &Value,
+        object_ref: &ObjectRef<'_>,
+    ) -> Result<Vec<Value>, Status> {
         let snapshot = self.snapshot();
         let mut found = Vec::new();
-        for object in snapshot.list(&row.scope(Some(place.workspace), place.namespace), None) {
+        for object in snapshot.list(&row.scope(Some(object_ref.workspace), object_ref.namespace), None) {
             let budget = parse(&object.json())?;
             let Some(selector) = budget["spec"].get("selector") else { continue };
             let selects = LabelSelector::from_object(selector)
@@ -119,11 +141,11 @@ impl Registry {
     }
 }
 
-/// What the deletion depends on.
+/// The precondition of the deletion.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Guard {
     None,
-    /// The Pod is still as it was looked at.
+    /// The Pod has not changed since it was read.
     Unchanged,
 }
 
@@ -176,7 +198,7 @@ fn take_disruption(budget: &mut Value, pod: &str, now: &str) -> Result<(), Statu
     Ok(())
 }
 
-/// Why a budget allows no disruption.
+/// The reason why a budget allows no disruption.
 fn why_not(budget: &Value, name: &str) -> String {
     let count = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
     let conditions = budget["status"]["conditions"].as_array();

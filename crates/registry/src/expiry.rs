@@ -1,4 +1,6 @@
-//! Events do not stay: an hour after it was last written, an Event is deleted.
+//! Event expiry: an Event is deleted one hour after its last write.
+
+// upstream: pkg/registry/core/event/storage/storage.go
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,15 +9,15 @@ use std::time::Duration;
 use atoll_store::{Key, Revision};
 use tokio::time::{Instant, sleep_until};
 
-use crate::{DeleteOptions, Place, Registry, Row, Unasked, parse};
+use crate::{DeleteOptions, NoAdmission, ObjectRef, Registry, Row, parse};
 
 /// Upstream's default.
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
-/// What is due, in order: every entry waits equally long.
+/// Pending expirations in order: all have the same TTL.
 type Due = VecDeque<(Instant, Key, Revision)>;
 
-/// Deletes objects of `row` once they have not been written for `ttl`, for as long as the server runs.
+/// Deletes objects of `row` that have not been written for `ttl`, for as long as the server runs.
 pub async fn expire(registry: Arc<Registry>, row: Arc<Row>, ttl: Duration) {
     loop {
         let snapshot = registry.snapshot();
@@ -31,7 +33,7 @@ pub async fn expire(registry: Arc<Registry>, row: Arc<Row>, ttl: Duration) {
                         let written = events.iter().filter_map(|event| event.object.as_ref());
                         due.extend(written.map(|object| (when, object.key.clone(), object.revision)));
                     }
-                    // Too much happened at once: begin again from what is there.
+                    // The watch expired: start again from the current snapshot.
                     Err(_expired) => break,
                 },
                 () = sleep_until(next) => {
@@ -44,7 +46,7 @@ pub async fn expire(registry: Arc<Registry>, row: Arc<Row>, ttl: Duration) {
     }
 }
 
-/// After a start, the time that an object has left is known from when it was created.
+/// The expirations at startup, computed from the creation times.
 fn existing(registry: &Registry, row: &Row, snapshot: &atoll_watch::Snapshot, ttl: Duration) -> Due {
     let now = registry.clock.now();
     let scope = row.scope(None, "");
@@ -63,14 +65,14 @@ fn existing(registry: &Registry, row: &Row, snapshot: &atoll_watch::Snapshot, tt
     due.into()
 }
 
-/// Only if it is still what it was.
+/// Deletes an object if it has not changed since `revision`.
 async fn delete(registry: &Registry, row: &Row, key: &Key, revision: Revision) {
     let Some(parts) = key.parts() else { return };
-    let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+    let object_ref = ObjectRef { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
     let options = DeleteOptions { resource_version: Some(revision.to_string()), ..DeleteOptions::default() };
-    if let Err(status) = registry.delete(row, &place, &options, &Unasked).await
+    if let Err(status) = registry.delete(row, &object_ref, &options, &NoAdmission).await
         && !matches!(status.reason(), "NotFound" | "Conflict")
     {
-        tracing::warn!(%status, "an expired object could not be deleted");
+        tracing::warn!(%status, "cannot delete an expired Event");
     }
 }

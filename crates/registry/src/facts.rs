@@ -1,10 +1,10 @@
-//! What selectors can ask of an object, extracted when it is written and when it is loaded.
+//! Facts of objects for selectors, extracted when an object is written or loaded.
 
 use std::sync::{Arc, LazyLock};
 
-use atoll_store::{Key, Memo};
+use atoll_store::{Key, WriteHint};
 use atoll_watch::object::{Decode, SHARED_FROM, TOMBSTONE};
-use atoll_watch::{Facts, Further};
+use atoll_watch::{ExtraFacts, Facts};
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use serde_json::Value;
@@ -14,17 +14,17 @@ use crate::definitions;
 use crate::row::Row;
 use crate::strategy;
 
-/// How labels are named in what is stored.
+/// The field name of labels in stored JSON.
 static LABELS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"labels\""));
 
-/// Extracts facts from what comes back from the store.
+/// Extracts facts from stored values.
 pub struct Decoder {
     pub catalog: Arc<Catalog>,
 }
 
 impl Decode for Decoder {
-    fn facts(&self, key: &Key, value: &Bytes, memo: Option<&Memo>) -> Arc<Facts> {
-        if let Some(facts) = memo.and_then(|memo| memo.clone().downcast::<Facts>().ok()) {
+    fn facts(&self, key: &Key, value: &Bytes, hint: Option<&WriteHint>) -> Arc<Facts> {
+        if let Some(facts) = hint.and_then(|hint| hint.clone().downcast::<Facts>().ok()) {
             return facts;
         }
         if value == TOMBSTONE {
@@ -32,21 +32,23 @@ impl Decode for Decoder {
         }
         let built_in = key.parts().filter(|parts| !parts.is_custom());
         let row = built_in.and_then(|parts| self.catalog.stored(parts.api_group(), parts.resource));
-        // To look for a word takes a fraction of the time that parsing does, and many objects have no labels.
+        // Searching for a word is much faster than parsing, and many objects have no labels.
         let may_have_facts = |row: &Row| {
-            !row.strategy.fields.is_empty() || definitions::defines(row) || LABELS.find(value).is_some()
+            !row.strategy.fields.is_empty()
+                || definitions::is_definitions(row)
+                || LABELS.find(value).is_some()
         };
         if row.is_some_and(|row| !may_have_facts(row)) {
             return Facts::none();
         }
         match (row, atoll_meta::json::parse(value)) {
             (Some(row), Ok(parsed)) => of(&self.catalog, row, &parsed.value),
-            // An object of a custom resource: which one is known when it is read.
+            // A custom object: its definition is found when it is read.
             (None, Ok(parsed)) => {
-                let further = Some(Box::default());
-                Arc::new(Facts { labels: labels(&parsed.value), fields: Box::default(), further })
+                let extra = Some(Box::default());
+                Arc::new(Facts { labels: labels(&parsed.value), fields: Box::default(), extra })
             }
-            // A value that cannot be read: kept, but not selectable.
+            // A value that cannot be parsed is kept but not selectable.
             _ => Facts::none(),
         }
     }
@@ -59,17 +61,17 @@ pub fn labels(object: &Value) -> Box<[(Box<str>, Box<str>)]> {
     texts.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into()))).collect()
 }
 
-/// Long annotations, as they stand in the object: tools keep all that they applied in one.
+/// Long annotations in their JSON form: tools keep the applied configuration in one.
 fn annotations(catalog: &Catalog, object: &Value) -> Vec<Bytes> {
     let annotations = object["metadata"]["annotations"].as_object().into_iter().flatten();
     let long = annotations.filter(|(_, value)| value.as_str().is_some_and(|text| text.len() >= SHARED_FROM));
     long.map(|(_, value)| catalog.texts.text(atoll_meta::json::to_vec(value).into())).collect()
 }
 
-/// The facts of an object in the form of the store.
+/// The facts of an object in its stored form.
 pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
     if let Some(custom) = &row.custom {
-        return definitions::form::of(custom.storage(), object);
+        return definitions::conversion::of(custom.storage(), object);
     }
     let labels = labels(object);
     let fields: Box<[_]> = row
@@ -79,7 +81,7 @@ pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
         .filter_map(|field| {
             let is_empty = |value: &Value| value.as_str().is_some_and(str::is_empty);
             let own = strategy::at(object, field.path).filter(|value| !is_empty(value));
-            let found = own.or_else(|| strategy::at(object, field.otherwise?));
+            let found = own.or_else(|| strategy::at(object, field.fallback?));
             let value = match found {
                 Some(Value::String(text)) => text.clone(),
                 Some(Value::Bool(flag)) => flag.to_string(),
@@ -89,16 +91,16 @@ pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
             (!value.is_empty()).then(|| (field.label, value.into()))
         })
         .collect();
-    let further = definitions::defines(row).then(|| {
-        let made = definitions::compile::definition(&catalog.definitions, object);
+    let extra = definitions::is_definitions(row).then(|| {
+        let compiled = definitions::compile::definition(&catalog.definitions, object);
         let mut shared = annotations(catalog, object);
-        shared.push(made.spec.clone());
-        Box::new(Further { shared: shared.into(), made: Some(made), ..Further::default() })
+        shared.push(compiled.spec.clone());
+        Box::new(ExtraFacts { shared: shared.into(), compiled: Some(compiled), ..ExtraFacts::default() })
     });
-    if labels.is_empty() && fields.is_empty() && further.is_none() {
+    if labels.is_empty() && fields.is_empty() && extra.is_none() {
         return Facts::none();
     }
-    Arc::new(Facts { labels, fields, further })
+    Arc::new(Facts { labels, fields, extra })
 }
 
 #[cfg(test)]
@@ -107,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// What is found without parsing is what would be found with it.
+    /// The result without parsing equals the result with parsing.
     #[test]
     fn facts_are_the_same_whether_the_object_is_parsed_or_not() {
         let decoder = Decoder { catalog: Arc::new(Catalog::new(crate::Profile::Minimal)) };

@@ -1,21 +1,24 @@
-//! What each verb means for an object: defaults, checks, and one guarded write to the store.
+//! The registry: what each verb does with an object, from defaults and validation to one conditional write to
+//! the store.
 //!
 //! ```text
 //!   Catalog ─► Row (names, verbs, Strategy)
 //!                │
 //!   create · update · delete ──► Strategy: prepare, check ──► encode ──► store.write (expecting what was read)
-//!   get · list ◄── Cache snapshot                                └── not as expected? read again, try again
+//!   get · list ◄── Cache snapshot                                └── conflict: read again, retry
 //! ```
 //!
-//! Every write names the revision it was computed from, so nothing is ever overwritten unseen. Objects are
-//! parsed only to be changed; what is read is handed on as it is stored.
+//! Every write expects the revision from which it was computed, so no concurrent change is ever overwritten.
+//! Objects are parsed only to be changed; reads return the stored bytes.
 
-mod account;
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go
+
 mod admission;
+pub mod atoll_kinds;
 mod binding;
+mod blocking;
 pub mod bootstrap;
 pub mod catalog;
-mod checking;
 mod create;
 pub mod custom_keys;
 pub mod definitions;
@@ -24,24 +27,24 @@ pub mod dialect;
 mod eviction;
 pub mod expiry;
 mod facts;
-mod lineage;
-mod managers;
+mod managed_fields;
 mod modify;
-mod offload;
-pub mod own;
 pub mod placement;
 mod purge;
 mod read;
-pub mod resets;
+pub mod reset_fields;
 pub mod row;
 pub mod scale;
 mod services;
+mod status_writes;
 pub mod strategy;
 #[cfg(test)]
 mod testing;
 mod update;
 pub mod usage;
+mod validation;
 pub mod views;
+mod workspace_tree;
 
 use std::sync::Arc;
 
@@ -51,14 +54,14 @@ use atoll_watch::{Cache, Facts, Snapshot};
 use bytes::Bytes;
 use serde_json::Value;
 
-pub use admission::{Admission, Limited, Unasked, Written};
-/// Who manages the fields of a kind.
+pub use admission::{Admission, LimitsOnly, NoAdmission, WriteOutcome};
+/// Managed fields of a kind.
 pub use atoll_merge::apply::Kind as Managed;
 pub use catalog::{Catalog, Profile};
-pub use delete::{DeleteOptions, Deleted, Propagation};
+pub use delete::{DeleteOptions, DeleteResult, Propagation};
 pub use facts::Decoder;
-pub use read::{Listing, Selection, Start};
-pub use row::{Place, Row, SharedRow};
+pub use read::{Listing, PageStart, Selection};
+pub use row::{ObjectRef, Row, SharedRow};
 pub use services::{Network, PortRange, Prefix};
 pub use update::Update;
 
@@ -68,26 +71,26 @@ pub struct Registry {
     pub catalog: Arc<Catalog>,
     pub clock: Arc<dyn Clock>,
     pub network: Network,
-    /// Held by whoever gives names to definitions.
+    /// Held while names of definitions are resolved.
     pub naming: tokio::sync::Mutex<()>,
-    /// What is on which cluster.
+    /// The index of placements by cluster.
     pub placements: Arc<placement::Placements>,
-    /// What workspaces have and may have.
+    /// Usage and limits of workspaces.
     pub usage: Arc<usage::Usage>,
 }
 
-/// Where the time comes from.
+/// A source of time.
 pub trait Clock: Send + Sync + 'static {
     /// Seconds since 1970.
     fn now(&self) -> i64;
 
-    /// By how many seconds it is ahead of the machine's.
+    /// Number of seconds by which it is ahead of the system clock.
     fn skew(&self) -> i64 {
         0
     }
 }
 
-/// The machine's clock.
+/// The system clock.
 pub struct SystemClock;
 
 impl Clock for SystemClock {
@@ -97,17 +100,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// An object as a client is shown it.
+/// An object in the form that is served to clients.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    /// Complete JSON. A dry run that creates has no resource version to show.
+pub struct RenderedObject {
+    /// Complete JSON. The result of a dry-run create has no resource version.
     pub json: Bytes,
 }
 
-/// How a write to the store ended when it did not succeed.
-enum Refused {
-    /// Someone else was first; look again.
-    Changed,
+/// The reason why a write to the store failed.
+enum WriteFailure {
+    /// Another writer was first; read again.
+    Conflict,
     Status(Status),
 }
 
@@ -116,28 +119,28 @@ impl Registry {
         self.cache.snapshot()
     }
 
-    /// Now, as it is written in objects.
+    /// The current time in the format of object timestamps.
     pub fn now(&self) -> String {
         atoll_meta::time::format(self.clock.now())
     }
 
-    /// One write, expecting that `key` has not changed since `snapshot`.
+    /// Executes one write, expecting that `key` has not changed since `snapshot`.
     async fn write(
         &self,
         snapshot: &Snapshot,
         key: &Key,
         value: Option<(Bytes, Arc<Facts>)>,
-    ) -> Result<Revision, Refused> {
+    ) -> Result<Revision, WriteFailure> {
         let expect = snapshot.stored_revision(key).map_or(Condition::Absent, Condition::At);
-        // Under an object of the shared layer there is no absence: a deletion is written down.
-        let (value, memo) = match value {
+        // The deletion of a bootstrap object is stored as a tombstone.
+        let (value, hint) = match value {
             Some((value, facts)) => (Some(value), facts),
             None if snapshot.is_layered(key) => {
                 (Some(Bytes::from_static(atoll_watch::object::TOMBSTONE)), Facts::none())
             }
             None => (None, Facts::none()),
         };
-        let write = Write { key: key.clone(), expect, value, guards: Vec::new(), memo: Some(memo) };
+        let write = Write { key: key.clone(), expect, value, guards: Vec::new(), hint: Some(hint) };
         match self.store.write(write).await {
             Ok(revision) => {
                 self.cache.wait_for(revision).await;
@@ -145,13 +148,13 @@ impl Registry {
             }
             Err(WriteError::Unmet { revision, .. }) => {
                 self.cache.wait_for(revision).await;
-                Err(Refused::Changed)
+                Err(WriteFailure::Conflict)
             }
-            Err(WriteError::Unavailable(cause)) => Err(Refused::Status(unavailable(&cause))),
+            Err(WriteError::Unavailable(cause)) => Err(WriteFailure::Status(unavailable(&cause))),
         }
     }
 
-    /// As it is stored and then shown: upstream's store does not tell empty from absent.
+    /// Encodes an object for the store: upstream's store does not distinguish empty from absent.
     fn encode_stored(&self, row: &Row, object: &mut Value) -> (Bytes, Arc<Facts>) {
         let stays_json = matches!(row.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io");
         if let Some(id) = row.stored_type().filter(|_| !stays_json) {
@@ -160,7 +163,7 @@ impl Registry {
         if let Some(custom) = &row.custom {
             definitions::to_stored(row, custom, object);
         }
-        // Whatever is read from the store is filled in again.
+        // Upstream applies defaults to everything that it reads from the store.
         row.stored_defaults().apply(object);
         self.encode(row, object)
     }
@@ -170,19 +173,20 @@ impl Registry {
     }
 }
 
-/// Reads go on and the write may be tried again: the cause is on our side and can be mended.
+/// The status for a write that failed because of the store; it may be retried.
 fn unavailable(cause: &Unavailable) -> Status {
-    Status::service_unavailable(format!("the write was not carried out: {cause}"))
+    Status::service_unavailable(format!("the write was not executed: {cause}"))
 }
 
 fn random<const N: usize>() -> Result<[u8; N], Status> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Status::internal_error(format!("no random numbers: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Status::internal_error(format!("the system's random number generator failed: {error}"))
+    })?;
     Ok(bytes)
 }
 
-/// Parses an object that is stored: it was valid when it was written.
+/// Parses a stored object, which was valid when it was written.
 fn parse(json: &[u8]) -> Result<Value, Status> {
     let parsed = atoll_meta::json::parse(json);
     parsed

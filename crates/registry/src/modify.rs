@@ -1,13 +1,13 @@
-//! A change that the server itself makes to an object, past the rules that updates by clients are held to.
+//! Changes by the server itself, without the restrictions on updates by clients.
 
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-use crate::row::{Place, Row};
+use crate::row::{ObjectRef, Row};
 use crate::update::uid_conflict;
-use crate::{Refused, Registry, parse};
+use crate::{Registry, WriteFailure, parse};
 
-/// What the object must be for the change to be made; empty texts are not asked about.
+/// Preconditions of the change; empty strings are ignored.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Preconditions<'a> {
     pub uid: &'a str,
@@ -15,27 +15,28 @@ pub(crate) struct Preconditions<'a> {
 }
 
 impl Registry {
-    /// Changes what is there, again and again until nobody came in between. The object as it then is.
+    /// Changes the existing object, and retries after concurrent changes. Returns the new object.
     pub(crate) async fn modify(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         expected: Preconditions<'_>,
         dry_run: bool,
         change: &(dyn Fn(&mut Value) -> Result<(), Status> + Sync),
     ) -> Result<Value, Status> {
-        let key = row.key(place);
+        let key = row.key(object_ref);
         loop {
             let snapshot = self.snapshot();
-            let existing =
-                snapshot.get(&key).ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
+            let existing = snapshot
+                .get(&key)
+                .ok_or_else(|| Status::not_found(&row.group, &row.resource, object_ref.name))?;
             let old = parse(&existing.json())?;
             if !expected.uid.is_empty() && expected.uid != object::uid(&old) {
-                return Err(uid_conflict(row, place, expected.uid, object::uid(&old)));
+                return Err(uid_conflict(row, object_ref, expected.uid, object::uid(&old)));
             }
             let revision = existing.revision.to_string();
             if !expected.resource_version.is_empty() && expected.resource_version != revision {
-                return Err(revision_conflict(row, place, expected.resource_version, &revision));
+                return Err(revision_conflict(row, object_ref, expected.resource_version, &revision));
             }
             let mut new = old.clone();
             change(&mut new)?;
@@ -48,23 +49,24 @@ impl Registry {
                     object::set_resource_version(&mut new, &revision.to_string());
                     return Ok(new);
                 }
-                Err(Refused::Changed) => {}
-                Err(Refused::Status(status)) => return Err(status),
+                Err(WriteFailure::Conflict) => {}
+                Err(WriteFailure::Status(status)) => return Err(status),
             }
         }
     }
 }
 
-fn revision_conflict(row: &Row, place: &Place<'_>, wanted: &str, actual: &str) -> Status {
+fn revision_conflict(row: &Row, object_ref: &ObjectRef<'_>, wanted: &str, actual: &str) -> Status {
     let message = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{}/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {actual}",
-        row.resource, place.namespace, place.name
+        row.resource, object_ref.namespace, object_ref.name
     );
-    Status::conflict(&row.group, &row.resource, place.name, message)
+    Status::conflict(&row.group, &row.resource, object_ref.name, message)
 }
 
-/// Sets the condition of that `type` in `status.conditions`. A condition whose status stays keeps its time.
+/// Sets a condition in `status.conditions` by its `type`. The transition time is kept if the status is
+/// unchanged.
 pub(crate) fn set_condition(object: &mut Value, mut condition: Value, now: &str) {
     let conditions = &mut object["status"]["conditions"];
     if !conditions.is_array() {

@@ -1,4 +1,4 @@
-//! Where objects shall be: kept in an annotation that only `…/placement` writes.
+//! Placements of objects, stored in an annotation that only `…/placement` writes.
 
 mod access;
 mod index;
@@ -9,19 +9,19 @@ use atoll_fleet::{Brake, Placement, placed, placement};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use crate::row::{Place, Row};
-use crate::{Answer, Registry, Unasked, Update};
+use crate::row::{ObjectRef, Row};
+use crate::{NoAdmission, Registry, RenderedObject, Update};
 
-pub use access::Registered;
-pub use index::{Follower, Placements};
+pub use access::RegisteredCluster;
+pub use index::{PlacementSubscriber, Placements};
 pub use namespaces::is_namespace;
 
-/// What says where an object shall be.
+/// The placement subresource.
 pub const SUBRESOURCE: &str = "placement";
-/// What it can be asked for.
+/// Verbs of the placement subresource.
 pub const VERBS: [&str; 3] = ["get", "patch", "update"];
 
-/// Secrets with tokens that count in one place only.
+/// Types of Secrets with tokens that are valid in the control plane only.
 const TOKENS: [&str; 2] = ["bootstrap.kubernetes.io/token", "kubernetes.io/service-account-token"];
 
 /// Whether objects of this kind can be placed on clusters.
@@ -29,16 +29,17 @@ pub fn is_placeable(row: &Row) -> bool {
     !placement::stays(&row.group, &row.resource) && row.serves("update")
 }
 
-/// Why this very object is not for clusters, if it is not.
-pub fn is_kept(group: &str, resource: &str, object: &Value) -> Option<&'static str> {
+/// The reason why this object cannot be placed on clusters, if there is one.
+pub fn unplaceable_reason(group: &str, resource: &str, object: &Value) -> Option<&'static str> {
     if object::namespace(object) == SYSTEM_NAMESPACE {
-        return Some("what Atoll keeps for itself stays in the control plane");
+        return Some("objects in Atoll's system namespace stay in the control plane");
     }
     let is_token = (group, resource) == ("", "secrets") && TOKENS.iter().any(|kind| object["type"] == *kind);
-    is_token.then_some("tokens of ServiceAccounts stay where they count; a cluster makes its own")
+    is_token.then_some("tokens are valid in the control plane only; a cluster issues its own")
 }
 
-/// What is written of an object has the placement that is there, whatever it says itself. Returns whether it says another one.
+/// Keeps the existing placement in an object that is written. Returns whether the object contains a different
+/// one.
 pub(crate) fn keep(new: &mut Value, old: Option<&Value>) -> bool {
     let kept = old.and_then(|old| old["metadata"]["annotations"].get(PLACEMENT));
     let given = new["metadata"]["annotations"].get(PLACEMENT);
@@ -49,7 +50,7 @@ pub(crate) fn keep(new: &mut Value, old: Option<&Value>) -> bool {
     is_another
 }
 
-/// Whether some cluster may still have it: then it is not gone.
+/// Whether some cluster may still have the object, so that it cannot be removed yet.
 pub(crate) fn holds(object: &Value) -> bool {
     object["metadata"]["annotations"].get(PLACEMENT).is_some() && !Placement::of(object).is_empty()
 }
@@ -71,16 +72,16 @@ fn set(object: &mut Value, placement: Option<Value>) {
 }
 
 impl Registry {
-    /// Why nothing may be placed or taken away for a workspace from one placement to another, if so.
+    /// The reason why the change from one placement to another is paused, if it is.
     pub(crate) fn paused(&self, workspace: &str, before: &Placement, after: &Placement) -> Option<String> {
         let moved = before.moved(after);
         if moved.is_empty() {
             return None;
         }
-        let brakes = self.placements.brakes();
-        let line = self.line(workspace);
+        let brakes = self.placements.pauses();
+        let line = self.ancestry(workspace);
         if let Some((id, brake)) = line.iter().find_map(|id| Some((id, brakes.get(id)?))) {
-            return Some(self.why_paused(id, brake));
+            return Some(self.pause_message(id, brake));
         }
         moved.into_iter().find_map(|share| {
             let name = &share.name;
@@ -89,24 +90,24 @@ impl Registry {
         })
     }
 
-    /// Why a workspace is paused, with the command that ends it.
-    pub fn why_paused(&self, workspace: &str, brake: &Brake) -> String {
-        let path = self.path_of(workspace);
+    /// The reason why a workspace is paused, with the command that resumes it.
+    pub fn pause_message(&self, workspace: &str, brake: &Brake) -> String {
+        let path = self.workspace_path(workspace);
         brake.why(&format!("workspace {path}"), &format!("atoll resume --workspace {path}"))
     }
 
-    /// Changes where an object shall be. `change` is asked as often as it takes.
+    /// Changes the placement of an object. `change` is called again after concurrent changes.
     pub async fn place(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         uid: Option<&str>,
         dry_run: bool,
         change: &(dyn Fn(&Value, &Placement) -> Result<Placement, Status> + Sync),
-    ) -> Result<Answer, Status> {
+    ) -> Result<RenderedObject, Status> {
         let transform = |existing: Option<&Value>| {
             let existing =
-                existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
+                existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, object_ref.name))?;
             let before = Placement::of(existing);
             let placement = change(existing, &before)?;
             let mut placed = existing.clone();
@@ -123,11 +124,11 @@ impl Registry {
             subresource: SUBRESOURCE,
             manager: None,
             transform: &transform,
-            admission: &Unasked,
+            admission: &NoAdmission,
             uid,
             create_missing: false,
             dry_run,
         };
-        Ok(self.update(row, place, &update).await?.0)
+        Ok(self.update(row, object_ref, &update).await?.0)
     }
 }

@@ -1,4 +1,4 @@
-//! The last of a workspace: what is left in the store under its id, whatever it is.
+//! Removes everything that is stored under the id of a deleted workspace.
 
 use std::collections::HashSet;
 
@@ -10,14 +10,13 @@ use crate::catalog::ATOLL;
 use crate::{Registry, unavailable};
 
 impl Registry {
-    /// Removes every key of a workspace. Its objects are gone by now; what remains are the marks and copies
-    /// that lie over the shared layer, which nobody can see any longer.
+    /// Removes every key of a workspace. Its objects are gone by now; tombstones and copies of bootstrap
+    /// objects remain, which are no longer visible.
     ///
-    /// Where somebody took the finalizer away by hand there may be more, children too: then this is all the
-    /// cleaning there is. What a definition, a dialect or another profile left behind goes as well: only the id in the key
-    /// counts.
+    /// If the finalizer was removed by hand, objects and child workspaces may remain: they are removed too,
+    /// and so are keys of definitions, dialects and other profiles. Only the id in the key matters.
     async fn purge(&self, workspace: &str, seen: &mut HashSet<String>) -> Result<(), Status> {
-        // A workspace below itself would never end.
+        // A cycle of workspaces would never end.
         if workspace.is_empty() || !seen.insert(workspace.to_string()) {
             return Ok(());
         }
@@ -32,7 +31,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes every key of the workspace that a Workspace object stands for. An id that is another object's is not
+    /// Removes every key of the workspace that a Workspace object owns. The id of another object is not
     /// touched.
     pub(crate) async fn purge_child(&self, key: &Key) -> Result<(), Status> {
         match self.child(key) {
@@ -41,16 +40,16 @@ impl Registry {
         }
     }
 
-    /// The id of the workspace that a Workspace object stands for.
+    /// The id that a Workspace object owns.
     fn child(&self, key: &Key) -> Option<String> {
         let id = self.snapshot().get(key).map(|child| child.field("status.id").to_string());
-        id.filter(|id| self.placements.lineage.is_of(id, key))
+        id.filter(|id| self.placements.workspaces.is_owner(id, key))
     }
 
-    /// Removes a key whatever is there. That nothing is there is as good.
+    /// Removes a key; succeeds if it does not exist.
     pub(crate) async fn remove(&self, key: Key) -> Result<(), Status> {
-        let memo = Some(Facts::none() as atoll_store::Memo);
-        let write = Write { key, expect: Condition::Present, value: None, guards: Vec::new(), memo };
+        let hint = Some(Facts::none() as atoll_store::WriteHint);
+        let write = Write { key, expect: Condition::Present, value: None, guards: Vec::new(), hint };
         match self.store.write(write).await {
             Ok(_) | Err(WriteError::Unmet { .. }) => Ok(()),
             Err(WriteError::Unavailable(cause)) => Err(unavailable(&cause)),
@@ -72,7 +71,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_of_a_workspace_is_left_whatever_it_is() {
+    async fn all_keys_of_a_workspace_are_removed() {
         let [one, two, three] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb", "ccccccccccccccc"];
         let mut objects = vec![workspace("root", "a", one), workspace(one, "b", two)];
         for id in [one, two, three] {
@@ -92,11 +91,11 @@ mod tests {
         registry.purge_child(&Key::object(ATOLL, "workspaces", "root", "", "a")).await.unwrap();
         registry.cache.wait_for(registry.store.revision().await.unwrap()).await;
         assert!(keys(&registry, one).is_empty() && keys(&registry, two).is_empty());
-        assert_eq!(keys(&registry, three), kept, "others keep what they have");
+        assert_eq!(keys(&registry, three), kept, "other workspaces are not changed");
     }
 
     #[tokio::test]
-    async fn workspaces_below_each_other_come_to_an_end() {
+    async fn a_cycle_of_workspaces_is_purged() {
         let [one, two] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb"];
         let registry = registry(&[workspace(two, "a", one), workspace(one, "b", two)]).await;
         registry.purge_child(&Key::object(ATOLL, "workspaces", two, "", "a")).await.unwrap();

@@ -1,4 +1,4 @@
-//! A kind is a row: its names, its verbs, where it is kept, and the strategy where upstream has one.
+//! A row of the catalog: names, verbs, storage and strategy of one resource.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use atoll_validation::warnings::{self, Warnings};
 use atoll_watch::Scope;
 use serde_json::{Map, Value};
 
-use crate::definitions::Custom;
+use crate::definitions::CustomVersion;
 use crate::strategy::Strategy;
 use crate::views::View;
 
@@ -32,41 +32,41 @@ pub struct Row {
     pub categories: Vec<String>,
     pub storage_version_hash: String,
     pub subresources: Vec<Subresource>,
-    /// What is known of the fields; `None` leaves them as they are.
+    /// The type of built-in kinds; `None` leaves fields as they are.
     pub type_id: Option<TypeId>,
-    /// What is known of the fields of Atoll's own kinds, which have no type.
+    /// The schema of Atoll's own kinds, which have no type.
     pub schema: Option<Arc<Schema>>,
-    /// Set for what is stored as another kind.
+    /// Set if objects are stored as another kind.
     pub view: Option<&'static View>,
     pub strategy: &'static Strategy,
-    /// Fills in what clients leave out.
+    /// Defaults of the kind.
     pub defaults: Defaults,
-    /// What is refused about this kind.
+    /// Validation of the kind.
     pub checks: &'static Checks,
-    /// What is taken, but remarked on.
+    /// Warnings of the kind.
     pub warnings: &'static Warnings,
-    /// Keeps account of who manages which fields.
+    /// Managed fields of the kind.
     pub managed: Kind,
-    /// Set for what a definition in the workspace defines.
-    pub custom: Option<Arc<Custom>>,
+    /// Set for custom resources.
+    pub custom: Option<Arc<CustomVersion>>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Subresource {
     pub name: String,
     pub kind: String,
-    /// Of the subresource's own kind; both empty if they are the row's.
+    /// Group of the subresource's kind; group and version are empty if they are the row's.
     pub group: String,
     pub version: String,
     pub verbs: Vec<String>,
 }
 
-/// Where one object is, or would be.
+/// A reference to one object, which may not exist.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
-    /// Id, never a path.
+pub struct ObjectRef<'a> {
+    /// Workspace id, not a path.
     pub workspace: &'a str,
-    /// Empty for what is cluster-scoped.
+    /// Empty for cluster-scoped objects.
     pub namespace: &'a str,
     pub name: &'a str,
 }
@@ -79,23 +79,31 @@ impl Row {
         }
     }
 
-    /// The group that objects are kept under.
+    /// The group under which objects are stored.
     pub(crate) fn storage_group(&self) -> &str {
         self.view.map_or(&self.group, |view| view.group)
     }
 
-    /// The group in the keys of its objects: that of custom objects has a mark, so that they never alias built-in ones.
+    /// The group in the keys of its objects. CustomVersion objects have a prefix, so that they never alias built-in
+    /// ones.
     fn key_group(&self) -> &str {
         self.custom.as_ref().map_or_else(|| self.storage_group(), |custom| &custom.key_group)
     }
 
-    pub fn key(&self, place: &Place<'_>) -> Key {
-        Key::object(self.key_group(), &self.resource, place.workspace, place.namespace, place.name)
+    pub fn key(&self, object_ref: &ObjectRef<'_>) -> Key {
+        Key::object(
+            self.key_group(),
+            &self.resource,
+            object_ref.workspace,
+            object_ref.namespace,
+            object_ref.name,
+        )
     }
 
-    /// Every object of this row in a workspace (`None`: in all of them) and, if given, a namespace.
+    /// The scope of all objects of this row in a workspace (`None`: in all of them) and, if given, a
+    /// namespace.
     pub fn scope(&self, workspace: Option<&str>, namespace: &str) -> Scope {
-        // What is cluster-scoped has an empty namespace in its key; everything in all namespaces has none.
+        // Cluster-scoped objects have an empty namespace in their keys; all namespaces are `None`.
         let namespace = match (self.namespaced, namespace) {
             (true, "") => None,
             (true, namespace) => Some(namespace),
@@ -104,9 +112,15 @@ impl Row {
         Scope::new(self.key_group(), &self.resource, workspace, namespace)
     }
 
-    /// One object only.
-    pub fn object_scope(&self, place: &Place<'_>) -> Scope {
-        Scope::object(self.key_group(), &self.resource, place.workspace, place.namespace, place.name)
+    /// The scope of one object.
+    pub fn object_scope(&self, object_ref: &ObjectRef<'_>) -> Scope {
+        Scope::object(
+            self.key_group(),
+            &self.resource,
+            object_ref.workspace,
+            object_ref.namespace,
+            object_ref.name,
+        )
     }
 
     pub fn serves(&self, verb: &str) -> bool {
@@ -117,10 +131,10 @@ impl Row {
         self.subresources.iter().find(|own| own.name == name)
     }
 
-    /// What is remarked on about an object, or one of its subresources, that is about to be written.
-    pub fn remarks(&self, subresource: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
+    /// Warnings about an object, or one of its subresources, that is about to be written.
+    pub fn write_warnings(&self, subresource: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
         if let Some(custom) = &self.custom {
-            return custom.remarks(subresource, new, old);
+            return custom.write_warnings(subresource, new, old);
         }
         match subresource {
             "" => (self.warnings.object)(new, old),
@@ -129,12 +143,12 @@ impl Row {
         }
     }
 
-    /// What is remarked on about an object that a client sends, before anything is filled in.
-    pub fn remarks_on_given(&self, given: &Value) -> Vec<String> {
+    /// Warnings about an object as the client sent it, without defaults.
+    pub fn request_warnings(&self, given: &Value) -> Vec<String> {
         (self.warnings.given)(given)
     }
 
-    /// What every request about this resource is told.
+    /// The deprecation warning for every request.
     pub fn deprecation(&self) -> Option<&str> {
         if let Some(custom) = &self.custom {
             return custom.deprecation.as_deref();
@@ -149,28 +163,28 @@ impl Row {
             .map_or_else(|| format!("{}List", self.kind), |custom| custom.list_kind.to_string())
     }
 
-    /// The kind that errors are about: of custom objects, the one that they say they are.
-    pub(crate) fn named_kind<'a>(&'a self, object: &'a Value) -> &'a str {
+    /// The kind in error messages: for custom objects, the kind in the object.
+    pub(crate) fn error_kind<'a>(&'a self, object: &'a Value) -> &'a str {
         if self.custom.is_some() { atoll_meta::object::kind(object) } else { &self.kind }
     }
 
-    /// Fills in what goes without saying in a request.
+    /// Applies the defaults to an object of a request.
     pub(crate) fn fill_defaults(&self, object: &mut Value) -> Result<(), Status> {
         self.defaults.apply(object);
         match self.custom.as_ref().is_none_or(|custom| custom.fill(object)) {
             true => Ok(()),
             false => Err(Status::request_entity_too_large(
-                "with the defaults of its definition the object is too large",
+                "the object is too large after applying the defaults of its CustomResourceDefinition",
             )),
         }
     }
 
-    /// Whether status is written apart from the rest.
+    /// Whether there is a status subresource.
     pub fn has_status(&self) -> bool {
         self.subresource("status").is_some()
     }
 
-    /// A new object has no status yet; typed kinds show it as Go writes it then.
+    /// Clears the status of a new object; built-in kinds get the empty status that Go encodes.
     pub(crate) fn clear_status(&self, object: &mut Value) {
         let Some(fields) = object.as_object_mut() else { return };
         if self.custom.is_some() {
@@ -191,5 +205,5 @@ impl Row {
     }
 }
 
-/// Rows are shared by everything that handles a request.
+/// A row that is shared by everything that handles a request.
 pub type SharedRow = Arc<Row>;

@@ -1,4 +1,7 @@
-//! The scale subresource: replicas of any kind that has them, seen as `autoscaling/v1` Scale.
+//! The scale subresource: replicas as an `autoscaling/v1` Scale.
+
+// upstream: pkg/registry/apps/deployment/storage/storage.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go
 
 use std::sync::LazyLock;
 
@@ -10,19 +13,19 @@ use serde_json::{Map, Value, json};
 use crate::row::Row;
 use crate::strategy::at;
 
-/// Keeps account of who manages the fields of a Scale.
+/// Managed fields of a Scale.
 pub static MANAGED: LazyLock<Kind> = LazyLock::new(|| {
     Kind::new("autoscaling/v1".to_owned(), "Scale", Types::get().by_kind("autoscaling", "v1", "Scale"))
 });
 
-/// What stands for a number of replicas that a custom object does not say.
-const UNSAID: i64 = i32::MIN as i64;
+/// Replaces a missing number of replicas of a custom object.
+const MISSING: i64 = i32::MIN as i64;
 
-/// The Scale of an object, and who manages it.
+/// The Scale of an object with its managed fields.
 pub fn with_managers(row: &Row, object: &Value) -> Result<Value, Status> {
-    let (mut scale, is_said) = built(row, object)?;
-    if !is_said {
-        scale["spec"]["replicas"] = UNSAID.into();
+    let (mut scale, is_set) = built(row, object)?;
+    if !is_set {
+        scale["spec"]["replicas"] = MISSING.into();
     }
     let managed = object["metadata"].get("managedFields");
     let entries = with_path(row, |path| scale_fields(managed, &row.api_version(), path));
@@ -34,8 +37,8 @@ pub fn with_managers(row: &Row, object: &Value) -> Result<Value, Status> {
 
 /// The Scale of an object.
 pub fn of(row: &Row, object: &Value) -> Result<Value, Status> {
-    let (scale, is_said) = built(row, object)?;
-    if is_said {
+    let (scale, is_set) = built(row, object)?;
+    if is_set {
         return Ok(scale);
     }
     let path =
@@ -48,7 +51,7 @@ pub fn after(row: &Row, object: &Value) -> Result<Value, Status> {
     built(row, object).map(|(scale, _)| scale)
 }
 
-/// The Scale of an object, and whether it says how many replicas it wants.
+/// The Scale of an object, and whether the object sets the number of replicas.
 fn built(row: &Row, object: &Value) -> Result<(Value, bool), Status> {
     match row.custom.as_ref().and_then(|custom| custom.scale()) {
         Some(scale) => scale.build(object).map_err(Status::plain_internal),
@@ -56,7 +59,7 @@ fn built(row: &Row, object: &Value) -> Result<(Value, bool), Status> {
     }
 }
 
-/// The way to the replicas of a kind.
+/// Calls `then` with the path of the replicas field.
 fn with_path<T>(row: &Row, then: impl FnOnce(&[&str]) -> T) -> T {
     match row.custom.as_ref().and_then(|custom| custom.scale()) {
         Some(scale) => {
@@ -89,7 +92,7 @@ fn known(row: &Row, object: &Value) -> Value {
     json!({ "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status })
 }
 
-/// The object with the replicas that `scale` wants, managed by whom it says.
+/// Sets the replicas and managed fields of an object from `scale`.
 pub fn apply(row: &Row, object: &Value, scale: &Value) -> Result<Value, Status> {
     let replicas = at(scale, "spec.replicas").and_then(Value::as_i64).unwrap_or(0);
     if replicas < 0 && row.custom.is_none() {
@@ -100,7 +103,7 @@ pub fn apply(row: &Row, object: &Value, scale: &Value) -> Result<Value, Status> 
     }
     let mut scaled = object.clone();
     match row.custom.as_ref().and_then(|custom| custom.scale()) {
-        Some(own) if replicas == UNSAID => {
+        Some(own) if replicas == MISSING => {
             let path = &own.spec_replicas;
             return Err(Status::bad_request(format!("the spec replicas field {path:?} cannot be empty")));
         }
@@ -110,11 +113,11 @@ pub fn apply(row: &Row, object: &Value, scale: &Value) -> Result<Value, Status> 
         }
         None => scaled["spec"]["replicas"] = replicas.into(),
     }
-    // The Scale's own preconditions hold for the object.
+    // The preconditions of the Scale apply to the object.
     for field in ["resourceVersion", "uid"] {
         let wanted = scale["metadata"][field].as_str().unwrap_or_default();
         match wanted {
-            // A custom object is then what it was read as.
+            // A custom object keeps the resource version with which it was read.
             "" if field == "resourceVersion" && row.custom.is_none() => scaled["metadata"][field] = "".into(),
             "" => {}
             wanted => scaled["metadata"][field] = wanted.into(),
@@ -132,7 +135,7 @@ pub fn apply(row: &Row, object: &Value, scale: &Value) -> Result<Value, Status> 
 
 fn selector(row: &Row, object: &Value) -> String {
     let Some(selector) = at(object, "spec.selector") else { return String::new() };
-    // A ReplicationController selects by a plain map, all others by a LabelSelector.
+    // ReplicationControllers have a map as selector, all others a LabelSelector.
     let wrapped = match row.resource.as_str() {
         "replicationcontrollers" => json!({ "matchLabels": selector }),
         _ => selector.clone(),

@@ -1,35 +1,39 @@
-//! Services get addresses and node ports that no other Service of their workspace has.
+//! Allocation of addresses and node ports of Services, unique in each workspace.
 //!
 //! ```text
-//!   fields     what the request means: which families, which values of before stay (pure)
-//!   address    ranges of addresses and ports, and where in them to look (pure)
-//!   allocate   takes what is missing, gives back what is no longer used
+//!   fields     interprets a request: address families, and previous values that are kept (pure)
+//!   address    ranges of addresses and ports, and the order of candidates (pure)
+//!   allocate   allocates missing values, releases unused ones
 //! ```
 //!
-//! What is taken is written before the Service is, each under a key that can exist once: an address as an IPAddress,
-//! a port under a key of our own. Whoever fails gives back what they took; what a crash left behind has no Service and is
-//! taken over by the next one that wants it.
+//! An allocation is written before the Service, each under a key that can exist only once: an address as an
+//! IPAddress, a port under an internal key. A failed request releases its allocations; allocations that a
+//! crash left behind have no Service and are reused by the next Service that needs them.
+
+// upstream: pkg/registry/core/service/storage/alloc.go
+// upstream: pkg/registry/core/service/ipallocator/cidrallocator.go
+// upstream: pkg/registry/core/service/portallocator/allocator.go
 
 mod address;
 mod allocate;
 mod fields;
 
 pub use address::{PortRange, Prefix};
-pub(crate) use allocate::Taken;
-pub(crate) use fields::drop_what_the_type_has_not;
+pub(crate) use allocate::Allocation;
+pub(crate) use fields::drop_type_dependent_fields;
 
 use crate::row::Row;
 
-/// From where Services are given addresses and ports.
+/// The ranges of addresses and node ports of Services.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// One range, or one for each family; the first one's family is the one that Services get unless they ask.
+    /// One range, or one for each family; the first one's family is the default.
     pub ranges: Vec<Prefix>,
     pub ports: PortRange,
 }
 
 impl Network {
-    /// One range, or one of each family: what is wrong with others is said in the answer.
+    /// Checks the ranges: one range, or one of each family.
     pub fn new(ranges: Vec<Prefix>, ports: PortRange) -> Result<Self, String> {
         match ranges.as_slice() {
             [_] => Ok(Network { ranges, ports }),
@@ -37,7 +41,7 @@ impl Network {
             _ => {
                 let given: Vec<String> = ranges.iter().map(ToString::to_string).collect();
                 Err(format!(
-                    "give one range of addresses, or one of each family, and not {}",
+                    "expected one range of addresses, or one of each family, not {}",
                     given.join(" and ")
                 ))
             }
@@ -60,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_one_range_of_a_family() {
+    fn at_most_one_range_per_family_is_allowed() {
         for (ranges, fits) in [
             (vec!["10.0.0.0/16"], true),
             (vec!["10.0.0.0/16", "fd00::/108"], true),

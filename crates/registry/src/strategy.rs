@@ -1,4 +1,7 @@
-//! What a kind does beyond the rules that all kinds share. Most kinds need none of it.
+//! Strategies: the behavior of a kind beyond the rules for all kinds. Most kinds need none.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/update.go
 
 pub mod certificate_request;
 pub mod cluster;
@@ -25,76 +28,79 @@ use atoll_meta::{FieldError, FieldPath, object};
 use atoll_validation::Checks;
 use serde_json::Value;
 
-/// The rules of one kind. Functions get whole objects; none of them does I/O.
+/// The strategy of one kind. Functions get complete objects and do no I/O.
 #[derive(Debug)]
 pub struct Strategy {
     pub name_rule: NameRule,
-    /// `metadata.generation` is 1 at first.
+    /// Whether new objects have `metadata.generation` 1.
     pub generation: bool,
     /// Whether a change raises `metadata.generation`.
-    pub is_counted: fn(&Value, &Value) -> bool,
-    /// A PUT on a name that does not exist creates it.
+    pub raises_generation: fn(&Value, &Value) -> bool,
+    /// Whether a PUT creates a missing object.
     pub create_on_update: bool,
-    /// An update may leave out the resource version and then overwrites whatever is there.
+    /// Whether an update may omit the resource version and then overwrites any version.
     pub unconditional_update: bool,
-    /// A DELETE is answered with the object rather than with a Status.
+    /// Whether a DELETE responds with the object instead of a Status.
     pub returns_deleted: bool,
     /// Selectable fields besides `metadata.name` and `metadata.namespace`.
     pub fields: &'static [Selectable],
-    /// A new object is prepared with the status that it comes with (Nodes, Pods); all others have none yet.
+    /// Whether a new object keeps the status in the request (Nodes, Pods).
     pub keeps_status: bool,
-    /// Notes in the object who asked for it.
-    pub attribute: fn(&mut Value, &Requester<'_>),
+    /// Records the requesting user in the object.
+    pub set_requester: fn(&mut Value, &Requester<'_>),
     pub prepare_create: fn(&mut Value, &Context<'_>),
-    /// Gets the new object, then the old one.
+    /// Prepares an update: the new object, then the old one.
     pub prepare_update: fn(&mut Value, &Value, &Context<'_>),
-    /// The same for a subresource, which is named first. What is not part of it has been put back already.
+    /// Prepares an update of a subresource, whose name is the first argument. Fields that are not part of it
+    /// have been restored already.
     pub prepare_subresource: fn(&str, &mut Value, &Value, &Context<'_>),
     pub validate: fn(&Value) -> Vec<FieldError>,
-    /// What may not change.
+    /// Validates changes: the new object, then the old one.
     pub validate_update: fn(&Value, &Value) -> Vec<FieldError>,
-    /// The same for a subresource, which is named first.
+    /// Validates an update of a subresource, whose name is the first argument.
     pub validate_subresource: fn(&str, &Value, &Value) -> Vec<FieldError>,
-    /// How often the metadata of a change is looked at.
+    /// How often the metadata of an update is validated.
     pub metadata_checks: MetadataChecks,
-    /// Finalizers must say whose they are. Kinds whose checks upstream wrote without those of the core do not ask.
+    /// Whether finalizers must be qualified names. Kinds whose upstream validation does not use the core's do
+    /// not require it.
     pub finalizer_names: bool,
-    /// What of the metadata a write of the status cannot change.
+    /// Metadata that a status update cannot change.
     pub status_keeps: &'static [&'static str],
-    /// Deletion is a matter of its own: it always marks first, and speaks of preconditions in other words (Namespaces).
-    pub own_deletion: bool,
-    /// Kinds that end gracefully are given some seconds between the mark and the end.
+    /// Whether deletion always marks the object first and has its own messages about preconditions
+    /// (Namespaces).
+    pub custom_deletion: bool,
+    /// The grace period between marking and removing an object, if the kind has one.
     pub grace_period: Option<GracePeriod>,
-    /// Whether something other than `metadata.finalizers` still keeps a deleted object.
-    pub is_held: fn(&Value) -> bool,
-    /// What changes about an object, other than its metadata, when its deletion begins.
+    /// Whether something other than `metadata.finalizers` prevents the removal of a terminating object.
+    pub blocks_removal: fn(&Value) -> bool,
+    /// Changes an object, apart from its metadata, when its deletion starts.
     pub begin_delete: fn(&mut Value),
 }
 
-/// The seconds that an object is given to end, from those that were asked for.
+/// Computes the grace period in seconds from the object and the requested one.
 pub type GracePeriod = fn(&Value, Option<i64>) -> i64;
 
-/// Upstream checks the metadata of a changed object for all kinds, most kinds do so again, and some check the whole
-/// object once more. Every cause is then listed as often, and clients see the same from us.
+/// Upstream validates the metadata of an update for all kinds, most kinds validate it again, and some
+/// validate the whole object again. Every cause is then listed repeatedly, and Atoll returns the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataChecks {
     Once,
     Twice,
-    /// Twice, and then everything as for a new object.
-    WithTheWhole,
+    /// Twice, and then the whole object as a new one.
+    TwiceAndFull,
 }
 
-/// What preparing an object may need to know.
+/// Context for preparing an object.
 pub struct Context<'a> {
-    /// The random bytes that the uid of a new object is made of.
+    /// The random bytes of a new object's uid.
     pub random: [u8; 16],
-    /// The time, as it stands in objects.
+    /// The time in the format of object timestamps.
     pub now: &'a str,
-    /// Whether a new object came with labels, before anything was filled in.
+    /// Whether the request for a new object had labels, before defaults were applied.
     pub labelled: bool,
 }
 
-/// Who sends a request.
+/// The requesting user.
 pub struct Requester<'a> {
     pub name: &'a str,
     pub uid: &'a str,
@@ -102,29 +108,29 @@ pub struct Requester<'a> {
     pub extra: &'a BTreeMap<String, Vec<String>>,
 }
 
-/// A field that lists and watches can select on.
+/// A field that lists and watches can select by.
 #[derive(Debug)]
 pub struct Selectable {
     pub label: &'static str,
-    /// The way to it in the object; dots separate.
+    /// Path in the object, separated by dots.
     pub path: &'static str,
-    /// What it counts as when it is absent.
+    /// Value if the field is absent.
     pub absent: &'static str,
-    /// The way to what stands in for it when it is empty.
-    pub otherwise: Option<&'static str>,
+    /// Path of the fallback if the field is empty.
+    pub fallback: Option<&'static str>,
 }
 
 impl Strategy {
     pub const GENERIC: Strategy = Strategy {
         name_rule: names::name_is_dns_subdomain,
         generation: false,
-        is_counted: |_, _| false,
+        raises_generation: |_, _| false,
         create_on_update: false,
         unconditional_update: true,
         returns_deleted: false,
         fields: &[],
         keeps_status: false,
-        attribute: |_, _| {},
+        set_requester: |_, _| {},
         prepare_create: |_, _| {},
         prepare_update: |_, _, _| {},
         prepare_subresource: |_, _, _, _| {},
@@ -134,20 +140,20 @@ impl Strategy {
         metadata_checks: MetadataChecks::Twice,
         finalizer_names: true,
         status_keeps: &[],
-        own_deletion: false,
+        custom_deletion: false,
         grace_period: None,
-        is_held: |_| false,
+        blocks_removal: |_| false,
         begin_delete: |_| {},
     };
 
-    /// All that is wrong with a new object, its metadata first.
+    /// All validation errors of a new object, those of its metadata first.
     pub fn check_create(&self, new: &Value, namespaced: bool, checks: &Checks) -> Vec<FieldError> {
         let mut errors = self.check_new(new, namespaced);
         errors.extend((checks.create)(new));
         errors
     }
 
-    /// The same without the checks that are kept apart.
+    /// The validation errors without the separate checks of the kind.
     fn check_new(&self, new: &Value, namespaced: bool) -> Vec<FieldError> {
         let mut errors = object::validate_object_meta(new, namespaced, self.name_rule, &metadata());
         errors.extend(self.unknown_finalizers(new));
@@ -159,7 +165,7 @@ impl Strategy {
         if self.finalizer_names { finalizer_names(object) } else { Vec::new() }
     }
 
-    /// All that is wrong with a changed object, or with a subresource of it.
+    /// All validation errors of an updated object or subresource.
     pub fn check_update(
         &self,
         subresource: &str,
@@ -182,7 +188,7 @@ impl Strategy {
             return errors;
         }
         errors.extend((self.validate_update)(new, old));
-        if self.metadata_checks == MetadataChecks::WithTheWhole {
+        if self.metadata_checks == MetadataChecks::TwiceAndFull {
             errors.extend(self.check_new(new, namespaced));
         }
         errors.extend((checks.update)(new, old));
@@ -190,7 +196,7 @@ impl Strategy {
     }
 }
 
-/// Built-in kinds want finalizers that say whose they are, besides the few that everybody knows.
+/// Built-in kinds require qualified finalizer names, except for the standard ones.
 fn finalizer_names(object: &Value) -> Vec<FieldError> {
     let path = metadata().child("finalizers");
     let names = object::finalizers(object).enumerate();
@@ -208,17 +214,16 @@ const fn field(label: &'static str) -> Selectable {
 }
 
 const fn counted(label: &'static str, path: &'static str, absent: &'static str) -> Selectable {
-    Selectable { label, path, absent, otherwise: None }
+    Selectable { label, path, absent, fallback: None }
 }
 
 const WITH_GENERATION: Strategy =
-    Strategy { generation: true, is_counted: spec_differs, ..Strategy::GENERIC };
+    Strategy { generation: true, raises_generation: spec_differs, ..Strategy::GENERIC };
 
-/// Where a status comes from somebody who is not to be trusted with the rest.
+/// Metadata that is protected from status updates by less trusted clients.
 const ONLY_STATUS: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
 
-const WITH_THE_WHOLE: Strategy =
-    Strategy { metadata_checks: MetadataChecks::WithTheWhole, ..Strategy::GENERIC };
+const REVALIDATED: Strategy = Strategy { metadata_checks: MetadataChecks::TwiceAndFull, ..Strategy::GENERIC };
 
 static GENERIC: Strategy = Strategy::GENERIC;
 static ADMISSION_POLICIES: Strategy = Strategy {
@@ -237,22 +242,22 @@ static SERVICE_RANGES: Strategy = Strategy { status_keeps: ONLY_STATUS, ..Strate
 static FLOW_CONTROL: Strategy = Strategy { status_keeps: ONLY_STATUS, ..WITH_GENERATION };
 static GENERATION: Strategy = WITH_GENERATION;
 static ROLES: Strategy =
-    Strategy { name_rule: names::name_is_path_segment, create_on_update: true, ..WITH_THE_WHOLE };
+    Strategy { name_rule: names::name_is_path_segment, create_on_update: true, ..REVALIDATED };
 static SERVICE_ACCOUNTS: Strategy = Strategy {
     returns_deleted: true,
-    metadata_checks: MetadataChecks::WithTheWhole,
+    metadata_checks: MetadataChecks::TwiceAndFull,
     prepare_create: |account, _| only_names_of_secrets(account),
     prepare_update: |new, _, _| only_names_of_secrets(new),
     ..Strategy::GENERIC
 };
 static LIMIT_RANGES: Strategy = Strategy { create_on_update: true, ..Strategy::GENERIC };
 static RETURNS_DELETED: Strategy = Strategy { returns_deleted: true, ..Strategy::GENERIC };
-static ENDPOINTS: Strategy = Strategy { create_on_update: true, ..WITH_THE_WHOLE };
-static STORAGE_CAPACITIES: Strategy = Strategy { unconditional_update: false, ..WITH_THE_WHOLE };
-static STORAGE_CLASSES: Strategy = Strategy { returns_deleted: true, ..WITH_THE_WHOLE };
+static ENDPOINTS: Strategy = Strategy { create_on_update: true, ..REVALIDATED };
+static STORAGE_CAPACITIES: Strategy = Strategy { unconditional_update: false, ..REVALIDATED };
+static STORAGE_CLASSES: Strategy = Strategy { returns_deleted: true, ..REVALIDATED };
 static ADMISSION: Strategy =
     Strategy { unconditional_update: false, finalizer_names: false, ..WITH_GENERATION };
-/// Upstream looks at a budget's spec only.
+/// Upstream validates only the spec of a budget.
 static BUDGETS: Strategy = Strategy {
     name_rule: names::name_is_path_segment,
     metadata_checks: MetadataChecks::Once,
@@ -260,34 +265,30 @@ static BUDGETS: Strategy = Strategy {
     unconditional_update: false,
     ..WITH_GENERATION
 };
-static INGRESSES: Strategy = Strategy { metadata_checks: MetadataChecks::WithTheWhole, ..WITH_GENERATION };
-static ADDRESSES: Strategy = Strategy { name_rule: atoll_validation::address_name, ..WITH_THE_WHOLE };
+static INGRESSES: Strategy = Strategy { metadata_checks: MetadataChecks::TwiceAndFull, ..WITH_GENERATION };
+static ADDRESSES: Strategy = Strategy { name_rule: atoll_validation::address_name, ..REVALIDATED };
 static CONDITIONAL_RETURNS_DELETED: Strategy =
     Strategy { unconditional_update: false, returns_deleted: true, ..Strategy::GENERIC };
 static STORAGE_DRIVERS: Strategy = Strategy {
     unconditional_update: false,
     returns_deleted: true,
-    is_counted: spec_differs,
+    raises_generation: spec_differs,
     prepare_create: |driver, _| disabled::drop_from(driver, disabled::STORAGE_DRIVER),
     prepare_update: |new, _, _| disabled::drop_from(new, disabled::STORAGE_DRIVER),
     ..Strategy::GENERIC
 };
-static RUNTIME_CLASSES: Strategy = Strategy {
-    create_on_update: true,
-    unconditional_update: false,
-    finalizer_names: false,
-    ..WITH_THE_WHOLE
-};
+static RUNTIME_CLASSES: Strategy =
+    Strategy { create_on_update: true, unconditional_update: false, finalizer_names: false, ..REVALIDATED };
 static GENERATION_RETURNS_DELETED: Strategy = Strategy { returns_deleted: true, ..WITH_GENERATION };
-/// Upstream begins to count and then does not.
+/// Upstream sets the generation at creation and never raises it.
 static PRIORITY_CLASSES: Strategy = Strategy { generation: true, ..Strategy::GENERIC };
 static ENDPOINT_SLICES: Strategy = Strategy {
-    is_counted: |new, old| {
+    raises_generation: |new, old| {
         spec_differs(new, old) || new["metadata"].get("labels") != old["metadata"].get("labels")
     },
     prepare_create: |slice, _| disabled::drop_from(slice, &[&["endpoints", "[]", "deprecatedTopology"]]),
     prepare_update: |new, old, _| {
-        // Counted first and dropped then.
+        // Upstream raises the generation before it drops disabled fields.
         if spec_differs(new, old) {
             raise_generation(new, old);
         }
@@ -354,7 +355,7 @@ pub(crate) fn metadata() -> FieldPath {
     FieldPath::new("metadata")
 }
 
-/// The value at a path whose steps are separated by dots.
+/// The value at a path that is separated by dots.
 pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(object, |value, step| value.get(step))
 }
@@ -368,7 +369,7 @@ pub(crate) fn raise_generation(new: &mut Value, old: &Value) {
     object::metadata_mut(new).insert("generation".into(), generation.into());
 }
 
-/// Whether anything but metadata and status changed.
+/// Whether anything except metadata and status differs.
 pub(crate) fn spec_differs(new: &Value, old: &Value) -> bool {
     let is_spec = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return true };

@@ -1,4 +1,4 @@
-//! A registry over a store in memory, for tests.
+//! A registry with an in-memory store, for tests.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use serde_json::Value;
 use crate::placement::Placements;
 use crate::{Catalog, Decoder, Network, Profile, Registry, SystemClock};
 
-/// A registry of the minimal profile in which these objects are stored under these keys.
+/// A registry of the minimal profile with these stored objects.
 pub(crate) async fn registry(objects: &[(Key, Value)]) -> Arc<Registry> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     for (key, value) in objects {
         let value = Some(Bytes::from(value.to_string()));
         let write =
-            Write { key: key.clone(), expect: Condition::Absent, value, guards: Vec::new(), memo: None };
+            Write { key: key.clone(), expect: Condition::Absent, value, guards: Vec::new(), hint: None };
         store.write(write).await.expect("an empty store");
     }
     let catalog = Arc::new(Catalog::new(Profile::Minimal));
@@ -37,7 +37,7 @@ pub(crate) async fn registry(objects: &[(Key, Value)]) -> Arc<Registry> {
     })
 }
 
-/// The keys of a workspace.
+/// The stored keys of a workspace.
 pub(crate) fn keys(registry: &Registry, workspace: &str) -> Vec<String> {
     let keys = registry.snapshot().keys_of_workspace(workspace);
     keys.into_iter().map(|key| key.to_string()).collect()

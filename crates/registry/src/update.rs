@@ -1,4 +1,7 @@
-//! Update: from what is there to what is wanted, again and again until nobody came in between.
+//! Update: computes the new object from the existing one, and retries after concurrent changes.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/update.go
 
 use std::borrow::Cow;
 
@@ -11,55 +14,57 @@ use serde_json::Value;
 
 use crate::catalog::ATOLL;
 use crate::definitions;
-use crate::row::{Place, Row};
-use crate::services::{self, Taken};
+use crate::row::{ObjectRef, Row};
+use crate::services::{self, Allocation};
 use crate::strategy::{Context, raise_generation};
-use crate::{Admission, Answer, Refused, Registry, Written, parse, placement, resets};
+use crate::{
+    Admission, Registry, RenderedObject, WriteFailure, WriteOutcome, parse, placement, reset_fields,
+};
 
 const STALE: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
-/// Makes the wanted object from the existing one, `None` if there is none.
+/// Computes the new object from the existing one, `None` if there is none.
 pub type Transform<'a> = dyn Fn(Option<&Value>) -> Result<Value, Status> + Sync + 'a;
 
-/// How an existing object is to change.
+/// The parameters of an update.
 pub struct Update<'a, A> {
     /// Empty for the object itself.
     pub subresource: &'a str,
-    /// Who updates; `None` if `transform` keeps account of who manages which fields.
+    /// The field manager; `None` if `transform` updates the managed fields.
     pub manager: Option<&'a str>,
-    /// Called as often as it takes.
+    /// Called for each attempt.
     pub transform: &'a Transform<'a>,
-    /// Asked as often.
+    /// Called for each attempt.
     pub admission: &'a A,
-    /// The uid that the caller's object carries, if it does.
+    /// The uid precondition of the request, if there is one.
     pub uid: Option<&'a str>,
-    /// Creates the object if it is missing, even where a PUT would not.
+    /// Whether to create a missing object even where a PUT would not.
     pub create_missing: bool,
     pub dry_run: bool,
 }
 
-/// What one try comes to.
-enum Step {
+/// The result of one attempt.
+enum UpdateStep {
     Unchanged,
     Put(Value),
     Delete(Value),
 }
 
 impl Registry {
-    /// The object as it then is, and whether it was created.
+    /// Returns the updated object, and whether it was created.
     pub async fn update<A: Admission>(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         update: &Update<'_, A>,
-    ) -> Result<(Answer, bool), Status> {
-        let key = row.key(place);
+    ) -> Result<(RenderedObject, bool), Status> {
+        let key = row.key(object_ref);
         loop {
             let snapshot = self.snapshot();
             let Some(existing) = snapshot.get(&key) else {
-                match self.create_missing(row, place, update).await {
-                    // Somebody else has created it meanwhile.
+                match self.create_missing(row, object_ref, update).await {
+                    // Another writer has created it concurrently.
                     Err(status)
                         if status.reason() == "AlreadyExists" && self.snapshot().get(&key).is_some() => {}
                     outcome => return outcome,
@@ -67,10 +72,10 @@ impl Registry {
                 continue;
             };
             let old = match row.custom {
-                Some(_) => parse(&row.shown(existing.clone()).json())?,
+                Some(_) => parse(&row.to_served(existing.clone()).json())?,
                 None => parse(&existing.json())?,
             };
-            check_uid(row, place, update.uid, &old)?;
+            check_uid(row, object_ref, update.uid, &old)?;
             let mut shown = Cow::Borrowed(&old);
             if row.view.is_some() {
                 row.to_view(shown.to_mut());
@@ -81,20 +86,20 @@ impl Registry {
             }
             row.fill_defaults(&mut new)?;
             if let Some(manager) = update.manager {
-                let (time, resets) = (self.now(), resets::of(row, update.subresource));
+                let (time, resets) = (self.now(), reset_fields::of(row, update.subresource));
                 let author = Author { manager, subresource: update.subresource, time: &time, resets };
                 self.record(row, &shown, &mut new, &author);
             }
             update.admission.mutate(&mut new, Some(&shown)).await?;
-            check_revision(row, place, &new, &existing)?;
-            self.check_reserved(row, place, &new, Some(&old))?;
+            check_revision(row, object_ref, &new, &existing)?;
+            self.check_reserved(row, object_ref, &new, Some(&old))?;
             row.to_stored(&mut new);
             let taken = match services::is_services(row) && update.subresource.is_empty() {
-                true => self.take_for_service(place, &mut new, Some(&old), update.dry_run).await?,
-                false => Taken::default(),
+                true => self.allocate_for_service(object_ref, &mut new, Some(&old), update.dry_run).await?,
+                false => Allocation::default(),
             };
             let existing = Existing {
-                workspace: place.workspace,
+                workspace: object_ref.workspace,
                 key: &key,
                 old: &old,
                 object: &existing,
@@ -102,56 +107,57 @@ impl Registry {
             };
             match self.attempt(row, update, &existing, new).await {
                 Ok(Some(answer)) => {
-                    self.settle_taken(taken).await;
-                    if definitions::defines(row) && !update.dry_run {
-                        self.settle_definition(place.workspace, place.name).await;
+                    self.commit_allocation(taken).await;
+                    if definitions::is_definitions(row) && !update.dry_run {
+                        self.update_definition_status(object_ref.workspace, object_ref.name).await;
                     }
-                    return Ok((Answer { json: row.shown_json(answer.json) }, false));
+                    return Ok((RenderedObject { json: row.served_json(answer.json) }, false));
                 }
-                Ok(None) => self.undo_taken(taken).await,
+                Ok(None) => self.undo_allocation(taken).await,
                 Err(status) => {
-                    self.undo_taken(taken).await;
+                    self.undo_allocation(taken).await;
                     return Err(status);
                 }
             }
         }
     }
 
-    /// One try to write; `None` if somebody else was faster.
+    /// Attempts one write; `None` if another writer was faster.
     async fn attempt<A: Admission>(
         &self,
         row: &Row,
         update: &Update<'_, A>,
         existing: &Existing<'_>,
         new: Value,
-    ) -> Result<Option<Answer>, Status> {
+    ) -> Result<Option<RenderedObject>, Status> {
         if update.subresource.is_empty() {
             self.check_template(row, existing.workspace, &new, existing.old)?;
         }
         let step = self.step(row, existing.workspace, update, existing.old, new).await?;
         let limited = update.admission.is_limited();
-        let (outcome, written) = self.carry_out(row, existing, step, limited, update.dry_run).await;
+        let (outcome, written) = self.execute(row, existing, step, limited, update.dry_run).await;
         update.admission.ended(written).await;
         outcome
     }
 
-    /// Writes what one try came to.
-    async fn carry_out(
+    /// Executes the result of one attempt.
+    async fn execute(
         &self,
         row: &Row,
         existing: &Existing<'_>,
-        step: Step,
+        step: UpdateStep,
         limited: bool,
         dry_run: bool,
-    ) -> (Result<Option<Answer>, Status>, Written) {
+    ) -> (Result<Option<RenderedObject>, Status>, WriteOutcome) {
         let revision = existing.object.revision;
-        let shown =
-            |encoded: &[u8], revision| Answer { json: splice_resource_version(encoded, revision).into() };
-        let unwritten = |answer| (Ok(Some(answer)), Written::No);
+        let shown = |encoded: &[u8], revision| RenderedObject {
+            json: splice_resource_version(encoded, revision).into(),
+        };
+        let unwritten = |answer| (Ok(Some(answer)), WriteOutcome::NotWritten);
         let mut _reserved = (None, None);
         let (value, answer) = match step {
-            Step::Unchanged => return unwritten(Answer { json: existing.object.json() }),
-            Step::Put(mut new) => {
+            UpdateStep::Unchanged => return unwritten(RenderedObject { json: existing.object.json() }),
+            UpdateStep::Put(mut new) => {
                 let compiled = self.compile_ahead(row, existing.workspace, &new).await;
                 let (encoded, facts) = self.encode_stored(row, &mut new);
                 let same = shown(&encoded, revision);
@@ -160,13 +166,13 @@ impl Registry {
                 }
                 if limited {
                     let name = object::name(&new);
-                    let place = Place { workspace: existing.workspace, namespace: "", name };
+                    let object_ref = ObjectRef { workspace: existing.workspace, namespace: "", name };
                     let before =
                         existing.snapshot.stored_revision(existing.key).map(|_| existing.object.size());
                     let size = same.json.len();
-                    match self.reserve(row, &place, existing.key, before, size, compiled.as_deref()) {
+                    match self.reserve(row, &object_ref, existing.key, before, size, compiled.as_deref()) {
                         Ok(reserved) => _reserved = reserved,
-                        Err(status) => return (Err(status), Written::No),
+                        Err(status) => return (Err(status), WriteOutcome::NotWritten),
                     }
                 }
                 if dry_run {
@@ -174,7 +180,7 @@ impl Registry {
                 }
                 (Some((encoded.clone(), facts)), encoded)
             }
-            Step::Delete(last) => (None, self.encode(row, &last).0),
+            UpdateStep::Delete(last) => (None, self.encode(row, &last).0),
         };
         if dry_run {
             return unwritten(shown(&answer, revision));
@@ -185,37 +191,37 @@ impl Registry {
             && row.resource == "workspaces"
             && let Err(status) = self.purge_child(existing.key).await
         {
-            return (Err(status), Written::No);
+            return (Err(status), WriteOutcome::NotWritten);
         }
         match self.write(existing.snapshot, existing.key, value).await {
-            // What was deleted is shown as it last was.
+            // A deleted object is returned in its last state.
             Ok(at) if deleted => {
                 self.after_delete(row, existing.workspace, existing.old).await;
-                (Ok(Some(shown(&answer, revision))), Written::At(at))
+                (Ok(Some(shown(&answer, revision))), WriteOutcome::At(at))
             }
-            Ok(revision) => (Ok(Some(shown(&answer, revision))), Written::At(revision)),
-            Err(Refused::Changed) => (Ok(None), Written::No),
-            Err(Refused::Status(status)) => (Err(status), Written::Unknown),
+            Ok(revision) => (Ok(Some(shown(&answer, revision))), WriteOutcome::At(revision)),
+            Err(WriteFailure::Conflict) => (Ok(None), WriteOutcome::NotWritten),
+            Err(WriteFailure::Status(status)) => (Err(status), WriteOutcome::Unknown),
         }
     }
 
     async fn create_missing<A: Admission>(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         update: &Update<'_, A>,
-    ) -> Result<(Answer, bool), Status> {
+    ) -> Result<(RenderedObject, bool), Status> {
         let allowed =
             update.create_missing || (row.strategy.create_on_update && update.subresource.is_empty());
         if !allowed {
-            return Err(Status::not_found(&row.group, &row.resource, place.name));
+            return Err(Status::not_found(&row.group, &row.resource, object_ref.name));
         }
         if let Some(uid) = update.uid {
-            return Err(uid_conflict(row, place, uid, ""));
+            return Err(uid_conflict(row, object_ref, uid, ""));
         }
         let mut new = (update.transform)(None)?;
         object::metadata_mut(&mut new).remove("resourceVersion");
-        self.create(row, place, new, update.manager, update.dry_run, update.admission)
+        self.create(row, object_ref, new, update.manager, update.dry_run, update.admission)
             .await
             .map(|answer| (answer, true))
     }
@@ -227,34 +233,34 @@ impl Registry {
         update: &Update<'_, A>,
         old: &Value,
         mut new: Value,
-    ) -> Result<Step, Status> {
-        settle(row, update.subresource, &mut new, old, &self.now());
-        // Of a custom object that has not changed, the form may have.
+    ) -> Result<UpdateStep, Status> {
+        restore_immutable(row, update.subresource, &mut new, old, &self.now());
+        // The form of an unchanged custom object may have changed.
         if row.custom.is_none() && (new == *old || differs_in_times_only(&new, old)) {
             update.admission.validate(Some(&new), Some(old)).await?;
-            return Ok(Step::Unchanged);
+            return Ok(UpdateStep::Unchanged);
         }
         if update.subresource == placement::SUBRESOURCE {
-            return Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) });
+            return Ok(if is_finished(row, &new) { UpdateStep::Delete(new) } else { UpdateStep::Put(new) });
         }
-        let (mut new, errors) = self.check_changed(row, workspace, update.subresource, new, old).await?;
+        let (mut new, errors) = self.validate_update(row, workspace, update.subresource, new, old).await?;
         if row.custom.is_some() && differs_in_times_only(&new, old) {
             new.clone_from(old);
         }
         if !errors.is_empty() {
             return Err(Status::invalid(
                 row.storage_group(),
-                row.named_kind(&new),
+                row.error_kind(&new),
                 object::name(&new),
                 errors,
             ));
         }
         update.admission.validate(Some(&new), Some(old)).await?;
-        Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) })
+        Ok(if is_finished(row, &new) { UpdateStep::Delete(new) } else { UpdateStep::Put(new) })
     }
 }
 
-/// What an update begins from.
+/// The existing object of an update.
 struct Existing<'a> {
     workspace: &'a str,
     key: &'a Key,
@@ -263,18 +269,23 @@ struct Existing<'a> {
     snapshot: &'a Snapshot,
 }
 
-/// An update that names a resource version applies to that one only.
-fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) -> Result<(), Status> {
+/// An update with a resource version applies only to that version.
+fn check_revision(
+    row: &Row,
+    object_ref: &ObjectRef<'_>,
+    new: &Value,
+    existing: &Object,
+) -> Result<(), Status> {
     match object::resource_version(new) {
         "" | "0" if row.strategy.unconditional_update => Ok(()),
         "" | "0" => {
             let path = FieldPath::new("metadata").child("resourceVersion");
             let error = FieldError::invalid(&path, 0, "must be specified for an update");
-            Err(Status::invalid(&row.group, &row.resource, place.name, vec![error]))
+            Err(Status::invalid(&row.group, &row.resource, object_ref.name, vec![error]))
         }
         wanted => match wanted.parse::<u64>() {
             Ok(revision) if revision == existing.revision => Ok(()),
-            Ok(_) => Err(Status::conflict(&row.group, &row.resource, place.name, STALE)),
+            Ok(_) => Err(Status::conflict(&row.group, &row.resource, object_ref.name, STALE)),
             Err(_) => {
                 Err(Status::plain_internal(format!("strconv.ParseUint: parsing {wanted:?}: invalid syntax")))
             }
@@ -282,8 +293,8 @@ fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) 
     }
 }
 
-/// Puts back what an update of this part of the object cannot change.
-fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str) {
+/// Restores the fields that an update of this part of the object cannot change.
+fn restore_immutable(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str) {
     let context = Context { random: [0; 16], now, labelled: true };
     keep(new, old, "generation");
     match subresource {
@@ -300,7 +311,7 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
         "finalize" => {
             keep_all_but(new, old, "spec");
         }
-        // It is made of the old one.
+        // The new object was computed from the old one.
         placement::SUBRESOURCE => {}
         _ => {
             if row.has_status() {
@@ -321,19 +332,19 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
     for kept in ["namespace", "creationTimestamp"] {
         keep(new, old, kept);
     }
-    // Nobody has to repeat these, and nobody may change them.
+    // Clients may omit these fields but not change them.
     for kept in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         if new["metadata"].get(kept).is_none_or(Value::is_null) {
             keep(new, old, kept);
         }
     }
     let has_spec = matches!(subresource, "" | "ephemeralcontainers" | "resize");
-    if has_spec && (row.strategy.is_counted)(new, old) {
+    if has_spec && (row.strategy.raises_generation)(new, old) {
         raise_generation(new, old);
     }
 }
 
-/// Whether nothing is new but when some fields were managed last, which is then no news.
+/// Whether the objects differ only in the times of managed fields, which does not count as a change.
 fn differs_in_times_only(new: &Value, old: &Value) -> bool {
     let entries = |object: &Value| object["metadata"]["managedFields"].as_array().map_or(0, Vec::len);
     let same_entry = |index: usize| {
@@ -346,7 +357,7 @@ fn differs_in_times_only(new: &Value, old: &Value) -> bool {
         && (0..entries(new)).all(same_entry)
 }
 
-/// Whether two objects have the same members, one aside.
+/// Whether two objects have the same members, except `aside`.
 fn same_but(left: &Value, right: &Value, aside: &str) -> bool {
     fn members<'v>(value: &'v Value, aside: &str) -> impl Iterator<Item = (&'v String, &'v Value)> {
         value.as_object().into_iter().flatten().filter(move |(name, _)| *name != aside)
@@ -354,7 +365,7 @@ fn same_but(left: &Value, right: &Value, aside: &str) -> bool {
     members(left, aside).eq(members(right, aside))
 }
 
-/// `metadata.<field>` is what it was, absence included.
+/// Restores `metadata.<field>`, or its absence.
 fn keep(new: &mut Value, old: &Value, field: &str) {
     let fields = object::metadata_mut(new);
     match old["metadata"].get(field) {
@@ -363,7 +374,7 @@ fn keep(new: &mut Value, old: &Value, field: &str) {
     };
 }
 
-/// Everything but `part` and the metadata is what it was.
+/// Restores everything but `part` and the metadata.
 fn keep_all_but(new: &mut Value, old: &Value, part: &str) {
     let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
     let own = |name: &str| name == part || name == "metadata";
@@ -373,7 +384,7 @@ fn keep_all_but(new: &mut Value, old: &Value, part: &str) {
     }
 }
 
-/// Whether deletion was asked for and nothing holds the object any longer.
+/// Whether the object is being deleted and nothing prevents its removal.
 pub(crate) fn is_finished(row: &Row, object: &Value) -> bool {
     let fields = &object["metadata"];
     let held = fields["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
@@ -381,25 +392,27 @@ pub(crate) fn is_finished(row: &Row, object: &Value) -> bool {
     fields["deletionTimestamp"].is_string()
         && !held
         && !graceful
-        && !(row.strategy.is_held)(object)
+        && !(row.strategy.blocks_removal)(object)
         && !placement::holds(object)
 }
 
-fn check_uid(row: &Row, place: &Place<'_>, wanted: Option<&str>, old: &Value) -> Result<(), Status> {
+fn check_uid(row: &Row, object_ref: &ObjectRef<'_>, wanted: Option<&str>, old: &Value) -> Result<(), Status> {
     match wanted {
-        Some(wanted) if wanted != object::uid(old) => Err(uid_conflict(row, place, wanted, object::uid(old))),
+        Some(wanted) if wanted != object::uid(old) => {
+            Err(uid_conflict(row, object_ref, wanted, object::uid(old)))
+        }
         _ => Ok(()),
     }
 }
 
-pub(crate) fn uid_conflict(row: &Row, place: &Place<'_>, wanted: &str, actual: &str) -> Status {
-    let path = match place.namespace {
-        "" => format!("/registry/{}/{}", row.resource, place.name),
-        namespace => format!("/registry/{}/{namespace}/{}", row.resource, place.name),
+pub(crate) fn uid_conflict(row: &Row, object_ref: &ObjectRef<'_>, wanted: &str, actual: &str) -> Status {
+    let path = match object_ref.namespace {
+        "" => format!("/registry/{}/{}", row.resource, object_ref.name),
+        namespace => format!("/registry/{}/{namespace}/{}", row.resource, object_ref.name),
     };
     let message = format!(
         "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
     );
-    Status::conflict(&row.group, &row.resource, place.name, message)
+    Status::conflict(&row.group, &row.resource, object_ref.name, message)
 }

@@ -1,15 +1,15 @@
-//! How many objects, bytes and definitions a workspace has, and how many it may have.
+//! Usage and limits of workspaces: objects, bytes and definitions.
 //!
-//! What is in a workspace counts for all workspaces above it as well, but for the root, which has no limits: making children
-//! is no way around a limit. Limits are in the Workspace object, which lies in the parent, so that only those can raise
-//! them who may write there.
+//! The contents of a workspace also count for all workspaces above it, except for the root, which has no
+//! limits: creating child workspaces does not circumvent a limit. Limits are in the Workspace object, which
+//! is in the parent, so that only users with access to the parent can raise them.
 //!
 //! ```text
-//!   create, update ─ reserve ─► counted, as asked for ─ write ─┬─► the change is seen (Observer): counted as it is
-//!                       └─ 403                                 └─► the write failed: given back
+//!   create, update ─ reserve ─► counted as requested ─ write ─┬─► change observed (Observer): counted as written
+//!                       └─ 403                              └─► write failed: released
 //! ```
 //!
-//! Reserving and counting take turns, so a limit is never exceeded, whoever writes at once.
+//! Reserving and counting are serialised, so that concurrent writes never exceed a limit.
 
 mod compiled;
 
@@ -28,33 +28,33 @@ use serde_json::Value;
 use crate::bootstrap::ROOT;
 use crate::catalog::ATOLL;
 use crate::definitions;
-use crate::row::{Place, Row};
+use crate::row::{ObjectRef, Row};
 
 use compiled::{Compiled, Spec};
 
-pub(crate) use compiled::Room;
+pub(crate) use compiled::CompileReservation;
 
-/// Keys of the server's own, which are no objects.
+/// Group of internal keys, which are not objects.
 const INTERNAL: &str = "internal.atoll.dev";
-/// Workspaces can be nested deeper, but nobody looks further up than this.
-const DEEPEST: usize = 256;
-/// Metrics name as many workspaces.
-const NAMED: usize = 10;
+/// Maximum number of ancestors that are considered.
+const MAX_DEPTH: usize = 256;
+/// Number of workspaces in metrics.
+const METRICS_WORKSPACES: usize = 10;
 
-/// What is counted.
+/// Counted amounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     pub objects: i64,
-    /// Of JSON, as it is served.
+    /// Size of the served JSON.
     pub bytes: i64,
     /// CustomResourceDefinitions.
     pub definitions: i64,
 }
 
-/// What a workspace may have if its `spec.limits` does not say otherwise.
+/// Default limits of a workspace.
 pub const DEFAULT: Amounts = Amounts { objects: 100_000, bytes: 1 << 30, definitions: 1_000 };
 
-/// The names of what is counted, in the order of `Amounts::list`.
+/// The names of the amounts, in the order of `Amounts::list`.
 pub const NAMES: [&str; 3] = ["objects", "bytes", "definitions"];
 
 impl Amounts {
@@ -86,7 +86,7 @@ impl Amounts {
         self.plus(Amounts { objects: -other.objects, bytes: -other.bytes, definitions: -other.definitions })
     }
 
-    /// What `spec.limits` of a Workspace says.
+    /// The limits in `spec.limits` of a Workspace.
     fn limits(workspace: &Value) -> Amounts {
         let limits = &workspace["spec"]["limits"];
         Amounts {
@@ -97,7 +97,7 @@ impl Amounts {
     }
 }
 
-/// A quantity that was written as a text or as a number.
+/// Parses a quantity that is a string or a number.
 pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
     match value {
         Value::String(text) => Quantity::parse(text).ok(),
@@ -106,43 +106,44 @@ pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
     }
 }
 
-/// What all workspaces have, kept up to date with every write.
+/// The usage of all workspaces, updated with every write.
 #[derive(Default)]
 pub struct Usage {
-    state: Mutex<State>,
+    state: Mutex<UsageState>,
     refused: [AtomicU64; 3],
 }
 
 #[derive(Default)]
-struct State {
-    /// The workspace above, by id. The root has none.
+struct UsageState {
+    /// The parent of each workspace id. The root has none.
     parents: HashMap<Box<str>, Box<str>>,
-    /// By id: what is in the workspace and in those below, and what is about to be. Empty workspaces have no entry.
+    /// Usage by workspace id, including workspaces below and reservations. Empty workspaces have no entry.
     used: HashMap<Box<str>, Amounts>,
-    /// Of workspaces whose limits are not the default.
+    /// Limits that differ from the default.
     limits: HashMap<Box<str>, Amounts>,
-    /// By id: what definitions there, and below, take when they are compiled.
+    /// Compiled definitions by workspace id, including workspaces below.
     compiled: HashMap<Box<str>, Compiled>,
-    /// What is about to be written. A change to a key settles all that was reserved for it: only one writer can succeed.
+    /// Reservations of pending writes. A change of a key settles all its reservations: only one writer can
+    /// succeed.
     reserved: HashMap<Key, Vec<(u64, Amounts)>>,
     reservations: u64,
 }
 
-/// A limit that would be exceeded.
+/// A limit that a request would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Exceeded {
-    what: usize,
+    amount: usize,
     requested: i64,
     used: i64,
     limit: i64,
-    /// Whether it is the limit of a workspace above.
+    /// Whether the limit belongs to a workspace above.
     above: bool,
 }
 
 impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Exceeded { what, requested, used, limit, above } = self;
-        let name = NAMES[*what];
+        let Exceeded { amount, requested, used, limit, above } = self;
+        let name = NAMES[*amount];
         write!(
             f,
             "exceeded workspace limit: requested: {name}={requested}, used: {name}={used}, limited: {name}={limit}"
@@ -151,11 +152,11 @@ impl fmt::Display for Exceeded {
     }
 }
 
-impl State {
-    /// Calls `visit` for a workspace and those above it, the root left out, until it returns something.
+impl UsageState {
+    /// Calls `visit` for a workspace and its ancestors except the root, until it returns a value.
     fn find_up<T>(&self, workspace: &str, mut visit: impl FnMut(&str) -> Option<T>) -> Option<T> {
         let mut current = workspace;
-        for _ in 0..DEEPEST {
+        for _ in 0..MAX_DEPTH {
             if current == ROOT {
                 return None;
             }
@@ -182,7 +183,7 @@ impl State {
         }
     }
 
-    fn take_back(&mut self, workspace: &str, amounts: Amounts) {
+    fn subtract(&mut self, workspace: &str, amounts: Amounts) {
         self.add(workspace, Amounts::default().minus(amounts));
         let mut empty: Vec<Box<str>> = Vec::new();
         self.find_up(workspace, |id| {
@@ -199,17 +200,18 @@ impl State {
             let used = self.used.get(id).copied().unwrap_or_default().list();
             let limit = self.limits.get(id).unwrap_or(&DEFAULT).list();
             let mut each = requested.list().into_iter().zip(used).zip(limit).enumerate();
-            each.find_map(|(what, ((requested, used), limit))| {
-                // What is there may grow by a tenth more, for the status of a full workspace has to be written as well.
+            each.find_map(|(amount, ((requested, used), limit))| {
+                // Existing objects may exceed the limit by a tenth, so that the status of objects in a full
+                // workspace can be written.
                 let most = if is_new { limit } else { limit.saturating_add(limit / 10) };
                 let exceeds = requested > 0 && used.saturating_add(requested) > most;
-                exceeds.then_some(Exceeded { what, requested, used, limit, above: id != workspace })
+                exceeds.then_some(Exceeded { amount, requested, used, limit, above: id != workspace })
             })
         })
     }
 }
 
-/// Room for a write that is under way. Dropped, it gives back what the write did not use.
+/// The reservation of a pending write, released on drop if the write did not use it.
 pub(crate) struct Reservation<'u> {
     usage: &'u Usage,
     key: Key,
@@ -226,21 +228,21 @@ impl Drop for Reservation<'_> {
             state.reserved.remove(&self.key);
         }
         let workspace = self.key.parts().map(|parts| parts.workspace).unwrap_or_default();
-        state.take_back(workspace, amounts);
+        state.subtract(workspace, amounts);
     }
 }
 
 impl Usage {
-    /// Makes room for an object of `size` bytes that takes the place of one of `before` bytes, if there was one.
+    /// Reserves usage for an object of `size` bytes that replaces one of `before` bytes, if there was one.
     pub(crate) fn reserve(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         key: &Key,
         before: Option<usize>,
         size: usize,
     ) -> Result<Option<Reservation<'_>>, Status> {
-        if place.workspace == ROOT {
+        if object_ref.workspace == ROOT {
             return Ok(None);
         }
         let was = before.map(|before| Amounts::of(key, before)).unwrap_or_default();
@@ -249,36 +251,36 @@ impl Usage {
             return Ok(None);
         }
         let mut state = self.state();
-        if let Some(exceeded) = state.exceeded(place.workspace, wanted, before.is_none()) {
-            self.refused[exceeded.what].fetch_add(1, Ordering::Relaxed);
-            return Err(Status::forbidden(&row.group, &row.resource, place.name, exceeded.to_string()));
+        if let Some(exceeded) = state.exceeded(object_ref.workspace, wanted, before.is_none()) {
+            self.refused[exceeded.amount].fetch_add(1, Ordering::Relaxed);
+            return Err(Status::forbidden(&row.group, &row.resource, object_ref.name, exceeded.to_string()));
         }
-        state.add(place.workspace, wanted);
+        state.add(object_ref.workspace, wanted);
         state.reservations += 1;
         let number = state.reservations;
         state.reserved.entry(key.clone()).or_default().push((number, wanted));
         Ok(Some(Reservation { usage: self, key: key.clone(), number }))
     }
 
-    /// How many writes each limit has refused, in the order of `NAMES`.
+    /// Number of writes that each limit has refused, in the order of `NAMES`.
     pub fn refused(&self) -> [u64; 3] {
         self.refused.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// The workspaces that have used most of their limits: their ids, what they have and what they may have.
+    /// The workspaces that have used most of their limits: id, usage and limits.
     pub fn fullest(&self) -> Vec<(String, Amounts, Amounts)> {
         let state = self.state();
         let share = |used: &Amounts, limits: &Amounts| {
             let each = used.list().into_iter().zip(limits.list());
             each.map(|(used, limit)| used.saturating_mul(1_000) / limit.max(1)).max().unwrap_or_default()
         };
-        let mut fullest: Vec<(i64, &str)> = Vec::with_capacity(NAMED + 1);
+        let mut fullest: Vec<(i64, &str)> = Vec::with_capacity(METRICS_WORKSPACES + 1);
         for (id, used) in &state.used {
             let share = share(used, state.limits.get(id).unwrap_or(&DEFAULT));
-            if fullest.len() < NAMED || fullest.last().is_some_and(|(least, _)| share > *least) {
-                let place = fullest.partition_point(|(other, _)| *other >= share);
-                fullest.insert(place, (share, id));
-                fullest.truncate(NAMED);
+            if fullest.len() < METRICS_WORKSPACES || fullest.last().is_some_and(|(least, _)| share > *least) {
+                let position = fullest.partition_point(|(other, _)| *other >= share);
+                fullest.insert(position, (share, id));
+                fullest.truncate(METRICS_WORKSPACES);
             }
         }
         let shown = fullest.into_iter().filter_map(|(_, id)| {
@@ -287,16 +289,16 @@ impl Usage {
         shown.collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, UsageState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes notice of a Workspace: who is above it, and what its limits are.
-    fn workspace(state: &mut State, parent: &str, before: Option<&Object>, after: Option<&Object>) {
+    /// Handles a changed Workspace: its parent and its limits.
+    fn workspace(state: &mut UsageState, parent: &str, before: Option<&Object>, after: Option<&Object>) {
         let (old, new) = (id_of(before), id_of(after));
         if old != new && !old.is_empty() {
             let left = state.used.remove(old).unwrap_or_default();
-            state.take_back(parent, left);
+            state.subtract(parent, left);
             for (spec, count) in state.compiled.remove(old).unwrap_or_default().specs() {
                 state.remove_spec(parent, spec, count);
             }
@@ -307,7 +309,7 @@ impl Usage {
             return;
         }
         if old != new && !state.parents.contains_key(new) {
-            // At the start contents may be known before their workspace is.
+            // While loading, contents may be counted before their workspace is known.
             let there = state.used.get(new).copied().unwrap_or_default();
             state.add(parent, there);
             for (spec, count) in state.compiled.get(new).cloned().unwrap_or_default().specs() {
@@ -341,7 +343,7 @@ impl Observer for Usage {
         let specs = [before, after].map(|object| object.and_then(definitions::Definition::of));
         let [was, is] = specs.map(|definition| definition.map(|definition| Spec::of(&definition)));
         let mut state = self.state();
-        // Added before it is removed: what stays is not forgotten in between.
+        // Add before removing, so that a definition that stays is not dropped in between.
         if let Some(spec) = is {
             state.add_spec(parts.workspace, spec, 1);
         }
@@ -352,8 +354,8 @@ impl Observer for Usage {
         for (_, amounts) in reserved {
             change = change.minus(amounts);
         }
-        // Taking nothing from what is there leaves no empty entries behind.
-        state.take_back(parts.workspace, Amounts::default().minus(change));
+        // Subtracting the negated change leaves no empty entries.
+        state.subtract(parts.workspace, Amounts::default().minus(change));
         if is_workspace {
             Usage::workspace(&mut state, parts.workspace, before, after);
         }

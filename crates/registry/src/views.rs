@@ -1,7 +1,6 @@
-//! Kinds that are stored as another: the same objects, in another group or version, with other fields.
+//! Views: kinds that are stored as another kind, in another group or version and with other fields.
 //!
-//! Requests come and answers go in the view's own form; in between, objects are in the form in which they are stored, and
-//! so are checks, selectors and the store.
+//! Requests and responses have the form of the view; validation, selectors and the store use the stored form.
 
 mod autoscalers;
 mod events;
@@ -19,19 +18,19 @@ use serde_json::Value;
 use crate::definitions;
 use crate::row::Row;
 
-/// How a view relates to what is stored.
+/// The relation of a view to the stored kind.
 #[derive(Debug)]
 pub struct View {
-    /// The stored kind's.
+    /// Group of the stored kind.
     pub group: &'static str,
     pub api_version: &'static str,
     to_stored: fn(&mut Value),
     to_view: fn(&mut Value),
-    /// Selectable fields: the view's name, then the stored kind's.
+    /// Selectable fields: the name in the view, then in the stored kind.
     pub labels: &'static [(&'static str, &'static str)],
 }
 
-/// The view that a resource is, if it is one.
+/// The view of a resource, if it is one.
 pub(crate) fn of(group: &str, version: &str, resource: &str) -> Option<&'static View> {
     match (group, version, resource) {
         ("events.k8s.io", "v1", "events") => Some(&events::VIEW),
@@ -45,14 +44,14 @@ impl View {
         self.api_version.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The stored name of a field that the view can be selected by.
+    /// The stored name of a selectable field of the view.
     pub fn stored_label(&self, label: &str) -> Option<&'static str> {
         self.labels.iter().find(|(own, _)| *own == label).map(|(_, stored)| *stored)
     }
 }
 
 impl Row {
-    /// What is known of the fields in the form of the store.
+    /// The type of the stored form.
     pub(crate) fn stored_type(&self) -> Option<TypeId> {
         match self.view {
             Some(view) => Types::get().by_kind(view.group, view.version(), &self.kind),
@@ -60,7 +59,7 @@ impl Row {
         }
     }
 
-    /// What goes without saying in the form of the store.
+    /// The defaults of the stored form.
     pub(crate) fn stored_defaults(&self) -> Defaults {
         match self.view {
             Some(view) => atoll_defaults::of(view.group, view.version(), &self.kind),
@@ -68,32 +67,32 @@ impl Row {
         }
     }
 
-    /// From the form of requests to that of the store.
+    /// Converts from the form of requests to the stored form.
     pub(crate) fn to_stored(&self, object: &mut Value) {
         if let Some(view) = self.view {
             (view.to_stored)(object);
-            settle(object, view.api_version, &self.kind, self.stored_type());
+            normalise(object, view.api_version, &self.kind, self.stored_type());
         }
     }
 
-    /// From the form of the store to that of requests and answers.
+    /// Converts from the stored form to that of requests and responses.
     pub(crate) fn to_view(&self, object: &mut Value) {
         if let Some(view) = self.view {
             (view.to_view)(object);
-            settle(object, &self.api_version(), &self.kind, self.type_id);
+            normalise(object, &self.api_version(), &self.kind, self.type_id);
         }
     }
 
-    /// Stored JSON as clients of this row see it.
-    pub fn shown_json(&self, stored: Bytes) -> Bytes {
-        if !self.converts() {
+    /// Converts stored JSON to the form that this row serves.
+    pub fn served_json(&self, stored: Bytes) -> Bytes {
+        if !self.converts_on_write() {
             return stored;
         }
         let Ok(parsed) = json::parse(&stored) else { return stored };
         let mut object = parsed.value;
         let revision = object::resource_version(&object).parse().unwrap_or(0);
         match &self.custom {
-            Some(custom) => definitions::form::read(self, custom, &mut object),
+            Some(custom) => definitions::conversion::read(self, custom, &mut object),
             None => self.to_view(&mut object),
         }
         let encoded = json::encode_object(&object);
@@ -103,39 +102,39 @@ impl Row {
         }
     }
 
-    /// Whether what has just been stored looks otherwise to clients of this row.
-    pub fn converts(&self) -> bool {
+    /// Whether a newly stored object differs from the form that this row serves.
+    pub fn converts_on_write(&self) -> bool {
         self.view.is_some() || self.custom.as_ref().is_some_and(|custom| custom.stored.is_some())
     }
 
-    /// Whether an object is stored as clients of this row see it.
-    pub fn is_shown(&self, object: &Object) -> bool {
-        match (&self.custom, &object.facts.further) {
-            (Some(custom), Some(further)) => further.form.load(Ordering::Relaxed) == custom.form,
+    /// Whether a stored object already has the form that this row serves.
+    pub fn is_in_served_form(&self, object: &Object) -> bool {
+        match (&self.custom, &object.facts.extra) {
+            (Some(custom), Some(extra)) => extra.form.load(Ordering::Relaxed) == custom.form,
             (Some(_), None) => false,
             (None, _) => self.view.is_none(),
         }
     }
 
-    /// Whether what is stored may look otherwise to clients of this row.
+    /// Whether a stored object may differ from the form that this row serves.
     pub fn may_convert(&self) -> bool {
         self.view.is_some() || self.custom.is_some()
     }
 
-    /// What is stored as clients of this row see it.
-    pub fn shown(&self, object: Arc<Object>) -> Arc<Object> {
+    /// Converts a stored object to the form that this row serves.
+    pub fn to_served(&self, object: Arc<Object>) -> Arc<Object> {
         if let Some(custom) = &self.custom {
-            return definitions::form::shown(self, custom, object);
+            return definitions::conversion::to_served(self, custom, object);
         }
         if self.view.is_none() {
             return object;
         }
-        let json = self.shown_json(object.json());
+        let json = self.served_json(object.json());
         Arc::new(Object::complete(object.key.clone(), object.revision, json, object.facts.clone()))
     }
 }
 
-/// What the cells and the metadata of a row in a table are made from: upstream prints a form that is of no version.
+/// The object for the cells and the metadata of a table row: upstream prints an unversioned form.
 pub fn printed(shown: Bytes) -> (Value, Bytes) {
     let mut object = json::parse(&shown).map(|parsed| parsed.value).unwrap_or_default();
     if object::api_version(&object) != "autoscaling/v1" || object::kind(&object) != "HorizontalPodAutoscaler"
@@ -148,15 +147,15 @@ pub fn printed(shown: Bytes) -> (Value, Bytes) {
     (object, Bytes::from(json::splice_resource_version(&encoded, revision)))
 }
 
-/// Gives an object the form that its kind has, with all fields that are always shown.
-fn settle(object: &mut Value, api_version: &str, kind: &str, id: Option<TypeId>) {
+/// Sets the type of an object and adds the fields that are always encoded.
+fn normalise(object: &mut Value, api_version: &str, kind: &str, id: Option<TypeId>) {
     object::set_type(object, api_version, kind);
-    // Every field has a place in the other form, and the same type there.
+    // Every field exists in the other form, with the same type.
     let settled = id.map(|id| atoll_schema::normalise(Types::get(), id, object));
     debug_assert!(settled.is_none_or(|settled| settled.is_ok_and(|unknown| unknown.is_empty())));
 }
 
-/// Moves fields from one name to another. What is absent stays so.
+/// Renames fields. Absent fields stay absent.
 fn rename(object: &mut Value, names: impl Iterator<Item = (&'static str, &'static str)>) {
     let Some(fields) = object.as_object_mut() else { return };
     let moved: Vec<_> = names.filter_map(|(from, to)| Some((to, fields.remove(from)?))).collect();

@@ -1,6 +1,7 @@
-//! How fast durable writes are, beside how fast the disk could be: `cargo run --release --example throughput`.
+//! Compares the rate of durable writes with the rate of the bare disk: `cargo run --release --example
+//! throughput`.
 //!
-//! The directory to write in can be given as an argument; it should be on the disk in question.
+//! The optional argument is the directory to write in, which must be on the disk to measure.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use atoll_sqlite::{Options, SqliteStore};
+use atoll_sqlite::{SqliteOptions, SqliteStore};
 use atoll_store::{Condition, Key, Range, Store, Write};
 use bytes::Bytes;
 
@@ -29,36 +30,36 @@ fn main() -> Result<(), Failure> {
 fn measure(directory: &Path) -> Result<(), Failure> {
     println!("{:<34}{:>10}{:>12}{:>12}{:>12}", "", "per second", "p50", "p99", "worst");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // The floor before and after: a disk that others use too is not equally fast all the time.
+    // The disk is measured before and after, because other programs may use it too.
     report("append 4 KB, fdatasync", floor(directory, false)?);
     report("overwrite 4 KB, fdatasync", floor(directory, true)?);
     for writers in [1, 32, 256] {
-        let store = Arc::new(SqliteStore::open(&directory.join("store"), Options::default())?);
-        let taken = runtime.block_on(write(store.clone(), writers))?;
-        report(&format!("put {VALUE} bytes, {writers} at a time"), taken);
+        let store = Arc::new(SqliteStore::open(&directory.join("store"), SqliteOptions::default())?);
+        let durations = runtime.block_on(write(store.clone(), writers))?;
+        report(&format!("put {VALUE} bytes, {writers} at a time"), durations);
         runtime.block_on(store.close());
     }
     report("append 4 KB, fdatasync", floor(directory, false)?);
 
     let began = Instant::now();
-    let store = Arc::new(SqliteStore::open(&directory.join("store"), Options::default())?);
+    let store = Arc::new(SqliteStore::open(&directory.join("store"), SqliteOptions::default())?);
     println!("open: {:.1?}", began.elapsed());
     let began = Instant::now();
     let page = runtime.block_on(store.range(Range::all(), None, 0)).map_err(|error| format!("{error:?}"))?;
     println!("read all {} values: {:.1?}", page.entries.len(), began.elapsed());
     let began = Instant::now();
-    let (taken, compacted) = runtime.block_on(async {
+    let (durations, compacted) = runtime.block_on(async {
         let writing = tokio::spawn(write(store.clone(), 1));
         store.compact(page.revision).await.map_err(|error| format!("{error:?}"))?;
         let compacted = began.elapsed();
         Ok::<_, Failure>((writing.await??, compacted))
     })?;
     println!("compact from revision {} to {} rows: {compacted:.1?}", page.revision, page.entries.len());
-    report("put, 1 at a time, meanwhile", taken);
+    report("put, 1 at a time, meanwhile", durations);
     Ok(())
 }
 
-/// What one durable write costs without a store.
+/// Durations of durable writes without a store.
 fn floor(directory: &Path, overwrite: bool) -> Result<Vec<Duration>, Failure> {
     use std::io::{Seek, SeekFrom};
     let path = directory.join("floor");
@@ -71,19 +72,19 @@ fn floor(directory: &Path, overwrite: bool) -> Result<Vec<Duration>, Failure> {
         file.sync_all()?;
         file.seek(SeekFrom::Start(0))?;
     }
-    let mut taken = Vec::new();
+    let mut durations = Vec::new();
     let started = Instant::now();
     while started.elapsed() < MEASURED / 2 {
-        if overwrite && taken.len() % 1024 == 0 {
+        if overwrite && durations.len() % 1024 == 0 {
             file.seek(SeekFrom::Start(0))?;
         }
         let began = Instant::now();
         file.write_all(&page)?;
         file.sync_data()?;
-        taken.push(began.elapsed());
+        durations.push(began.elapsed());
     }
     std::fs::remove_file(path)?;
-    Ok(taken)
+    Ok(durations)
 }
 
 async fn write(store: Arc<SqliteStore>, writers: usize) -> Result<Vec<Duration>, Failure> {
@@ -93,22 +94,22 @@ async fn write(store: Arc<SqliteStore>, writers: usize) -> Result<Vec<Duration>,
             let store = store.clone();
             tokio::spawn(async move {
                 let value = Bytes::from(vec![b'x'; VALUE]);
-                let mut taken = Vec::new();
+                let mut durations = Vec::new();
                 while started.elapsed() < MEASURED {
                     let key = Key::object(
                         "",
                         "configmaps",
                         "w",
                         "default",
-                        &format!("{writer}-{}", taken.len() % 1000),
+                        &format!("{writer}-{}", durations.len() % 1000),
                     );
                     let began = Instant::now();
                     let value = Some(value.clone());
-                    let put = Write { key, expect: Condition::Any, value, guards: Vec::new(), memo: None };
+                    let put = Write { key, expect: Condition::Any, value, guards: Vec::new(), hint: None };
                     store.write(put).await.map_err(|error| format!("{error:?}"))?;
-                    taken.push(began.elapsed());
+                    durations.push(began.elapsed());
                 }
-                Ok::<_, Failure>(taken)
+                Ok::<_, Failure>(durations)
             })
         })
         .collect();
@@ -119,10 +120,10 @@ async fn write(store: Arc<SqliteStore>, writers: usize) -> Result<Vec<Duration>,
     Ok(all)
 }
 
-fn report(what: &str, mut taken: Vec<Duration>) {
-    taken.sort_unstable();
-    let at = |share: f64| taken[((taken.len() - 1) as f64 * share) as usize];
+fn report(what: &str, mut durations: Vec<Duration>) {
+    durations.sort_unstable();
+    let at = |share: f64| durations[((durations.len() - 1) as f64 * share) as usize];
     let measured = if what.starts_with("put") { MEASURED } else { MEASURED / 2 };
-    let rate = taken.len() as f64 / measured.as_secs_f64();
+    let rate = durations.len() as f64 / measured.as_secs_f64();
     println!("{what:<34}{rate:>10.0}{:>12.1?}{:>12.1?}{:>12.1?}", at(0.5), at(0.99), at(1.0));
 }

@@ -1,4 +1,4 @@
-//! Why the disk cannot be used, in words for the person who has to mend it.
+//! Finds out why the disk cannot be used, so that the error tells the operator what to fix.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -10,13 +10,13 @@ use rusqlite::ErrorCode;
 
 const PROBE: &str = "probe";
 
-/// What an error of SQLite's means for the store in `directory`.
+/// Translates an SQLite error for the store in `directory`.
 pub(crate) fn unavailable(error: &rusqlite::Error, directory: &Path) -> Unavailable {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Unavailable::DiskFull,
         Some(ErrorCode::ReadOnly) => Unavailable::ReadOnly,
-        // SQLite does not say which error it had from the system: a quota, a remount and a dying disk look the
-        // same. Trying it out tells them apart.
+        // SQLite does not report the system's error: a quota, a remount and a failing disk look the same. A
+        // test write tells them apart.
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             match probe(directory) {
                 Err(cause) => of_system(&cause),
@@ -35,7 +35,7 @@ pub(crate) fn of_system(error: &io::Error) -> Unavailable {
     }
 }
 
-/// Writes a few pages the way the store does.
+/// Writes a few pages in the same way as the store.
 fn probe(directory: &Path) -> io::Result<()> {
     let path = directory.join(PROBE);
     let outcome = (|| {
@@ -43,7 +43,7 @@ fn probe(directory: &Path) -> io::Result<()> {
         file.write_all(&[0; 64 << 10])?;
         file.sync_data()
     })();
-    // Where it could not be made there is nothing to remove.
+    // Nothing to remove if the file could not be created.
     let _ = fs::remove_file(&path);
     outcome
 }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_the_system_are_told_apart() {
+    fn system_errors_are_distinguished() {
         let kind = |kind: ErrorKind| of_system(&io::Error::from(kind));
         assert_eq!(kind(ErrorKind::StorageFull), Unavailable::DiskFull);
         assert_eq!(kind(ErrorKind::QuotaExceeded), Unavailable::DiskFull);
@@ -63,12 +63,12 @@ mod tests {
     }
 
     #[test]
-    fn an_error_without_a_cause_is_tried_out() {
+    fn an_error_without_a_cause_is_probed() {
         let failed = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
         let directory = tempfile::tempdir().unwrap();
         let write = failed(rusqlite::ffi::SQLITE_IOERR_WRITE);
         assert!(matches!(unavailable(&write, directory.path()), Unavailable::Failed(_)));
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "the probe file is removed");
         let full = failed(rusqlite::ffi::SQLITE_FULL);
         assert_eq!(unavailable(&full, directory.path()), Unavailable::DiskFull);
         let read_only = failed(rusqlite::ffi::SQLITE_READONLY_DBMOVED);

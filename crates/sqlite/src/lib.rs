@@ -1,25 +1,26 @@
-//! The embedded store: SQLite, written by one thread that commits whatever has queued up.
+//! The embedded store: SQLite, with one writer thread that commits all queued writes together.
 //!
 //! ```text
-//!  write ──► queue ──► writer thread ──► COMMIT (one fdatasync) ──► followers ──► acknowledged
+//!  write ──► queue ──► writer thread ──► COMMIT (one fdatasync) ──► subscribers ► acknowledged
 //!                        │    ▲                                        ▲
 //!                        │    └─ compaction, a few milliseconds at a time
 //!                        ▼                                             │
 //!                     Published: key → revision, in memory             │
 //!                        ▲                                             │
-//!  range, follow ──► reader thread ──► a snapshot of the table ── replay
+//!  range, subscribe ► reader thread ──► a snapshot of the table ── replay
 //! ```
 //!
-//! The table is an append-only log with one row per change and no index besides the revision: the server reads
-//! from memory, so the disk is only read to start, to replay, and in tests. What a write is checked against (the
-//! revision of each key that has a value) is in memory too; a write never reads the disk.
+//! The table is an append-only log with one row per change and no index besides the revision: the server
+//! reads from memory, so the disk is only read at startup, for replay and in tests. The data that a write is
+//! checked against (the revision of each key that has a value) is in memory too; a write never reads the
+//! disk.
 //!
-//! Two connections, each owned by a thread. The reader's snapshots never wait for the writer nor it for them,
-//! and a disk that can no longer be written to can still be read.
+//! There are two connections, each owned by a thread. The reader's snapshots and the writer never wait for
+//! each other, and a disk that can no longer be written to can still be read.
 //!
-//! Pages that compaction frees are used again by later writes; the file does not shrink. Compaction runs all the
-//! time, so the file stays at about the size of the data and the history that is kept, and giving pages back to
-//! the file system only to ask for them again would cost every write.
+//! Pages that compaction frees are reused by later writes; the file does not shrink. Compaction runs all the
+//! time, so the file stays at about the size of the data and the history. Returning pages to the file system
+//! only to allocate them again would slow down every write.
 
 mod fault;
 mod open;
@@ -39,36 +40,37 @@ use atoll_store::{
     BoxFuture, MAX_REVISION, Page, Range, ReadError, Revision, Sink, Store, Unavailable, Visit, Write,
     WriteError,
 };
-pub use open::{OpenError, Options, Synchronous};
+pub use open::{OpenError, SqliteOptions, Synchronous};
 use published::Published;
 use reader::Request;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use writer::Job;
 
-/// How many writes may wait for the writer thread before further callers wait outside.
+/// Maximum number of writes in the writer thread's queue; further callers wait.
 const QUEUE: usize = 4096;
 
-/// How many bytes of values may wait for the writer thread before further callers wait outside.
-const ROOM: u32 = 64 << 20;
+/// Maximum size in bytes of the values in the writer thread's queue; further callers wait.
+const QUEUED_BYTES: u32 = 64 << 20;
 
-/// The largest value. SQLite refuses what is larger than 1 GB, and would take the whole batch down with it.
+/// The largest value. SQLite refuses values larger than 1 GB, which would fail the whole batch.
 const MAX_VALUE: usize = 256 << 20;
 
-/// A store in a directory of its own. One process at a time can have it open.
+/// A store in its own directory, opened by at most one process at a time.
 pub struct SqliteStore {
     published: Arc<Published>,
     jobs: mpsc::Sender<Job>,
     requests: blocking::Sender<Request>,
-    room: Arc<Semaphore>,
+    queued_bytes: Arc<Semaphore>,
     closed: AtomicBool,
-    /// Ends before the writer does: the connection that is closed last tidies up, and only the writer's can.
+    /// Stopped before the writer: the connection that is closed last moves the log into the database, and
+    /// only the writer's can.
     reader: Option<JoinHandle<()>>,
     writer: Option<JoinHandle<()>>,
 }
 
 impl SqliteStore {
-    /// Opens the store in `directory`, or makes one there if there is none. Blocks until every key is in memory.
-    pub fn open(directory: &Path, options: Options) -> Result<SqliteStore, OpenError> {
+    /// Opens the store in `directory`, or creates one. Blocks until every key is in memory.
+    pub fn open(directory: &Path, options: SqliteOptions) -> Result<SqliteStore, OpenError> {
         let open::Opened { database, lock, writer, contents } = open::open(directory, options)?;
         let swept = contents.mark.swept;
         let published = Arc::new(Published::new(contents));
@@ -89,20 +91,20 @@ impl SqliteStore {
             published,
             jobs,
             requests,
-            room: Arc::new(Semaphore::new(ROOM as usize)),
+            queued_bytes: Arc::new(Semaphore::new(QUEUED_BYTES as usize)),
             closed: AtomicBool::new(false),
             reader: Some(reader),
             writer: Some(writer),
         })
     }
 
-    /// Carries out what is queued, moves the log into the database and lets go of the directory. Whatever is
-    /// asked afterwards is answered with `Closed`. Compaction that is not finished goes on at the next start.
+    /// Executes queued writes, moves the log into the database and releases the directory. Later calls fail
+    /// with `Closed`. An unfinished compaction continues at the next start.
     pub async fn close(&self) {
         self.closed.store(true, Ordering::Release);
         let (reply, done) = oneshot::channel();
         if self.requests.send(Request::Close { reply }).is_ok() {
-            // An error means that the thread is gone already, which is what is wanted.
+            // An error means that the thread has already ended.
             let _ = done.await;
         }
         let (reply, done) = oneshot::channel();
@@ -111,18 +113,18 @@ impl SqliteStore {
         }
     }
 
-    /// Leaves nothing in the files of what was overwritten or deleted and has been compacted since: its pages would
-    /// otherwise stay until they are used again.
+    /// Removes overwritten, deleted and compacted values from the files: their pages would otherwise stay
+    /// until they are reused.
     pub async fn shred(&self) -> Result<(), WriteError> {
         self.open_or(WriteError::Unavailable)?;
         self.command(|reply| Job::Shred { reply }).await
     }
 
-    /// Why a thread does not answer.
+    /// The reason why a thread does not respond.
     fn gone(&self) -> Unavailable {
         match self.closed.load(Ordering::Acquire) {
             true => Unavailable::Closed,
-            false => Unavailable::Failed("its thread has stopped; restart the server".into()),
+            false => Unavailable::Failed("the store's thread has stopped; restart the server".into()),
         }
     }
 
@@ -159,22 +161,22 @@ impl Drop for SqliteStore {
         let (reply, _) = oneshot::channel();
         let _ = self.requests.send(Request::Close { reply });
         join(self.reader.take());
-        // The writer ends by itself when the last sender is gone and the queue is empty.
+        // The writer ends when the last sender is dropped and the queue is empty.
         drop(std::mem::replace(&mut self.jobs, mpsc::channel(1).0));
         join(self.writer.take());
     }
 }
 
 fn join(thread: Option<JoinHandle<()>>) {
-    // A sink may own the last reference to the store, and a thread cannot wait for itself. That a thread has
-    // panicked was reported when it happened.
+    // A sink may own the last reference to the store, and a thread cannot join itself. A panic of the thread
+    // was reported when it happened.
     if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
         let _ = thread.join();
     }
 }
 
 impl Store for SqliteStore {
-    /// A caller that goes away before the write was queued has written nothing; later, it may have.
+    /// If the future is dropped before the write was queued, nothing is written; later, it may be.
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Revision, WriteError>> {
         Box::pin(async move {
             self.open_or(WriteError::Unavailable)?;
@@ -183,11 +185,11 @@ impl Store for SqliteStore {
                 let cause = format!("a value of {size} bytes is too large; the limit is {MAX_VALUE}");
                 return Err(WriteError::Unavailable(Unavailable::Failed(cause)));
             }
-            // One value may be larger than all the room there is: it then waits for all of it.
-            let wanted = u32::try_from(size).unwrap_or(ROOM).clamp(1, ROOM);
-            let room = self.room.clone().acquire_many_owned(wanted).await;
-            let room = room.map_err(|_| WriteError::Unavailable(self.gone()))?;
-            self.command(|reply| Job::Write(writer::Pending { write, reply, _room: room })).await
+            // A value may be larger than the whole limit: it then waits for all of it.
+            let wanted = u32::try_from(size).unwrap_or(QUEUED_BYTES).clamp(1, QUEUED_BYTES);
+            let permit = self.queued_bytes.clone().acquire_many_owned(wanted).await;
+            let permit = permit.map_err(|_| WriteError::Unavailable(self.gone()))?;
+            self.command(|reply| Job::Write(writer::Pending { write, reply, _permit: permit })).await
         })
     }
 
@@ -210,19 +212,19 @@ impl Store for SqliteStore {
         Box::pin(std::future::ready(answer))
     }
 
-    fn last(&self, bytes: usize) -> BoxFuture<'_, Result<Revision, ReadError>> {
-        Box::pin(self.request(move |reply| Request::Last { bytes, reply }))
+    fn tail_start(&self, bytes: usize) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        Box::pin(self.request(move |reply| Request::TailStart { bytes, reply }))
     }
 
     fn visit(&self, visit: Visit) -> BoxFuture<'_, Result<(), ReadError>> {
         Box::pin(self.request(move |reply| Request::Visit { visit, reply }))
     }
 
-    fn follow(&self, after: Revision, sink: Sink) -> BoxFuture<'_, Result<(), ReadError>> {
-        Box::pin(self.request(move |reply| Request::Follow { after, sink, reply }))
+    fn subscribe(&self, after: Revision, sink: Sink) -> BoxFuture<'_, Result<(), ReadError>> {
+        Box::pin(self.request(move |reply| Request::Subscribe { after, sink, reply }))
     }
 
-    /// Returns when the rows are gone from the table, which other writes do not wait for.
+    /// Returns when the rows are deleted from the table. Other writes do not wait for that.
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), WriteError>> {
         Box::pin(async move {
             self.open_or(WriteError::Unavailable)?;

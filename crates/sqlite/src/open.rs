@@ -1,4 +1,4 @@
-//! Opening: the directory, its lock, the file's format, and the connections.
+//! Opening a store: the directory, its lock, the file's format, and the connections.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
@@ -19,39 +19,39 @@ const DATABASE: &str = "store.db";
 const LOG: &str = "store.db-wal";
 const LOCK: &str = "lock";
 
-/// How a store is opened. What is hidden is there for tests, which put a disk of their own under the store.
+/// Options for opening a store. The hidden ones are for tests, which run the store on a simulated disk.
 #[derive(Clone)]
-pub struct Options {
+pub struct SqliteOptions {
     /// The SQLite VFS to use.
     #[doc(hidden)]
     pub vfs: Option<String>,
-    /// Told whenever a file was written and synced past the VFS.
+    /// Called whenever a file was written and synced without the VFS.
     #[doc(hidden)]
     pub rewritten: Option<fn(vfs: &str, file: &Path) -> io::Result<()>>,
     #[doc(hidden)]
     pub synchronous: Synchronous,
-    /// How many pages the log has when it is moved into the database.
+    /// Length of the log in pages at which it is moved into the database.
     #[doc(hidden)]
     pub checkpoint_pages: u32,
 }
 
-impl Default for Options {
+impl Default for SqliteOptions {
     fn default() -> Self {
-        Options { vfs: None, rewritten: None, synchronous: Synchronous::Full, checkpoint_pages: 1000 }
+        SqliteOptions { vfs: None, rewritten: None, synchronous: Synchronous::Full, checkpoint_pages: 1000 }
     }
 }
 
-/// What a commit waits for.
+/// The SQLite synchronous mode.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronous {
-    /// The disk.
+    /// A commit waits for the disk.
     Full,
-    /// Nothing. Only there to show that the durability tests would notice.
+    /// A commit does not wait. Only for tests which prove that the durability tests detect lost writes.
     Off,
 }
 
-/// Why a store cannot be opened, and what to do about it.
+/// The reason why a store cannot be opened, and how to fix it.
 #[derive(Debug)]
 pub enum OpenError {
     /// Another process has it open.
@@ -59,7 +59,7 @@ pub enum OpenError {
         directory: PathBuf,
         process: Option<u32>,
     },
-    /// A newer version of this program wrote it.
+    /// The store was written by a newer version of this program.
     NewerFormat {
         path: PathBuf,
         found: i64,
@@ -68,7 +68,7 @@ pub enum OpenError {
     NotAStore {
         path: PathBuf,
     },
-    /// The file is a store, but broken.
+    /// The file is a damaged store.
     Damaged {
         path: PathBuf,
         cause: String,
@@ -130,11 +130,11 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Where the tables are, and how to get at them again after a fault.
+/// The location of the tables, and how to reopen them after a fault.
 pub(crate) struct Database {
     directory: PathBuf,
     path: PathBuf,
-    pub options: Options,
+    pub options: SqliteOptions,
     /// The reader thread's connection. `None` after a fault, until it is needed again.
     reader: Mutex<Option<Connection>>,
 }
@@ -146,52 +146,52 @@ pub(crate) struct Opened {
     pub contents: Contents,
 }
 
-pub(crate) fn open(directory: &Path, options: Options) -> Result<Opened, OpenError> {
+pub(crate) fn open(directory: &Path, options: SqliteOptions) -> Result<Opened, OpenError> {
     let of_system = |error: io::Error| OpenError::of(fault::of_system(&error), directory);
-    make_directory(directory).map_err(of_system)?;
+    create_directory(directory).map_err(of_system)?;
     let lock = take_lock(directory)?;
 
     let path = directory.join(DATABASE);
-    make_file(directory, &path).map_err(of_system)?;
+    create_file(directory, &path).map_err(of_system)?;
     let database = Database { directory: directory.into(), path, options, reader: Mutex::new(None) };
     database.secure_log().map_err(of_system)?;
 
     let (writer, contents) = database.prepare().map_err(|error| match error {
-        Trouble::Known(error) => error,
-        Trouble::Sqlite(error) => database.open_error(&error),
+        PrepareError::Known(error) => error,
+        PrepareError::Sqlite(error) => database.open_error(&error),
     })?;
     Ok(Opened { database: Arc::new(database), lock, writer, contents })
 }
 
-enum Trouble {
+enum PrepareError {
     Known(OpenError),
     Sqlite(rusqlite::Error),
 }
 
-impl From<rusqlite::Error> for Trouble {
+impl From<rusqlite::Error> for PrepareError {
     fn from(error: rusqlite::Error) -> Self {
-        Trouble::Sqlite(error)
+        PrepareError::Sqlite(error)
     }
 }
 
 impl Database {
-    fn prepare(&self) -> Result<(Connection, Contents), Trouble> {
+    fn prepare(&self) -> Result<(Connection, Contents), PrepareError> {
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        // Looked at before anything is changed: what is not ours is left as it was.
+        // Checked before anything is changed: a file that is not a store stays untouched.
         let fresh = self.check_format(&connection)?;
         drop(connection);
         let writer = self.writer()?;
         if fresh {
             table::create(&writer)?;
-            // Into the database itself, so that a file that has lost its log does not look like a new one.
+            // Checkpoint, so that a database file without its log is not mistaken for a new one.
             table::checkpoint(&writer, "TRUNCATE")?;
         }
         let contents = table::contents(&writer, || self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY))?;
         Ok((writer, contents))
     }
 
-    /// Whether the file is still empty. A file of anything but a store is an error.
-    fn check_format(&self, connection: &Connection) -> Result<bool, Trouble> {
+    /// Whether the file is still empty. Fails if the file is not a store.
+    fn check_format(&self, connection: &Connection) -> Result<bool, PrepareError> {
         let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
         let application = number("PRAGMA application_id")?;
         let format = number("PRAGMA user_version")?;
@@ -200,17 +200,17 @@ impl Database {
             (0, 0, 0) => Ok(true),
             (APPLICATION, FORMAT, _) => Ok(false),
             (APPLICATION, found, _) if found > FORMAT => {
-                Err(Trouble::Known(OpenError::NewerFormat { path: self.path.clone(), found }))
+                Err(PrepareError::Known(OpenError::NewerFormat { path: self.path.clone(), found }))
             }
-            _ => Err(Trouble::Known(OpenError::NotAStore { path: self.path.clone() })),
+            _ => Err(PrepareError::Known(OpenError::NotAStore { path: self.path.clone() })),
         }
     }
 
-    /// Opens the tables afresh after a fault, trusting nothing that the system has in its cache.
+    /// Reopens the tables after a fault without trusting the system's page cache.
     ///
-    /// A sync that has failed may have lost what was written, and the system will not try again. SQLite would go
-    /// on from what it thinks was written; so every connection is closed, what remains of the log is made durable,
-    /// and SQLite then reads it as if the process had been killed.
+    /// A failed sync may have lost written data, and the system will not retry it. SQLite would continue from
+    /// what it believes was written; so every connection is closed, the rest of the log is made durable, and
+    /// SQLite then recovers it as after a killed process.
     pub fn recover(&self) -> Result<Connection, Unavailable> {
         let mut reader = self.lock_reader();
         *reader = None;
@@ -218,7 +218,7 @@ impl Database {
         self.writer().map_err(|error| self.unavailable(&error))
     }
 
-    /// Writes back what the log has, and syncs it.
+    /// Rewrites the contents of the log and syncs it.
     fn secure_log(&self) -> io::Result<()> {
         let path = self.directory.join(LOG);
         let file = match OpenOptions::new().read(true).write(true).open(&path) {
@@ -243,16 +243,16 @@ impl Database {
         }
     }
 
-    /// The connection that writes. Once the store is open, the file is never made again: if it is gone, writing
-    /// has to fail rather than begin from nothing.
+    /// Opens the connection for writing. Once the store is open, the file is never created again: if it is
+    /// missing, writing must fail instead of starting with an empty store.
     fn writer(&self) -> rusqlite::Result<Connection> {
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let synchronous = match self.options.synchronous {
             Synchronous::Full => "FULL",
             Synchronous::Off => "OFF",
         };
-        // The log keeps its size when it starts over, so that most commits overwrite blocks that the file has
-        // already and need no change to the file system's own records; only what a burst left is cut off.
+        // The log keeps its size when it starts over, so that most commits overwrite allocated blocks and
+        // need no change to file system metadata; only the excess of a burst is truncated.
         connection.execute_batch(&format!(
             "PRAGMA page_size = 4096;
              PRAGMA journal_mode = WAL;
@@ -266,7 +266,7 @@ impl Database {
         Ok(connection)
     }
 
-    /// Reads with the connection that is there for it, which is replaced after an error of SQLite's.
+    /// Reads with the reader connection, which is replaced after an SQLite error.
     pub fn read<T, E: From<rusqlite::Error>>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E>,
@@ -289,7 +289,7 @@ impl Database {
     }
 
     fn lock_reader(&self) -> MutexGuard<'_, Option<Connection>> {
-        // A sink that panics during its replay leaves the connection taken, and another is opened.
+        // A sink that panics during its replay leaves `None`, and another connection is opened.
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -299,9 +299,9 @@ impl Database {
             Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs)?,
             None => Connection::open_with_flags(&self.path, flags)?,
         };
-        // SQLite would move the log into the database when the last connection is closed, even after a fault.
+        // By default, closing the last connection moves the log into the database, even after a fault.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        // Only a person who looks at the file with another program can make anyone wait.
+        // Only another program that opens the file, such as the `sqlite3` shell, can hold a lock.
         connection.busy_timeout(Duration::from_secs(5))?;
         connection.execute_batch(
             "PRAGMA mmap_size = 0; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;",
@@ -309,10 +309,10 @@ impl Database {
         Ok(connection)
     }
 
-    /// Closes the last connection of a store that is well, which moves the log into the database.
+    /// Closes the last connection of a healthy store, which moves the log into the database.
     pub fn finish(&self, writer: Connection) {
         self.close_reader();
-        // If it fails, the log stays and is read at the next start.
+        // If this fails, the log stays and is read at the next start.
         let _ = writer.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
     }
 
@@ -342,9 +342,9 @@ impl OpenError {
     }
 }
 
-/// Makes the directory for this user alone. One that exists is left as it is: it may be a mount point, or be
-/// shared with other things on purpose, and the files in it are private anyway.
-fn make_directory(directory: &Path) -> io::Result<()> {
+/// Creates the directory with access for this user only. An existing directory keeps its permissions: it may
+/// be a mount point or shared on purpose, and the files in it are private anyway.
+fn create_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
@@ -355,12 +355,12 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the database file if there is none. SQLite gives the files beside it the same permissions.
-fn make_file(directory: &Path, path: &Path) -> io::Result<()> {
+/// Creates the database file if there is none. SQLite gives the files next to it the same permissions.
+fn create_file(directory: &Path, path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => File::open(directory)?.sync_all(),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Somebody may have copied it here with permissions for everyone.
+            // The file may have been copied here with permissions for everyone.
             if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
                 fs::set_permissions(path, Permissions::from_mode(0o600))?;
             }
@@ -370,7 +370,7 @@ fn make_file(directory: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes the lock, which the system lets go of when the process ends, however it ends.
+/// Takes the lock, which the system releases when the process ends, however it ends.
 fn take_lock(directory: &Path) -> Result<File, OpenError> {
     let path = directory.join(LOCK);
     let of_system = |error: io::Error| OpenError::of(fault::of_system(&error), directory);
@@ -386,13 +386,13 @@ fn take_lock(directory: &Path) -> Result<File, OpenError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
-            // The lock is what counts; who holds it is a courtesy.
+            // Best effort: the process id is only for the error message.
             let process = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
             return Err(OpenError::InUse { directory: directory.into(), process });
         }
         Err(TryLockError::Error(error)) => return Err(of_system(error)),
     }
-    // On a full disk the process goes without a name here, and what follows reports the disk.
+    // On a full disk the process id is not written, and a later step reports the error.
     let _ =
         file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
     Ok(file)

@@ -1,7 +1,8 @@
-//! What is durable and may be shown: each key's revision, and those who follow.
+//! The durable and visible state: each key's revision, and the subscribers.
 //!
-//! Two locks, always taken in this order: `followers`, then `state`. Only the writer thread moves the revision,
-//! and only while it holds `followers`; whoever holds `followers` therefore sees history stand still.
+//! There are two locks, always taken in this order: `subscribers`, then `state`. Only the writer thread
+//! advances the revision, and only while it holds `subscribers`: holding `subscribers` therefore freezes the
+//! history.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,15 +13,15 @@ use crate::table::{Contents, Mark};
 
 pub(crate) struct Published {
     state: Mutex<State>,
-    followers: Mutex<Vec<Sink>>,
+    subscribers: Mutex<Vec<Sink>>,
 }
 
 pub(crate) struct State {
-    /// The revision of each key that has a value. Its keys are the ones that everyone else is given.
+    /// The revision of each key that has a value. Readers and subscribers share these keys.
     pub live: BTreeMap<Key, Revision>,
     pub revision: Revision,
     pub compacted: Revision,
-    /// From where replays are under way: rows after these may not be swept away yet.
+    /// Start revisions of active replays: later rows may not be swept yet.
     replays: Vec<Revision>,
 }
 
@@ -29,23 +30,22 @@ impl Published {
         let Contents { live, mark: Mark { revision, compacted, .. } } = contents;
         Published {
             state: Mutex::new(State { live, revision, compacted, replays: Vec::new() }),
-            followers: Mutex::new(Vec::new()),
+            subscribers: Mutex::new(Vec::new()),
         }
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
-        // Only a sink can panic while a lock is held, and no sink is called while this one is.
+        // Only a sink can panic while a lock is held, and no sink is called under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn followers(&self) -> MutexGuard<'_, Vec<Sink>> {
-        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn subscribers(&self) -> MutexGuard<'_, Vec<Sink>> {
+        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes durable changes visible, and how far history was compacted with them, and gives the changes to the
-    /// followers.
+    /// Makes durable changes and the compacted revision visible, and delivers the changes to the subscribers.
     pub fn publish(&self, batch: &Batch, compacted: Option<Revision>) {
-        let mut followers = self.followers();
+        let mut subscribers = self.subscribers();
         {
             let mut state = self.state();
             for change in &batch.changes {
@@ -57,18 +57,18 @@ impl Published {
             state.revision = batch.revision;
             state.compacted = compacted.unwrap_or(state.compacted);
         }
-        followers.retain_mut(|sink| sink(batch).is_continue());
+        subscribers.retain_mut(|sink| sink(batch).is_continue());
     }
 
-    /// Keeps what comes after `after` from being swept away for as long as the result lives.
-    pub fn hold(&self, after: Revision) -> Result<Hold<'_>, ReadError> {
+    /// Keeps rows after `after` from being swept until the guard is dropped.
+    pub fn guard_replay(&self, after: Revision) -> Result<ReplayGuard<'_>, ReadError> {
         let mut state = self.state();
         state.readable(after)?;
         state.replays.push(after);
-        Ok(Hold { published: self, after })
+        Ok(ReplayGuard { published: self, after })
     }
 
-    /// How far rows may be swept away.
+    /// The revision up to which rows may be swept.
     pub fn sweepable(&self) -> Revision {
         let state = self.state();
         state.replays.iter().copied().fold(state.compacted, Revision::min)
@@ -87,12 +87,12 @@ impl State {
     }
 }
 
-pub(crate) struct Hold<'a> {
+pub(crate) struct ReplayGuard<'a> {
     published: &'a Published,
     after: Revision,
 }
 
-impl Drop for Hold<'_> {
+impl Drop for ReplayGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.published.state();
         if let Some(index) = state.replays.iter().position(|after| *after == self.after) {

@@ -1,4 +1,4 @@
-//! The reader thread: ranges, and the replays that bring a follower up to date.
+//! The reader thread: ranges, and replays for new subscribers.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc as blocking};
@@ -13,15 +13,15 @@ use crate::scan::{self, Column};
 use crate::table;
 use crate::writer::Job;
 
-/// How much a follower is given at once while it catches up.
+/// Maximum size of one batch during replay.
 const REPLAY_COUNT: usize = 2048;
 const REPLAY_BYTES: usize = 4 << 20;
 
-/// How far behind a follower may be for writers to wait until it has caught up.
-const TAIL: Revision = 512;
+/// Number of missing changes below which writers wait until a subscriber has caught up.
+const FINAL_REPLAY: Revision = 512;
 
-/// How often a follower tries to get that close before writers wait for it in any case.
-const ROUNDS: usize = 8;
+/// Number of attempts to get that close before writers wait in any case.
+const REPLAY_ATTEMPTS: usize = 8;
 
 pub(crate) enum Request {
     Range {
@@ -30,7 +30,7 @@ pub(crate) enum Request {
         limit: usize,
         reply: oneshot::Sender<Result<Page, ReadError>>,
     },
-    Last {
+    TailStart {
         bytes: usize,
         reply: oneshot::Sender<Result<Revision, ReadError>>,
     },
@@ -38,7 +38,7 @@ pub(crate) enum Request {
         visit: Visit,
         reply: oneshot::Sender<Result<(), ReadError>>,
     },
-    Follow {
+    Subscribe {
         after: Revision,
         sink: Sink,
         reply: oneshot::Sender<Result<(), ReadError>>,
@@ -51,7 +51,7 @@ pub(crate) enum Request {
 pub(crate) struct Reader {
     database: Arc<Database>,
     published: Arc<Published>,
-    /// To tell the writer that a replay no longer keeps rows from being swept away.
+    /// Notifies the writer that a replay no longer blocks sweeping.
     jobs: mpsc::WeakSender<Job>,
 }
 
@@ -61,22 +61,22 @@ impl Reader {
     }
 
     pub fn run(self, requests: blocking::Receiver<Request>) {
-        // Whoever asked may have gone away since; then nobody wants the answer.
+        // Send errors are ignored: the caller may have stopped waiting.
         while let Ok(request) = requests.recv() {
             match request {
                 Request::Range { range, at, limit, reply } => {
                     let _ = reply.send(self.range(range, at, limit));
                 }
-                Request::Last { bytes, reply } => {
-                    let _ = reply.send(self.last(bytes));
+                Request::TailStart { bytes, reply } => {
+                    let _ = reply.send(self.tail_start(bytes));
                 }
                 Request::Visit { visit, reply } => {
                     let _ = reply.send(self.visit(&visit));
                 }
-                Request::Follow { after, sink, reply } => {
-                    let _ = reply.send(self.follow(after, sink));
+                Request::Subscribe { after, sink, reply } => {
+                    let _ = reply.send(self.subscribe(after, sink));
                     if let Some(jobs) = self.jobs.upgrade() {
-                        // A full queue wakes the writer just as well.
+                        // A full queue wakes the writer as well.
                         let _ = jobs.try_send(Job::Sweep);
                     }
                 }
@@ -95,8 +95,8 @@ impl Reader {
         }
         let published = &self.published;
         self.reading(|connection| {
-            // The snapshot begins under the lock: it then has every row that memory knows of, and compaction
-            // cannot have taken away what is asked for.
+            // The snapshot starts under the lock: it then has every row that the state in memory refers to,
+            // and compaction cannot have removed the requested rows.
             let state = published.state();
             let revision = at.unwrap_or(state.revision);
             state.readable(revision)?;
@@ -124,7 +124,7 @@ impl Reader {
     fn everything(&self, at: Option<Revision>) -> Result<Page, ReadError> {
         let published = &self.published;
         self.reading(|connection| {
-            let other = self.second(connection)?;
+            let other = self.second_connection(connection)?;
             let state = published.state();
             let revision = at.unwrap_or(state.revision);
             state.readable(revision)?;
@@ -136,22 +136,22 @@ impl Reader {
             let mut known = state.live.keys().peekable();
             let entries = found.into_iter().map(|(key, (revision, value))| {
                 while known.next_if(|known| **known < key).is_some() {}
-                // Everyone is given the same keys, so that they are in memory once.
+                // Reuse the known keys, so that each is in memory once.
                 Entry { key: known.next_if_eq(&&key).cloned().unwrap_or(key), value, revision }
             });
             Ok(Page { entries: entries.collect(), revision, more: false })
         })
     }
 
-    fn last(&self, bytes: usize) -> Result<Revision, ReadError> {
+    fn tail_start(&self, bytes: usize) -> Result<Revision, ReadError> {
         let compacted = self.published.state().compacted;
-        self.reading(|connection| Ok(table::last(connection, compacted, bytes)?))
+        self.reading(|connection| Ok(table::tail_start(connection, compacted, bytes)?))
     }
 
     fn visit(&self, visit: &Visit) -> Result<(), ReadError> {
         let through = self.published.state().revision;
         self.reading(|connection| {
-            let other = self.second(connection)?;
+            let other = self.second_connection(connection)?;
             let show = |_: &mut (), _, row: &Row<'_>| {
                 if let Some(value) = row.get_ref(2)?.as_blob_or_null()? {
                     visit(&Key::from(row.get_ref(1)?.as_str()?), table::revision(row, 0)?, value);
@@ -163,20 +163,20 @@ impl Reader {
         })
     }
 
-    /// Another connection for reading the whole log, if that is long enough.
-    fn second(&self, connection: &Connection) -> rusqlite::Result<Option<Connection>> {
+    /// Opens a second connection for reading the whole log, if the log is long enough.
+    fn second_connection(&self, connection: &Connection) -> rusqlite::Result<Option<Connection>> {
         let revision = self.published.state().revision;
-        let is_long = table::span(connection, revision)? > scan::SHORT;
+        let is_long = table::span(connection, revision)? > scan::SINGLE_CONNECTION;
         is_long.then(|| self.database.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)).transpose()
     }
 
-    fn follow(&self, after: Revision, mut sink: Sink) -> Result<(), ReadError> {
+    fn subscribe(&self, after: Revision, mut sink: Sink) -> Result<(), ReadError> {
         let published = &self.published;
-        let _hold = published.hold(after)?;
+        let _guard = published.guard_replay(after)?;
         let mut seen = after;
-        for _ in 0..ROUNDS {
+        for _ in 0..REPLAY_ATTEMPTS {
             let revision = published.state().revision;
-            if revision - seen <= TAIL {
+            if revision - seen <= FINAL_REPLAY {
                 break;
             }
             if self.replay(seen, revision, &mut sink)?.is_break() {
@@ -184,17 +184,17 @@ impl Reader {
             }
             seen = revision;
         }
-        // Nothing is published while this is held, so what is replayed now and what comes later fit together.
-        let mut followers = published.followers();
+        // Nothing is published while this lock is held, so there is no gap between replay and live changes.
+        let mut subscribers = published.subscribers();
         let revision = published.state().revision;
         if seen < revision && self.replay(seen, revision, &mut sink)?.is_break() {
             return Ok(());
         }
-        followers.push(sink);
+        subscribers.push(sink);
         Ok(())
     }
 
-    /// Gives the sink what happened after `after`, up to `through`.
+    /// Replays the changes after `after`, up to `through`, to the sink.
     fn replay(
         &self,
         after: Revision,
@@ -226,41 +226,41 @@ impl Reader {
         })
     }
 
-    fn reading<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, ReadError> {
-        let outcome = self.database.read(read, |fault| matches!(fault, Fault::Sqlite(_)));
+    fn reading<T>(&self, read: impl FnOnce(&Connection) -> Result<T, ReadFailure>) -> Result<T, ReadError> {
+        let outcome = self.database.read(read, |fault| matches!(fault, ReadFailure::Sqlite(_)));
         outcome.map_err(|fault| match fault {
-            Fault::Answer(error) => error,
-            Fault::Sqlite(error) => ReadError::Unavailable(Unavailable::Failed(error.to_string())),
+            ReadFailure::Store(error) => error,
+            ReadFailure::Sqlite(error) => ReadError::Unavailable(Unavailable::Failed(error.to_string())),
         })
     }
 }
 
-/// Why nothing was read.
-enum Fault {
-    Answer(ReadError),
+/// The reason why reading failed.
+enum ReadFailure {
+    Store(ReadError),
     Sqlite(rusqlite::Error),
 }
 
-impl From<ReadError> for Fault {
+impl From<ReadError> for ReadFailure {
     fn from(error: ReadError) -> Self {
-        Fault::Answer(error)
+        ReadFailure::Store(error)
     }
 }
 
-impl From<rusqlite::Error> for Fault {
+impl From<rusqlite::Error> for ReadFailure {
     fn from(error: rusqlite::Error) -> Self {
-        Fault::Sqlite(error)
+        ReadFailure::Sqlite(error)
     }
 }
 
-/// Begins a snapshot now: SQLite would otherwise begin it with the first read.
+/// Starts a snapshot immediately; SQLite would otherwise start it with the first read.
 fn snapshot(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
     let transaction = connection.unchecked_transaction()?;
     touch(&transaction)?;
     Ok(transaction)
 }
 
-/// The same for a connection that is used for nothing else.
+/// Starts a snapshot on a connection that is used for nothing else.
 fn begin(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("BEGIN")?;
     touch(connection)
@@ -270,18 +270,18 @@ fn touch(connection: &Connection) -> rusqlite::Result<()> {
     connection.prepare_cached("SELECT id FROM mark")?.query_row([], |_| Ok(()))
 }
 
-/// Reads the values of what was found: one entry more than the limit if there is more.
+/// Reads the values of the found keys; `found` has one entry more than the limit if there are more.
 fn page(
     connection: &Connection,
     mut found: Vec<(Key, Revision)>,
     revision: Revision,
     limit: usize,
-) -> Result<Page, Fault> {
+) -> Result<Page, ReadFailure> {
     let more = limit != 0 && found.len() > limit;
     if more {
         found.truncate(limit);
     }
-    // In the order in which they lie on the disk.
+    // Read in on-disk order.
     let mut order: Vec<usize> = (0..found.len()).collect();
     order.sort_unstable_by_key(|index| found[*index].1);
     let mut values = vec![None; found.len()];
@@ -292,7 +292,7 @@ fn page(
         Some(value) => Ok(Entry { key, value, revision }),
         None => {
             let cause = format!("the value of {key} at revision {revision} is missing; restore a backup");
-            Err(Fault::Answer(ReadError::Unavailable(Unavailable::Failed(cause))))
+            Err(ReadFailure::Store(ReadError::Unavailable(Unavailable::Failed(cause))))
         }
     });
     Ok(Page { entries: entries.collect::<Result<_, _>>()?, revision, more })

@@ -1,8 +1,8 @@
-//! Reading the whole log, from both ends at once.
+//! Reads the whole log from both ends concurrently.
 //!
-//! Half of the time goes into the system's calls, one for each page, so two connections take half as long as one. Where the
-//! rows are is not known beforehand (compaction leaves few of the old ones), so one connection reads forwards, the other
-//! backwards, and both stop where they meet.
+//! Half of the time is spent in system calls, one for each page, so two connections take half as long as one.
+//! The distribution of the rows is not known beforehand (compaction leaves few of the old ones), so one
+//! connection reads forwards, the other backwards, and both stop where they meet.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,17 +12,18 @@ use rusqlite::{Connection, Row};
 
 use crate::table;
 
-/// Logs that span fewer revisions are read by one connection: another one would take longer to open than it saves.
-pub(crate) const SHORT: Revision = 8_192;
+/// Logs that span fewer revisions are read by one connection: opening a second one would take longer than it
+/// saves.
+pub(crate) const SINGLE_CONNECTION: Revision = 8_192;
 
-/// How many rows are read before looking where the other end is.
-const STEP: usize = 64;
+/// Number of rows between two checks of the other end's position.
+const CHECK_INTERVAL: usize = 64;
 
-/// What is read of each row, behind its revision and its key.
+/// The column that is read after the revision and the key.
 #[derive(Clone, Copy)]
 pub(crate) enum Column {
     Value,
-    /// Whether there is a value. Pages that a large one overflows into are not read.
+    /// Whether the value is null. Overflow pages of large values are not read.
     IsDeleted,
 }
 
@@ -38,8 +39,9 @@ struct Unread {
     before: AtomicU64,
 }
 
-/// Calls `visit` for every row up to `through`, on two threads if there is another connection, each with a state of its own.
-/// Where both ends meet, rows may be visited twice. Returns the states, that of the beginning first.
+/// Calls `visit` for every row up to `through`, on two threads if there is another connection, each with its
+/// own state. Rows near the meeting point may be visited twice. Returns the states, that of the forward scan
+/// first.
 pub(crate) fn walk<S: Default + Send>(
     connection: &Connection,
     other: Option<Connection>,
@@ -93,8 +95,8 @@ fn walk_end(
         }
         visit(row)?;
         count += 1;
-        // A row counts as read only when it was: if this end fails, so does the whole.
-        if count % STEP == 0 {
+        // Progress is recorded after the row was read: if this end fails, the whole scan fails.
+        if count % CHECK_INTERVAL == 0 {
             match direction {
                 Direction::Forwards => unread.after.store(revision, Ordering::Relaxed),
                 Direction::Backwards => unread.before.store(revision, Ordering::Relaxed),
@@ -104,8 +106,8 @@ fn walk_end(
     Ok(())
 }
 
-/// Each key that had a value at `at`, with its revision and what `read` makes of the last change to it: `None` if that was a
-/// deletion.
+/// Each key that had a value at `at`, with its revision and the result of `read` for its last change: `None`
+/// if that was a deletion.
 pub(crate) fn latest<V: Send>(
     connection: &Connection,
     other: Option<Connection>,
@@ -113,9 +115,9 @@ pub(crate) fn latest<V: Send>(
     column: Column,
     read: impl Fn(&Row<'_>) -> rusqlite::Result<Option<V>> + Sync,
 ) -> rusqlite::Result<BTreeMap<Key, (Revision, V)>> {
-    type Found<V> = BTreeMap<Key, (Revision, Option<V>)>;
+    type LatestByKey<V> = BTreeMap<Key, (Revision, Option<V>)>;
     let [mut found, mut later] =
-        walk(connection, other, at, column, |found: &mut Found<V>, direction, row| {
+        walk(connection, other, at, column, |found: &mut LatestByKey<V>, direction, row| {
             let key = row.get_ref(1)?.as_str()?;
             match found.get_mut(key) {
                 Some(_) if direction == Direction::Backwards => {}

@@ -1,8 +1,8 @@
-//! Deleting what compaction has made superfluous, a little at a time.
+//! Deletes compacted rows in small steps.
 //!
-//! A row is superfluous once another row up to the compacted revision has replaced it, and so is a row that
-//! deletes. Each row knows which one it replaced, so one pass over the rows that were not looked at before finds
-//! them all. Every step commits how far it came; after a crash the pass goes on from there.
+//! A row can be deleted once another row up to the compacted revision has replaced it, or if it is a deletion
+//! itself. Each row contains the revision that it replaced, so one pass over the unswept rows finds all of
+//! them. Every step commits its progress; after a crash the pass continues from there.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ use rusqlite::Connection;
 use crate::table;
 use crate::writer::{Reply, Writer};
 
-/// How many rows a step looks at, and how long it may take before it commits. Writes wait that long at most.
+/// Number of rows in one step, and the time after which it commits. Writes wait at most that long.
 const STEP_COUNT: usize = 512;
 const STEP_TIME: Duration = Duration::from_millis(2);
 
 pub(crate) struct Sweep {
-    /// How far rows have been looked at.
+    /// The revision up to which rows have been swept.
     pub swept: Revision,
-    /// Whether the disk failed: no further attempt until something else has worked.
+    /// Whether the disk failed: no further attempt until another operation has succeeded.
     pub stalled: bool,
     waiting: Vec<(Revision, Reply<()>)>,
 }
@@ -29,7 +29,7 @@ impl Sweep {
         Sweep { swept, stalled: false, waiting: Vec::new() }
     }
 
-    /// Answers once everything up to `through` has been swept, or that has failed once more.
+    /// Replies once everything up to `through` has been swept or sweeping has failed again.
     pub fn wait(&mut self, through: Revision, reply: Reply<()>) {
         self.stalled = false;
         self.waiting.push((through, reply));
@@ -37,14 +37,14 @@ impl Sweep {
     }
 
     fn answer(&mut self) {
-        // Whoever asked may not have waited.
+        // The caller may have stopped waiting.
         for (_, reply) in self.waiting.extract_if(.., |(through, _)| *through <= self.swept) {
             let _ = reply.send(Ok(()));
         }
     }
 
     fn fail(&mut self, cause: &Unavailable) {
-        tracing::warn!(%cause, "compaction has stopped; it goes on after the next write that works");
+        tracing::warn!(%cause, "compaction stopped; it continues after the next successful write");
         self.stalled = true;
         for (_, reply) in self.waiting.drain(..) {
             let _ = reply.send(Err(WriteError::Unavailable(cause.clone())));
@@ -57,7 +57,7 @@ impl Writer {
         !self.sweep.stalled && self.sweep.swept < self.published.sweepable()
     }
 
-    /// Takes one step, if there is one to take.
+    /// Runs one step if there are rows to sweep.
     pub(crate) fn sweep_some(&mut self) {
         if !self.must_sweep() {
             return;
@@ -73,16 +73,15 @@ impl Writer {
     }
 }
 
-/// Looks at some rows after `swept`, up to `through`, and deletes what they make superfluous. Returns how far it
-/// came.
+/// Sweeps some rows after `swept`, up to `through`. Returns the revision up to which rows have been swept.
 fn step(connection: &Connection, swept: Revision, through: Revision) -> rusqlite::Result<Revision> {
     let started = Instant::now();
     table::begin(connection)?;
-    let rows = table::slim(connection, swept, through, STEP_COUNT)?;
+    let rows = table::row_headers(connection, swept, through, STEP_COUNT)?;
     let mut last = rows.len() < STEP_COUNT;
     let mut reached = swept;
     for row in rows {
-        // However slow the disk is, every step gets one row further.
+        // However slow the disk is, every step processes at least one row.
         if started.elapsed() >= STEP_TIME && reached > swept {
             last = false;
             break;

@@ -1,10 +1,10 @@
-//! The tables, and every statement that touches them.
+//! The tables, and all SQL statements.
 //!
-//! `change` is the log: one row per change, found by revision only. The value comes last, so that reading the
-//! other columns of a row never touches the pages a large value overflows into.
+//! `change` is the log: one row per change, found by revision only. The value is the last column, so that
+//! reading the other columns never touches the overflow pages of a large value.
 //!
-//! `mark` is one row that outlives the changes: compaction may delete every row of the log, and a revision must
-//! not be given out again all the same.
+//! `mark` has one row that is never deleted: compaction may delete every row of the log, and revisions must
+//! not be reused even then.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -15,30 +15,30 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::scan::{self, Column};
 
-/// "atol", so that a database of something else is not taken for a store.
+/// "atol", which distinguishes a store from other SQLite databases.
 pub(crate) const APPLICATION: i64 = 0x6174_6f6c;
 
-/// The format this version reads and writes.
+/// The format that this version reads and writes.
 pub(crate) const FORMAT: i64 = 1;
 
-/// The row that outlives the log.
+/// The row of the table `mark`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// The highest revision given out, as far as the log no longer tells.
+    /// The highest assigned revision at the last update of the row; the log may have higher ones.
     pub revision: Revision,
     pub compacted: Revision,
-    /// How far compaction has deleted rows. Less than `compacted` while it is under way.
+    /// The revision up to which compaction has deleted rows. Less than `compacted` while it is running.
     pub swept: Revision,
 }
 
-/// What memory holds of the tables.
+/// The part of the tables that is kept in memory.
 pub(crate) struct Contents {
     pub live: BTreeMap<Key, Revision>,
     pub mark: Mark,
 }
 
-/// A row of the log, without its value.
-pub(crate) struct Slim {
+/// A row of the log without its key and value.
+pub(crate) struct RowHeader {
     pub revision: Revision,
     /// The revision whose value this change replaced, 0 if the key had none.
     pub previous: Revision,
@@ -75,7 +75,7 @@ pub(crate) fn commit(connection: &Connection) -> rusqlite::Result<()> {
     connection.prepare_cached("COMMIT")?.execute([]).map(drop)
 }
 
-/// Moves the log into the database, and tells whether all of it was: a snapshot that is being read may need some.
+/// Moves the log into the database. Returns whether all of it was moved: an open snapshot may need some.
 pub(crate) fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<bool> {
     connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
         let (busy, pages, moved): (bool, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
@@ -83,7 +83,7 @@ pub(crate) fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Resul
     })
 }
 
-/// Writes the database anew, without the pages that nothing is in, and empties the log.
+/// Rewrites the database without free pages, and empties the log.
 pub(crate) fn shred(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("VACUUM")?;
     checkpoint(connection, "TRUNCATE").map(drop)
@@ -102,7 +102,7 @@ pub(crate) fn append(
         .map(drop)
 }
 
-/// The mark, with the revision that the log and the mark tell together.
+/// Reads the mark, with the highest revision of both mark and log.
 pub(crate) fn mark(connection: &Connection) -> rusqlite::Result<Mark> {
     let last: Option<i64> = connection
         .prepare_cached("SELECT revision FROM change ORDER BY revision DESC LIMIT 1")?
@@ -124,7 +124,7 @@ pub(crate) fn set_mark(connection: &Connection, mark: Mark) -> rusqlite::Result<
         .map(drop)
 }
 
-/// The revisions that the log spans, at most.
+/// Upper bound of the number of revisions in the log.
 pub(crate) fn span(connection: &Connection, through: Revision) -> rusqlite::Result<Revision> {
     let first: Option<i64> = connection
         .prepare_cached("SELECT revision FROM change ORDER BY revision LIMIT 1")?
@@ -133,20 +133,25 @@ pub(crate) fn span(connection: &Connection, through: Revision) -> rusqlite::Resu
     Ok(first.map_or(0, |first| through.saturating_sub(unsigned(first))))
 }
 
-/// Reads through the whole log once. `other` opens another connection to the same tables.
+/// Reads the whole log once. `other` opens another connection to the same tables.
 pub(crate) fn contents(
     connection: &Connection,
     other: impl FnOnce() -> rusqlite::Result<Connection>,
 ) -> rusqlite::Result<Contents> {
     let mark = mark(connection)?;
-    let other = (span(connection, mark.revision)? > scan::SHORT).then(other).transpose()?;
+    let other = (span(connection, mark.revision)? > scan::SINGLE_CONNECTION).then(other).transpose()?;
     let is_there = |row: &Row<'_>| Ok((!row.get::<_, bool>(2)?).then_some(()));
     let live = scan::latest(connection, other, mark.revision, Column::IsDeleted, is_there)?;
     Ok(Contents { live: live.into_iter().map(|(key, (revision, ()))| (key, revision)).collect(), mark })
 }
 
-/// The newest revision after which values of more than `bytes` bytes were written, `compacted` if there is none.
-pub(crate) fn last(connection: &Connection, compacted: Revision, bytes: usize) -> rusqlite::Result<Revision> {
+/// The newest revision after which values of more than `bytes` bytes were written, `compacted` if there is
+/// none.
+pub(crate) fn tail_start(
+    connection: &Connection,
+    compacted: Revision,
+    bytes: usize,
+) -> rusqlite::Result<Revision> {
     let mut statement = connection.prepare_cached(
         "SELECT revision, coalesce(length(value), 0) FROM change WHERE revision > ?1 ORDER BY revision DESC",
     )?;
@@ -170,7 +175,7 @@ pub(crate) fn value(connection: &Connection, at: Revision) -> rusqlite::Result<O
         .map(Option::flatten)
 }
 
-/// Shows every change after `after` up to `through`, in order.
+/// Calls `visit` for every change after `after` up to `through`, in order.
 pub(crate) fn changes(
     connection: &Connection,
     after: Revision,
@@ -186,7 +191,7 @@ pub(crate) fn changes(
             revision: revision(row, 0)?,
             key: Key::from(row.get_ref(1)?.as_str()?),
             value: value_of(row)?,
-            memo: None,
+            hint: None,
         };
         if show(change).is_break() {
             break;
@@ -196,19 +201,19 @@ pub(crate) fn changes(
 }
 
 /// At most `limit` rows after `after` up to `through`, in order.
-pub(crate) fn slim(
+pub(crate) fn row_headers(
     connection: &Connection,
     after: Revision,
     through: Revision,
     limit: usize,
-) -> rusqlite::Result<Vec<Slim>> {
+) -> rusqlite::Result<Vec<RowHeader>> {
     connection
         .prepare_cached(
             "SELECT revision, previous, value IS NULL FROM change
              WHERE revision > ?1 AND revision <= ?2 ORDER BY revision LIMIT ?3",
         )?
         .query_map(params![signed(after), signed(through), limit as i64], |row| {
-            Ok(Slim { revision: revision(row, 0)?, previous: revision(row, 1)?, deletes: row.get(2)? })
+            Ok(RowHeader { revision: revision(row, 0)?, previous: revision(row, 1)?, deletes: row.get(2)? })
         })?
         .collect()
 }
@@ -217,7 +222,7 @@ pub(crate) fn delete(connection: &Connection, at: Revision) -> rusqlite::Result<
     connection.prepare_cached("DELETE FROM change WHERE revision = ?1")?.execute([signed(at)]).map(drop)
 }
 
-/// The value in a row whose third column it is.
+/// Reads the value from the third column of a row.
 pub(crate) fn value_of(row: &Row<'_>) -> rusqlite::Result<Option<Bytes>> {
     Ok(row.get_ref(2)?.as_blob_or_null()?.map(Bytes::copy_from_slice))
 }

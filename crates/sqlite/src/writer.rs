@@ -1,12 +1,13 @@
-//! The writer thread: everything that changes the tables.
+//! The writer thread, which executes all changes to the tables.
 //!
-//! It takes whatever has queued up, checks the conditions in order, appends the rows and commits once. Only then
-//! are the changes given to the followers, and only after that are the writers answered. A condition that did not
-//! hold is answered then too: it may have been an earlier write of the same batch that it met.
+//! It takes all queued writes, checks the conditions in order, appends the rows and commits once. Only then
+//! are the changes delivered to the subscribers, and only after that do the writes return. An unmet condition
+//! is reported at the same time, because it may be due to an earlier write of the same batch.
 //!
-//! When anything goes wrong on the way to the end of the commit, nobody can tell what is on the disk. Every write
-//! of the batch is told so, its revisions are not used again, and the connection is closed. The next write opens
-//! another one and looks: what did reach the disk is published then, so that memory and disk agree again.
+//! If anything fails before the end of the commit, the contents of the disk are unknown. Every write of the
+//! batch fails, its revisions are not reused, and the connection is closed. The next write opens another
+//! connection and reads the log: changes that did reach the disk are published then, so that memory and disk
+//! agree again.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -25,7 +26,7 @@ use crate::published::Published;
 use crate::sweep::Sweep;
 use crate::table::{self, Mark};
 
-/// How much is committed at once. More would not be faster, and the first of them would wait for the last.
+/// Maximum size of one commit. More would not be faster, and the first write would wait for the last.
 const BATCH_COUNT: usize = 1024;
 const BATCH_BYTES: usize = 8 << 20;
 
@@ -44,7 +45,7 @@ pub(crate) enum Job {
     Shred {
         reply: Reply<()>,
     },
-    /// A replay has ended that may have kept compaction waiting.
+    /// A replay that may have blocked sweeping has ended.
     Sweep,
     Close {
         reply: oneshot::Sender<()>,
@@ -54,8 +55,8 @@ pub(crate) enum Job {
 pub(crate) struct Pending {
     pub write: Write,
     pub reply: Reply<Revision>,
-    /// What the value takes up of the room that all waiting values share.
-    pub _room: OwnedSemaphorePermit,
+    /// The value's part of the limit on queued bytes.
+    pub _permit: OwnedSemaphorePermit,
 }
 
 pub(crate) struct Writer {
@@ -64,10 +65,11 @@ pub(crate) struct Writer {
     /// `None` after a fault, until the next attempt to write.
     connection: Option<Connection>,
     queue: mpsc::Receiver<Job>,
-    /// The highest revision given to any write, including those of batches that failed.
-    given: Revision,
+    /// The highest revision assigned to any write, including those of failed batches.
+    assigned: Revision,
     pub(crate) sweep: Sweep,
-    /// How many pages the log had after the last commit, and with how many it is moved into the database.
+    /// Number of pages in the log after the last commit, and the number at which it is moved into the
+    /// database.
     log_pages: Arc<AtomicU32>,
     checkpoint_at: u32,
     closing: Vec<oneshot::Sender<()>>,
@@ -83,9 +85,9 @@ impl Writer {
         swept: Revision,
         lock: File,
     ) -> Self {
-        let given = published.state().revision;
+        let assigned = published.state().revision;
         let mut writer = Writer {
-            given,
+            assigned,
             sweep: Sweep::new(swept),
             checkpoint_at: database.options.checkpoint_pages,
             database,
@@ -103,22 +105,22 @@ impl Writer {
     pub fn run(mut self) {
         let mut jobs = Vec::with_capacity(BATCH_COUNT);
         while self.receive(&mut jobs) {
-            self.carry_out(&mut jobs);
+            self.execute(&mut jobs);
             self.sweep_some();
             self.checkpoint();
         }
         if let Some(connection) = self.connection {
             self.database.finish(connection);
         }
-        // Closing the file would not do while a child process that is just being started still shares it.
+        // Unlock explicitly: a child process that is being started may still share the open file.
         let _ = self.lock.unlock();
         for reply in self.closing {
-            // Whoever closed it may not have waited.
+            // The caller may have stopped waiting.
             let _ = reply.send(());
         }
     }
 
-    /// Waits for something to do; `false` if there will never be anything again.
+    /// Waits for jobs; returns `false` if there will be no more.
     fn receive(&mut self, jobs: &mut Vec<Job>) -> bool {
         if !self.must_sweep() || !self.closing.is_empty() {
             return self.queue.blocking_recv_many(jobs, BATCH_COUNT) > 0;
@@ -133,7 +135,7 @@ impl Writer {
         true
     }
 
-    fn carry_out(&mut self, jobs: &mut Vec<Job>) {
+    fn execute(&mut self, jobs: &mut Vec<Job>) {
         let mut batch = Vec::new();
         let mut bytes = 0;
         for job in jobs.drain(..) {
@@ -173,7 +175,7 @@ impl Writer {
         }
     }
 
-    /// Carries out writes in one transaction and answers them.
+    /// Executes writes in one transaction and sends the results.
     fn write_all(&mut self, batch: Vec<Pending>) {
         if batch.is_empty() {
             return;
@@ -185,7 +187,7 @@ impl Writer {
                 if let Some(revision) = changes.last().map(|change: &Change| change.revision) {
                     self.published.publish(&Batch { changes, revision }, None);
                 }
-                // A writer that has gone away does not care.
+                // The caller may have stopped waiting.
                 for (pending, answer) in batch.into_iter().zip(answers) {
                     let _ = pending.reply.send(answer);
                 }
@@ -204,7 +206,7 @@ impl Writer {
         batch: &[Pending],
         changes: &mut Vec<Change>,
     ) -> rusqlite::Result<Vec<Result<Revision, WriteError>>> {
-        // What this batch has done so far, which is not published yet.
+        // Revisions of keys that this batch has changed, which are not published yet.
         let mut ahead = HashMap::new();
         let mut answers = Vec::with_capacity(batch.len());
         for Pending { write, .. } in batch {
@@ -218,12 +220,12 @@ impl Writer {
             if changes.is_empty() {
                 table::begin(connection)?;
             }
-            self.given += 1;
-            table::append(connection, self.given, previous.unwrap_or(0), &key, write.value.as_deref())?;
-            ahead.insert(key.clone(), write.value.as_ref().map(|_| self.given));
-            answers.push(Ok(self.given));
-            let (value, memo) = (write.value.clone(), write.memo.clone());
-            changes.push(Change { key, revision: self.given, value, memo });
+            self.assigned += 1;
+            table::append(connection, self.assigned, previous.unwrap_or(0), &key, write.value.as_deref())?;
+            ahead.insert(key.clone(), write.value.as_ref().map(|_| self.assigned));
+            answers.push(Ok(self.assigned));
+            let (value, hint) = (write.value.clone(), write.hint.clone());
+            changes.push(Change { key, revision: self.assigned, value, hint });
         }
         if !changes.is_empty() {
             table::commit(connection)?;
@@ -231,7 +233,7 @@ impl Writer {
         Ok(answers)
     }
 
-    /// The key as everyone shares it, and the revision of its value, if the write may go ahead.
+    /// Checks the conditions of a write. Returns the shared key and the revision of its value.
     fn check(
         &self,
         write: &Write,
@@ -261,7 +263,8 @@ impl Writer {
         Ok((key.clone(), previous))
     }
 
-    /// Makes compaction up to `through` known, durably; deleting the rows comes later. Returns how far.
+    /// Records compaction up to `through` durably; the rows are deleted later. Returns the compacted
+    /// revision.
     fn compact(&mut self, through: Revision) -> Result<Revision, WriteError> {
         let (revision, compacted) = {
             let state = self.published.state();
@@ -276,15 +279,15 @@ impl Writer {
     }
 
     fn raise(&mut self, to: Revision) -> Result<(), WriteError> {
-        let revision = self.given.max(to);
+        let revision = self.assigned.max(to);
         self.mark(|mark| (mark.revision, mark.compacted) = (revision, revision))?;
-        self.given = revision;
+        self.assigned = revision;
         self.published.publish(&Batch { changes: Vec::new(), revision }, Some(revision));
         Ok(())
     }
 
-    /// Changes the mark, which from then on also has the highest revision: compaction may delete the row that it is
-    /// otherwise known from, but none that comes after.
+    /// Changes the mark and stores the highest revision in it: compaction may delete the log row that has
+    /// that revision, but no later one.
     fn mark(&mut self, change: impl FnOnce(&mut Mark)) -> Result<(), WriteError> {
         let outcome = self.attempt(|_, connection| {
             table::begin(connection)?;
@@ -296,7 +299,7 @@ impl Writer {
         outcome.map_err(WriteError::Unavailable)
     }
 
-    /// Does something to the tables. If that fails, the connection is not used again.
+    /// Runs `work` on the tables. If it fails, the connection is not used again.
     pub(crate) fn attempt<T>(
         &mut self,
         work: impl FnOnce(&mut Self, &Connection) -> rusqlite::Result<T>,
@@ -319,7 +322,7 @@ impl Writer {
         }
     }
 
-    /// Opens another connection after a fault, and makes memory agree with what it finds.
+    /// Opens another connection after a fault, and updates the state in memory from the tables.
     fn reconnect(&mut self) -> Result<Connection, Unavailable> {
         let connection = self.watch_log(self.database.recover()?);
         let of_sqlite = |error: rusqlite::Error| self.database.unavailable(&error);
@@ -329,7 +332,7 @@ impl Writer {
             (state.revision, state.compacted)
         };
         if mark.revision > revision || mark.compacted > compacted {
-            // What nobody was told is done is there after all.
+            // Publish changes that reached the disk although their writes failed.
             let mut changes = Vec::new();
             let collect = |change| {
                 changes.push(change);
@@ -338,38 +341,38 @@ impl Writer {
             table::changes(&connection, revision, mark.revision, collect).map_err(of_sqlite)?;
             self.published.publish(&Batch { changes, revision: mark.revision }, Some(mark.compacted));
         }
-        self.given = self.given.max(mark.revision);
+        self.assigned = self.assigned.max(mark.revision);
         self.sweep.swept = mark.swept;
         Ok(connection)
     }
 
-    /// Learns from each commit how long the log is.
+    /// Installs a hook that records the length of the log at each commit.
     fn watch_log(&self, mut connection: Connection) -> Connection {
         let pages = self.log_pages.clone();
         let hook = move |_: &mut Wal, now: c_int| {
             pages.store(u32::try_from(now).unwrap_or(0), Ordering::Relaxed);
             Ok(())
         };
-        // Without it the log would only be longer than it need be.
+        // Without the hook, the log only becomes longer than necessary.
         let _ = connection.wal_hook(Some(hook));
         connection
     }
 
-    /// Moves the log into the database once it is long enough. Nobody waits for that but whoever writes next: the
-    /// others have been answered.
+    /// Moves the log into the database once it is long enough. Only the next write waits for that: the
+    /// previous ones have returned.
     fn checkpoint(&mut self) {
         let pages = self.log_pages.load(Ordering::Relaxed);
         if pages < self.checkpoint_at || self.connection.is_none() {
             return;
         }
         let outcome = self.attempt(|_, connection| table::checkpoint(connection, "PASSIVE"));
-        // Everything is still in the log, but SQLite's idea of it is not to be trusted; the next write begins
-        // afresh.
+        // Everything is still in the log, but the connection's state is not trusted; the next write opens
+        // another one.
         let all = outcome.unwrap_or_else(|cause| {
-            tracing::warn!(%cause, "cannot move the log into the database; it grows until that works");
+            tracing::warn!(%cause, "cannot checkpoint the write-ahead log into the database; the log grows until a checkpoint succeeds");
             false
         });
-        // If a snapshot is in the way, it will be for a while.
+        // If a snapshot blocks the checkpoint, it will for a while.
         let wait = self.database.options.checkpoint_pages;
         self.checkpoint_at = if all { wait } else { pages.saturating_add(wait) };
         self.log_pages.store(0, Ordering::Relaxed);

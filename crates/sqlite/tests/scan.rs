@@ -1,22 +1,23 @@
-//! A log that is long enough to be read from both of its ends.
+//! A log that is long enough to be read from both ends.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy regards only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use atoll_sqlite::{Options, SqliteStore, Synchronous};
-use atoll_store::suite::{all, delete, pour, put};
+use atoll_sqlite::{SqliteOptions, SqliteStore, Synchronous};
+use atoll_store::suite::{all, delete, put, write_all};
 use atoll_store::{Key, Range, Revision, Store};
 
 fn open(directory: &Path) -> Arc<dyn Store> {
-    let options = Options { synchronous: Synchronous::Off, ..Options::default() };
+    let options = SqliteOptions { synchronous: Synchronous::Off, ..SqliteOptions::default() };
     Arc::new(SqliteStore::open(directory, options).unwrap())
 }
 
-/// Writes in rounds: every key, every second one again, every third one deleted, and so on.
+/// Writes in rounds: every key, every second one again, every third one deleted, and so on. Returns the state
+/// after each round.
 async fn fill(store: &Arc<dyn Store>) -> Vec<(Revision, BTreeMap<String, String>)> {
     let (mut model, mut past) = (BTreeMap::new(), Vec::new());
     for round in 0..6 {
@@ -29,7 +30,7 @@ async fn fill(store: &Arc<dyn Store>) -> Vec<(Revision, BTreeMap<String, String>
             }
             model.extend(kept.iter().map(|key| (key.clone(), format!("{round} {key}"))));
             let kept = kept.iter().map(|key| put(key, format!("{round} {key}")));
-            pour(store, gone.iter().map(|key| delete(key)).chain(kept)).await;
+            write_all(store, gone.iter().map(|key| delete(key)).chain(kept)).await;
         }
         past.push((store.revision().await.unwrap(), model.clone()));
     }
@@ -43,7 +44,7 @@ async fn texts(store: &Arc<dyn Store>, at: Revision) -> BTreeMap<String, String>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_log_says_the_same_from_both_ends() {
+async fn a_long_log_is_read_correctly_from_both_ends() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = open(directory.path());
     let past = fill(&store).await;
@@ -58,7 +59,7 @@ async fn a_long_log_says_the_same_from_both_ends() {
         }
         assert_eq!(all(&store).await.entries.len(), past[5].1.len());
     }
-    // What is left of the old rows is few and far between.
+    // Only a few scattered old rows are left.
     store.compact(past[4].0).await.unwrap();
     drop(store);
     let store = open(directory.path());
@@ -91,10 +92,10 @@ async fn every_value_of_a_long_log_is_visited() {
 async fn the_last_changes_are_found_by_their_size() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
-    pour(&store, (0..100).map(|index| put(&format!("key-{index}"), "0123456789"))).await;
+    write_all(&store, (0..100).map(|index| put(&format!("key-{index}"), "0123456789"))).await;
     let revision = store.revision().await.unwrap();
     for (bytes, compacted, behind) in [(0, 0, 1), (95, 0, 10), (500, 0, 51), (5000, 0, 100), (500, 80, 20)] {
         store.compact(revision - 100 + compacted).await.unwrap();
-        assert_eq!(store.last(bytes).await, Ok(revision - behind), "{bytes} bytes");
+        assert_eq!(store.tail_start(bytes).await, Ok(revision - behind), "{bytes} bytes");
     }
 }

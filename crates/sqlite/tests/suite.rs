@@ -1,9 +1,9 @@
-//! The SQLite store under the suite.
+//! The store suite, run against the SQLite store.
 
-use atoll_sqlite::{Options, SqliteStore};
+use atoll_sqlite::{SqliteOptions, SqliteStore};
 use atoll_store::suite::Subject;
 
 atoll_store::suite_embedded!(|| {
     let directory = tempfile::tempdir().unwrap();
-    Subject::keeping(SqliteStore::open(directory.path(), Options::default()).unwrap(), directory)
+    Subject::keeping(SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap(), directory)
 });

@@ -1,12 +1,12 @@
-//! Where an object lives: `group/resource/workspace/namespace/name`.
+//! The key of an object: `group/resource/workspace/namespace/name`.
 //!
-//! The workspace follows the resource, so that one prefix lists a resource in a workspace and a shorter
-//! one lists it across all of them. The namespace is empty for what is cluster-scoped. Segments never
-//! contain a slash, and byte order of keys is the order in which Kubernetes lists objects.
+//! The workspace comes after the resource, so that one prefix lists a resource in a workspace and a shorter
+//! one lists it across all workspaces. The namespace is empty for cluster-scoped objects. Segments never
+//! contain a slash, and the byte order of keys is the order in which Kubernetes lists objects.
 //!
-//! The group of a custom object carries a mark that no API group can have (`~example.com`). A custom resource can
-//! therefore never alias a built-in one, whatever its definition says: code that compares a segment with the group of a
-//! built-in kind does not match custom objects.
+//! The group of a custom object has a prefix that no API group can have (`~example.com`). A custom resource
+//! can therefore never alias a built-in one, whatever its definition says: code that compares a segment with
+//! the group of a built-in kind does not match custom objects.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Name of the core group in keys, where the API has an empty string.
 pub const CORE: &str = "core";
 
-/// What the group of custom objects begins with in keys. API groups are DNS subdomains, which cannot contain it.
+/// Prefix of the group of custom objects in keys. API groups are DNS subdomains, which cannot contain it.
 pub const CUSTOM: char = '~';
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,12 +25,12 @@ pub struct Key(Arc<str>);
 /// The segments of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts<'a> {
-    /// `core` for the core group; with the mark of custom objects, if it is one. Compare it with the group of a built-in
-    /// kind; use [`Parts::api_group`] to talk to the API.
+    /// `core` for the core group; with [`CUSTOM`] in front for custom objects. Compare it with the group of a
+    /// built-in kind; use [`Parts::api_group`] in API requests and responses.
     pub group: &'a str,
     pub resource: &'a str,
     pub workspace: &'a str,
-    /// Empty for what is cluster-scoped.
+    /// Empty for cluster-scoped objects.
     pub namespace: &'a str,
     pub name: &'a str,
 }
@@ -68,7 +68,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Whether a CustomResourceDefinition defines its kind.
+    /// Whether the kind is defined by a CustomResourceDefinition.
     pub fn is_custom(&self) -> bool {
         self.group.starts_with(CUSTOM)
     }
@@ -79,7 +79,7 @@ pub fn custom_group(group: &str) -> String {
     format!("{CUSTOM}{group}")
 }
 
-/// `group/resource/`, and further down as far as workspace and namespace are given.
+/// The prefix `group/resource/`, extended by the workspace and namespace that are given.
 pub fn prefix(group: &str, resource: &str, workspace: Option<&str>, namespace: Option<&str>) -> String {
     let group = if group.is_empty() { CORE } else { group };
     let mut prefix = format!("{group}/{resource}/");
@@ -90,7 +90,7 @@ pub fn prefix(group: &str, resource: &str, workspace: Option<&str>, namespace: O
     prefix
 }
 
-/// The bound just behind the last key that begins with `prefix`.
+/// The bound just after the last key that begins with `prefix`.
 pub fn after_prefix(prefix: &str) -> Bound<Key> {
     // Prefixes end in ASCII (a slash, in practice), whose successor is one character too.
     match prefix.as_bytes().last() {

@@ -4,17 +4,17 @@
 //!  Write { key, expect, change, guards }          Change { key, revision, value }
 //!        │                                                ▲
 //!        ▼                                                │
-//!   Store::write ──► (durable, then) ──► followers, in revision order ──► acknowledged
+//!   Store::write ──► (durable, then) ──► subscribers, in revision order ──► acknowledged
 //!        │
-//!        └── range at a revision, follow from a revision, compact
+//!        └── range at a revision, subscribe from a revision, compact
 //! ```
 //!
-//! This crate holds the trait, the memory backend and the suite that every backend passes. It knows
-//! nothing of Kubernetes beyond the layout of a key, and it may not see any other backend.
+//! This crate contains the trait, the memory backend and the test suite that every backend passes. It knows
+//! nothing of Kubernetes beyond the layout of a key, and it does not depend on any other backend.
 //!
-//! The trait is cut to fit etcd: `write` is a Txn that compares mod revisions and then puts or deletes
-//! one key, `range` is a Range at a revision, `follow` is a Watch over the whole key space with progress
-//! notifications, and `compact` is Compact.
+//! The trait can be implemented on etcd: `write` is a Txn that compares mod revisions and then puts or
+//! deletes one key, `range` is a Range at a revision, `subscribe` is a Watch over the whole key space with
+//! progress notifications, and `compact` is Compact.
 
 pub mod key;
 pub mod memory;
@@ -31,24 +31,24 @@ use std::sync::Arc;
 use bytes::Bytes;
 pub use key::Key;
 
-/// Position in the history of the store. 0 is before everything; the first write gets 1 or more.
-/// Every change gets a revision of its own, and no revision is ever given out twice.
+/// Position in the history of the store. 0 is before every change; the first write gets 1 or more. Every
+/// change gets its own revision, and no revision is ever reused.
 pub type Revision = u64;
 
-/// The highest revision a store can be raised to. SQLite and etcd count in signed numbers; this leaves as much
-/// room above it as there is below.
+/// The highest revision to which a store can be raised. SQLite and etcd use signed 64-bit numbers; half of
+/// the positive range stays available above it.
 pub const MAX_REVISION: Revision = 1 << 62;
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What must be true of a key at the moment a write is carried out.
+/// A precondition on a key, checked when a write is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Nothing is demanded.
+    /// No precondition.
     Any,
     /// The key has no value.
     Absent,
-    /// The key has a value, whichever.
+    /// The key has a value.
     Present,
     /// The key's value was last changed at exactly this revision.
     At(Revision),
@@ -61,11 +61,11 @@ pub struct Guard {
     pub condition: Condition,
 }
 
-/// What the writer already knows of the value (its labels, say). It never reaches the disk; followers in
-/// the same process get it with the change, so that a value need not be parsed a second time.
-pub type Memo = Arc<dyn Any + Send + Sync>;
+/// Information about the value that the writer already has, such as its labels. It is never stored;
+/// subscribers in the same process receive it with the change, so that they need not parse the value again.
+pub type WriteHint = Arc<dyn Any + Send + Sync>;
 
-/// One change to one key, carried out only if all its conditions hold.
+/// One change to one key, executed only if all its conditions hold.
 #[derive(Clone)]
 pub struct Write {
     pub key: Key,
@@ -73,32 +73,32 @@ pub struct Write {
     /// `None` deletes. Deleting a key that has no value is refused as an unmet condition.
     pub value: Option<Bytes>,
     pub guards: Vec<Guard>,
-    pub memo: Option<Memo>,
+    pub hint: Option<WriteHint>,
 }
 
-/// A write that has happened and is durable.
+/// A write that was executed and is durable.
 #[derive(Clone)]
 pub struct Change {
     pub key: Key,
     pub revision: Revision,
     /// `None` if the key was deleted.
     pub value: Option<Bytes>,
-    pub memo: Option<Memo>,
+    pub hint: Option<WriteHint>,
 }
 
 /// Changes in ascending order of revision.
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub changes: Vec<Change>,
-    /// Everything up to here has now been delivered; at least the revision of the last change.
+    /// Everything up to this revision has been delivered; at least the revision of the last change.
     pub revision: Revision,
 }
 
-/// Receives every change exactly once and in order, on the store's own thread: it must be quick and must
-/// not call the store. `Break` ends it.
+/// Receives every change exactly once and in order, on the store's thread: it must return quickly and must
+/// not call the store. `Break` ends the subscription.
 pub type Sink = Box<dyn FnMut(&Batch) -> ControlFlow<()> + Send>;
 
-/// Is shown a key, a revision and the value that the key had from that revision on.
+/// Called with a key, a revision and the value that the key had from that revision on.
 pub type Visit = Arc<dyn Fn(&Key, Revision, &[u8]) + Send + Sync>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ pub struct Range {
     pub end: Bound<Key>,
 }
 
-/// What a range read found.
+/// The result of a range read.
 #[derive(Clone, Debug)]
 pub struct Page {
     pub entries: Vec<Entry>,
@@ -131,34 +131,34 @@ pub enum WriteError {
     Unmet {
         /// The key whose condition failed.
         key: Key,
-        /// Its revision as it stands, `None` if it has no value.
+        /// Its current revision, `None` if it has no value.
         actual: Option<Revision>,
         /// The revision of the store when the conditions were checked.
         revision: Revision,
     },
-    /// The store cannot take writes now. Reads go on, and writes will work again by themselves once the
-    /// cause is gone.
+    /// The store cannot accept writes now. Reads continue, and writes work again without intervention once
+    /// the cause is gone.
     Unavailable(Unavailable),
 }
 
-/// Why a store cannot be written to, in words for the person who has to mend it.
+/// The reason why a store cannot be written to. Its text tells the operator what to fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unavailable {
     DiskFull,
     ReadOnly,
     /// The disk failed in another way, or the backend cannot be reached.
     Failed(String),
-    /// The store was closed; the process is going away.
+    /// The store was closed because the process is shutting down.
     Closed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// That revision is gone; `oldest` is the first one that can still be read or followed from.
+    /// The revision was compacted; `oldest` is the first one that can still be read or subscribed from.
     Compacted {
         oldest: Revision,
     },
-    /// That revision has not happened yet.
+    /// The store has not reached the revision.
     Future {
         current: Revision,
     },
@@ -166,12 +166,12 @@ pub enum ReadError {
 }
 
 pub trait Store: Send + Sync + 'static {
-    /// Carries out one write. When it returns `Ok`, the change is durable and every follower of an
-    /// embedded store has been given it.
+    /// Executes one write. When it returns `Ok`, the change is durable and was delivered to every subscriber
+    /// of an embedded store.
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Revision, WriteError>>;
 
-    /// Reads keys in order as they stood at `at`, or as they stand now. At most `limit` entries if
-    /// `limit` is not 0.
+    /// Reads keys in order at revision `at`, or the current ones. Returns at most `limit` entries unless
+    /// `limit` is 0.
     fn range(
         &self,
         range: Range,
@@ -179,25 +179,25 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> BoxFuture<'_, Result<Page, ReadError>>;
 
-    /// The revision of the last durable change anywhere, or what the store was raised to since.
+    /// The revision of the last durable change, or the one to which the store was raised since.
     fn revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>>;
 
-    /// The last revision that compaction has taken away, 0 if none: history can be followed from here on.
+    /// The last compacted revision, 0 if there is none: the oldest revision to subscribe from.
     fn compacted(&self) -> BoxFuture<'_, Result<Revision, ReadError>>;
 
-    /// Delivers every change after `after`: first those that have happened, then each as it becomes durable.
-    /// What had happened before the call has been delivered when it returns. A batch without changes only
-    /// tells how far everything has been delivered.
-    fn follow(&self, after: Revision, sink: Sink) -> BoxFuture<'_, Result<(), ReadError>>;
+    /// Delivers every change after `after`: first the existing ones, then each as it becomes durable. Changes
+    /// that happened before the call have been delivered when it returns. A batch without changes only
+    /// reports progress.
+    fn subscribe(&self, after: Revision, sink: Sink) -> BoxFuture<'_, Result<(), ReadError>>;
 
-    /// The revision to follow from for the last changes whose values have `bytes` bytes together, or somewhat more. It is
-    /// [`Store::compacted`] if no more than that is left, or if the backend does not know.
-    fn last(&self, _bytes: usize) -> BoxFuture<'_, Result<Revision, ReadError>> {
+    /// The revision to subscribe from to receive the most recent changes whose values total at least `bytes`
+    /// bytes. It is [`Store::compacted`] if there are fewer, or if the backend does not know.
+    fn tail_start(&self, _bytes: usize) -> BoxFuture<'_, Result<Revision, ReadError>> {
         self.compacted()
     }
 
-    /// Shows every value that is stored, those of the past included, in any order and possibly from several threads. Values
-    /// that are compacted but not deleted yet may be among them.
+    /// Calls `visit` for every stored value, including history, in any order and possibly from several
+    /// threads. Values that are compacted but not deleted yet may be included.
     fn visit(&self, visit: Visit) -> BoxFuture<'_, Result<(), ReadError>> {
         Box::pin(async move {
             for entry in self.range(Range::all(), None, 0).await?.entries {
@@ -210,35 +210,37 @@ pub trait Store: Send + Sync + 'static {
                         visit(&change.key, change.revision, value);
                     }
                 }
-                // What comes later was not stored when the call was made.
+                // Later changes were not stored when the call was made.
                 if batch.revision < revision { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });
-            self.follow(compacted, sink).await
+            self.subscribe(compacted, sink).await
         })
     }
 
-    /// Forgets what is no longer current at `through`, or now if `through` has not happened yet. Ranges before
-    /// it and follows from before it fail with `Compacted` from now on; those at `through` itself still work.
+    /// Removes versions that are no longer current at `through`, or at the current revision if `through` is
+    /// in the future. Ranges and subscriptions from before `through` then fail with `Compacted`; those at
+    /// `through` itself still work.
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), WriteError>>;
 
-    /// Makes the next write's revision greater than `to` and compacts everything before it, so that no
-    /// client's revision from another life of this store means anything here. It never lowers the revision.
+    /// Makes the next write's revision greater than `to` and compacts everything before it, so that a
+    /// revision that a client has from an earlier state of this store (before a restore) is not valid here.
+    /// It never lowers the revision.
     fn raise(&self, to: Revision) -> BoxFuture<'_, Result<(), WriteError>>;
 
-    /// The form in which a value goes to the disk, if that is not the value itself. Files that are made of the store's
-    /// contents have it too.
-    fn seal(&self, _key: &Key, _value: &[u8]) -> Result<Option<Bytes>, Unavailable> {
+    /// The stored form of a value, `None` if it is the value itself. Files that contain stored values, such
+    /// as snapshots, use it too.
+    fn encrypt(&self, _key: &Key, _value: &[u8]) -> Result<Option<Bytes>, Unavailable> {
         Ok(None)
     }
 
-    /// The value that was sealed.
-    fn open(&self, _key: &Key, sealed: &Bytes) -> Result<Bytes, Unavailable> {
-        Ok(sealed.clone())
+    /// The value of a stored form.
+    fn decrypt(&self, _key: &Key, stored: &Bytes) -> Result<Bytes, Unavailable> {
+        Ok(stored.clone())
     }
 }
 
 impl Condition {
-    /// Whether a key whose last change was at `actual` (`None`: it has no value) satisfies this.
+    /// Whether a key that was last changed at `actual` (`None`: it has no value) satisfies this condition.
     pub fn holds(self, actual: Option<Revision>) -> bool {
         match self {
             Condition::Any => true,
@@ -264,7 +266,7 @@ impl Range {
         Range { start: Bound::Included(Key::from(prefix)), end: key::after_prefix(prefix) }
     }
 
-    /// Whether no key can lie in here. Ordered maps panic when asked for some of these.
+    /// Whether no key can be in this range. `BTreeMap::range` panics for some of these bounds.
     pub fn is_empty(&self) -> bool {
         match (&self.start, &self.end) {
             (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
@@ -278,7 +280,7 @@ impl Range {
 }
 
 impl Unavailable {
-    /// Refuses to raise a store beyond [`MAX_REVISION`].
+    /// The error for raising a store beyond [`MAX_REVISION`].
     pub fn revision_too_high(to: Revision) -> Self {
         Unavailable::Failed(format!(
             "revision {to} is too high; a store can be raised to at most {MAX_REVISION}"
@@ -301,9 +303,11 @@ impl fmt::Debug for Change {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReadError::Compacted { oldest } => write!(f, "the revision is gone; the oldest is {oldest}"),
+            ReadError::Compacted { oldest } => {
+                write!(f, "the revision was compacted; the oldest available revision is {oldest}")
+            }
             ReadError::Future { current } => {
-                write!(f, "the revision is yet to come; the latest is {current}")
+                write!(f, "the revision is in the future; the current revision is {current}")
             }
             ReadError::Unavailable(unavailable) => unavailable.fmt(f),
         }

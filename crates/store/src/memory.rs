@@ -1,7 +1,7 @@
-//! The store in memory: for tests, and for servers whose data need not outlive them.
+//! The in-memory store, for tests and for servers that need no persistent data.
 //!
 //! One lock guards everything. Every call finishes its work when it is made, not when its future is first
-//! polled, and sinks are called under the lock: nobody sees a change before every follower has it.
+//! polled. Sinks are called under the lock: no reader sees a change before every subscriber has received it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Ready, ready};
@@ -15,7 +15,7 @@ use crate::{
     Unavailable, Write, WriteError,
 };
 
-/// How many changes a follower is given at once while it catches up.
+/// Number of changes in one batch while a subscriber catches up.
 const REPLAY: usize = 256;
 
 #[derive(Default)]
@@ -25,13 +25,13 @@ pub struct MemoryStore {
 
 #[derive(Default)]
 struct State {
-    /// Every version of a key that compaction has left, oldest first. No key is without a version.
+    /// Every version of a key since compaction, oldest first. Each key has at least one version.
     versions: BTreeMap<Key, Vec<Version>>,
-    /// Which key changed at each revision after `compacted`.
+    /// The key that changed at each revision after `compacted`.
     log: BTreeMap<Revision, Key>,
     revision: Revision,
     compacted: Revision,
-    followers: Vec<Sink>,
+    subscribers: Vec<Sink>,
 }
 
 struct Version {
@@ -45,7 +45,8 @@ impl MemoryStore {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic under the lock can only come from a sink, which is called when the state is whole again.
+        // A panic under the lock can only come from a sink, which is called when the state is consistent
+        // again.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -78,19 +79,19 @@ impl State {
 
     fn write(&mut self, write: Write) -> Result<Revision, WriteError> {
         self.check(&write)?;
-        let Write { key, value, memo, .. } = write;
-        // Everyone shares the first copy of a key's text.
+        let Write { key, value, hint, .. } = write;
+        // Share the first copy of the key's text.
         let key = self.versions.get_key_value(&key).map_or(key, |(known, _)| known.clone());
         self.revision += 1;
         let revision = self.revision;
         self.versions.entry(key.clone()).or_default().push(Version { revision, value: value.clone() });
         self.log.insert(revision, key.clone());
-        self.deliver(&Batch { changes: vec![Change { key, revision, value, memo }], revision });
+        self.deliver(&Batch { changes: vec![Change { key, revision, value, hint }], revision });
         Ok(revision)
     }
 
     fn deliver(&mut self, batch: &Batch) {
-        self.followers.retain_mut(|sink| sink(batch).is_continue());
+        self.subscribers.retain_mut(|sink| sink(batch).is_continue());
     }
 
     fn range(&self, range: Range, at: Option<Revision>, limit: usize) -> Result<Page, ReadError> {
@@ -126,7 +127,7 @@ impl State {
         Ok(())
     }
 
-    fn follow(&mut self, after: Revision, mut sink: Sink) -> Result<(), ReadError> {
+    fn subscribe(&mut self, after: Revision, mut sink: Sink) -> Result<(), ReadError> {
         self.readable(after)?;
         let mut missed = self.log.range((Bound::Excluded(after), Bound::Unbounded)).peekable();
         while missed.peek().is_some() {
@@ -143,14 +144,14 @@ impl State {
                 return Ok(());
             }
         }
-        self.followers.push(sink);
+        self.subscribers.push(sink);
         Ok(())
     }
 
     fn change(&self, revision: Revision, key: &Key) -> Option<Change> {
         let versions = self.versions.get(key)?;
         let index = versions.binary_search_by_key(&revision, |version| version.revision).ok()?;
-        Some(Change { key: key.clone(), revision, value: versions[index].value.clone(), memo: None })
+        Some(Change { key: key.clone(), revision, value: versions[index].value.clone(), hint: None })
     }
 
     fn compact(&mut self, through: Revision) {
@@ -164,7 +165,7 @@ impl State {
         for key in changed {
             let Some(versions) = self.versions.get_mut(&key) else { continue };
             let newest = versions.partition_point(|version| version.revision <= through);
-            // What was current at `through` stays, unless that was being deleted.
+            // Keep the version that was current at `through`, unless it is a deletion.
             let gone = versions
                 .get(newest - 1)
                 .map_or(newest, |version| newest - usize::from(version.value.is_some()));
@@ -212,8 +213,8 @@ impl Store for MemoryStore {
         done(Ok(self.state().compacted))
     }
 
-    fn follow(&self, after: Revision, sink: Sink) -> BoxFuture<'_, Result<(), ReadError>> {
-        done(self.state().follow(after, sink))
+    fn subscribe(&self, after: Revision, sink: Sink) -> BoxFuture<'_, Result<(), ReadError>> {
+        done(self.state().subscribe(after, sink))
     }
 
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), WriteError>> {

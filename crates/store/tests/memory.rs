@@ -1,4 +1,4 @@
-//! The memory store under the suite.
+//! The store suite, run against the memory store.
 
 use atoll_store::memory::MemoryStore;
 use atoll_store::suite::Subject;

@@ -1,20 +1,20 @@
-//! How many objects there are under each prefix that can be listed, so that a page of a list knows what is left without
-//! walking over it.
+//! Object counts for each prefix that can be listed, so that a page of a list can report the remaining count
+//! without iterating.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 
-/// By `group/resource/`, `group/resource/workspace/` and, of namespaced objects, `group/resource/workspace/namespace/`.
-/// Clones share all but what differs.
+/// Counts by `group/resource/`, `group/resource/workspace/` and, for namespaced objects,
+/// `group/resource/workspace/namespace/`. Clones share everything but their differences.
 #[derive(Clone, Default)]
 pub(crate) struct Counts(OrdMap<Arc<str>, usize>);
 
 impl Counts {
     /// The number of objects whose keys begin with `prefix`, which ends in a slash.
     pub fn of(&self, prefix: &str) -> usize {
-        // The namespace of cluster-scoped objects is empty: they are counted in their workspace.
+        // The namespace of cluster-scoped objects is empty: they are counted under their workspace.
         let prefix = if prefix.ends_with("//") { &prefix[..prefix.len() - 1] } else { prefix };
         self.0.get(prefix).copied().unwrap_or(0)
     }
@@ -23,7 +23,7 @@ impl Counts {
         prefixes(key).for_each(|prefix| self.raise(prefix, 1));
     }
 
-    /// Adds many keys, which cost less together: most have the prefixes of others.
+    /// Adds many keys; cheaper than one by one, because most share their prefixes.
     pub fn add_all<'a>(&mut self, keys: impl Iterator<Item = &'a str>) {
         let mut sums: HashMap<&str, usize> = HashMap::new();
         keys.flat_map(prefixes).for_each(|prefix| *sums.entry(prefix).or_default() += 1);
@@ -84,6 +84,6 @@ mod tests {
         assert_eq!(seen(&counts), [3, 2, 1, 1, 0, 0]);
         assert_eq!(seen(&before), [4, 3, 2, 1, 1, 1], "a snapshot never changes");
         keys.iter().for_each(|key| counts.subtract(key));
-        assert!(counts.0.is_empty(), "what is empty costs nothing");
+        assert!(counts.0.is_empty(), "empty prefixes use no memory");
     }
 }

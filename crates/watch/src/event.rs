@@ -1,4 +1,4 @@
-//! Something that happened to an object, and its encodings.
+//! A change of an object, and its encodings.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,14 +20,14 @@ pub struct Event {
     pub revision: Revision,
     pub previous: Option<Arc<Object>>,
     pub object: Option<Arc<Object>>,
-    /// The JSON frame for each event type: a watcher with a selector may see an addition where another sees
-    /// a change. However many watchers there are, each is made once.
+    /// The JSON frame for each event type: a watcher with a selector may see an addition where another
+    /// watcher sees a change. Each frame is encoded once for all watchers.
     frames: [OnceLock<Bytes>; 3],
-    /// Frames in other encodings, for events that anybody wants so.
+    /// Frames in other encodings, allocated when a watcher first needs one.
     others: OnceLock<Box<[[OnceLock<Bytes>; 3]; Encoding::COUNT]>>,
 }
 
-/// Encodings of an event besides JSON. What they look like is up to the server; that each is made once, to the event.
+/// Encodings of an event besides JSON. The server defines them; the event caches them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     Protobuf,
@@ -60,9 +60,9 @@ impl Event {
         Event { key, revision, previous, object, frames: Default::default(), others: OnceLock::new() }
     }
 
-    /// What a watcher is told whose selector is `matches`: nothing if it concerns neither side, an addition
+    /// The event type for a watcher whose selector is `matches`: `None` if neither state matches, an addition
     /// or deletion when the object enters or leaves the selection.
-    pub fn seen_by(&self, matches: impl Fn(&Arc<Object>) -> bool) -> Option<EventType> {
+    pub fn type_for(&self, matches: impl Fn(&Arc<Object>) -> bool) -> Option<EventType> {
         let was = self.previous.as_ref().is_some_and(&matches);
         let is = self.object.as_ref().is_some_and(&matches);
         match (was, is) {
@@ -73,7 +73,7 @@ impl Event {
         }
     }
 
-    /// The object that an event of this type shows, as it was before or is now.
+    /// The object that an event of this type shows: the previous or the current state.
     pub fn subject(&self, event_type: EventType) -> Option<&Arc<Object>> {
         match event_type {
             EventType::Deleted => self.previous.as_ref(),
@@ -81,15 +81,15 @@ impl Event {
         }
     }
 
-    /// The object that an event of this type shows, with the event's resource version.
-    pub fn shown(&self, event_type: EventType) -> Option<Bytes> {
+    /// The JSON of the object that an event of this type shows, with the event's resource version.
+    pub fn object_json(&self, event_type: EventType) -> Option<Bytes> {
         match event_type {
             EventType::Deleted => self.previous.as_ref().map(|object| object.json_at(self.revision)),
             _ => self.object.as_ref().map(|object| object.json()),
         }
     }
 
-    /// The frame in another encoding, which `make` makes of the object's JSON.
+    /// The frame in another encoding, which `make` builds from the object's JSON.
     pub fn frame_as(
         &self,
         encoding: Encoding,
@@ -97,28 +97,28 @@ impl Event {
         make: impl FnOnce(&[u8]) -> Bytes,
     ) -> Bytes {
         let frames = &self.others.get_or_init(Box::default)[encoding as usize];
-        let make = || make(&self.shown(event_type).unwrap_or_default());
+        let make = || make(&self.object_json(event_type).unwrap_or_default());
         frames[event_type as usize].get_or_init(make).clone()
     }
 
-    /// What the event shows to a reader of all workspaces.
-    pub fn shown_with_origin(&self, event_type: EventType) -> Bytes {
+    /// The JSON that the event shows to a reader of all workspaces.
+    pub fn object_json_with_origin(&self, event_type: EventType) -> Bytes {
         let workspace = self.key.parts().map_or("", |parts| parts.workspace);
-        with_origin(&self.shown(event_type).unwrap_or_default(), workspace)
+        with_origin(&self.object_json(event_type).unwrap_or_default(), workspace)
     }
 
     /// The line that a JSON watch across all workspaces sends.
     pub fn frame_with_origin(&self, event_type: EventType) -> Bytes {
-        frame(event_type.as_str(), &self.shown_with_origin(event_type))
+        frame(event_type.as_str(), &self.object_json_with_origin(event_type))
     }
 
     /// The line that a JSON watch sends.
     pub fn frame(&self, event_type: EventType) -> Bytes {
-        let make = || frame(event_type.as_str(), &self.shown(event_type).unwrap_or_default());
+        let make = || frame(event_type.as_str(), &self.object_json(event_type).unwrap_or_default());
         self.frames[event_type as usize].get_or_init(make).clone()
     }
 
-    /// What keeping this event costs once the object has moved on.
+    /// Memory that this event uses after the object has been replaced.
     pub(crate) fn weight(&self) -> usize {
         const OVERHEAD: usize = 256;
         let kept = self.object.as_ref().or(self.previous.as_ref());
@@ -151,7 +151,7 @@ mod tests {
         let mut made = Vec::new();
         for encoding in [Encoding::Protobuf, Encoding::Metadata, Encoding::Protobuf, Encoding::Metadata] {
             let frame = event.frame_as(encoding, EventType::Deleted, |json| {
-                // What a deletion shows is at the revision of the deletion.
+                // A deletion shows the revision of the deletion.
                 assert!(json.windows(21).any(|part| part == br#""resourceVersion":"9""#));
                 made.push(encoding);
                 Bytes::from(format!("{encoding:?}"))

@@ -1,4 +1,4 @@
-//! From an event to the watchers that it may concern, by lookup: never by asking each of them.
+//! Finds the watchers of an event by lookup, without testing each watcher.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
@@ -9,41 +9,41 @@ use tokio::sync::Notify;
 use crate::event::Event;
 use crate::snapshot::Scope;
 
-/// Events waiting for one watcher. Beyond this it is told to catch up from the history instead, so that a
-/// slow reader costs no more than this many pointers.
+/// Maximum queue length of one watcher. A watcher with more pending events catches up from the history
+/// instead, so that a slow reader uses bounded memory.
 const QUEUE: usize = 512;
 
 #[derive(Default)]
 pub(crate) struct Index {
-    /// Watchers by the prefix that they watch: a resource, a workspace, a namespace, or one whole key.
+    /// Watchers by their prefix: a resource, a workspace, a namespace, or the key of one object.
     watchers: HashMap<Box<str>, Vec<Arc<Queue>>>,
     count: usize,
 }
 
 pub(crate) struct Queue {
-    waiting: Mutex<Waiting>,
+    pending: Mutex<Pending>,
     pub filled: Notify,
 }
 
-pub(crate) struct Waiting {
+pub(crate) struct Pending {
     events: VecDeque<Arc<Event>>,
-    /// Events after this revision are not in the queue: the history has them.
+    /// If set, events after this revision are not in the queue and must be read from the history.
     behind: Option<Revision>,
 }
 
-/// What a watcher finds in its queue.
-pub(crate) enum Taken {
+/// The contents of a watcher's queue.
+pub(crate) enum QueueContents {
     Events(VecDeque<Arc<Event>>),
-    /// Go on from the history, after this revision.
+    /// Continue from the history, after this revision.
     Behind(Revision),
     Nothing,
 }
 
 impl Index {
-    /// The queue starts out `behind`: the watcher first reads what it missed from the history.
+    /// The queue starts out `behind`: the watcher first reads missed events from the history.
     pub fn register(&mut self, scope: &Scope, after: Revision) -> Arc<Queue> {
-        let waiting = Waiting { events: VecDeque::new(), behind: Some(after) };
-        let queue = Arc::new(Queue { waiting: Mutex::new(waiting), filled: Notify::new() });
+        let pending = Pending { events: VecDeque::new(), behind: Some(after) };
+        let queue = Arc::new(Queue { pending: Mutex::new(pending), filled: Notify::new() });
         self.watchers.entry(scope.prefix.as_str().into()).or_default().push(queue.clone());
         self.count += 1;
         queue
@@ -64,7 +64,7 @@ impl Index {
         self.count
     }
 
-    /// Queues the event for everybody whom it may concern. Those who are to be woken are added to `asleep`.
+    /// Queues the event for every watcher that may match. Watchers that must be woken are added to `asleep`.
     pub fn dispatch(&self, event: &Arc<Event>, asleep: &mut Vec<Arc<Queue>>) {
         if self.count == 0 {
             return;
@@ -79,57 +79,57 @@ impl Index {
 }
 
 impl Queue {
-    /// Whether the watcher is to be woken: one that has something in its queue already has been, or is about to be.
+    /// Returns whether the watcher must be woken: a watcher with a nonempty queue has already been woken.
     fn push(&self, event: &Arc<Event>) -> bool {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.behind.is_some() {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        if pending.behind.is_some() {
             return false;
         }
-        let first = waiting.events.is_empty();
-        if waiting.events.len() == QUEUE {
-            let dropped = std::mem::take(&mut waiting.events);
-            waiting.behind = dropped.front().map(|oldest| oldest.revision - 1);
+        let first = pending.events.is_empty();
+        if pending.events.len() == QUEUE {
+            let dropped = std::mem::take(&mut pending.events);
+            pending.behind = dropped.front().map(|oldest| oldest.revision - 1);
         } else {
-            waiting.events.push_back(event.clone());
+            pending.events.push_back(event.clone());
         }
         first
     }
 
-    pub fn take(&self) -> Taken {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        match waiting.behind {
-            Some(after) => Taken::Behind(after),
-            None if waiting.events.is_empty() => Taken::Nothing,
-            None => Taken::Events(std::mem::take(&mut waiting.events)),
+    pub fn take(&self) -> QueueContents {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        match pending.behind {
+            Some(after) => QueueContents::Behind(after),
+            None if pending.events.is_empty() => QueueContents::Nothing,
+            None => QueueContents::Events(std::mem::take(&mut pending.events)),
         }
     }
 
-    /// Nothing waits, here or in the history.
+    /// Whether no event is pending, here or in the history.
     pub fn is_drained(&self) -> bool {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.behind.is_none() && waiting.events.is_empty()
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.behind.is_none() && pending.events.is_empty()
     }
 
-    /// The history was read through `behind`; `None` if to its end, so that from here on events arrive in
-    /// the queue. Called under the lock that events are dispatched under.
+    /// Records that the history was read through `behind`, or to its end if `None`: from then on events
+    /// arrive in the queue. Called under the lock under which events are dispatched.
     pub fn caught_up(&self, behind: Option<Revision>) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).behind = behind;
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).behind = behind;
     }
 }
 
-/// Wakes watchers. A crowd is woken by a thread of its own: whoever made the event would otherwise be answered only after all
-/// of them have been served.
+/// Wakes watchers. Many watchers are woken by a separate thread, because otherwise the writer would get its
+/// response only after all of them have run.
 #[derive(Default)]
 pub(crate) struct Waker {
     thread: OnceLock<Option<mpsc::Sender<Vec<Arc<Queue>>>>>,
 }
 
-/// More watchers than this are a crowd.
-const CROWD: usize = 16;
+/// Above this number of watchers, the separate thread wakes them.
+const INLINE_WAKES: usize = 16;
 
 impl Waker {
     pub fn wake(&self, asleep: Vec<Arc<Queue>>) {
-        let crowd = (asleep.len() > CROWD).then(|| self.thread.get_or_init(start_waking));
+        let crowd = (asleep.len() > INLINE_WAKES).then(|| self.thread.get_or_init(start_waking));
         let left = match crowd {
             Some(Some(thread)) => thread.send(asleep).err().map(|unsent| unsent.0),
             _ => Some(asleep),
@@ -138,10 +138,10 @@ impl Waker {
     }
 }
 
-/// `None` if the system has no thread to spare. The thread ends with its sender.
+/// Returns `None` if no thread can be started. The thread ends when its sender is dropped.
 fn start_waking() -> Option<mpsc::Sender<Vec<Arc<Queue>>>> {
-    let (sender, crowds) = mpsc::channel::<Vec<Arc<Queue>>>();
-    let wake = move || crowds.into_iter().flatten().for_each(|queue| queue.filled.notify_one());
+    let (sender, batches) = mpsc::channel::<Vec<Arc<Queue>>>();
+    let wake = move || batches.into_iter().flatten().for_each(|queue| queue.filled.notify_one());
     std::thread::Builder::new().name("wake".into()).spawn(wake).ok()?;
     Some(sender)
 }

@@ -1,4 +1,4 @@
-//! What happened lately, bounded in bytes and in time.
+//! Recent events, bounded in bytes and in age.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::event::Event;
 use crate::snapshot::Scope;
 
-/// How much of the past is kept.
+/// Limits of the history.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub bytes: usize,
@@ -23,12 +23,12 @@ impl Default for Limits {
 }
 
 pub(crate) struct History {
-    /// Events of each `group/resource/`, oldest first: a watcher reads only its own resource's.
+    /// Events of each `group/resource/`, oldest first, so that a watcher reads only events of its resource.
     resources: HashMap<Box<str>, VecDeque<Arc<Event>>>,
-    /// All of them in order of revision, for taking the oldest away.
+    /// All events in order of revision, for removing the oldest.
     order: VecDeque<(Instant, Arc<Event>)>,
     bytes: usize,
-    /// Everything after this revision is here.
+    /// The history contains every event after this revision.
     floor: Revision,
     limits: Limits,
 }
@@ -42,7 +42,7 @@ impl History {
         self.floor
     }
 
-    /// Whether nothing is remembered.
+    /// Whether the history contains no events.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -62,7 +62,7 @@ impl History {
         }
     }
 
-    /// The store's revision was raised without a change: nothing from before may be continued here.
+    /// Handles a raised store revision: older revisions cannot be continued.
     pub fn raise(&mut self, revision: Revision) {
         while !self.order.is_empty() {
             self.drop_oldest();
@@ -76,7 +76,7 @@ impl History {
         }
     }
 
-    /// Events in `scope` after `revision`, at most `limit`, oldest first; whether there are more.
+    /// Events in `scope` after `revision`, oldest first and at most `limit`, and whether there are more.
     pub fn after(&self, scope: &Scope, revision: Revision, limit: usize) -> (Vec<Arc<Event>>, bool) {
         let Some(events) = self.resources.get(resource_of(&scope.prefix)) else { return (Vec::new(), false) };
         let start = events.partition_point(|event| event.revision <= revision);

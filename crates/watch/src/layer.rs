@@ -1,8 +1,9 @@
-//! Objects that every workspace is born with, held once.
+//! The bootstrap layer: objects that every workspace has from the start, stored once for all of them.
 //!
-//! Upstream puts some 120 objects into an empty cluster. Copied into every workspace they would cost more
-//! than all else in it, so they lie in one read-only layer underneath and show through until a workspace
-//! writes its own. Their uid depends on the workspace and on whose layer it is; their revision is the first one.
+//! Upstream creates some 120 objects in an empty cluster. Copies in every workspace would use more memory
+//! than everything else in it, so they are in one shared read-only layer and are visible until a workspace
+//! writes its own version. Their uid depends on the workspace and on the control plane; their revision is the
+//! first one.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,14 +14,14 @@ use bytes::Bytes;
 
 use crate::object::{Facts, Object};
 
-/// The revision that objects of the layer carry.
+/// The revision of objects in the layer.
 pub const REVISION: Revision = 1;
 
-/// Group of the keys that the server keeps for itself. They belong to no workspace, and the API does not serve them.
+/// Group of the server's internal keys. They belong to no workspace, and the API does not serve them.
 pub const INTERNAL: &str = "internal.atoll.dev";
 
-/// The key whose value sets a control plane apart from all others, and the uids of what lies in its layer with it. Nobody
-/// sees it; it goes wherever the data goes.
+/// The key of the control plane's identity, which determines the uids of the objects in its layer. The API
+/// does not serve it; it is part of every copy of the data.
 pub fn identity_key() -> Key {
     Key::object(INTERNAL, "identity", "", "", "self")
 }
@@ -29,7 +30,7 @@ pub fn identity_key() -> Key {
 pub struct Layer {
     /// By `group/resource/namespace/name`.
     objects: BTreeMap<Box<str>, Template>,
-    /// What sets it apart from those of other control planes.
+    /// The identity of the control plane, which makes uids different from those of other control planes.
     identity: Box<str>,
 }
 
@@ -41,7 +42,7 @@ struct Template {
 }
 
 impl Layer {
-    /// The same objects with other uids, if `key` is that of the identity.
+    /// Returns the layer with the uids of a new identity, if `key` is the identity key.
     pub(crate) fn identified(&self, key: &Key, value: Option<&Bytes>) -> Option<Layer> {
         if **key != *"internal.atoll.dev/identity///self" {
             return None;
@@ -69,7 +70,7 @@ impl Layer {
             && layer_path(key).is_some_and(|path| self.objects.contains_key(path.as_str()))
     }
 
-    /// Everything of a group: resource, namespace, name and encoding.
+    /// All objects of a group: resource, namespace, name and encoding.
     pub fn of_group(&self, group: &str) -> impl Iterator<Item = (&str, &str, &str, &Bytes)> {
         let prefix = format!("{group}/");
         let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
@@ -90,13 +91,13 @@ impl Layer {
         Some(template.in_workspace(key.clone(), &self.identity))
     }
 
-    /// Whether anything lies under `prefix`.
+    /// Whether the layer has objects under `prefix`.
     pub(crate) fn has(&self, prefix: &str) -> bool {
         let from = (Bound::Included(prefix), Bound::Unbounded);
         self.objects.range::<str, _>(from).next().is_some_and(|(path, _)| path.starts_with(prefix))
     }
 
-    /// What the layer has under `prefix`, as objects of `workspace`, from behind the key `after` on.
+    /// The layer's objects under `prefix`, as objects of `workspace`, starting after the key `after`.
     pub(crate) fn list(
         &self,
         prefix: &str,
@@ -118,7 +119,8 @@ impl Layer {
                     .then(|| template.in_workspace(key, &self.identity))
             })
             .collect();
-        // `a/x` and `a-b/x` sort alike with and without the workspace, but a test is cheaper than a proof.
+        // `a/x` and `a-b/x` sort alike with and without the workspace, but sorting is simpler than proving
+        // it.
         objects.sort_by(|one, other| one.key.cmp(&other.key));
         objects
     }
@@ -144,7 +146,7 @@ fn layer_path(key: &Key) -> Option<String> {
     Some([parts.group, parts.resource, parts.namespace, parts.name].join("/"))
 }
 
-/// The same in every process and at every start: a client that has seen the object knows it again.
+/// The uid is the same in every process and at every start, so that clients recognise the object.
 fn uid(key: &Key, identity: &str) -> String {
     let text = [key.as_bytes(), identity.as_bytes()].concat();
     let [high, low] = [0xcbf2_9ce4_8422_2325_u64, 0x8422_2325_cbf2_9ce4].map(|seed| fnv1a(seed, &text));

@@ -1,17 +1,22 @@
-//! The read side of the store: everything that is current, in memory, and the recent past.
+//! The watch cache, the read side of the store: all current objects and recent history in memory.
 //!
 //! ```text
-//!   store ──changes──► Cache::apply ──┬─► Observer (whatever else follows from objects, first of all)
+//!   store ──changes──► Cache::apply ──┬─► Observer (indexes that are derived from objects; called first)
 //!                                     ├─► Snapshot (immutable, swapped whole)  ──► get, list
 //!                                     ├─► History  (recent events, bounded)    ──► watch from a revision, list at one
 //!                                     └─► Index    (by resource, workspace, namespace, name) ──► live watchers
-//!   Layer (shared, read-only) lies under every workspace and shows through wherever nothing was written.
+//!   Layer (shared, read-only): visible in every workspace until the workspace writes its own version
 //! ```
 //!
-//! Invariants: a snapshot never changes; its revision is durable; whoever has been told of an event finds it
-//! when they look; whoever has looked at revision N can watch from N and miss nothing. Reads take no lock.
+//! Invariants: a snapshot never changes, and its revision is durable. An object is in the current snapshot
+//! before its event is delivered. A client that has read at revision N can watch from N without missing
+//! events. Reads take no lock.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go
 
 mod counts;
+mod cursor;
 pub mod event;
 mod fanout;
 mod history;
@@ -19,7 +24,6 @@ pub mod layer;
 pub mod object;
 mod parallel;
 pub mod snapshot;
-mod stretch;
 mod watcher;
 
 use std::ops::ControlFlow;
@@ -31,54 +35,54 @@ use arc_swap::ArcSwap;
 use atoll_store::{Batch, Change, Entry, Range, ReadError, Revision, Store, WriteError};
 use tokio::time::Instant;
 
+pub use cursor::ObjectCursor;
 pub use event::{Encoding, Event, EventType};
 pub use history::Limits;
 pub use layer::Layer;
-pub use object::{Decode, Facts, Further, Object, Observer};
+pub use object::{Decode, ExtraFacts, Facts, Object, Observer};
 pub use snapshot::{Scope, Snapshot};
-pub use stretch::Stretch;
 pub use watcher::{Expired, Watcher};
 
 use crate::fanout::{Index, Waker};
 use crate::history::History;
 
-/// How many snapshots are kept for lists that continue at the revision they began at.
+/// Maximum number of snapshots that are kept for lists that are continued at their first page's revision.
 const PINS: usize = 64;
 
-/// How many objects are made together when a cache is opened.
-const PORTION: usize = 4_096;
+/// Number of objects that are decoded together when a cache is opened.
+const LOAD_BATCH: usize = 4_096;
 
 pub struct Cache {
     current: ArcSwap<Snapshot>,
-    tail: Mutex<Tail>,
+    watch_state: Mutex<WatchState>,
     pins: Mutex<Vec<(Instant, Arc<Snapshot>)>>,
     advanced: tokio::sync::watch::Sender<Revision>,
     opened: Instant,
-    /// The last revision at which nothing happened for as long as history is kept; 0 if there was none. Lists that began
-    /// there or before have taken too long.
+    /// The last revision that was current for longer than the history's maximum age without a change; 0 if
+    /// there was none. Continue tokens at this revision or before have expired.
     idle: AtomicU64,
     waker: Waker,
     decode: Arc<dyn Decode>,
     observers: Vec<Arc<dyn Observer>>,
 }
 
-/// What happened lately and who wants to know what happens next.
-pub(crate) struct Tail {
+/// Recent events and the watchers of new ones.
+pub(crate) struct WatchState {
     history: History,
     index: Index,
 }
 
-/// A revision that this cache cannot answer for.
+/// An error for a revision that the cache does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevisionError {
     /// History reaches back to `oldest` only.
     Expired { requested: Revision, oldest: Revision },
-    /// It has not happened yet.
+    /// The store has not reached the revision.
     Future { requested: Revision, current: Revision },
 }
 
 impl Cache {
-    /// Loads everything that is current and what the store still has of the past, then follows the store.
+    /// Loads all current objects and the history that the store still has, then subscribes to the store.
     pub async fn open(
         store: &dyn Store,
         decode: Arc<dyn Decode>,
@@ -87,28 +91,28 @@ impl Cache {
         observers: Vec<Arc<dyn Observer>>,
     ) -> Result<Arc<Cache>, ReadError> {
         if store.revision().await? < layer::REVISION {
-            // The first revision is the layer's: no object that is written may look like one of its.
+            // The first revision is reserved for the layer: no written object may have it.
             store.raise(layer::REVISION).await.map_err(|error| match error {
                 WriteError::Unavailable(cause) => ReadError::Unavailable(cause),
                 WriteError::Unmet { revision, .. } => ReadError::Future { current: revision },
             })?;
         }
-        // Of changes that history has no room for, only what came of them is read.
-        let base = store.last(limits.bytes).await?;
+        // For changes that do not fit into the history, only the resulting objects are read.
+        let base = store.tail_start(limits.bytes).await?;
         let entries = store.range(Range::all(), Some(base), 0).await?.entries;
         let mut snapshot = Snapshot::new(base, Arc::new(layer));
         let mut entries = entries.into_iter();
         loop {
-            // In portions, so that what was read is let go of while the objects are made.
-            let portion: Vec<Entry> = entries.by_ref().take(PORTION).collect();
-            if portion.is_empty() {
+            // In batches, so that the memory of entries is freed while objects are created.
+            let batch: Vec<Entry> = entries.by_ref().take(LOAD_BATCH).collect();
+            if batch.is_empty() {
                 break;
             }
-            let objects = parallel::map(&portion, |Entry { key, value, revision }| {
+            let objects = parallel::map(&batch, |Entry { key, value, revision }| {
                 let facts = decode.facts(key, value, None);
                 Arc::new(Object::new(key.clone(), *revision, value, facts))
             });
-            for (entry, object) in portion.iter().zip(&objects) {
+            for (entry, object) in batch.iter().zip(&objects) {
                 snapshot.identify(&entry.key, Some(&entry.value));
                 for observer in &observers {
                     observer.changed(&entry.key, Some(&entry.value), base);
@@ -121,7 +125,10 @@ impl Cache {
         }
         let cache = Arc::new(Cache {
             current: ArcSwap::from_pointee(snapshot),
-            tail: Mutex::new(Tail { history: History::new(base, limits), index: Index::default() }),
+            watch_state: Mutex::new(WatchState {
+                history: History::new(base, limits),
+                index: Index::default(),
+            }),
             pins: Mutex::new(Vec::new()),
             advanced: tokio::sync::watch::channel(base).0,
             opened: Instant::now(),
@@ -138,12 +145,12 @@ impl Cache {
             }
             None => ControlFlow::Break(()),
         });
-        store.follow(base, sink).await?;
+        store.subscribe(base, sink).await?;
         cache.wait_for(store.revision().await?).await;
         Ok(cache)
     }
 
-    /// Everything as it stands. Consistent with every write acknowledged before the call.
+    /// The current snapshot. It includes every write that was acknowledged before the call.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }
@@ -154,10 +161,10 @@ impl Cache {
 
     /// The oldest revision that can still be watched or listed from.
     pub fn oldest(&self) -> Revision {
-        self.tail().history.floor()
+        self.watch_state().history.floor()
     }
 
-    /// Returns once everything up to `revision` can be read here.
+    /// Waits until everything up to `revision` can be read here.
     pub async fn wait_for(&self, revision: Revision) {
         if self.revision() >= revision {
             return;
@@ -166,7 +173,7 @@ impl Cache {
         let _ = self.advanced.subscribe().wait_for(|current| *current >= revision).await;
     }
 
-    /// Everything in `scope` as it stood at `revision`.
+    /// A snapshot in which `scope` is as it was at `revision`.
     pub fn at(&self, revision: Revision, scope: &Scope) -> Result<Arc<Snapshot>, RevisionError> {
         let current = self.snapshot();
         if revision == current.revision {
@@ -178,14 +185,14 @@ impl Cache {
         if let Some(pinned) = self.pinned(revision, scope) {
             return Ok(pinned);
         }
-        let tail = self.tail();
-        let oldest = tail.history.floor();
+        let watch_state = self.watch_state();
+        let oldest = watch_state.history.floor();
         if revision < oldest {
             return Err(RevisionError::Expired { requested: revision, oldest });
         }
-        // Under the lock no event can slip in between the snapshot and the history.
+        // The lock keeps the snapshot and the history consistent.
         let mut past = Snapshot::clone(&self.current.load());
-        for event in tail.history.newest_first(scope, revision) {
+        for event in watch_state.history.newest_first(scope, revision) {
             past.revert(event);
         }
         past.revision = revision;
@@ -193,9 +200,9 @@ impl Cache {
         Ok(Arc::new(past))
     }
 
-    /// Everything in `scope` as it stood at `revision`, for a list that began there. It may take no longer than history is
-    /// kept, even if nothing has happened since.
-    pub fn continued(&self, revision: Revision, scope: &Scope) -> Result<Arc<Snapshot>, RevisionError> {
+    /// A snapshot in which `scope` is as it was at `revision`, for continuing a list. The list must be
+    /// finished within the history's maximum age, even if nothing has changed since.
+    pub fn continue_at(&self, revision: Revision, scope: &Scope) -> Result<Arc<Snapshot>, RevisionError> {
         let idle = self.idle.load(Ordering::Relaxed);
         if revision <= idle && self.pinned(revision, scope).is_none() {
             return Err(RevisionError::Expired { requested: revision, oldest: idle });
@@ -203,11 +210,11 @@ impl Cache {
         self.at(revision, scope)
     }
 
-    /// Keeps `snapshot`, so that a list that begins now can be continued at its revision at no cost for as long as history is
-    /// kept. A snapshot that is kept already is kept that long from now on.
+    /// Keeps `snapshot` for the history's maximum age, so that a list that starts now can be continued
+    /// cheaply. Pinning a pinned snapshot again restarts its age.
     pub fn pin(&self, snapshot: &Arc<Snapshot>) {
         let mut pins = self.pins();
-        // A snapshot in which only one scope was taken back does not replace a complete one.
+        // A snapshot in which only one scope was reverted does not replace a complete one.
         let kept = pins.iter().position(|(_, pinned)| {
             pinned.revision == snapshot.revision
                 && (pinned.reverted.is_none() || pinned.reverted == snapshot.reverted)
@@ -225,7 +232,7 @@ impl Cache {
     fn pinned(&self, revision: Revision, scope: &Scope) -> Option<Arc<Snapshot>> {
         let pins = self.pins();
         let mut fitting =
-            pins.iter().filter(|(_, pinned)| pinned.revision == revision && pinned.is_true_of(scope));
+            pins.iter().filter(|(_, pinned)| pinned.revision == revision && pinned.is_accurate_for(scope));
         fitting.next().map(|(_, pinned)| pinned.clone())
     }
 
@@ -234,38 +241,38 @@ impl Cache {
         self.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Follows everything in `scope` that happens after `after`.
+    /// Starts a watch of `scope` after revision `after`.
     pub fn watch(self: &Arc<Self>, scope: Scope, after: Revision) -> Result<Watcher, RevisionError> {
-        let mut tail = self.tail();
-        let (oldest, current) = (tail.history.floor(), self.revision());
+        let mut watch_state = self.watch_state();
+        let (oldest, current) = (watch_state.history.floor(), self.revision());
         if after < oldest {
             return Err(RevisionError::Expired { requested: after, oldest });
         }
         if after > current {
             return Err(RevisionError::Future { requested: after, current });
         }
-        let queue = tail.index.register(&scope, after);
-        drop(tail);
+        let queue = watch_state.index.register(&scope, after);
+        drop(watch_state);
         Ok(Watcher::new(self.clone(), scope, queue, after))
     }
 
     /// Number of watchers, for metrics.
     pub fn watchers(&self) -> usize {
-        self.tail().index.len()
+        self.watch_state().index.len()
     }
 
-    /// Forgets events and pinned snapshots that are older than `age`; returns the revision through which
-    /// the store may be compacted.
+    /// Removes events and pinned snapshots that are older than `age`. Returns the revision through which the
+    /// store may be compacted.
     pub fn expire(&self, age: Duration) -> Revision {
         let now = Instant::now();
         self.pins().retain(|(since, _)| now.duration_since(*since) < age);
-        let mut tail = self.tail();
-        tail.history.expire(now, age);
-        if tail.history.is_empty() && now.duration_since(self.opened) > age {
-            // Never lowered: a token that has expired stays so, whatever is written afterwards.
+        let mut watch_state = self.watch_state();
+        watch_state.history.expire(now, age);
+        if watch_state.history.is_empty() && now.duration_since(self.opened) > age {
+            // Never lowered: an expired continue token stays expired, whatever is written afterwards.
             self.idle.fetch_max(self.revision(), Ordering::Relaxed);
         }
-        tail.history.floor()
+        watch_state.history.floor()
     }
 
     fn apply(&self, batch: &Batch) {
@@ -273,11 +280,12 @@ impl Cache {
         let raised = batch.changes.is_empty() && batch.revision > next.revision;
         let object = |change: &Change| {
             let value = change.value.as_ref()?;
-            let facts = self.decode.facts(&change.key, value, change.memo.as_ref());
+            let facts = self.decode.facts(&change.key, value, change.hint.as_ref());
             Some(Arc::new(Object::new(change.key.clone(), change.revision, value, facts)))
         };
-        // What this process has written is made quickly, for its facts are known; what a store replays is not.
-        let objects: Vec<_> = match batch.changes.iter().any(|change| change.memo.is_some()) {
+        // Objects of this process's writes come with their facts and are cheap to create; replayed ones are
+        // not.
+        let objects: Vec<_> = match batch.changes.iter().any(|change| change.hint.is_some()) {
             true => batch.changes.iter().map(object).collect(),
             false => parallel::map(&batch.changes, object),
         };
@@ -285,19 +293,19 @@ impl Cache {
         let events: Vec<_> =
             changes.map(|(change, object)| Arc::new(self.change(&mut next, change, object))).collect();
         next.revision = batch.revision;
-        // Shown first, so that whoever hears of an event finds it when they look. The lock is held from before
-        // until the history has it too: a watch that begins in between waits, and then misses nothing.
-        let mut tail = self.tail();
+        // Store the snapshot first, so that a watcher that receives an event finds the object. The lock is
+        // held until the history has the event too: a watch that starts in between waits and misses nothing.
+        let mut watch_state = self.watch_state();
         self.current.store(Arc::new(next));
         let mut asleep = Vec::new();
         for event in events {
-            tail.index.dispatch(&event, &mut asleep);
-            tail.history.push(event);
+            watch_state.index.dispatch(&event, &mut asleep);
+            watch_state.history.push(event);
         }
         if raised {
-            tail.history.raise(batch.revision);
+            watch_state.history.raise(batch.revision);
         }
-        drop(tail);
+        drop(watch_state);
         self.waker.wake(asleep);
         self.advanced.send_replace(batch.revision);
     }
@@ -318,13 +326,13 @@ impl Cache {
             Some(object) => snapshot.insert(object.clone()),
             None => snapshot.remove(&change.key),
         }
-        // A tombstone is stored to hide what lies in the layer; for readers the object is gone.
+        // A tombstone hides an object of the layer; for readers the object does not exist.
         let object = object.filter(|object| !object.is_tombstone());
         Event::new(change.key.clone(), change.revision, previous, object)
     }
 
-    pub(crate) fn tail(&self) -> MutexGuard<'_, Tail> {
-        // Nothing here can be left half done by a panic: the history and the index are only appended to.
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn watch_state(&self) -> MutexGuard<'_, WatchState> {
+        // A panic cannot leave this state inconsistent: the history and the index are only appended to.
+        self.watch_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

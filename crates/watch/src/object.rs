@@ -1,4 +1,4 @@
-//! One object as readers see it: its JSON, complete, and what selectors ask about.
+//! One object as readers see it: its complete JSON, and the facts that selectors use.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -7,64 +7,66 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock};
 
 use arc_swap::ArcSwapOption;
-use atoll_store::{Key, Memo, Revision};
+use atoll_store::{Key, Revision, WriteHint};
 use bytes::Bytes;
 
-/// What is stored in place of an object of the shared layer that was deleted in one workspace.
+/// Stored value that hides a bootstrap object which was deleted in one workspace.
 pub const TOMBSTONE: &[u8] = b"null";
 
-/// Annotation by which objects in lists across all workspaces say which one they are from.
+/// Annotation with the workspace id of an object, in lists across all workspaces.
 pub const ORIGIN: &str = "atoll.dev/workspace-id";
 
-/// How the metadata of every encoded object begins.
+/// Start of the metadata of every encoded object.
 const OPENING: &[u8] = b"\"metadata\":{\"resourceVersion\":\"";
 
-/// Learns what must be known of a value without parsing it again at every read.
+/// Extracts facts from a value, so that it need not be parsed at every read.
 pub trait Decode: Send + Sync + 'static {
-    /// `memo` is what the writer said of the value, if it was written by this process.
-    fn facts(&self, key: &Key, value: &Bytes, memo: Option<&Memo>) -> Arc<Facts>;
+    /// `hint` is the writer's hint, if the value was written by this process.
+    fn facts(&self, key: &Key, value: &Bytes, hint: Option<&WriteHint>) -> Arc<Facts>;
 }
 
-/// Keeps something that follows from objects. It is told of every change before readers can see it, and of everything that is
-/// there when the cache is opened.
+/// Maintains an index that is derived from objects. It is called for every change before readers can see the
+/// change, and for every object when the cache is opened.
 pub trait Observer: Send + Sync + 'static {
-    /// `value` is what is stored, a tombstone included; `None` if nothing is stored any longer. Readers see it from
+    /// `value` is the stored value, possibly a tombstone; `None` if the key was deleted. Readers see it from
     /// `revision` on.
     fn changed(&self, key: &Key, value: Option<&Bytes>, revision: Revision);
 
-    /// The same change once more, with what is in memory before it and after it. Both may be tombstones.
+    /// Called after `changed` with the objects before and after the change. Both may be tombstones.
     fn replaced(&self, _before: Option<&Object>, _after: Option<&Object>) {}
 }
 
-/// What selectors ask about, extracted once.
+/// The data that selectors use, extracted once.
 #[derive(Debug, Default)]
 pub struct Facts {
     pub labels: Box<[(Box<str>, Box<str>)]>,
-    /// Selectable fields other than `metadata.name` and `metadata.namespace`, which the key knows.
+    /// Selectable fields other than `metadata.name` and `metadata.namespace`, which are part of the key.
     pub fields: Box<[(&'static str, Box<str>)]>,
-    /// What must be known of objects whose kind the program was not built with, and of what defines such kinds.
-    pub further: Option<Box<Further>>,
+    /// Additional facts of custom objects and of CustomResourceDefinitions.
+    pub extra: Option<Box<ExtraFacts>>,
 }
 
-/// What is known of some objects only.
+/// Additional facts of custom objects and of CustomResourceDefinitions.
 #[derive(Default)]
-pub struct Further {
-    /// Selectable fields that a definition names.
-    pub named: Box<[(Arc<str>, Box<str>)]>,
-    /// Texts that stand in the JSON of this object and of others like it, each behind a name, in this order.
+pub struct ExtraFacts {
+    /// Selectable fields of the CustomResourceDefinition.
+    pub custom_fields: Box<[(Arc<str>, Box<str>)]>,
+    /// Texts that occur in the JSON of this object and of other objects, each as the value of a field, in
+    /// this order.
     pub shared: Box<[Bytes]>,
-    /// What was made of the object, so that using it takes no second look.
-    pub made: Option<Arc<dyn Any + Send + Sync>>,
-    /// The form, by a number that whoever knows of forms gives it, in which the object is as it stands; 0 if unknown.
+    /// The compiled CustomResourceDefinition.
+    pub compiled: Option<Arc<dyn Any + Send + Sync>>,
+    /// Number of the form (version and schema) that the JSON already has; 0 if unknown. The registry assigns
+    /// the numbers.
     pub form: AtomicU64,
-    /// The object in the last other form that somebody wanted it in.
-    pub other: ArcSwapOption<(u64, Arc<Object>)>,
+    /// The object in the last other form that a reader requested.
+    pub converted: ArcSwapOption<(u64, Arc<Object>)>,
 }
 
-impl fmt::Debug for Further {
+impl fmt::Debug for ExtraFacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Further")
-            .field("named", &self.named)
+        f.debug_struct("ExtraFacts")
+            .field("custom_fields", &self.custom_fields)
             .field("form", &self.form)
             .finish_non_exhaustive()
     }
@@ -74,7 +76,7 @@ impl fmt::Debug for Further {
 pub struct Object {
     pub key: Key,
     pub revision: Revision,
-    /// Complete, `metadata.resourceVersion` included. Empty for a tombstone.
+    /// The complete JSON, including `metadata.resourceVersion`. Empty for a tombstone.
     json: Json,
     pub facts: Arc<Facts>,
 }
@@ -83,21 +85,21 @@ pub struct Object {
 #[derive(Debug)]
 enum Json {
     Whole(Bytes),
-    /// Long parts of it stand in other objects as well, and are held once for all of them.
+    /// Long parts that also occur in other objects are shared.
     Parts {
         own: Box<[u8]>,
-        /// Each with where in `own` it belongs.
+        /// Each text with its position in `own`.
         shared: Box<[(usize, Bytes)]>,
     },
 }
 
-/// Shorter parts are not worth the trouble of sharing them.
+/// Minimum length of a shared part.
 pub const SHARED_FROM: usize = 1024;
 
 static NO_FACTS: LazyLock<Arc<Facts>> = LazyLock::new(Arc::default);
 
 impl Facts {
-    /// Most objects have neither labels nor selectable fields: they share one.
+    /// The facts of objects without labels and selectable fields, shared by all of them.
     pub fn none() -> Arc<Facts> {
         NO_FACTS.clone()
     }
@@ -109,14 +111,14 @@ impl Facts {
     pub fn field(&self, name: &str) -> Option<&str> {
         let own = self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| &**value);
         own.or_else(|| {
-            let named = &self.further.as_ref()?.named;
-            named.iter().find(|(key, _)| **key == *name).map(|(_, value)| &**value)
+            let custom_fields = &self.extra.as_ref()?.custom_fields;
+            custom_fields.iter().find(|(key, _)| **key == *name).map(|(_, value)| &**value)
         })
     }
 }
 
 impl Object {
-    /// `stored` is the canonical encoding, which has no resource version: it becomes `revision`.
+    /// Creates an object from its canonical encoding, which has no resource version: that becomes `revision`.
     pub fn new(key: Key, revision: Revision, stored: &[u8], facts: Arc<Facts>) -> Self {
         let json = match stored {
             TOMBSTONE => Bytes::new(),
@@ -125,16 +127,16 @@ impl Object {
         Object::complete(key, revision, json, facts)
     }
 
-    /// `json` is complete.
+    /// Creates an object from complete JSON, with its resource version.
     pub fn complete(key: Key, revision: Revision, json: Bytes, facts: Arc<Facts>) -> Self {
-        let json = match &facts.further {
-            Some(further) => Json::without(json, &further.shared),
+        let json = match &facts.extra {
+            Some(extra) => Json::without(json, &extra.shared),
             None => Json::Whole(json),
         };
         Object { key, revision, json, facts }
     }
 
-    /// Complete, `metadata.resourceVersion` included. Empty for a tombstone.
+    /// The complete JSON, including `metadata.resourceVersion`. Empty for a tombstone.
     pub fn json(&self) -> Bytes {
         match &self.json {
             Json::Whole(json) => json.clone(),
@@ -142,15 +144,15 @@ impl Object {
         }
     }
 
-    /// The same, to be looked at.
-    pub fn whole(&self) -> Cow<'_, [u8]> {
+    /// The complete JSON, borrowed if it is contiguous.
+    pub fn json_cow(&self) -> Cow<'_, [u8]> {
         match &self.json {
             Json::Whole(json) => Cow::Borrowed(json),
             Json::Parts { own, shared } => Cow::Owned(join(own, shared, self.size())),
         }
     }
 
-    /// The same, as the parts that it is held in.
+    /// The complete JSON as a sequence of slices.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let (own, shared): (&[u8], &[(usize, Bytes)]) = match &self.json {
             Json::Whole(json) => (json, &[]),
@@ -166,7 +168,7 @@ impl Object {
         before.chain(std::iter::once(&own[last..]))
     }
 
-    /// How long the JSON is.
+    /// Length of the JSON in bytes.
     pub fn size(&self) -> usize {
         match &self.json {
             Json::Whole(json) => json.len(),
@@ -176,7 +178,7 @@ impl Object {
         }
     }
 
-    /// How many bytes of the JSON are this object's own.
+    /// Length of the JSON without shared parts.
     pub fn own_size(&self) -> usize {
         match &self.json {
             Json::Whole(json) => json.len(),
@@ -200,7 +202,7 @@ impl Object {
         self.key.rsplit('/').nth(2).unwrap_or_default()
     }
 
-    /// The value of a selectable field; absent fields are empty, as selectors see them.
+    /// The value of a selectable field; absent fields are empty, as in selectors.
     pub fn field(&self, name: &str) -> &str {
         match name {
             "metadata.name" => self.name(),
@@ -209,13 +211,13 @@ impl Object {
         }
     }
 
-    /// The JSON for a reader of all workspaces: an annotation says which one this is from.
+    /// The JSON for a reader of all workspaces: an annotation contains the workspace id.
     pub fn json_with_origin(&self) -> Bytes {
         with_origin(&self.json(), self.workspace())
     }
 
-    /// The JSON with another resource version: what a DELETED event shows is the last state of the object
-    /// at the revision of its deletion.
+    /// The JSON with another resource version: a DELETED event shows the last state of the object at the
+    /// revision of its deletion.
     pub fn json_at(&self, revision: Revision) -> Bytes {
         let own = self.json();
         let start = atoll_meta::json::prefix_len(&own) + OPENING.len();
@@ -229,9 +231,9 @@ impl Object {
 }
 
 impl Json {
-    /// Takes the texts out that are `shared`, wherever one stands behind a name.
+    /// Removes `shared` texts wherever one is the value of a field.
     fn without(json: Bytes, shared: &[Bytes]) -> Self {
-        let (mut own, mut taken, mut start) = (Vec::new(), Vec::new(), 0);
+        let (mut own, mut removed, mut start) = (Vec::new(), Vec::new(), 0);
         for text in shared.iter().filter(|text| text.len() >= SHARED_FROM) {
             let rest = &json[start..];
             let names = rest.windows(2).enumerate().filter(|(_, pair)| *pair == b"\":");
@@ -239,18 +241,18 @@ impl Json {
                 continue;
             };
             own.extend_from_slice(&rest[..position]);
-            taken.push((own.len(), text.clone()));
+            removed.push((own.len(), text.clone()));
             start += position + text.len();
         }
-        if taken.is_empty() {
+        if removed.is_empty() {
             return Json::Whole(json);
         }
         own.extend_from_slice(&json[start..]);
-        Json::Parts { own: own.into(), shared: taken.into() }
+        Json::Parts { own: own.into(), shared: removed.into() }
     }
 }
 
-/// The whole, with what is shared where it belongs.
+/// Reassembles the JSON from its own and its shared parts.
 fn join(own: &[u8], shared: &[(usize, Bytes)], size: usize) -> Vec<u8> {
     let mut whole = Vec::with_capacity(size);
     let mut start = 0;
@@ -263,12 +265,12 @@ fn join(own: &[u8], shared: &[(usize, Bytes)], size: usize) -> Vec<u8> {
     whole
 }
 
-/// Adds the workspace to the annotations of a canonical encoding that has its resource version.
+/// Adds the workspace id to the annotations of a canonical encoding with resource version.
 pub(crate) fn with_origin(json: &[u8], workspace: &str) -> Bytes {
     const ANNOTATIONS: &[u8] = b"\"annotations\":{";
     let opening = atoll_meta::json::prefix_len(json) + OPENING.len();
     let digits = json[opening..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    // Behind the closing quote; then either the rest of the metadata or, in the canonical order, the annotations.
+    // After the closing quote: either the rest of the metadata or, in the canonical order, the annotations.
     let behind = opening + digits + 1;
     let (head, tail) = json.split_at(behind);
     let own = format!("\"{ORIGIN}\":\"{workspace}\"");
@@ -279,7 +281,7 @@ pub(crate) fn with_origin(json: &[u8], workspace: &str) -> Bytes {
     out.extend_from_slice(own.as_bytes());
     match tail.strip_prefix(b",").and_then(|rest| rest.strip_prefix(ANNOTATIONS)) {
         Some(rest) => {
-            // What people have taken all annotations from has an empty map of them.
+            // An object whose annotations were all removed has an empty map.
             if !rest.starts_with(b"}") {
                 out.push(b',');
             }
@@ -298,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_it_is_from_is_among_its_annotations() {
+    fn the_workspace_id_is_added_to_the_annotations() {
         for (annotations, expected) in [
             ("", r#"{"atoll.dev/workspace-id":"w"}"#),
             (r#""annotations":{},"#, r#"{"atoll.dev/workspace-id":"w"}"#),
@@ -316,11 +318,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_is_held_once() {
+    fn shared_parts_are_stored_once() {
         let texts = ["x", "y"].map(|letter| format!("{{\"text\":\"{}\"}}", letter.repeat(2 * SHARED_FROM)));
         let [first, second] = &texts;
         let absent = "z".repeat(2 * SHARED_FROM);
-        // What is shared, and what of it stands in the object.
+        // Shared texts, and how many of them occur in the object.
         let cases: [(&[&str], usize); 5] =
             [(&[first, second], 2), (&[first], 1), (&[second], 1), (&[&absent, second], 1), (&[&absent], 0)];
         for (shared, found) in cases {
@@ -328,13 +330,13 @@ mod tests {
                 r#"{{"kind":"K","apiVersion":"v1","metadata":{{"name":"a","note":{first}}},"spec":{second},"status":{{}}}}"#
             );
             let shared = shared.iter().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect();
-            let further = Further { shared, ..Further::default() };
-            let facts = Facts { further: Some(Box::new(further)), ..Facts::default() };
+            let extra = ExtraFacts { shared, ..ExtraFacts::default() };
+            let facts = Facts { extra: Some(Box::new(extra)), ..Facts::default() };
             let key = Key::object("g", "things", "w", "", "a");
             let object = Object::new(key, 7, stored.as_bytes(), Arc::new(facts));
             let whole = atoll_meta::json::splice_resource_version(stored.as_bytes(), 7);
             assert_eq!(object.json(), whole);
-            assert_eq!(*object.whole(), *whole);
+            assert_eq!(*object.json_cow(), *whole);
             assert_eq!(object.slices().collect::<Vec<_>>().concat(), *whole);
             assert_eq!(object.size(), whole.len());
             assert_eq!(object.own_size(), whole.len() - found * first.len());

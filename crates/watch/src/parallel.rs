@@ -1,15 +1,15 @@
-//! Work on many things at once, for when a server starts: nothing else keeps its cores busy then.
+//! A parallel map, for loading at startup when nothing else uses the cores.
 
 use std::num::NonZero;
 use std::thread;
 
-/// Fewer things for each core are not worth a thread.
-const LEAST: usize = 128;
+/// Minimum number of items per thread.
+const MIN_PER_THREAD: usize = 128;
 
-/// What `make` makes of each of `items`, in their order.
+/// The results of `make` for each of `items`, in order.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], make: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let share = items.len().div_ceil(cores).max(LEAST);
+    let share = items.len().div_ceil(cores).max(MIN_PER_THREAD);
     let mut shares = items.chunks(share);
     let first = shares.next().unwrap_or_default();
     thread::scope(|scope| {
@@ -33,8 +33,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_made_is_in_order() {
-        for count in [0, 1, LEAST - 1, LEAST, LEAST + 1, 10 * LEAST + 7, 100 * LEAST] {
+    fn results_are_in_order() {
+        for count in [
+            0,
+            1,
+            MIN_PER_THREAD - 1,
+            MIN_PER_THREAD,
+            MIN_PER_THREAD + 1,
+            10 * MIN_PER_THREAD + 7,
+            100 * MIN_PER_THREAD,
+        ] {
             let items: Vec<usize> = (0..count).collect();
             assert_eq!(map(&items, |item| item * 2), items.iter().map(|item| item * 2).collect::<Vec<_>>());
         }

@@ -1,4 +1,4 @@
-//! Everything at one revision, immutable.
+//! An immutable view of all objects at one revision.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
@@ -18,26 +18,26 @@ use crate::object::Object;
 pub struct Snapshot {
     pub revision: Revision,
     objects: OrdMap<Key, Arc<Object>>,
-    /// Of `objects`, without tombstones.
+    /// Counts of `objects` without tombstones.
     counts: Counts,
     layer: Arc<Layer>,
-    /// The only scope that is as it was at `revision`: everything else is newer. `None` if everything is.
+    /// If set, only this scope is as it was at `revision`, and everything else is newer.
     pub(crate) reverted: Option<Scope>,
 }
 
-/// A part of the key space: a resource, narrowed down to a workspace, a namespace, one object.
+/// A part of the key space: a resource, narrowed to a workspace, a namespace or one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
-    /// What all keys in it begin with; the whole key if it is one object.
+    /// Common prefix of all keys in the scope; the whole key for one object.
     pub(crate) prefix: String,
     pub(crate) one_object: bool,
     workspace: Option<String>,
-    /// `group/resource/` and, if narrowed that far, `namespace/`: how the layer names it.
+    /// The prefix in the layer: `group/resource/` and, for a namespace, `namespace/`.
     layer_prefix: String,
 }
 
 impl Scope {
-    /// A resource in all workspaces (`None`) or one, in all namespaces or one.
+    /// A resource in one workspace or all (`None`), in one namespace or all.
     pub fn new(group: &str, resource: &str, workspace: Option<&str>, namespace: Option<&str>) -> Self {
         let namespace = namespace.filter(|_| workspace.is_some());
         Scope {
@@ -48,7 +48,7 @@ impl Scope {
         }
     }
 
-    /// One object.
+    /// The scope of one object.
     pub fn object(group: &str, resource: &str, workspace: &str, namespace: &str, name: &str) -> Self {
         let mut scope = Scope::new(group, resource, Some(workspace), Some(namespace));
         scope.prefix.push_str(name);
@@ -61,7 +61,7 @@ impl Scope {
         if self.one_object { **key == *self.prefix } else { key.starts_with(&self.prefix) }
     }
 
-    /// What follows this scope's prefix in a key.
+    /// The part of a key after this scope's prefix.
     pub fn relative<'a>(&self, key: &'a Key) -> &'a str {
         key.strip_prefix(self.prefix.as_str()).unwrap_or(key)
     }
@@ -86,14 +86,14 @@ impl Snapshot {
         Snapshot { revision, objects: OrdMap::new(), counts: Counts::default(), layer, reverted: None }
     }
 
-    /// What lies under all workspaces is known by what this is the value of, if `key` is that.
+    /// Applies the identity to the layer, if `key` is the identity key.
     pub(crate) fn identify(&mut self, key: &Key, value: Option<&Bytes>) {
         if let Some(layer) = self.layer.identified(key, value) {
             self.layer = Arc::new(layer);
         }
     }
 
-    /// The object under `key`, the shared layer's if the workspace has none of its own.
+    /// The object under `key`, from the bootstrap layer if the workspace has no version of its own.
     pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
         match self.objects.get(key) {
             Some(object) => Some(object.clone()).filter(|object| !object.is_tombstone()),
@@ -101,35 +101,35 @@ impl Snapshot {
         }
     }
 
-    /// The revision at which the store last changed `key`: what a write must expect. `None` if the store has
-    /// nothing there, even if the layer does.
+    /// The revision at which the store last changed `key`, which a write must expect. `None` if the store has
+    /// no value there, even if the layer does.
     pub fn stored_revision(&self, key: &Key) -> Option<Revision> {
         self.objects.get(key).map(|object| object.revision)
     }
 
-    /// What the store has under `key`, a tombstone included.
+    /// The stored object under `key`, possibly a tombstone.
     pub(crate) fn stored_object(&self, key: &Key) -> Option<Arc<Object>> {
         self.objects.get(key).cloned()
     }
 
-    /// Whether an object of the shared layer lies under `key`.
+    /// Whether the bootstrap layer has an object under `key`.
     pub fn is_layered(&self, key: &Key) -> bool {
         self.layer.contains(key)
     }
 
-    /// The objects of `scope` in key order, beginning behind `after` (what follows the scope's prefix in the
-    /// key). The shared layer shows in lists of one workspace, not in those across all of them.
+    /// The objects of `scope` in key order, starting after `after` (relative to the scope's prefix). Objects
+    /// of the bootstrap layer appear in lists of one workspace, not in lists across all of them.
     pub fn list<'a>(
         &'a self,
         scope: &'a Scope,
         after: Option<&str>,
     ) -> impl Iterator<Item = Arc<Object>> + use<'a> {
-        self.look(scope, after).map(Cow::into_owned)
+        self.list_borrowed(scope, after).map(Cow::into_owned)
     }
 
-    /// The same, for those who do not want to keep what they see: counting references to objects that others read at
-    /// the same time costs more than looking at them.
-    pub fn look<'a>(
+    /// Like `list`, but borrows the objects: changing the reference counts of objects that other threads read
+    /// concurrently costs more than reading them.
+    pub fn list_borrowed<'a>(
         &'a self,
         scope: &'a Scope,
         after: Option<&str>,
@@ -140,30 +140,30 @@ impl Snapshot {
             .filter(|object| !object.is_tombstone())
     }
 
-    /// What the store has between two keys, tombstones and all.
+    /// The stored objects between two keys, including tombstones.
     pub(crate) fn stored(&self, start: Bound<Key>, end: Bound<Key>) -> impl Iterator<Item = &Arc<Object>> {
         self.objects.range((start, end)).map(|(_, object)| object)
     }
 
-    /// What the layer shows in `scope`, whether or not something stored hides it.
+    /// The layer's objects in `scope`, including those that a stored object hides.
     fn layered(&self, scope: &Scope, after: Option<&str>) -> Vec<Arc<Object>> {
         let Some(workspace) = scope.workspace.as_deref() else { return Vec::new() };
         let from = after.map(|after| format!("{}{after}", scope.prefix));
         self.layer.list(&scope.layer_prefix, scope.one_object, workspace, from)
     }
 
-    /// Whether the layer may show in `scope`.
+    /// Whether the layer may have objects in `scope`.
     pub(crate) fn is_layered_within(&self, scope: &Scope) -> bool {
         scope.workspace.is_some() && self.layer.has(&scope.layer_prefix)
     }
 
-    /// The keys that the store has in `scope`, tombstones and all; nothing of the layer.
+    /// The stored keys in `scope`, including tombstones, without the layer.
     pub fn stored_keys(&self, scope: &Scope) -> Vec<Key> {
         self.objects.range((scope.start(None), scope.end())).map(|(key, _)| key.clone()).collect()
     }
 
-    /// All keys of a workspace that the store has something under, of every resource. It skips from one resource to the
-    /// next, so that other workspaces cost nothing.
+    /// All stored keys of a workspace, of every resource. It skips from one resource to the next, so that the
+    /// cost does not depend on other workspaces.
     pub fn keys_of_workspace(&self, workspace: &str) -> Vec<Key> {
         let (mut keys, mut start) = (Vec::new(), Bound::Unbounded);
         while let Some((next, _)) = self.objects.range((start, Bound::Unbounded)).next() {
@@ -172,7 +172,7 @@ impl Snapshot {
                 continue;
             };
             keys.extend(self.stored_keys(&Scope::new(parts.group, parts.resource, Some(workspace), None)));
-            // Where the range of this resource ends, the next one begins.
+            // The next resource starts at the end of this one's range.
             let Bound::Excluded(end) = Scope::new(parts.group, parts.resource, None, None).end() else {
                 break;
             };
@@ -181,17 +181,17 @@ impl Snapshot {
         keys
     }
 
-    /// The number of objects in `scope`, without walking over them.
+    /// The number of objects in `scope`, without iterating over them.
     pub fn count(&self, scope: &Scope) -> usize {
         let is_hidden = |object: &Arc<Object>| self.objects.contains_key(&object.key);
         let layered = self.layered(scope, None).iter().filter(|object| !is_hidden(object)).count();
         match scope.one_object {
-            true => usize::from(self.look(scope, None).next().is_some()),
+            true => usize::from(self.list_borrowed(scope, None).next().is_some()),
             false => self.counts.of(&scope.prefix) + layered,
         }
     }
 
-    /// Number of objects, tombstones and all.
+    /// Number of stored objects, including tombstones.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
@@ -200,7 +200,7 @@ impl Snapshot {
         self.objects.is_empty()
     }
 
-    /// Adds objects, none of whose keys is in here yet.
+    /// Adds objects with new keys.
     pub(crate) fn fill(&mut self, objects: Vec<Arc<Object>>) {
         let shown = objects.iter().filter(|object| !object.is_tombstone());
         self.counts.add_all(shown.map(|object| &*object.key));
@@ -225,11 +225,11 @@ impl Snapshot {
     }
 
     /// Whether the objects of `scope` are as they were at this snapshot's revision.
-    pub(crate) fn is_true_of(&self, scope: &Scope) -> bool {
+    pub(crate) fn is_accurate_for(&self, scope: &Scope) -> bool {
         self.reverted.as_ref().is_none_or(|reverted| reverted == scope)
     }
 
-    /// Takes back what `event` did. What it found in the layer lies there still.
+    /// Reverts `event`. An object of the layer that it replaced becomes visible again.
     pub(crate) fn revert(&mut self, event: &Event) {
         match &event.previous {
             Some(previous) => self.insert(previous.clone()),
@@ -238,7 +238,7 @@ impl Snapshot {
     }
 }
 
-/// Two sorted sequences as one; what is stored hides what is layered.
+/// Merges two sorted sequences; stored objects hide layered ones.
 struct Merged<S: Iterator, L: Iterator> {
     stored: Peekable<S>,
     layered: Peekable<L>,

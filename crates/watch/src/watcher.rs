@@ -1,4 +1,4 @@
-//! One reader of what happens.
+//! One watcher of a scope.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use atoll_store::Revision;
 
 use crate::Cache;
 use crate::event::Event;
-use crate::fanout::{Queue, Taken};
+use crate::fanout::{Queue, QueueContents};
 use crate::snapshot::Scope;
 
-/// How many events are read from the history at a time.
+/// Maximum number of events that are read from the history at a time.
 const CATCH_UP: usize = 256;
 
 pub struct Watcher {
     cache: Arc<Cache>,
     scope: Scope,
     queue: Arc<Queue>,
-    /// Every event up to here has been handed out.
+    /// Every event up to this revision has been returned.
     seen: Revision,
 }
 
-/// The watcher was too slow: what it has not seen is no longer kept.
+/// The watcher was too slow: its next events were removed from the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired {
     pub seen: Revision,
@@ -33,7 +33,7 @@ impl Watcher {
         Watcher { cache, scope, queue, seen: after }
     }
 
-    /// The next events, in order; waits until there are any. May be dropped and called again at any time.
+    /// Waits for the next events and returns them in order. Cancel safe.
     pub async fn next(&mut self) -> Result<VecDeque<Arc<Event>>, Expired> {
         loop {
             if let Some(events) = self.ready()? {
@@ -43,12 +43,12 @@ impl Watcher {
         }
     }
 
-    /// The next events if there are any now.
+    /// The next events, or `None` if there are none now.
     pub fn ready(&mut self) -> Result<Option<VecDeque<Arc<Event>>>, Expired> {
         let events = match self.queue.take() {
-            Taken::Events(events) => events,
-            Taken::Behind(after) => self.catch_up(after)?,
-            Taken::Nothing => return Ok(None),
+            QueueContents::Events(events) => events,
+            QueueContents::Behind(after) => self.catch_up(after)?,
+            QueueContents::Nothing => return Ok(None),
         };
         if let Some(last) = events.back() {
             self.seen = last.revision;
@@ -56,24 +56,24 @@ impl Watcher {
         Ok(Some(events).filter(|events| !events.is_empty()))
     }
 
-    /// Up to which revision this watcher has seen everything, for a bookmark.
+    /// The revision up to which this watcher has received all events, for a bookmark.
     pub fn progress(&mut self) -> Revision {
-        // Under the lock no event can be shown and not queued yet.
-        let tail = self.cache.tail();
+        // Under the lock, no event can be in the snapshot and not yet queued.
+        let watch_state = self.cache.watch_state();
         if self.queue.is_drained() {
             self.seen = self.seen.max(self.cache.revision());
         }
-        drop(tail);
+        drop(watch_state);
         self.seen
     }
 
     fn catch_up(&self, after: Revision) -> Result<VecDeque<Arc<Event>>, Expired> {
-        let tail = self.cache.tail();
-        let oldest = tail.history.floor();
+        let watch_state = self.cache.watch_state();
+        let oldest = watch_state.history.floor();
         if after < oldest {
             return Err(Expired { seen: self.seen, oldest });
         }
-        let (events, more) = tail.history.after(&self.scope, after, CATCH_UP);
+        let (events, more) = watch_state.history.after(&self.scope, after, CATCH_UP);
         self.queue.caught_up(events.last().filter(|_| more).map(|last| last.revision));
         Ok(events.into())
     }
@@ -81,6 +81,6 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.cache.tail().index.remove(&self.scope, &self.queue);
+        self.cache.watch_state().index.remove(&self.scope, &self.queue);
     }
 }

@@ -1,20 +1,22 @@
-//! What readers and watchers see of a store.
+//! Reads and watches through the cache of a store.
 
 use std::sync::Arc;
 
 use atoll_store::memory::MemoryStore;
-use atoll_store::{Condition, Key, Memo, Store, Write};
+use atoll_store::{Condition, Key, Store, Write, WriteHint};
 use atoll_watch::layer::REVISION;
 use atoll_watch::object::{Decode, TOMBSTONE};
-use atoll_watch::{Cache, EventType, Facts, Layer, Limits, Object, RevisionError, Scope, Stretch, Watcher};
+use atoll_watch::{
+    Cache, EventType, Facts, Layer, Limits, Object, ObjectCursor, RevisionError, Scope, Watcher,
+};
 use bytes::Bytes;
 use serde_json::json;
 
-/// Labels are whatever the value has under `metadata.labels`.
+/// Takes the labels from `metadata.labels` of the value.
 struct Labels;
 
 impl Decode for Labels {
-    fn facts(&self, _: &Key, value: &Bytes, _: Option<&Memo>) -> Arc<Facts> {
+    fn facts(&self, _: &Key, value: &Bytes, _: Option<&WriteHint>) -> Arc<Facts> {
         let value: serde_json::Value = serde_json::from_slice(value).unwrap_or_default();
         let labels = value["metadata"]["labels"].as_object().into_iter().flatten();
         let labels =
@@ -63,8 +65,8 @@ impl World {
     }
 
     async fn write(&self, key: &Key, value: Option<Bytes>) -> u64 {
-        let write = Write { key: key.clone(), expect: Condition::Any, value, guards: Vec::new(), memo: None };
-        self.store.write(write).await.expect("nothing stands against it")
+        let write = Write { key: key.clone(), expect: Condition::Any, value, guards: Vec::new(), hint: None };
+        self.store.write(write).await.expect("the write succeeds")
     }
 
     async fn put(&self, name: &str, label: &str) -> u64 {
@@ -76,7 +78,7 @@ impl World {
     }
 
     fn watch(&self, scope: Scope, after: u64) -> Watcher {
-        self.cache.watch(scope, after).expect("a revision that is known")
+        self.cache.watch(scope, after).expect("the revision is in the history")
     }
 }
 
@@ -85,8 +87,8 @@ async fn seen(watcher: &mut Watcher, count: usize) -> Vec<(u64, EventType)> {
     let is_a = |object: &Arc<Object>| object.facts.label("l") == Some("a");
     let mut seen = Vec::new();
     while seen.len() < count {
-        let events = watcher.next().await.expect("a watcher that keeps up");
-        seen.extend(events.iter().filter_map(|event| Some((event.revision, event.seen_by(is_a)?))));
+        let events = watcher.next().await.expect("the watcher keeps up");
+        seen.extend(events.iter().filter_map(|event| Some((event.revision, event.type_for(is_a)?))));
     }
     seen
 }
@@ -129,7 +131,7 @@ async fn lists_are_in_key_order_and_stay_in_their_scope() {
 }
 
 #[tokio::test]
-async fn a_stretch_is_read_bit_by_bit_as_it_was_when_it_began() {
+async fn a_cursor_reads_the_snapshot_that_it_started_with() {
     let mut layer = Layer::default();
     layer.add("", "configmaps", "layered", "base", encoded("base", "a", 1), Facts::default());
     let world = World::with(layer, Limits::default()).await;
@@ -143,11 +145,11 @@ async fn a_stretch_is_read_bit_by_bit_as_it_was_when_it_began() {
     let (scope, snapshot) = (within("w", "n"), world.cache.snapshot());
     let gathered: Vec<Arc<Object>> = snapshot.list(&scope, None).collect();
     let stretches = [
-        (Stretch::within(&snapshot, &scope, None, usize::MAX).unwrap(), &expected[..]),
-        (Stretch::within(&snapshot, &scope, Some("o048"), usize::MAX).unwrap(), &expected[49..]),
-        (Stretch::within(&snapshot, &scope, Some("o010"), 60).unwrap(), &expected[11..71]),
-        (Stretch::within(&snapshot, &scope, Some("o099"), 60).unwrap(), &[]),
-        (Stretch::from(gathered), &expected[..]),
+        (ObjectCursor::within(&snapshot, &scope, None, usize::MAX).unwrap(), &expected[..]),
+        (ObjectCursor::within(&snapshot, &scope, Some("o048"), usize::MAX).unwrap(), &expected[49..]),
+        (ObjectCursor::within(&snapshot, &scope, Some("o010"), 60).unwrap(), &expected[11..71]),
+        (ObjectCursor::within(&snapshot, &scope, Some("o099"), 60).unwrap(), &[]),
+        (ObjectCursor::from(gathered), &expected[..]),
     ];
     drop(snapshot);
     for name in &names {
@@ -159,7 +161,7 @@ async fn a_stretch_is_read_bit_by_bit_as_it_was_when_it_began() {
             while !rest.is_empty() {
                 let piece: Vec<Arc<Object>> = rest.iter().take(size).cloned().collect();
                 seen.extend(piece.iter().map(|object| object.name().to_string()));
-                rest.pass(piece.len(), &piece[piece.len() - 1].key);
+                rest.advance(piece.len(), &piece[piece.len() - 1].key);
             }
             assert_eq!(seen, expected, "{size} at a time");
         }
@@ -167,7 +169,7 @@ async fn a_stretch_is_read_bit_by_bit_as_it_was_when_it_began() {
     let snapshot = world.cache.snapshot();
     let layered = |workspace, namespace| {
         let scope = Scope::new("", "configmaps", workspace, namespace);
-        Stretch::within(&snapshot, &scope, None, usize::MAX).is_none()
+        ObjectCursor::within(&snapshot, &scope, None, usize::MAX).is_none()
     };
     let places = [(Some("w"), Some("n")), (Some("w"), None), (Some("w"), Some("layered")), (None, None)];
     assert_eq!(
@@ -177,7 +179,7 @@ async fn a_stretch_is_read_bit_by_bit_as_it_was_when_it_began() {
 }
 
 #[tokio::test]
-async fn the_past_can_be_listed_until_it_is_forgotten() {
+async fn past_revisions_can_be_listed_until_they_expire() {
     let world = World::new().await;
     let first = world.put("a", "x").await;
     let second = world.put("b", "x").await;
@@ -261,7 +263,7 @@ async fn a_thousand_watchers_share_one_encoding() {
 async fn a_slow_watcher_catches_up_from_the_history_without_a_gap() {
     let world = World::new().await;
     let mut watcher = world.watch(everything(), world.cache.revision());
-    assert!(watcher.ready().unwrap().is_none(), "nothing has happened yet");
+    assert!(watcher.ready().unwrap().is_none(), "no events yet");
     let mut written = Vec::new();
     for number in 0..3000 {
         written.push(world.put(&format!("o{number}"), "a").await);
@@ -272,7 +274,7 @@ async fn a_slow_watcher_catches_up_from_the_history_without_a_gap() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_is_too_slow_is_told_so() {
+async fn a_watcher_that_is_too_slow_expires() {
     let world = World::with(Layer::default(), Limits { bytes: 64 << 10 }).await;
     let mut watcher = world.watch(everything(), world.cache.revision());
     assert!(watcher.ready().unwrap().is_none());
@@ -284,7 +286,7 @@ async fn a_watcher_that_is_too_slow_is_told_so() {
 }
 
 #[tokio::test]
-async fn an_idle_watcher_is_not_expired_by_what_others_do() {
+async fn an_idle_watcher_is_not_expired_by_events_in_other_scopes() {
     let world = World::with(Layer::default(), Limits { bytes: 64 << 10 }).await;
     let mut watcher = world.watch(within("w", "quiet"), world.cache.revision());
     assert!(watcher.ready().unwrap().is_none());
@@ -297,17 +299,17 @@ async fn an_idle_watcher_is_not_expired_by_what_others_do() {
 }
 
 #[tokio::test]
-async fn the_shared_layer_shows_until_a_workspace_writes_its_own() {
+async fn layer_objects_are_visible_until_a_workspace_writes_its_own() {
     let mut layer = Layer::default();
     layer.add("", "configmaps", "n", "base", encoded("base", "a", 1), Facts::default());
     let world = World::with(layer, Limits::default()).await;
     let base = key("w", "n", "base");
     let shown = world.cache.snapshot().get(&base).unwrap();
     assert_eq!(shown.revision, REVISION);
-    assert!(world.put("later", "x").await > REVISION, "no write may look like the layer's");
+    assert!(world.put("later", "x").await > REVISION, "the layer's revision is reserved");
     assert_eq!(world.names(&within("w", "n")), ["base", "later"]);
-    assert_eq!(world.names(&within("v", "n")), ["base"], "in every workspace");
-    assert_eq!(world.names(&everything()), ["later"], "but not once for each of them");
+    assert_eq!(world.names(&within("v", "n")), ["base"], "visible in every workspace");
+    assert_eq!(world.names(&everything()), ["later"], "not in lists across all workspaces");
     let uid = |workspace: &str| {
         let object = world.cache.snapshot().get(&key(workspace, "n", "base")).unwrap();
         serde_json::from_slice::<serde_json::Value>(&object.json()).unwrap()["metadata"]["uid"].clone()
@@ -319,20 +321,20 @@ async fn the_shared_layer_shows_until_a_workspace_writes_its_own() {
     let all = |_: &Arc<Object>| true;
     world.write(&base, Some(encoded("base", "b", 1))).await;
     assert_eq!(
-        watcher.next().await.unwrap()[0].seen_by(all),
+        watcher.next().await.unwrap()[0].type_for(all),
         Some(EventType::Modified),
-        "it was there before"
+        "the layer's object existed before"
     );
     world.write(&base, Some(Bytes::from_static(TOMBSTONE))).await;
-    assert_eq!(watcher.next().await.unwrap()[0].seen_by(all), Some(EventType::Deleted));
+    assert_eq!(watcher.next().await.unwrap()[0].type_for(all), Some(EventType::Deleted));
     assert_eq!(world.names(&within("w", "n")), ["later"]);
     assert!(world.cache.snapshot().get(&base).is_none());
     world.write(&base, Some(encoded("base", "c", 1))).await;
-    assert_eq!(watcher.next().await.unwrap()[0].seen_by(all), Some(EventType::Added));
+    assert_eq!(watcher.next().await.unwrap()[0].type_for(all), Some(EventType::Added));
 }
 
 #[tokio::test]
-async fn a_cache_opened_later_knows_the_past_that_the_store_kept() {
+async fn a_new_cache_loads_the_history_that_the_store_kept() {
     let world = World::new().await;
     let first = world.put("a", "x").await;
     let second = world.put("a", "y").await;
@@ -345,7 +347,7 @@ async fn a_cache_opened_later_knows_the_past_that_the_store_kept() {
     assert_eq!(
         events[0].previous.as_ref().map(|object| object.revision),
         Some(first),
-        "what was there before is known"
+        "the previous state is known"
     );
     world.store.compact(second).await.unwrap();
     let later = Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new())
@@ -356,7 +358,7 @@ async fn a_cache_opened_later_knows_the_past_that_the_store_kept() {
 }
 
 #[tokio::test]
-async fn raising_the_revision_makes_older_ones_meaningless() {
+async fn raising_the_revision_expires_older_ones() {
     let world = World::new().await;
     let before = world.put("a", "x").await;
     world.store.raise(before + 1000).await.unwrap();
@@ -365,18 +367,18 @@ async fn raising_the_revision_makes_older_ones_meaningless() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_hears_of_an_event_finds_it() {
+async fn an_object_is_readable_before_its_event_is_delivered() {
     let world = World::new().await;
     let mut watcher = world.watch(everything(), world.cache.revision());
     let cache = world.cache.clone();
     const WRITES: u64 = 20_000;
     let listening = tokio::spawn(async move {
-        let mut heard = 0;
-        while heard < WRITES {
+        let mut received = 0;
+        while received < WRITES {
             for event in watcher.next().await.unwrap() {
                 let found = cache.snapshot().get(&event.key).map(|object| object.revision);
-                assert!(found >= Some(event.revision), "told of {}, found {found:?}", event.revision);
-                heard += 1;
+                assert!(found >= Some(event.revision), "event at {}, object at {found:?}", event.revision);
+                received += 1;
             }
         }
     });
@@ -386,9 +388,10 @@ async fn whoever_hears_of_an_event_finds_it() {
     listening.await.unwrap();
 }
 
-/// Whatever is written, deleted and hidden, the count of a scope is the length of its list, now and in the past.
+/// The count of a scope equals the length of its list after every kind of write, at the current and at past
+/// revisions.
 #[tokio::test]
-async fn what_is_in_a_scope_is_counted_without_walking_over_it() {
+async fn counts_equal_the_length_of_lists() {
     let mut layer = Layer::default();
     for name in ["born", "hidden"] {
         layer.add("", "configmaps", "n", name, encoded(name, "layer", 1), Facts::default());
@@ -425,7 +428,7 @@ async fn what_is_in_a_scope_is_counted_without_walking_over_it() {
     }
     for revision in revisions {
         for scope in &scopes {
-            let past = world.cache.at(revision, scope).expect("it is not long ago");
+            let past = world.cache.at(revision, scope).expect("the revision is in the history");
             assert_eq!(past.count(scope), past.list(scope, None).count(), "revision {revision}: {scope:?}");
         }
     }

@@ -1,28 +1,28 @@
-//! A cache that is opened on a store with many objects.
+//! Opening a cache on a store with many objects.
 
 use std::sync::{Arc, Mutex};
 
 use atoll_store::memory::MemoryStore;
-use atoll_store::{Condition, Key, Memo, Revision, Store, Write};
+use atoll_store::{Condition, Key, Revision, Store, Write, WriteHint};
 use atoll_watch::object::{Decode, TOMBSTONE};
 use atoll_watch::{Cache, Facts, Layer, Limits, Object, Observer, Scope};
 use bytes::Bytes;
 
-/// The label `n` is the name of the object.
+/// Sets the label `n` to the name of the object.
 struct Names;
 
 impl Decode for Names {
-    fn facts(&self, key: &Key, _: &Bytes, _: Option<&Memo>) -> Arc<Facts> {
+    fn facts(&self, key: &Key, _: &Bytes, _: Option<&WriteHint>) -> Arc<Facts> {
         let name = key.parts().map(|parts| parts.name).unwrap_or_default();
         Arc::new(Facts { labels: [("n".into(), name.into())].into(), ..Facts::default() })
     }
 }
 
-/// Notes what it is told, in order.
+/// Records its calls in order.
 #[derive(Default)]
-struct Told(Mutex<Vec<(String, Key)>>);
+struct Recorder(Mutex<Vec<(String, Key)>>);
 
-impl Observer for Told {
+impl Observer for Recorder {
     fn changed(&self, key: &Key, value: Option<&Bytes>, revision: Revision) {
         let what = format!("changed to {:?} at {revision}", value.map(Bytes::len));
         self.0.lock().expect("no panic").push((what, key.clone()));
@@ -36,12 +36,12 @@ impl Observer for Told {
 }
 
 async fn write(store: &MemoryStore, key: &Key, value: Option<Bytes>) -> Revision {
-    let write = Write { key: key.clone(), expect: Condition::Any, value, guards: Vec::new(), memo: None };
-    store.write(write).await.expect("nothing stands against it")
+    let write = Write { key: key.clone(), expect: Condition::Any, value, guards: Vec::new(), hint: None };
+    store.write(write).await.expect("the write succeeds")
 }
 
 #[tokio::test]
-async fn observers_are_told_in_order_however_many_threads_make_the_objects() {
+async fn observers_are_called_in_order_when_objects_are_created_in_parallel() {
     const COUNT: usize = 5_000;
     let store = MemoryStore::new();
     let key = |number: usize| {
@@ -54,15 +54,15 @@ async fn observers_are_told_in_order_however_many_threads_make_the_objects() {
     for number in (0..COUNT).rev() {
         write(&store, &key(number), Some(value(number))).await;
     }
-    // All are there when history begins; then each changes once more, or goes.
+    // All objects exist at the start of the history; then each is changed once more or deleted.
     let base = store.revision().await.expect("readable");
-    store.compact(base).await.expect("nothing stands against it");
+    store.compact(base).await.expect("the write succeeds");
     for number in 0..COUNT {
         let value = (number % 4 > 0).then(|| value(number));
         write(&store, &key(number), value).await;
     }
-    let told = Arc::new(Told::default());
-    let observers: Vec<Arc<dyn Observer>> = vec![told.clone()];
+    let recorded = Arc::new(Recorder::default());
+    let observers: Vec<Arc<dyn Observer>> = vec![recorded.clone()];
     let opened = Cache::open(&store, Arc::new(Names), Layer::default(), Limits::default(), observers).await;
     let cache = opened.expect("the store can be read");
 
@@ -79,8 +79,8 @@ async fn observers_are_told_in_order_however_many_threads_make_the_objects() {
         let changed = format!("changed to {:?} at {new}", kept.map(|_| value(number).len()));
         [changed, format!("replaced {:?} by {kept:?}", Some(old))].map(|what| (what, key(number)))
     });
-    let told = std::mem::take(&mut *told.0.lock().expect("no panic"));
-    assert!(told.into_iter().eq(loaded.chain(replayed)), "the order of keys, then that of revisions");
+    let recorded = std::mem::take(&mut *recorded.0.lock().expect("no panic"));
+    assert!(recorded.into_iter().eq(loaded.chain(replayed)), "in order of keys, then of revisions");
 
     let snapshot = cache.snapshot();
     for namespace in [None, Some("n0"), Some("n1"), Some("n2")] {

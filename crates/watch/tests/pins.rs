@@ -1,24 +1,25 @@
-//! Lists that are continued at the revision they began at: how long that goes, and what they show.
+//! Lists that are continued at the revision of their first page: how long that is possible, and their
+//! contents.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_store::memory::MemoryStore;
-use atoll_store::{Condition, Key, Memo, Revision, Store, Write};
+use atoll_store::{Condition, Key, Revision, Store, Write, WriteHint};
 use atoll_watch::object::Decode;
 use atoll_watch::{Cache, Facts, Layer, Limits, RevisionError, Scope};
 use bytes::Bytes;
 
-struct Nothing;
+struct NoFacts;
 
-impl Decode for Nothing {
-    fn facts(&self, _: &Key, _: &Bytes, _: Option<&Memo>) -> Arc<Facts> {
+impl Decode for NoFacts {
+    fn facts(&self, _: &Key, _: &Bytes, _: Option<&WriteHint>) -> Arc<Facts> {
         Facts::none()
     }
 }
 
 async fn open(store: &MemoryStore) -> Arc<Cache> {
-    let opened = Cache::open(store, Arc::new(Nothing), Layer::default(), Limits::default(), Vec::new());
+    let opened = Cache::open(store, Arc::new(NoFacts), Layer::default(), Limits::default(), Vec::new());
     opened.await.expect("a new store can be read")
 }
 
@@ -27,8 +28,8 @@ async fn put(store: &MemoryStore, namespace: &str, name: &str) -> Revision {
     let key = Key::object("", "configmaps", "w", namespace, name);
     let value = format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{name}"}}}}"#);
     let value = Some(Bytes::from(value));
-    let write = Write { key, expect: Condition::Any, value, guards: Vec::new(), memo: None };
-    store.write(write).await.expect("nothing stands against it")
+    let write = Write { key, expect: Condition::Any, value, guards: Vec::new(), hint: None };
+    store.write(write).await.expect("the write succeeds")
 }
 
 fn within(namespace: Option<&str>) -> Scope {
@@ -49,19 +50,19 @@ async fn a_list_is_continued_for_as_long_as_history_is_kept() {
         let expire = || cache.expire(Duration::from_secs(100));
         let expired = Some(RevisionError::Expired { requested: revision, oldest: revision });
         expire();
-        assert_eq!(cache.continued(revision, &scope).err(), expired.filter(|_| is_expired));
-        // What is written later neither brings back a list that has expired nor ends one that has not.
+        assert_eq!(cache.continue_at(revision, &scope).err(), expired.filter(|_| is_expired));
+        // Later writes neither revive an expired list nor expire another one.
         put(&store, "n", "b").await;
         for _ in 0..2 {
-            assert_eq!(cache.continued(revision, &scope).err(), expired.filter(|_| is_expired));
+            assert_eq!(cache.continue_at(revision, &scope).err(), expired.filter(|_| is_expired));
             expire();
         }
-        assert!(cache.continued(cache.revision(), &scope).is_ok(), "a list that begins now");
+        assert!(cache.continue_at(cache.revision(), &scope).is_ok(), "a list that starts now");
     }
 }
 
 #[tokio::test]
-async fn the_past_of_one_scope_is_not_shown_as_that_of_another() {
+async fn a_snapshot_reverted_for_one_scope_is_not_used_for_another() {
     let store = MemoryStore::new();
     let cache = open(&store).await;
     let (a, b) = (put(&store, "n", "a").await, put(&store, "m", "b").await);
@@ -73,11 +74,11 @@ async fn the_past_of_one_scope_is_not_shown_as_that_of_another() {
         (within(Some("m")), vec![("b".to_string(), b)]),
         (within(None), vec![("b".to_string(), b), ("a".to_string(), a)]),
     ];
-    // Whichever is asked for and pinned first, and once more when all of them are pinned.
+    // The order of requests and pins does not matter; once more when all of them are pinned.
     for first in [0, 1, 2, 0, 1, 2] {
-        cache.pin(&cache.at(b, &scopes[first].0).expect("it is not long ago"));
+        cache.pin(&cache.at(b, &scopes[first].0).expect("the revision is in the history"));
         for (scope, expected) in &scopes {
-            let past = cache.continued(b, scope).expect("it is not long ago");
+            let past = cache.continue_at(b, scope).expect("the revision is in the history");
             let seen: Vec<_> =
                 past.list(scope, None).map(|object| (object.name().to_string(), object.revision)).collect();
             assert_eq!(seen, *expected, "{scope:?}, after {:?}", scopes[first].0);

@@ -21,7 +21,7 @@ fn secret() -> Key {
 }
 
 #[test]
-fn every_provider_hides_and_shows() {
+fn every_provider_encrypts_and_decrypts() {
     for (provider, size) in [
         ("aesgcm", 16),
         ("aesgcm", 24),
@@ -32,24 +32,30 @@ fn every_provider_hides_and_shows() {
         ("secretbox", 32),
     ] {
         let rules = configured("secrets", &key(provider, "one", size, 7)).expect("a configuration");
-        let sealed = rules.seal(&secret(), b"{\"a\":\"hidden\"}").expect("sealed").expect("it is to be");
-        assert!(sealed.starts_with(format!("k8s:enc:{provider}:v1:one:").as_bytes()));
-        assert!(!sealed.windows(6).any(|window| window == b"hidden"), "{provider}");
-        assert_eq!(rules.open(&secret(), &sealed).expect("opened"), &b"{\"a\":\"hidden\"}"[..]);
+        let encrypted = rules
+            .encrypt(&secret(), b"{\"a\":\"hidden\"}")
+            .expect("encryption succeeds")
+            .expect("the value is encrypted");
+        assert!(encrypted.starts_with(format!("k8s:enc:{provider}:v1:one:").as_bytes()));
+        assert!(!encrypted.windows(6).any(|window| window == b"hidden"), "{provider}");
+        assert_eq!(
+            rules.decrypt(&secret(), &encrypted).expect("decryption succeeds"),
+            &b"{\"a\":\"hidden\"}"[..]
+        );
         assert_ne!(
-            rules.seal(&secret(), b"{\"a\":\"hidden\"}").expect("sealed"),
-            Some(sealed.clone()),
+            rules.encrypt(&secret(), b"{\"a\":\"hidden\"}").expect("encryption succeeds"),
+            Some(encrypted.clone()),
             "nonces differ"
         );
-        // Neither at another place nor with a bit changed.
+        // It can be decrypted neither under another store key nor with a changed bit.
         let elsewhere = Key::object("", "secrets", "root", "default", "b");
         let unreadable =
             |value: &Key| Err(EncryptionError::Unreadable { value: value.to_string(), key: "one".into() });
-        assert_eq!(rules.open(&elsewhere, &sealed), unreadable(&elsewhere));
-        let mut changed = sealed.to_vec();
+        assert_eq!(rules.decrypt(&elsewhere, &encrypted), unreadable(&elsewhere));
+        let mut changed = encrypted.to_vec();
         *changed.last_mut().expect("bytes") ^= 1;
-        assert_eq!(rules.open(&secret(), &Bytes::from(changed)), unreadable(&secret()));
-        assert_eq!(rules.open(&secret(), &sealed.slice(..sealed.len() - 30)), unreadable(&secret()));
+        assert_eq!(rules.decrypt(&secret(), &Bytes::from(changed)), unreadable(&secret()));
+        assert_eq!(rules.decrypt(&secret(), &encrypted.slice(..encrypted.len() - 30)), unreadable(&secret()));
     }
 }
 
@@ -59,45 +65,46 @@ fn the_first_provider_writes_and_all_read() {
     let old = configured("secrets", &one).expect("a configuration");
     let both = configured("secrets", &format!("{two}{one}")).expect("a configuration");
     let new = configured("secrets", &two).expect("a configuration");
-    let before = old.seal(&secret(), b"{}").expect("sealed").expect("it is to be");
-    let after = both.seal(&secret(), b"{}").expect("sealed").expect("it is to be");
+    let before = old.encrypt(&secret(), b"{}").expect("encryption succeeds").expect("the value is encrypted");
+    let after = both.encrypt(&secret(), b"{}").expect("encryption succeeds").expect("the value is encrypted");
     assert!(after.starts_with(b"k8s:enc:secretbox:v1:two:"));
-    assert!(both.open(&secret(), &before).is_ok() && both.open(&secret(), &after).is_ok());
+    assert!(both.decrypt(&secret(), &before).is_ok() && both.decrypt(&secret(), &after).is_ok());
     assert!(!both.is_current(&secret(), &before) && both.is_current(&secret(), &after));
     let value = secret().to_string();
     let missing = EncryptionError::MissingKey { value, provider: "aesgcm".into(), key: "one".into() };
-    assert_eq!(new.open(&secret(), &before), Err(missing.clone()));
+    assert_eq!(new.decrypt(&secret(), &before), Err(missing.clone()));
     assert!(missing.to_string().contains("aesgcm key \"one\""));
-    assert!(new.reading_also(old).open(&secret(), &before).is_ok());
+    assert!(new.reading_also(old).decrypt(&secret(), &before).is_ok());
     // The same name with another secret is another key.
     let other = configured("secrets", &key("aesgcm", "one", 32, 9)).expect("a configuration");
-    assert!(matches!(other.open(&secret(), &before), Err(EncryptionError::Unreadable { .. })));
+    assert!(matches!(other.decrypt(&secret(), &before), Err(EncryptionError::Unreadable { .. })));
 }
 
 #[test]
-fn what_is_not_encrypted_is_read_where_that_is_allowed() {
+fn plain_values_are_read_only_with_the_identity_provider() {
     let one = key("aesgcm", "one", 32, 1);
     let plain = Bytes::from_static(b"{}");
     let strict = configured("secrets", &one).expect("a configuration");
-    assert!(matches!(strict.open(&secret(), &plain), Err(EncryptionError::Plain { .. })));
+    assert!(matches!(strict.decrypt(&secret(), &plain), Err(EncryptionError::Plain { .. })));
     let lenient = configured("secrets", &format!("{one}{IDENTITY}")).expect("a configuration");
-    assert_eq!(lenient.open(&secret(), &plain), Ok(plain.clone()));
+    assert_eq!(lenient.decrypt(&secret(), &plain), Ok(plain.clone()));
     assert!(!lenient.is_current(&secret(), &plain));
     let off = configured("secrets", &format!("{IDENTITY}{one}")).expect("a configuration");
-    assert_eq!(off.seal(&secret(), b"{}"), Ok(None));
-    let sealed = strict.seal(&secret(), b"{}").expect("sealed").expect("it is to be");
-    assert!(!off.is_current(&secret(), &sealed) && off.is_current(&secret(), &plain));
+    assert_eq!(off.encrypt(&secret(), b"{}"), Ok(None));
+    let encrypted =
+        strict.encrypt(&secret(), b"{}").expect("encryption succeeds").expect("the value is encrypted");
+    assert!(!off.is_current(&secret(), &encrypted) && off.is_current(&secret(), &plain));
     let map = Key::object("", "configmaps", "root", "default", "a");
-    assert!(strict.is_current(&map, &plain) && strict.open(&map, &plain).is_ok());
+    assert!(strict.is_current(&map, &plain) && strict.decrypt(&map, &plain).is_ok());
 }
 
-/// Group, resource, and whether it is meant.
-type Meant = (&'static str, &'static str, bool);
+/// Group, resource, and whether the pattern matches it.
+type Expectation = (&'static str, &'static str, bool);
 
 #[test]
-fn resources_are_named_as_upstream_names_them() {
+fn resource_patterns_match_as_in_upstream() {
     let provider = key("aesgcm", "one", 32, 1);
-    let cases: &[(&str, &[Meant])] = &[
+    let cases: &[(&str, &[Expectation])] = &[
         ("secrets", &[("", "secrets", true), ("", "configmaps", false), ("x", "secrets", false)]),
         ("deployments.apps", &[("apps", "deployments", true), ("apps", "daemonsets", false)]),
         ("'*.apps'", &[("apps", "deployments", true), ("", "secrets", false)]),
@@ -107,36 +114,40 @@ fn resources_are_named_as_upstream_names_them() {
     ];
     for (resources, expected) in cases {
         let rules = configured(resources, &provider).expect("a configuration");
-        for (group, resource, sealed) in *expected {
+        for (group, resource, encrypted) in *expected {
             let place = Key::object(group, resource, "w", "n", "a");
-            assert_eq!(rules.seal(&place, b"{}").expect("sealed").is_some(), *sealed, "{resources}: {place}");
+            assert_eq!(
+                rules.encrypt(&place, b"{}").expect("encryption succeeds").is_some(),
+                *encrypted,
+                "{resources}: {place}"
+            );
         }
     }
 }
 
 #[test]
-fn mistakes_are_told_without_the_secret() {
+fn configuration_errors_do_not_contain_the_secret() {
     let good = key("aesgcm", "one", 32, 1);
     let cases = [
         (
             configured("secrets", "  - kms: {name: a, endpoint: unix:///x}\n"),
             "kms providers are not supported",
         ),
-        (configured("secrets", &key("aesgcm", "one", 31, 1)), "has 31 bytes; aesgcm wants 16, 24 or 32"),
-        (configured("secrets", &key("secretbox", "one", 16, 1)), "has 16 bytes; secretbox wants 32"),
+        (configured("secrets", &key("aesgcm", "one", 31, 1)), "has 31 bytes; aesgcm needs 16, 24 or 32"),
+        (configured("secrets", &key("secretbox", "one", 16, 1)), "has 16 bytes; secretbox needs 32"),
         (configured("secrets", &key("aesgcm", "''", 32, 1)), "has no name"),
         (configured("secrets", "  - aesgcm: {keys: [{name: one, secret: '***'}]}\n"), "is not base64"),
         (configured("secrets", "  - aesgcm: {keys: []}\n"), "has no keys"),
-        (configured("secrets, secrets", &good), "secrets is named twice"),
+        (configured("secrets, secrets", &good), "secrets is listed twice"),
         (configured("'*'", &good), "use '*.'"),
-        (configured("Secrets", &good), "names no resource"),
+        (configured("Secrets", &good), "is not a resource"),
         (configured("", &good), "needs resources"),
         (configured("secrets", "  - rot13: {}\n"), "not an EncryptionConfiguration"),
-        (Rules::parse("kind: Pod\napiVersion: v1\nresources: []\n"), "it is a Pod"),
+        (Rules::parse("kind: Pod\napiVersion: v1\nresources: []\n"), "has kind Pod"),
         (Rules::parse("secret: hidden"), "not an EncryptionConfiguration"),
     ];
     for (outcome, expected) in cases {
-        let Err(error) = outcome else { panic!("it is accepted: {expected}") };
+        let Err(error) = outcome else { panic!("accepted, expected: {expected}") };
         let text = error.to_string();
         assert!(text.contains(expected), "{text}");
         assert!(!text.contains("***") && !text.contains("hidden"), "{text}");
@@ -144,13 +155,14 @@ fn mistakes_are_told_without_the_secret() {
 }
 
 #[test]
-fn keys_are_made_and_added() {
+fn keys_are_generated_and_added() {
     let first = generate().expect("a configuration");
     let (second, name) = with_new_key(&first).expect("another");
     let (old, new) = (Rules::parse(&first).expect("good"), Rules::parse(&second).expect("good"));
-    let sealed = old.seal(&secret(), b"{}").expect("sealed").expect("it is to be");
-    assert!(new.open(&secret(), &sealed).is_ok() && !new.is_current(&secret(), &sealed));
-    let again = new.seal(&secret(), b"{}").expect("sealed").expect("it is to be");
+    let encrypted =
+        old.encrypt(&secret(), b"{}").expect("encryption succeeds").expect("the value is encrypted");
+    assert!(new.decrypt(&secret(), &encrypted).is_ok() && !new.is_current(&secret(), &encrypted));
+    let again = new.encrypt(&secret(), b"{}").expect("encryption succeeds").expect("the value is encrypted");
     assert!(again.starts_with(format!("k8s:enc:aesgcm:v1:{name}:").as_bytes()));
-    assert!(new.open(&secret(), &Bytes::from_static(b"{}")).is_ok(), "what was there before is read");
+    assert!(new.decrypt(&secret(), &Bytes::from_static(b"{}")).is_ok(), "plain values are still readable");
 }

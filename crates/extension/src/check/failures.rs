@@ -1,28 +1,35 @@
-//! What exactly is wrong: upstream's validator step by step.
+//! The errors of an invalid value: follows upstream's validator step by step.
 //!
-//! Where one of several schemas has to fit and none does, upstream shows the failures of the one that got furthest, and
-//! counts for that every step that was taken; so steps are counted here too. A message that is there is not repeated.
+//! If none of several schemas matches, upstream returns the errors of the one that got furthest, measured by
+//! the number of executed steps; so steps are counted here too. Duplicate messages are dropped.
 
-mod outcome;
+// upstream: k8s.io/kube-openapi/pkg/validation/validate/schema.go
+// upstream: k8s.io/kube-openapi/pkg/validation/validate/schema_props.go
+// upstream: k8s.io/kube-openapi/pkg/validation/validate/object_validator.go
+// upstream: k8s.io/kube-openapi/pkg/validation/validate/slice_validator.go
+// upstream: k8s.io/kube-openapi/pkg/validation/errors/schema.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/validation.go
+
+mod failure_set;
 mod values;
 
 use atoll_meta::quote::quote;
 use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::{Map, Value};
 
-use outcome::Outcome;
+use failure_set::FailureSet;
 use values::{format, listed, number, string, type_of, wrong_type};
 
 use super::{Numeric, has_duplicates};
 use crate::correlate::Correlated;
 use crate::node::{Check, Node, NodeId, Rest};
 
-pub(crate) use outcome::{MOST, SIZE, quotable, shown};
+pub(crate) use failure_set::{MOST, SIZE, quotable, shown};
 
-/// One thing that is wrong.
+/// One validation error.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    /// Where, from the root of what was checked.
+    /// Path from the root of the validated value.
     name: String,
     message: String,
     cause: Cause,
@@ -42,12 +49,12 @@ enum Cause {
     },
     Type(Value),
     Invalid(Value),
-    /// Not about one value: upstream says neither where nor what.
+    /// Not about a single value: upstream returns neither path nor value.
     Whole,
 }
 
 impl Failure {
-    /// The error as clients see it, below `path`.
+    /// Converts to the error for clients, below `path`.
     pub fn into_error(self, path: &FieldPath) -> FieldError {
         let place = if self.name.is_empty() || self.name == "." {
             path.clone()
@@ -67,7 +74,7 @@ impl Failure {
     }
 }
 
-/// Everything that is wrong with a value. With what it was before, what has not changed is not wrong.
+/// All errors of a value. With an old value, unchanged parts are not reported.
 pub(crate) fn failures<'v>(
     nodes: &[Node],
     node: &Node,
@@ -95,14 +102,14 @@ impl<'n> Walk<'n> {
         &self.nodes[id.0 as usize]
     }
 
-    /// A value beside what it was: if it is the same, nothing is wrong with it.
+    /// Validates a value with its old value: an unchanged value has no errors.
     fn correlated<'v>(
         &self,
         node: &Node,
         value: &'v Value,
         path: &str,
         before: Option<Correlated<'v>>,
-    ) -> Outcome {
+    ) -> FailureSet {
         let mut outcome = self.value(node, value, path, before);
         if !outcome.is_valid() && before.is_some_and(|before| before.is_equal()) {
             outcome.failures.clear();
@@ -118,8 +125,8 @@ impl<'n> Walk<'n> {
         value: &'v Value,
         path: &str,
         before: Option<Correlated<'v>>,
-    ) -> Outcome {
-        let mut outcome = Outcome::default();
+    ) -> FailureSet {
+        let mut outcome = FailureSet::default();
         if self.deadline.step() {
             return outcome;
         }
@@ -133,13 +140,13 @@ impl<'n> Walk<'n> {
             outcome.matches += 1;
         }
         self.conditions(&mut outcome, node, value, path);
-        // One for conditions, one for those listed, one for the end.
+        // Upstream's steps: one for conditions, one for `enum`, one for the end.
         outcome.matches += 3;
         match value {
             Value::String(text) => {
                 string(&mut outcome, node, text, path);
                 outcome.matches += 1;
-                if let Some((format, name)) = format(node).filter(|(format, _)| format.is_of_text()) {
+                if let Some((format, name)) = format(node).filter(|(format, _)| format.applies_to_strings()) {
                     if !format.accepts(text) {
                         wrong_type(&mut outcome, path, name, text);
                     }
@@ -164,20 +171,20 @@ impl<'n> Walk<'n> {
         outcome
     }
 
-    fn parts(&self, parts: &[NodeId], value: &Value, path: &str) -> impl Iterator<Item = Outcome> {
+    fn parts(&self, parts: &[NodeId], value: &Value, path: &str) -> impl Iterator<Item = FailureSet> {
         parts.iter().map(move |part| self.value(self.at(*part), value, path, None))
     }
 
-    fn conditions(&self, outcome: &mut Outcome, node: &Node, value: &Value, path: &str) {
-        let whole = |outcome: &mut Outcome, rest: &str| {
+    fn conditions(&self, outcome: &mut FailureSet, node: &Node, value: &Value, path: &str) {
+        let whole = |outcome: &mut FailureSet, rest: &str| {
             outcome.add("", format!("{} {rest}", quote(path)), Cause::Whole);
         };
-        // Everything is collected apart first: what is found twice in here counts once.
-        let mut found = Outcome { matches: 1, ..Outcome::default() };
+        // Collect separately first: duplicates in here count once.
+        let mut found = FailureSet { matches: 1, ..FailureSet::default() };
         for check in &node.checks {
             match check {
                 Check::AnyOf(parts) => {
-                    let mut best: Option<Outcome> = None;
+                    let mut best: Option<FailureSet> = None;
                     let mut good = None;
                     for outcome in self.parts(parts, value, path) {
                         if outcome.is_valid() {
@@ -196,7 +203,7 @@ impl<'n> Walk<'n> {
                     }
                 }
                 Check::OneOf(parts) => {
-                    let mut best: Option<Outcome> = None;
+                    let mut best: Option<FailureSet> = None;
                     let mut good = Vec::new();
                     for outcome in self.parts(parts, value, path) {
                         if outcome.is_valid() {
@@ -241,13 +248,13 @@ impl<'n> Walk<'n> {
 
     fn list<'v>(
         &self,
-        outcome: &mut Outcome,
+        outcome: &mut FailureSet,
         node: &Node,
         items: &'v [Value],
         path: &str,
         before: Option<Correlated<'v>>,
     ) {
-        let mut found = Outcome::default();
+        let mut found = FailureSet::default();
         if let Some(child) = node.items.map(|id| self.at(id)) {
             let old = before.map(|before| before.items());
             for (index, item) in items.iter().enumerate() {
@@ -280,13 +287,13 @@ impl<'n> Walk<'n> {
 
     fn object<'v>(
         &self,
-        outcome: &mut Outcome,
+        outcome: &mut FailureSet,
         node: &Node,
         fields: &'v Map<String, Value>,
         path: &str,
         before: Option<Correlated<'v>>,
     ) {
-        let mut found = Outcome::default();
+        let mut found = FailureSet::default();
         for check in &node.checks {
             match check {
                 Check::MinProperties(least) if (fields.len() as i64) < *least => {

@@ -1,4 +1,7 @@
-//! Numbers: upstream compares them as what they are written as, and bounds with what the type can hold.
+//! Number checks: upstream compares numbers in the type in which they are written, and bounds with the range
+//! of the type.
+
+// upstream: k8s.io/kube-openapi/pkg/validation/validate/values.go
 
 use crate::check::Numeric;
 use crate::formats::Format;
@@ -13,13 +16,13 @@ pub(crate) fn is_json_integer(float: f64) -> bool {
         return false;
     }
     let near = float.trunc();
-    // Upstream goes through an unsigned integer, so that nothing negative is near to anything.
+    // Upstream converts to an unsigned integer, so that no negative number is near an integer.
     float == near || (near > 0.0 && (float - near) / (float + near) < EPSILON)
 }
 
-/// What Go's conversion gives on the machines it runs on.
+/// The result of Go's conversion on its usual platforms.
 pub(crate) fn go_integer(float: f64) -> i64 {
-    // The bounds are powers of two and exact.
+    // The bounds are powers of two and therefore exact.
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&float) {
         float as i64
     } else {
@@ -27,7 +30,7 @@ pub(crate) fn go_integer(float: f64) -> i64 {
     }
 }
 
-/// The format that upstream lets a type of numbers have.
+/// The number format that upstream accepts for a type.
 pub(crate) fn format(node: &Node) -> Option<Format> {
     let found = node.checks.iter().find_map(|check| match check {
         Check::Format(format, _) => Some(*format),
@@ -41,7 +44,7 @@ pub(crate) fn format(node: &Node) -> Option<Format> {
     fits.then_some(found)
 }
 
-/// Whether the type of the node can hold the number.
+/// Whether the number is in the range of the node's type.
 pub(crate) fn in_range(node: &Node, number: Numeric) -> bool {
     match (node.types, format(node)) {
         (Types::INTEGER, Some(Format::Int32)) => {
@@ -53,7 +56,7 @@ pub(crate) fn in_range(node: &Node, number: Numeric) -> bool {
     }
 }
 
-/// The number as Go reads its decimal digits: nothing if there are digits behind the point, or too many before.
+/// Parses the decimal digits as Go does; `None` if there is a fraction or an overflow.
 fn whole(number: Numeric) -> Option<i64> {
     match number {
         Numeric::Integer(integer) => Some(integer),

@@ -1,4 +1,6 @@
-//! Addresses of machines.
+//! Host names, IP and MAC addresses.
+
+// upstream: k8s.io/kube-openapi/pkg/validation/strfmt/default.go
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -13,7 +15,7 @@ fn is_letter(character: char) -> bool {
     if character.is_ascii() { character.is_ascii_alphabetic() } else { in_unicode() }
 }
 
-/// Letters, digits and symbols of all languages.
+/// Whether the character is a letter, digit or symbol of any language.
 fn is_sign(character: char) -> bool {
     let in_unicode = || LETTER_OR_SYMBOL.is_match(character.encode_utf8(&mut [0; 4]));
     if character.is_ascii() {
@@ -23,7 +25,8 @@ fn is_sign(character: char) -> bool {
     }
 }
 
-/// One name with a dash after its first character at most, or several of which the last is of letters alone.
+/// One label with at most one dash after its first character, or several labels of which the last has only
+/// letters.
 pub(super) fn is_hostname(text: &str) -> bool {
     if text.len() > 255 || text.split('.').any(|part| part.len() > 63) {
         return false;
@@ -41,7 +44,7 @@ pub(super) fn is_hostname(text: &str) -> bool {
     last.chars().count() >= 2 && last.chars().all(is_letter) && names.split('.').all(is_name)
 }
 
-/// Four numbers with any zeros before them.
+/// Parses an IPv4 address with leading zeros.
 fn sloppy_ipv4(text: &str) -> Option<Ipv4Addr> {
     let mut octets = [0; 4];
     let mut parts = text.split('.');
@@ -56,7 +59,7 @@ fn sloppy_ipv4(text: &str) -> Option<Ipv4Addr> {
     parts.next().is_none().then(|| Ipv4Addr::from(octets))
 }
 
-/// The same at the end of an address of the newer family.
+/// Parses an IPv6 address that may end in an IPv4 address with leading zeros.
 fn sloppy_ipv6(text: &str) -> Option<Ipv6Addr> {
     let Some((head, tail)) = text.rsplit_once(':').filter(|(_, tail)| tail.contains('.')) else {
         return text.parse().ok();
@@ -81,7 +84,7 @@ pub(super) fn is_cidr(text: &str) -> bool {
     (sloppy_ipv4(address).is_some() && mask <= 32) || (sloppy_ipv6(address).is_some() && mask <= 128)
 }
 
-/// Six, eight or twenty bytes, each with a separator behind it, or two and two with points between.
+/// Six, eight or twenty bytes with separators, or pairs of bytes separated by dots.
 pub(super) fn is_mac(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() < 14 {

@@ -1,4 +1,4 @@
-//! URIs as Go reads them from a request.
+//! URIs as Go's `url.ParseRequestURI` accepts them.
 
 use std::net::Ipv6Addr;
 
@@ -27,7 +27,7 @@ pub(super) fn is_request_uri(text: &str) -> bool {
     are_escapes(path, |_| true)
 }
 
-/// What is before the first colon, if that can be a scheme. Nothing at all if there is nothing before it.
+/// Splits off the scheme before the first colon. `None` if the scheme is empty.
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
     for (index, byte) in text.bytes().enumerate() {
         match byte {
@@ -61,7 +61,7 @@ fn is_host(scheme: &str, host: &str) -> bool {
         Some(0) => {
             let Some(end) = host.rfind(']') else { return false };
             let (name, port) = (&host[1..end], &host[end + 1..]);
-            // A zone follows a percent sign that is written as an escape.
+            // A zone follows an escaped percent sign.
             let (address, zone) =
                 name.split_once("%25").map_or((name, None), |(address, zone)| (address, Some(zone)));
             let is_address = address.parse::<Ipv6Addr>().is_ok();
@@ -92,7 +92,7 @@ fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$&'()*+,;=:[]<>\"-_.~".contains(&byte)
 }
 
-/// Whether each percent sign is followed by two digits, and the byte they stand for is one that is allowed.
+/// Whether each percent sign is followed by two hex digits of an allowed byte.
 fn are_escapes(text: &str, allowed: impl Fn(u8) -> bool) -> bool {
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|byte| *byte == b'%') {

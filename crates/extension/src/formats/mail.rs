@@ -1,4 +1,5 @@
-//! Addresses of mail as Go reads them: alone, behind a name, or alone in a group.
+//! Mail addresses as Go's `mail.ParseAddress` accepts them: plain, with a display name, or as the only one of
+//! a group.
 
 use std::net::IpAddr;
 
@@ -35,7 +36,7 @@ impl Reader<'_> {
         }
     }
 
-    /// How many addresses there are: one, or those of a group.
+    /// Parses an address; returns the number of addresses: one, or those of a group.
     fn address(&mut self, groups: bool) -> Option<usize> {
         self.skip_space();
         if self.rest.is_empty() {
@@ -81,7 +82,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `somebody@example.com`.
+    /// Parses `user@example.com`.
     fn plain(&mut self) -> Option<()> {
         self.skip_space();
         if self.rest.starts_with('"') {
@@ -132,7 +133,7 @@ impl Reader<'_> {
         }
     }
 
-    /// How many characters stand between the quotes.
+    /// Parses a quoted string; returns its length in characters.
     fn quoted(&mut self) -> Option<usize> {
         let (mut escaped, mut count) = (false, 0);
         for (at, character) in self.rest.char_indices().skip(1) {
@@ -168,7 +169,7 @@ impl Reader<'_> {
         true
     }
 
-    /// The rest of a comment, which may have others in it.
+    /// Skips the rest of a comment, which may be nested.
     fn comment(&mut self) -> bool {
         let (mut depth, mut escaped) = (1, false);
         for (at, character) in self.rest.char_indices() {

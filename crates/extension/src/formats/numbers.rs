@@ -1,10 +1,13 @@
-//! Formats of digits.
+//! Formats of digits, and base64.
+
+// upstream: k8s.io/kube-openapi/pkg/validation/strfmt/default.go
 
 fn digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A UUID, with or without its dashes; of a version, if one is asked for, and then perhaps of the usual variant.
+/// Whether the text is a UUID, with or without dashes, of a given version and, if `variant` is set, of the
+/// RFC 4122 variant.
 pub(super) fn is_uuid(text: &str, version: Option<u8>, variant: bool) -> bool {
     let mut rest = text.as_bytes();
     for (index, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
@@ -28,7 +31,7 @@ pub(super) fn is_uuid(text: &str, version: Option<u8>, variant: bool) -> bool {
     rest.is_empty()
 }
 
-/// Without spaces and dashes.
+/// The text without spaces and dashes.
 fn bare(text: &str) -> String {
     text.chars().filter(|character| !matches!(character, '\t' | '\n' | '\u{c}' | '\r' | ' ' | '-')).collect()
 }

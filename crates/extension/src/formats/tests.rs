@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn formats_accept_what_upstream_s_accept() {
+fn formats_accept_the_same_values_as_upstream() {
     let cases: &[(&str, &[&str], &[&str])] = &[
         ("bsonobjectid", &["507f1f77bcf86cd799439011"], &["507f1f77bcf86cd79943901", "zz"]),
         (

@@ -1,8 +1,12 @@
 //! Dates, times and durations.
 
+// upstream: k8s.io/kube-openapi/pkg/validation/strfmt/date.go
+// upstream: k8s.io/kube-openapi/pkg/validation/strfmt/time.go
+// upstream: k8s.io/kube-openapi/pkg/validation/strfmt/duration.go
+
 use atoll_meta::time;
 
-/// `2006-01-02`, a day that there is.
+/// Whether the text is an existing day in the form `2006-01-02`.
 pub(super) fn is_date(text: &str) -> bool {
     let bytes = text.as_bytes();
     let plain = bytes.len() == 10
@@ -13,7 +17,7 @@ pub(super) fn is_date(text: &str) -> bool {
     plain && time::parse(&format!("{text}T00:00:00Z")).is_ok()
 }
 
-/// A date and a time, not quite as a standard has it: what is behind another `t` does not matter.
+/// Upstream's date-time, which is laxer than RFC 3339: text after another `t` is ignored.
 pub(super) fn is_date_time(text: &str) -> bool {
     if text.len() < 4 {
         return false;
@@ -26,7 +30,7 @@ pub(super) fn is_date_time(text: &str) -> bool {
     }
 }
 
-/// `15:04:05`, any character and digits, and a zone.
+/// Whether the text is `15:04:05`, any character, digits, and a zone.
 fn is_time(text: &str) -> bool {
     let bytes = text.as_bytes();
     let Some((clock, mut rest)) = bytes.split_at_checked(8) else { return false };
@@ -44,7 +48,7 @@ fn is_time(text: &str) -> bool {
     if is_zone(rest) {
         return true;
     }
-    // The point of the fraction can be any character but the end of a line.
+    // The decimal point can be any character except a newline.
     let Some(point) = text[8..].chars().next().filter(|character| *character != '\n') else { return false };
     rest = &rest[point.len_utf8()..];
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -59,12 +63,12 @@ fn is_zone(zone: &[u8]) -> bool {
     }
 }
 
-/// Go's durations, and numbers with words for units anywhere in the text.
+/// Go's durations, and numbers with unit names anywhere in the text.
 pub(super) fn is_duration(text: &str) -> bool {
     time::parse_duration(text).is_some() || has_units(text)
 }
 
-/// Units by their names; the last of each can be the beginning of a longer word.
+/// Unit names; the last of each may be the start of a longer word.
 const UNITS: &[&[&str]] = &[
     &["ns", "nano"],
     &["us", "µs", "micro"],

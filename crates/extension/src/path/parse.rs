@@ -1,11 +1,13 @@
-//! Reading a path.
+//! The parser of JSONPath.
+
+// upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go
 
 use serde_json::Value;
 
-use super::{Bound, Step};
+use super::{Bound, PathStep};
 
-/// The steps of an expression that stands between braces.
-pub(super) fn expression(text: &str) -> Result<Vec<Step>, String> {
+/// Parses the steps of an expression between braces.
+pub(super) fn expression(text: &str) -> Result<Vec<PathStep>, String> {
     let mut reader = Reader { text, at: 0 };
     let steps = reader.action()?;
     Ok(steps)
@@ -47,11 +49,11 @@ impl<'t> Reader<'t> {
         found
     }
 
-    fn action(&mut self) -> Result<Vec<Step>, String> {
+    fn action(&mut self) -> Result<Vec<PathStep>, String> {
         let mut steps = Vec::new();
         loop {
             if self.rest().starts_with('}') || self.rest().is_empty() {
-                // The closing brace is ours where the text ends; what follows another one is never shown.
+                // The end of the text acts as the closing brace; text after a real one is never used.
                 return Ok(steps);
             }
             if self.skip("[?(") {
@@ -59,10 +61,10 @@ impl<'t> Reader<'t> {
                 continue;
             }
             if self.skip("..") {
-                if steps.last() == Some(&Step::Recursive) {
+                if steps.last() == Some(&PathStep::Recursive) {
                     return Err("invalid multiple recursive descent".to_owned());
                 }
-                steps.push(Step::Recursive);
+                steps.push(PathStep::Recursive);
                 if self.peek().is_some_and(is_word) {
                     steps.push(self.field());
                 }
@@ -88,23 +90,23 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn word(&mut self) -> Step {
+    fn word(&mut self) -> PathStep {
         let rest = self.rest();
         let length = rest.find(is_terminator).unwrap_or(rest.len());
         self.at += length;
         match &rest[..length] {
-            "true" => Step::Literal(Value::Bool(true)),
-            "false" => Step::Literal(Value::Bool(false)),
-            _ => Step::Word,
+            "true" => PathStep::Literal(Value::Bool(true)),
+            "false" => PathStep::Literal(Value::Bool(false)),
+            _ => PathStep::Word,
         }
     }
 
-    fn field(&mut self) -> Step {
+    fn field(&mut self) -> PathStep {
         let mut name = String::new();
         while let Some(character) = self.peek() {
             if character == '\\' {
                 self.next();
-                // Every backslash is dropped, even one that stands behind another.
+                // Every backslash is dropped, even one after another.
                 if let Some(escaped) = self.next().filter(|escaped| *escaped != '\\') {
                     name.push(escaped);
                 }
@@ -116,10 +118,10 @@ impl<'t> Reader<'t> {
             name.push(character);
             self.next();
         }
-        if name == "*" { Step::Wildcard } else { Step::Field(name.into()) }
+        if name == "*" { PathStep::Wildcard } else { PathStep::Field(name.into()) }
     }
 
-    fn number(&mut self) -> Result<Step, String> {
+    fn number(&mut self) -> Result<PathStep, String> {
         let begin = self.at;
         if matches!(self.peek(), Some('+' | '-')) {
             self.next();
@@ -129,15 +131,15 @@ impl<'t> Reader<'t> {
         }
         let text = &self.text[begin..self.at];
         if let Ok(integer) = text.parse::<i64>() {
-            return Ok(Step::Literal(Value::from(integer)));
+            return Ok(PathStep::Literal(Value::from(integer)));
         }
         match text.parse::<f64>() {
-            Ok(float) => Ok(Step::Literal(Value::from(float))),
+            Ok(float) => Ok(PathStep::Literal(Value::from(float))),
             Err(_) => Err(format!("cannot parse number {text}")),
         }
     }
 
-    fn quoted(&mut self, quote: char) -> Result<Step, String> {
+    fn quoted(&mut self, quote: char) -> Result<PathStep, String> {
         let begin = self.at;
         self.next();
         loop {
@@ -151,10 +153,10 @@ impl<'t> Reader<'t> {
         let raw = &self.text[begin..self.at];
         let text = unquote(&raw[1..raw.len() - 1], quote)
             .ok_or_else(|| format!("unquote string {raw} error invalid syntax"))?;
-        Ok(Step::Literal(Value::from(text)))
+        Ok(PathStep::Literal(Value::from(text)))
     }
 
-    fn array(&mut self, steps: &mut Vec<Step>) -> Result<(), String> {
+    fn array(&mut self, steps: &mut Vec<PathStep>) -> Result<(), String> {
         self.next();
         let rest = self.rest();
         let length = rest.find([']', '\n']).ok_or("unterminated array")?;
@@ -168,7 +170,7 @@ impl<'t> Reader<'t> {
                 let part = expression(&format!("[{}]", part.trim_matches(' ')))?;
                 Ok(part.into())
             });
-            steps.push(Step::Union(parts.collect::<Result<Vec<Box<[Step]>>, String>>()?.into()));
+            steps.push(PathStep::Union(parts.collect::<Result<Vec<Box<[PathStep]>>, String>>()?.into()));
             return Ok(());
         }
         let key = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
@@ -176,11 +178,11 @@ impl<'t> Reader<'t> {
             steps.extend(expression(&format!(".{key}"))?);
             return Ok(());
         }
-        steps.push(Step::Slice(bounds(text).ok_or_else(|| format!("invalid array index {text}"))?));
+        steps.push(PathStep::Slice(bounds(text).ok_or_else(|| format!("invalid array index {text}"))?));
         Ok(())
     }
 
-    fn filter(&mut self) -> Result<Step, String> {
+    fn filter(&mut self) -> Result<PathStep, String> {
         let begin = self.at;
         let (mut open, mut closed, mut pair) = (false, false, ' ');
         loop {
@@ -209,9 +211,9 @@ impl<'t> Reader<'t> {
         });
         let Some((start, end)) = split else {
             let left = expression(text)?.into();
-            return Ok(Step::Filter { left, operator: "exists".into(), right: Box::default() });
+            return Ok(PathStep::Filter { left, operator: "exists".into(), right: Box::default() });
         };
-        Ok(Step::Filter {
+        Ok(PathStep::Filter {
             left: expression(&text[..start])?.into(),
             operator: text[start..end].into(),
             right: expression(&text[end..])?.into(),
@@ -219,7 +221,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// `from:to:step`, each of them a number or nothing.
+/// Parses `from:to:step`, each of them a number or empty.
 fn bounds(text: &str) -> Option<[Bound; 3]> {
     let parts: Vec<&str> = text.split(':').collect();
     if parts.len() > 3 {
@@ -246,7 +248,7 @@ fn bounds(text: &str) -> Option<[Bound; 3]> {
     Some(bounds)
 }
 
-/// What stands between quotes.
+/// Unescapes a quoted string.
 fn unquote(text: &str, quote: char) -> Option<String> {
     if !text.contains('\\') {
         return Some(text.to_owned());

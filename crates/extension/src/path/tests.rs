@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn paths_lead_where_upstream_s_do() {
+fn paths_have_the_same_results_as_upstream() {
     let object = json!({
         "metadata": {"name": "a", "labels": {"app.kubernetes.io/name": "web"}},
         "spec": {"replicas": 3, "ratio": 0.5, "hosts": ["x", "y", "z"], "none": null},
@@ -45,7 +45,7 @@ fn paths_lead_where_upstream_s_do() {
 }
 
 #[test]
-fn paths_that_upstream_cannot_read_are_errors() {
+fn paths_that_upstream_refuses_are_errors() {
     for path in [".spec[", ".spec[x]", ".spec[?(@.a", "....a", ".a[?(@.b==1)x", "#"] {
         assert!(JsonPath::parse(path).is_err(), "{path}");
     }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn expressions_mean_what_they_mean_in_go() {
+fn expressions_match_as_in_go() {
     let cases: &[(&str, &[&str], &[&str])] = &[
         ("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", &["a", "a-b"], &["-a", "A", "a\n"]),
         (r"^\d+$", &["12"], &["١٢", ""]),
@@ -42,7 +42,7 @@ fn expressions_mean_what_they_mean_in_go() {
 }
 
 #[test]
-fn what_go_refuses_is_refused_in_its_words() {
+fn invalid_expressions_have_the_messages_of_go() {
     let cases = [
         ("(a", "missing closing ): `(a`"),
         ("a)", "unexpected ): `a)`"),

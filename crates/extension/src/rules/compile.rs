@@ -1,4 +1,6 @@
-//! From rules to programs.
+//! Compiles rules to programs.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/compilation.go
 
 use std::sync::Arc;
 
@@ -7,7 +9,7 @@ use serde_json::Value;
 
 use super::shapes::{self, shape};
 use super::{CompiledRule, RuleSet, Rules};
-use crate::compile::{self, Dialect};
+use crate::compile::{self, CompileMode};
 use crate::field_path;
 use crate::limits;
 use crate::node::{Flags, Node, NodeId, Rule};
@@ -15,33 +17,33 @@ use crate::schema::Schema;
 
 const SELF: &str = "self";
 const OLD_SELF: &str = "oldSelf";
-/// The name that messages give to the type of what a rule is about. Upstream's ends with digits of a clock.
+/// The type name of `self` in messages. Upstream's ends with digits of the time.
 const TYPE_NAME: &str = "selfType1";
 const REQUEST: u64 = 3 * 1024 * 1024;
 
-/// What is known of a rule before it ever runs.
+/// Properties of a rule that are known without evaluating it.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// What is wrong with the rule.
+pub struct RuleReport {
+    /// The compilation error of the rule.
     pub error: Option<String>,
-    /// What it may cost at most, once.
+    /// Maximum cost of one evaluation.
     pub cost: u64,
-    /// How often it may run at most, if nothing else limits that.
+    /// Maximum number of evaluations, if nothing else limits it.
     pub cardinality: u64,
-    /// Whether it looks at what was before.
+    /// Whether it uses `oldSelf`.
     pub uses_old_self: bool,
-    /// What is wrong with the expression for its message.
+    /// The compilation error of the message expression.
     pub message_error: Option<String>,
-    /// What the message may cost at most; nothing if there is no expression for it.
+    /// Maximum cost of the message expression; `None` if there is none.
     pub message_cost: Option<u64>,
-    /// What the constant patterns of both take, compiled.
+    /// Compiled size of the constant patterns of both.
     pub patterns: u64,
 }
 
-/// What the rules of a schema would be compiled to, those of its parts left out. Nothing if expressions cannot see it.
-/// `is_object` says whether it is the schema of a whole object.
-pub fn reports(schema: &Value, is_object: bool) -> Option<Vec<Report>> {
-    let schema = compile::schema(Some(schema), false, Dialect::Served);
+/// Reports about the rules of a schema, without those of its parts. `None` if the value is not visible to
+/// expressions. `is_object` says whether it is the schema of a complete object.
+pub fn reports(schema: &Value, is_object: bool) -> Option<Vec<RuleReport>> {
+    let schema = compile::schema(Some(schema), false, CompileMode::Objects);
     let node = schema.root();
     let sized = shape(&schema.nodes, node, is_object, TYPE_NAME)?;
     let environments = Environments::new(&sized.shape);
@@ -56,7 +58,7 @@ pub fn reports(schema: &Value, is_object: bool) -> Option<Vec<Report>> {
 }
 
 impl Schema {
-    /// The compiled rules, made when they are first needed.
+    /// The compiled rules, compiled on first use.
     pub(crate) fn rules(&self) -> &Rules {
         self.rules.get_or_init(|| compile_from(&self.nodes, (self.root, true)))
     }
@@ -66,12 +68,12 @@ impl Schema {
 pub(crate) fn compile_from(nodes: &[Node], (id, is_object): (NodeId, bool)) -> Rules {
     let mut rules = Rules::default();
     if nodes[id.0 as usize].is(Flags::HOLDS_RULES) {
-        gather(nodes, &seen_nodes(nodes), (id, is_object), &mut rules);
+        compile_below(nodes, &seen_nodes(nodes), (id, is_object), &mut rules);
     }
     rules
 }
 
-/// How many nodes expressions see from each node, itself included. Those below a node come before it.
+/// Number of nodes that are visible from each node, including itself. Child nodes come before their parents.
 fn seen_nodes(nodes: &[Node]) -> Vec<u64> {
     let mut seen: Vec<u64> = Vec::with_capacity(nodes.len());
     for node in nodes {
@@ -83,8 +85,8 @@ fn seen_nodes(nodes: &[Node]) -> Vec<u64> {
     seen
 }
 
-/// Compiles the rules of a node and of all below that expressions can see.
-fn gather(nodes: &[Node], counts: &[u64], (id, is_object): (NodeId, bool), rules: &mut Rules) {
+/// Compiles the rules of a node and of all visible nodes below.
+fn compile_below(nodes: &[Node], counts: &[u64], (id, is_object): (NodeId, bool), rules: &mut Rules) {
     let node = &nodes[id.0 as usize];
     if !node.is(Flags::HOLDS_RULES) || rules.sets.contains_key(&(id, is_object)) {
         return;
@@ -116,14 +118,14 @@ fn gather(nodes: &[Node], counts: &[u64], (id, is_object): (NodeId, bool), rules
     let seen = |child: &NodeId| visible && shapes::is_visible(nodes, &nodes[child.0 as usize]);
     let properties = node.properties.iter().map(|property| property.node).filter(seen);
     for child in properties.chain(node.items).chain(node.rest.node()) {
-        gather(nodes, counts, (child, nodes[child.0 as usize].is(Flags::EMBEDS)), rules);
+        compile_below(nodes, counts, (child, nodes[child.0 as usize].is(Flags::EMBEDS)), rules);
     }
 }
 
-/// What rules can refer to.
+/// The environments of rules.
 struct Environments {
     plain: Environment,
-    /// Where what was before may be nothing.
+    /// With an optional `oldSelf`.
     optional: Environment,
 }
 
@@ -147,9 +149,9 @@ fn one(
     rule: &Rule,
     environments: &Environments,
     shape: &Arc<Shape>,
-) -> (CompiledRule, Report) {
+) -> (CompiledRule, RuleReport) {
     let mut compiled = CompiledRule::default();
-    let mut report = Report::default();
+    let mut report = RuleReport::default();
     if rule.rule.trim().is_empty() {
         return (compiled, report);
     }
@@ -196,7 +198,7 @@ fn one(
     (compiled, report)
 }
 
-struct Made {
+struct CompiledExpression {
     program: Program,
     cost: u64,
     uses_old: bool,
@@ -207,7 +209,7 @@ fn program(
     text: &str,
     (wanted, failed, wrong): (&Type, &str, &str),
     shape: &Arc<Shape>,
-) -> Result<Made, String> {
+) -> Result<CompiledExpression, String> {
     let expression = environment.compile(text).map_err(|issues| format!("{failed}{issues}"))?;
     if expression.result_type() != wanted {
         return Err(wrong.to_owned());
@@ -216,5 +218,9 @@ fn program(
         let what = if wanted == &Type::Bool { "program" } else { "messageExpression" };
         format!("{what} instantiation failed: {error}")
     })?;
-    Ok(Made { program, cost: expression.estimate(Some(shape)).max, uses_old: expression.uses(OLD_SELF) })
+    Ok(CompiledExpression {
+        program,
+        cost: expression.estimate(Some(shape)).max,
+        uses_old: expression.uses(OLD_SELF),
+    })
 }

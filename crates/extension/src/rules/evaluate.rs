@@ -1,4 +1,6 @@
-//! The rules of an object, one after the other, until the budget is spent.
+//! Evaluates the rules of an object until the cost budget is exhausted.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go
 
 use std::borrow::Cow;
 
@@ -12,22 +14,22 @@ use super::{BUDGET, CALL_LIMIT, CompiledRule, RuleSet, Rules};
 use crate::check::{self, MOST, SIZE, quotable};
 use crate::correlate::Correlated;
 use crate::node::{Flags, Node, NodeId, Rule};
-use crate::place::Place;
+use crate::object_path::ObjectPath;
 use crate::schema::Schema;
-use crate::validate::Findings;
+use crate::validate::ValidationResult;
 
-/// How long a message may be that an expression makes.
+/// Maximum length of a message from an expression.
 const LONGEST_MESSAGE: usize = 5 * 1024;
-const SPENT: &str =
+const BUDGET_EXHAUSTED: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
 impl Schema {
-    /// Checks the rules of an object, which may have been another before.
+    /// Evaluates the rules of an object with its old value, if there is one.
     pub(crate) fn validate_rules(
         &self,
         new: &Value,
         old: Option<&Value>,
-        findings: &mut Findings,
+        findings: &mut ValidationResult,
         deadline: &Deadline<'_>,
     ) {
         let root = self.root();
@@ -35,8 +37,15 @@ impl Schema {
         let mut walk =
             Walk { nodes: &self.nodes, rules: self.rules(), budget: BUDGET, findings, deadline, size: 0 };
         let root = FieldPath::nil();
-        // Whether all was checked does not matter any more.
-        let _ = walk.value(self.root, true, new, old, Ratchet { current, parent: None }, &Place::Root(&root));
+        // An exhausted budget has already been reported.
+        let _ = walk.value(
+            self.root,
+            true,
+            new,
+            old,
+            Ratchet { current, parent: None },
+            &ObjectPath::Root(&root),
+        );
         let is_full = walk.is_full();
         if is_full && !findings.errors.is_empty() {
             let detail = "more errors were found than are shown";
@@ -45,7 +54,7 @@ impl Schema {
     }
 }
 
-/// Checks the rules of a value that stands somewhere in a definition. A budget that is spent is less than nothing.
+/// Evaluates the rules of a value in a definition. An exhausted budget is negative.
 pub(crate) fn check_alone(
     (nodes, rules, (id, is_object)): (&[Node], &Rules, (NodeId, bool)),
     value: &Value,
@@ -53,7 +62,7 @@ pub(crate) fn check_alone(
     path: &FieldPath,
     budget: &mut i64,
 ) -> Vec<FieldError> {
-    let mut findings = Findings::default();
+    let mut findings = ValidationResult::default();
     let mut walk = Walk {
         nodes,
         rules,
@@ -63,15 +72,15 @@ pub(crate) fn check_alone(
         size: 0,
     };
     let before = Ratchet { current: None, parent: None };
-    let spent = walk.value(id, is_object, value, old, before, &Place::Root(path)).is_err();
+    let spent = walk.value(id, is_object, value, old, before, &ObjectPath::Root(path)).is_err();
     *budget = if spent { -1 } else { walk.budget };
     findings.errors
 }
 
-/// The budget is spent: nothing more is checked.
-pub(crate) struct Spent;
+/// The cost budget is exhausted: nothing more is evaluated.
+pub(crate) struct BudgetExhausted;
 
-/// What a value was, or else what the nearest one around it was for which that can be told.
+/// The old value, or that of the nearest enclosing value that can be correlated.
 #[derive(Clone, Copy)]
 struct Ratchet<'v> {
     current: Option<Correlated<'v>>,
@@ -87,7 +96,7 @@ impl<'v> Ratchet<'v> {
         Ratchet { current: current.key(name), parent: Some(current) }
     }
 
-    /// Whether nothing has changed here.
+    /// Whether the value is unchanged.
     fn is_unchanged(self) -> bool {
         self.current.or(self.parent).is_some_and(|before| before.is_equal())
     }
@@ -97,9 +106,9 @@ struct Walk<'s, 'f> {
     nodes: &'s [Node],
     rules: &'s Rules,
     budget: i64,
-    findings: &'f mut Findings,
+    findings: &'f mut ValidationResult,
     deadline: &'f Deadline<'f>,
-    /// About how long what was found is.
+    /// Approximate total length of the errors.
     size: usize,
 }
 
@@ -111,18 +120,18 @@ impl<'s> Walk<'s, '_> {
         value: &'v Value,
         old: Option<&'v Value>,
         before: Ratchet<'v>,
-        place: &Place<'_>,
-    ) -> Result<(), Spent> {
+        path: &ObjectPath<'_>,
+    ) -> Result<(), BudgetExhausted> {
         let node = &self.nodes[id.0 as usize];
         if value.is_null() || !node.is(Flags::HOLDS_RULES) {
             return Ok(());
         }
         if self.deadline.step() || self.is_full() {
-            return Err(Spent);
+            return Err(BudgetExhausted);
         }
         let old = old.filter(|old| !old.is_null());
         match self.rules.sets.get(&(id, is_object)) {
-            Some(Some(set)) => self.set(node, set, value, old, before, place)?,
+            Some(Some(set)) => self.set(node, set, value, old, before, path)?,
             Some(None) => {
                 let detail = match self.rules.is_too_large() {
                     true => {
@@ -132,7 +141,7 @@ impl<'s> Walk<'s, '_> {
                         "rule compiler initialization error: failed to convert to declType for CEL validation rules"
                     }
                 };
-                self.refuse(node, place, detail);
+                self.refuse(node, path, detail);
             }
             None => {}
         }
@@ -141,7 +150,7 @@ impl<'s> Walk<'s, '_> {
         match value {
             Value::Array(items) => {
                 let Some(child) = node.items else { return Ok(()) };
-                // Without what was before there is nothing to look up.
+                // Without an old value there is nothing to look up.
                 let null = &Value::Null;
                 let olds = Correlated { nodes, node, new: value, old: old.unwrap_or(null) }.items();
                 let correlated = before.current.map(|current| current.items());
@@ -150,8 +159,8 @@ impl<'s> Walk<'s, '_> {
                         Some(items) => Ratchet { current: items.item(item), parent: before.current },
                         None => before,
                     };
-                    let place = Place::Index(place, index);
-                    self.value(child, embeds(child), item, olds.old(item), inner, &place)?;
+                    let path = ObjectPath::Index(path, index);
+                    self.value(child, embeds(child), item, olds.old(item), inner, &path)?;
                 }
             }
             Value::Object(fields) => {
@@ -159,15 +168,15 @@ impl<'s> Walk<'s, '_> {
                 if let Some(child) = node.rest.node() {
                     for (key, value) in fields {
                         let old = olds.and_then(|olds| olds.get(key));
-                        let place = Place::Key(place, key);
-                        self.value(child, embeds(child), value, old, before.field(key), &place)?;
+                        let path = ObjectPath::Key(path, key);
+                        self.value(child, embeds(child), value, old, before.field(key), &path)?;
                     }
                 }
                 for (key, value) in fields {
                     let Some(child) = node.property(key) else { continue };
                     let old = olds.and_then(|olds| olds.get(key));
-                    let place = Place::Field(place, key);
-                    self.value(child, embeds(child), value, old, before.field(key), &place)?;
+                    let path = ObjectPath::Field(path, key);
+                    self.value(child, embeds(child), value, old, before.field(key), &path)?;
                 }
             }
             _ => {}
@@ -175,13 +184,13 @@ impl<'s> Walk<'s, '_> {
         Ok(())
     }
 
-    /// Whether there are more errors than are told.
+    /// Whether the limit of errors is reached.
     fn is_full(&self) -> bool {
         self.size > SIZE || self.findings.errors.len() + self.findings.warnings.len() >= MOST
     }
 
-    fn refuse(&mut self, node: &Node, place: &Place<'_>, detail: impl Into<String>) {
-        let error = FieldError::invalid(&place.path(), type_name(node), detail);
+    fn refuse(&mut self, node: &Node, path: &ObjectPath<'_>, detail: impl Into<String>) {
+        let error = FieldError::invalid(&path.path(), type_name(node), detail);
         self.size += error.size();
         self.findings.errors.push(error);
     }
@@ -193,16 +202,16 @@ impl<'s> Walk<'s, '_> {
         value: &'v Value,
         old: Option<&'v Value>,
         before: Ratchet<'v>,
-        place: &Place<'_>,
-    ) -> Result<(), Spent> {
+        path: &ObjectPath<'_>,
+    ) -> Result<(), BudgetExhausted> {
         if self.budget <= 0 {
-            self.refuse(node, place, SPENT);
-            return Err(Spent);
+            self.refuse(node, path, BUDGET_EXHAUSTED);
+            return Err(BudgetExhausted);
         }
         let sources = node.extra.as_ref().map_or(&[][..], |extra| &extra.rules);
         for (rule, source) in set.rules.iter().zip(sources) {
             if let Some(error) = &rule.error {
-                self.refuse(node, place, format!("rule compile error: {error}"));
+                self.refuse(node, path, format!("rule compile error: {error}"));
                 continue;
             }
             let Some(program) = &rule.program else { continue };
@@ -212,30 +221,30 @@ impl<'s> Walk<'s, '_> {
             }
             let evaluation = run(program, set, value, old, optional, self.deadline);
             if self.deadline.has_passed() {
-                return Err(Spent);
+                return Err(BudgetExhausted);
             }
             if self.charge(evaluation.cost).is_err() {
-                self.refuse(node, place, SPENT);
-                return Err(Spent);
+                self.refuse(node, path, BUDGET_EXHAUSTED);
+                return Err(BudgetExhausted);
             }
             match evaluation.result {
                 Ok(Seen::Bool(true)) => {}
-                Ok(_) => self.failed(node, set, rule, source, (value, old, before), place)?,
+                Ok(_) => self.failed(node, set, rule, source, (value, old, before), path)?,
                 Err(error) => {
                     let shown = shown(source);
                     match error {
                         Error::NoSuchOverload => {
-                            self.refuse(node, place, format!("'{error}': call arguments did not match a supported operator, function or macro signature for rule: {shown}"));
+                            self.refuse(node, path, format!("'{error}': call arguments did not match a supported operator, function or macro signature for rule: {shown}"));
                         }
                         Error::Cancelled => {
-                            self.refuse(node, place, format!("'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {shown}"));
-                            return Err(Spent);
+                            self.refuse(node, path, format!("'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {shown}"));
+                            return Err(BudgetExhausted);
                         }
                         Error::Failed(message) if message.starts_with("no such overload") => {
-                            self.refuse(node, place, format!("'{message}': call arguments did not match a supported operator, function or macro signature for rule: {shown}"));
+                            self.refuse(node, path, format!("'{message}': call arguments did not match a supported operator, function or macro signature for rule: {shown}"));
                         }
                         Error::Failed(message) => {
-                            self.refuse(node, place, format!("{message} evaluating rule: {shown}"));
+                            self.refuse(node, path, format!("{message} evaluating rule: {shown}"));
                         }
                     }
                 }
@@ -244,17 +253,17 @@ impl<'s> Walk<'s, '_> {
         Ok(())
     }
 
-    fn charge(&mut self, cost: u64) -> Result<(), Spent> {
+    fn charge(&mut self, cost: u64) -> Result<(), BudgetExhausted> {
         match i64::try_from(cost) {
             Ok(cost) if cost <= self.budget => {
                 self.budget -= cost;
                 Ok(())
             }
-            _ => Err(Spent),
+            _ => Err(BudgetExhausted),
         }
     }
 
-    /// A rule that was not kept.
+    /// Adds the error of a violated rule.
     fn failed<'v>(
         &mut self,
         node: &Node,
@@ -262,9 +271,9 @@ impl<'s> Walk<'s, '_> {
         rule: &'s CompiledRule,
         source: &Rule,
         (value, old, before): (&'v Value, Option<&'v Value>, Ratchet<'v>),
-        place: &Place<'_>,
-    ) -> Result<(), Spent> {
-        let mut path = place.path();
+        path: &ObjectPath<'_>,
+    ) -> Result<(), BudgetExhausted> {
+        let mut path = path.path();
         if !rule.field_path.is_empty() {
             path = path.child(rule.field_path.to_string());
         }
@@ -277,7 +286,7 @@ impl<'s> Walk<'s, '_> {
                     Err(detail) => {
                         let error = FieldError::invalid(&path, type_name(node), detail);
                         self.add(error, rule, before);
-                        return Err(Spent);
+                        return Err(BudgetExhausted);
                     }
                 }
             }
@@ -309,7 +318,7 @@ impl<'s> Walk<'s, '_> {
         }
     }
 
-    /// The message that an expression gives, if it is a good one; an error ends everything.
+    /// The message of an expression if it is valid; an error ends the evaluation.
     fn message(&mut self, evaluation: Evaluation<'_>, source: &str) -> Result<Option<String>, String> {
         if self.charge(evaluation.cost).is_err() {
             return Err("messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run".to_owned());
@@ -333,7 +342,7 @@ fn type_name(node: &Node) -> &'static str {
     if node.is(Flags::INT_OR_STRING) { "" } else { node.types.single().unwrap_or_default() }
 }
 
-/// The rule as messages show it.
+/// The rule for messages.
 fn shown(rule: &Rule) -> Cow<'_, str> {
     quotable(if rule.message.is_empty() { rule.rule.trim() } else { rule.message.trim() })
 }
@@ -347,7 +356,7 @@ fn run<'a>(
     deadline: &Deadline<'_>,
 ) -> Evaluation<'a> {
     let failed = |error| Evaluation { result: Err(error), cost: 0 };
-    // What a rule does not look at may be anything.
+    // Unused variables may have any value.
     let uses = |name: &str| program.variables().iter().any(|variable| &**variable == name);
     let seen = |value: &'a Value| Seen::from_json(value, &set.shape);
     let now = match uses("self").then(|| seen(value)).transpose() {

@@ -1,4 +1,7 @@
-//! What expressions see of a value.
+//! Types of values in expressions.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/schemas.go
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/types.go
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,18 +11,18 @@ use serde_json::Value;
 
 use crate::node::{Check, Flags, ListType, Node, NodeId, Types};
 
-/// The largest request that is reckoned with.
+/// Assumed maximum size of a request.
 const REQUEST: u64 = 3 * 1024 * 1024;
 const LONGEST_TIME: u64 = 32;
 const DATE: u64 = 12;
 
-/// A shape, and how few bytes of JSON a value of it can take.
-pub(crate) struct Sized {
+/// A shape, and the minimum length of its JSON.
+pub(crate) struct SizedShape {
     pub shape: Arc<Shape>,
     pub least: u64,
 }
 
-/// Whether expressions can see values of a node at all.
+/// Whether values of a node are visible to expressions.
 pub(crate) fn is_visible(nodes: &[Node], node: &Node) -> bool {
     let at = |id: NodeId| &nodes[id.0 as usize];
     if node.is(Flags::INT_OR_STRING) {
@@ -32,14 +35,14 @@ pub(crate) fn is_visible(nodes: &[Node], node: &Node) -> bool {
     }
 }
 
-/// The shape of a node's values, or nothing if expressions cannot see them. `is_object` says whether they are whole
-/// objects, which always have a kind and a name.
-pub(crate) fn shape(nodes: &[Node], node: &Node, is_object: bool, name: &str) -> Option<Sized> {
+/// The shape of a node's values, `None` if they are not visible to expressions. `is_object` says whether they
+/// are complete objects, which always have a kind and a name.
+pub(crate) fn shape(nodes: &[Node], node: &Node, is_object: bool, name: &str) -> Option<SizedShape> {
     let at = |id: NodeId| &nodes[id.0 as usize];
     let inner = |id: NodeId, name: String| shape(nodes, at(id), at(id).is(Flags::EMBEDS), &name);
     let nullable = node.is(Flags::NULLABLE);
     let made = |kind: ShapeKind, max_elements: u64, least: u64| {
-        Some(Sized { shape: Arc::new(Shape { kind, nullable, max_elements }), least })
+        Some(SizedShape { shape: Arc::new(Shape { kind, nullable, max_elements }), least })
     };
     if node.is(Flags::INT_OR_STRING) {
         let longest = longest(node).map_or(REQUEST - 2, |longest| longest * 4);
@@ -92,7 +95,7 @@ pub(crate) fn shape(nodes: &[Node], node: &Node, is_object: bool, name: &str) ->
     }
 }
 
-fn object(nodes: &[Node], node: &Node, is_object: bool, name: &str) -> Option<Sized> {
+fn object(nodes: &[Node], node: &Node, is_object: bool, name: &str) -> Option<SizedShape> {
     let at = |id: NodeId| &nodes[id.0 as usize];
     let required = |field: &str| {
         node.checks.iter().any(|check| match check {
@@ -106,7 +109,7 @@ fn object(nodes: &[Node], node: &Node, is_object: bool, name: &str) -> Option<Si
         let (field, child) = (&property.name, at(property.node));
         let shape = match shape(nodes, child, child.is(Flags::EMBEDS), &format!("{name}.{field}")) {
             None => Shape::new(ShapeKind::Unknown),
-            Some(Sized { shape, least: size }) => {
+            Some(SizedShape { shape, least: size }) => {
                 if required(field) && child.default_value().is_none() {
                     least += field.len() as u64 + size + 4;
                 }
@@ -126,10 +129,10 @@ fn object(nodes: &[Node], node: &Node, is_object: bool, name: &str) -> Option<Si
     }
     let kind = ShapeKind::Object(Object::new(name, fields, has_properties));
     let shape = Shape { kind, nullable: node.is(Flags::NULLABLE), max_elements: 0 };
-    Some(Sized { shape: Arc::new(shape), least })
+    Some(SizedShape { shape: Arc::new(shape), least })
 }
 
-/// Whether a schema itself says what every whole object has.
+/// Whether a schema itself declares the type fields and metadata.
 fn is_complete(nodes: &[Node], node: &Node) -> bool {
     let at = |id: NodeId| &nodes[id.0 as usize];
     let typed = |node: &Node, name: &str, types: Types| {
@@ -156,7 +159,7 @@ fn longest(node: &Node) -> Option<u64> {
     })
 }
 
-/// How many bytes a text can have.
+/// Maximum length of a string in bytes.
 fn text_length(node: &Node) -> u64 {
     if let Some(longest) = longest(node) {
         return longest * 4;

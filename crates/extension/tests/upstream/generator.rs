@@ -1,4 +1,4 @@
-//! Random schemas, and objects that nearly fit them.
+//! Random schemas, and objects that almost match them.
 
 use serde_json::{Map, Value, json};
 
@@ -74,7 +74,7 @@ impl Generator {
         from[self.below(from.len())]
     }
 
-    /// A schema for whole objects.
+    /// A schema of complete objects.
     pub fn root(&mut self) -> Value {
         let mut spec = self.object_schema(3);
         if self.chance(10) {
@@ -262,7 +262,7 @@ impl Generator {
         schema
     }
 
-    /// Conditions that only speak of what is declared.
+    /// Conditions that refer only to declared fields.
     fn conditions(&mut self, schema: &mut Value) {
         for name in ["anyOf", "oneOf", "allOf"] {
             if self.chance(5) {
@@ -327,7 +327,7 @@ impl Generator {
         Value::Object(part)
     }
 
-    /// A whole object.
+    /// A complete object.
     pub fn object(&mut self, schema: &Value) -> Value {
         let mut object = self.fitting_object(schema, 6);
         object["apiVersion"] = json!("example.com/v1");
@@ -347,7 +347,7 @@ impl Generator {
         object
     }
 
-    /// The same object with a few things changed.
+    /// A copy of an object with a few changes.
     pub fn changed(&mut self, object: &Value, schema: &Value) -> Value {
         let mut copy = object.clone();
         for _ in 0..=self.below(2) {
@@ -393,7 +393,7 @@ impl Generator {
         }
     }
 
-    /// A value that mostly fits.
+    /// A value that mostly matches.
     fn fitting(&mut self, schema: &Value, depth: usize) -> Value {
         if self.chance(3) {
             return self.anything(1);
@@ -489,7 +489,7 @@ impl Generator {
     }
 }
 
-/// Takes out what definitions are refused for inside of metadata.
+/// Removes keywords that are not allowed in metadata.
 fn plain(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! Asks the API server's own code, through `upstream/build extension`.
+//! Runs upstream's code through `upstream/build extension`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::thread;
 
 use serde_json::Value;
 
-/// What `upstream/build` ends with where Go is absent.
+/// Exit code of `upstream/build` without Go.
 const NO_GO: i32 = 3;
 
-/// Go's answers, or nothing where there is no Go.
+/// Upstream's results, `None` without Go.
 pub fn ask(questions: &[Value]) -> Option<Vec<Value>> {
     let program = program()?;
     let mut input = String::new();

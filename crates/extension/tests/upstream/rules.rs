@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::generator::Generator;
 
-/// Some fit what they stand on and some do not.
+/// Rules that are valid for some types.
 const RULES: &[&str] = &[
     "true",
     "false",
@@ -63,7 +63,7 @@ pub fn pick<'a>(generator: &mut Generator, from: &[&'a str]) -> &'a str {
     from[generator.below(from.len())]
 }
 
-/// Adds rules where they may be good.
+/// Adds rules to schemas.
 pub fn decorate(generator: &mut Generator, schema: &mut Value) {
     let Value::Object(fields) = schema else { return };
     if generator.chance(15) {
@@ -106,8 +106,8 @@ pub fn rule(generator: &mut Generator) -> Value {
     rule
 }
 
-/// An error without what cannot be the same: the digits of a clock behind the name of a type, and the words of a parser
-/// about what it had rather seen.
+/// Normalises an error: removes the digits of the time after a type name, and the parser's list of expected
+/// tokens.
 pub fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

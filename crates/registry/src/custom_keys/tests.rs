@@ -13,7 +13,7 @@ fn workspace(id: &str, created: &str) -> Value {
     })
 }
 
-/// What a store of an older version may contain, and the keys under which each value is found afterwards.
+/// Contents of a store of an older version, and the key of each value after the migration.
 fn old_store() -> Vec<((Key, Bytes), &'static str)> {
     let definition = |workspace: &str, name: &str| {
         format!("apiextensions.k8s.io/customresourcedefinitions/{workspace}//{name}")
@@ -46,7 +46,7 @@ fn old_store() -> Vec<((Key, Bytes), &'static str)> {
             "~apps/statefulsets/w/n/converted",
         ),
         ("apps/statefulsets/other/n/a", managed("apps/v1", "apps/v9"), "apps/statefulsets/other/n/a"),
-        // Workspaces, and objects that claim to be one.
+        // Workspaces, and custom objects that look like one.
         (
             "atoll.dev/workspaces/root//a",
             workspace("aaaaaaaaaaaaaaa", "2026-01-01T00:00:00Z"),
@@ -75,15 +75,15 @@ fn old_store() -> Vec<((Key, Bytes), &'static str)> {
 }
 
 #[tokio::test]
-async fn custom_objects_get_keys_of_their_own() {
+async fn custom_objects_are_migrated_to_separate_keys() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     for ((key, value), _) in old_store() {
         let write =
-            Write { key, expect: Condition::Absent, value: Some(value), guards: Vec::new(), memo: None };
+            Write { key, expect: Condition::Absent, value: Some(value), guards: Vec::new(), hint: None };
         store.write(write).await.unwrap();
     }
     let before = store.revision().await.unwrap();
-    // A migration that was interrupted has written a new key and has not deleted the old one.
+    // An interrupted migration has written the new key and not yet deleted the old one.
     let (half, value) =
         (Key::from("~example.com/widgets/w/default/a"), Bytes::from_static(b"{\"older\":true}"));
     write_all(&store, [(half, Some(value))]).await.unwrap();
@@ -95,15 +95,15 @@ async fn custom_objects_get_keys_of_their_own() {
     let expected: BTreeMap<Key, Bytes> =
         old_store().into_iter().map(|((_, value), new)| (Key::from(new), value)).collect();
     assert_eq!(found, expected);
-    assert!(store.compacted().await.unwrap() > before, "watches from before have to list again");
+    assert!(store.compacted().await.unwrap() > before, "older watches have to list again");
 
     let revision = store.revision().await.unwrap();
     assert_eq!(migrate(&store).await.unwrap(), 0);
-    assert_eq!(store.revision().await.unwrap(), revision, "the second time there is nothing to do");
+    assert_eq!(store.revision().await.unwrap(), revision, "the second migration changes nothing");
 }
 
 #[test]
-fn older_snapshots_are_brought_up_to_date() {
+fn older_snapshots_are_migrated() {
     let mut entries: BTreeMap<Key, Bytes> = old_store().into_iter().map(|(entry, _)| entry).collect();
     upgrade(&mut entries);
     let mut expected: BTreeMap<Key, Bytes> =
@@ -112,7 +112,7 @@ fn older_snapshots_are_brought_up_to_date() {
     assert_eq!(entries, expected);
 }
 
-/// Whichever profile the server is started with, Deployments of Kubernetes stay what they are.
+/// Kubernetes Deployments stay built-in objects with every profile.
 #[test]
 fn built_in_versions_do_not_depend_on_the_profile() {
     let definition = "apiextensions.k8s.io/customresourcedefinitions/w//deployments.apps";
@@ -125,14 +125,14 @@ fn built_in_versions_do_not_depend_on_the_profile() {
     assert_eq!(moved, [Key::from("apps/deployments/w/n/b")]);
 }
 
-/// The older version has run once more on a store that is up to date.
+/// The older version has run again on a migrated store.
 #[tokio::test]
-async fn doors_of_a_downgrade_are_closed() {
+async fn false_workspaces_of_a_downgrade_are_migrated() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     assert_eq!(migrate(&store).await.unwrap(), 0);
     let [one, two] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb"];
     let written = [
-        // The door comes before the workspace in the order of keys, but was created after it.
+        // The false workspace comes before the real one in key order, but was created later.
         entry("atoll.dev/workspaces/aaaaaaaaaaaaaaa//door", workspace(two, "2026-02-01T00:00:00Z")),
         entry("atoll.dev/workspaces/root//a", workspace(one, "2026-01-01T00:00:00Z")),
         entry("atoll.dev/workspaces/root//b", workspace(two, "2026-01-01T00:00:00Z")),
@@ -147,14 +147,14 @@ async fn doors_of_a_downgrade_are_closed() {
 }
 
 #[test]
-fn workspaces_lead_to_the_root() {
+fn workspaces_must_lead_to_the_root() {
     let [one, two, three, four] =
         ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb", "ccccccccccccccc", "ddddddddddddddd"];
     let created = "2026-01-01T00:00:00Z";
     let entries = BTreeMap::from([
         entry("atoll.dev/workspaces/root//a", workspace(one, created)),
         entry("atoll.dev/workspaces/aaaaaaaaaaaaaaa//b", workspace(two, created)),
-        // Above each other, below one of these, and below a workspace that is not known.
+        // A cycle, a child of it, and a child of an unknown workspace.
         entry("atoll.dev/workspaces/ccccccccccccccc//x", workspace(four, created)),
         entry("atoll.dev/workspaces/ddddddddddddddd//y", workspace(three, created)),
         entry("atoll.dev/workspaces/ddddddddddddddd//z", workspace("eeeeeeeeeeeeeee", created)),

@@ -1,4 +1,6 @@
-//! From a CustomResourceDefinition to what it means.
+//! Compiles CustomResourceDefinitions.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/version/helpers.go
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,16 +14,16 @@ use atoll_validation::warnings;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::custom::{self, Custom};
+use super::custom::{self, CustomVersion};
 use super::intern::Interned;
-use super::settle::TOO_LARGE;
+use super::status::TOO_LARGE;
 use super::{Definition, Names, conditions, reserved};
 use crate::row::{Row, SharedRow, Subresource};
 
-/// Numbers of definitions and of their versions' forms; 0 is none.
+/// Next number of a definition or of a version's form; 0 is none.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// Other keys in every process, so that definitions with the same hash cannot be made up.
+/// Random keys in every process, so that hash collisions cannot be constructed.
 static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 fn number() -> u64 {
@@ -29,10 +31,10 @@ fn number() -> u64 {
 }
 
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-/// What a resource whose definition is going still says it can do.
-const VERBS_AT_THE_END: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
+/// The verbs in discovery while the definition is being deleted.
+const TERMINATING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 
-/// The definition that an object is, shared with all that say the same.
+/// The compiled definition of an object, shared with equal ones.
 pub fn definition(interned: &Interned<Definition>, object: &Value) -> Arc<Definition> {
     let has = |kind: &str| conditions::is_true(object, kind);
     let is_established = has("Established");
@@ -40,7 +42,7 @@ pub fn definition(interned: &Interned<Definition>, object: &Value) -> Arc<Defini
         "accepted": object["status"]["acceptedNames"],
         "served": is_established || has("NamesAccepted"),
         "established": is_established,
-        // Once it is to go, nothing that is written to its status lets objects be created again.
+        // During deletion, no write to the status makes creation possible again.
         "terminating": has("Terminating") || is_being_deleted(object),
     });
     if has(TOO_LARGE) {
@@ -52,19 +54,20 @@ pub fn definition(interned: &Interned<Definition>, object: &Value) -> Arc<Defini
     interned.get(Bytes::from(source), |source| compile(object, &state, source, start))
 }
 
-/// `source` is what tells this definition from others; from `start` on it is the spec.
+/// `source` identifies the definition; it contains the spec from `start` on.
 fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Definition {
     let (spec, accepted) = (&object["spec"], Names::read(&state["accepted"]));
     let flag = |name: &str| state[name] == true;
     let has_names = [&accepted.plural, &accepted.singular, &accepted.kind, &accepted.list_kind]
         .iter()
         .all(|name| !name.is_empty());
-    // Older versions of Atoll accepted definitions of built-in resources. They are stored still, but not served.
+    // Older versions of Atoll accepted definitions of built-in resources. They are still stored, but not
+    // served.
     let is_reserved = reserved::is_built_in(spec["group"].as_str().unwrap_or_default(), &accepted.plural);
     // Clients may write the status. Another plural name would serve the objects of another definition.
     let plural = spec["names"]["plural"].as_str().unwrap_or_default();
     let is_complete = has_names && !is_reserved && accepted.plural == plural;
-    // Before it has its names nobody asks for its objects.
+    // Without accepted names, its objects cannot be requested.
     let compiled = atoll_extension::Definition::compile(if is_complete { object } else { &Value::Null });
     let compiler = Compiler {
         compiled: &compiled,
@@ -87,11 +90,11 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
         id: number(),
         group: compiler.group.into(),
         plural: plural.into(),
-        waits: accepted != Names::read(&spec["names"]),
+        awaits_names: accepted != Names::read(&spec["names"]),
         is_served: flag("served") && is_complete,
         is_established: flag("established") && is_complete,
         is_terminating: compiler.is_terminating,
-        misreported: is_complete && size.is_err() != flag("reported"),
+        is_size_outdated: is_complete && size.is_err() != flag("reported"),
         rows: rows.collect(),
         stored,
         accepted,
@@ -111,9 +114,9 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    fn row(&self, version: &Version, stored: Option<Arc<Custom>>) -> SharedRow {
+    fn row(&self, version: &Version, stored: Option<Arc<CustomVersion>>) -> SharedRow {
         let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
-        let verbs = if self.is_terminating { owned(&VERBS_AT_THE_END) } else { owned(&VERBS) };
+        let verbs = if self.is_terminating { owned(&TERMINATING_VERBS) } else { owned(&VERBS) };
         let names = self.names;
         let api_version = |name: &str| format!("{}/{name}", self.group);
         let others = self.compiled.versions().iter().filter(|other| other.name != version.name);
@@ -139,7 +142,7 @@ impl Compiler<'_> {
             checks: atoll_validation::of("", ""),
             warnings: warnings::of("", ""),
             managed: managed.beside(siblings),
-            custom: Some(Arc::new(Custom {
+            custom: Some(Arc::new(CustomVersion {
                 form: number(),
                 version: version.clone(),
                 definition: self.compiled.clone(),
@@ -153,7 +156,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// What requests for a version are told that is going to go: what its definition says, or what to use instead.
+    /// The deprecation warning of a version: the text in the definition, or the version to use instead.
     fn deprecation(&self, name: &str) -> Option<String> {
         let versions = || self.spec["versions"].as_array().into_iter().flatten();
         let version = versions().find(|version| version["name"] == *name)?;
@@ -190,7 +193,8 @@ impl Compiler<'_> {
     }
 }
 
-/// How Kubernetes orders versions: releases before betas before alphas, each by number, then all else by name backwards.
+/// Orders versions as Kubernetes does: releases before betas before alphas, each by number, then all others
+/// by name in reverse.
 pub fn compare_versions(one: &str, other: &str) -> std::cmp::Ordering {
     match (release(one), release(other)) {
         (Some(one), Some(other)) => one.cmp(&other),
@@ -200,7 +204,7 @@ pub fn compare_versions(one: &str, other: &str) -> std::cmp::Ordering {
     }
 }
 
-/// Stability, major number, number of the alpha or beta.
+/// Stability, major version, and the number of the alpha or beta.
 fn release(version: &str) -> Option<(u8, u64, u64)> {
     let rest = version.strip_prefix('v')?;
     let digits = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
@@ -223,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_ordered_as_kubernetes_does() {
+    fn versions_are_ordered_as_in_kubernetes() {
         let ordered = [
             "v10",
             "v2",

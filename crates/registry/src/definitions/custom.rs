@@ -1,8 +1,10 @@
-//! What a row has that a definition made.
+//! A version of a custom resource in a row.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go
 
 use std::sync::Arc;
 
-use atoll_extension::{Column, Definition, Findings, Origin, Scale, Version};
+use atoll_extension::{Column, Definition, Origin, Scale, ValidationResult, Version};
 use atoll_meta::object;
 use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::Value;
@@ -11,27 +13,27 @@ use crate::strategy::{MetadataChecks, Strategy};
 
 /// One version of a custom resource.
 #[derive(Debug)]
-pub struct Custom {
-    /// A number of its own: objects say by it which version of which definition their JSON is right for.
+pub struct CustomVersion {
+    /// Unique number: objects record with it for which version of which definition their JSON is valid.
     pub form: u64,
-    /// What it says about objects.
+    /// The compiled version with its schema.
     pub version: Version,
     /// All versions.
     pub definition: Definition,
     pub list_kind: Box<str>,
     /// The group in the keys of its objects.
     pub key_group: Box<str>,
-    /// What every request is told.
+    /// The deprecation warning for every request.
     pub deprecation: Option<Box<str>>,
-    /// The version that objects are stored in; `None` if it is this one.
-    pub stored: Option<Arc<Custom>>,
-    /// The names of the fields that objects can be selected by.
+    /// The storage version; `None` if it is this one.
+    pub stored: Option<Arc<CustomVersion>>,
+    /// The names of the selectable fields.
     pub selectable: Box<[Arc<str>]>,
-    /// Whether nothing new may be created, for the definition is going.
+    /// Whether no objects can be created because the definition is being deleted.
     pub is_terminating: bool,
 }
 
-/// What a write of the status leaves as it is: all but the account of who manages what.
+/// Metadata that a status update does not change: everything but the managed fields.
 const ALL_METADATA: &[&str] = &[
     "annotations",
     "creationTimestamp",
@@ -43,10 +45,10 @@ const ALL_METADATA: &[&str] = &[
     "ownerReferences",
 ];
 
-/// The rules of all custom resources.
+/// The strategy of all custom resources.
 pub static STRATEGY: Strategy = Strategy {
     generation: true,
-    is_counted: differs_beside_metadata,
+    raises_generation: differs_beside_metadata,
     unconditional_update: false,
     finalizer_names: false,
     metadata_checks: MetadataChecks::Twice,
@@ -61,13 +63,13 @@ fn differs_beside_metadata(new: &Value, old: &Value) -> bool {
     !members(new).eq(members(old))
 }
 
-impl Custom {
-    /// The version that objects are stored in.
-    pub fn storage(&self) -> &Custom {
+impl CustomVersion {
+    /// The storage version.
+    pub fn storage(&self) -> &CustomVersion {
         self.stored.as_deref().unwrap_or(self)
     }
 
-    /// Where an object has what its Scale shows.
+    /// The field paths of the scale subresource.
     pub fn scale(&self) -> Option<&Scale> {
         self.version.scale.as_ref()
     }
@@ -77,23 +79,23 @@ impl Custom {
         &self.version.columns
     }
 
-    /// Whether objects can be selected by this field.
+    /// Whether the field is selectable.
     pub fn is_selectable(&self, field: &str) -> bool {
         self.selectable.iter().any(|name| **name == *field)
     }
 
-    /// What goes without saying. Returns whether there was room for all of it.
+    /// Applies the defaults of the schema. Returns whether the object stayed within the size limit.
     pub fn fill(&self, object: &mut Value) -> bool {
-        self.version.schema.fill(object)
+        self.version.schema.apply_defaults(object)
     }
 
-    /// Brings an object of this version into its form: what is not known goes. Returns the paths of what went, or why it
-    /// cannot be read.
+    /// Coerces an object to the schema of this version and removes unknown fields. Returns their paths, or an
+    /// error if the object cannot be decoded.
     pub fn shape(&self, object: &mut Value, origin: Origin) -> Result<Vec<String>, String> {
         self.version.schema.read(object, origin)
     }
 
-    /// All that is wrong with a new object whose metadata has these errors.
+    /// All validation errors of a new object, including the given errors of its metadata.
     pub fn check_create(
         &self,
         kind: &str,
@@ -106,12 +108,12 @@ impl Custom {
         if !errors.is_empty() {
             return errors;
         }
-        let mut findings = Findings { errors: metadata, ..Findings::default() };
+        let mut findings = ValidationResult { errors: metadata, ..ValidationResult::default() };
         self.version.validate_create(new, &mut findings, deadline);
         findings.errors
     }
 
-    /// All that is wrong with a changed object, or the status of one, whose metadata has these errors.
+    /// All validation errors of an updated object or status, including the given errors of its metadata.
     pub fn check_update(
         &self,
         (kind, api_version, subresource): (&str, &str, &str),
@@ -120,7 +122,7 @@ impl Custom {
         metadata: Vec<FieldError>,
         deadline: &Deadline<'_>,
     ) -> Vec<FieldError> {
-        let mut findings = Findings { errors: metadata, ..Findings::default() };
+        let mut findings = ValidationResult { errors: metadata, ..ValidationResult::default() };
         let errors = type_errors(kind, api_version, new);
         if !errors.is_empty() {
             findings.errors.extend(errors);
@@ -133,8 +135,8 @@ impl Custom {
         findings.errors
     }
 
-    /// What is remarked on: finalizers that do not say whose they are.
-    pub fn remarks(&self, subresource: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
+    /// Warnings about finalizers without a domain.
+    pub fn write_warnings(&self, subresource: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
         if !subresource.is_empty() {
             return Vec::new();
         }
@@ -142,11 +144,11 @@ impl Custom {
         let mut added: Vec<&str> = object::finalizers(new).filter(|name| !known.contains(name)).collect();
         added.sort_unstable();
         added.dedup();
-        added.into_iter().flat_map(finalizer_remarks).collect()
+        added.into_iter().flat_map(finalizer_warnings).collect()
     }
 }
 
-/// An object must be of the kind that it is sent as.
+/// Errors if the object's kind differs from the requested one.
 fn type_errors(kind: &str, api_version: &str, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if object::kind(object) != kind {
@@ -160,7 +162,7 @@ fn type_errors(kind: &str, api_version: &str, object: &Value) -> Vec<FieldError>
     errors
 }
 
-fn finalizer_remarks(name: &str) -> Vec<String> {
+fn finalizer_warnings(name: &str) -> Vec<String> {
     let told = |words: &str| format!("metadata.finalizers: {name:?}: {words}");
     let mut remarks: Vec<String> =
         atoll_meta::names::qualified_name(name).iter().map(|problem| told(problem)).collect();

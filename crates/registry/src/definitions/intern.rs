@@ -1,4 +1,4 @@
-//! What says the same is one, in however many workspaces it is.
+//! Interning: equal contents are stored once for all workspaces.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,25 +8,25 @@ use bytes::Bytes;
 
 use super::Definition;
 
-/// What is made of a text, all of which it keeps.
-pub trait Made {
+/// A value that is derived from a text and keeps the text.
+pub trait FromSource {
     fn source(&self) -> &Bytes;
 }
 
-/// Everything of a kind that some object still has. What no object has any longer is forgotten as the table grows.
+/// All values that some object still uses. Unused values are removed as the table grows.
 pub struct Interned<T> {
     table: Mutex<Table<T>>,
-    /// Keyed anew by each process: nobody can choose texts that collide.
+    /// Random in each process, so that clients cannot choose texts that collide.
     hasher: RandomState,
 }
 
 struct Table<T> {
     by_hash: HashMap<u64, Vec<Weak<T>>>,
-    /// Clean up when there are this many.
+    /// Number of entries at which unused ones are removed.
     limit: usize,
 }
 
-const LEAST: usize = 64;
+const MIN_LIMIT: usize = 64;
 
 impl<T> Default for Interned<T> {
     fn default() -> Self {
@@ -35,25 +35,25 @@ impl<T> Default for Interned<T> {
     }
 }
 
-impl<T: Made> Interned<T> {
-    /// What was made of this source; `make` makes it if there is none yet.
+impl<T: FromSource> Interned<T> {
+    /// The value for this source; `make` creates it if there is none yet.
     pub(crate) fn get(&self, source: Bytes, make: impl FnOnce(Bytes) -> T) -> Arc<T> {
         let hash = self.hasher.hash_one(&source);
         if let Some(known) = self.find(hash, &source) {
             return known;
         }
-        // Made outside the lock. If two make the same at once, both are good, and one lives on.
-        let made = Arc::new(make(source));
+        // Created outside the lock. If two threads create the same value, both are valid and one is kept.
+        let value = Arc::new(make(source));
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if table.by_hash.len() >= table.limit {
             table.by_hash.retain(|_, same| {
                 same.retain(|known| known.strong_count() > 0);
                 !same.is_empty()
             });
-            table.limit = (2 * table.by_hash.len()).max(LEAST);
+            table.limit = (2 * table.by_hash.len()).max(MIN_LIMIT);
         }
-        table.by_hash.entry(hash).or_default().push(Arc::downgrade(&made));
-        made
+        table.by_hash.entry(hash).or_default().push(Arc::downgrade(&value));
+        value
     }
 
     fn find(&self, hash: u64, source: &Bytes) -> Option<Arc<T>> {
@@ -62,30 +62,30 @@ impl<T: Made> Interned<T> {
         known.find(|known| known.source() == source)
     }
 
-    /// How many there are, dead ones included: for tests.
+    /// Number of entries including unused ones, for tests.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.table.lock().unwrap_or_else(PoisonError::into_inner).by_hash.len()
     }
 }
 
-impl Made for Definition {
+impl FromSource for Definition {
     fn source(&self) -> &Bytes {
         &self.source
     }
 }
 
-/// A text that many objects have. It is known for as long as one of them has it.
+/// A text that many objects share, kept while one of them uses it.
 pub struct Text(Bytes);
 
-impl Made for Text {
+impl FromSource for Text {
     fn source(&self) -> &Bytes {
         &self.0
     }
 }
 
 impl Interned<Text> {
-    /// The one text that says this.
+    /// The shared copy of this text.
     pub(crate) fn text(&self, text: Bytes) -> Bytes {
         Bytes::from_owner(Shared(self.get(text, Text)))
     }
@@ -103,7 +103,7 @@ impl AsRef<[u8]> for Shared {
 mod tests {
     use super::*;
 
-    fn made(source: Bytes) -> Definition {
+    fn value(source: Bytes) -> Definition {
         Definition {
             id: 1,
             group: "g".into(),
@@ -113,7 +113,7 @@ mod tests {
             is_served: false,
             is_established: false,
             is_terminating: false,
-            misreported: false,
+            is_size_outdated: false,
             rows: Vec::new(),
             stored: None,
             spec: Bytes::new(),
@@ -124,25 +124,25 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_made_once_and_the_dead_are_forgotten() {
+    fn equal_values_are_shared_and_unused_ones_are_removed() {
         let interned = Interned::default();
-        let first = interned.get(Bytes::from("a"), made);
-        let again = interned.get(Bytes::from("a"), |_| unreachable!("it is known"));
+        let first = interned.get(Bytes::from("a"), value);
+        let again = interned.get(Bytes::from("a"), |_| unreachable!("the value exists"));
         assert!(Arc::ptr_eq(&first, &again));
         for number in 0..10_000 {
-            interned.get(Bytes::from(format!("{number}")), made);
+            interned.get(Bytes::from(format!("{number}")), value);
         }
-        assert!(interned.len() <= 2 * LEAST, "{} are kept", interned.len());
-        let kept = interned.get(Bytes::from("a"), |_| unreachable!("it is still held"));
+        assert!(interned.len() <= 2 * MIN_LIMIT, "{} are kept", interned.len());
+        let kept = interned.get(Bytes::from("a"), |_| unreachable!("the value is still in use"));
         assert!(Arc::ptr_eq(&first, &kept));
     }
 
     #[test]
-    fn a_text_is_held_once() {
+    fn equal_texts_are_shared() {
         let interned = Interned::default();
         let (first, again) = (interned.text(Bytes::from("a")), interned.text(Bytes::from("a")));
         assert_eq!(first.as_ptr(), again.as_ptr());
         drop(first);
-        assert_eq!(interned.text(Bytes::from("a")).as_ptr(), again.as_ptr(), "it is still held");
+        assert_eq!(interned.text(Bytes::from("a")).as_ptr(), again.as_ptr(), "the value is still in use");
     }
 }

@@ -1,4 +1,6 @@
-//! Which of the names that a definition asks for it gets: those that no other of its group has.
+//! Resolves the names of a definition: it gets those that no other definition of its group has.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go
 
 use std::collections::HashSet;
 
@@ -15,7 +17,7 @@ pub struct Names {
     pub categories: Vec<String>,
 }
 
-/// Why not all names are accepted.
+/// The reason why not all names are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     pub reason: &'static str,
@@ -41,7 +43,7 @@ impl Names {
 
     pub fn write(&self) -> Value {
         let mut names = Map::new();
-        // Two of them are always shown, as Go's struct has it.
+        // Plural and kind are always present, as in Go's struct.
         names.insert("plural".into(), self.plural.as_str().into());
         if !self.singular.is_empty() {
             names.insert("singular".into(), self.singular.as_str().into());
@@ -59,15 +61,15 @@ impl Names {
         Value::Object(names)
     }
 
-    /// The names that a definition has once it is settled, where it has `self`, asks for `wanted`, and the others of its
-    /// group have `others`; and the last conflict, if there is one.
-    pub fn settle<'a>(
+    /// Resolves the names of a definition that has `self` and requests `wanted`, while the other definitions
+    /// of its group have `others`. Also returns the last conflict.
+    pub fn resolve<'a>(
         &'a self,
         wanted: &Names,
         others: impl Iterator<Item = &'a Names>,
     ) -> (Names, Option<Conflict>) {
         let (mut resources, mut kinds) = (HashSet::new(), HashSet::new());
-        // As upstream's, the sets have what this one was given before.
+        // As in upstream, the sets include the names that this definition already has.
         for names in others.chain([self]) {
             resources.extend([names.plural.as_str(), names.singular.as_str()]);
             resources.extend(names.short_names.iter().map(String::as_str));
@@ -112,7 +114,7 @@ impl Names {
     }
 }
 
-/// Several errors as one, the way upstream's aggregate prints them: each once.
+/// Joins errors as upstream's aggregate prints them: each once.
 fn aggregate(mut messages: Vec<String>) -> String {
     let mut seen = HashSet::new();
     messages.retain(|message| seen.insert(message.clone()));
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_others_have_are_not_given_out() {
+    fn names_of_other_definitions_are_not_accepted() {
         let other = names("bars", "bar", &["b", "br"], "Bar", "BarList");
         let nothing = Names::default();
         let wanted = |change: fn(&mut Names)| {
@@ -168,7 +170,7 @@ mod tests {
                 wanted(|names| names.list_kind = "Bar".into()),
                 Some(("ListKindConflict", "\"Bar\" is already in use")),
             ),
-            // The last one is told.
+            // The last conflict is reported.
             (
                 wanted(|names| {
                     names.plural = "bars".into();
@@ -178,13 +180,13 @@ mod tests {
             ),
         ];
         for (wanted, expected) in cases {
-            let (settled, conflict) = nothing.settle(&wanted, [&other].into_iter());
+            let (settled, conflict) = nothing.resolve(&wanted, [&other].into_iter());
             let seen = conflict.as_ref().map(|conflict| (conflict.reason, conflict.message.as_str()));
             assert_eq!(seen, expected, "{wanted:?}");
             assert_eq!(settled == wanted, expected.is_none());
         }
-        // What it has it keeps, and what it has given up is free again.
+        // Accepted names are kept, and released names are free again.
         let own = names("foos", "foo", &["f"], "Foo", "FooList");
-        assert_eq!(own.settle(&own, [&other].into_iter()), (own.clone(), None));
+        assert_eq!(own.resolve(&own, [&other].into_iter()), (own.clone(), None));
     }
 }

@@ -1,5 +1,7 @@
-//! What follows after the request about a definition: statuses that a crash left behind, names that are free again, and
-//! definitions that are to go, whose objects go first.
+//! Background reconciliation of definitions: statuses that a crash left incomplete, released names, and the
+//! deletion of terminating definitions after their objects.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,81 +13,82 @@ use atoll_watch::{Object, Scope};
 
 use super::{Definition, GROUP, RESOURCE, conditions};
 use crate::strategy::extension::CLEANUP;
-use crate::{DeleteOptions, Place, Refused, Registry, Unasked, parse};
+use crate::{DeleteOptions, NoAdmission, ObjectRef, Registry, WriteFailure, parse};
 
-/// How long at most to wait until it is looked again whether all objects are gone.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time between two checks whether all objects are gone.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Looks after all definitions for as long as the server runs.
+/// Reconciles all definitions for as long as the server runs.
 pub async fn run(registry: Arc<Registry>) {
     let everywhere = Scope::new(GROUP, RESOURCE, None, None);
-    let going: Arc<Going> = Arc::default();
+    let terminating: Arc<TerminatingDefinitions> = Arc::default();
     loop {
         let snapshot = registry.snapshot();
         let Ok(mut watcher) = registry.cache.watch(everywhere.clone(), snapshot.revision) else { continue };
         let present: Vec<Arc<Object>> = snapshot.list(&everywhere, None).collect();
         drop(snapshot);
         for object in present {
-            look_after(&registry, &going, &object).await;
-            registry.announce(object.workspace(), None, Definition::of(&object).as_deref()).await;
+            reconcile(&registry, &terminating, &object).await;
+            registry.sync_api_services(object.workspace(), None, Definition::of(&object).as_deref()).await;
         }
-        // Too much at once ends the watch: begin again from what is there.
+        // An expired watch is started again from the current snapshot.
         while let Ok(events) = watcher.next().await {
             for event in events {
                 let Some(parts) = event.key.parts() else { continue };
                 match &event.object {
-                    Some(object) => look_after(&registry, &going, object).await,
-                    None => registry.settle_definition(parts.workspace, parts.name).await,
+                    Some(object) => reconcile(&registry, &terminating, object).await,
+                    None => registry.update_definition_status(parts.workspace, parts.name).await,
                 }
-                let made = |object: &Option<Arc<Object>>| object.as_deref().and_then(Definition::of);
-                let (before, now) = (made(&event.previous), made(&event.object));
-                registry.announce(parts.workspace, before.as_deref(), now.as_deref()).await;
+                let compiled = |object: &Option<Arc<Object>>| object.as_deref().and_then(Definition::of);
+                let (before, now) = (compiled(&event.previous), compiled(&event.object));
+                registry.sync_api_services(parts.workspace, before.as_deref(), now.as_deref()).await;
             }
         }
     }
 }
 
-/// The definitions that are being removed.
+/// The definitions that are being deleted.
 #[derive(Default)]
-struct Going(Mutex<HashSet<Key>>);
+struct TerminatingDefinitions(Mutex<HashSet<Key>>);
 
-impl Going {
-    fn begin(&self, key: &Key) -> bool {
+impl TerminatingDefinitions {
+    fn insert(&self, key: &Key) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone())
     }
 
-    fn end(&self, key: &Key) {
+    fn remove(&self, key: &Key) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }
 
-async fn look_after(registry: &Arc<Registry>, going: &Arc<Going>, definition: &Object) {
-    let Some(made) = Definition::of(definition) else { return };
-    if made.is_terminating {
-        if going.begin(&definition.key) {
-            let (registry, going, key) = (registry.clone(), going.clone(), definition.key.clone());
+async fn reconcile(registry: &Arc<Registry>, terminating: &Arc<TerminatingDefinitions>, definition: &Object) {
+    let Some(compiled) = Definition::of(definition) else { return };
+    if compiled.is_terminating {
+        if terminating.insert(&definition.key) {
+            let (registry, terminating, key) =
+                (registry.clone(), terminating.clone(), definition.key.clone());
             tokio::spawn(async move {
                 while let Err(status) = registry.remove_definition(&key).await {
-                    tracing::warn!(%status, key = &*key, "a definition could not be removed; it is tried again");
-                    tokio::time::sleep(PATIENCE).await;
+                    tracing::warn!(%status, key = &*key, "cannot delete a CustomResourceDefinition; retrying");
+                    tokio::time::sleep(CHECK_INTERVAL).await;
                 }
-                going.end(&key);
+                terminating.remove(&key);
             });
         }
-    } else if made.waits || !made.is_established || made.misreported {
-        registry.settle_definition(definition.workspace(), definition.name()).await;
+    } else if compiled.awaits_names || !compiled.is_established || compiled.is_size_outdated {
+        registry.update_definition_status(definition.workspace(), definition.name()).await;
     }
 }
 
 impl Registry {
-    /// Deletes all objects of a definition that is to go, waits until they are gone, and lets it go.
+    /// Deletes all objects of a terminating definition, awaits_names until they are gone, and removes the finalizer.
     async fn remove_definition(self: &Arc<Self>, key: &Key) -> Result<(), Status> {
-        let said =
+        let condition =
             ["Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"];
-        let Some(definition) = self.change_definition(key, said, false).await? else { return Ok(()) };
+        let Some(definition) = self.change_definition(key, condition, false).await? else { return Ok(()) };
         let workspace = key.parts().map(|parts| parts.workspace).unwrap_or_default();
-        // Clients may write the status: that a definition is not established does not mean that it has no objects. What it
-        // left behind would belong to a later definition of that name, or to a dialect.
+        // Clients may write the status: a definition that is not established may have objects. If they
+        // stayed, they would belong to a later definition of that name, or to a dialect.
         match &definition.stored {
             Some(row) => self.remove_objects(row, workspace).await?,
             None => self.remove_unserved(&definition, workspace).await?,
@@ -97,7 +100,7 @@ impl Registry {
         self.change_definition(key, last, true).await.map(|_| ())
     }
 
-    /// Removes the objects of a definition without a row to delete them by: its names are reserved, or its status has no names.
+    /// Removes the objects of a definition without a row: its names are reserved, or its status has no names.
     async fn remove_unserved(&self, definition: &Definition, workspace: &str) -> Result<(), Status> {
         for key in self.snapshot().stored_keys(&definition.scope(workspace)) {
             self.remove(key).await?;
@@ -115,27 +118,27 @@ impl Registry {
             }
             let mut held = false;
             for object in objects {
-                let place = Place { workspace, namespace: object.namespace(), name: object.name() };
-                match self.delete(row, &place, &DeleteOptions::default(), &Unasked).await {
-                    Ok(crate::Deleted::Marked(_)) => held = true,
+                let object_ref = ObjectRef { workspace, namespace: object.namespace(), name: object.name() };
+                match self.delete(row, &object_ref, &DeleteOptions::default(), &NoAdmission).await {
+                    Ok(crate::DeleteResult::Terminating(_)) => held = true,
                     Ok(_) => {}
                     Err(status) if status.reason() == "NotFound" => {}
                     Err(status) => return Err(status),
                 }
             }
-            // Whoever has put a finalizer on one takes it away in their own time.
+            // Wait for the controllers that own the finalizers.
             if held && let Ok(mut watcher) = self.cache.watch(scope.clone(), snapshot.revision) {
-                let _ = tokio::time::timeout(PATIENCE, watcher.next()).await;
+                let _ = tokio::time::timeout(CHECK_INTERVAL, watcher.next()).await;
             }
         }
     }
 
-    /// Says something about a definition that is to go, and takes the finalizer off with the last of it. What it then is,
-    /// if there is anything left to do about it.
+    /// Sets a condition of a terminating definition, and removes the finalizer with the last one. Returns the
+    /// definition as it then is, if it still exists.
     async fn change_definition(
         &self,
         key: &Key,
-        said: [&str; 4],
+        condition: [&str; 4],
         is_last: bool,
     ) -> Result<Option<Arc<Definition>>, Status> {
         loop {
@@ -147,8 +150,8 @@ impl Registry {
                 return Ok(None);
             }
             let mut new = old.clone();
-            if !conditions::says(&new, said) {
-                conditions::set(&mut new, said, &self.now());
+            if !conditions::has(&new, condition) {
+                conditions::set(&mut new, condition, &self.now());
             }
             if is_last {
                 let kept: Vec<String> =
@@ -158,10 +161,10 @@ impl Registry {
             if new == old {
                 return Ok(Definition::of(&existing));
             }
-            match self.write_settled(&snapshot, key, &old, new).await {
+            match self.write_definition(&snapshot, key, &old, new).await {
                 Ok(()) => return Ok(Definition::of(&existing)),
-                Err(Refused::Changed) => {}
-                Err(Refused::Status(status)) => return Err(status),
+                Err(WriteFailure::Conflict) => {}
+                Err(WriteFailure::Status(status)) => return Err(status),
             }
         }
     }

@@ -1,7 +1,9 @@
-//! Names that no CustomResourceDefinition may have: those of built-in resources, and everything in Atoll's own groups.
+//! Reserved names of CustomResourceDefinitions: those of built-in resources, and everything in Atoll's own
+//! groups.
 //!
-//! A definition that shadows a built-in resource would serve objects that other parts of the server take for built-in ones.
-//! Which resources are built in does not depend on the profile that is served: the profile may change at the next start.
+//! A definition that shadows a built-in resource would serve objects that other parts of the server treat as
+//! built-in ones. All built-in resources are reserved regardless of the profile, which may change at the next
+//! start.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -9,12 +11,12 @@ use std::sync::LazyLock;
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
-use crate::catalog::{ATOLL, METRICS, measured};
+use crate::catalog::{ATOLL, METRICS, metrics_rows};
 
 static BUILT_IN: LazyLock<HashSet<(String, String)>> = LazyLock::new(|| {
     let known = atoll_schema::resources().iter();
     let known = known.map(|resource| (resource.group.to_string(), resource.resource.to_string()));
-    known.chain(measured().map(|row| (METRICS.to_string(), row.resource))).collect()
+    known.chain(metrics_rows().map(|row| (METRICS.to_string(), row.resource))).collect()
 });
 
 /// Whether Kubernetes or Atoll has a resource of this name, in any version.
@@ -26,8 +28,8 @@ fn is_own_group(group: &str) -> bool {
     group.strip_suffix(ATOLL).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-/// Why a group and a resource cannot be defined; `None` if they can.
-pub fn why(group: &str, resource: &str) -> Option<String> {
+/// The reason why a group and a resource cannot be defined; `None` if they can.
+pub fn reserved_reason(group: &str, resource: &str) -> Option<String> {
     if is_own_group(group) {
         return Some(format!(
             "the group {ATOLL} and those below it are reserved for Atoll; choose another group"
@@ -37,7 +39,7 @@ pub fn why(group: &str, resource: &str) -> Option<String> {
         .then(|| format!("{resource}.{group} is a built-in resource; choose another name or another group"))
 }
 
-/// What is wrong with the names of a new definition.
+/// Validation errors of the names of a new definition.
 pub fn validate(definition: &Value) -> Vec<FieldError> {
     let spec = &definition["spec"];
     let (group, names) = (spec["group"].as_str().unwrap_or_default(), &spec["names"]);
@@ -46,7 +48,7 @@ pub fn validate(definition: &Value) -> Vec<FieldError> {
         true => FieldPath::new("spec").child("group"),
         false => FieldPath::new("spec").child("names").child("plural"),
     };
-    why(group, plural).map(|reason| FieldError::forbidden(&path, &reason)).into_iter().collect()
+    reserved_reason(group, plural).map(|reason| FieldError::forbidden(&path, &reason)).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -70,7 +72,7 @@ mod tests {
             ("gateway.networking.k8s.io", "gateways", false),
             ("example.com", "deployments", false),
         ] {
-            assert_eq!(why(group, resource).is_some(), expected, "{resource}.{group}");
+            assert_eq!(reserved_reason(group, resource).is_some(), expected, "{resource}.{group}");
         }
     }
 }

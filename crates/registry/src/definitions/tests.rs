@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::testing::{keys, registry};
-use crate::{DeleteOptions, Place, Unasked};
+use crate::{DeleteOptions, NoAdmission, ObjectRef};
 
 const WORKSPACE: &str = "aaaaaaaaaaaaaaa";
 
@@ -38,7 +38,7 @@ fn custom(group: &str, plural: &str, name: &str) -> (Key, Value) {
 }
 
 #[tokio::test]
-async fn a_definition_is_found_by_its_very_group_and_plural() {
+async fn a_definition_is_found_by_exact_group_and_plural() {
     let registry = registry(&[definition("foo", "bar.example.com")]).await;
     for workspace in [Some(WORKSPACE), None] {
         assert!(registry.find(workspace, "bar.example.com", "v1", "foo").is_some());
@@ -47,19 +47,19 @@ async fn a_definition_is_found_by_its_very_group_and_plural() {
 }
 
 #[tokio::test]
-async fn a_definition_serves_no_name_that_only_its_status_says() {
+async fn names_that_only_the_status_contains_are_not_served() {
     let mut written = definition("foo", "workload.kcp.dev");
     written.1["status"]["acceptedNames"]["plural"] = "clusters".into();
     let (registry, own) = (registry(&[written]).await, "workload.kcp.dev");
     for plural in ["foo", "clusters"] {
         assert!(registry.find(Some(WORKSPACE), own, "v1", plural).is_none(), "{plural}");
     }
-    registry.settle_definition(WORKSPACE, "foo.workload.kcp.dev").await;
+    registry.update_definition_status(WORKSPACE, "foo.workload.kcp.dev").await;
     let row = registry.find(Some(WORKSPACE), own, "v1", "foo").unwrap();
-    assert_eq!(row.resource, "foo", "it has its name again");
+    assert_eq!(row.resource, "foo", "the name is restored");
 }
 
-/// Statuses that tenants may write to a definition before they delete it.
+/// Statuses that tenants may write to a definition before deleting it.
 fn statuses() -> Vec<Value> {
     let (_, own) = definition("clusters", "workload.kcp.dev");
     let mut other = own["status"].clone();
@@ -81,7 +81,7 @@ fn statuses() -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_definition_takes_its_objects_along_whatever_its_status_says() {
+async fn deleting_a_definition_deletes_its_objects_whatever_its_status() {
     for status in statuses() {
         let (key, mut written) = definition("clusters", "workload.kcp.dev");
         written["status"] = status.clone();
@@ -89,8 +89,8 @@ async fn a_definition_takes_its_objects_along_whatever_its_status_says() {
         let registry = registry(&objects).await;
         let running = tokio::spawn(run(registry.clone()));
         let row = registry.catalog.find(GROUP, "v1", RESOURCE).unwrap().clone();
-        let place = Place { workspace: WORKSPACE, namespace: "", name: "clusters.workload.kcp.dev" };
-        registry.delete(&row, &place, &DeleteOptions::default(), &Unasked).await.unwrap();
+        let object_ref = ObjectRef { workspace: WORKSPACE, namespace: "", name: "clusters.workload.kcp.dev" };
+        registry.delete(&row, &object_ref, &DeleteOptions::default(), &NoAdmission).await.unwrap();
         let scope = Scope::new(GROUP, RESOURCE, Some(WORKSPACE), None);
         let seen = registry.snapshot();
         let mut watcher = registry.cache.watch(scope, seen.revision).unwrap();
@@ -103,15 +103,16 @@ async fn a_definition_takes_its_objects_along_whatever_its_status_says() {
 }
 
 #[tokio::test]
-async fn nothing_is_created_while_a_definition_goes() {
+async fn nothing_is_created_while_a_definition_terminates() {
     let (key, mut going) = definition("foo", "example.com");
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     going["metadata"]["finalizers"] = json!(["example.com/mine"]);
     let registry = registry(&[(key, going)]).await;
     let row = registry.find(Some(WORKSPACE), "example.com", "v1", "foo").unwrap();
     let (_, object) = custom("example.com", "foo", "a");
-    let place = Place { workspace: WORKSPACE, namespace: "", name: object::name(&object) };
-    let status = registry.create(&row, &place, object.clone(), None, false, &Unasked).await.unwrap_err();
+    let object_ref = ObjectRef { workspace: WORKSPACE, namespace: "", name: object::name(&object) };
+    let status =
+        registry.create(&row, &object_ref, object.clone(), None, false, &NoAdmission).await.unwrap_err();
     assert_eq!(status.code(), 403, "{status}");
     assert_eq!(registry.snapshot().count(&Scope::new(&custom_group("example.com"), "foo", None, None)), 0);
 }

@@ -1,4 +1,4 @@
-//! A cluster that everything is to leave: it is taken out of all placements, as if somebody had done that one by one.
+//! Removes a cluster from all placements.
 
 use atoll_fleet::Placement;
 use atoll_fleet::brake::CAUSE;
@@ -9,19 +9,20 @@ use serde_json::Value;
 
 use crate::Registry;
 use crate::placement::is_placeable;
-use crate::row::{Place, SharedRow};
+use crate::row::{ObjectRef, SharedRow};
 
-/// What is placed because others need it goes when they have gone: that is for whoever placed it.
-const FOLLOWS: &str = "reference";
+/// Dependents are removed by the controller that placed them.
+const DEPENDENT: &str = "reference";
 
 impl Registry {
-    /// Takes a cluster that is registered in a workspace out of the placements of all that is on it. What is paused stays, and what
-    /// could not be written fails; either is for the next time.
-    pub async fn vacate(&self, home: &str, cluster: &str) -> Result<(), Status> {
+    /// Removes a cluster that is registered in workspace `home` from the placements of all objects on it.
+    /// Paused objects keep their placement, and failed writes return an error; both are retried by the next
+    /// call.
+    pub async fn remove_cluster_from_placements(&self, home: &str, cluster: &str) -> Result<(), Status> {
         let mut outcome = Ok(());
         for (key, _) in self.placements.on(cluster) {
-            match self.take_off(&key, home, cluster).await {
-                // It has gone or changed meanwhile.
+            match self.remove_from_placement(&key, home, cluster).await {
+                // The object was deleted or changed concurrently, or is paused.
                 Err(status) if matches!(status.code(), 404 | 409) || status.has_cause(CAUSE) => {}
                 written => outcome = outcome.and(written),
             }
@@ -29,29 +30,30 @@ impl Registry {
         outcome
     }
 
-    async fn take_off(&self, key: &Key, home: &str, cluster: &str) -> Result<(), Status> {
+    async fn remove_from_placement(&self, key: &Key, home: &str, cluster: &str) -> Result<(), Status> {
         let Some(parts) = key.parts() else { return Ok(()) };
         let Some(registered) = self.cluster(home, cluster, "").filter(|found| found.workspace == home) else {
             return Ok(());
         };
         let uid = object::uid(&registered.cluster);
         let is_there = |share: &Share| {
-            share.name == cluster && self.is_meant(home, cluster, uid, parts.workspace, &share.uid)
+            share.name == cluster && self.is_share_on(home, cluster, uid, parts.workspace, &share.uid)
         };
-        let Some((row, found)) = self.placeable(key)? else { return Ok(()) };
+        let Some((row, found)) = self.placeable_object(key)? else { return Ok(()) };
         if without(&Placement::of(&found), &is_there).is_none() {
             return Ok(());
         }
-        let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+        let object_ref =
+            ObjectRef { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
         let change = |_: &Value, current: &Placement| {
             let decided = without(current, &is_there).unwrap_or_else(|| current.clone());
-            self.unless_paused(&row, &place, current, decided)
+            self.unless_paused(&row, &object_ref, current, decided)
         };
-        self.place(&row, &place, Some(object::uid(&found)), false, &change).await.map(|_| ())
+        self.place(&row, &object_ref, Some(object::uid(&found)), false, &change).await.map(|_| ())
     }
 
-    /// An object that can be placed, and the row of it.
-    pub(crate) fn placeable(&self, key: &Key) -> Result<Option<(SharedRow, Value)>, Status> {
+    /// A placeable object and its row.
+    pub(crate) fn placeable_object(&self, key: &Key) -> Result<Option<(SharedRow, Value)>, Status> {
         let Some((parts, found)) = key.parts().zip(self.snapshot().get(key)) else { return Ok(None) };
         let found = crate::parse(&found.json())?;
         let version = object::api_version(&found).rsplit('/').next().unwrap_or_default();
@@ -59,17 +61,17 @@ impl Registry {
         Ok(row.filter(|row| is_placeable(row)).map(|row| (row, found)))
     }
 
-    /// A placement, if nobody has paused that.
+    /// Returns the placement unless changes are paused.
     pub(super) fn unless_paused(
         &self,
         row: &crate::Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         current: &Placement,
         decided: Placement,
     ) -> Result<Placement, Status> {
-        match self.paused(place.workspace, current, &decided) {
+        match self.paused(object_ref.workspace, current, &decided) {
             None => Ok(decided),
-            Some(why) => Err(Status::forbidden(&row.group, &row.resource, place.name, &why).with_cause(
+            Some(why) => Err(Status::forbidden(&row.group, &row.resource, object_ref.name, &why).with_cause(
                 CAUSE,
                 &why,
                 "spec.clusters",
@@ -78,9 +80,9 @@ impl Registry {
     }
 }
 
-/// A placement without a cluster, if that is in it and is to be taken out here.
+/// The placement without a cluster, if the cluster is in it and is to be removed here.
 fn without(current: &Placement, is_there: &dyn Fn(&Share) -> bool) -> Option<Placement> {
-    if current.by == FOLLOWS || !current.clusters.iter().any(is_there) {
+    if current.by == DEPENDENT || !current.clusters.iter().any(is_there) {
         return None;
     }
     let rest: Vec<Share> = current.clusters.iter().filter(|share| !is_there(share)).cloned().collect();
@@ -92,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_leaves_placements_and_others_stay() {
+    fn a_cluster_is_removed_from_placements_and_others_stay() {
         let parse = |text: &str| Placement::parse(text).expect("it is a placement");
         for (current, expected) in [
             (r#"{"clusters":[{"name":"east"}],"by":"label"}"#, Some(r#"{"leaving":["east"]}"#)),

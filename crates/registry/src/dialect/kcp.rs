@@ -1,4 +1,5 @@
-//! What kcp called a physical cluster in 2022: `Cluster`, and soon after `WorkloadCluster`, in the group `workload.kcp.dev`.
+//! kcp's physical clusters of 2022: `Cluster`, and soon after `WorkloadCluster`, in the group
+//! `workload.kcp.dev`.
 
 use std::sync::Arc;
 
@@ -7,17 +8,17 @@ use serde_json::{Value, json};
 use crate::catalog::Catalog;
 use crate::definitions::{self, Definition};
 
-/// As the dialect is called.
+/// The name of the dialect.
 pub const NAME: &str = "kcp";
 pub const GROUP: &str = "workload.kcp.dev";
 pub const VERSION: &str = "v1alpha1";
-/// Both spellings: plural and kind.
+/// Both names of the kind: plural and kind.
 pub const SPELLINGS: [(&str, &str); 2] = [("clusters", "Cluster"), ("workloadclusters", "WorkloadCluster")];
 
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
 impl Catalog {
-    /// What kcp has of its own, made when somebody first asks.
+    /// The definitions of the kcp dialect, compiled on first use.
     pub(crate) fn kcp(&self) -> &[Arc<Definition>] {
         self.kcp.get_or_init(|| {
             let made = SPELLINGS.map(|(plural, kind)| {
@@ -28,7 +29,7 @@ impl Catalog {
     }
 }
 
-/// As kcp defined it, but that nobody has to say a kubeconfig: it does not stay, and later versions had none.
+/// kcp's definition, except that the kubeconfig is optional: it is not stored, and later versions had none.
 fn definition(plural: &str, kind: &str) -> Value {
     let names = json!({
         "plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List"),
@@ -44,7 +45,7 @@ fn definition(plural: &str, kind: &str) -> Value {
         "additionalPrinterColumns": columns,
         "subresources": { "status": {} },
         "schema": { "openAPIV3Schema": {
-            "description": "A physical cluster, in the words of kcp.",
+            "description": "A physical cluster, as defined by kcp.",
             "type": "object",
             "properties": {
                 "apiVersion": { "type": "string" }, "kind": { "type": "string" }, "metadata": { "type": "object" },
@@ -69,18 +70,18 @@ fn definition(plural: &str, kind: &str) -> Value {
 
 fn spec() -> Value {
     json!({
-        "description": "How the cluster is reached, and whether it gets anything new.",
+        "description": "Connection and scheduling settings of the cluster.",
         "type": "object",
         "properties": {
             "kubeconfig": {
-                "description": "A kubeconfig with everything inline. It is taken in and kept in a Secret; the field is empty then.",
+                "description": "A kubeconfig with all credentials inline. It is moved to a Secret, and the field is then empty.",
                 "type": "string",
             },
             "unschedulable": {
-                "description": "Whether nothing new is to be placed there.", "type": "boolean", "default": false,
+                "description": "Whether no new objects are placed on the cluster.", "type": "boolean", "default": false,
             },
             "evictAfter": {
-                "description": "From this time on nothing is placed there, and what was leaves it.",
+                "description": "Time from which objects are removed from the cluster and no new ones are placed on it.",
                 "type": "string", "format": "date-time",
             },
         },
@@ -101,11 +102,11 @@ fn status() -> Value {
     let time = json!({ "type": "string", "format": "date-time" });
     let text = json!({ "type": "string" });
     json!({
-        "description": "How the cluster is.",
+        "description": "Observed state of the cluster.",
         "type": "object",
         "properties": {
             "conditions": {
-                "description": "Whether it is Ready, and why not.",
+                "description": "Conditions of the cluster, such as Ready.",
                 "type": "array",
                 "items": {
                     "type": "object",
@@ -117,10 +118,10 @@ fn status() -> Value {
                 },
             },
             "syncedResources": {
-                "description": "Resources whose objects are copied there.", "type": "array", "items": text,
+                "description": "Resources that are synced to the cluster.", "type": "array", "items": text,
             },
-            "capacity": quantities("What all of its nodes have."),
-            "allocatable": quantities("What of that is for Pods."),
+            "capacity": quantities("Total resources of all nodes."),
+            "allocatable": quantities("Resources that are available to Pods."),
             "lastSyncerHeartbeatTime": time,
             "virtualWorkspaces": {
                 "type": "array",
@@ -136,7 +137,7 @@ mod tests {
     use crate::Profile;
 
     #[test]
-    fn both_spellings_are_served() {
+    fn both_kinds_are_served() {
         let catalog = Catalog::new(Profile::Minimal);
         let made: Vec<_> = catalog.kcp().iter().collect();
         for ((plural, kind), definition) in SPELLINGS.iter().zip(made) {

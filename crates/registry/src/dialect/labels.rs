@@ -1,11 +1,12 @@
-//! Labels of kcp that say on which cluster an object shall be, and the placements that follow from them.
+//! Placement by kcp's cluster labels.
 //!
 //! ```text
-//!   every write ─► Labelled: what carries such a label, or was placed by one ─► run ─► decide ─► …/placement
-//!   a Cluster comes, goes, is closed or opened; a dialect is spoken or not ─► all of them once more
+//!   every write ─► LabelPlacements: objects with such a label, or placed by one ─► run ─► decide ─► …/placement
+//!   a Cluster or a dialect ConfigMap changes ─► all of them again
 //! ```
 //!
-//! A label counts where nobody else has decided: what was placed by hand, by a policy or because something else needs it stays.
+//! A label applies only where no other placement exists: placements by hand, by a policy or as a dependent
+//! stay.
 
 mod refusal;
 mod terms;
@@ -32,42 +33,42 @@ use self::terms::Terms;
 use super::{MARKER, kcp};
 use crate::Registry;
 use crate::catalog::ATOLL;
-use crate::placement::is_kept;
-use crate::row::{Place, Row};
+use crate::placement::unplaceable_reason;
+use crate::row::{ObjectRef, Row};
 
-/// Who decided.
+/// The value of `by` in placements by label.
 pub const BY: &str = "label";
-/// As a placement by a label is stored: JSON in a text of JSON.
+/// Part of the stored placement annotation: JSON inside a JSON string.
 const PLACED: &str = r#"\"by\":\"label\""#;
-/// How soon something is tried again that could not be written.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Delay before a failed write is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// What carries such a label or was placed by one, kept up to date with every write.
-pub struct Labelled {
-    state: Mutex<State>,
+/// Objects with such a label or placed by one, updated with every write.
+pub struct LabelPlacements {
+    state: Mutex<LabelState>,
     woken: Notify,
-    sought: [Finder<'static>; 4],
+    finders: [Finder<'static>; 4],
 }
 
 #[derive(Default)]
-struct State {
+struct LabelState {
     known: HashSet<Key>,
-    /// What is to be looked at.
+    /// Objects to reconcile.
     pending: HashSet<Key>,
-    /// From here on all of that is to be seen.
+    /// The revision from which all pending changes are visible.
     revision: Revision,
     clusters: HashMap<Key, Terms>,
 }
 
-impl Default for Labelled {
+impl Default for LabelPlacements {
     fn default() -> Self {
-        let sought = [CLUSTER, STATES[0], STATES[1], PLACED].map(Finder::new);
-        Labelled { state: Mutex::default(), woken: Notify::new(), sought }
+        let finders = [CLUSTER, STATES[0], STATES[1], PLACED].map(Finder::new);
+        LabelPlacements { state: Mutex::default(), woken: Notify::new(), finders }
     }
 }
 
-impl Labelled {
-    /// Takes notice of a write.
+impl LabelPlacements {
+    /// Handles a write.
     pub(crate) fn changed(
         &self,
         key: &Key,
@@ -79,7 +80,7 @@ impl Labelled {
         let is_marker = (parts.group, parts.resource, parts.namespace, parts.name)
             == (key::CORE, "configmaps", SYSTEM_NAMESPACE, MARKER);
         let is_ours =
-            value.is_some_and(|value| self.sought.iter().any(|sought| sought.find(value).is_some()));
+            value.is_some_and(|value| self.finders.iter().any(|finders| finders.find(value).is_some()));
         let mut state = self.state();
         let mut all = is_marker;
         if is_cluster {
@@ -109,62 +110,62 @@ impl Labelled {
         (state.pending.drain().collect(), state.revision)
     }
 
-    fn again(&self, keys: Vec<Key>) {
+    fn requeue(&self, keys: Vec<Key>) {
         self.state().pending.extend(keys);
         self.woken.notify_one();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LabelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Places what says by a label where it shall be, for as long as it is polled.
+/// Places labelled objects, until the future is dropped.
 pub async fn run(registry: Arc<Registry>) {
-    let labelled = &registry.placements.labelled;
+    let label_placements = &registry.placements.label_placements;
     loop {
-        let (mut keys, revision) = labelled.take();
+        let (mut keys, revision) = label_placements.take();
         if keys.is_empty() {
-            labelled.woken.notified().await;
+            label_placements.woken.notified().await;
             continue;
         }
         registry.cache.wait_for(revision).await;
         keys.sort_unstable();
         let mut left = Vec::new();
         for key in keys {
-            match registry.follow_label(&key).await {
-                // Somebody has paused that.
+            match registry.apply_label(&key).await {
+                // Placement changes are paused.
                 Err(status) if status.has_cause(CAUSE) => left.push(key),
-                // What it asks for cannot be. It is looked at again when it, or a Cluster, has changed.
+                // The label cannot be satisfied. It is retried when the object or a Cluster has changed.
                 Err(status) if status.code() == 422 => {
                     if let Err(error) = refusal::tell(&registry, &key, &status).await {
-                        tracing::warn!(%error, %status, object = %key, "a label is not followed, and no event says so");
+                        tracing::warn!(%error, %status, object = %key, "the cluster label of an object is refused, and the event about it cannot be written");
                     }
                 }
-                // It is gone or no longer what it was; then it has changed, and is looked at for that.
+                // The object was deleted or changed; a change is handled separately.
                 Err(status) if !matches!(status.code(), 404 | 409) => {
-                    tracing::warn!(%status, object = %key, "a label cannot be followed");
+                    tracing::warn!(%status, object = %key, "cannot place an object by its cluster label; retrying");
                     left.push(key);
                 }
                 _ => {}
             }
         }
         if !left.is_empty() {
-            tokio::time::sleep(AGAIN).await;
-            labelled.again(left);
+            tokio::time::sleep(RETRY_DELAY).await;
+            label_placements.requeue(left);
         }
     }
 }
 
 impl Registry {
-    /// Brings the placement of one object in line with its label, if that is to decide.
-    async fn follow_label(&self, key: &Key) -> Result<(), Status> {
+    /// Updates the placement of one object from its label, if the label applies.
+    async fn apply_label(&self, key: &Key) -> Result<(), Status> {
         let Some(parts) = key.parts() else { return Ok(()) };
-        if !self.speaks(parts.workspace, kcp::NAME) {
+        if !self.dialect_enabled(parts.workspace, kcp::NAME) {
             return Ok(());
         }
-        let Some((row, found)) = self.placeable(key)? else { return Ok(()) };
-        if is_kept(&row.group, parts.resource, &found).is_some() {
+        let Some((row, found)) = self.placeable_object(key)? else { return Ok(()) };
+        if unplaceable_reason(&row.group, parts.resource, &found).is_some() {
             return Ok(());
         }
         let refused: Mutex<BTreeMap<String, String>> = Mutex::default();
@@ -177,15 +178,16 @@ impl Registry {
             }
         };
         if decide(&found, &Placement::of(&found), &takes).is_some() {
-            let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+            let object_ref =
+                ObjectRef { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
             let change = |existing: &Value, current: &Placement| {
                 let decided = decide(existing, current, &takes).unwrap_or_else(|| current.clone());
-                check_duplicates(&row, &place, current, &decided)?;
-                self.unless_paused(&row, &place, current, decided)
+                check_duplicates(&row, &object_ref, current, &decided)?;
+                self.unless_paused(&row, &object_ref, current, decided)
             };
-            self.place(&row, &place, Some(object::uid(&found)), false, &change).await?;
+            self.place(&row, &object_ref, Some(object::uid(&found)), false, &change).await?;
         }
-        // Whatever other labels say was done, each refusal is told.
+        // Report each refusal, even though the other labels were applied.
         let refused = refused.into_inner().unwrap_or_else(PoisonError::into_inner);
         let labels = FieldPath::new("metadata").child("labels");
         let error = |(label, name): (&str, &str)| {
@@ -199,23 +201,23 @@ impl Registry {
     }
 }
 
-/// Labels cannot say that what runs once may run in several clusters.
+/// Refuses more than one cluster for an object that must run once; labels cannot allow duplicates.
 fn check_duplicates(
     row: &Row,
-    place: &Place<'_>,
+    object_ref: &ObjectRef<'_>,
     current: &Placement,
     decided: &Placement,
 ) -> Result<(), Status> {
-    let object = (row.group.as_str(), row.resource.as_str(), place.namespace, place.name);
+    let object = (row.group.as_str(), row.resource.as_str(), object_ref.namespace, object_ref.name);
     let reason = placement::duplicates(object, current, &decided.clusters, decided.duplicate);
     reason.map_or(Ok(()), |reason| {
         let error = FieldError::forbidden(&FieldPath::new("metadata").child("labels"), reason);
-        Err(Status::invalid(&row.group, &row.kind, place.name, vec![error]))
+        Err(Status::invalid(&row.group, &row.kind, object_ref.name, vec![error]))
     })
 }
 
-/// The clusters that an object names by labels.
-fn named(object: &Value) -> BTreeSet<&str> {
+/// The clusters in the labels of an object.
+fn named_clusters(object: &Value) -> BTreeSet<&str> {
     naming(object).into_iter().map(|(_, name)| name).filter(|name| is_name(name)).collect()
 }
 
@@ -223,8 +225,8 @@ fn is_name(name: &str) -> bool {
     names::name_is_dns_label(name, false).is_empty()
 }
 
-/// The placement that a label asks for, if that is not the one that is there and the label is to decide. Who is on a cluster
-/// already stays there, whether or not it takes anything new.
+/// The placement by label, if it differs from the current one and the label applies. An object that is
+/// already on a cluster stays there, whether or not the cluster accepts new objects.
 fn decide(
     object: &Value,
     current: &Placement,
@@ -234,7 +236,7 @@ fn decide(
     if is_others || object::is_being_deleted(object) {
         return None;
     }
-    let named = named(object);
+    let named = named_clusters(object);
     let wanted: Vec<Share> = named
         .into_iter()
         .filter_map(|name| match current.share(name) {
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_decides_where_nobody_else_did() {
+    fn a_label_applies_only_without_another_placement() {
         let takes = |_: &Value, name: &str| (name != "closed" && name != "absent").then(String::new);
         let (nowhere, east) = (on(&[], &[], ""), on(&["east"], &[], "label"));
         for (labels, current, expected) in [
@@ -276,20 +278,20 @@ mod tests {
             (json!({ CLUSTER: "west" }), east.clone(), Some(on(&["west"], &["east"], "label"))),
             (json!({}), east.clone(), Some(on(&[], &["east"], ""))),
             (json!({ CLUSTER: "" }), east.clone(), Some(on(&[], &["east"], ""))),
-            // Whoever says nothing sensible says nothing.
+            // Invalid names are ignored.
             (json!({ CLUSTER: "No Name" }), nowhere.clone(), None),
             (json!({ CLUSTER: "absent" }), nowhere.clone(), None),
             (json!({ CLUSTER: "absent" }), east.clone(), Some(on(&[], &["east"], ""))),
-            // Nothing new comes to a closed cluster, and nothing goes because of that.
+            // A closed cluster gets no new objects and keeps those that it has.
             (json!({ CLUSTER: "closed" }), nowhere.clone(), None),
             (json!({ CLUSTER: "closed" }), on(&["closed"], &[], "label"), None),
             (json!({ CLUSTER: "west" }), on(&[], &["east"], ""), Some(on(&["west"], &["east"], "label"))),
-            // Others have decided.
+            // Placements of other origin are kept.
             (json!({ CLUSTER: "west" }), on(&["east"], &[], "hand"), None),
             (json!({ CLUSTER: "west" }), on(&["east"], &[], "policy"), None),
             (json!({ CLUSTER: "west" }), on(&["east"], &[], "reference"), None),
             (json!({}), on(&["east"], &[], "hand"), None),
-            // As kcp wrote it later.
+            // The label format of later kcp versions.
             (json!({ "state.workload.kcp.io/east": "Sync" }), nowhere.clone(), Some(east.clone())),
             (json!({ "state.workload.kcp.io/east": "" }), nowhere.clone(), None),
             (
@@ -306,39 +308,39 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_do_with_labels_is_looked_at() {
-        let labelled = Labelled::default();
+    fn labelled_objects_are_reconciled() {
+        let label_placements = LabelPlacements::default();
         let note = |key: &Key, value: Option<Value>| {
             let value = value.map(|value| Bytes::from(value.to_string()));
-            labelled.changed(key, &key.parts().unwrap(), value.as_ref(), 1);
+            label_placements.changed(key, &key.parts().unwrap(), value.as_ref(), 1);
         };
         let (a, b) =
             (Key::object("", "configmaps", "w", "n", "a"), Key::object("", "configmaps", "w", "n", "b"));
         let only_a = [a.clone()];
         note(&b, Some(json!({ "metadata": { "labels": { "app": "x" } } })));
-        assert_eq!(labelled.take().0, []);
+        assert_eq!(label_placements.take().0, []);
         note(&a, Some(json!({ "metadata": { "labels": { CLUSTER: "east" } } })));
-        assert_eq!(labelled.take().0, only_a);
-        // The label is gone, what it did is not; a restart begins here.
+        assert_eq!(label_placements.take().0, only_a);
+        // The label was removed, but its placement exists; so does the state after a restart.
         let placed = on(&["east"], &[], BY).text().unwrap();
         note(&a, Some(json!({ "metadata": { "annotations": { "atoll.dev/placement": placed } } })));
-        assert_eq!(labelled.take().0, only_a);
+        assert_eq!(label_placements.take().0, only_a);
         let east = Key::object(ATOLL, "clusters", "w", "", "east");
         note(&east, Some(json!({ "metadata": {}, "spec": {} })));
-        assert_eq!(labelled.take().0, only_a, "a cluster has come");
+        assert_eq!(label_placements.take().0, only_a, "a cluster was added");
         note(&east, Some(json!({ "metadata": {}, "spec": {}, "status": { "nodes": 3 } })));
-        assert_eq!(labelled.take().0, [], "it is as it was");
+        assert_eq!(label_placements.take().0, [], "nothing relevant changed");
         note(&east, Some(json!({ "metadata": {}, "spec": { "unschedulable": true } })));
-        assert_eq!(labelled.take().0, only_a);
+        assert_eq!(label_placements.take().0, only_a);
         note(&east, Some(json!({ "metadata": {}, "spec": {} })));
-        assert_eq!(labelled.take().0, only_a);
+        assert_eq!(label_placements.take().0, only_a);
         note(&east, Some(json!({ "metadata": {}, "spec": { "workspaces": ["team"] } })));
-        assert_eq!(labelled.take().0, only_a, "it serves other workspaces");
+        assert_eq!(label_placements.take().0, only_a, "its workspaces changed");
         note(&super::super::marker("v"), Some(json!({ "data": { "kcp": "" } })));
-        assert_eq!(labelled.take().0, only_a);
+        assert_eq!(label_placements.take().0, only_a);
         note(&a, Some(json!({ "metadata": {} })));
-        assert_eq!(labelled.take().0, only_a);
+        assert_eq!(label_placements.take().0, only_a);
         note(&a, Some(json!({ "metadata": {} })));
-        assert_eq!(labelled.take().0, []);
+        assert_eq!(label_placements.take().0, []);
     }
 }

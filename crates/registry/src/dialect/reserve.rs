@@ -1,7 +1,8 @@
-//! Kinds that a dialect protects belong to it wherever it is spoken.
+//! Reserves the protected kinds of a dialect wherever it is enabled.
 //!
-//! A workspace's own definition of such a kind would serve the same objects without sealing what is secret in them. It cannot
-//! be created where the dialect is spoken, and a dialect cannot be enabled over one, nor over objects that are left of one.
+//! A workspace's own definition of such a kind would serve the same objects without sealing their
+//! credentials. It cannot be created where the dialect is enabled, and a dialect cannot be enabled over such
+//! a definition, nor over remaining objects of one.
 
 use atoll_meta::{FieldError, FieldPath, Status, object};
 use atoll_store::key::custom_group;
@@ -11,34 +12,41 @@ use serde_json::Value;
 use super::{MARKER, SYSTEM_NAMESPACE, kcp};
 use crate::Registry;
 use crate::definitions::{self, GROUP, RESOURCE};
-use crate::row::{Place, Row};
+use crate::row::{ObjectRef, Row};
 
 impl Registry {
-    /// Refuses a definition of a kind that a dialect protects, and a dialect in a workspace that has such a definition, or
-    /// below which there is one.
+    /// Refuses a definition of a protected kind, and enabling a dialect in a workspace that has such a
+    /// definition or has one below it.
     pub(crate) fn check_reserved(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         new: &Value,
         old: Option<&Value>,
     ) -> Result<(), Status> {
-        if definitions::defines(row) && old.is_none() {
-            return self.check_definition(row, place, new);
+        if definitions::is_definitions(row) && old.is_none() {
+            return self.check_definition(row, object_ref, new);
         }
         let is_marker = row.group.is_empty()
             && row.resource == "configmaps"
-            && (place.namespace, place.name) == (SYSTEM_NAMESPACE, MARKER);
+            && (object_ref.namespace, object_ref.name) == (SYSTEM_NAMESPACE, MARKER);
         let speaks = |marker: &Value| marker["data"].get(kcp::NAME).is_some();
         match is_marker && speaks(new) && !old.is_some_and(speaks) {
-            true => self.check_enabling(row, place),
+            true => self.check_enabling(row, object_ref),
             false => Ok(()),
         }
     }
 
-    fn check_definition(&self, row: &Row, place: &Place<'_>, definition: &Value) -> Result<(), Status> {
+    fn check_definition(
+        &self,
+        row: &Row,
+        object_ref: &ObjectRef<'_>,
+        definition: &Value,
+    ) -> Result<(), Status> {
         let name = object::name(definition);
-        if !protected().any(|protected| protected == name) || !self.speaks(place.workspace, kcp::NAME) {
+        if !protected().any(|protected| protected == name)
+            || !self.dialect_enabled(object_ref.workspace, kcp::NAME)
+        {
             return Ok(());
         }
         let message = format!(
@@ -49,42 +57,49 @@ impl Registry {
         Err(Status::invalid(&row.group, &row.kind, name, vec![FieldError::forbidden(&path, message)]))
     }
 
-    fn check_enabling(&self, row: &Row, place: &Place<'_>) -> Result<(), Status> {
-        let message = self.defined_below(place.workspace).or_else(|| self.left_below(place.workspace));
+    fn check_enabling(&self, row: &Row, object_ref: &ObjectRef<'_>) -> Result<(), Status> {
+        let message =
+            self.defined_below(object_ref.workspace).or_else(|| self.left_below(object_ref.workspace));
         let Some(message) = message else { return Ok(()) };
         let path = FieldPath::new("data").key(kcp::NAME);
-        Err(Status::invalid(&row.group, &row.kind, place.name, vec![FieldError::forbidden(&path, message)]))
+        Err(Status::invalid(
+            &row.group,
+            &row.kind,
+            object_ref.name,
+            vec![FieldError::forbidden(&path, message)],
+        ))
     }
 
-    /// What to do about a definition of such a kind in a workspace or below it.
+    /// The instruction for an existing definition of such a kind in a workspace or below it.
     fn defined_below(&self, top: &str) -> Option<String> {
         let everywhere = Scope::new(GROUP, RESOURCE, None, None);
         let snapshot = self.snapshot();
-        let found = snapshot.look(&everywhere, None).find(|definition| {
+        let found = snapshot.list_borrowed(&everywhere, None).find(|definition| {
             protected().any(|protected| protected == definition.name())
                 && self.is_below(definition.workspace(), top)
         })?;
         Some(format!(
             "the workspace {} has a CustomResourceDefinition {} of its own; delete that definition first, which deletes its \
              objects",
-            self.path_of(found.workspace()),
+            self.workspace_path(found.workspace()),
             found.name(),
         ))
     }
 
-    /// What to do about an object of such a kind in a workspace or below it, where the dialect is not spoken. It may have been
-    /// created by a definition that has gone since, and may carry marks that only the dialect sets.
+    /// The instruction for an existing object of such a kind in a workspace or below it, where the dialect is
+    /// not enabled. It may belong to a deleted definition, and may have annotations that only the dialect
+    /// sets.
     fn left_below(&self, top: &str) -> Option<String> {
         let snapshot = self.snapshot();
         kcp::SPELLINGS.iter().find_map(|(plural, _)| {
             let everywhere = Scope::new(&custom_group(kcp::GROUP), plural, None, None);
-            let found = snapshot.look(&everywhere, None).find(|object| {
-                self.is_below(object.workspace(), top) && !self.speaks(object.workspace(), kcp::NAME)
+            let found = snapshot.list_borrowed(&everywhere, None).find(|object| {
+                self.is_below(object.workspace(), top) && !self.dialect_enabled(object.workspace(), kcp::NAME)
             })?;
             Some(format!(
                 "the workspace {} still has {plural}.{} such as {}; create a CustomResourceDefinition of that name there and \
                  delete it, which deletes them",
-                self.path_of(found.workspace()),
+                self.workspace_path(found.workspace()),
                 kcp::GROUP,
                 found.name(),
             ))
@@ -92,11 +107,11 @@ impl Registry {
     }
 
     fn is_below(&self, workspace: &str, top: &str) -> bool {
-        self.line(workspace).iter().any(|above| above == top)
+        self.ancestry(workspace).iter().any(|above| above == top)
     }
 }
 
-/// The names of definitions of kinds that a dialect protects.
+/// The names of definitions of protected kinds.
 fn protected() -> impl Iterator<Item = String> {
     kcp::SPELLINGS.iter().map(|(plural, _)| format!("{plural}.{}", kcp::GROUP))
 }
@@ -107,11 +122,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Unasked;
+    use crate::NoAdmission;
     use crate::testing::registry;
 
-    /// Whether kcp can be enabled in a workspace, where another one has a Cluster that no definition of it is left of.
-    async fn enabled(place: &str, left_in: &str, spoken_in: Option<&str>) -> Result<(), String> {
+    /// The result of enabling kcp in a workspace while another one has a Cluster whose definition was
+    /// deleted.
+    async fn enabled(workspace_id: &str, left_in: &str, spoken_in: Option<&str>) -> Result<(), String> {
         let workspace = |parent: &str, name: &str, id: &str| {
             let object =
                 json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "status": { "id": id } });
@@ -128,36 +144,36 @@ mod tests {
                 Key::custom(kcp::GROUP, "clusters", left_in, "", "planted"),
                 json!({ "metadata": { "name": "planted" } }),
             ),
-            (Key::object("", "namespaces", place, "", SYSTEM_NAMESPACE), json!({ "metadata": {} })),
+            (Key::object("", "namespaces", object_ref, "", SYSTEM_NAMESPACE), json!({ "metadata": {} })),
         ];
         objects.extend(spoken_in.map(|spoken| (super::super::marker(spoken), marker.clone())));
         let registry = registry(&objects).await;
         let row = registry.catalog.find("", "v1", "configmaps").unwrap().clone();
-        let place = Place { workspace: place, namespace: SYSTEM_NAMESPACE, name: MARKER };
-        let outcome = registry.create(&row, &place, marker, None, true, &Unasked).await;
+        let object_ref = ObjectRef { workspace: object_ref, namespace: SYSTEM_NAMESPACE, name: MARKER };
+        let outcome = registry.create(&row, &object_ref, marker, None, true, &NoAdmission).await;
         outcome.map(|_| ()).map_err(|status| status.message().to_string())
     }
 
     #[tokio::test]
-    async fn a_dialect_does_not_take_over_what_others_left() {
+    async fn a_dialect_does_not_adopt_remaining_objects() {
         let [org, team] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb"];
-        for (place, left_in, spoken_in, expected) in [
+        for (object_ref, left_in, spoken_in, expected) in [
             ("root", team, None, Err("root:org:team")),
             (org, team, None, Err("root:org:team")),
             (org, org, None, Err("root:org")),
             (team, org, None, Ok(())),
-            // Where it is spoken already they are its own.
+            // Objects where the dialect is already enabled belong to it.
             (org, team, Some(team), Ok(())),
             (org, team, Some("root"), Ok(())),
             (org, org, Some(team), Err("root:org")),
         ] {
-            let outcome = enabled(place, left_in, spoken_in).await;
+            let outcome = enabled(object_ref, left_in, spoken_in).await;
             let told = |path: &str| {
                 format!("the workspace {path} still has clusters.workload.kcp.dev such as planted")
             };
             match expected {
-                Ok(()) => assert_eq!(outcome, Ok(()), "{place} {left_in}"),
-                Err(path) => assert!(outcome.unwrap_err().contains(&told(path)), "{place} {left_in}"),
+                Ok(()) => assert_eq!(outcome, Ok(()), "{object_ref} {left_in}"),
+                Err(path) => assert!(outcome.unwrap_err().contains(&told(path)), "{object_ref} {left_in}"),
             }
         }
     }

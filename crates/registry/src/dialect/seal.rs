@@ -1,5 +1,5 @@
-//! A kubeconfig does not stay in an object that others may read: it is taken out on the way in, and so are its copies in
-//! annotations, where tools keep what they applied.
+//! Sealed fields: the kubeconfig is removed from an object before it is stored, because other users may read
+//! the object, and so are its copies in annotations, where tools keep the applied configuration.
 
 use atoll_meta::{FieldError, FieldPath, object};
 use serde_json::Value;
@@ -7,21 +7,21 @@ use serde_json::Value;
 use super::kcp;
 use crate::row::Row;
 
-/// On a Cluster of kcp: the Secret that its kubeconfig was put into. Only the server writes it.
+/// Annotation of a kcp Cluster: the Secret that contains its kubeconfig. Only the server writes it.
 pub const SECRET: &str = "atoll.dev/kubeconfig-secret";
-/// Label of such a Secret: the dialect that it is for.
+/// Label of such a Secret: its dialect.
 pub const LABEL: &str = "atoll.dev/dialect";
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const FIELD: &str = "kubeconfig";
 
-/// Whether objects of a row may come with credentials.
+/// Whether objects of a row may contain credentials.
 pub fn is_sealed(row: &Row) -> bool {
     row.group == kcp::GROUP && kcp::SPELLINGS.iter().any(|(plural, _)| row.resource == *plural)
 }
 
-/// Takes out of an object what is secret, wherever it stands, and returns the kubeconfig that was in it. What is no text
-/// is refused, and is not there any more either.
+/// Removes the credentials from an object and returns the kubeconfig. A value that is not a string is removed
+/// too, and is an error.
 pub fn scrub(object: &mut Value) -> Result<Option<String>, FieldError> {
     let taken = take(object);
     let secret =
@@ -44,7 +44,7 @@ pub fn scrub(object: &mut Value) -> Result<Option<String>, FieldError> {
     taken.map(|text| text.filter(|text| !text.trim().is_empty()))
 }
 
-/// The kubeconfig; the field is empty then, for kcp's own definition insists on it.
+/// Takes the kubeconfig; the field becomes empty, because kcp's definition requires it.
 fn take(object: &mut Value) -> Result<Option<String>, FieldError> {
     let Some(field) = object.get_mut("spec").and_then(|spec| spec.get_mut(FIELD)) else { return Ok(None) };
     match std::mem::replace(field, Value::String(String::new())) {
@@ -55,7 +55,7 @@ fn take(object: &mut Value) -> Result<Option<String>, FieldError> {
         }
         other => {
             let path = FieldPath::new("spec").child(FIELD);
-            let message = "must be a text: a kubeconfig as YAML, with everything inline";
+            let message = "must be a string: a kubeconfig as YAML, with all credentials inline";
             Err(FieldError::type_invalid(&path, kind(&other), message))
         }
     }
@@ -70,7 +70,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Whether a text has a secret in it, as it is or as JSON writes it.
+/// Whether a text contains the secret, plain or JSON-encoded.
 fn holds(text: &str, secret: &str) -> bool {
     let mut written = Vec::new();
     atoll_meta::json::write_string(secret, &mut written);
@@ -79,7 +79,7 @@ fn holds(text: &str, secret: &str) -> bool {
     text.contains(secret) || text.contains(inner)
 }
 
-/// What kubectl says that it applied last, without what is secret; nothing of what cannot be read.
+/// The last applied configuration of kubectl without credentials; `None` if it cannot be parsed.
 fn applied(text: &str) -> Option<String> {
     let mut object = atoll_meta::json::parse(text.as_bytes()).ok()?.value;
     if !object.is_object() {
@@ -88,14 +88,14 @@ fn applied(text: &str) -> Option<String> {
     if let Some(spec) = object.get_mut("spec") {
         blank(spec);
     }
-    // Annotations in there are those that somebody wrote by hand.
+    // Annotations in the applied configuration were written by the user.
     let annotations = object.get_mut("metadata").and_then(|fields| fields.get_mut("annotations"));
     annotations.into_iter().for_each(blank);
     let end = if text.ends_with('\n') { "\n" } else { "" };
     Some(format!("{}{end}", atoll_meta::json::to_string(&object)))
 }
 
-/// Empties all texts that may be kubeconfigs, also where somebody misspelt the field.
+/// Clears all strings that may be kubeconfigs, even in misspelled fields.
 fn blank(value: &mut Value) {
     match value {
         Value::String(text) if ["clusters", "users", "\n"].iter().any(|sign| text.contains(sign)) => {
@@ -114,13 +114,13 @@ fn blank(value: &mut Value) {
     }
 }
 
-/// Which Secret a Cluster's kubeconfig is in.
-pub fn secret(object: &Value) -> Option<&str> {
+/// The name of the Secret that contains a Cluster's kubeconfig.
+pub fn secret_name(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][SECRET].as_str().filter(|name| !name.is_empty())
 }
 
-/// Sets that, whatever the object says itself.
-pub fn point(object: &mut Value, secret: Option<&str>) {
+/// Sets or removes that name, regardless of the request.
+pub fn set_secret_name(object: &mut Value, secret: Option<&str>) {
     match secret {
         Some(secret) => object::set_annotation(object, SECRET, secret),
         None => object::remove_annotation(object, SECRET),
@@ -135,7 +135,7 @@ mod tests {
     const SECRET_TEXT: &str = "apiVersion: v1\nkind: Config\nusers: [{ name: a, user: { token: s3cr3t } }]\n";
 
     #[test]
-    fn nothing_of_it_stays() {
+    fn credentials_are_removed_everywhere() {
         let last = |spec: Value| {
             format!("{}\n", json!({ "kind": "Cluster", "metadata": { "name": "a" }, "spec": spec }))
         };
@@ -165,10 +165,10 @@ mod tests {
             ),
         ] {
             let mut object = json!({ "metadata": metadata, "spec": spec });
-            let taken = scrub(&mut object).expect("it is a text");
+            let taken = scrub(&mut object).expect("the kubeconfig is a string");
             assert_eq!(taken.as_deref(), found.then_some(SECRET_TEXT), "{object}");
             assert!(!object.to_string().contains("s3cr3t"), "{object}");
-            // Once more changes nothing.
+            // Scrubbing is idempotent.
             let again = object.clone();
             assert_eq!(scrub(&mut object), Ok(None));
             assert_eq!(object, again);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_was_applied_is_still_known() {
+    fn the_rest_of_the_applied_configuration_is_kept() {
         let last = "{\"kind\":\"Cluster\",\"spec\":{\"kubeconfig\":\"users: x\",\"unschedulable\":true}}\n";
         assert_eq!(
             applied(last).as_deref(),
@@ -185,10 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused_and_not_told() {
+    fn a_kubeconfig_that_is_not_a_string_is_refused_without_quoting_it() {
         for given in [json!({ "token": "s3cr3t" }), json!(["s3cr3t"]), json!(7), json!(true)] {
             let mut object = json!({ "spec": { "kubeconfig": given } });
-            let error = scrub(&mut object).expect_err("it is refused").to_string();
+            let error = scrub(&mut object).expect_err("the object is refused").to_string();
             assert!(!error.contains("s3cr3t") && !object.to_string().contains("s3cr3t"), "{error} {object}");
         }
     }

@@ -1,4 +1,4 @@
-//! What a Cluster asks of those who place objects on it: which workspaces may, and which Pod Security level pods must meet.
+//! Access to Clusters: the workspaces that may use one, and the Pod Security level that pods must meet.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,31 +14,33 @@ use crate::Registry;
 use crate::catalog::ATOLL;
 use crate::row::Row;
 
-/// A Cluster, and where it is registered.
-pub struct Registered {
-    /// Id of the workspace.
+/// A Cluster and its registering workspace.
+pub struct RegisteredCluster {
+    /// Id of the registering workspace.
     pub workspace: String,
     pub cluster: Value,
 }
 
 impl Registry {
-    /// The Cluster that a placement in a workspace means: the one with this uid or, if none is given, the nearest of that name.
-    pub fn cluster(&self, workspace: &str, name: &str, uid: &str) -> Option<Registered> {
+    /// The Cluster to which a placement in a workspace refers: the one with this uid or, if none is given,
+    /// the nearest one of that name.
+    pub fn cluster(&self, workspace: &str, name: &str, uid: &str) -> Option<RegisteredCluster> {
         let snapshot = self.snapshot();
-        self.line(workspace).into_iter().find_map(|workspace| {
+        self.ancestry(workspace).into_iter().find_map(|workspace| {
             let found = snapshot.get(&Key::object(ATOLL, "clusters", &workspace, "", name))?;
             let cluster = crate::parse(&found.json()).ok()?;
-            (uid.is_empty() || object::uid(&cluster) == uid).then_some(Registered { workspace, cluster })
+            (uid.is_empty() || object::uid(&cluster) == uid)
+                .then_some(RegisteredCluster { workspace, cluster })
         })
     }
 
-    /// The Clusters that placements in a workspace can name, the nearest first. Of several with one name, placements mean the
-    /// nearest, so the others are left out.
-    pub fn in_reach(&self, workspace: &str) -> impl Iterator<Item = Registered> + use<> {
+    /// The Clusters to which placements in a workspace can refer, nearest first. Only the nearest Cluster of
+    /// each name is included.
+    pub fn reachable_clusters(&self, workspace: &str) -> impl Iterator<Item = RegisteredCluster> + use<> {
         let snapshot = self.snapshot();
         let mut found: Vec<(String, Arc<Object>)> = Vec::new();
         let mut names = HashSet::new();
-        for workspace in self.line(workspace) {
+        for workspace in self.ancestry(workspace) {
             let scope = Scope::new(ATOLL, "clusters", Some(&workspace), Some(""));
             for cluster in snapshot.list(&scope, None) {
                 if names.insert(cluster.name().to_string()) {
@@ -48,34 +50,36 @@ impl Registry {
         }
         found.into_iter().filter_map(|(workspace, cluster)| {
             let cluster = crate::parse(&cluster.json()).ok()?;
-            Some(Registered { workspace, cluster })
+            Some(RegisteredCluster { workspace, cluster })
         })
     }
 
-    /// Whether a Cluster lets objects of a workspace be placed on it, see `spec.workspaces`.
-    pub fn serves(&self, workspace: &str, registered: &Registered) -> bool {
-        let path = self.placements.lineage.path(&registered.workspace, workspace);
+    /// Whether objects of a workspace may be placed on a Cluster, see `spec.workspaces`.
+    pub fn cluster_serves(&self, workspace: &str, registered: &RegisteredCluster) -> bool {
+        let path = self.placements.workspaces.path(&registered.workspace, workspace);
         path.is_some_and(|path| workspaces::may_use(&registered.cluster, &path))
     }
 
-    /// Which Cluster takes an object of a workspace that is on none yet.
-    pub fn choice(&self, row: &Row, workspace: &str, object: &Value) -> Choice {
-        // What is in no namespace goes down only from where the cluster is registered.
-        let is_meant =
-            |one: &Registered| (row.namespaced || one.workspace == workspace) && self.serves(workspace, one);
-        Choice::among(self.in_reach(workspace).filter(is_meant).map(|registered| {
+    /// The Cluster for an object that is not placed yet.
+    pub fn cluster_choice(&self, row: &Row, workspace: &str, object: &Value) -> Choice {
+        // Cluster-scoped objects are placed only from the registering workspace.
+        let is_meant = |one: &RegisteredCluster| {
+            (row.namespaced || one.workspace == workspace) && self.cluster_serves(workspace, one)
+        };
+        Choice::among(self.reachable_clusters(workspace).filter(is_meant).map(|registered| {
             let refusal = closed(&registered.cluster).map(|closed| closed.short());
-            let refusal = refusal.or_else(|| self.violates(row, workspace, object, &registered));
+            let refusal =
+                refusal.or_else(|| self.pod_security_violation(row, workspace, object, &registered));
             (object::name(&registered.cluster).to_string(), refusal)
         }))
     }
 
-    /// Why objects of a workspace cannot be placed anew on a Cluster, if so.
-    pub fn closed(&self, workspace: &str, registered: &Registered) -> Option<String> {
-        if self.serves(workspace, registered) {
+    /// The reason why objects of a workspace cannot be placed on a Cluster, if there is one.
+    pub fn refusal_reason(&self, workspace: &str, registered: &RegisteredCluster) -> Option<String> {
+        if self.cluster_serves(workspace, registered) {
             return None;
         }
-        let path = self.placements.lineage.path(&registered.workspace, workspace);
+        let path = self.placements.workspaces.path(&registered.workspace, workspace);
         let path = path.as_deref().unwrap_or(workspace);
         Some(format!(
             "the cluster does not serve workspace {path}; an administrator of the workspace in which the cluster is registered \
@@ -83,13 +87,13 @@ impl Registry {
         ))
     }
 
-    /// What an object's pod template violates of what a Cluster asks of pods of its namespace.
-    pub fn violates(
+    /// The violation of a Cluster's Pod Security level by an object's pod template.
+    pub fn pod_security_violation(
         &self,
         row: &Row,
         workspace: &str,
         object: &Value,
-        registered: &Registered,
+        registered: &RegisteredCluster,
     ) -> Option<String> {
         let namespace = Key::object("", "namespaces", workspace, "", object::namespace(object));
         let namespace = self.snapshot().get(&namespace);
@@ -99,8 +103,8 @@ impl Registry {
         pod_security::refusal(&registered.cluster, is_registered_there, label, resource, object)
     }
 
-    /// Refuses an update that gives an object on clusters a pod template which one of them does not allow. What has not changed
-    /// stays allowed: a stricter level stops nothing that runs.
+    /// Refuses an update of a placed object whose new pod template is not allowed by one of its clusters. An
+    /// unchanged template stays allowed: a stricter level does not stop running pods.
     pub(crate) fn check_template(
         &self,
         row: &Row,
@@ -113,7 +117,7 @@ impl Registry {
         }
         for share in Placement::of(old).clusters {
             let Some(registered) = self.cluster(workspace, &share.name, &share.uid) else { continue };
-            if let Some(violation) = self.violates(row, workspace, new, &registered) {
+            if let Some(violation) = self.pod_security_violation(row, workspace, new, &registered) {
                 return Err(Status::forbidden(&row.group, &row.resource, object::name(old), violation));
             }
         }

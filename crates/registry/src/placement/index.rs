@@ -1,4 +1,4 @@
-//! What is placed on each cluster, kept up to date with every write, and who wants to know.
+//! The index of objects by cluster, updated with every write, and its subscribers.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,42 +13,42 @@ use memchr::memmem::Finder;
 use tokio::sync::Notify;
 
 use crate::catalog::ATOLL;
-use crate::dialect::labels::Labelled;
-use crate::lineage::Lineage;
+use crate::dialect::labels::LabelPlacements;
+use crate::workspace_tree::WorkspaceTree;
 
-/// By name of the cluster: names may mean different clusters in different workspaces, which whoever asks tells apart by their
-/// uids.
+/// The index by cluster name. A name may refer to different clusters in different workspaces; callers
+/// distinguish them by uid.
 pub struct Placements {
-    state: Mutex<State>,
-    /// Finds what may be a placement without reading the object.
-    sought: Finder<'static>,
-    /// Which workspace is below which.
-    pub lineage: Lineage,
-    /// What says by a label where it shall be.
-    pub labelled: Labelled,
+    state: Mutex<PlacementState>,
+    /// Finds possible placements without parsing the object.
+    finder: Finder<'static>,
+    /// The tree of workspaces.
+    pub workspaces: WorkspaceTree,
+    /// Objects that are placed by label.
+    pub label_placements: LabelPlacements,
 }
 
 #[derive(Default)]
-struct State {
+struct PlacementState {
     clusters: HashMap<Arc<str>, Cluster>,
-    /// Where everything is that is anywhere.
-    objects: HashMap<Key, Box<[Spot]>>,
-    /// Since which revision clusters are to let go of things, without having been meant to have them in between.
-    leaving: HashMap<Key, Vec<(Spot, Revision)>>,
-    /// Workspaces in which nothing is placed or taken away for now.
-    brakes: HashMap<String, Brake>,
+    /// The clusters of each placed object.
+    objects: HashMap<Key, Box<[PlacedCluster]>>,
+    /// The revision since which an object has been leaving a cluster without interruption.
+    leaving: HashMap<Key, Vec<(PlacedCluster, Revision)>>,
+    /// Paused workspaces.
+    pauses: HashMap<String, Brake>,
 }
 
-/// A cluster that an object is on.
+/// A cluster in the placement of an object.
 #[derive(Clone, PartialEq, Eq)]
-struct Spot {
+struct PlacedCluster {
     name: Arc<str>,
-    /// Empty if the placement does not say it.
+    /// Empty if the placement has no uid.
     uid: Arc<str>,
 }
 
-impl Spot {
-    fn is_of(&self, name: &str, uid: &str) -> bool {
+impl PlacedCluster {
+    fn matches(&self, name: &str, uid: &str) -> bool {
         *self.name == *name && (self.uid.is_empty() || *self.uid == *uid)
     }
 }
@@ -56,14 +56,14 @@ impl Spot {
 #[derive(Default)]
 struct Cluster {
     keys: HashSet<Key>,
-    /// Each once, however many objects name it.
+    /// Each uid once, shared by all objects.
     uids: HashSet<Arc<str>>,
-    followers: Vec<Weak<Follower>>,
+    subscribers: Vec<Weak<PlacementSubscriber>>,
 }
 
-/// Somebody who wants to know what happens to what is on a cluster.
+/// Receives the keys of changed objects on a cluster.
 #[derive(Default)]
-pub struct Follower {
+pub struct PlacementSubscriber {
     pending: Mutex<Pending>,
     woken: Notify,
 }
@@ -71,7 +71,7 @@ pub struct Follower {
 #[derive(Default)]
 struct Pending {
     keys: HashSet<Key>,
-    /// Everything in `keys` is to be seen from here on.
+    /// The revision from which all changes of `keys` are visible.
     revision: Revision,
 }
 
@@ -79,81 +79,87 @@ impl Default for Placements {
     fn default() -> Self {
         Placements {
             state: Mutex::default(),
-            sought: Finder::new(PLACEMENT),
-            lineage: Lineage::default(),
-            labelled: Labelled::default(),
+            finder: Finder::new(PLACEMENT),
+            workspaces: WorkspaceTree::default(),
+            label_placements: LabelPlacements::default(),
         }
     }
 }
 
 impl Placements {
-    /// Follows a cluster, beginning with everything that is on it.
-    pub fn follow(&self, cluster: &str) -> Arc<Follower> {
-        let follower = Arc::new(Follower::default());
+    /// Subscribes to a cluster, starting with everything that is on it.
+    pub fn subscribe(&self, cluster: &str) -> Arc<PlacementSubscriber> {
+        let subscriber = Arc::new(PlacementSubscriber::default());
         let mut state = self.state();
         let known = state.clusters.entry(cluster.into()).or_default();
-        known.followers.retain(|other| other.strong_count() > 0);
-        known.followers.push(Arc::downgrade(&follower));
-        follower.pending().keys.clone_from(&known.keys);
-        follower
+        known.subscribers.retain(|other| other.strong_count() > 0);
+        known.subscribers.push(Arc::downgrade(&subscriber));
+        subscriber.pending().keys.clone_from(&known.keys);
+        subscriber
     }
 
-    /// Whether something is on a cluster of this name and uid, or was and has not gone yet. Whether an object whose placement
-    /// has no uid means another cluster of that name is for whoever asks to find out.
+    /// Whether an object is on a cluster of this name and uid or still leaving it. If the placement has no
+    /// uid, the caller must check whether it refers to another cluster of that name.
     pub fn is_on(&self, cluster: &str, uid: &str, key: &Key) -> bool {
         let state = self.state();
-        state.objects.get(key).is_some_and(|spots| spots.iter().any(|spot| spot.is_of(cluster, uid)))
+        state
+            .objects
+            .get(key)
+            .is_some_and(|placed| placed.iter().any(|cluster_ref| cluster_ref.matches(cluster, uid)))
     }
 
-    /// Since which revision a cluster is to let go of something, if it is.
+    /// The revision since which an object has been leaving a cluster, if it is.
     pub fn leaving_since(&self, cluster: &str, uid: &str, key: &Key) -> Option<Revision> {
         let state = self.state();
-        let leaving = state.leaving.get(key)?.iter().find(|(spot, _)| spot.is_of(cluster, uid));
+        let leaving =
+            state.leaving.get(key)?.iter().find(|(cluster_ref, _)| cluster_ref.matches(cluster, uid));
         leaving.map(|(_, since)| *since)
     }
 
-    /// How much is on a cluster, or was and has not gone yet.
+    /// Number of objects on a cluster or still leaving it.
     pub fn count(&self, cluster: &str) -> usize {
         self.state().clusters.get(cluster).map_or(0, |known| known.keys.len())
     }
 
-    /// Workspaces that are paused, by their ids; all below them are, too.
-    pub fn brakes(&self) -> HashMap<String, Brake> {
-        self.state().brakes.clone()
+    /// Paused workspaces by id; their descendants are paused too.
+    pub fn pauses(&self) -> HashMap<String, Brake> {
+        self.state().pauses.clone()
     }
 
-    /// Everybody is told: whose objects are concerned is for them to find out.
+    /// Notifies all subscribers, which determine the affected objects themselves.
     fn pause(&self, key: &Key, workspace: &str, value: Option<&Bytes>, revision: Revision) {
         let read =
             |value: &Bytes| atoll_meta::json::parse(value).map(|parsed| parsed.value).unwrap_or_default();
         let mut state = self.state();
         match value {
             Some(value) => {
-                drop(state.brakes.insert(workspace.to_string(), Brake::of_config_map(&read(value))))
+                drop(state.pauses.insert(workspace.to_string(), Brake::of_config_map(&read(value))))
             }
-            None => drop(state.brakes.remove(workspace)),
+            None => drop(state.pauses.remove(workspace)),
         }
-        state.clusters.values_mut().for_each(|cluster| cluster.tell(key, revision));
+        state.clusters.values_mut().for_each(|cluster| cluster.notify(key, revision));
     }
 
-    /// All that is on clusters of a name, or was and has not gone yet, with the uids that placements say.
+    /// All objects on clusters of a name or still leaving them, with the uids in the placements.
     pub fn on(&self, cluster: &str) -> Vec<(Key, Arc<str>)> {
         let state = self.state();
         let keys = state.clusters.get(cluster).into_iter().flat_map(|known| &known.keys);
-        let spots = keys.flat_map(|key| {
-            let spots = state.objects.get(key).into_iter().flatten();
-            spots.filter(|spot| *spot.name == *cluster).map(|spot| (key.clone(), spot.uid.clone()))
+        let placed = keys.flat_map(|key| {
+            let placed = state.objects.get(key).into_iter().flatten();
+            placed
+                .filter(|cluster_ref| *cluster_ref.name == *cluster)
+                .map(|cluster_ref| (key.clone(), cluster_ref.uid.clone()))
         });
-        spots.collect()
+        placed.collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PlacementState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where an object is, and whether it is being deleted.
+    /// The placement of an object, and whether the object is being deleted.
     fn read(&self, value: Option<&Bytes>) -> Option<(Placement, bool)> {
-        let value = value.filter(|value| self.sought.find(value).is_some())?;
+        let value = value.filter(|value| self.finder.find(value).is_some())?;
         let object = atoll_meta::json::parse(value).ok()?.value;
         let placement = Placement::of(&object);
         (!placement.is_empty()).then(|| (placement, object::is_being_deleted(&object)))
@@ -163,16 +169,16 @@ impl Placements {
 impl Observer for Placements {
     fn changed(&self, key: &Key, value: Option<&Bytes>, revision: Revision) {
         if let Some(parts) = key.parts() {
-            self.lineage.changed(key, &parts, value);
-            self.labelled.changed(key, &parts, value, revision);
+            self.workspaces.changed(key, &parts, value);
+            self.label_placements.changed(key, &parts, value, revision);
         }
         if let Some(workspace) = paused(key) {
             self.pause(key, workspace, value, revision);
         }
-        // What is different in a cluster is said by the cluster itself.
+        // Notify subscribers of a changed Cluster, because its overrides may have changed.
         if let Some(name) = cluster(key) {
             if let Some(cluster) = self.state().clusters.get_mut(name) {
-                cluster.tell(key, revision);
+                cluster.notify(key, revision);
             }
             return;
         }
@@ -181,50 +187,51 @@ impl Observer for Placements {
         if placement.is_none() && !state.objects.contains_key(key) {
             return;
         }
-        let State { clusters, objects, leaving, .. } = &mut *state;
+        let PlacementState { clusters, objects, leaving, .. } = &mut *state;
         let before = objects.remove(key).unwrap_or_default();
-        let spots: Box<[Spot]> = placement
+        let placed: Box<[PlacedCluster]> = placement
             .iter()
             .flat_map(|(placement, _)| placement.spots())
-            .map(|(name, uid)| spot(clusters, name, uid))
+            .map(|(name, uid)| placed_cluster(clusters, name, uid))
             .collect();
         let were_leaving = leaving.remove(key).unwrap_or_default();
-        let is_leaving = |spot: &&Spot| {
+        let is_leaving = |cluster_ref: &&PlacedCluster| {
             placement.as_ref().is_some_and(|(placement, is_deleted)| {
-                *is_deleted || placement.share_of(&spot.name, &spot.uid).is_none()
+                *is_deleted || placement.share_of(&cluster_ref.name, &cluster_ref.uid).is_none()
             })
         };
-        let since = |spot: &Spot| {
-            let known = were_leaving.iter().find(|(other, _)| other == spot);
-            (spot.clone(), known.map_or(revision, |(_, since)| *since))
+        let since = |cluster_ref: &PlacedCluster| {
+            let known = were_leaving.iter().find(|(other, _)| other == cluster_ref);
+            (cluster_ref.clone(), known.map_or(revision, |(_, since)| *since))
         };
-        let are_leaving: Vec<(Spot, Revision)> = spots.iter().filter(is_leaving).map(since).collect();
+        let are_leaving: Vec<(PlacedCluster, Revision)> =
+            placed.iter().filter(is_leaving).map(since).collect();
         if !are_leaving.is_empty() {
             leaving.insert(key.clone(), are_leaving);
         }
-        let is_still = |name: &str| spots.iter().any(|spot| *spot.name == *name);
-        for Spot { name, .. } in before.iter().filter(|spot| !is_still(&spot.name)) {
+        let is_still = |name: &str| placed.iter().any(|cluster_ref| *cluster_ref.name == *name);
+        for PlacedCluster { name, .. } in before.iter().filter(|cluster_ref| !is_still(&cluster_ref.name)) {
             if let Some(cluster) = clusters.get_mut(name) {
                 cluster.keys.remove(key);
-                cluster.tell(key, revision);
-                if cluster.keys.is_empty() && cluster.followers.is_empty() {
+                cluster.notify(key, revision);
+                if cluster.keys.is_empty() && cluster.subscribers.is_empty() {
                     clusters.remove(name);
                 }
             }
         }
-        for Spot { name, .. } in &spots {
+        for PlacedCluster { name, .. } in &placed {
             let cluster = clusters.entry(name.clone()).or_default();
             cluster.keys.insert(key.clone());
-            cluster.tell(key, revision);
+            cluster.notify(key, revision);
         }
-        if !spots.is_empty() {
-            objects.insert(key.clone(), spots);
+        if !placed.is_empty() {
+            objects.insert(key.clone(), placed);
         }
     }
 }
 
-/// A cluster of a placement; its name and uid are in memory once.
-fn spot(clusters: &mut HashMap<Arc<str>, Cluster>, name: &str, uid: &str) -> Spot {
+/// A cluster of a placement; names and uids are shared.
+fn placed_cluster(clusters: &mut HashMap<Arc<str>, Cluster>, name: &str, uid: &str) -> PlacedCluster {
     let known = clusters.get_key_value(name).map(|(known, _)| known.clone());
     let name = known.unwrap_or_else(|| name.into());
     let uids = &mut clusters.entry(name.clone()).or_default().uids;
@@ -233,10 +240,10 @@ fn spot(clusters: &mut HashMap<Arc<str>, Cluster>, name: &str, uid: &str) -> Spo
         uids.insert(uid.clone());
         uid
     });
-    Spot { name, uid }
+    PlacedCluster { name, uid }
 }
 
-/// The workspace that a key is the brake of.
+/// The workspace whose pause is stored under a key.
 fn paused(key: &Key) -> Option<&str> {
     let parts = key.parts()?;
     let is_it = (parts.group, parts.resource) == (key::CORE, "configmaps")
@@ -244,35 +251,35 @@ fn paused(key: &Key) -> Option<&str> {
     is_it.then_some(parts.workspace)
 }
 
-/// The name of the cluster that a key is of.
+/// The name of the Cluster under a key.
 fn cluster(key: &Key) -> Option<&str> {
     let parts = key.parts()?;
     ((parts.group, parts.resource) == (ATOLL, "clusters")).then_some(parts.name)
 }
 
 impl Cluster {
-    fn tell(&mut self, key: &Key, revision: Revision) {
-        self.followers.retain(|follower| {
-            let Some(follower) = follower.upgrade() else { return false };
-            let mut pending = follower.pending();
+    fn notify(&mut self, key: &Key, revision: Revision) {
+        self.subscribers.retain(|subscriber| {
+            let Some(subscriber) = subscriber.upgrade() else { return false };
+            let mut pending = subscriber.pending();
             pending.keys.insert(key.clone());
             pending.revision = pending.revision.max(revision);
             drop(pending);
-            follower.woken.notify_one();
+            subscriber.woken.notify_one();
             true
         });
     }
 }
 
-impl Follower {
-    /// What has changed since it was asked last, and from which revision on that can be seen. However often something
-    /// changed, it is in here once.
+impl PlacementSubscriber {
+    /// Returns the keys that changed since the last call, each once, and the revision from which the changes
+    /// are visible.
     pub fn take(&self) -> (HashSet<Key>, Revision) {
         let mut pending = self.pending();
         (std::mem::take(&mut pending.keys), pending.revision)
     }
 
-    /// Returns when there is something to take.
+    /// Waits until there are changes.
     pub async fn changed(&self) {
         self.woken.notified().await;
     }
@@ -292,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_to_let_go_is_so_since_the_last_time_that_it_was_not() {
+    fn leaving_starts_at_the_latest_removal() {
         let (placements, key) = (Placements::default(), Key::object("", "configmaps", "w", "n", "a"));
         let east = r#"{"clusters":[{"name":"east"}]}"#;
         let leaving = r#"{"clusters":[{"name":"west"}],"leaving":["east"]}"#;
@@ -320,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_of_one_name_are_told_apart_by_their_uids() {
+    fn clusters_of_one_name_are_distinguished_by_uid() {
         let (placements, key) = (Placements::default(), Key::object("", "configmaps", "w", "n", "a"));
         let moved = r#"{"clusters":[{"name":"east","uid":"2"}],"leaving":["east"],"leavingUids":["1"]}"#;
         placements.changed(&key, Some(&stored(r#"{"clusters":[{"name":"east","uid":"1"}]}"#)), 3);
@@ -335,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn followers_hear_of_what_is_theirs() {
+    fn subscribers_are_notified_of_their_cluster() {
         let placements = Placements::default();
         let (a, b) =
             (Key::object("apps", "deployments", "w", "n", "a"), Key::object("", "configmaps", "w", "n", "b"));
@@ -345,8 +352,8 @@ mod tests {
         };
         placements.changed(&a, Some(&on(&["east"])), 3);
         placements.changed(&b, Some(&Bytes::from_static(b"{\"data\":{\"atoll.dev/placement\":\"x\"}}")), 4);
-        let east = placements.follow("east");
-        let west = placements.follow("west");
+        let east = placements.subscribe("east");
+        let west = placements.subscribe("west");
         assert_eq!(east.take().0, HashSet::from([a.clone()]));
         assert_eq!(west.take().0, HashSet::new());
         placements.changed(&a, Some(&on(&["west"])), 5);
@@ -365,9 +372,9 @@ mod tests {
             (east.take().0, west.take().0),
             (HashSet::from([brake.clone()]), HashSet::from([brake.clone()]))
         );
-        assert_eq!(placements.brakes()["w"].by, "me");
+        assert_eq!(placements.pauses()["w"].by, "me");
         placements.changed(&brake, None, 8);
-        assert!(placements.brakes().is_empty());
+        assert!(placements.pauses().is_empty());
         assert_eq!((east.take().0.len(), west.take().0.len()), (1, 1));
         let own = Key::object(ATOLL, "clusters", "w", "", "east");
         placements.changed(&own, Some(&Bytes::from_static(b"{}")), 8);

@@ -1,5 +1,6 @@
-//! On which clusters there may be a namespace for one here. Noted on the Namespace as placements are, before a cluster hears of
-//! anything that is in it: so it is known at its deletion, however long ago that was and whoever was away meanwhile.
+//! The clusters on which a namespace may exist. They are recorded on the Namespace like a placement before
+//! the syncer of a cluster learns of any object in it, so that they are known when the Namespace is deleted,
+//! however late that is.
 
 use std::pin::Pin;
 
@@ -9,18 +10,18 @@ use atoll_store::{Key, key};
 use serde_json::Value;
 
 use crate::Registry;
-use crate::row::{Place, SharedRow};
+use crate::row::{ObjectRef, SharedRow};
 
 const NAMESPACES: (&str, &str) = (key::CORE, "namespaces");
 
-/// Whether a key is that of a Namespace.
+/// Whether a key is the key of a Namespace.
 pub fn is_namespace(parts: &key::Parts<'_>) -> bool {
     (parts.group, parts.resource) == NAMESPACES
 }
 
 impl Registry {
-    /// Notes that something in a namespace is placed on the Cluster of this name and uid. Written once for each namespace and
-    /// cluster.
+    /// Records that an object in a namespace is placed on the Cluster of this name and uid. WriteOutcome once for
+    /// each namespace and cluster.
     pub async fn place_namespace(
         &self,
         workspace: &str,
@@ -32,27 +33,27 @@ impl Registry {
             return Ok(());
         }
         let row = self.namespaces()?;
-        let place = Place { workspace, namespace: "", name: namespace };
+        let object_ref = ObjectRef { workspace, namespace: "", name: namespace };
         let change = |_: &Value, current: &Placement| Ok(current.with_contents_on(cluster, uid));
-        self.place(&row, &place, None, false, &change).await.map(drop)
+        self.place(&row, &object_ref, None, false, &change).await.map(drop)
     }
 
-    /// Takes a cluster that is no longer registered off everything that waits for it to let go, and off namespaces: no syncer
-    /// will report that it has. What is placed there and not being deleted keeps its share, and its status says that there
-    /// is no such cluster.
+    /// Removes an unregistered cluster from all objects that are leaving it, and from namespaces, because no
+    /// syncer will confirm the deletion. Placed objects that are not being deleted keep their share, and
+    /// their status says that the cluster does not exist.
     pub(crate) fn forget_cluster<'a>(
         &'a self,
         cluster: &'a Value,
     ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-        // Boxed, for what is let go of may thereby be deleted.
-        Box::pin(self.let_go_of_all(object::name(cluster), object::uid(cluster)))
+        // Boxed because of recursion: removing the cluster may delete the object.
+        Box::pin(self.remove_from_leaving_objects(object::name(cluster), object::uid(cluster)))
     }
 
-    async fn let_go_of_all(&self, cluster: &str, uid: &str) {
+    async fn remove_from_leaving_objects(&self, cluster: &str, uid: &str) {
         for (key, share_uid) in self.placements.on(cluster) {
             let Some(parts) = key.parts() else { continue };
             let is_meant = match &*share_uid {
-                "" => self.home_of_cluster(parts.workspace, cluster).is_none(),
+                "" => self.registering_workspace_of(parts.workspace, cluster).is_none(),
                 known => known == uid,
             };
             if !is_meant {
@@ -61,27 +62,28 @@ impl Registry {
             let is_noted = is_namespace(&parts);
             let row = match is_noted {
                 true => self.namespaces().map(Some),
-                false => self.placeable(&key).map(|found| found.map(|(row, _)| row)),
+                false => self.placeable_object(&key).map(|found| found.map(|(row, _)| row)),
             };
-            let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+            let object_ref =
+                ObjectRef { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
             let change = |existing: &Value, current: &Placement| {
                 let is_gone = is_noted || object::is_being_deleted(existing);
                 Ok(current.let_go(cluster, &share_uid, is_gone))
             };
             let written = match row {
-                Ok(Some(row)) => self.place(&row, &place, None, false, &change).await.map(drop),
+                Ok(Some(row)) => self.place(&row, &object_ref, None, false, &change).await.map(drop),
                 Ok(None) => Ok(()),
                 Err(status) => Err(status),
             };
             if let Err(status) =
                 written.or_else(|status| if status.code() == 404 { Ok(()) } else { Err(status) })
             {
-                tracing::warn!(%status, object = %key, cluster, "the object still waits for a cluster that was removed; delete it again");
+                tracing::warn!(%status, object = %key, cluster, "cannot remove an unregistered cluster from the placement of an object; delete the object again");
             }
         }
     }
 
-    /// The same for one object that is about to be deleted, should that have been missed.
+    /// Removes unregistered clusters from one object that is about to be deleted, in case that was missed.
     pub(crate) fn forget_missing_clusters(&self, workspace: &str, object: &mut Value) {
         let current = Placement::of(object);
         let is_missing = |(name, uid): &(&str, &str)| self.cluster(workspace, name, uid).is_none();
@@ -93,7 +95,7 @@ impl Registry {
             name = object::name(object),
             namespace = object::namespace(object),
             ?missing,
-            "clusters that are no longer registered are not waited for"
+            "deleting an object without waiting for clusters that are no longer registered"
         );
         let rest = missing.iter().fold(current.clone(), |rest, (name, uid)| rest.let_go(name, uid, true));
         super::set(object, rest.text().map(Value::String));

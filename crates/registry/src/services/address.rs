@@ -1,5 +1,8 @@
 //! Ranges of addresses and ports.
 
+// upstream: pkg/registry/core/service/ipallocator/ipallocator.go
+// upstream: pkg/registry/core/service/portallocator/allocator.go
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -18,11 +21,12 @@ pub struct PortRange {
     pub last: u16,
 }
 
-/// The lower part of a range is left to those who choose for themselves, as long as there is room above it.
+/// A range in two parts: the lower part is used for static allocation, and for dynamic allocation only when
+/// the upper part is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parts {
     pub first: u128,
-    /// Where the upper part begins.
+    /// Start of the upper part.
     pub middle: u128,
     pub last: u128,
 }
@@ -39,12 +43,12 @@ impl Prefix {
         same_family && number(address) & self.mask() == number(self.first)
     }
 
-    /// The network's own address.
+    /// The network address.
     pub fn network(&self) -> IpAddr {
         self.first
     }
 
-    /// The first address that can be given to anybody.
+    /// The first usable address.
     pub fn first_usable(&self) -> IpAddr {
         address(number(self.first) + 1, self.first.is_ipv4())
     }
@@ -59,7 +63,7 @@ impl Prefix {
         all & !1_u128.checked_shl(host).map_or(u128::MAX, |bit| bit - 1)
     }
 
-    /// Without the network's own address and, in IPv4, the one that reaches all.
+    /// The usable part: without the network address and, for IPv4, the broadcast address.
     pub(super) fn parts(&self) -> Parts {
         let host = u32::from(self.bits() - self.length);
         let size = 1_u128.checked_shl(host).unwrap_or(u128::MAX);
@@ -90,7 +94,7 @@ impl PortRange {
 }
 
 impl Parts {
-    /// Every number once: the upper part from a random place on, round about, then the lower one likewise.
+    /// Every number once: the upper part from a random start with wraparound, then the lower part likewise.
     pub fn candidates(self, random: u128) -> impl Iterator<Item = u128> {
         around(self.middle, self.last, random).chain(around(self.first, self.middle - 1, random))
     }
@@ -131,12 +135,12 @@ impl FromStr for Prefix {
             (length <= prefix.bits() && prefix.contains(first)).then_some(prefix)
         });
         let prefix = parsed.ok_or_else(|| {
-            format!("{text:?} is no range of addresses; it should look like 10.0.0.0/16, with no bits after the length")
+            format!("{text:?} is not a range of addresses; expected the form 10.0.0.0/16, with no bits set after the prefix length")
         })?;
         let room = prefix.bits() - prefix.length;
         match (2..=64).contains(&room) {
             true => Ok(prefix),
-            false => Err(format!("{text:?} should hold between 4 and 2^64 addresses")),
+            false => Err(format!("{text:?} must contain between 4 and 2^64 addresses")),
         }
     }
 }
@@ -155,7 +159,7 @@ impl FromStr for PortRange {
             let range = PortRange { first: first.parse().ok()?, last: last.parse().ok()? };
             (range.first > 0 && range.first <= range.last).then_some(range)
         });
-        parsed.ok_or_else(|| format!("{text:?} is no range of ports; it should look like 30000-32767"))
+        parsed.ok_or_else(|| format!("{text:?} is not a range of ports; expected the form 30000-32767"))
     }
 }
 
@@ -170,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_read() {
+    fn ranges_are_parsed() {
         let cases = [
             ("10.0.0.0/16", Ok("10.0.0.0/16")),
             ("fd00::/108", Ok("fd00::/108")),
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_are_all_addresses_once_and_the_lower_ones_last() {
+    fn candidates_contain_each_address_once_and_the_lower_part_last() {
         let prefix: Prefix = "10.0.0.0/24".parse().expect("a range");
         for random in [0, 1, 100, u128::MAX] {
             let all: Vec<u128> = prefix.parts().candidates(random).collect();

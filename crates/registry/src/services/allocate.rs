@@ -1,4 +1,6 @@
-//! Taking addresses and ports, and giving them back.
+//! Allocates and releases addresses and node ports.
+
+// upstream: pkg/registry/core/service/storage/alloc.go
 
 use std::net::IpAddr;
 
@@ -10,41 +12,41 @@ use serde_json::{Value, json};
 
 use super::address::{Prefix, family};
 use super::fields::{self, list, node_ports, number, set};
-use crate::row::Place;
+use crate::row::ObjectRef;
 use crate::{Registry, facts, parse, random, unavailable};
 
-/// Group and resource of the keys that node ports are taken under. Nobody sees them.
+/// Group and resource of the internal keys of node ports.
 pub(crate) const PORTS: (&str, &str) = ("internal.atoll.dev", "nodeports");
 
 const IN_USE: &str = "provided port is already allocated";
 
-/// What a write of a Service took, and what it no longer needs.
+/// The keys that a write of a Service allocated, and those that it no longer needs.
 #[derive(Default)]
-pub(crate) struct Taken {
-    taken: Vec<Key>,
+pub(crate) struct Allocation {
+    allocated: Vec<Key>,
     unused: Vec<Key>,
 }
 
-/// Taking for one Service.
-struct Taking<'a> {
+/// Allocates for one Service.
+struct Allocator<'a> {
     registry: &'a Registry,
     snapshot: &'a Snapshot,
-    place: &'a Place<'a>,
+    object_ref: &'a ObjectRef<'a>,
     dry_run: bool,
     taken: Vec<Key>,
-    /// Ports that a dry run would take.
+    /// Ports that a dry run would allocate.
     tried: Vec<i64>,
 }
 
 impl Registry {
-    /// Fills in what a new or changed Service leaves open, and takes addresses and ports for it.
-    pub(crate) async fn take_for_service(
+    /// Fills in the missing fields of a new or changed Service, and allocates addresses and ports.
+    pub(crate) async fn allocate_for_service(
         &self,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         new: &mut Value,
         old: Option<&Value>,
         dry_run: bool,
-    ) -> Result<Taken, Status> {
+    ) -> Result<Allocation, Status> {
         if let Some(old) = old {
             fields::keep_allocated(new, old);
         }
@@ -55,76 +57,77 @@ impl Registry {
         fields::families(new, old, &self.network).map_err(|errors| invalid(new, errors))?;
         let snapshot = self.snapshot();
         let (taken, tried) = (Vec::new(), Vec::new());
-        let mut taking = Taking { registry: self, snapshot: &snapshot, place, dry_run, taken, tried };
-        let filled = taking.fill(new, old).await;
-        let taken = Taken { taken: std::mem::take(&mut taking.taken), unused: Vec::new() };
+        let mut allocator =
+            Allocator { registry: self, snapshot: &snapshot, object_ref, dry_run, taken, tried };
+        let filled = allocator.fill(new, old).await;
+        let allocation = Allocation { allocated: std::mem::take(&mut allocator.taken), unused: Vec::new() };
         match filled {
             Ok(()) => {
-                let unused = old.map_or(Vec::new(), |old| self.unused(place, new, old));
-                Ok(Taken { unused: if dry_run { Vec::new() } else { unused }, ..taken })
+                let unused = old.map_or(Vec::new(), |old| self.unused(object_ref, new, old));
+                Ok(Allocation { unused: if dry_run { Vec::new() } else { unused }, ..allocation })
             }
             Err(status) => {
-                self.give_back(taken.taken).await;
+                self.release(allocation.allocated).await;
                 Err(status)
             }
         }
     }
 
-    /// The Service was written: what it has no more use for is free.
-    pub(crate) async fn settle_taken(&self, taken: Taken) {
-        self.give_back(taken.unused).await;
+    /// Releases unused keys after the Service was written.
+    pub(crate) async fn commit_allocation(&self, allocation: Allocation) {
+        self.release(allocation.unused).await;
     }
 
-    /// The Service was not written.
-    pub(crate) async fn undo_taken(&self, taken: Taken) {
-        self.give_back(taken.taken).await;
+    /// Releases allocated keys after the Service was not written.
+    pub(crate) async fn undo_allocation(&self, allocation: Allocation) {
+        self.release(allocation.allocated).await;
     }
 
-    /// A Service is gone.
-    pub(crate) async fn free_service(&self, place: &Place<'_>, service: &Value) {
-        self.give_back(self.keys(place, service)).await;
+    /// Releases all keys of a deleted Service.
+    pub(crate) async fn free_service(&self, object_ref: &ObjectRef<'_>, service: &Value) {
+        self.release(self.keys(object_ref, service)).await;
     }
 
-    async fn give_back(&self, keys: Vec<Key>) {
+    async fn release(&self, keys: Vec<Key>) {
         for key in keys {
             if let Err(status) = self.remove(key).await {
                 let cause = status.message();
                 tracing::warn!(
                     cause,
-                    "an address or a port of a Service stays taken until somebody asks for it"
+                    "cannot release an address or port of a Service; it stays allocated until another Service requests it"
                 );
             }
         }
     }
 
-    /// What the old Service had and the new one has not.
-    fn unused(&self, place: &Place<'_>, new: &Value, old: &Value) -> Vec<Key> {
-        // Addresses are forgotten only when the type changes; by then they may still stand in the request.
+    /// The keys of the old Service that the new one does not have.
+    fn unused(&self, object_ref: &ObjectRef<'_>, new: &Value, old: &Value) -> Vec<Key> {
+        // Addresses are dropped only when the type changes; the request may still contain them.
         let mut kept = new.clone();
-        fields::drop_what_the_type_has_not(&mut kept, old);
-        let kept = self.keys(place, &kept);
-        self.keys(place, old).into_iter().filter(|key| !kept.contains(key)).collect()
+        fields::drop_type_dependent_fields(&mut kept, old);
+        let kept = self.keys(object_ref, &kept);
+        self.keys(object_ref, old).into_iter().filter(|key| !kept.contains(key)).collect()
     }
 
-    /// All that a Service holds.
-    fn keys(&self, place: &Place<'_>, service: &Value) -> Vec<Key> {
+    /// All keys that a Service has allocated.
+    fn keys(&self, object_ref: &ObjectRef<'_>, service: &Value) -> Vec<Key> {
         let mut keys = Vec::new();
         if fields::needs_address(service) && !fields::is_headless(service) {
             let addresses = list(service, "clusterIPs").into_iter().filter(|address| !address.is_empty());
-            keys.extend(addresses.map(|address| address_key(place, address)));
+            keys.extend(addresses.map(|address| address_key(object_ref, address)));
         }
         let health = Some(number(&service["spec"], "healthCheckNodePort"));
         let health = health.filter(|port| *port > 0 && fields::needs_health_port(service));
-        keys.extend(node_ports(service).into_iter().chain(health).map(|port| port_key(place, port)));
+        keys.extend(node_ports(service).into_iter().chain(health).map(|port| port_key(object_ref, port)));
         keys
     }
 
-    /// The ranges that addresses of a family may come from in this workspace.
-    fn ranges(&self, snapshot: &Snapshot, place: &Place<'_>, family: &str) -> Vec<Prefix> {
+    /// The address ranges of a family in this workspace.
+    fn ranges(&self, snapshot: &Snapshot, object_ref: &ObjectRef<'_>, family: &str) -> Vec<Prefix> {
         let own = self.network.ranges.iter().copied().filter(|range| range.family() == family);
         let mut ranges: Vec<Prefix> = own.collect();
         let Some(row) = self.catalog.stored("networking.k8s.io", "servicecidrs") else { return ranges };
-        for object in snapshot.list(&row.scope(Some(place.workspace), ""), None) {
+        for object in snapshot.list(&row.scope(Some(object_ref.workspace), ""), None) {
             let Ok(added) = parse(&object.json()) else { continue };
             let conditions = added["status"]["conditions"].as_array().into_iter().flatten();
             let ready = conditions.into_iter().any(|own| own["type"] == "Ready" && own["status"] == "True");
@@ -142,9 +145,9 @@ impl Registry {
     }
 }
 
-impl Taking<'_> {
+impl Allocator<'_> {
     async fn fill(&mut self, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
-        if fields::needs_address(new) && !old.is_some_and(|old| fields::stays_as_it_is(new, old)) {
+        if fields::needs_address(new) && !old.is_some_and(|old| fields::is_network_unchanged(new, old)) {
             self.addresses(new, old).await?;
         }
         if fields::has_node_ports(new) {
@@ -160,7 +163,7 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// One address for each family, but for those that the Service has.
+    /// Allocates one address for each family, except those that the Service already has.
     async fn addresses(&mut self, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         let before = old.filter(|old| fields::needs_address(old));
         if fields::is_headless(new) || before.is_some_and(fields::is_headless) {
@@ -198,7 +201,7 @@ impl Taking<'_> {
     }
 
     async fn any_address(&mut self, service: &Value, family: &str) -> Result<String, Status> {
-        for range in self.registry.ranges(self.snapshot, self.place, family) {
+        for range in self.registry.ranges(self.snapshot, self.object_ref, family) {
             if self.dry_run {
                 return Ok(range.network().to_string());
             }
@@ -215,11 +218,11 @@ impl Taking<'_> {
         )))
     }
 
-    /// Takes an address that was asked for; the reason if it cannot be had.
+    /// Allocates a requested address; returns the reason if it is not available.
     async fn this_address(&mut self, service: &Value, wanted: &str) -> Result<Result<(), String>, Status> {
-        // What is no address is refused by the checks that come.
+        // Invalid addresses are refused by validation.
         let Ok(address) = wanted.parse::<IpAddr>() else { return Ok(Ok(())) };
-        let ranges = self.registry.ranges(self.snapshot, self.place, family(address));
+        let ranges = self.registry.ranges(self.snapshot, self.object_ref, family(address));
         let usable = |range: &Prefix| {
             let parts = range.parts();
             range.contains(address)
@@ -234,13 +237,14 @@ impl Taking<'_> {
         }
     }
 
-    /// Whether the address is now this Service's.
+    /// Allocates an address; returns whether it succeeded.
     async fn take_address(&mut self, service: &Value, address: IpAddr) -> Result<bool, Status> {
         let Some(row) = self.registry.catalog.stored("networking.k8s.io", "ipaddresses").cloned() else {
             return Ok(true);
         };
         let name = address.to_string();
-        let mut object = self.holder(&row.kind, &row.api_version(), &name, object::name(service))?;
+        let mut object =
+            self.allocation_record(&row.kind, &row.api_version(), &name, object::name(service))?;
         let metadata = object::metadata_mut(&mut object);
         let labels = json!({
             "ipaddress.kubernetes.io/ip-family": family(address),
@@ -249,11 +253,17 @@ impl Taking<'_> {
         metadata.insert("labels".into(), labels);
         self.registry.record_new(&row, &mut object, "kube-apiserver");
         let facts = facts::of(&self.registry.catalog, &row, &object);
-        self.take(address_key(self.place, &name), &object, facts).await
+        self.take(address_key(self.object_ref, &name), &object, facts).await
     }
 
-    /// Says for which Service something is taken.
-    fn holder(&self, kind: &str, api_version: &str, name: &str, service: &str) -> Result<Value, Status> {
+    /// The object that records the Service of an allocation.
+    fn allocation_record(
+        &self,
+        kind: &str,
+        api_version: &str,
+        name: &str,
+        service: &str,
+    ) -> Result<Value, Status> {
         Ok(json!({
             "kind": kind,
             "apiVersion": api_version,
@@ -263,13 +273,13 @@ impl Taking<'_> {
                 "creationTimestamp": self.registry.now(),
             },
             "spec": {
-                "parentRef": { "resource": "services", "namespace": self.place.namespace, "name": service },
+                "parentRef": { "resource": "services", "namespace": self.object_ref.namespace, "name": service },
             },
         }))
     }
 
-    /// Whether the Service that something was taken for is not there, nor about to be.
-    fn is_left_behind(&self, holder: &Value, key: &Key) -> bool {
+    /// Whether the Service of an allocation does not exist and is not about to be created.
+    fn is_orphaned(&self, holder: &Value, key: &Key) -> bool {
         let parent = &holder["spec"]["parentRef"];
         let field = |name: &str| parent[name].as_str().unwrap_or_default();
         if field("resource") != "services" || self.snapshot.is_layered(key) {
@@ -278,20 +288,21 @@ impl Taking<'_> {
         let age = atoll_meta::object::creation_timestamp(holder)
             .and_then(|text| atoll_meta::time::parse(text).ok())
             .map_or(0, |time| self.registry.clock.now() - time.seconds);
-        let service = Key::object("", "services", self.place.workspace, field("namespace"), field("name"));
-        age > LEFT_BEHIND && self.snapshot.get(&service).is_none()
+        let service =
+            Key::object("", "services", self.object_ref.workspace, field("namespace"), field("name"));
+        age > ORPHANED_AFTER && self.snapshot.get(&service).is_none()
     }
 
-    /// Takes a key that nobody has, or that was left behind.
-    async fn take(&mut self, key: Key, object: &Value, memo: std::sync::Arc<Facts>) -> Result<bool, Status> {
+    /// Allocates a key that is free or was left behind.
+    async fn take(&mut self, key: Key, object: &Value, hint: std::sync::Arc<Facts>) -> Result<bool, Status> {
         if let Some(holder) = self.snapshot.get(&key)
-            && !self.is_left_behind(&parse(&holder.json())?, &key)
+            && !self.is_orphaned(&parse(&holder.json())?, &key)
         {
             return Ok(false);
         }
         let expect = self.snapshot.stored_revision(&key).map_or(Condition::Absent, Condition::At);
         let value = Some(Bytes::from(atoll_meta::json::encode_object(object)));
-        let write = Write { key: key.clone(), expect, value, guards: Vec::new(), memo: Some(memo) };
+        let write = Write { key: key.clone(), expect, value, guards: Vec::new(), hint: Some(hint) };
         match self.registry.store.write(write).await {
             Ok(_) => {
                 self.taken.push(key);
@@ -311,7 +322,7 @@ impl Taking<'_> {
             if wanted == 0 && !allocates {
                 continue;
             }
-            // Ports of the same number, as for TCP and UDP, share their node port.
+            // Ports with the same number, as for TCP and UDP, share a node port.
             let shared = given.iter().find(|(port, _)| *port == own).map(|(_, node)| *node);
             let node = match shared {
                 Some(node) if wanted == 0 || wanted == node => node,
@@ -383,7 +394,7 @@ impl Taking<'_> {
 
     async fn any_port(&mut self) -> Result<i64, Status> {
         if self.dry_run {
-            // Nothing is taken, so the number says nothing.
+            // A dry run allocates nothing, so any number will do.
             let port = self.tried.iter().copied().max().unwrap_or(32768) + 1;
             self.tried.push(port);
             return Ok(port);
@@ -397,9 +408,9 @@ impl Taking<'_> {
         Err(Status::internal_error("failed to allocate a nodePort: range is full"))
     }
 
-    /// The reason if the port cannot be had.
+    /// Allocates a port; returns the reason if it is not available.
     async fn take_port(&mut self, port: i64) -> Result<Result<(), String>, Status> {
-        let key = port_key(self.place, port);
+        let key = port_key(self.object_ref, port);
         let in_use = self.snapshot.stored_revision(&key).is_some() || self.tried.contains(&port);
         if self.dry_run {
             self.tried.push(port);
@@ -410,23 +421,23 @@ impl Taking<'_> {
             let message = "provided port is not in the valid range. The range of valid ports is";
             return Ok(Err(format!("{message} {range}")));
         }
-        let holder = self.holder("NodePort", PORTS.0, &port.to_string(), self.place.name)?;
+        let holder = self.allocation_record("NodePort", PORTS.0, &port.to_string(), self.object_ref.name)?;
         let taken = self.take(key, &holder, Facts::none()).await?;
         Ok(if taken { Ok(()) } else { Err(IN_USE.into()) })
     }
 }
 
-/// Seconds after which an address without its Service was left behind by a write that never ended.
-const LEFT_BEHIND: i64 = 60;
+/// Seconds after which an allocation without its Service counts as left behind.
+const ORPHANED_AFTER: i64 = 60;
 
 fn invalid(service: &Value, errors: Vec<FieldError>) -> Status {
     Status::invalid("", "Service", object::name(service), errors)
 }
 
-fn address_key(place: &Place<'_>, address: &str) -> Key {
-    Key::object("networking.k8s.io", "ipaddresses", place.workspace, "", address)
+fn address_key(object_ref: &ObjectRef<'_>, address: &str) -> Key {
+    Key::object("networking.k8s.io", "ipaddresses", object_ref.workspace, "", address)
 }
 
-fn port_key(place: &Place<'_>, port: i64) -> Key {
-    Key::object(PORTS.0, PORTS.1, place.workspace, "", &port.to_string())
+fn port_key(object_ref: &ObjectRef<'_>, port: i64) -> Key {
+    Key::object(PORTS.0, PORTS.1, object_ref.workspace, "", &port.to_string())
 }

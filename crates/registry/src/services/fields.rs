@@ -1,4 +1,7 @@
-//! Fields of a Service that hang together: what the request leaves open, and what of before it means to keep.
+//! Dependent fields of a Service: defaults for missing fields, and previous values that are kept.
+
+// upstream: pkg/registry/core/service/storage/alloc.go
+// upstream: pkg/registry/core/service/strategy.go
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -45,12 +48,12 @@ pub fn is_headless(service: &Value) -> bool {
     list(service, "clusterIPs").first() == Some(&NONE)
 }
 
-/// Of a type that has node ports.
+/// Whether the type has node ports.
 pub fn has_node_ports(service: &Value) -> bool {
     matches!(text(service, "type"), "NodePort" | "LoadBalancer")
 }
 
-/// Ports that come without a node port are given one.
+/// Whether missing node ports are allocated.
 pub fn allocates_node_ports(service: &Value) -> bool {
     has_node_ports(service)
         && (text(service, "type") == "NodePort" || service["spec"]["allocateLoadBalancerNodePorts"] != false)
@@ -64,7 +67,7 @@ fn same(new: &Value, old: &Value, field: &str) -> bool {
     list(new, field) == list(old, field)
 }
 
-/// What was given before and not repeated stays.
+/// Keeps allocated values that the request omits.
 pub fn keep_allocated(new: &mut Value, old: &Value) {
     if needs_address(old) && needs_address(new) {
         if text(new, "clusterIP").is_empty() {
@@ -92,7 +95,7 @@ pub fn keep_allocated(new: &mut Value, old: &Value) {
     }
 }
 
-/// Brings `clusterIPs` in line with `clusterIP`.
+/// Synchronises `clusterIPs` with `clusterIP`.
 pub fn align_addresses(new: &mut Value, old: Option<&Value>) {
     let own = text(new, "clusterIP").to_string();
     let Some(old) = old else {
@@ -111,9 +114,9 @@ pub fn align_addresses(new: &mut Value, old: Option<&Value>) {
     }
 }
 
-/// Whether both want two addresses if they can be had, and nothing about them has changed: then nothing is given or
-/// taken away, even if the network has become another.
-pub fn stays_as_it_is(new: &Value, old: &Value) -> bool {
+/// Whether both Services prefer dual stack and their address fields are equal: then no address is allocated
+/// or released, even if the network has changed.
+pub fn is_network_unchanged(new: &Value, old: &Value) -> bool {
     let prefer = |service: &Value| matches!(text(service, "ipFamilyPolicy"), "PreferDualStack" | "");
     let typed = matches!(text(new, "type"), "ClusterIP" | "NodePort" | "LoadBalancer");
     typed
@@ -124,9 +127,9 @@ pub fn stays_as_it_is(new: &Value, old: &Value) -> bool {
         && same(new, old, "ipFamilies")
 }
 
-/// Fills in the families of addresses and the policy about them.
+/// Fills in the address families and the family policy.
 pub fn families(new: &mut Value, old: Option<&Value>, network: &Network) -> Result<(), Vec<FieldError>> {
-    if !needs_address(new) || old.is_some_and(|old| stays_as_it_is(new, old)) {
+    if !needs_address(new) || old.is_some_and(|old| is_network_unchanged(new, old)) {
         return Ok(());
     }
     let unselective = new["spec"]["selector"].as_object().is_none_or(|labels| labels.is_empty());
@@ -142,7 +145,7 @@ pub fn families(new: &mut Value, old: Option<&Value>, network: &Network) -> Resu
     let addresses: Vec<String> = list(new, "clusterIPs").into_iter().map(String::from).collect();
     let mut families: Vec<String> = list(new, "ipFamilies").into_iter().map(String::from).collect();
     for (index, address) in addresses.iter().enumerate().skip(families.len()) {
-        // What is no address is refused later, with everything else that is wrong.
+        // Invalid addresses are refused later by validation.
         let Ok(parsed) = address.parse::<IpAddr>() else { break };
         if has(family(parsed)) {
             families.push(family(parsed).into());
@@ -172,7 +175,7 @@ pub fn families(new: &mut Value, old: Option<&Value>, network: &Network) -> Resu
     Ok(())
 }
 
-/// Whether the policy fits the number of addresses; one that says there shall be one drops the others.
+/// Checks the policy against the number of addresses; single stack drops the secondary ones.
 fn check_policy(new: &mut Value, old: Option<&Value>) -> Vec<FieldError> {
     let path = FieldPath::new("spec").child("ipFamilyPolicy");
     let policy = text(new, "ipFamilyPolicy").to_string();
@@ -217,8 +220,8 @@ fn check_network(new: &Value, families: &[String], network: &Network) -> Vec<Fie
     errors
 }
 
-/// A Service that becomes one of another type loses what that type has no use for, unless the request changed it.
-pub fn drop_what_the_type_has_not(new: &mut Value, old: &Value) {
+/// Drops fields that the new type of a Service does not have, unless the request changed them.
+pub fn drop_type_dependent_fields(new: &mut Value, old: &Value) {
     if needs_address(old) && !needs_address(new) {
         if text(new, "clusterIP") == text(old, "clusterIP") && same(new, old, "clusterIPs") {
             set(new, "clusterIP", None);

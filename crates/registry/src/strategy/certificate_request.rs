@@ -1,21 +1,23 @@
-//! CertificateSigningRequests: the system says who asks, and when something was decided.
+//! CertificateSigningRequests: the requesting user and the times of decisions are set by the server.
+
+// upstream: pkg/registry/certificates/certificates/strategy.go
 
 use atoll_meta::names;
 use serde_json::{Map, Value, json};
 
-use super::{Context, Requester, Strategy, WITH_THE_WHOLE, field};
+use super::{Context, REVALIDATED, Requester, Strategy, field};
 
 pub static STRATEGY: Strategy = Strategy {
     name_rule: names::name_is_path_segment,
     fields: &[field("spec.signerName")],
-    attribute,
+    set_requester,
     prepare_update: |new, old, _| new["spec"] = old["spec"].clone(),
     prepare_subresource,
-    ..WITH_THE_WHOLE
+    ..REVALIDATED
 };
 
-/// Nobody can ask in another's name.
-fn attribute(request: &mut Value, requester: &Requester<'_>) {
+/// Sets the requesting user, which clients cannot choose.
+fn set_requester(request: &mut Value, requester: &Requester<'_>) {
     if !request["spec"].is_object() {
         request["spec"] = json!({});
     }
@@ -57,7 +59,7 @@ fn prepare_subresource(subresource: &str, new: &mut Value, old: &Value, context:
         }
     }
     if subresource == "approval" {
-        // Approval is about conditions and nothing else.
+        // Approval changes only the conditions.
         let conditions = new["status"].get("conditions").cloned();
         let mut status = old["status"].as_object().cloned().unwrap_or_else(Map::new);
         match conditions {
@@ -68,7 +70,7 @@ fn prepare_subresource(subresource: &str, new: &mut Value, old: &Value, context:
     }
 }
 
-/// A decision is not changed with the status, as long as as many are there.
+/// Keeps decisions in a status update if their number is unchanged.
 fn keep_decisions(status: &mut Value, before: &[Value], kind: &str) {
     let decisions = before.iter().filter(|condition| condition["type"] == kind);
     let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) else { return };

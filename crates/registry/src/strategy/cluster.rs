@@ -1,4 +1,4 @@
-//! Clusters that have joined, and how objects fare in them.
+//! Clusters and ObjectStatuses.
 
 use atoll_fleet::overrides;
 use atoll_fleet::view::Drift;
@@ -12,7 +12,7 @@ use super::{Strategy, spec_differs, text};
 pub static STRATEGY: Strategy = Strategy {
     name_rule: names::name_is_dns_label,
     generation: true,
-    is_counted: spec_differs,
+    raises_generation: spec_differs,
     prepare_create: |cluster, _| fill(cluster),
     prepare_update: |cluster, _, _| fill(cluster),
     validate,
@@ -21,17 +21,17 @@ pub static STRATEGY: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 
-/// One record for each object and cluster; only whoever syncs writes them.
+/// ObjectStatuses, written only by syncers.
 pub static OF_OBJECTS: Strategy = Strategy { keeps_status: true, ..Strategy::GENERIC };
 
 const MODES: [&str; 3] = ["none", "pull", "push"];
 const ACCESSES: [&str; 2] = ["manage", "observe"];
 const CONTROLLERS: [&str; 2] = ["allow", "refuse"];
-/// Workspaces that a Cluster can name.
-const MOST_WORKSPACES: usize = 1000;
+/// Maximum length of `spec.workspaces`.
+const MAX_WORKSPACES: usize = 1000;
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "PreferNoSchedule"];
 
-/// Whoever says nothing wants to be served from here.
+/// Sets the default mode.
 fn fill(cluster: &mut Value) {
     if !cluster["spec"].is_object() {
         cluster["spec"] = json!({});
@@ -89,7 +89,7 @@ fn validate(cluster: &Value) -> Vec<FieldError> {
     }
     errors.extend(validate_workspaces(&spec["workspaces"], &path.child("workspaces")));
     errors.extend(overrides::validate(&spec["overrides"], &path.child("overrides")));
-    // A kubeconfig in here could be read by all who may read clusters.
+    // A kubeconfig here would be readable by all users who may read Clusters.
     if spec.get("kubeconfig").is_some_and(|inline| !inline.is_null()) {
         let message = "credentials belong into a Secret; name it in spec.credentials.secret";
         errors.push(FieldError::forbidden(&path.child("kubeconfig"), message));
@@ -97,14 +97,14 @@ fn validate(cluster: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Paths are relative, for a Cluster does not know what its workspace is called.
+/// Validates paths, which are relative because a Cluster does not know the path of its workspace.
 fn validate_workspaces(workspaces: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let all: Vec<&str> = workspaces.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    if all.len() > MOST_WORKSPACES {
-        errors.push(FieldError::too_many(path, all.len(), MOST_WORKSPACES));
+    if all.len() > MAX_WORKSPACES {
+        errors.push(FieldError::too_many(path, all.len(), MAX_WORKSPACES));
     }
-    for (index, workspace) in all.iter().enumerate().take(MOST_WORKSPACES) {
+    for (index, workspace) in all.iter().enumerate().take(MAX_WORKSPACES) {
         let path = path.index(index);
         let is_path = workspace.split(':').all(|name| names::name_is_dns_label(name, false).is_empty());
         if !is_path {
@@ -118,7 +118,7 @@ fn validate_workspaces(workspaces: &Value, path: &FieldPath) -> Vec<FieldError> 
     errors
 }
 
-/// Another cluster behind the same name would get what was meant for the first.
+/// Refuses a changed cluster identity: a different cluster would get the objects of the first.
 fn validate_identity(new: &Value, old: &Value) -> Vec<FieldError> {
     let (now, before) = (text(new, "status.id"), text(old, "status.id"));
     let path = FieldPath::new("status").child("id");
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clusters_are_checked() {
+    fn clusters_are_validated() {
         for (spec, expected) in [
             (json!(null), ""),
             (json!({ "mode": "none", "taints": [{ "key": "a", "effect": "NoSchedule" }] }), ""),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_a_cluster_is_does_not_change() {
+    fn the_identity_of_a_cluster_is_immutable() {
         let of = |id: &str| json!({ "status": { "id": id } });
         assert!(validate_identity(&of("a"), &of("")).is_empty());
         assert!(validate_identity(&of("a"), &of("a")).is_empty());

@@ -1,17 +1,20 @@
 //! ConfigMaps: keys, the size limit, and immutability.
 
+// upstream: pkg/registry/core/configmap/strategy.go
+// upstream: pkg/apis/core/validation/validation.go
+
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
 
 use super::{MetadataChecks, Strategy};
 
-/// All data of a ConfigMap or Secret together.
+/// Maximum total size of the data of a ConfigMap or Secret.
 pub(super) const MAX_BYTES: usize = 1 << 20;
 
 pub static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, old| immutable(new, old, &["data", "binaryData"]),
-    metadata_checks: MetadataChecks::WithTheWhole,
+    metadata_checks: MetadataChecks::TwiceAndFull,
     ..Strategy::GENERIC
 };
 
@@ -42,7 +45,7 @@ fn validate(config_map: &Value) -> Vec<FieldError> {
         total += decoded_len(value);
     }
     if total > MAX_BYTES {
-        // The path of nothing in particular, as upstream prints it.
+        // The empty path, as upstream prints it.
         errors.push(FieldError::too_long(&FieldPath::nil().key(""), MAX_BYTES));
     }
     errors
@@ -72,7 +75,7 @@ pub(super) fn entries<'a>(object: &'a Value, field: &str) -> Option<&'a serde_js
     object.get(field).and_then(Value::as_object)
 }
 
-/// How many bytes a base64 value stands for.
+/// Decoded length of a base64 value.
 pub(super) fn decoded_len(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default();
     text.trim_end_matches('=').len() * 3 / 4

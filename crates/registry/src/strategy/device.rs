@@ -1,4 +1,7 @@
-//! Devices of nodes and claims to them.
+//! ResourceSlices and ResourceClaims.
+
+// upstream: pkg/registry/resource/resourceslice/strategy.go
+// upstream: pkg/registry/resource/resourceclaim/strategy.go
 
 use serde_json::Value;
 
@@ -6,7 +9,7 @@ use super::{Context, ONLY_STATUS, Strategy, disabled, raise_generation, spec_dif
 
 pub static SLICE: Strategy = Strategy {
     generation: true,
-    is_counted: spec_differs,
+    raises_generation: spec_differs,
     returns_deleted: true,
     prepare_create: |slice, context| {
         note_times(slice, context);
@@ -14,7 +17,7 @@ pub static SLICE: Strategy = Strategy {
     },
     prepare_update: |new, old, context| {
         note_times(new, context);
-        // Counted first and dropped then.
+        // Upstream raises the generation before it drops disabled fields.
         if spec_differs(new, old) {
             raise_generation(new, old);
         }
@@ -30,7 +33,7 @@ pub static CLAIM: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 
-/// Taints say since when they are there.
+/// Sets the time of device taints.
 fn note_times(slice: &mut Value, context: &Context<'_>) {
     let devices = slice["spec"].get_mut("devices").and_then(Value::as_array_mut);
     let taints =
@@ -40,7 +43,7 @@ fn note_times(slice: &mut Value, context: &Context<'_>) {
     }
 }
 
-/// What is said of devices that the claim has no longer goes with them.
+/// Drops the status of devices that are no longer allocated to the claim.
 fn drop_released(new: &mut Value, old: &Value) {
     const IDENTITY: [&str; 4] = ["driver", "pool", "device", "shareID"];
     let same = |one: &Value, other: &Value| IDENTITY.iter().all(|name| one.get(*name) == other.get(*name));

@@ -1,11 +1,14 @@
-//! Fields of features that are off by default upstream. They are dropped from whatever comes in, so that nothing stored
-//! has them.
+//! Fields of features that are disabled by default upstream. They are dropped from requests, so that stored
+//! objects do not have them.
+
+// upstream: pkg/api/pod/util.go
+// upstream: pkg/registry/coordination/lease/strategy.go
 
 use serde_json::Value;
 
 const CONTAINER_LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// In the spec of a pod. A step in brackets goes to all elements.
+/// Fields of a pod spec. `[]` matches all elements.
 const POD_SPEC: &[&[&str]] = &[
     &["schedulingGroup"],
     &["volumes", "[]", "projected", "sources", "[]", "clusterTrustBundle"],
@@ -37,7 +40,7 @@ pub fn drop_from_pod(pod: &mut Value) {
     }
 }
 
-/// From the template at a path whose steps are separated by dots.
+/// Drops fields of the pod template at a path that is separated by dots.
 pub fn drop_from_template(object: &mut Value, path: &str) {
     let template = path.split('.').try_fold(object, |value, step| value.get_mut(step));
     template.and_then(|template| template.get_mut("spec")).map(drop_from_pod_spec);
@@ -52,7 +55,7 @@ fn drop_from_pod_spec(spec: &mut Value) {
     }
 }
 
-/// A lifecycle that says nothing else goes with it.
+/// Drops the stop signal, and the lifecycle if it becomes empty.
 fn drop_stop_signal(container: &mut Value) {
     let Some(container) = container.as_object_mut() else { return };
     let Some(Value::Object(lifecycle)) = container.get_mut("lifecycle") else { return };

@@ -1,4 +1,7 @@
-//! Events: what they are about must be in their own namespace, and they are gone after an hour.
+//! Events: the involved object must be in the same namespace.
+
+// upstream: pkg/registry/core/event/strategy.go
+// upstream: pkg/apis/core/validation/events.go
 
 use atoll_meta::{FieldError, FieldPath, names, object};
 use serde_json::Value;
@@ -22,7 +25,7 @@ pub static STRATEGY: Strategy = Strategy {
             label: "source",
             path: "source.component",
             absent: "",
-            otherwise: Some("reportingComponent"),
+            fallback: Some("reportingComponent"),
         },
         field("type"),
     ],
@@ -32,19 +35,19 @@ pub static STRATEGY: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 
-/// Of the group `events.k8s.io`, which is stricter.
+/// The stricter strategy of the group `events.k8s.io`.
 pub static NEWER: Strategy =
     Strategy { validate: validate_newer, validate_update: validate_newer_update, ..STRATEGY };
 
-/// What the newer style of event must say, with its limit in characters.
+/// Required fields of `events.k8s.io` Events, with their maximum length in characters.
 const SAID: [(&str, usize); 3] = [("reportingInstance", 128), ("action", 128), ("reason", 128)];
 
-/// Who reports has another name in each group.
+/// Validates an Event; the field of the reporting controller has a different name in each group.
 fn validate(event: &Value, reporter: &'static str) -> Vec<FieldError> {
     let involved = FieldPath::new("involvedObject").child("namespace");
     let (about, own) = (text(event, "involvedObject.namespace"), text(event, "metadata.namespace"));
     let is_modern = at(event, "eventTime").is_some_and(Value::is_string);
-    // An event about something cluster-scoped lives in `default`; newer ones also in `kube-system`.
+    // An Event about a cluster-scoped object is in `default`; newer ones may also be in `kube-system`.
     let fits = match (about, is_modern) {
         ("", false) => own.is_empty() || own == "default",
         ("", true) => own == "default" || own == "kube-system",
@@ -110,7 +113,7 @@ fn validate_newer(event: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What says what happened cannot be changed later; upstream looks at the reason twice.
+/// Immutable fields; upstream checks the reason twice.
 const FIXED: [&str; 14] = [
     "involvedObject",
     "reason",

@@ -1,4 +1,8 @@
-//! What extends the API: definitions of custom resources, and other servers.
+//! API extensions: CustomResourceDefinitions and APIServices.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/etcd.go
+// upstream: staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go
 
 use atoll_meta::{names, object};
 use serde_json::{Value, json};
@@ -6,27 +10,27 @@ use serde_json::{Value, json};
 use crate::definitions::reserved;
 use crate::modify::set_condition;
 
-use super::{ONLY_STATUS, Strategy, WITH_THE_WHOLE, spec_differs};
+use super::{ONLY_STATUS, REVALIDATED, Strategy, spec_differs};
 
 pub static DEFINITION: Strategy = Strategy {
     generation: true,
-    is_counted: spec_differs,
+    raises_generation: spec_differs,
     prepare_create: |definition, _| note_stored_version(definition),
     prepare_update: |new, _, _| note_stored_version(new),
     validate: reserved::validate,
     unconditional_update: false,
     finalizer_names: false,
-    own_deletion: true,
-    // Whatever else holds it, its objects go first.
-    is_held: |definition| !object::is_being_deleted(definition),
-    begin_delete: begin_to_end,
+    custom_deletion: true,
+    // Always mark the definition first, because its objects must be deleted before it.
+    blocks_removal: |definition| !object::is_being_deleted(definition),
+    begin_delete: mark_terminating,
     ..Strategy::GENERIC
 };
 
-/// Keeps a definition until its objects are gone.
+/// Finalizer that keeps a definition until its objects are deleted.
 pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-fn begin_to_end(definition: &mut Value) {
+fn mark_terminating(definition: &mut Value) {
     let has_begun = object::finalizers(definition).any(|own| own == CLEANUP);
     if has_begun {
         return;
@@ -59,10 +63,10 @@ pub static API_SERVICE: Strategy = Strategy {
         }
     },
     finalizer_names: false,
-    ..WITH_THE_WHOLE
+    ..REVALIDATED
 };
 
-/// Objects may be stored in every version that ever was the one to store.
+/// Adds the storage version to `status.storedVersions`.
 fn note_stored_version(definition: &mut Value) {
     let versions = definition["spec"]["versions"].as_array();
     let stored = versions.into_iter().flatten().find(|version| version["storage"] == true);

@@ -1,4 +1,6 @@
-//! Jobs: each finds its pods by its own uid.
+//! Jobs: the generated selector uses the uid of the Job.
+
+// upstream: pkg/registry/batch/job/strategy.go
 
 use atoll_meta::object;
 use serde_json::{Value, json};
@@ -7,13 +9,13 @@ use super::{Context, Strategy, counted, disabled, spec_differs};
 
 const TEMPLATE: &str = "spec.template";
 const UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
-/// The newer names and the ones that came before.
+/// The current and the legacy names.
 const UID_LABELS: [&str; 2] = [UID_LABEL, "controller-uid"];
 const NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 
 pub static STRATEGY: Strategy = Strategy {
     generation: true,
-    is_counted: spec_differs,
+    raises_generation: spec_differs,
     fields: &[counted("status.successful", "status.succeeded", "0")],
     prepare_create,
     prepare_update: |new, _, _| disabled::drop_from_template(new, TEMPLATE),
@@ -23,7 +25,7 @@ pub static STRATEGY: Strategy = Strategy {
 fn prepare_create(job: &mut Value, context: &Context<'_>) {
     if job["spec"]["manualSelector"] != true {
         generate_selector(job);
-        // Labels that are the template's stay the template's.
+        // Copy the labels instead of sharing them with the template.
         if !context.labelled {
             let labels = job["spec"]["template"]["metadata"]["labels"].clone();
             object::metadata_mut(job).insert("labels".into(), labels);
@@ -32,7 +34,8 @@ fn prepare_create(job: &mut Value, context: &Context<'_>) {
     disabled::drop_from_template(job, TEMPLATE);
 }
 
-/// Labels that somebody gave are left as they are; that they fit is for validation to see.
+/// Generates the selector and the labels of the template. Existing labels are kept; validation checks that
+/// they match.
 fn generate_selector(job: &mut Value) {
     let (name, uid) = (object::name(job).to_owned(), object::uid(job).to_owned());
     let labels = entry(entry(&mut job["spec"]["template"], "metadata"), "labels");

@@ -1,4 +1,6 @@
-//! Leases: what elections rely on.
+//! Leases.
+
+// upstream: pkg/registry/coordination/lease/strategy.go
 
 use super::{Strategy, disabled};
 

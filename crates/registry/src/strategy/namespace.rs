@@ -1,5 +1,8 @@
 //! Namespaces: the `kubernetes` finalizer in the spec, and the phase.
 
+// upstream: pkg/registry/core/namespace/strategy.go
+// upstream: pkg/apis/core/validation/validation.go
+
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::{Value, json};
 
@@ -13,8 +16,8 @@ pub static STRATEGY: Strategy = Strategy {
     prepare_update,
     validate: |namespace| finalizers(namespace, false),
     validate_subresource,
-    own_deletion: true,
-    is_held,
+    custom_deletion: true,
+    blocks_removal,
     begin_delete,
     ..Strategy::GENERIC
 };
@@ -35,11 +38,11 @@ fn prepare_create(namespace: &mut Value, _: &Context<'_>) {
 }
 
 fn prepare_update(new: &mut Value, old: &Value, _: &Context<'_>) {
-    // The spec holds only finalizers, and those have a subresource of their own.
+    // The spec contains only finalizers, which are changed by the finalize subresource.
     new["spec"] = old["spec"].clone();
 }
 
-/// What is wrong with the finalizers of the spec.
+/// Validation errors of the finalizers in the spec.
 fn finalizers(namespace: &Value, numbered: bool) -> Vec<FieldError> {
     let list = FieldPath::new("spec").child("finalizers");
     let names = namespace["spec"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -67,7 +70,7 @@ fn validate_subresource(subresource: &str, new: &Value, _: &Value) -> Vec<FieldE
     }
 }
 
-fn is_held(namespace: &Value) -> bool {
+fn blocks_removal(namespace: &Value) -> bool {
     namespace["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty())
 }
 

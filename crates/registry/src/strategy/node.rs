@@ -1,10 +1,12 @@
-//! Nodes: they register with a status.
+//! Nodes: the status in a create request is kept.
+
+// upstream: pkg/registry/core/node/strategy.go
 
 use serde_json::Value;
 
-use super::{Strategy, WITH_THE_WHOLE, counted, disabled};
+use super::{REVALIDATED, Strategy, counted, disabled};
 
-/// The configuration of kubelets through the API is gone, but not its fields.
+/// Fields of dynamic kubelet configuration, which was removed upstream.
 const CONFIGURATION: &[&[&str]] = &[&["spec", "configSource"], &["status", "config"]];
 
 pub static STRATEGY: Strategy = Strategy {
@@ -13,7 +15,7 @@ pub static STRATEGY: Strategy = Strategy {
     prepare_create: |node, _| drop_configuration(node),
     prepare_update: |new, _, _| drop_configuration(new),
     prepare_subresource: |_, new, _, _| drop_configuration(new),
-    ..WITH_THE_WHOLE
+    ..REVALIDATED
 };
 
 fn drop_configuration(node: &mut Value) {

@@ -1,4 +1,6 @@
-//! Pods: what the system says of a new one, and what of its status stays.
+//! Pods: the status of a new Pod, and status fields that updates keep.
+
+// upstream: pkg/registry/core/pod/strategy.go
 
 mod app_armor;
 mod parts;
@@ -12,7 +14,7 @@ use super::{Context, Strategy, counted, disabled, field, spec_differs, text};
 pub static STRATEGY: Strategy = Strategy {
     status_keeps: &["ownerReferences"],
     generation: true,
-    is_counted: spec_differs,
+    raises_generation: spec_differs,
     keeps_status: true,
     prepare_create,
     prepare_update: |new, _, _| disabled::drop_from_pod(new),
@@ -32,7 +34,7 @@ pub static STRATEGY: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 
-/// What was asked for, else what the Pod says; none for a Pod that runs nowhere, or no longer.
+/// The requested grace period, or that of the spec; 0 for a Pod that is not assigned to a node or has ended.
 fn grace_period(pod: &Value, wanted: Option<i64>) -> i64 {
     let ended = matches!(text(pod, "status.phase"), "Failed" | "Succeeded");
     if text(pod, "spec.nodeName").is_empty() || ended {
@@ -46,7 +48,7 @@ fn grace_period(pod: &Value, wanted: Option<i64>) -> i64 {
 }
 
 fn prepare_create(pod: &mut Value, context: &Context<'_>) {
-    // Like upstream, believe a class that is given.
+    // As in upstream, a given class is kept.
     let quality = match text(pod, "status.qosClass") {
         "" => quality::class(pod),
         given => given,
@@ -79,7 +81,7 @@ fn prepare_subresource(subresource: &str, new: &mut Value, old: &Value, _: &Cont
 }
 
 fn keep_status(new: &mut Value, old: &Value) {
-    // Whoever does not know these fields shall not lose them.
+    // Clients that do not know these fields must not remove them.
     let (status, before) = (&mut new["status"], &old["status"]);
     for name in ["qosClass", "observedGeneration"] {
         keep_unset(status, before, name);
@@ -88,7 +90,7 @@ fn keep_status(new: &mut Value, old: &Value) {
     let before = before["conditions"].as_array().unwrap_or(&empty);
     let mut used = vec![false; before.len()];
     for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
-        // Types may stand more than once, and count in order.
+        // Condition types may occur repeatedly and are matched in order.
         let same =
             (0..before.len()).find(|index| !used[*index] && before[*index]["type"] == condition["type"]);
         if let Some(index) = same {

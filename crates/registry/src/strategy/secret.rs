@@ -1,4 +1,7 @@
-//! Secrets: what each type must contain, and immutability.
+//! Secrets: required keys of each type, and immutability.
+
+// upstream: pkg/registry/core/secret/strategy.go
+// upstream: pkg/apis/core/validation/validation.go
 
 use atoll_meta::{FieldError, FieldPath, json, names};
 use base64::Engine;
@@ -12,7 +15,7 @@ pub static STRATEGY: Strategy = Strategy {
     fields: &[field("type")],
     validate,
     validate_update,
-    metadata_checks: MetadataChecks::WithTheWhole,
+    metadata_checks: MetadataChecks::TwiceAndFull,
     ..Strategy::GENERIC
 };
 
@@ -65,13 +68,13 @@ fn missing_for_type(secret: &Value) -> Vec<FieldError> {
     }
 }
 
-/// The bytes of one entry.
+/// The decoded value of one key.
 fn decoded(secret: &Value, key: &str) -> Option<Vec<u8>> {
     let value = entries(secret, "data")?.get(key)?;
     Some(STANDARD.decode(value.as_str().unwrap_or_default()).unwrap_or_default())
 }
 
-/// Credentials of registries are a JSON object, whatever is in it.
+/// Validates registry credentials, which must be a JSON object.
 fn registry_credentials(secret: &Value, key: &str) -> Vec<FieldError> {
     let path = FieldPath::new("data").key(key);
     let Some(bytes) = decoded(secret, key) else { return vec![FieldError::required(&path, "")] };

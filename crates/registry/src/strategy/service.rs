@@ -1,15 +1,17 @@
-//! Services; their addresses and ports are in `crate::services`.
+//! Services. Addresses and ports are allocated in `crate::services`.
+
+// upstream: pkg/registry/core/service/strategy.go
 
 use atoll_meta::names;
 
 use super::{Strategy, field};
-use crate::services::drop_what_the_type_has_not;
+use crate::services::drop_type_dependent_fields;
 
 pub static STRATEGY: Strategy = Strategy {
     name_rule: names::name_is_dns_label,
     create_on_update: true,
     returns_deleted: true,
     fields: &[field("spec.clusterIP"), field("spec.type")],
-    prepare_update: |new, old, _| drop_what_the_type_has_not(new, old),
+    prepare_update: |new, old, _| drop_type_dependent_fields(new, old),
     ..Strategy::GENERIC
 };

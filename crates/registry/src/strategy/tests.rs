@@ -1,4 +1,4 @@
-//! What is prepared, kind by kind. That it is what kube-apiserver does is for the comparison with it to show.
+//! Preparation of objects by kind. The differential tests compare it with kube-apiserver.
 
 use serde_json::{Value, json};
 
@@ -18,21 +18,21 @@ fn expect(object: &Value, expected: &[(&str, Value)]) {
     }
 }
 
-/// A new object.
+/// Checks the preparation of a new object.
 #[track_caller]
 fn created(group: &str, resource: &str, mut object: Value, labelled: bool, expected: &[(&str, Value)]) {
     (builtin(group, resource).prepare_create)(&mut object, &context(labelled));
     expect(&object, expected);
 }
 
-/// A changed one.
+/// Checks the preparation of an update.
 #[track_caller]
 fn updated(group: &str, resource: &str, mut new: Value, old: &Value, expected: &[(&str, Value)]) {
     (builtin(group, resource).prepare_update)(&mut new, old, &context(true));
     expect(&new, expected);
 }
 
-/// A changed subresource.
+/// Checks the preparation of a subresource update.
 #[track_caller]
 fn changed(
     (group, resource, subresource): (&str, &str, &str),
@@ -45,7 +45,7 @@ fn changed(
 }
 
 #[test]
-fn a_new_pod_is_pending_whatever_it_says() {
+fn a_new_pod_is_pending_regardless_of_the_request() {
     let pod = json!({"spec": {"containers": []}, "status": {"phase": "Running"}});
     let gated = json!({"spec": {"schedulingGates": [{"name": "g"}]}});
     created("", "pods", pod, false, &[("/status", json!({"phase": "Pending", "qosClass": "BestEffort"}))]);
@@ -69,7 +69,7 @@ fn label_keys_become_expressions() {
 }
 
 #[test]
-fn a_status_of_a_pod_keeps_what_its_writer_does_not_know() {
+fn a_pod_status_update_keeps_fields_unknown_to_the_client() {
     let condition = |generation: i64| json!({"type": "Ready", "observedGeneration": generation});
     let old =
         json!({"status": {"qosClass": "Burstable", "observedGeneration": 3, "conditions": [condition(3)]}});
@@ -85,7 +85,7 @@ fn a_status_of_a_pod_keeps_what_its_writer_does_not_know() {
 }
 
 #[test]
-fn to_resize_is_to_change_resources_only() {
+fn resize_changes_only_resources() {
     let old = json!({"metadata": {}, "spec": {"containers": [{"name": "a", "image": "1", "resources": {}}]}, "status": {}});
     let resources = json!({"requests": {"cpu": "1"}});
     let new = json!({
@@ -125,7 +125,7 @@ fn a_job_finds_its_pods_by_its_uid() {
 }
 
 #[test]
-fn templates_of_daemon_sets_are_counted_in_an_annotation() {
+fn daemon_set_template_generation_is_an_annotation() {
     const ANNOTATION: &str = "/metadata/annotations/deprecated.daemonset.template.generation";
     let daemon_set = |generation: &str, image: &str| {
         json!({
@@ -141,7 +141,7 @@ fn templates_of_daemon_sets_are_counted_in_an_annotation() {
 }
 
 #[test]
-fn generations_count_what_upstream_counts() {
+fn generation_is_raised_as_in_upstream() {
     let object = |spec: i64, label: &str, annotation: &str| {
         json!({
             "metadata": {"labels": {"a": label}, "annotations": {"a": annotation}},
@@ -149,7 +149,7 @@ fn generations_count_what_upstream_counts() {
         })
     };
     let old = object(1, "l", "a");
-    // Of the spec, of a label, of an annotation.
+    // Changes of the spec, of a label, of an annotation.
     for (group, resource, expected) in [
         ("", "pods", [true, false, false]),
         ("apps", "deployments", [true, false, true]),
@@ -161,13 +161,13 @@ fn generations_count_what_upstream_counts() {
         ("autoscaling", "horizontalpodautoscalers", [false, false, false]),
     ] {
         let changes = [object(2, "l", "a"), object(1, "m", "a"), object(1, "l", "b")];
-        let counted = changes.map(|new| (builtin(group, resource).is_counted)(&new, &old));
+        let counted = changes.map(|new| (builtin(group, resource).raises_generation)(&new, &old));
         assert_eq!(counted, expected, "{resource}");
     }
 }
 
 #[test]
-fn a_volume_says_since_when_it_is_what_it_is() {
+fn a_volume_records_the_time_of_phase_changes() {
     const TIME: &str = "/status/lastPhaseTransitionTime";
     let status = |phase: &str, time: Option<&str>| match time {
         Some(time) => json!({"status": {"phase": phase, "lastPhaseTransitionTime": time}}),
@@ -187,7 +187,7 @@ fn a_volume_says_since_when_it_is_what_it_is() {
 }
 
 #[test]
-fn a_claim_says_twice_what_it_is_filled_with() {
+fn data_source_and_data_source_ref_are_synchronised() {
     let snapshot = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"});
     let thing = json!({"apiGroup": "x.io", "kind": "Thing", "name": "t"});
     let claim = |name: &str, source: &Value| json!({"spec": {name: source}});
@@ -203,7 +203,7 @@ fn a_claim_says_twice_what_it_is_filled_with() {
 }
 
 #[test]
-fn a_certificate_is_asked_for_in_ones_own_name() {
+fn a_certificate_request_records_the_requesting_user() {
     let mut request =
         json!({"spec": {"username": "other", "groups": ["x"], "extra": {"a": ["b"]}, "usages": []}});
     let groups = ["system:authenticated".to_owned()];
@@ -214,7 +214,7 @@ fn a_certificate_is_asked_for_in_ones_own_name() {
 }
 
 #[test]
-fn decisions_about_certificates_are_made_by_approval_alone() {
+fn certificate_decisions_require_the_approval_subresource() {
     let of = |subresource| ("certificates.k8s.io", "certificatesigningrequests", subresource);
     let approved = |reason: &str| json!({"type": "Approved", "status": "True", "reason": reason, "lastTransitionTime": NOW, "lastUpdateTime": NOW});
     let old = json!({"status": {"certificate": "YQ==", "conditions": [approved("a")]}});
@@ -250,7 +250,7 @@ fn fields_of_disabled_features_are_dropped() {
 }
 
 #[test]
-fn devices_that_are_released_are_not_spoken_of() {
+fn status_of_released_devices_is_dropped() {
     let device = |name: &str| json!({"driver": "d", "pool": "p", "device": name});
     let claim = |allocated: &[&str], known: &[&str]| {
         let list = |names: &[&str]| names.iter().map(|name| device(name)).collect::<Vec<_>>();

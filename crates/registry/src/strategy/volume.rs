@@ -1,8 +1,11 @@
-//! Volumes and claims to them.
+//! PersistentVolumes and PersistentVolumeClaims.
+
+// upstream: pkg/registry/core/persistentvolume/strategy.go
+// upstream: pkg/registry/core/persistentvolumeclaim/strategy.go
 
 use serde_json::{Value, json};
 
-use super::{Context, Strategy, WITH_THE_WHOLE, text};
+use super::{Context, REVALIDATED, Strategy, text};
 
 pub static VOLUME: Strategy = Strategy {
     returns_deleted: true,
@@ -10,7 +13,7 @@ pub static VOLUME: Strategy = Strategy {
         volume["status"] = json!({ "phase": "Pending", "lastPhaseTransitionTime": context.now });
     },
     prepare_subresource: volume_status,
-    ..WITH_THE_WHOLE
+    ..REVALIDATED
 };
 
 pub static CLAIM: Strategy = Strategy {
@@ -20,12 +23,12 @@ pub static CLAIM: Strategy = Strategy {
         settle_source(&mut claim["spec"], None);
     },
     prepare_update: |new, old, _| settle_source(&mut new["spec"], old.get("spec")),
-    ..WITH_THE_WHOLE
+    ..REVALIDATED
 };
 
 const TIME: &str = "lastPhaseTransitionTime";
 
-/// Notes when the phase changes, unless whoever changes it knows better.
+/// Sets the time of a phase change, unless the client sets it.
 fn volume_status(_: &str, new: &mut Value, old: &Value, context: &Context<'_>) {
     let changed = text(new, "status.phase") != text(old, "status.phase");
     let (status, before) = (&mut new["status"], old["status"].get(TIME).filter(|time| !time.is_null()));
@@ -37,13 +40,13 @@ fn volume_status(_: &str, new: &mut Value, old: &Value, context: &Context<'_>) {
     }
 }
 
-/// A claim may say in two fields what it is to be filled with; either stands for both.
+/// Synchronises `dataSource` and `dataSourceRef`.
 fn settle_source(spec: &mut Value, old: Option<&Value>) {
     const SOURCE: &str = "dataSource";
     const REFERENCE: &str = "dataSourceRef";
     let has = |spec: &Value, name: &str| spec.get(name).is_some_and(Value::is_object);
     let Some(fields) = spec.as_object_mut() else { return };
-    // To fill a claim from another namespace is a feature that is off.
+    // Data sources in other namespaces are a disabled feature.
     let elsewhere = |reference: &Value| !text(reference, "namespace").is_empty();
     if fields.get(REFERENCE).is_some_and(elsewhere) && !old.is_some_and(|old| has(old, REFERENCE)) {
         fields.remove(REFERENCE);
@@ -60,7 +63,7 @@ fn settle_source(spec: &mut Value, old: Option<&Value>) {
     }
     let copied = |from: &Value| {
         let mut copy = json!({ "kind": from["kind"], "name": from["name"] });
-        // Go writes the group even if there is none.
+        // Go encodes `apiGroup` even if it is absent.
         copy["apiGroup"] = from.get("apiGroup").cloned().unwrap_or(Value::Null);
         copy
     };

@@ -1,4 +1,10 @@
-//! What makes pods from a template: Deployments, ReplicaSets, StatefulSets, DaemonSets and their elder kin.
+//! Workloads with a pod template: Deployments, ReplicaSets, StatefulSets, DaemonSets, CronJobs and
+//! ReplicationControllers.
+
+// upstream: pkg/registry/apps/deployment/strategy.go
+// upstream: pkg/registry/apps/daemonset/strategy.go
+// upstream: pkg/registry/apps/statefulset/strategy.go
+// upstream: pkg/registry/apps/replicaset/strategy.go
 
 use atoll_meta::object;
 use serde_json::Value;
@@ -11,7 +17,7 @@ const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
 const GENERIC: Strategy = Strategy {
     generation: true,
-    is_counted: spec_differs,
+    raises_generation: spec_differs,
     prepare_create: |new, _| disabled::drop_from_template(new, TEMPLATE),
     prepare_update: |new, _, _| disabled::drop_from_template(new, TEMPLATE),
     ..Strategy::GENERIC
@@ -19,7 +25,7 @@ const GENERIC: Strategy = Strategy {
 
 pub static DEPLOYMENT: Strategy = Strategy {
     status_keeps: &["labels"],
-    is_counted: |new, old| {
+    raises_generation: |new, old| {
         spec_differs(new, old) || new["metadata"].get("annotations") != old["metadata"].get("annotations")
     },
     prepare_subresource: |_, new, old, _| keep_annotation(new, old, ROLLBACK),
@@ -67,7 +73,7 @@ pub static DAEMON_SET: Strategy = Strategy {
     ..GENERIC
 };
 
-/// Changes of the template are counted apart, in an annotation that was a field once.
+/// Raises the template generation, which is stored in an annotation that was a field in older versions.
 fn update_daemon_set(new: &mut Value, old: &Value, _: &Context<'_>) {
     disabled::drop_from_template(new, TEMPLATE);
     let changed = new["spec"]["template"] != old["spec"]["template"];
@@ -79,7 +85,8 @@ fn template_generation(daemon_set: &Value) -> i64 {
     object::annotation(daemon_set, TEMPLATE_GENERATION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// What is a field in upstream's own types is not part of the metadata.
+/// Restores an annotation that is a field of upstream's internal types and therefore not part of the
+/// metadata.
 fn keep_annotation(new: &mut Value, old: &Value, name: &str) {
     match object::annotation(old, name) {
         Some(value) => annotate(new, name, value.into()),

@@ -1,4 +1,4 @@
-//! Workspaces: each gets an id that is never used again, and stays until its contents are gone.
+//! Workspaces: each gets an id that is never reused, and stays until its contents are deleted.
 
 use atoll_meta::{FieldError, FieldPath, id, names, object};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::{Context, Strategy, field, spec_differs, text};
 pub static STRATEGY: Strategy = Strategy {
     name_rule: names::name_is_dns_label,
     generation: true,
-    is_counted: spec_differs,
+    raises_generation: spec_differs,
     returns_deleted: true,
     fields: &[field("status.id"), field("status.phase"), field("spec.grain")],
     prepare_create,
@@ -16,12 +16,13 @@ pub static STRATEGY: Strategy = Strategy {
     validate_update: |new, _| validate(new),
     validate_subresource: |_, new, old| validate_identity(new, old),
     begin_delete,
-    // Its contents go first, whatever finalizers a client has left it.
-    is_held: |workspace| !object::is_being_deleted(workspace),
+    // Always mark the Workspace first, because its contents must be deleted before it, whatever finalizers it
+    // has.
+    blocks_removal: |workspace| !object::is_being_deleted(workspace),
     ..Strategy::GENERIC
 };
 
-/// Keeps a Workspace until everything in it has been deleted.
+/// Finalizer that keeps a Workspace until its contents are deleted.
 pub const FINALIZER: &str = "atoll.dev/contents";
 
 fn prepare_create(workspace: &mut Value, context: &Context<'_>) {
@@ -33,7 +34,7 @@ fn prepare_create(workspace: &mut Value, context: &Context<'_>) {
     keep_contents(workspace);
 }
 
-/// Adds the finalizer, if it is not there.
+/// Adds the finalizer if it is missing.
 fn keep_contents(workspace: &mut Value) {
     match workspace["metadata"]["finalizers"].as_array_mut() {
         Some(finalizers) if finalizers.iter().any(|own| own == FINALIZER) => {}
@@ -42,7 +43,7 @@ fn keep_contents(workspace: &mut Value) {
     }
 }
 
-/// Where the pods are made of what is created in it from now on. What is there already keeps its ways.
+/// Values of `spec.grain`. Existing workloads keep their grain.
 const GRAINS: [&str; 2] = ["object", "pod"];
 
 fn validate(workspace: &Value) -> Vec<FieldError> {
@@ -76,7 +77,7 @@ fn validate_grain(workspace: &Value) -> Vec<FieldError> {
     }
 }
 
-/// The id is what the workspace's keys are made of: to change it would be to enter another one.
+/// Refuses a changed id: the Workspace would give access to the contents of another one.
 fn validate_identity(new: &Value, old: &Value) -> Vec<FieldError> {
     let path = FieldPath::new("status").child("id");
     let (now, before) = (text(new, "status.id"), text(old, "status.id"));
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grains_are_known_ones() {
+    fn unknown_grains_are_refused() {
         let refused = |grain: &str| {
             let supported = "supported values: \"object\", \"pod\"";
             vec![format!("spec.grain: Unsupported value: {grain}: {supported}")]

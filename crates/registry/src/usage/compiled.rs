@@ -1,27 +1,27 @@
-//! What the CustomResourceDefinitions of a workspace, and of those below it, take when they are compiled. All stay compiled for
-//! as long as they are there; those with the same spec share that, and count once.
+//! Memory of the compiled CustomResourceDefinitions of a workspace and those below it. Definitions stay
+//! compiled while they exist; definitions with the same spec share the compiled form and count once.
 
 use std::collections::HashMap;
 
 use atoll_meta::Status;
 
-use super::{State, Usage};
+use super::{Usage, UsageState};
 use crate::bootstrap::ROOT;
 use crate::definitions::Definition;
-use crate::row::{Place, Row};
+use crate::row::{ObjectRef, Row};
 
-/// What the definitions of a workspace and of all below it may take together, in bytes.
+/// Maximum total size of the compiled definitions of a workspace and those below it, in bytes.
 pub const LIMIT: u64 = 256 << 20;
 
-/// The definitions of a workspace and of those below.
+/// The compiled definitions of a workspace and those below it.
 #[derive(Clone, Default)]
 pub(super) struct Compiled {
-    /// How often each is there and what it takes, by its hash.
+    /// Number of uses and size of each spec, by its hash.
     specs: HashMap<u64, (usize, u64)>,
     total: u64,
 }
 
-/// A spec, with what it takes.
+/// A spec with its compiled size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spec {
     hash: u64,
@@ -57,8 +57,8 @@ impl Compiled {
     }
 }
 
-impl State {
-    fn line_of(&self, workspace: &str) -> Vec<Box<str>> {
+impl UsageState {
+    fn ancestry(&self, workspace: &str) -> Vec<Box<str>> {
         let mut line = Vec::with_capacity(4);
         self.find_up(workspace, |id| {
             line.push(id.into());
@@ -68,13 +68,13 @@ impl State {
     }
 
     pub(super) fn add_spec(&mut self, workspace: &str, spec: Spec, count: usize) {
-        for id in self.line_of(workspace) {
+        for id in self.ancestry(workspace) {
             self.compiled.entry(id).or_default().add(spec, count);
         }
     }
 
     pub(super) fn remove_spec(&mut self, workspace: &str, spec: Spec, count: usize) {
-        for id in self.line_of(workspace) {
+        for id in self.ancestry(workspace) {
             let Some(compiled) = self.compiled.get_mut(&id) else { continue };
             compiled.remove(spec, count);
             if compiled.specs.is_empty() {
@@ -84,38 +84,38 @@ impl State {
     }
 }
 
-/// Room for a definition that is about to be written, until it is dropped.
-pub(crate) struct Room<'u> {
+/// The reservation for a definition that is about to be written, released on drop.
+pub(crate) struct CompileReservation<'u> {
     usage: &'u Usage,
     workspace: String,
     spec: Spec,
 }
 
-impl Drop for Room<'_> {
+impl Drop for CompileReservation<'_> {
     fn drop(&mut self) {
-        // Once it was written it counts by itself.
+        // A written definition is counted separately.
         self.usage.state().remove_spec(&self.workspace, self.spec, 1);
     }
 }
 
 impl Usage {
-    /// Makes room for what a definition takes when it is compiled. It is held until the definition was written.
-    pub(crate) fn make_room(
+    /// Reserves memory for a compiled definition until it is written.
+    pub(crate) fn reserve_compiled(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         definition: &Definition,
-    ) -> Result<Option<Room<'_>>, Status> {
-        if place.workspace == ROOT {
+    ) -> Result<Option<CompileReservation<'_>>, Status> {
+        if object_ref.workspace == ROOT {
             return Ok(None);
         }
         let spec = Spec::of(definition);
         let mut state = self.state();
-        let exceeded = state.find_up(place.workspace, |id| {
+        let exceeded = state.find_up(object_ref.workspace, |id| {
             let compiled = state.compiled.get(id)?;
             let exceeds =
                 !compiled.specs.contains_key(&spec.hash) && compiled.total.saturating_add(spec.size) > LIMIT;
-            exceeds.then_some((compiled.total, id != place.workspace))
+            exceeds.then_some((compiled.total, id != object_ref.workspace))
         });
         if let Some((used, is_above)) = exceeded {
             let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
@@ -127,10 +127,10 @@ impl Usage {
                 mebibytes(used),
                 LIMIT >> 20
             );
-            return Err(Status::forbidden(&row.group, &row.resource, place.name, message));
+            return Err(Status::forbidden(&row.group, &row.resource, object_ref.name, message));
         }
-        state.add_spec(place.workspace, spec, 1);
-        Ok(Some(Room { usage: self, workspace: place.workspace.to_string(), spec }))
+        state.add_spec(object_ref.workspace, spec, 1);
+        Ok(Some(CompileReservation { usage: self, workspace: object_ref.workspace.to_string(), spec }))
     }
 }
 
@@ -156,16 +156,16 @@ mod tests {
     }
 
     #[test]
-    fn definitions_of_a_tree_take_no_more_than_they_may() {
+    fn compiled_definitions_of_a_workspace_tree_are_limited() {
         let (usage, row) = (Usage::default(), definitions());
         usage.replaced(None, Some(&workspace(ROOT, "t", "team", &json!({}))));
         usage.replaced(None, Some(&workspace("team", "c", "child", &json!({}))));
         let room = |id: &'static str, number: usize| {
-            let place = Place { workspace: id, namespace: "", name: "things.example.com" };
-            usage.make_room(&row, &place, &definition(number)).map(Option::unwrap)
+            let object_ref = ObjectRef { workspace: id, namespace: "", name: "things.example.com" };
+            usage.reserve_compiled(&row, &object_ref, &definition(number)).map(Option::unwrap)
         };
         let most = (LIMIT / (16 << 20)) as usize;
-        let mut held: Vec<Room<'_>> = (0..most)
+        let mut held: Vec<CompileReservation<'_>> = (0..most)
             .map(|number| room(if number % 2 == 0 { "team" } else { "child" }, number).unwrap())
             .collect();
         let refused = room("child", 100).err().unwrap();
@@ -174,15 +174,15 @@ mod tests {
             refused.message().contains("those of the workspace above and of all below it take 256 MiB"),
             "{refused:?}"
         );
-        // What is there already takes nothing more, wherever it is.
+        // An existing spec needs no more memory, whichever workspace has it.
         let same = room("child", 0).unwrap();
-        // Another tenant has its own, and root has no limit.
+        // Another tenant has its own limit, and root has none.
         usage.replaced(None, Some(&workspace(ROOT, "o", "other", &json!({}))));
         drop(room("other", 100).unwrap());
-        let place = Place { workspace: ROOT, namespace: "", name: "things.example.com" };
-        assert!(usage.make_room(&row, &place, &definition(100)).unwrap().is_none());
+        let object_ref = ObjectRef { workspace: ROOT, namespace: "", name: "things.example.com" };
+        assert!(usage.reserve_compiled(&row, &object_ref, &definition(100)).unwrap().is_none());
         drop(held.remove(0));
-        assert!(room("team", 100).is_err(), "it is still there in the child");
+        assert!(room("team", 100).is_err(), "the child still uses it");
         drop(same);
         drop(room("team", 100).unwrap());
         drop(held);
@@ -190,9 +190,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_a_workspace_comes_and_goes_with_it() {
+    fn workspaces_below_are_added_and_removed_with_their_parent() {
         let usage = Usage::default();
-        // Contents may be known before the workspace that they are in.
+        // Contents may be counted before their workspace is known.
         usage.state().add_spec("child", Spec { hash: 1, size: 10 }, 2);
         let (team, child) =
             (workspace(ROOT, "t", "team", &json!({})), workspace("team", "c", "child", &json!({})));

@@ -34,17 +34,17 @@ fn reserve<'u>(
     size: usize,
 ) -> Result<Reservation<'u>, String> {
     let key = Key::object("", "configmaps", workspace, "default", name);
-    let place = Place { workspace, namespace: "default", name };
-    match usage.reserve(&configmaps(), &place, &key, None, size) {
+    let object_ref = ObjectRef { workspace, namespace: "default", name };
+    match usage.reserve(&configmaps(), &object_ref, &key, None, size) {
         Ok(reservation) => Ok(reservation.unwrap()),
         Err(status) => Err(status.message().to_string()),
     }
 }
 
 #[test]
-fn what_is_below_counts_above_but_not_in_the_root() {
+fn usage_counts_for_ancestors_but_not_for_the_root() {
     let usage = Usage::default();
-    // Contents are loaded before the workspaces that they are in.
+    // Contents are loaded before their workspaces.
     let (one, two) = (object("child", "one", 100), object("team", "two", 50));
     usage.replaced(None, Some(&one));
     usage.replaced(None, Some(&two));
@@ -54,19 +54,19 @@ fn what_is_below_counts_above_but_not_in_the_root() {
     usage.replaced(None, Some(&child));
     usage.replaced(None, Some(&team));
     assert_eq!(used(&usage, "child"), (1, 100));
-    assert_eq!(used(&usage, "team"), (3, 150 + size), "its own, the child and what is in it");
+    assert_eq!(used(&usage, "team"), (3, 150 + size), "its own object, the child and the child's object");
     assert_eq!(used(&usage, ROOT), (0, 0));
     usage.replaced(Some(&one), Some(&object("child", "one", 10)));
     assert_eq!(used(&usage, "team"), (3, 60 + size));
     usage.replaced(Some(&child), None);
     assert_eq!(used(&usage, "child"), (0, 0));
-    assert_eq!(used(&usage, "team"), (1, 50), "a workspace goes with all that was left in it");
+    assert_eq!(used(&usage, "team"), (1, 50), "a workspace is removed with its remaining contents");
     usage.replaced(Some(&two), None);
-    assert!(usage.state().used.is_empty(), "an empty workspace takes nothing");
+    assert!(usage.state().used.is_empty(), "an empty workspace has no entry");
 }
 
 #[test]
-fn limits_hold_for_all_below_and_are_given_back() {
+fn limits_apply_to_descendants_and_reservations_are_released() {
     let usage = Usage::default();
     usage.replaced(None, Some(&workspace(ROOT, "t", "team", &json!({ "objects": 3 }))));
     let child = workspace("team", "c", "child", &json!({ "objects": 1_000 }));
@@ -81,14 +81,14 @@ fn limits_hold_for_all_below_and_are_given_back() {
     );
     drop(second);
     let third = reserve(&usage, "child", "c", 10).unwrap();
-    // The write of the first has been seen: it counts once.
+    // The first write was observed: it counts once.
     usage.replaced(None, Some(&object("child", "a", 12)));
     drop(first);
     assert_eq!(used(&usage, "child"), (2, 22));
     drop(third);
     assert_eq!(used(&usage, "child"), (1, 12));
     assert_eq!(usage.refused(), [1, 0, 0]);
-    // Raised in the parent.
+    // The limit is raised in the parent.
     let raised = workspace(ROOT, "t", "team", &json!({ "objects": 3, "bytes": "1Ki" }));
     usage.replaced(Some(&workspace(ROOT, "t", "team", &json!({ "objects": 3 }))), Some(&raised));
     let refused = reserve(&usage, "team", "d", 2_000).err().unwrap();
@@ -97,13 +97,13 @@ fn limits_hold_for_all_below_and_are_given_back() {
 }
 
 #[test]
-fn what_is_there_may_grow_a_little_beyond_the_limit() {
+fn existing_objects_may_exceed_the_limit_by_a_tenth() {
     let usage = Usage::default();
     usage.replaced(None, Some(&workspace(ROOT, "t", "team", &json!({ "bytes": 1_000 }))));
     usage.replaced(None, Some(&object("team", "a", 1_000)));
     let key = Key::object("", "configmaps", "team", "default", "a");
-    let place = Place { workspace: "team", namespace: "default", name: "a" };
-    let grow = |size| usage.reserve(&configmaps(), &place, &key, Some(1_000), size).map(|_| ()).is_ok();
+    let object_ref = ObjectRef { workspace: "team", namespace: "default", name: "a" };
+    let grow = |size| usage.reserve(&configmaps(), &object_ref, &key, Some(1_000), size).map(|_| ()).is_ok();
     assert!(grow(900) && grow(1_000) && grow(1_100));
     assert!(!grow(1_101));
 }

@@ -1,5 +1,8 @@
-//! `autoscaling/v1` HorizontalPodAutoscalers know of one metric, the use of processors. Whatever else there is to the stored
-//! `autoscaling/v2` object travels in annotations.
+//! `autoscaling/v1` HorizontalPodAutoscalers have one metric, CPU utilization. The rest of the stored
+//! `autoscaling/v2` object is in annotations.
+
+// upstream: pkg/apis/autoscaling/v1/conversion.go
+// upstream: pkg/apis/autoscaling/v1/defaults.go
 
 mod annotations;
 mod metrics;
@@ -18,13 +21,13 @@ const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
-/// Older ones that nothing writes any more.
+/// Legacy annotations that are no longer written.
 const TOLERANCES: [&str; 2] = [
     "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// In percent of what the pods ask for, where nothing is said.
+/// Default utilization in percent of the requests.
 const UTILIZATION: i64 = 80;
 
 fn to_stored(autoscaler: &mut Value) {
@@ -101,7 +104,7 @@ fn to_view(autoscaler: &mut Value) {
     }
 }
 
-/// The processors' use that a metric is about, in what it targets or in what it is at present.
+/// The CPU utilization of a metric, as target or as current value.
 fn utilization(metric: &Value, side: &str) -> Option<i64> {
     let resource = metric
         .get("resource")

@@ -1,4 +1,6 @@
-//! `events.k8s.io` Events are the core group's under newer names.
+//! `events.k8s.io` Events are core Events with renamed fields.
+
+// upstream: pkg/apis/events/v1/conversion.go
 
 use serde_json::Value;
 
@@ -23,7 +25,7 @@ pub static VIEW: View = View {
     ],
 };
 
-/// The view's name of a field, and the stored one.
+/// The name of a field in the view, and in the stored form.
 const NAMES: [(&str, &str); 7] = [
     ("regarding", "involvedObject"),
     ("deprecatedSource", "source"),

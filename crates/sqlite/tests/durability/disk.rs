@@ -1,12 +1,12 @@
-//! A disk whose power can be cut and that can be made to fail.
+//! A simulated disk with power cuts and faults.
 //!
-//! It sits between SQLite and the real files as a VFS. Whatever is written goes to the real files at once, and
-//! also into a list of what has not been synced yet; a sync makes the file durable as it then is, without
-//! troubling the real disk. When the power is cut, what was synced is left, and of what was not, any part: disks
-//! write in an order of their own, a sector at a time.
+//! It is a VFS between SQLite and the real files. Writes go to the real files at once, and also into a list
+//! of unsynced writes; a sync makes the file durable in its current state, without syncing the real disk.
+//! After a power cut, synced data is left, and any part of the unsynced data: disks reorder writes, a sector
+//! at a time.
 //!
-//! A sync that fails loses what it should have written, and the next one does not try again: this is how Linux
-//! treats its page cache.
+//! A failed sync loses the data that it should have written, and the next one does not retry: this is how
+//! Linux treats its page cache.
 
 mod vfs;
 
@@ -16,25 +16,25 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use atoll_sqlite::Options;
+use atoll_sqlite::SqliteOptions;
 use atoll_store::suite::random::Random;
 
 const SECTOR: usize = 512;
 
-/// What goes wrong when something is written.
+/// A fault of write operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// No space is left.
     Full,
     /// The file system has become read-only.
     ReadOnly,
-    /// Syncs fail, and what they should have written is lost.
+    /// Syncs fail, and their data is lost.
     SyncLoses,
-    /// Syncs fail, but what they should have written is on the disk.
+    /// Syncs fail, but their data is on the disk.
     SyncLies,
 }
 
-/// A disk under a VFS of its own. SQLite may use a VFS for as long as the process lives, so it is never freed.
+/// A disk with its own VFS. SQLite may use a VFS for as long as the process lives, so it is never freed.
 #[derive(Clone, Copy)]
 pub struct Disk {
     name: &'static str,
@@ -46,7 +46,7 @@ struct State {
     /// Writes, truncations and syncs so far.
     operations: u64,
     cut_at: Option<u64>,
-    /// What the power cut has left.
+    /// The files after the power cut.
     left: Option<HashMap<PathBuf, Vec<u8>>>,
     fault: Option<Fault>,
     random: Random,
@@ -77,7 +77,7 @@ impl Pending {
         }
     }
 
-    /// The parts that reach the disk or do not, each by itself.
+    /// The parts that independently reach the disk or do not.
     fn sectors(&self) -> Vec<Pending> {
         let Pending::Write(offset, data) = self else { return Vec::new() };
         let mut parts = Vec::new();
@@ -100,7 +100,7 @@ impl Medium {
 
     fn after_power_cut(&self, random: &mut Random) -> Vec<u8> {
         let mut content = self.durable.clone();
-        // Everything unsynced is lost, or each write reaches the disk whole or not, or each sector does.
+        // Either all unsynced data is lost, or each write is kept or lost, or each sector is.
         let way = random.below(3);
         for pending in &self.pending {
             match (way, pending) {
@@ -139,18 +139,18 @@ impl Disk {
         disk
     }
 
-    /// Options for a store on this disk.
-    pub fn options(&self) -> Options {
-        Options { vfs: Some(self.name.into()), rewritten: Some(rewritten), ..Options::default() }
+    /// SqliteOptions for a store on this disk.
+    pub fn options(&self) -> SqliteOptions {
+        SqliteOptions { vfs: Some(self.name.into()), rewritten: Some(rewritten), ..SqliteOptions::default() }
     }
 
-    /// Cuts the power after so many further operations.
+    /// Cuts the power after `operations` further operations.
     pub fn cut_after(&self, operations: u64) {
         let mut state = self.state();
         state.cut_at = Some(state.operations + operations);
     }
 
-    /// Cuts the power, unless it was.
+    /// Cuts the power, unless it is already cut.
     pub fn cut(&self) {
         self.state().cut();
     }
@@ -168,14 +168,14 @@ impl Disk {
         self.state().operations
     }
 
-    /// Waits until there have been so many operations.
+    /// Waits until the disk has counted `operations` operations.
     pub async fn reached(&self, operations: u64) {
         while self.operations() < operations {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Puts what the power cut has left into another directory.
+    /// Copies the files that the power cut has left into another directory.
     pub fn restore(&self, directory: &Path) {
         let state = self.state();
         for (path, content) in state.left.as_ref().expect("the power was cut") {
@@ -190,7 +190,8 @@ impl Disk {
 
 static DISKS: Mutex<Vec<Disk>> = Mutex::new(Vec::new());
 
-/// A file was written and synced, past the VFS: unless a fault is in the way, it is durable as it now is.
+/// Handles a file that was written and synced without the VFS: unless a fault is active, its current contents
+/// are durable.
 fn rewritten(vfs: &str, file: &Path) -> io::Result<()> {
     let disk = *DISKS.lock().unwrap().iter().find(|disk| disk.name == vfs).expect("a disk of that name");
     let mut state = disk.state();
@@ -201,13 +202,13 @@ fn rewritten(vfs: &str, file: &Path) -> io::Result<()> {
     let content = std::fs::read(file)?;
     medium.pending = vec![Pending::Truncate(content.len()), Pending::Write(0, content)];
     match state.sync(file) {
-        Verdict::Pass => Ok(()),
-        Verdict::Refuse(_) => Err(io::ErrorKind::Other.into()),
+        OperationResult::Pass => Ok(()),
+        OperationResult::Refuse(_) => Err(io::ErrorKind::Other.into()),
     }
 }
 
-/// What happens to an operation.
-enum Verdict {
+/// The result of an operation.
+enum OperationResult {
     Pass,
     Refuse(Refusal),
 }
@@ -219,7 +220,7 @@ enum Refusal {
     Sync,
 }
 
-/// What the VFS reports.
+/// Calls from the VFS.
 impl State {
     fn opened(&mut self, path: &Path) {
         self.files.entry(path.to_path_buf()).or_insert_with(|| Medium {
@@ -232,54 +233,54 @@ impl State {
         self.files.remove(path);
     }
 
-    fn write(&mut self, path: &Path, pending: Pending) -> Verdict {
+    fn write(&mut self, path: &Path, pending: Pending) -> OperationResult {
         self.operations += 1;
         match self.fault {
-            _ if self.left.is_some() => return Verdict::Refuse(Refusal::Input),
-            Some(Fault::Full) => return Verdict::Refuse(Refusal::Full),
-            Some(Fault::ReadOnly) => return Verdict::Refuse(Refusal::ReadOnly),
+            _ if self.left.is_some() => return OperationResult::Refuse(Refusal::Input),
+            Some(Fault::Full) => return OperationResult::Refuse(Refusal::Full),
+            Some(Fault::ReadOnly) => return OperationResult::Refuse(Refusal::ReadOnly),
             _ => {}
         }
         self.files.entry(path.to_path_buf()).or_default().pending.push(pending);
         self.power()
     }
 
-    fn sync(&mut self, path: &Path) -> Verdict {
+    fn sync(&mut self, path: &Path) -> OperationResult {
         self.operations += 1;
-        // The power may go before the sync is done.
-        if let Verdict::Refuse(refusal) = self.power() {
-            return Verdict::Refuse(refusal);
+        // The power may be cut before the sync is done.
+        if let OperationResult::Refuse(refusal) = self.power() {
+            return OperationResult::Refuse(refusal);
         }
         let medium = self.files.entry(path.to_path_buf()).or_default();
         match self.fault {
             Some(Fault::SyncLoses) => {
                 medium.pending.clear();
-                Verdict::Refuse(Refusal::Sync)
+                OperationResult::Refuse(Refusal::Sync)
             }
             Some(Fault::SyncLies) => {
                 medium.sync();
-                Verdict::Refuse(Refusal::Sync)
+                OperationResult::Refuse(Refusal::Sync)
             }
             _ => {
                 medium.sync();
-                Verdict::Pass
+                OperationResult::Pass
             }
         }
     }
 
-    fn power(&mut self) -> Verdict {
+    fn power(&mut self) -> OperationResult {
         if self.cut_at.is_some_and(|cut_at| self.operations >= cut_at) {
             self.cut();
         }
         match self.left {
-            Some(_) => Verdict::Refuse(Refusal::Input),
-            None => Verdict::Pass,
+            Some(_) => OperationResult::Refuse(Refusal::Input),
+            None => OperationResult::Pass,
         }
     }
 
     fn cut(&mut self) {
         if self.left.is_none() {
-            // In an order that the seed decides, not the map.
+            // Sorted, so that the order depends on the seed and not on the map.
             let mut paths: Vec<&PathBuf> = self.files.keys().collect();
             paths.sort();
             let random = &mut self.random;

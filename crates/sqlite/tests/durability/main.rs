@@ -1,7 +1,7 @@
-//! What the SQLite store does when things go wrong: power cuts, full and failing disks, killed processes,
-//! directories that cannot be opened.
+//! Durability of the SQLite store: power cuts, full and failing disks, killed processes, directories that
+//! cannot be opened.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy regards only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 mod disk;

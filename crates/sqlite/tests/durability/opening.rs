@@ -1,28 +1,28 @@
-//! Directories that cannot be opened, and what the person is told.
+//! Directories that cannot be opened, and the error messages.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use atoll_sqlite::{OpenError, Options, SqliteStore};
+use atoll_sqlite::{OpenError, SqliteOptions, SqliteStore};
 use atoll_store::suite::put;
 use atoll_store::{Range, Store};
 use rusqlite::Connection;
 
 fn open(directory: &Path) -> Result<SqliteStore, OpenError> {
-    SqliteStore::open(directory, Options::default())
+    SqliteStore::open(directory, SqliteOptions::default())
 }
 
 fn refused(directory: &Path) -> OpenError {
     open(directory).err().expect("the store should not open")
 }
 
-/// The message without the part that is different each time.
+/// The message without the variable part.
 fn message(error: &OpenError, directory: &Path) -> String {
     error.to_string().replace(&directory.display().to_string(), "DIR")
 }
 
 #[tokio::test]
-async fn a_second_opener_is_told_who_has_it() {
+async fn opening_a_store_in_use_reports_the_process() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
     let error = refused(directory.path());
@@ -36,12 +36,12 @@ async fn a_second_opener_is_told_who_has_it() {
     );
     store.write(put("a", "1")).await.unwrap();
     store.close().await;
-    let again = open(directory.path()).expect("a closed store lets go of its directory");
+    let again = open(directory.path()).expect("a closed store releases its directory");
     assert_eq!(again.range(Range::all(), None, 0).await.unwrap().entries.len(), 1);
 }
 
 #[test]
-fn a_newer_format_is_left_alone() {
+fn a_newer_format_is_not_modified() {
     let directory = tempfile::tempdir().unwrap();
     drop(open(directory.path()).unwrap());
     let path = directory.path().join("store.db");
@@ -58,7 +58,7 @@ fn a_newer_format_is_left_alone() {
 }
 
 #[test]
-fn what_is_not_a_store_is_left_alone() {
+fn a_file_that_is_not_a_store_is_not_modified() {
     let expected = "DIR/store.db is not an Atoll store; move it away, or choose another data directory";
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
@@ -76,7 +76,7 @@ fn what_is_not_a_store_is_left_alone() {
 }
 
 #[tokio::test]
-async fn damage_is_noticed() {
+async fn damage_is_detected() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
     for index in 0..50 {
@@ -85,7 +85,7 @@ async fn damage_is_noticed() {
     store.close().await;
     let path = directory.path().join("store.db");
     let mut content = std::fs::read(&path).unwrap();
-    // The header survives, the pages do not.
+    // The header is intact, the pages are not.
     content[4096..].fill(0xa5);
     std::fs::write(&path, content).unwrap();
     let error = refused(directory.path());
@@ -94,7 +94,7 @@ async fn damage_is_noticed() {
 }
 
 #[test]
-fn a_file_in_the_way() {
+fn a_file_instead_of_the_directory_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     std::fs::write(&path, "").unwrap();
@@ -104,7 +104,7 @@ fn a_file_in_the_way() {
 }
 
 #[tokio::test]
-async fn nobody_else_can_read_the_files() {
+async fn files_are_readable_by_the_owner_only() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("deep/data");
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -124,7 +124,7 @@ async fn nobody_else_can_read_the_files() {
     assert_eq!(check(&directory), ["lock", "store.db", "store.db-shm", "store.db-wal"]);
     store.close().await;
     assert_eq!(check(&directory), ["lock", "store.db"]);
-    // A backup that was copied back carelessly.
+    // A backup that was restored with permissions for everyone.
     std::fs::set_permissions(directory.join("store.db"), PermissionsExt::from_mode(0o644)).unwrap();
     let store = open(&directory).unwrap();
     store.write(put("a", "secret")).await.unwrap();
@@ -132,7 +132,7 @@ async fn nobody_else_can_read_the_files() {
 }
 
 #[tokio::test]
-async fn a_closed_store_says_so() {
+async fn a_closed_store_returns_closed() {
     use atoll_store::{ReadError, Unavailable, WriteError};
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();

@@ -1,10 +1,10 @@
-//! What compaction takes away, and what it leaves.
+//! Compaction: removed and retained versions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::follower::{Follower, revisions};
+use super::subscriber::{Subscriber, revisions};
 use super::{all, delete, done, put, texts, when};
 use crate::{Condition, Range, ReadError, Revision, Store};
 
@@ -35,7 +35,7 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
     expected.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }
 
-pub async fn what_is_current_stays(store: Arc<dyn Store>) {
+pub async fn current_values_are_kept(store: Arc<dyn Store>) {
     let history = some_history(&store).await;
     let before = all(&store).await;
     for through in &history {
@@ -45,7 +45,7 @@ pub async fn what_is_current_stays(store: Arc<dyn Store>) {
         assert_eq!((&after.entries, after.revision), (&before.entries, before.revision), "through {through}");
     }
     assert_eq!(texts(&before.entries), pairs(&[("a", "a3"), ("c", "c2")]));
-    // Conditions are about what is current, whatever was compacted.
+    // Conditions refer to current values, whatever was compacted.
     done(&store, when(Condition::At(history[7]), put("a", "a4"))).await;
     done(&store, when(Condition::Absent, put("b", "b2"))).await;
 }
@@ -58,10 +58,10 @@ pub async fn older_revisions_are_gone(store: Arc<dyn Store>) {
     let gone = Err(ReadError::Compacted { oldest: through });
     for revision in &history[..4] {
         assert_eq!(read(&store, *revision).await, gone, "range at {revision}");
-        assert_eq!(Follower::start(&store, *revision).await.map(drop), gone.clone().map(|_| ()));
+        assert_eq!(Subscriber::start(&store, *revision).await.map(drop), gone.clone().map(|_| ()));
     }
     assert_eq!(read(&store, 0).await, gone);
-    assert_eq!(Follower::start(&store, 0).await.map(drop), gone.clone().map(|_| ()));
+    assert_eq!(Subscriber::start(&store, 0).await.map(drop), gone.clone().map(|_| ()));
     assert_eq!(read(&store, through).await, Ok(pairs(&[("a", "a2"), ("c", "c1")])), "the last one stays");
 }
 
@@ -73,8 +73,8 @@ pub async fn history_after_it_stays(store: Arc<dyn Store>) {
     assert_eq!(read(&store, history[5]).await, Ok(pairs(&[("a", "a2")])));
     assert_eq!(read(&store, history[6]).await, Ok(pairs(&[("a", "a2"), ("c", "c2")])));
     assert_eq!(read(&store, history[7]).await, Ok(pairs(&[("a", "a3"), ("c", "c2")])));
-    let mut follower = Follower::start(&store, history[3]).await.expect("following");
-    let changes = follower.until(history[7]).await;
+    let mut subscriber = Subscriber::start(&store, history[3]).await.expect("subscribing");
+    let changes = subscriber.until(history[7]).await;
     assert_eq!(revisions(&changes), history[4..]);
     assert_eq!(changes[0].value, None);
 }
@@ -88,32 +88,32 @@ pub async fn compacting_twice_or_backwards_does_nothing(store: Arc<dyn Store>) {
     assert_eq!(read(&store, history[5]).await, Ok(pairs(&[("a", "a2")])));
 }
 
-pub async fn compacting_the_future_stops_now(store: Arc<dyn Store>) {
+pub async fn compacting_the_future_compacts_to_the_current_revision(store: Arc<dyn Store>) {
     let history = some_history(&store).await;
     store.compact(history[7] + 1000).await.expect("compacting");
     assert_eq!(store.compacted().await, Ok(history[7]));
     let next = done(&store, put("d", "d1")).await;
-    assert!(Follower::start(&store, history[7]).await.expect("following").until(next).await.len() == 1);
+    assert!(Subscriber::start(&store, history[7]).await.expect("subscribing").until(next).await.len() == 1);
 }
 
 pub async fn no_revision_is_reused(store: Arc<dyn Store>) {
     done(&store, put("a", "1")).await;
     let deleted = done(&store, delete("a")).await;
     store.compact(deleted).await.expect("compacting");
-    assert_eq!(store.revision().await, Ok(deleted), "with nothing left, the revision stands");
+    assert_eq!(store.revision().await, Ok(deleted), "the revision is kept when the store is empty");
     assert!(all(&store).await.entries.is_empty());
     assert!(done(&store, put("a", "2")).await > deleted);
 }
 
-pub async fn a_follower_outlives_compaction(store: Arc<dyn Store>) {
+pub async fn a_subscriber_survives_compaction(store: Arc<dyn Store>) {
     let start = store.revision().await.expect("a revision");
-    let mut follower = Follower::start(&store, start).await.expect("following");
+    let mut subscriber = Subscriber::start(&store, start).await.expect("subscribing");
     let mut written = Vec::new();
     for _ in 0..5 {
         written.extend(some_history(&store).await);
         store.compact(*written.last().expect("a revision")).await.expect("compacting");
     }
-    let seen = follower.until(*written.last().expect("a revision")).await;
+    let seen = subscriber.until(*written.last().expect("a revision")).await;
     assert_eq!(revisions(&seen), written);
 }
 
@@ -155,11 +155,11 @@ pub async fn reads_under_compaction_are_right_or_refused(store: Arc<dyn Store>) 
             }
             Err(error) => panic!("{error:?}"),
         }
-        match Follower::start(&store, *at).await {
-            Ok(mut follower) => {
-                let seen = revisions(&follower.until(revision).await);
+        match Subscriber::start(&store, *at).await {
+            Ok(mut subscriber) => {
+                let seen = revisions(&subscriber.until(revision).await);
                 let after = past.iter().map(|(revision, _)| *revision).filter(|revision| revision > at);
-                assert_eq!(seen, after.collect::<Vec<_>>(), "following from {at}");
+                assert_eq!(seen, after.collect::<Vec<_>>(), "subscribing from {at}");
             }
             Err(ReadError::Compacted { oldest }) => assert!(oldest > *at),
             Err(error) => panic!("{error:?}"),

@@ -11,7 +11,7 @@ fn guarded(write: Write, guards: &[(&str, Condition)]) -> Write {
     Write { guards: guards.iter().map(guard).collect(), ..write }
 }
 
-pub async fn any_writes_whatever_is_there(store: Arc<dyn Store>) {
+pub async fn any_always_writes(store: Arc<dyn Store>) {
     let first = done(&store, when(Any, put("a", "1"))).await;
     let second = done(&store, when(Any, put("a", "2"))).await;
     assert!(second > first && first >= 1);
@@ -34,7 +34,7 @@ pub async fn present_only_replaces(store: Arc<dyn Store>) {
     assert_eq!(refused(&store, when(Present, put("a", "3"))).await, ("a".into(), None));
 }
 
-pub async fn at_needs_the_very_revision(store: Arc<dyn Store>) {
+pub async fn at_requires_the_exact_revision(store: Arc<dyn Store>) {
     assert_eq!(refused(&store, when(At(1), put("a", "1"))).await, ("a".into(), None));
     let first = done(&store, put("a", "1")).await;
     let other = done(&store, put("b", "1")).await;
@@ -68,7 +68,7 @@ pub async fn a_deleted_key_can_be_created_again(store: Arc<dyn Store>) {
     assert_eq!(texts(&all(&store).await.entries), [("a".into(), "2".into())]);
 }
 
-pub async fn unmet_tells_what_is_there(store: Arc<dyn Store>) {
+pub async fn unmet_reports_the_current_revision(store: Arc<dyn Store>) {
     let first = done(&store, put("a", "1")).await;
     let last = done(&store, put("b", "1")).await;
     match store.write(when(Absent, put("a", "2"))).await {
@@ -87,7 +87,7 @@ pub async fn unmet_changes_nothing(store: Arc<dyn Store>) {
     refused(&store, guarded(put("b", "2"), &[("a", Absent)])).await;
     let after = all(&store).await;
     assert_eq!(after.entries, before.entries);
-    assert_eq!(after.revision, before.revision, "what is refused has no revision");
+    assert_eq!(after.revision, before.revision, "a rejected write gets no revision");
     assert_eq!(store.revision().await, Ok(before.revision));
 }
 
@@ -119,8 +119,8 @@ pub async fn the_failed_guard_is_named(store: Arc<dyn Store>) {
 pub async fn guards_fence_a_stale_leader(store: Arc<dyn Store>) {
     let mine = done(&store, put("epoch", "me")).await;
     done(&store, guarded(put("work", "1"), &[("epoch", At(mine))])).await;
-    let theirs = done(&store, put("epoch", "another")).await;
+    let successor = done(&store, put("epoch", "another")).await;
     let (key, actual) = refused(&store, guarded(put("work", "2"), &[("epoch", At(mine))])).await;
-    assert_eq!((key.as_str(), actual), ("epoch", Some(theirs)));
-    done(&store, guarded(put("work", "3"), &[("epoch", At(theirs))])).await;
+    assert_eq!((key.as_str(), actual), ("epoch", Some(successor)));
+    done(&store, guarded(put("work", "3"), &[("epoch", At(successor))])).await;
 }

@@ -1,8 +1,8 @@
-//! Whether what clients saw could have happened.
+//! Checks that a history of client operations is linearizable.
 //!
-//! Revisions say in which order the store claims that things happened, and its log says what. That order is the
-//! witness: a history is linearizable if every operation fits into it, with the effect and the answer it had, at a
-//! point between its beginning and its end. No search is needed.
+//! The store's log gives the order of the changes. A history is linearizable if every operation fits into
+//! that order, with its effect and its response, at a point between its invocation and its return. No search
+//! is needed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::{Change, Condition, Entry, Guard, Key, Page, Revision, Write};
 
-/// What a client did, when, and what it was told. Times are logical: each is different, later is greater.
+/// One operation of a client with its response. Times are logical: each is unique, later is greater.
 #[derive(Clone, Debug)]
 pub struct Operation {
     pub invoked: u64,
@@ -26,32 +26,32 @@ pub enum Action {
         /// No two writes of a history have the same value.
         value: Option<Bytes>,
         guards: Vec<Guard>,
-        answer: Answer,
+        result: WriteResult,
     },
-    /// Everything was read, as it stood then (`past`: at a revision the client chose).
+    /// All entries were read (`past`: at a revision that the client chose).
     Read { entries: Vec<Entry>, revision: Revision, past: bool },
 }
 
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum WriteResult {
     Written(Revision),
     Unmet {
         key: Key,
         actual: Option<Revision>,
         revision: Revision,
     },
-    /// It may or may not have happened, and if so then at any time since it was invoked.
+    /// The write may or may not have been executed, at any time since it was invoked.
     Unknown,
 }
 
 impl Action {
-    pub fn wrote(write: &Write, answer: Answer) -> Self {
+    pub fn wrote(write: &Write, result: WriteResult) -> Self {
         let Write { key, expect, value, guards, .. } = write.clone();
-        Action::Wrote { key, expect, value, guards, answer }
+        Action::Wrote { key, expect, value, guards, result }
     }
 }
 
-type State = BTreeMap<Key, (Revision, Bytes)>;
+type StoreState = BTreeMap<Key, (Revision, Bytes)>;
 
 /// Checks a history against the store's log, which begins after `initial`.
 pub fn check(initial: &Page, log: &[Change], operations: &[Operation]) -> Result<(), String> {
@@ -67,7 +67,7 @@ pub fn check(initial: &Page, log: &[Change], operations: &[Operation]) -> Result
 
     for (operation, floor) in operations.iter().zip(&floors) {
         match &operation.action {
-            // Nothing is known of what was before the log.
+            // The state before the log is unknown.
             Action::Read { revision, past: true, .. } if *revision < initial.revision => {}
             Action::Read { entries, revision, past } => {
                 if !past && revision < floor {
@@ -82,10 +82,10 @@ pub fn check(initial: &Page, log: &[Change], operations: &[Operation]) -> Result
                     revision: *revision,
                 });
                 if !expected.eq(entries.iter().cloned()) {
-                    return Err(format!("read what was not there: {operation:?}"));
+                    return Err(format!("read entries that do not match the log:  {operation:?}"));
                 }
             }
-            Action::Wrote { key, value, answer: Answer::Written(revision), .. } => {
+            Action::Wrote { key, value, result: WriteResult::Written(revision), .. } => {
                 let Some(index) = index.get(revision) else {
                     return Err(format!("acknowledged, but not in the log: {operation:?}"));
                 };
@@ -100,27 +100,27 @@ pub fn check(initial: &Page, log: &[Change], operations: &[Operation]) -> Result
                 }
                 conditions_held(operation, &states[*index])?;
             }
-            Action::Wrote { answer: Answer::Unmet { key, actual, revision }, .. } => {
+            Action::Wrote { result: WriteResult::Unmet { key, actual, revision }, .. } => {
                 if revision < floor {
                     return Err(format!("refused at {revision} although {floor} was known: {operation:?}"));
                 }
                 if at(*revision).get(key).map(|(revision, _)| *revision) != *actual {
-                    return Err(format!("refused because of what was not so: {operation:?}"));
+                    return Err(format!("refused for a wrong reason:  {operation:?}"));
                 }
                 if conditions_held(operation, at(*revision)).is_ok() {
                     return Err(format!("refused although its conditions held: {operation:?}"));
                 }
             }
-            Action::Wrote { answer: Answer::Unknown, .. } => {}
+            Action::Wrote { result: WriteResult::Unknown, .. } => {}
         }
     }
     explain_rest(log, &claimed, &states, operations, &floors)
 }
 
 /// The state before each change of the log, and after the last.
-fn replay(initial: &[Entry], log: &[Change]) -> Result<Vec<State>, String> {
+fn replay(initial: &[Entry], log: &[Change]) -> Result<Vec<StoreState>, String> {
     let first = initial.iter().map(|entry| (entry.key.clone(), (entry.revision, entry.value.clone())));
-    let mut states: Vec<State> = vec![first.collect()];
+    let mut states: Vec<StoreState> = vec![first.collect()];
     let mut last = 0;
     for change in log {
         if change.revision <= last {
@@ -137,13 +137,13 @@ fn replay(initial: &[Entry], log: &[Change]) -> Result<Vec<State>, String> {
     Ok(states)
 }
 
-/// For each operation, the highest revision that any client had been told before it was invoked.
+/// For each operation, the highest revision that any client had received before it was invoked.
 fn floors(operations: &[Operation]) -> Vec<Revision> {
     let told = |operation: &Operation| match &operation.action {
         Action::Read { revision, past: false, .. } => Some(*revision),
-        Action::Wrote { answer: Answer::Written(revision), .. } => Some(*revision),
-        Action::Wrote { answer: Answer::Unmet { revision, .. }, .. } => Some(*revision),
-        Action::Read { .. } | Action::Wrote { answer: Answer::Unknown, .. } => None,
+        Action::Wrote { result: WriteResult::Written(revision), .. } => Some(*revision),
+        Action::Wrote { result: WriteResult::Unmet { revision, .. }, .. } => Some(*revision),
+        Action::Read { .. } | Action::Wrote { result: WriteResult::Unknown, .. } => None,
     };
     let mut returns: Vec<(u64, Revision)> =
         operations.iter().filter_map(|operation| Some((operation.returned, told(operation)?))).collect();
@@ -160,7 +160,7 @@ fn floors(operations: &[Operation]) -> Vec<Revision> {
     operations.iter().map(floor).collect()
 }
 
-fn conditions_held(operation: &Operation, state: &State) -> Result<(), String> {
+fn conditions_held(operation: &Operation, state: &StoreState) -> Result<(), String> {
     let Action::Wrote { key, expect, value, guards, .. } = &operation.action else { return Ok(()) };
     let actual = |key: &Key| state.get(key).map(|(revision, _)| *revision);
     let own = expect.holds(actual(key)) && (value.is_some() || actual(key).is_some());
@@ -170,18 +170,18 @@ fn conditions_held(operation: &Operation, state: &State) -> Result<(), String> {
     Err(format!("written although its conditions did not hold: {operation:?}"))
 }
 
-/// Every change that nobody was told of must be one whose writer does not know.
+/// Checks that every change in the log without an acknowledged write belongs to a write with unknown result.
 fn explain_rest(
     log: &[Change],
     claimed: &[bool],
-    states: &[State],
+    states: &[StoreState],
     operations: &[Operation],
     floors: &[Revision],
 ) -> Result<(), String> {
     let mut used = vec![false; operations.len()];
     for (position, change) in log.iter().enumerate().filter(|(position, _)| !claimed[*position]) {
         let explains = |(index, operation): &(usize, &Operation)| match &operation.action {
-            Action::Wrote { key, value, answer: Answer::Unknown, .. } => {
+            Action::Wrote { key, value, result: WriteResult::Unknown, .. } => {
                 !used[*index]
                     && (key, value) == (&change.key, &change.value)
                     && floors[*index] < change.revision
@@ -191,7 +191,7 @@ fn explain_rest(
         };
         match operations.iter().enumerate().find(explains) {
             Some((index, _)) => used[index] = true,
-            None => return Err(format!("nobody wrote {change:?}")),
+            None => return Err(format!("no operation wrote {change:?}")),
         }
     }
     Ok(())
@@ -202,12 +202,17 @@ mod tests {
     use super::*;
 
     fn change(revision: Revision, key: &str, value: Option<&'static str>) -> Change {
-        Change { key: key.into(), revision, value: value.map(Bytes::from), memo: None }
+        Change { key: key.into(), revision, value: value.map(Bytes::from), hint: None }
     }
 
-    fn wrote(times: (u64, u64), value: Option<&'static str>, expect: Condition, answer: Answer) -> Operation {
+    fn wrote(
+        times: (u64, u64),
+        value: Option<&'static str>,
+        expect: Condition,
+        result: WriteResult,
+    ) -> Operation {
         let value = value.map(Bytes::from);
-        let action = Action::Wrote { key: "k".into(), expect, value, guards: Vec::new(), answer };
+        let action = Action::Wrote { key: "k".into(), expect, value, guards: Vec::new(), result };
         Operation { invoked: times.0, returned: times.1, action }
     }
 
@@ -221,8 +226,8 @@ mod tests {
         Operation { invoked: times.0, returned: times.1, action }
     }
 
-    use Answer::{Unknown, Unmet, Written};
     use Condition::{Absent, Any, At};
+    use WriteResult::{Unknown, Unmet, Written};
 
     fn empty() -> Page {
         Page { entries: Vec::new(), revision: 0, more: false }
@@ -247,7 +252,7 @@ mod tests {
     #[test]
     fn accepts_what_could_have_happened() {
         check(&empty(), &log(), &good()).unwrap();
-        // The unknown write may also not have happened, if nobody saw it.
+        // The write with unknown result may also not have been executed, if no client saw it.
         check(&empty(), &log()[..2], &good()[..6]).unwrap();
     }
 
@@ -260,8 +265,8 @@ mod tests {
             assert!(error.contains(reason), "expected {reason:?}, got {error}");
         };
         broken(3, read((7, 8), 1, Some((1, "a"))), "although 2 was known");
-        broken(2, read((4, 5), 1, Some((1, "x"))), "read what was not there");
-        broken(2, read((4, 5), 1, None), "read what was not there");
+        broken(2, read((4, 5), 1, Some((1, "x"))), "read entries that do not match the log");
+        broken(2, read((4, 5), 1, None), "read entries that do not match the log");
         broken(0, wrote((1, 2), Some("a"), Absent, Written(4)), "not in the log");
         broken(0, wrote((1, 2), Some("x"), Absent, Written(1)), "something else at 1");
         broken(0, wrote((1, 2), Some("a"), At(7), Written(1)), "conditions did not hold");
@@ -275,16 +280,16 @@ mod tests {
         broken(
             4,
             wrote((9, 10), Some("c"), Absent, Unmet { key: "k".into(), actual: None, revision: 2 }),
-            "was not so",
+            "for a wrong reason",
         );
         broken(
             4,
             wrote((9, 10), Some("c"), Absent, Unmet { key: "k".into(), actual: Some(1), revision: 1 }),
             "although 2 was known",
         );
-        // Somebody must have deleted it.
-        broken(5, wrote((11, 14), Some("d"), Any, Unknown), "nobody wrote");
-        broken(5, wrote((15, 16), None, Any, Unknown), "nobody wrote");
+        // The deletion in the log needs a write that explains it.
+        broken(5, wrote((11, 14), Some("d"), Any, Unknown), "no operation wrote");
+        broken(5, wrote((15, 16), None, Any, Unknown), "no operation wrote");
         let reversed = [change(2, "k", Some("a")), change(1, "k", Some("b"))];
         assert!(check(&empty(), &reversed, &[]).unwrap_err().contains("the log goes from"));
     }

@@ -1,18 +1,18 @@
-//! Much at once: large values, many keys, many clients.
+//! Load: large values, many keys, many clients.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::follower::{Follower, revisions};
 use super::random::seeds;
+use super::subscriber::{Subscriber, revisions};
 use super::workload::{self, Workload};
-use super::{all, delete, done, history, pour, put, texts, when};
+use super::{all, delete, done, history, put, texts, when, write_all};
 use crate::{Condition, Key, Range, Store, WriteError};
 
 pub async fn values_of_every_size(store: Arc<dyn Store>) {
     let mut expected = Vec::new();
-    // Around the sizes at which pages and packets end, and well beyond them.
+    // Sizes around page and packet boundaries, and well beyond them.
     for size in [0, 1, 4_000, 4_095, 4_096, 4_097, 65_536, 1_000_003] {
         let key = format!("key-{size:08}");
         let value: Vec<u8> = (0..size).map(|index| (index * 31 + size) as u8).collect();
@@ -24,7 +24,7 @@ pub async fn values_of_every_size(store: Arc<dyn Store>) {
         entries.into_iter().map(|entry| (entry.key.to_string(), entry.value.to_vec())).collect();
     assert_eq!(found, expected);
     let last = store.revision().await.expect("a revision");
-    let replayed = Follower::start(&store, 0).await.expect("following").until(last).await;
+    let replayed = Subscriber::start(&store, 0).await.expect("subscribing").until(last).await;
     let replayed: Vec<Bytes> = replayed.into_iter().filter_map(|change| change.value).collect();
     assert!(replayed.iter().eq(expected.iter().map(|(_, value)| value)), "an empty value is not a deletion");
 }
@@ -46,8 +46,8 @@ pub async fn odd_keys(store: Arc<dyn Store>) {
 
 pub async fn many_keys(store: Arc<dyn Store>) {
     let name = |index: usize| format!("key-{index:05}");
-    pour(&store, (0..5_000).map(|index| put(&name(index), index.to_string()))).await;
-    pour(&store, (0..5_000).step_by(2).map(|index| delete(&name(index)))).await;
+    write_all(&store, (0..5_000).map(|index| put(&name(index), index.to_string()))).await;
+    write_all(&store, (0..5_000).step_by(2).map(|index| delete(&name(index)))).await;
     let page = all(&store).await;
     let expected = (0..5_000).filter(|index| index % 2 == 1).map(|index| (name(index), index.to_string()));
     assert_eq!(texts(&page.entries), expected.collect::<Vec<_>>());
@@ -75,7 +75,7 @@ pub async fn one_creator_wins(store: Arc<dyn Store>) {
             }
         }
         assert_eq!((won.len(), lost.len()), (1, 15));
-        assert!(lost.iter().all(|actual| *actual == won[0]), "the losers are told who won");
+        assert!(lost.iter().all(|actual| *actual == won[0]), "the losers get the winner's revision");
     }
 }
 
@@ -119,14 +119,14 @@ pub async fn random_histories_under_compaction(store: Arc<dyn Store>) {
 async fn check_random(store: Arc<dyn Store>, workload: Workload) {
     for seed in seeds(8) {
         let initial = all(&store).await;
-        let mut followers = Vec::new();
+        let mut subscribers = Vec::new();
         for _ in 0..2 {
-            followers.push(Follower::start(&store, initial.revision).await.expect("following"));
+            subscribers.push(Subscriber::start(&store, initial.revision).await.expect("subscribing"));
         }
         let operations = workload::run(&store, seed, workload).await;
         let last = store.revision().await.expect("a revision");
-        let log = followers[0].until(last).await;
-        assert_eq!(revisions(&followers[1].until(last).await), revisions(&log), "seed {seed}");
+        let log = subscribers[0].until(last).await;
+        assert_eq!(revisions(&subscribers[1].until(last).await), revisions(&log), "seed {seed}");
         if let Err(violation) = history::check(&initial, &log, &operations) {
             panic!("seed {seed}: {violation}");
         }

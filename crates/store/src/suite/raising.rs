@@ -1,8 +1,8 @@
-//! Beginning another life at a higher revision.
+//! Raising the revision of a store.
 
 use std::sync::Arc;
 
-use super::follower::Follower;
+use super::subscriber::Subscriber;
 use super::{all, delete, done, put, texts, when};
 use crate::{Condition, MAX_REVISION, Range, ReadError, Store, Unavailable, WriteError};
 
@@ -34,14 +34,14 @@ pub async fn history_is_gone(store: Arc<dyn Store>) {
     for past in [0, before, to - 1] {
         let gone = Some(ReadError::Compacted { oldest: current });
         assert_eq!(store.range(Range::all(), Some(past), 0).await.err(), gone, "range at {past}");
-        assert_eq!(Follower::start(&store, past).await.err(), gone, "follow after {past}");
+        assert_eq!(Subscriber::start(&store, past).await.err(), gone, "subscribe after {past}");
     }
-    let mut follower = Follower::start(&store, current).await.expect("following");
+    let mut subscriber = Subscriber::start(&store, current).await.expect("subscribing");
     let next = done(&store, put("a", "2")).await;
-    assert_eq!(follower.until(next).await.len(), 1);
+    assert_eq!(subscriber.until(next).await.len(), 1);
 }
 
-pub async fn it_never_lowers(store: Arc<dyn Store>) {
+pub async fn raising_never_lowers_the_revision(store: Arc<dyn Store>) {
     for round in 0..5 {
         done(&store, put("a", round.to_string())).await;
     }
@@ -51,16 +51,16 @@ pub async fn it_never_lowers(store: Arc<dyn Store>) {
     assert!(done(&store, put("a", "more")).await > current);
 }
 
-pub async fn followers_are_told(store: Arc<dyn Store>) {
+pub async fn subscribers_are_notified(store: Arc<dyn Store>) {
     let current = done(&store, put("a", "1")).await;
-    let mut follower = Follower::start(&store, current).await.expect("following");
+    let mut subscriber = Subscriber::start(&store, current).await.expect("subscribing");
     store.raise(current + 1000).await.expect("raising");
-    assert!(follower.until(current + 1000).await.is_empty());
+    assert!(subscriber.until(current + 1000).await.is_empty());
     let next = done(&store, put("a", "2")).await;
-    assert_eq!(follower.until(next).await.len(), 1);
+    assert_eq!(subscriber.until(next).await.len(), 1);
 }
 
-pub async fn there_is_a_limit(store: Arc<dyn Store>) {
+pub async fn raising_beyond_the_limit_fails(store: Arc<dyn Store>) {
     let before = done(&store, put("a", "1")).await;
     let refused = store.raise(MAX_REVISION + 1).await;
     assert!(matches!(refused, Err(WriteError::Unavailable(Unavailable::Failed(_)))), "{refused:?}");

@@ -1,4 +1,4 @@
-//! Random numbers that come out the same for the same seed.
+//! Deterministic pseudorandom numbers.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than `bound`, which is not 0.
+    /// A number less than `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.number() % bound
     }
@@ -32,8 +32,8 @@ impl Random {
     }
 }
 
-/// The seeds to run: the one in `ATOLL_SEED` if it is set, else as many new ones as asked. They are printed, and
-/// the test harness shows what a failed test has printed.
+/// The seeds to run: the one in `ATOLL_SEED` if it is set, otherwise `count` new ones. They are printed, and
+/// the test harness shows the output of a failed test.
 pub fn seeds(count: usize) -> Vec<u64> {
     let seeds = match std::env::var("ATOLL_SEED") {
         Ok(text) => vec![text.parse().expect("ATOLL_SEED is a number")],

@@ -1,4 +1,4 @@
-//! Ranges, now and in the past.
+//! Ranges at the current and at past revisions.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -80,7 +80,7 @@ pub async fn limits_leave_out_the_rest(store: Arc<dyn Store>) {
         assert_eq!((found.concat().as_str(), left), (expected, more), "limit {limit}");
     }
     assert_eq!(keys(&store, Range::all(), usize::MAX).await.0.len(), 4);
-    // What follows a page begins just behind its last key.
+    // The next page starts just after the last key of this one.
     let rest = Range { start: Excluded(Key::from("a")), end: Unbounded };
     assert_eq!(keys(&store, rest, 2).await, (vec!["c".into(), "d".into()], true));
 }

@@ -1,20 +1,20 @@
-//! Clients that do random things at the same time, and write down what they were told.
+//! Clients that execute random operations concurrently and record the responses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::history::{Action, Answer, Operation};
+use super::history::{Action, Operation, WriteResult};
 use super::random::Random;
 use super::{delete, put, when};
 use crate::{Condition, Guard, Key, Range, ReadError, Revision, Store, Write, WriteError};
 
-/// How much is done.
+/// Size of a random workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
     pub clients: u64,
     pub operations: u64,
     pub keys: u64,
-    /// Whether clients compact now and then.
+    /// Whether clients also compact occasionally.
     pub compacting: bool,
 }
 
@@ -24,7 +24,8 @@ impl Default for Workload {
     }
 }
 
-/// Runs all clients to their end. A client whose store fails goes on: its writes are then of unknown outcome.
+/// Runs all clients until they are done. A client continues when the store fails: its writes then have an
+/// unknown result.
 pub async fn run(store: &Arc<dyn Store>, seed: u64, workload: Workload) -> Vec<Operation> {
     let clock = Arc::new(AtomicU64::new(0));
     let clients: Vec<_> = (0..workload.clients)
@@ -53,7 +54,7 @@ struct Client {
     random: Random,
     store: Arc<dyn Store>,
     clock: Arc<AtomicU64>,
-    /// Revisions it has heard of lately, to make conditions that have a chance.
+    /// Recently received revisions, for conditions that are likely to hold.
     known: Vec<(Key, Revision)>,
     workload: Workload,
 }
@@ -62,7 +63,7 @@ impl Client {
     async fn run(mut self) -> Vec<Operation> {
         let mut operations = Vec::new();
         for round in 0..self.workload.operations {
-            // Otherwise a store that answers at once would never be used by two at the same time.
+            // Without yielding, a store that returns immediately would never be used concurrently.
             if self.random.one_in(2) {
                 tokio::task::yield_now().await;
             }
@@ -99,7 +100,7 @@ impl Client {
 
     async fn compact(&mut self) -> Option<Action> {
         let (_, through) = self.known.first()?;
-        // A store that has failed may say so.
+        // A store with injected faults may return an error.
         let _ = self.store.compact(*through).await;
         None
     }
@@ -109,13 +110,13 @@ impl Client {
         let answer = match self.store.write(write.clone()).await {
             Ok(revision) => {
                 self.known.push((write.key.clone(), revision));
-                Answer::Written(revision)
+                WriteResult::Written(revision)
             }
             Err(WriteError::Unmet { key, actual, revision }) => {
                 self.known.extend(actual.map(|actual| (key.clone(), actual)));
-                Answer::Unmet { key, actual, revision }
+                WriteResult::Unmet { key, actual, revision }
             }
-            Err(WriteError::Unavailable(_)) => Answer::Unknown,
+            Err(WriteError::Unavailable(_)) => WriteResult::Unknown,
         };
         self.forget();
         Action::wrote(&write, answer)

@@ -1,11 +1,15 @@
-//! What is wrong with a value alone.
+//! Errors of a single value.
+
+// upstream: k8s.io/kube-openapi/pkg/validation/validate/values.go
+// upstream: k8s.io/kube-openapi/pkg/validation/validate/validator.go
+// upstream: k8s.io/kube-openapi/pkg/validation/validate/type.go
 
 use atoll_meta::json;
 use atoll_meta::quote::quote;
 use serde_json::Value;
 
 use super::Cause;
-use super::outcome::{LONGEST, Outcome, cut, quoted, shown};
+use super::failure_set::{FailureSet, LONGEST, cut, quoted, shown};
 use crate::check::{Numeric, is_same, length, numbers};
 use crate::formats::Format;
 use crate::node::{Check, Flags, Node, Types};
@@ -17,14 +21,14 @@ pub(super) fn format(node: &Node) -> Option<(Format, &str)> {
     })
 }
 
-pub(super) fn wrong_type(outcome: &mut Outcome, path: &str, wanted: &str, found: &str) {
+pub(super) fn wrong_type(outcome: &mut FailureSet, path: &str, wanted: &str, found: &str) {
     let shown = quoted(found);
     let message =
         format!("{path} in body must be of type {wanted}: {}", quote(shown.as_str().unwrap_or_default()));
     outcome.add(path, message, Cause::Type(shown));
 }
 
-pub(super) fn type_of(outcome: &mut Outcome, node: &Node, value: &Value, path: &str) {
+pub(super) fn type_of(outcome: &mut FailureSet, node: &Node, value: &Value, path: &str) {
     let types = node.types;
     let (kind, name, precise) = match value {
         Value::Null => {
@@ -69,7 +73,7 @@ pub(super) fn type_of(outcome: &mut Outcome, node: &Node, value: &Value, path: &
     }
 }
 
-pub(super) fn listed(outcome: &mut Outcome, node: &Node, value: &Value, path: &str) {
+pub(super) fn listed(outcome: &mut FailureSet, node: &Node, value: &Value, path: &str) {
     for check in &node.checks {
         let Check::Enum(known) = check else { continue };
         if known.iter().any(|known| is_same(value, known)) {
@@ -95,8 +99,8 @@ pub(super) fn listed(outcome: &mut Outcome, node: &Node, value: &Value, path: &s
     }
 }
 
-/// Of the conditions on texts upstream shows the first that is broken.
-pub(super) fn string(outcome: &mut Outcome, node: &Node, text: &str, path: &str) {
+/// Adds the first violated condition on a string, as in upstream.
+pub(super) fn string(outcome: &mut FailureSet, node: &Node, text: &str, path: &str) {
     for check in &node.checks {
         match check {
             Check::MaxLength(most) if length(text) > *most => {
@@ -128,9 +132,9 @@ pub(super) fn string(outcome: &mut Outcome, node: &Node, text: &str, path: &str)
     }
 }
 
-pub(super) fn number(outcome: &mut Outcome, node: &Node, number: Numeric, path: &str) {
-    let mut found = Outcome::default();
-    let range = |found: &mut Outcome, what: &str| {
+pub(super) fn number(outcome: &mut FailureSet, node: &Node, number: Numeric, path: &str) {
+    let mut found = FailureSet::default();
+    let range = |outcome: &mut FailureSet, what: &str| {
         let single = if node.types == Types::INTEGER { "integer" } else { "number" };
         let message = match format(node).filter(|_| numbers::format(node).is_some()) {
             Some((_, format)) => {
@@ -183,7 +187,7 @@ pub(super) fn number(outcome: &mut Outcome, node: &Node, number: Numeric, path: 
     outcome.merge(found);
 }
 
-fn multiple(found: &mut Outcome, number: Numeric, factor: f64, path: &str) {
+fn multiple(outcome: &mut FailureSet, number: Numeric, factor: f64, path: &str) {
     let (good, positive) = match number {
         Numeric::Integer(integer) => {
             let factor = numbers::go_integer(factor);

@@ -1,25 +1,26 @@
-//! A label that asks for what cannot be is answered with an event about the object.
+//! Events about refused cluster labels.
 
 use atoll_meta::{Status, object, time};
 use atoll_store::Key;
 use serde_json::{Value, json};
 
-use crate::row::Place;
-use crate::{Registry, Unasked, Update};
+use crate::row::ObjectRef;
+use crate::{NoAdmission, Registry, Update};
 
 const COMPONENT: &str = "atoll-labels";
 const REASON: &str = "PlacementRefused";
-/// Where events are about objects without a namespace.
+/// Namespace of events about cluster-scoped objects.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Writes the event, one for each object: the latest refusal. The same refusal is told once, however often the object changes.
+/// Writes the event, one per object with the latest refusal. The same refusal is reported once, however often
+/// the object changes.
 pub async fn tell(registry: &Registry, key: &Key, refused: &Status) -> Result<(), Status> {
-    let Some((row, found)) = registry.placeable(key)? else { return Ok(()) };
+    let Some((row, found)) = registry.placeable_object(key)? else { return Ok(()) };
     let events = registry.catalog.stored("", "events").ok_or_else(Status::not_found_generic)?;
     let Some(parts) = key.parts() else { return Ok(()) };
     let namespace = if parts.namespace.is_empty() { DEFAULT_NAMESPACE } else { parts.namespace };
     let name = format!("{}.placement-refused", object::uid(&found));
-    let at = Place { workspace: parts.workspace, namespace, name: &name };
+    let at = ObjectRef { workspace: parts.workspace, namespace, name: &name };
     let known = registry.get(events, &at).and_then(|event| crate::parse(&event.json()));
     if known.is_ok_and(|event| event["message"] == refused.message()) {
         return Ok(());
@@ -49,7 +50,7 @@ pub async fn tell(registry: &Registry, key: &Key, refused: &Status) -> Result<()
         subresource: "",
         manager: Some(COMPONENT),
         transform: &transform,
-        admission: &Unasked,
+        admission: &NoAdmission,
         uid: None,
         create_missing: true,
         dry_run: false,

@@ -1,4 +1,4 @@
-//! On what terms clusters take objects whose labels name them.
+//! The conditions under which clusters accept objects whose labels name them.
 
 use atoll_fleet::closed::{Closed, closed};
 use atoll_fleet::labels::naming;
@@ -10,7 +10,7 @@ use super::is_name;
 use crate::Registry;
 use crate::row::Row;
 
-/// Whether a Cluster takes something new, from which workspaces, and pods of which level.
+/// Whether a Cluster accepts new objects, from which workspaces, and with which Pod Security level.
 #[derive(Clone, PartialEq)]
 pub struct Terms {
     closed: Option<Closed>,
@@ -27,27 +27,28 @@ impl Terms {
     }
 }
 
-/// What a label that names a cluster comes to.
-pub struct Named<'a> {
+/// The result of a label that names a cluster.
+pub struct LabelTarget<'a> {
     pub label: &'a str,
     pub cluster: &'a str,
-    /// The uid of the Cluster, or why that does not take the object; `None` if there is no such Cluster.
+    /// The uid of the Cluster, or the reason why it does not accept the object; `None` if there is no such
+    /// Cluster.
     pub outcome: Option<Result<String, String>>,
 }
 
 impl Registry {
-    /// What the labels of an object come to that name clusters which it is not on yet.
-    pub fn named_by_labels<'a>(&self, row: &Row, workspace: &str, object: &'a Value) -> Vec<Named<'a>> {
-        let outcome = |(label, cluster)| Named {
+    /// The results of the labels of an object that name clusters which it is not on yet.
+    pub fn label_targets<'a>(&self, row: &Row, workspace: &str, object: &'a Value) -> Vec<LabelTarget<'a>> {
+        let target = |(label, cluster)| LabelTarget {
             label,
             cluster,
             outcome: self.admits(row, workspace, object, cluster),
         };
-        naming(object).into_iter().map(outcome).collect()
+        naming(object).into_iter().map(target).collect()
     }
 
-    /// Whether a cluster takes an object that is not on it yet: its uid, or why not. What is in no namespace goes down only
-    /// from where the cluster is registered.
+    /// Whether a cluster accepts an object that is not on it yet: its uid, or the reason why not.
+    /// Cluster-scoped objects are placed only from the registering workspace.
     pub(super) fn admits(
         &self,
         row: &Row,
@@ -60,9 +61,9 @@ impl Registry {
             return None;
         }
         let refusal = self
-            .closed(workspace, &registered)
+            .refusal_reason(workspace, &registered)
             .or_else(|| closed(&registered.cluster).map(|closed| closed.why()))
-            .or_else(|| self.violates(row, workspace, object, &registered));
+            .or_else(|| self.pod_security_violation(row, workspace, object, &registered));
         Some(match refusal {
             Some(refusal) => Err(refusal),
             None => Ok(object::uid(&registered.cluster).to_string()),

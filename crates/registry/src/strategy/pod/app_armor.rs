@@ -1,4 +1,6 @@
-//! Profiles of AppArmor once stood in annotations; a new pod has them in fields as well.
+//! AppArmor profiles in annotations are copied to the fields of a new Pod.
+
+// upstream: pkg/registry/core/pod/strategy.go
 
 use atoll_validation::warnings::app_armor_profile;
 use serde_json::{Value, json};

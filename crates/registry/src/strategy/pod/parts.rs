@@ -1,4 +1,6 @@
-//! Subresources that change one part of a pod's spec and nothing else.
+//! The subresources ephemeralcontainers and resize, which change one part of the spec.
+
+// upstream: pkg/registry/core/pod/strategy.go
 
 use atoll_meta::object;
 use serde_json::Value;
@@ -13,7 +15,7 @@ pub fn ephemeral_containers(new: &mut Value, old: &Value) {
     put(&mut new["spec"], "ephemeralContainers", wanted);
 }
 
-/// Containers keep everything but their resources. If there are others than before, validation has to say so.
+/// Restores everything in containers but their resources. Validation refuses a changed list of containers.
 pub fn resize(new: &mut Value, old: &Value) {
     let count = |pod: &Value, list: &str| pod["spec"].get(list).and_then(Value::as_array).map_or(0, Vec::len);
     if CONTAINER_LISTS.iter().any(|list| count(new, list) != count(old, list)) {

@@ -1,17 +1,19 @@
-//! How well a pod is treated when resources run short.
+//! The QoS class of a Pod.
+
+// upstream: pkg/apis/core/v1/helper/qos/qos.go
 
 use atoll_meta::quantity::{Format, Quantity};
 use serde_json::Value;
 
-/// What counts: cpu, then memory.
+/// Resources that determine the class.
 const COUNTED: [&str; 2] = ["cpu", "memory"];
 
-/// Sums in the order of `COUNTED`; `None` where nobody asked for any.
+/// Sums in the order of `COUNTED`; `None` if there is no request or limit.
 #[derive(Default)]
 struct Sums([Option<Quantity>; 2]);
 
 impl Sums {
-    /// Adds a list of amounts, and says whether all that counts was in it.
+    /// Adds a resource list; returns whether it contained all counted resources.
     fn add(&mut self, amounts: Option<&Value>) -> bool {
         let mut complete = true;
         for (sum, name) in self.0.iter_mut().zip(COUNTED) {
@@ -30,7 +32,7 @@ impl Sums {
     }
 }
 
-/// What the pod asks for as a whole counts, else the sum of what its containers ask for.
+/// The QoS class, from the Pod-level resources or else from the sum of the containers.
 pub fn class(pod: &Value) -> &'static str {
     let spec = &pod["spec"];
     let (mut requests, mut limits) = (Sums::default(), Sums::default());

@@ -1,4 +1,6 @@
-//! Selectors of other pods that name keys of labels, whose values are then this pod's own.
+//! Merges `matchLabelKeys` and `mismatchLabelKeys` into label selectors, with the label values of the Pod.
+
+// upstream: pkg/registry/core/pod/strategy.go
 
 use serde_json::{Map, Value, json};
 
@@ -24,7 +26,7 @@ fn items<'o>(holder: &'o mut Value, list: &str) -> impl Iterator<Item = &'o mut 
 }
 
 fn merge_into(term: &mut Value, labels: &Map<String, Value>) {
-    // Without a selector nothing is meant, and that is not made more.
+    // A missing selector matches nothing and stays missing.
     if !term.get("labelSelector").is_some_and(Value::is_object) {
         return;
     }

@@ -1,4 +1,7 @@
-//! What the annotations hold, as Go reads and writes it: fields in the order of the Go types, found whatever their case.
+//! JSON in annotations as Go reads and writes it: fields in the order of the Go types, matched
+//! case-insensitively.
+
+// upstream: pkg/apis/autoscaling/v1/conversion.go
 
 use atoll_meta::json;
 use atoll_schema::{Type, TypeRef, Types};
@@ -9,7 +12,7 @@ pub const METRIC_STATUS: &str = "autoscaling/v2.MetricStatus";
 const CONDITION: &str = "autoscaling/v2.HorizontalPodAutoscalerCondition";
 const RULES: &str = "autoscaling/v2.HorizontalPodAutoscalerBehavior";
 
-/// The elements of a list; one that cannot be read makes all of it unreadable.
+/// Reads a list; `None` if an element cannot be read.
 pub fn read_list(text: &str, read: impl Fn(Value) -> Option<Value>) -> Option<Vec<Value>> {
     match json::parse(text.as_bytes()).ok()?.value {
         Value::Null => Some(Vec::new()),
@@ -31,13 +34,14 @@ pub fn write_conditions(types: &Types, conditions: &[Value]) -> String {
     text(out)
 }
 
-/// `None` also for a behavior that says nothing.
+/// Reads a behavior; `None` also for an empty one.
 pub fn read_behavior(types: &Types, text: &str) -> Option<Value> {
     let behavior = typed(types, RULES, json::parse(text.as_bytes()).ok()?.value)?;
     behavior.as_object().is_some_and(|rules| !rules.is_empty()).then_some(behavior)
 }
 
-/// Upstream writes a type of its own here, whose fields have no names in JSON: they are Go's, and none is left out.
+/// Writes a behavior: upstream encodes an internal type without JSON names, so fields have their Go names and
+/// none is omitted.
 pub fn write_behavior(types: &Types, behavior: &Value) -> String {
     let mut out = Vec::new();
     match types.by_key(RULES) {
@@ -47,7 +51,7 @@ pub fn write_behavior(types: &Types, behavior: &Value) -> String {
     text(out)
 }
 
-/// What decoding into a Go struct makes of a value, `None` if that fails.
+/// The result of decoding a value into a Go struct, `None` if that fails.
 pub fn typed(types: &Types, key: &str, mut value: Value) -> Option<Value> {
     let id = types.by_key(key)?;
     spell(types, TypeRef::Struct(id), &mut value);
@@ -55,7 +59,7 @@ pub fn typed(types: &Types, key: &str, mut value: Value) -> Option<Value> {
     Some(value)
 }
 
-/// Go's `encoding/json` does not mind the case of a field's name. Gives each field the case that its type has.
+/// Corrects the case of field names, which Go's `encoding/json` ignores.
 fn spell(types: &Types, kind: TypeRef, value: &mut Value) {
     match (kind, value) {
         (TypeRef::List(list), Value::Array(items)) => {
@@ -87,7 +91,7 @@ fn right(owner: &Type, name: &str) -> Option<&'static str> {
     owner.slots.iter().find(|slot| slot.name.eq_ignore_ascii_case(name)).map(|slot| slot.name)
 }
 
-/// As Go writes a value of the type: what is there, in the order of the type.
+/// Writes a value as Go does: present fields in the order of the type.
 pub fn write_typed(types: &Types, kind: TypeRef, value: &Value, out: &mut Vec<u8>) {
     match (kind, value) {
         (TypeRef::List(list), Value::Array(items)) => {
@@ -133,7 +137,7 @@ pub fn write_list(items: &[Value], out: &mut Vec<u8>, mut write: impl FnMut(&Val
     out.push(b']');
 }
 
-/// An object that is being written.
+/// A writer of one JSON object.
 pub struct Object<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
@@ -145,7 +149,7 @@ impl<'a> Object<'a> {
         Object { out, first: true }
     }
 
-    /// Where the value of the next field goes.
+    /// Starts the next field and returns the output for its value.
     pub fn field(&mut self, name: &str) -> &mut Vec<u8> {
         if !std::mem::take(&mut self.first) {
             self.out.push(b',');

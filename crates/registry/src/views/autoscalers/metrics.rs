@@ -1,4 +1,6 @@
-//! Metrics as `autoscaling/v1` has them in its annotations, beside those that are stored.
+//! Conversion between metrics in `autoscaling/v1` annotations and stored metrics.
+
+// upstream: pkg/apis/autoscaling/v1/conversion.go
 
 use atoll_meta::json;
 use atoll_meta::quantity::Quantity;
@@ -14,19 +16,19 @@ pub struct Form {
     /// The stored type of an element.
     key: &'static str,
     sources: [(&'static str, &'static [Field]); 5],
-    /// Makes up for what the annotation does not say about a source.
+    /// Completes a source with values that the annotation does not have.
     complete: fn(&str, &mut Value),
 }
 
 /// A field of a source, in the order in which it is written.
 struct Field {
     name: &'static str,
-    /// Where it is stored; a slash separates the steps.
+    /// Path in the stored form, separated by slashes.
     stored: &'static str,
     absent: Absent,
 }
 
-/// What is written for a field that is not there.
+/// The encoding of an absent field.
 #[derive(Clone, Copy)]
 enum Absent {
     Nothing,
@@ -143,7 +145,7 @@ pub static STATUS: Form = Form {
     complete: |_, _| {},
 };
 
-/// The stored form of what an annotation says, `None` if it cannot be read.
+/// Converts an annotation to the stored form, `None` if it cannot be read.
 pub fn read(types: &Types, form: &Form, annotation: &str) -> Option<Vec<Value>> {
     read_list(annotation, |metric| {
         let metric = match metric {
@@ -176,13 +178,13 @@ fn read_source(fields: &[Field], told: &Map<String, Value>) -> Value {
             (None, Zero) => "0".into(),
             (None, _) => continue,
         };
-        let place = field.stored.split('/').fold(&mut stored, |place, step| &mut place[step]);
-        *place = value;
+        let slot = field.stored.split('/').fold(&mut stored, |slot, step| &mut slot[step]);
+        *slot = value;
     }
     stored
 }
 
-/// Which of its values a target is about follows from which are there.
+/// Sets the type of a target from the values that are present.
 fn complete_target(source: &str, metric: &mut Value) {
     let target = &mut metric["target"];
     let has = |name: &str| target.get(name).is_some();
@@ -192,7 +194,7 @@ fn complete_target(source: &str, metric: &mut Value) {
         "resource" | "containerResource" if has("averageUtilization") => "Utilization",
         _ => "AverageValue",
     };
-    // An object's value cannot be left out there, and zero would not be valid here.
+    // In v1, the value of an object metric cannot be omitted, and zero would not be valid in v2.
     let is_zero = |value: &Value| {
         value.as_str().and_then(|text| Quantity::parse(text).ok()).is_some_and(|quantity| quantity.is_zero())
     };
@@ -202,13 +204,13 @@ fn complete_target(source: &str, metric: &mut Value) {
     target["type"] = kind.into();
 }
 
-/// Go finds a field whatever the case of its name, but rather the one that is spelt right.
+/// Finds a field case-insensitively but prefers the exact name, as Go does.
 fn member<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     let other = || fields.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value);
     fields.get(name).or_else(other)
 }
 
-/// What the annotation says of stored metrics.
+/// Converts stored metrics to the annotation.
 pub fn write(types: &Types, form: &Form, metrics: &[Value]) -> String {
     let mut out = Vec::new();
     write_list(metrics, &mut out, |metric, out| {

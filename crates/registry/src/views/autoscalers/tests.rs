@@ -7,7 +7,7 @@ fn stored(spec: Value, status: Value) -> Value {
 }
 
 #[test]
-fn the_first_use_of_processors_has_a_field_and_the_rest_an_annotation() {
+fn the_first_cpu_metric_is_a_field_and_others_are_in_an_annotation() {
     let cpu = |percent: i64| json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}}});
     let queue = json!({"type": "External", "external": {
         "metric": {"name": "queue", "selector": {"matchLabels": {"b": "2", "a": "<1>"}}},
@@ -19,12 +19,12 @@ fn the_first_use_of_processors_has_a_field_and_the_rest_an_annotation() {
     let told = r#"[{"type":"External","external":{"metricName":"queue","metricSelector":{"matchLabels":{"a":"\u003c1\u003e","b":"2"}},"targetAverageValue":"5"}}]"#;
     assert_eq!(object["metadata"]["annotations"], json!({"autoscaling.alpha.kubernetes.io/metrics": told}));
     to_stored(&mut object);
-    assert_eq!(object["spec"]["metrics"], json!([queue, cpu(50)]), "the second is lost, as upstream");
+    assert_eq!(object["spec"]["metrics"], json!([queue, cpu(50)]), "the second is lost, as in upstream");
     assert!(object["metadata"].get("annotations").is_none_or(|annotations| annotations == &json!({})));
 }
 
 #[test]
-fn behavior_is_written_with_the_names_of_go() {
+fn behavior_is_written_with_go_names() {
     let behavior = json!({"scaleDown": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}});
     let mut object = stored(json!({"behavior": behavior}), json!({}));
     to_view(&mut object);
@@ -38,7 +38,7 @@ fn behavior_is_written_with_the_names_of_go() {
 }
 
 #[test]
-fn annotations_that_cannot_be_read_say_nothing() {
+fn unreadable_annotations_are_ignored() {
     for (name, text) in [
         ("metrics", "[{\"type\":1}]"),
         ("metrics", "{}"),
@@ -64,7 +64,7 @@ fn annotations_that_cannot_be_read_say_nothing() {
 }
 
 #[test]
-fn targets_say_what_they_are_about() {
+fn target_types_are_derived_from_values() {
     for (told, target) in [
         (r#"{"object":{"targetValue":"3"}}"#, json!({"type": "Value", "value": "3"})),
         (r#"{"object":{}}"#, json!({"type": "Value", "value": "0"})),
@@ -91,7 +91,7 @@ fn targets_say_what_they_are_about() {
 }
 
 #[test]
-fn the_last_use_of_processors_is_the_present_one() {
+fn the_last_cpu_metric_is_the_current_one() {
     let used = |percent: i64| json!({"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": percent}}});
     let mut object = stored(json!({}), json!({"currentMetrics": [used(10), used(20)]}));
     to_view(&mut object);

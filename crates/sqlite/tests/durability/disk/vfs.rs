@@ -1,7 +1,7 @@
-//! The disk as SQLite sees it: a VFS that passes everything on to the system's own, and asks the disk first
-//! where something is written.
+//! The VFS of the simulated disk: it forwards every call to the system's VFS, and asks the disk before
+//! writing.
 
-// SQLite's VFS interface is made of C structs and function pointers.
+// SQLite's VFS interface consists of C structs and function pointers.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
@@ -12,30 +12,30 @@ use std::ptr;
 
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_int64, sqlite3_io_methods, sqlite3_vfs};
 
-use super::{Disk, Pending, Refusal, Verdict};
+use super::{Disk, OperationResult, Pending, Refusal};
 
-/// The files that have to survive.
-const KEPT: c_int = ffi::SQLITE_OPEN_MAIN_DB | ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_WAL;
+/// The file types that must survive a power cut.
+const DURABLE: c_int = ffi::SQLITE_OPEN_MAIN_DB | ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_WAL;
 
-/// What a VFS of ours points to.
+/// The application data of a registered VFS.
 struct Shim {
     disk: Disk,
     real: *mut sqlite3_vfs,
 }
 
-/// An open file. SQLite allocates it, with room behind it for the system's own.
+/// An open file. SQLite allocates it together with space for the system's file.
 #[repr(C)]
 struct File {
     base: sqlite3_file,
     disk: Disk,
-    /// What the disk knows it by; null for files that need not survive anything.
+    /// The path under which the disk knows the file; null for files that need not survive.
     path: *mut PathBuf,
 }
 
 /// Registers the disk under its name.
 pub fn register(disk: Disk) {
-    // SAFETY: the default VFS lives as long as the process. The copy made of it, its name and what it points to
-    // are leaked, so they do too. Apart from opening, the system's methods do not look into the struct they are
+    // SAFETY: the default VFS lives as long as the process. Its copy, the name and the application data are
+    // leaked, so they do too. Apart from opening, the system's methods do not access the struct they are
     // called with, so they can be called with the copy.
     unsafe {
         let real = ffi::sqlite3_vfs_find(ptr::null());
@@ -61,12 +61,12 @@ unsafe fn path_of(name: *const c_char) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes()))
 }
 
-/// The system's own file, which lies behind ours.
+/// The system's file, which is stored after this VFS's file.
 ///
 /// SAFETY: `file` is one that SQLite allocated for this VFS.
 unsafe fn real(file: *mut sqlite3_file) -> *mut sqlite3_file {
-    // SAFETY: `szOsFile` reserved the room. `File` holds pointers and its size is a multiple of their alignment,
-    // as the system's file needs it.
+    // SAFETY: `szOsFile` reserved the space. `File` contains pointers and its size is a multiple of their
+    // alignment, as the system's file requires.
     unsafe { file.byte_add(size_of::<File>()) }
 }
 
@@ -77,8 +77,8 @@ unsafe extern "C" fn open(
     flags: c_int,
     out: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite calls this with the VFS registered above and a file of the size it asks for, whose memory is
-    // ours to fill.
+    // SAFETY: SQLite calls this with the VFS registered above and uninitialised memory of the requested size
+    // for the file.
     unsafe {
         let shim = &*(*vfs).pAppData.cast::<Shim>();
         let below = real(file);
@@ -86,7 +86,7 @@ unsafe extern "C" fn open(
         let Some(open_below) = (*shim.real).xOpen else { return ffi::SQLITE_ERROR };
         let outcome = open_below(shim.real, name, below, flags, out);
         let mut path = ptr::null_mut();
-        if outcome == ffi::SQLITE_OK && !name.is_null() && flags & KEPT != 0 {
+        if outcome == ffi::SQLITE_OK && !name.is_null() && flags & DURABLE != 0 {
             let opened = path_of(name);
             shim.disk.state().opened(&opened);
             path = Box::into_raw(Box::new(opened));
@@ -145,7 +145,7 @@ unsafe extern "C" fn write(
         let File { disk, path, .. } = &*file.cast::<File>();
         if !path.is_null() {
             let bytes = std::slice::from_raw_parts(data.cast::<u8>(), size as usize).to_vec();
-            if let Verdict::Refuse(refusal) =
+            if let OperationResult::Refuse(refusal) =
                 disk.state().write(&**path, Pending::Write(offset as usize, bytes))
             {
                 return code(refusal);
@@ -160,7 +160,8 @@ unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: sqlite3_int64) -> c
     unsafe {
         let File { disk, path, .. } = &*file.cast::<File>();
         if !path.is_null()
-            && let Verdict::Refuse(refusal) = disk.state().write(&**path, Pending::Truncate(size as usize))
+            && let OperationResult::Refuse(refusal) =
+                disk.state().write(&**path, Pending::Truncate(size as usize))
         {
             return code(refusal);
         }
@@ -176,17 +177,17 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, _flags: c_int) -> c_int {
     }
     // SAFETY: the path lives as long as the file is open.
     match disk.state().sync(unsafe { &**path }) {
-        Verdict::Pass => ffi::SQLITE_OK,
-        Verdict::Refuse(refusal) => code(refusal),
+        OperationResult::Pass => ffi::SQLITE_OK,
+        OperationResult::Refuse(refusal) => code(refusal),
     }
 }
 
-/// Functions that call the same method of the system's own file.
+/// Defines functions that call the same method of the system's file.
 macro_rules! pass_on {
     ($($name:ident = $method:ident($($argument:ident: $kind:ty),*) $(-> $result:ty, $missing:expr)?;)*) => {
         $(unsafe extern "C" fn $name(file: *mut sqlite3_file, $($argument: $kind),*) $(-> $result)? {
-            // SAFETY: SQLite calls methods of open files only, and a file of ours is open only while the system's
-            // is. The arguments are what SQLite passed.
+            // SAFETY: SQLite calls methods of open files only, and a file of this VFS is open only while the
+            // system's is. The arguments come from SQLite.
             unsafe {
                 let below = real(file);
                 match (*(*below).pMethods).$method {
@@ -217,7 +218,7 @@ pass_on! {
 }
 
 static METHODS: sqlite3_io_methods = sqlite3_io_methods {
-    // Version 2 is without memory-mapped reads.
+    // Version 2 has no memory-mapped reads.
     iVersion: 2,
     xClose: Some(close),
     xRead: Some(read),

@@ -1,24 +1,29 @@
-//! Who manages which fields, for kinds that are served in several versions: each manager is remembered in the version it used.
+//! Managed fields of kinds that are served in several versions: each manager's entry is in the version that
+//! it used.
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/versionconverter.go
 
 use atoll_merge::apply::{Author, Kind, is_reset, joined};
 use atoll_meta::object;
 use serde_json::Value;
 
 use crate::Registry;
-use crate::definitions::Custom;
+use crate::definitions::CustomVersion;
 use crate::row::Row;
 
 const MANAGED_FIELDS: &str = "managedFields";
 
 impl Registry {
-    /// Writes into `new`, which was made of `shown`, who manages what. Both are in the version of the row.
+    /// Updates the managed fields of `new`, which was computed from `shown`. Both are in the version of the
+    /// row.
     pub(crate) fn record(&self, row: &Row, shown: &Value, new: &mut Value, author: &Author<'_>) {
         let Ok(others) = self.others(row, shown, new, author) else {
             object::metadata_mut(new).remove(MANAGED_FIELDS);
             return;
         };
         if row.view.is_some() {
-            // Fields count as they come back, not as they were sent.
+            // Record the fields as they are returned, not as they were sent.
             let mut returned = new.clone();
             row.to_stored(&mut returned);
             row.to_view(&mut returned);
@@ -40,14 +45,14 @@ impl Registry {
         }
     }
 
-    /// What managers in another version are left with.
+    /// The remaining fields of managers in other versions.
     fn others(
         &self,
         row: &Row,
         shown: &Value,
         new: &Value,
         author: &Author<'_>,
-    ) -> Result<Option<Value>, Untold> {
+    ) -> Result<Option<Value>, ConversionError> {
         let sent = new["metadata"].get(MANAGED_FIELDS).filter(|_| author.subresource.is_empty());
         let source = match sent {
             Some(sent) if is_reset(Some(sent)) => return Ok(None),
@@ -58,12 +63,12 @@ impl Registry {
             },
         };
         match &row.custom {
-            Some(custom) => of_other_versions(row, custom, source, shown, new, author),
-            None => Ok(self.of_sibling(row, source, shown, new, author)),
+            Some(custom) => fields_in_other_custom_versions(row, custom, source, shown, new, author),
+            None => Ok(self.fields_in_other_version(row, source, shown, new, author)),
         }
     }
 
-    fn of_sibling(
+    fn fields_in_other_version(
         &self,
         row: &Row,
         source: &[Value],
@@ -90,19 +95,20 @@ impl Registry {
     }
 }
 
-/// What a manager has in another version cannot be told, for that version does not know all fields.
-struct Untold;
+/// The fields of a manager in another version cannot be determined, because that version does not have all
+/// fields.
+struct ConversionError;
 
-/// What managers in other versions of a custom resource are left with. Upstream changes the name of the version and nothing
-/// else to find that out, and where that does not fit forgets who manages what.
-fn of_other_versions(
+/// The remaining fields of managers in other versions of a custom resource. Upstream only changes
+/// `apiVersion` to determine them, and drops all managed fields if the result does not fit.
+fn fields_in_other_custom_versions(
     row: &Row,
-    custom: &Custom,
+    custom: &CustomVersion,
     source: &[Value],
     shown: &Value,
     new: &Value,
     author: &Author<'_>,
-) -> Result<Option<Value>, Untold> {
+) -> Result<Option<Value>, ConversionError> {
     let mut left = None;
     for version in custom.definition.versions().iter().filter(|version| version.name != custom.version.name) {
         let api_version = format!("{}/{}", row.group, version.name);
@@ -114,7 +120,7 @@ fn of_other_versions(
         for object in [&mut live, &mut changed] {
             object::set_type(object, &api_version, &row.kind);
             if !kind.fits(object) {
-                return Err(Untold);
+                return Err(ConversionError);
             }
         }
         object::metadata_mut(&mut live).insert(MANAGED_FIELDS.into(), source.into());

@@ -1,4 +1,8 @@
-//! The status of a definition: which names it has, whether it is served, and what is to be said about it.
+//! The status of a definition: accepted names and conditions.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/establish/establishing_controller.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/apiapproval/apiapproval_controller.go
 
 use atoll_merge::apply::Author;
 use atoll_meta::object;
@@ -7,26 +11,26 @@ use atoll_watch::{Scope, Snapshot};
 use serde_json::Value;
 
 use super::{Definition, GROUP, Names, RESOURCE, conditions, reserved};
-use crate::{Refused, Registry, parse, resets};
+use crate::{Registry, WriteFailure, parse, reset_fields};
 
-/// Who the account of managers says it is.
+/// The field manager.
 const MANAGER: &str = "kube-apiserver";
 
 impl Registry {
-    /// Brings the status of a definition up to date, then those of others in its group that wait for a name.
-    pub(crate) async fn settle_definition(&self, workspace: &str, name: &str) {
-        // One at a time: what is free is seen and taken in two steps.
+    /// Updates the status of a definition, then those of definitions in its group that wait for names.
+    pub(crate) async fn update_definition_status(&self, workspace: &str, name: &str) {
+        // Serialised: checking and accepting names are two steps.
         let _turn = self.naming.lock().await;
-        self.settle_status(workspace, name).await;
+        self.write_definition_status(workspace, name).await;
         let Some((_, group)) = name.split_once('.') else { return };
         for waiting in waiting(&self.snapshot(), workspace, group) {
             if waiting != name {
-                self.settle_status(workspace, &waiting).await;
+                self.write_definition_status(workspace, &waiting).await;
             }
         }
     }
 
-    async fn settle_status(&self, workspace: &str, name: &str) {
+    async fn write_definition_status(&self, workspace: &str, name: &str) {
         loop {
             let snapshot = self.snapshot();
             let key = Key::object(GROUP, RESOURCE, workspace, "", name);
@@ -40,29 +44,29 @@ impl Registry {
             if new == old {
                 return;
             }
-            match self.write_settled(&snapshot, &key, &old, new).await {
+            match self.write_definition(&snapshot, &key, &old, new).await {
                 Ok(()) => return,
-                Err(Refused::Changed) => {}
-                Err(Refused::Status(status)) => {
-                    tracing::warn!(%status, name, "the status of a definition could not be written; it is tried again");
+                Err(WriteFailure::Conflict) => {}
+                Err(WriteFailure::Status(status)) => {
+                    tracing::warn!(%status, name, "cannot write the status of a CustomResourceDefinition; retrying");
                     return;
                 }
             }
         }
     }
 
-    /// Writes a definition whose status, or finalizers, the system has changed.
-    pub(super) async fn write_settled(
+    /// Writes a definition with a changed status or changed finalizers.
+    pub(super) async fn write_definition(
         &self,
         snapshot: &Snapshot,
         key: &Key,
         old: &Value,
         mut new: Value,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), WriteFailure> {
         let Some(row) = self.catalog.stored(GROUP, RESOURCE) else { return Ok(()) };
         let (time, subresource) = (self.now(), "status");
         let author =
-            Author { manager: MANAGER, subresource, time: &time, resets: resets::of(row, subresource) };
+            Author { manager: MANAGER, subresource, time: &time, resets: reset_fields::of(row, subresource) };
         self.record(row, old, &mut new, &author);
         let workspace = key.parts().map_or("", |parts| parts.workspace);
         let _compiled = self.compile_ahead(row, workspace, &new).await;
@@ -72,7 +76,7 @@ impl Registry {
     }
 }
 
-/// What the other definitions of a group have been given.
+/// The accepted names of the other definitions in a group.
 fn others(snapshot: &Snapshot, workspace: &str, group: &str, name: &str) -> Vec<Names> {
     let scope = Scope::new(GROUP, RESOURCE, Some(workspace), Some(""));
     let others = snapshot.list(&scope, None).filter(|object| object.name() != name);
@@ -80,28 +84,29 @@ fn others(snapshot: &Snapshot, workspace: &str, group: &str, name: &str) -> Vec<
     others.filter(|other| *other.group == *group).map(|other| other.accepted.clone()).collect()
 }
 
-/// The definitions of a group that have not got the names they asked for.
+/// The definitions of a group that wait for names.
 fn waiting(snapshot: &Snapshot, workspace: &str, group: &str) -> Vec<String> {
     let scope = Scope::new(GROUP, RESOURCE, Some(workspace), Some(""));
     let waits = |object: &std::sync::Arc<atoll_watch::Object>| {
-        Definition::of(object).is_some_and(|definition| *definition.group == *group && definition.waits)
+        Definition::of(object)
+            .is_some_and(|definition| *definition.group == *group && definition.awaits_names)
     };
     snapshot.list(&scope, None).filter(waits).map(|object| object.name().to_string()).collect()
 }
 
-/// Says of a definition from before there was a limit that parts of it are not compiled.
+/// Condition of a definition from before there was a size limit: parts of it are not compiled.
 pub(super) const TOO_LARGE: &str = "SchemaTooLarge";
 
-/// What the status must say, given the names that others have.
+/// Updates the status, given the names of other definitions.
 fn update(definition: &mut Value, others: &[Names], now: &str) {
     if let Some(reason) = reserved_names(definition) {
         let not_served = "the definition is not served, because its names are reserved; delete it";
-        for said in [
+        for condition in [
             ["NamesAccepted", "False", "Reserved", &reason],
             ["Established", "False", "Reserved", not_served],
         ] {
-            if !conditions::says(definition, said) {
-                conditions::set(definition, said, now);
+            if !conditions::has(definition, condition) {
+                conditions::set(definition, condition, now);
             }
         }
         return;
@@ -109,11 +114,11 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
     match atoll_validation::definition_too_large(definition) {
         Some(error) => {
             let message = format!(
-                "values for which the patterns and rules from there on would count are refused: {error}"
+                "the schema is too large; values that need the patterns and rules beyond the limit are refused: {error}"
             );
-            let said: [&str; 4] = [TOO_LARGE, "True", "LimitExceeded", &message];
-            if !conditions::says(definition, said) {
-                conditions::set(definition, said, now);
+            let condition: [&str; 4] = [TOO_LARGE, "True", "LimitExceeded", &message];
+            if !conditions::has(definition, condition) {
+                conditions::set(definition, condition, now);
             }
         }
         None if conditions::is_true(definition, TOO_LARGE) => {
@@ -121,48 +126,50 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
         }
         None => {}
     }
-    if let Some((status, reason, message)) = approval(definition) {
-        let said: [&str; 4] = ["KubernetesAPIApprovalPolicyConformant", status, reason, &message];
-        if !conditions::says(definition, said) {
-            conditions::set(definition, said, now);
+    if let Some((status, reason, message)) = approval_condition(definition) {
+        let condition: [&str; 4] = ["KubernetesAPIApprovalPolicyConformant", status, reason, &message];
+        if !conditions::has(definition, condition) {
+            conditions::set(definition, condition, now);
         }
     }
     let wanted = Names::read(&definition["spec"]["names"]);
     let accepted = Names::read(&definition["status"]["acceptedNames"]);
-    // Clients may write the status, and what they take out of it is said again.
+    // Clients may write the status; removed parts are restored.
     if wanted != accepted || !conditions::is_true(definition, "NamesAccepted") {
-        let (names, conflict) = accepted.settle(&wanted, others.iter());
-        let said: [&str; 4] = match &conflict {
+        let (names, conflict) = accepted.resolve(&wanted, others.iter());
+        let condition: [&str; 4] = match &conflict {
             Some(conflict) => ["NamesAccepted", "False", conflict.reason, &conflict.message],
             None => ["NamesAccepted", "True", "NoConflicts", "no conflicts found"],
         };
-        if names != accepted || !conditions::says(definition, said) {
+        if names != accepted || !conditions::has(definition, condition) {
             definition["status"]["acceptedNames"] = names.write();
-            conditions::set(definition, said, now);
+            conditions::set(definition, condition, now);
             if conditions::find(definition, "Established").is_none() {
-                let said = ["Established", "False", "NotAccepted", "not all names are accepted"];
-                conditions::set(definition, said, now);
+                let condition = ["Established", "False", "NotAccepted", "not all names are accepted"];
+                conditions::set(definition, condition, now);
             }
         }
     }
     if conditions::is_true(definition, "NamesAccepted") && !conditions::is_true(definition, "Established") {
-        let said = ["Established", "True", "InitialNamesAccepted", "the initial names have been accepted"];
-        conditions::set(definition, said, now);
+        let condition =
+            ["Established", "True", "InitialNamesAccepted", "the initial names have been accepted"];
+        conditions::set(definition, condition, now);
     }
 }
 
-/// Why a definition cannot have its names. It was accepted by a version of Atoll that did not reserve them.
+/// The reason why the names of a definition are reserved. It was accepted by a version of Atoll that did not
+/// reserve them.
 fn reserved_names(definition: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
     let spec = &definition["spec"];
-    reserved::why(&text(&spec["group"]), &text(&spec["names"]["plural"]))
+    reserved::reserved_reason(&text(&spec["group"]), &text(&spec["names"]["plural"]))
 }
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 const PULL: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// What is said of definitions in groups that belong to Kubernetes.
-fn approval(definition: &Value) -> Option<(&'static str, &'static str, String)> {
+/// The API approval condition of definitions in groups of Kubernetes.
+fn approval_condition(definition: &Value) -> Option<(&'static str, &'static str, String)> {
     let group = definition["spec"]["group"].as_str().unwrap_or_default();
     let is_protected = |domain: &str| {
         group.strip_suffix(domain).is_some_and(|before| before.is_empty() || before.ends_with('.'))

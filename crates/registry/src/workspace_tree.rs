@@ -1,4 +1,4 @@
-//! Which workspace is below which: ids of workspaces are never used again, and none is ever moved.
+//! The tree of workspaces. Workspace ids are never reused, and workspaces are never moved.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -13,42 +13,46 @@ use crate::Registry;
 use crate::bootstrap::ROOT;
 use crate::catalog::ATOLL;
 use crate::placement::is_namespace;
-use crate::row::{Place, Row};
+use crate::row::{ObjectRef, Row};
 
-/// How many workspaces may be above one, root included.
-const DEEPEST: usize = 64;
+/// Maximum number of ancestors of a workspace, including root.
+const MAX_DEPTH: usize = 64;
 
-/// Kept up to date with every write. An id belongs to one Workspace object: one that claims the id of another, or one that
-/// no Workspace is given, stands for no workspace.
+/// The owner of each workspace id, updated with every write. An id belongs to one Workspace object: an object
+/// with the id of another one, or with an invalid id, represents no workspace.
 #[derive(Default)]
-pub struct Lineage {
-    known: RwLock<Known>,
+pub struct WorkspaceTree {
+    ids: RwLock<WorkspaceIds>,
 }
 
 #[derive(Default)]
-struct Known {
-    /// The Workspace object that an id belongs to. Its key says which workspace is above.
+struct WorkspaceIds {
+    /// The key of the Workspace object that owns an id. The key contains the parent workspace.
     owners: HashMap<String, Key>,
-    /// The id of what is under a key.
+    /// The id of the Workspace object under a key.
     ids: HashMap<Key, String>,
 }
 
-impl Lineage {
-    /// Takes notice of a write.
+impl WorkspaceTree {
+    /// Handles a write.
     pub(crate) fn changed(&self, key: &Key, parts: &key::Parts<'_>, value: Option<&Bytes>) {
         if (parts.group, parts.resource) != (ATOLL, "workspaces") {
             return;
         }
         let object = value.and_then(|value| atoll_meta::json::parse(value).ok()).map(|parsed| parsed.value);
         let id = object.as_ref().and_then(|object| object["status"]["id"].as_str());
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.ids.write().unwrap_or_else(PoisonError::into_inner);
         match id.filter(|id| is_workspace_id(id)) {
             Some(id) if known.owners.get(id).is_none_or(|owner| owner == key) => {
                 known.owners.insert(id.to_string(), key.clone());
                 known.ids.insert(key.clone(), id.to_string());
             }
             Some(id) => {
-                tracing::error!(key = &**key, id, "a Workspace has the id of another one and is ignored")
+                tracing::error!(
+                    key = &**key,
+                    id,
+                    "ignoring a Workspace whose status.id belongs to another Workspace"
+                )
             }
             None if value.is_none() => {
                 if let Some(id) = known.ids.remove(key) {
@@ -59,32 +63,32 @@ impl Lineage {
         }
     }
 
-    /// Whether an id is that of the workspace that the Workspace object under `key` stands for.
-    pub fn is_of(&self, id: &str, key: &Key) -> bool {
+    /// Whether the Workspace object under `key` owns an id.
+    pub fn is_owner(&self, id: &str, key: &Key) -> bool {
         self.known().owners.get(id) == Some(key)
     }
 
-    /// A workspace and all above it, the nearest first.
-    pub fn line(&self, workspace: &str) -> Vec<String> {
+    /// A workspace and all its ancestors, nearest first.
+    pub fn ancestry(&self, workspace: &str) -> Vec<String> {
         let known = self.known();
-        let mut line = vec![workspace.to_string()];
+        let mut ancestry = vec![workspace.to_string()];
         let mut last = workspace;
         while let Some(parts) = known.owners.get(last).and_then(Key::parts) {
-            // Workspaces above each other would go round in circles.
-            if line.len() > known.owners.len() {
+            // A cycle would never end.
+            if ancestry.len() > known.owners.len() {
                 break;
             }
-            line.push(parts.workspace.to_string());
+            ancestry.push(parts.workspace.to_string());
             last = parts.workspace;
             if last == ROOT {
                 break;
             }
         }
-        line
+        ancestry
     }
 
-    /// The path that leads from a workspace to one below it, such as `org:team`; empty if they are the same, `None` if it is
-    /// not below, or not known.
+    /// The path from a workspace to a descendant, such as `org:team`; empty if they are the same, `None` if
+    /// it is not a descendant or is unknown.
     pub fn path(&self, from: &str, workspace: &str) -> Option<String> {
         let known = self.known();
         let (mut names, mut last) = (Vec::new(), workspace);
@@ -100,62 +104,64 @@ impl Lineage {
         Some(names.join(":"))
     }
 
-    fn known(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> RwLockReadGuard<'_, WorkspaceIds> {
+        self.ids.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Registry {
-    /// A workspace and all above it, the nearest first.
-    pub fn line(&self, workspace: &str) -> Vec<String> {
-        self.placements.lineage.line(workspace)
+    /// A workspace and all its ancestors, nearest first.
+    pub fn ancestry(&self, workspace: &str) -> Vec<String> {
+        self.placements.workspaces.ancestry(workspace)
     }
 
-    /// The top-level workspace that a workspace is, or is below: the tenant that it belongs to. Of root, root itself.
-    pub(crate) fn top(&self, workspace: &str) -> String {
-        let mut line = self.line(workspace);
-        line.pop_if(|last| last == ROOT);
-        line.pop().unwrap_or_else(|| ROOT.to_string())
+    /// The top-level ancestor of a workspace, which represents the tenant. For root, it is root itself.
+    pub(crate) fn tenant_of(&self, workspace: &str) -> String {
+        let mut ancestry = self.ancestry(workspace);
+        ancestry.pop_if(|last| last == ROOT);
+        ancestry.pop().unwrap_or_else(|| ROOT.to_string())
     }
 
-    /// Refuses a workspace that is nested too deeply: limits count for all workspaces above, and each request walks there.
-    pub(crate) fn check_depth(&self, row: &Row, place: &Place<'_>) -> Result<(), Status> {
+    /// Refuses a workspace that is nested too deeply: limits apply to all ancestors, and every request walks
+    /// up to the root.
+    pub(crate) fn check_depth(&self, row: &Row, object_ref: &ObjectRef<'_>) -> Result<(), Status> {
         if (row.group.as_str(), row.resource.as_str()) != (ATOLL, "workspaces")
-            || self.line(place.workspace).len() < DEEPEST
+            || self.ancestry(object_ref.workspace).len() < MAX_DEPTH
         {
             return Ok(());
         }
-        let message = format!("workspaces cannot be nested more than {DEEPEST} deep");
+        let message = format!("workspaces cannot be nested more than {MAX_DEPTH} deep");
         let error = FieldError::forbidden(&FieldPath::new("metadata").child("name"), message);
-        Err(Status::invalid(ATOLL, &row.kind, place.name, vec![error]))
+        Err(Status::invalid(ATOLL, &row.kind, object_ref.name, vec![error]))
     }
 
-    /// The path of a workspace, such as `root:org:team`. Of one that is not known any longer, the id.
-    pub fn path_of(&self, workspace: &str) -> String {
-        match self.placements.lineage.path(ROOT, workspace).as_deref() {
+    /// The path of a workspace, such as `root:org:team`; the id if it is unknown.
+    pub fn workspace_path(&self, workspace: &str) -> String {
+        match self.placements.workspaces.path(ROOT, workspace).as_deref() {
             Some("") => ROOT.to_string(),
             Some(path) => format!("{ROOT}:{path}"),
             None => workspace.to_string(),
         }
     }
 
-    /// Refuses a new Cluster whose name one in a workspace above has: that one can be used here as well, and what is placed
-    /// by that name must not go elsewhere from one moment to the next. A Cluster in a workspace below does not count:
-    /// placements carry uids, so its name is in nobody's way. Held until the Cluster is written, nobody else can take the
-    /// name.
-    pub(crate) async fn name_cluster(
+    /// Refuses a new Cluster if a workspace above has a Cluster of the same name: that one can be used here
+    /// too, and existing placements by name must not change their target. A Cluster in a workspace below does
+    /// not matter, because placements contain uids. The returned guard reserves the name until the Cluster is
+    /// written.
+    pub(crate) async fn reserve_cluster_name(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
     ) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>, Status> {
         if (row.group.as_str(), row.resource.as_str()) != (ATOLL, "clusters") {
             return Ok(None);
         }
         let held = self.naming.lock().await;
-        let line = self.line(place.workspace);
+        let line = self.ancestry(object_ref.workspace);
         let everywhere = Scope::new(ATOLL, "clusters", None, None);
-        for other in self.snapshot().list(&everywhere, None).filter(|other| other.name() == place.name) {
-            let Some(parts) = other.key.parts().filter(|parts| parts.workspace != place.workspace) else {
+        for other in self.snapshot().list(&everywhere, None).filter(|other| other.name() == object_ref.name) {
+            let Some(parts) = other.key.parts().filter(|parts| parts.workspace != object_ref.workspace)
+            else {
                 continue;
             };
             if !line.iter().any(|above| above == parts.workspace) {
@@ -163,19 +169,19 @@ impl Registry {
             }
             let message = "a workspace above has a cluster of this name, which can be used here as well; choose another name";
             let path = FieldPath::new("metadata").child("name");
-            let error = FieldError::invalid(&path, place.name, message);
-            return Err(Status::invalid(ATOLL, &row.kind, place.name, vec![error]));
+            let error = FieldError::invalid(&path, object_ref.name, message);
+            return Err(Status::invalid(ATOLL, &row.kind, object_ref.name, vec![error]));
         }
         Ok(Some(held))
     }
 
-    /// How much is on a cluster that is registered in a workspace, or was and has not gone yet.
+    /// Number of objects that are placed on a cluster or still leaving it.
     pub fn count_placed(&self, workspace: &str, cluster: &str) -> usize {
         let Some(uid) = self.uid_of_cluster(workspace, cluster) else { return 0 };
         let is_there = |(key, share): &(Key, Arc<str>)| {
-            // Namespaces are only noted.
+            // Placements of namespaces are only bookkeeping.
             let parts = key.parts().filter(|parts| !is_namespace(parts));
-            parts.is_some_and(|parts| self.is_meant(workspace, cluster, &uid, parts.workspace, share))
+            parts.is_some_and(|parts| self.is_share_on(workspace, cluster, &uid, parts.workspace, share))
         };
         let placed = self.placements.on(cluster);
         placed.iter().filter(|one| is_there(one)).map(|(key, _)| key).collect::<HashSet<_>>().len()
@@ -186,21 +192,21 @@ impl Registry {
         Some(object::uid(&crate::parse(&found.json()).ok()?).to_string())
     }
 
-    /// Whether a share of an object in a workspace is on the Cluster of this name and uid that is registered in `home`. A
-    /// share without a uid means the nearest Cluster of that name.
-    pub fn is_meant(&self, home: &str, name: &str, uid: &str, workspace: &str, share_uid: &str) -> bool {
+    /// Whether a share of an object in `workspace` is on the Cluster of this name and uid that is registered
+    /// in `home`. A share without a uid refers to the nearest Cluster of that name.
+    pub fn is_share_on(&self, home: &str, name: &str, uid: &str, workspace: &str, share_uid: &str) -> bool {
         match share_uid {
-            "" => self.home_of_cluster(workspace, name).as_deref() == Some(home),
+            "" => self.registering_workspace_of(workspace, name).as_deref() == Some(home),
             known => known == uid,
         }
     }
 
-    /// The workspace whose Cluster a name means in another one: the nearest that has one.
-    pub fn home_of_cluster(&self, workspace: &str, name: &str) -> Option<String> {
+    /// The registering workspace of the Cluster to which a name refers in a workspace: the nearest one.
+    pub fn registering_workspace_of(&self, workspace: &str, name: &str) -> Option<String> {
         let snapshot = self.snapshot();
         let has =
             |workspace: &String| snapshot.get(&Key::object(ATOLL, "clusters", workspace, "", name)).is_some();
-        self.line(workspace).into_iter().find(has)
+        self.ancestry(workspace).into_iter().find(has)
     }
 }
 
@@ -209,62 +215,62 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_leads_to_the_root() {
-        let lineage = Lineage::default();
+    fn ancestors_end_at_the_root() {
+        let tree = WorkspaceTree::default();
         let note = |parent: &str, name: &str, id: Option<&str>| {
             let key = Key::object(ATOLL, "workspaces", parent, "", name);
             let value = id.map(|id| Bytes::from(format!(r#"{{"status":{{"id":"{id}"}}}}"#)));
-            lineage.changed(&key, &key.parts().unwrap(), value.as_ref());
+            tree.changed(&key, &key.parts().unwrap(), value.as_ref());
         };
         let [one, two, three] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbb2", "cccccccccccccc3"];
         note(ROOT, "a", Some(one));
         note(one, "b", Some(two));
-        assert_eq!(lineage.line(two), [two, one, ROOT]);
-        assert_eq!(lineage.path(ROOT, two).as_deref(), Some("a:b"));
-        assert_eq!(lineage.line(ROOT), [ROOT]);
-        assert_eq!(lineage.line(three), [three], "nobody knows what is above it");
-        assert_eq!(lineage.path(one, two).as_deref(), Some("b"));
-        assert_eq!(lineage.path(two, two).as_deref(), Some(""));
-        assert_eq!((lineage.path(two, one), lineage.path(ROOT, three)), (None, None));
+        assert_eq!(tree.ancestry(two), [two, one, ROOT]);
+        assert_eq!(tree.path(ROOT, two).as_deref(), Some("a:b"));
+        assert_eq!(tree.ancestry(ROOT), [ROOT]);
+        assert_eq!(tree.ancestry(three), [three], "its parent is unknown");
+        assert_eq!(tree.path(one, two).as_deref(), Some("b"));
+        assert_eq!(tree.path(two, two).as_deref(), Some(""));
+        assert_eq!((tree.path(two, one), tree.path(ROOT, three)), (None, None));
         note(one, "b", None);
-        assert_eq!(lineage.line(two), [two]);
+        assert_eq!(tree.ancestry(two), [two]);
     }
 
     #[test]
-    fn workspaces_above_each_other_have_an_end() {
-        let lineage = Lineage::default();
+    fn a_cycle_of_workspaces_ends() {
+        let tree = WorkspaceTree::default();
         let [one, two] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbb2"];
         for (parent, id) in [(one, two), (two, one)] {
             let key = Key::object(ATOLL, "workspaces", parent, "", "a");
             let value = Bytes::from(format!(r#"{{"status":{{"id":"{id}"}}}}"#));
-            lineage.changed(&key, &key.parts().unwrap(), Some(&value));
+            tree.changed(&key, &key.parts().unwrap(), Some(&value));
         }
-        assert_eq!(lineage.path(ROOT, one), None);
-        assert_eq!(lineage.path(two, one).as_deref(), Some("a"));
-        let line = lineage.line(one);
+        assert_eq!(tree.path(ROOT, one), None);
+        assert_eq!(tree.path(two, one).as_deref(), Some("a"));
+        let line = tree.ancestry(one);
         assert!(line.iter().any(|above| above == two) && !line.iter().any(|above| above == ROOT), "{line:?}");
     }
 
     #[test]
     fn an_id_belongs_to_one_workspace() {
-        let lineage = Lineage::default();
+        let tree = WorkspaceTree::default();
         let key = |parent: &str, name: &str| Key::object(ATOLL, "workspaces", parent, "", name);
         let note = |key: &Key, id: Option<&str>| {
             let value = id.map(|id| Bytes::from(format!(r#"{{"status":{{"id":"{id}"}}}}"#)));
-            lineage.changed(key, &key.parts().unwrap(), value.as_ref());
+            tree.changed(key, &key.parts().unwrap(), value.as_ref());
         };
         let id = "aaaaaaaaaaaaaaa";
         let (first, second) = (key(ROOT, "a"), key(ROOT, "b"));
         note(&first, Some(id));
         note(&second, Some(id));
-        assert!(lineage.is_of(id, &first) && !lineage.is_of(id, &second));
+        assert!(tree.is_owner(id, &first) && !tree.is_owner(id, &second));
         note(&second, None);
-        assert!(lineage.is_of(id, &first), "the other one had nothing to take with it");
+        assert!(tree.is_owner(id, &first), "deleting the other object does not release the id");
         for reserved in
             [ROOT, "", "a", "AAAAAAAAAAAAAAA", "aaaaaaaaaaaaaaaa", "2aaaaaaaaaaaaaa", "aaaaaaaaaaaaaa/"]
         {
             note(&second, Some(reserved));
-            assert!(!lineage.is_of(reserved, &second), "{reserved:?}");
+            assert!(!tree.is_owner(reserved, &second), "{reserved:?}");
         }
     }
 }

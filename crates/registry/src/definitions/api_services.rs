@@ -1,4 +1,7 @@
-//! An APIService for every version of a group that definitions serve, for those who look there what there is.
+//! Maintains an APIService for every version of a group that definitions serve.
+
+// upstream: staging/src/k8s.io/kube-aggregator/pkg/controllers/autoregister/autoregister_controller.go
+// upstream: pkg/controlplane/controller/crdregistration/crdregistration_controller.go
 
 use std::collections::BTreeSet;
 
@@ -6,17 +9,18 @@ use atoll_store::Key;
 use serde_json::json;
 
 use super::{Definition, list};
-use crate::{DeleteOptions, Place, Registry, Unasked};
+use crate::{DeleteOptions, NoAdmission, ObjectRef, Registry};
 
 const GROUP: &str = "apiregistration.k8s.io";
 const RESOURCE: &str = "apiservices";
-/// Who the account of managers says it is.
+/// The field manager.
 const MANAGER: &str = "kube-apiserver";
 const LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 impl Registry {
-    /// Brings the APIServices of a workspace in line with what a definition served before and serves now.
-    pub(super) async fn announce(
+    /// Updates the APIServices of a workspace from the versions that a definition served before and serves
+    /// now.
+    pub(super) async fn sync_api_services(
         &self,
         workspace: &str,
         before: Option<&Definition>,
@@ -29,7 +33,7 @@ impl Registry {
         let (before, now) = (served(before), served(now));
         let is_own = |group: &str, version: &str| !self.catalog.has_group_version(group, version);
         for (group, version) in now.iter().filter(|(group, version)| is_own(group, version)) {
-            self.announce_one(workspace, group, version).await;
+            self.create_api_service(workspace, group, version).await;
         }
         let snapshot = self.snapshot();
         let gone = before.difference(&now).filter(|(group, version)| is_own(group, version));
@@ -39,12 +43,12 @@ impl Registry {
                 .iter()
                 .any(|other| other.is_established && *other.group == **group && other.row(version).is_some());
             if !is_served {
-                self.withdraw(workspace, &format!("{version}.{group}")).await;
+                self.delete_api_service(workspace, &format!("{version}.{group}")).await;
             }
         }
     }
 
-    async fn announce_one(&self, workspace: &str, group: &str, version: &str) {
+    async fn create_api_service(&self, workspace: &str, group: &str, version: &str) {
         let name = format!("{version}.{group}");
         let Some(row) = self.catalog.stored(GROUP, RESOURCE) else { return };
         if self.snapshot().get(&Key::object(GROUP, RESOURCE, workspace, "", &name)).is_some() {
@@ -56,28 +60,28 @@ impl Registry {
             "metadata": { "name": name, "labels": { LABEL: "true" } },
             "spec": { "group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 100 },
         });
-        let place = Place { workspace, namespace: "", name: &name };
-        let created = self.create(row, &place, service, Some(MANAGER), false, &Unasked).await;
+        let object_ref = ObjectRef { workspace, namespace: "", name: &name };
+        let created = self.create(row, &object_ref, service, Some(MANAGER), false, &NoAdmission).await;
         if let Err(status) = created
             && status.reason() != "AlreadyExists"
         {
-            tracing::warn!(%status, name, "an APIService could not be created");
+            tracing::warn!(%status, name, "cannot create the APIService of a custom resource");
         }
     }
 
-    /// Takes away what was announced; what somebody else has put there stays.
-    async fn withdraw(&self, workspace: &str, name: &str) {
+    /// Deletes an automatically managed APIService; others stay.
+    async fn delete_api_service(&self, workspace: &str, name: &str) {
         let Some(row) = self.catalog.stored(GROUP, RESOURCE) else { return };
         let existing = self.snapshot().get(&Key::object(GROUP, RESOURCE, workspace, "", name));
         if existing.is_none_or(|existing| existing.facts.label(LABEL) != Some("true")) {
             return;
         }
-        let place = Place { workspace, namespace: "", name };
-        let deleted = self.delete(row, &place, &DeleteOptions::default(), &Unasked).await;
+        let object_ref = ObjectRef { workspace, namespace: "", name };
+        let deleted = self.delete(row, &object_ref, &DeleteOptions::default(), &NoAdmission).await;
         if let Err(status) = deleted
             && status.reason() != "NotFound"
         {
-            tracing::warn!(%status, name, "an APIService could not be deleted");
+            tracing::warn!(%status, name, "cannot delete the APIService of a custom resource");
         }
     }
 }

@@ -1,19 +1,19 @@
-//! Writes by which the server itself keeps account in the status of objects.
+//! Status writes by the server itself.
 
 use atoll_meta::Status;
 use atoll_store::{Condition, Key, Write};
 use serde_json::Value;
 
-use crate::row::{Place, Row};
+use crate::row::{ObjectRef, Row};
 use crate::update::Update;
-use crate::{Registry, Unasked, parse};
+use crate::{NoAdmission, Registry, parse};
 
 impl Registry {
-    /// Replaces the status, on condition that the object is still what `new` was made from.
+    /// Replaces the status if the object has not changed since `new` was computed from it.
     pub async fn write_status(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         new: Value,
         manager: &str,
     ) -> Result<(), Status> {
@@ -22,23 +22,23 @@ impl Registry {
             subresource: "status",
             manager: Some(manager),
             transform: &transform,
-            admission: &Unasked,
+            admission: &NoAdmission,
             uid: None,
             create_missing: false,
             dry_run: false,
         };
-        self.update(row, place, &update).await.map(drop)
+        self.update(row, object_ref, &update).await.map(drop)
     }
 
-    /// Writes what is there once more, unchanged but with a new revision, unless somebody else writes it. To be awaited
-    /// by somebody who need not keep the registry.
+    /// Rewrites an unchanged object to give it a new revision, unless another writer changes it first. The
+    /// returned future does not borrow the registry.
     pub fn touch(&self, row: &Row, key: &Key) -> Option<impl Future<Output = ()> + Send + use<>> {
         let snapshot = self.snapshot();
         let existing = snapshot.get(key)?;
         let expect = Condition::At(snapshot.stored_revision(key)?);
-        let (value, memo) = self.encode_stored(row, &mut parse(&existing.json()).ok()?);
+        let (value, hint) = self.encode_stored(row, &mut parse(&existing.json()).ok()?);
         let write =
-            Write { key: key.clone(), expect, value: Some(value), guards: Vec::new(), memo: Some(memo) };
+            Write { key: key.clone(), expect, value: Some(value), guards: Vec::new(), hint: Some(hint) };
         let store = self.store.clone();
         Some(async move { drop(store.write(write).await) })
     }

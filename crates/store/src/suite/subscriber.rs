@@ -1,4 +1,4 @@
-//! A follower that remembers everything it was given.
+//! A subscriber that records every batch.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
@@ -7,13 +7,13 @@ use tokio::sync::watch;
 
 use crate::{Batch, Change, ReadError, Revision, Store};
 
-pub struct Follower {
+pub struct Subscriber {
     after: Revision,
     batches: Arc<Mutex<Vec<Batch>>>,
     progress: watch::Receiver<Revision>,
 }
 
-impl Follower {
+impl Subscriber {
     pub async fn start(store: &Arc<dyn Store>, after: Revision) -> Result<Self, ReadError> {
         let batches = Arc::new(Mutex::new(Vec::new()));
         let (told, progress) = watch::channel(after);
@@ -25,11 +25,11 @@ impl Follower {
                 ControlFlow::Continue(())
             }
         };
-        store.follow(after, Box::new(sink)).await?;
-        Ok(Follower { after, batches, progress })
+        store.subscribe(after, Box::new(sink)).await?;
+        Ok(Subscriber { after, batches, progress })
     }
 
-    /// What it has been given by now.
+    /// The changes received so far.
     pub fn changes(&self) -> Vec<Change> {
         let batches = self.batches.lock().expect("no panic under the lock");
         let mut reached = self.after;
@@ -45,14 +45,14 @@ impl Follower {
         batches.iter().flat_map(|batch| batch.changes.iter().cloned()).collect()
     }
 
-    /// What it has been given once that includes everything up to `revision`.
+    /// Waits until everything up to `revision` was received, and returns the changes.
     pub async fn until(&mut self, revision: Revision) -> Vec<Change> {
-        self.progress.wait_for(|reached| *reached >= revision).await.expect("the store follows on");
+        self.progress.wait_for(|reached| *reached >= revision).await.expect("the subscription is active");
         self.changes()
     }
 }
 
-/// The revisions of changes, for comparing.
+/// The revisions of changes, for comparison.
 pub fn revisions(changes: &[Change]) -> Vec<Revision> {
     changes.iter().map(|change| change.revision).collect()
 }

@@ -1,44 +1,46 @@
-//! What is wrong with an object, found out where it holds up nothing else.
+//! Validation of objects. Slow checks run on other threads.
 
 use atoll_meta::{FieldError, Status};
 use atoll_store::Key;
 use serde_json::Value;
 
 use crate::Registry;
+use crate::blocking::{self, INLINE_TIMEOUT, run_blocking, run_blocking_check};
 use crate::definitions::Definition;
-use crate::offload::{self, SHORT, offload, offload_check};
-use crate::row::{Place, Row};
-use crate::usage::{Reservation, Room};
+use crate::row::{ObjectRef, Row};
+use crate::usage::{CompileReservation, Reservation};
 
-/// What is held while a write is under way.
-pub(crate) type Reserved<'r> = (Option<Reservation<'r>>, Option<Room<'r>>);
+/// Reservations that are held during a write.
+pub(crate) type Reservations<'r> = (Option<Reservation<'r>>, Option<CompileReservation<'r>>);
 
 impl Registry {
-    /// Makes room for a write, and for what a definition takes when it is compiled.
+    /// Reserves the usage of a write and, for a definition, the memory of the compiled definition.
     pub(crate) fn reserve(
         &self,
         row: &Row,
-        place: &Place<'_>,
+        object_ref: &ObjectRef<'_>,
         key: &Key,
         before: Option<usize>,
         size: usize,
         definition: Option<&Definition>,
-    ) -> Result<Reserved<'_>, Status> {
-        let reservation = self.usage.reserve(row, place, key, before, size)?;
-        let room = definition.map(|definition| self.usage.make_room(row, place, definition)).transpose()?;
-        Ok((reservation, room.flatten()))
+    ) -> Result<Reservations<'_>, Status> {
+        let reservation = self.usage.reserve(row, object_ref, key, before, size)?;
+        let compiled = definition
+            .map(|definition| self.usage.reserve_compiled(row, object_ref, definition))
+            .transpose()?;
+        Ok((reservation, compiled.flatten()))
     }
 
-    /// All that is wrong with a new object.
-    pub(crate) async fn check_new(
+    /// All validation errors of a new object.
+    pub(crate) async fn validate_new(
         &self,
         row: &Row,
         workspace: &str,
         object: Value,
     ) -> Result<(Value, Vec<FieldError>), Status> {
         let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
-        if offload::is_slow(row) {
-            return offload(&self.top(workspace), move || {
+        if blocking::is_slow(row) {
+            return run_blocking(&self.tenant_of(workspace), move || {
                 let errors = strategy.check_create(&object, namespaced, checks);
                 (object, errors)
             })
@@ -49,7 +51,7 @@ impl Registry {
         let Some(custom) = &row.custom else { return Ok((object, errors)) };
         let (kind, api_version) = (row.kind.clone(), row.api_version());
         if !custom.version.schema.is_slow(&object) {
-            let checked = offload::in_time(SHORT, |deadline| {
+            let checked = blocking::run_with_deadline(INLINE_TIMEOUT, |deadline| {
                 custom.check_create(&kind, &api_version, &object, errors.clone(), deadline)
             });
             if let Some(errors) = checked {
@@ -57,15 +59,15 @@ impl Registry {
             }
         }
         let custom = custom.clone();
-        offload_check(&self.top(workspace), move |deadline| {
+        run_blocking_check(&self.tenant_of(workspace), move |deadline| {
             let errors = custom.check_create(&kind, &api_version, &object, errors, deadline);
             (object, errors)
         })
         .await
     }
 
-    /// All that is wrong with a changed object, or a part of it that is written apart.
-    pub(crate) async fn check_changed(
+    /// All validation errors of a changed object, or of one of its subresources.
+    pub(crate) async fn validate_update(
         &self,
         row: &Row,
         workspace: &str,
@@ -74,9 +76,9 @@ impl Registry {
         old: &Value,
     ) -> Result<(Value, Vec<FieldError>), Status> {
         let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
-        if offload::is_slow(row) {
+        if blocking::is_slow(row) {
             let (old, subresource) = (old.clone(), subresource.to_string());
-            return offload(&self.top(workspace), move || {
+            return run_blocking(&self.tenant_of(workspace), move || {
                 let errors = strategy.check_update(&subresource, &new, &old, namespaced, checks);
                 (new, errors)
             })
@@ -89,18 +91,18 @@ impl Registry {
         let Some(custom) = &row.custom else { return Ok((new, errors)) };
         let (kind, api_version) = (row.kind.clone(), row.api_version());
         if !custom.version.schema.is_slow(&new) {
-            let checked = offload::in_time(SHORT, |deadline| {
-                let place = (kind.as_str(), api_version.as_str(), subresource);
-                custom.check_update(place, &new, old, errors.clone(), deadline)
+            let checked = blocking::run_with_deadline(INLINE_TIMEOUT, |deadline| {
+                let target = (kind.as_str(), api_version.as_str(), subresource);
+                custom.check_update(target, &new, old, errors.clone(), deadline)
             });
             if let Some(errors) = checked {
                 return Ok((new, errors));
             }
         }
         let (custom, old, subresource) = (custom.clone(), old.clone(), subresource.to_string());
-        offload_check(&self.top(workspace), move |deadline| {
-            let place = (kind.as_str(), api_version.as_str(), subresource.as_str());
-            let errors = custom.check_update(place, &new, &old, errors, deadline);
+        run_blocking_check(&self.tenant_of(workspace), move |deadline| {
+            let target = (kind.as_str(), api_version.as_str(), subresource.as_str());
+            let errors = custom.check_update(target, &new, &old, errors, deadline);
             (new, errors)
         })
         .await

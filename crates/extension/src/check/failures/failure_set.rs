@@ -1,4 +1,4 @@
-//! What was found, and no more of it than is told.
+//! A limited set of validation errors.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,25 +9,25 @@ use serde_json::Value;
 use super::{Cause, Failure};
 
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct FailureSet {
     pub failures: Vec<Failure>,
-    /// The messages, once there are too many to look through.
+    /// The messages, once there are too many for a linear search.
     pub seen: HashSet<String>,
     pub matches: usize,
-    /// About how long the failures are.
+    /// Approximate total length of the failures.
     pub size: usize,
-    /// Whether there were more failures than are kept.
+    /// Whether there were more failures than the limit.
     pub is_full: bool,
 }
 
-/// Messages are looked through one by one up to here.
+/// Maximum number of messages for linear search.
 const MANY: usize = 16;
-/// No more failures than this are told of an object, and only so many bytes of them. An object may have as many as it has
-/// fields, each with all values that a schema knows.
+/// Maximum number and total size of the failures of an object. An object may have as many as it has fields,
+/// each with all values of an `enum`.
 pub(crate) const MOST: usize = 1000;
 pub(crate) const SIZE: usize = 256 << 10;
 
-impl Outcome {
+impl FailureSet {
     pub fn push(&mut self, failure: Failure) {
         let size = self.size + failure.message.len() + failure.name.len();
         if self.failures.len() >= MOST || size > SIZE && !self.failures.is_empty() {
@@ -57,7 +57,7 @@ impl Outcome {
         self.push(Failure { name, message, cause });
     }
 
-    pub fn merge(&mut self, other: Outcome) {
+    pub fn merge(&mut self, other: FailureSet) {
         self.matches += other.matches;
         self.is_full |= other.is_full;
         other.failures.into_iter().for_each(|failure| self.push(failure));
@@ -68,10 +68,10 @@ impl Outcome {
     }
 }
 
-/// The longest text that is quoted: a value, a pattern, or all values of an `enum`.
+/// Maximum length of a quoted value, pattern or `enum`.
 pub(super) const LONGEST: usize = 16 << 10;
 
-/// Leaves out the end of a text that is too long.
+/// Truncates a text that is too long.
 pub(super) fn cut(text: &mut String, most: usize) {
     if text.len() > most {
         text.truncate(beginning(text, most).len());
@@ -84,7 +84,7 @@ fn beginning(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-/// As much of a text as is shown.
+/// A text, truncated to the maximum length.
 pub(crate) fn quotable(text: &str) -> Cow<'_, str> {
     match text.len() > LONGEST {
         true => Cow::Owned(format!("{}...", beginning(text, LONGEST))),
@@ -92,7 +92,7 @@ pub(crate) fn quotable(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A value as it is shown.
+/// A value, truncated to the maximum length.
 pub(crate) fn shown(value: &Value) -> Value {
     match value {
         Value::String(text) => quoted(text),

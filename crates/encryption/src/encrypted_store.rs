@@ -1,4 +1,4 @@
-//! A store around another one: values are sealed on the way in and opened on the way out.
+//! A store that wraps another one: values are encrypted when written and decrypted when read.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,30 +12,30 @@ use bytes::Bytes;
 use crate::EncryptionError;
 use crate::rules::{Form, Rules, form};
 
-pub struct Sealed {
+pub struct EncryptedStore {
     pub(crate) inner: Arc<dyn Store>,
     pub(crate) rules: Arc<Rules>,
 }
 
-impl Sealed {
+impl EncryptedStore {
     pub fn new(inner: Arc<dyn Store>, rules: Rules) -> Self {
-        Sealed { inner, rules: Arc::new(rules) }
+        EncryptedStore { inner, rules: Arc::new(rules) }
     }
 }
 
-/// The batch as followers shall see it; the same one if nothing in it was sealed.
-fn opened(rules: &Rules, batch: &Batch) -> Result<Option<Batch>, EncryptionError> {
-    let is_sealed = |change: &Change| {
+/// Decrypts a batch for subscribers; `None` if nothing in it is encrypted.
+fn decrypt_batch(rules: &Rules, batch: &Batch) -> Result<Option<Batch>, EncryptionError> {
+    let is_encrypted = |change: &Change| {
         change.value.as_ref().is_some_and(|value| matches!(form(value), Form::Encrypted { .. }))
     };
-    if !batch.changes.iter().any(is_sealed) {
+    if !batch.changes.iter().any(is_encrypted) {
         return Ok(None);
     }
-    let open = |change: &Change| -> Result<Change, EncryptionError> {
-        let value = change.value.as_ref().map(|value| rules.open(&change.key, value)).transpose()?;
-        Ok(Change { key: change.key.clone(), revision: change.revision, value, memo: change.memo.clone() })
+    let decrypt = |change: &Change| -> Result<Change, EncryptionError> {
+        let value = change.value.as_ref().map(|value| rules.decrypt(&change.key, value)).transpose()?;
+        Ok(Change { key: change.key.clone(), revision: change.revision, value, hint: change.hint.clone() })
     };
-    let changes = batch.changes.iter().map(open).collect::<Result<_, _>>()?;
+    let changes = batch.changes.iter().map(decrypt).collect::<Result<_, _>>()?;
     Ok(Some(Batch { changes, revision: batch.revision }))
 }
 
@@ -43,12 +43,12 @@ fn failed(error: EncryptionError) -> Unavailable {
     Unavailable::Failed(error.to_string())
 }
 
-impl Store for Sealed {
+impl Store for EncryptedStore {
     fn write(&self, mut write: Write) -> BoxFuture<'_, Result<Revision, WriteError>> {
         if let Some(value) = &write.value {
-            match self.rules.seal(&write.key, value) {
+            match self.rules.encrypt(&write.key, value) {
                 Ok(None) => {}
-                Ok(sealed) => write.value = sealed,
+                Ok(encrypted) => write.value = encrypted,
                 Err(error) => {
                     return Box::pin(std::future::ready(Err(WriteError::Unavailable(failed(error)))));
                 }
@@ -66,8 +66,8 @@ impl Store for Sealed {
         Box::pin(async move {
             let mut page = self.inner.range(range, at, limit).await?;
             for entry in &mut page.entries {
-                let opened = self.rules.open(&entry.key, &entry.value);
-                entry.value = opened.map_err(|error| ReadError::Unavailable(failed(error)))?;
+                let decrypted = self.rules.decrypt(&entry.key, &entry.value);
+                entry.value = decrypted.map_err(|error| ReadError::Unavailable(failed(error)))?;
             }
             Ok(page)
         })
@@ -81,26 +81,26 @@ impl Store for Sealed {
         self.inner.compacted()
     }
 
-    fn last(&self, bytes: usize) -> BoxFuture<'_, Result<Revision, ReadError>> {
-        self.inner.last(bytes)
+    fn tail_start(&self, bytes: usize) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.inner.tail_start(bytes)
     }
 
-    /// What cannot be opened ends the following: with an error while it replays, and with one in the log afterwards,
-    /// when everything was sealed by this process.
-    fn follow(&self, after: Revision, mut sink: Sink) -> BoxFuture<'_, Result<(), ReadError>> {
+    /// A value that cannot be decrypted ends the subscription: the call fails while history is replayed;
+    /// later, when every value was encrypted by this process, the error is logged.
+    fn subscribe(&self, after: Revision, mut sink: Sink) -> BoxFuture<'_, Result<(), ReadError>> {
         let problem = Arc::new(Mutex::new(None));
         let (rules, reported) = (self.rules.clone(), problem.clone());
-        let opening: Sink = Box::new(move |batch: &Batch| match opened(&rules, batch) {
+        let decrypting_sink: Sink = Box::new(move |batch: &Batch| match decrypt_batch(&rules, batch) {
             Ok(None) => sink(batch),
             Ok(Some(batch)) => sink(&batch),
             Err(error) => {
-                tracing::error!(%error, "what was written cannot be read back; restart the server");
+                tracing::error!(%error, "a change cannot be decrypted, so this subscriber receives no more changes; restart the server");
                 *reported.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 ControlFlow::Break(())
             }
         });
         Box::pin(async move {
-            self.inner.follow(after, opening).await?;
+            self.inner.subscribe(after, decrypting_sink).await?;
             match problem.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 Some(error) => Err(ReadError::Unavailable(failed(error))),
                 None => Ok(()),
@@ -116,11 +116,11 @@ impl Store for Sealed {
         self.inner.raise(to)
     }
 
-    fn seal(&self, key: &Key, value: &[u8]) -> Result<Option<Bytes>, Unavailable> {
-        self.rules.seal(key, value).map_err(failed)
+    fn encrypt(&self, key: &Key, value: &[u8]) -> Result<Option<Bytes>, Unavailable> {
+        self.rules.encrypt(key, value).map_err(failed)
     }
 
-    fn open(&self, key: &Key, sealed: &Bytes) -> Result<Bytes, Unavailable> {
-        self.rules.open(key, sealed).map_err(failed)
+    fn decrypt(&self, key: &Key, encrypted: &Bytes) -> Result<Bytes, Unavailable> {
+        self.rules.decrypt(key, encrypted).map_err(failed)
     }
 }

@@ -1,4 +1,4 @@
-//! Following from anywhere, without a gap and without a change seen twice.
+//! Subscriptions from any revision, without gaps or duplicates.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Semaphore;
 
-use super::follower::{Follower, revisions};
-use super::{all, delete, done, pour, put};
+use super::subscriber::{Subscriber, revisions};
+use super::{all, delete, done, put, write_all};
 use crate::{Batch, ReadError, Revision, Store, Write};
 
-pub async fn follows_from_every_point(store: Arc<dyn Store>) {
+pub async fn subscribes_from_every_revision(store: Arc<dyn Store>) {
     let start = store.revision().await.expect("a revision");
     let mut written = Vec::new();
     for round in 0..30 {
@@ -19,18 +19,18 @@ pub async fn follows_from_every_point(store: Arc<dyn Store>) {
         let write = if deletes { delete(&key) } else { put(&key, round.to_string()) };
         written.push((done(&store, write.clone()).await, write));
     }
-    let mut followers = Vec::new();
+    let mut subscribers = Vec::new();
     let points: Vec<Revision> = written.iter().map(|(revision, _)| *revision).collect();
     for after in std::iter::once(start).chain(points) {
-        followers.push((after, Follower::start(&store, after).await.expect("following")));
+        subscribers.push((after, Subscriber::start(&store, after).await.expect("subscribing")));
     }
     for round in 0..10 {
         let write = put("live", round.to_string());
         written.push((done(&store, write.clone()).await, write));
     }
     let last = written.last().expect("something was written").0;
-    for (after, follower) in &mut followers {
-        let changes = follower.until(last).await;
+    for (after, subscriber) in &mut subscribers {
+        let changes = subscriber.until(last).await;
         let expected: Vec<_> = written.iter().filter(|(revision, _)| revision > after).collect();
         assert_eq!(changes.len(), expected.len(), "after {after}");
         for (change, (revision, write)) in changes.iter().zip(expected) {
@@ -39,15 +39,15 @@ pub async fn follows_from_every_point(store: Arc<dyn Store>) {
     }
 }
 
-pub async fn the_future_cannot_be_followed(store: Arc<dyn Store>) {
+pub async fn subscribing_from_the_future_fails(store: Arc<dyn Store>) {
     let current = done(&store, put("a", "1")).await;
     for future in [current + 1, u64::MAX] {
-        assert_eq!(Follower::start(&store, future).await.err(), Some(ReadError::Future { current }));
+        assert_eq!(Subscriber::start(&store, future).await.err(), Some(ReadError::Future { current }));
     }
-    assert!(Follower::start(&store, current).await.is_ok());
+    assert!(Subscriber::start(&store, current).await.is_ok());
 }
 
-pub async fn a_follower_that_breaks_is_left_alone(store: Arc<dyn Store>) {
+pub async fn a_subscriber_that_breaks_is_removed(store: Arc<dyn Store>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     let current = store.revision().await.expect("a revision");
@@ -57,36 +57,36 @@ pub async fn a_follower_that_breaks_is_left_alone(store: Arc<dyn Store>) {
         }
         if batch.changes.is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    store.follow(current, Box::new(sink)).await.expect("following");
-    let mut other = Follower::start(&store, current).await.expect("following");
+    store.subscribe(current, Box::new(sink)).await.expect("subscribing");
+    let mut other = Subscriber::start(&store, current).await.expect("subscribing");
     let mut last = current;
     for round in 0..5 {
         last = done(&store, put("a", round.to_string())).await;
     }
-    assert_eq!(other.until(last).await.len(), 5, "the others go on");
+    assert_eq!(other.until(last).await.len(), 5, "other subscribers continue");
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
-pub async fn a_follower_may_break_while_it_catches_up(store: Arc<dyn Store>) {
+pub async fn a_subscriber_may_break_during_replay(store: Arc<dyn Store>) {
     let start = store.revision().await.expect("a revision");
-    pour(&store, (0..2000).map(|round| put(&format!("key-{}", round % 10), round.to_string()))).await;
+    write_all(&store, (0..2000).map(|round| put(&format!("key-{}", round % 10), round.to_string()))).await;
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     let sink = move |_: &Batch| {
         counted.fetch_add(1, Ordering::SeqCst);
         ControlFlow::Break(())
     };
-    store.follow(start, Box::new(sink)).await.expect("following");
-    let mut other = Follower::start(&store, start).await.expect("following");
+    store.subscribe(start, Box::new(sink)).await.expect("subscribing");
+    let mut other = Subscriber::start(&store, start).await.expect("subscribing");
     let last = done(&store, put("a", "more")).await;
     assert_eq!(other.until(last).await.len(), 2001);
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
-/// Followers begin from the start, from now and from in between, all while others write.
-pub async fn replay_and_live_fit_together(store: Arc<dyn Store>) {
+/// Subscribers start from the beginning, from now and from in between, while other tasks write.
+pub async fn replay_and_live_changes_have_no_gap(store: Arc<dyn Store>) {
     let start = store.revision().await.expect("a revision");
-    // So many writes are let through for each follower that begins, however fast the store is.
+    // Permits a fixed number of writes per subscriber, however fast the store is.
     let turns = Arc::new(Semaphore::new(0));
     let writers: Vec<_> = (0..8)
         .map(|writer| {
@@ -102,7 +102,7 @@ pub async fn replay_and_live_fit_together(store: Arc<dyn Store>) {
             })
         })
         .collect();
-    let mut followers = Vec::new();
+    let mut subscribers = Vec::new();
     let mut current = start;
     for round in 0..60 {
         turns.add_permits(50);
@@ -116,7 +116,7 @@ pub async fn replay_and_live_fit_together(store: Arc<dyn Store>) {
             1 => current,
             _ => start + (current - start) / 2,
         };
-        followers.push((after, Follower::start(&store, after).await.expect("following")));
+        subscribers.push((after, Subscriber::start(&store, after).await.expect("subscribing")));
     }
     turns.close();
     let mut written = Vec::new();
@@ -125,46 +125,46 @@ pub async fn replay_and_live_fit_together(store: Arc<dyn Store>) {
     }
     written.sort_unstable();
     let last = *written.last().expect("something was written");
-    for (after, follower) in &mut followers {
-        let seen = revisions(&follower.until(last).await);
+    for (after, subscriber) in &mut subscribers {
+        let seen = revisions(&subscriber.until(last).await);
         let first = written.partition_point(|revision| revision <= after);
         assert_eq!(seen, written[first..], "after {after}");
     }
 }
 
-pub async fn memos_are_handed_through(store: Arc<dyn Store>) {
+pub async fn hints_are_passed_to_subscribers(store: Arc<dyn Store>) {
     let current = store.revision().await.expect("a revision");
-    let mut follower = Follower::start(&store, current).await.expect("following");
-    done(&store, Write { memo: Some(Arc::new(String::from("labels"))), ..put("a", "1") }).await;
+    let mut subscriber = Subscriber::start(&store, current).await.expect("subscribing");
+    done(&store, Write { hint: Some(Arc::new(String::from("labels"))), ..put("a", "1") }).await;
     let last = done(&store, put("b", "1")).await;
-    let changes = follower.until(last).await;
-    // Where the writer is in another process there is none, and it is always right to have none.
-    let memo = changes[0].memo.clone().map(|memo| memo.downcast::<String>().expect("what was handed in"));
-    assert!(memo.is_none_or(|memo| *memo == "labels"));
-    assert!(changes[1].memo.is_none());
-    let replayed = Follower::start(&store, current).await.expect("following").until(last).await;
+    let changes = subscriber.until(last).await;
+    // A hint is optional: there is none if the writer is in another process.
+    let hint = changes[0].hint.clone().map(|hint| hint.downcast::<String>().expect("the writer's hint"));
+    assert!(hint.is_none_or(|hint| *hint == "labels"));
+    assert!(changes[1].hint.is_none());
+    let replayed = Subscriber::start(&store, current).await.expect("subscribing").until(last).await;
     assert_eq!(revisions(&replayed), revisions(&changes));
 }
 
-pub async fn followers_know_before_the_writer_does(store: Arc<dyn Store>) {
+pub async fn subscribers_receive_a_change_before_the_write_returns(store: Arc<dyn Store>) {
     let current = store.revision().await.expect("a revision");
-    let mut followers = Vec::new();
+    let mut subscribers = Vec::new();
     for _ in 0..3 {
-        followers.push(Arc::new(Follower::start(&store, current).await.expect("following")));
+        subscribers.push(Arc::new(Subscriber::start(&store, current).await.expect("subscribing")));
     }
     let writers: Vec<_> = (0..8)
         .map(|writer| {
-            let (store, followers) = (store.clone(), followers.clone());
+            let (store, subscribers) = (store.clone(), subscribers.clone());
             tokio::spawn(async move {
                 for round in 0..20_usize {
-                    let memo = Some(Arc::new(round) as crate::Memo);
-                    let write = Write { memo, ..put(&format!("key-{writer}"), "") };
+                    let hint = Some(Arc::new(round) as crate::WriteHint);
+                    let write = Write { hint, ..put(&format!("key-{writer}"), "") };
                     let revision = done(&store, write).await;
-                    for follower in &followers {
-                        let changes = follower.changes();
+                    for subscriber in &subscribers {
+                        let changes = subscriber.changes();
                         let change = changes.iter().find(|change| change.revision == revision);
-                        let memo = change.expect("the change").memo.clone().expect("the memo");
-                        assert_eq!(*memo.downcast::<usize>().expect("a number"), round);
+                        let hint = change.expect("the change").hint.clone().expect("the hint");
+                        assert_eq!(*hint.downcast::<usize>().expect("a number"), round);
                     }
                 }
             })
@@ -176,12 +176,12 @@ pub async fn followers_know_before_the_writer_does(store: Arc<dyn Store>) {
 }
 
 pub async fn keys_are_shared(store: Arc<dyn Store>) {
-    let mut follower = Follower::start(&store, 0).await.expect("following");
+    let mut subscriber = Subscriber::start(&store, 0).await.expect("subscribing");
     done(&store, put("a", "1")).await;
     let last = done(&store, put("a", "2")).await;
-    let changes = follower.until(last).await;
+    let changes = subscriber.until(last).await;
     let read = all(&store).await.entries.remove(0).key;
     for change in &changes {
-        assert_eq!(change.key.as_ptr(), read.as_ptr(), "one copy of the text for everyone");
+        assert_eq!(change.key.as_ptr(), read.as_ptr(), "subscribers and readers share one copy of the key");
     }
 }

@@ -1,5 +1,5 @@
-//! Atoll's own kinds: what they are called, and a schema of each. By it unknown fields are told from known ones, values of the
-//! wrong type are refused, and documents about the API describe them.
+//! Atoll's own kinds and their schemas. The schemas distinguish unknown fields, refuse values of the wrong
+//! type, and describe the kinds in OpenAPI documents.
 
 mod cluster;
 mod object_status;
@@ -20,8 +20,8 @@ use crate::strategy::{self, Strategy};
 /// The only version so far.
 pub const VERSION: &str = "v1alpha1";
 
-/// One of them.
-struct Own {
+/// One of Atoll's kinds.
+struct AtollKind {
     resource: &'static str,
     kind: &'static str,
     namespaced: bool,
@@ -30,9 +30,9 @@ struct Own {
     schema: fn() -> Value,
 }
 
-/// Workspaces in their parents, clusters, and how objects fare in these.
-static KINDS: [Own; 3] = [
-    Own {
+/// Clusters, ObjectStatuses and Workspaces.
+static KINDS: [AtollKind; 3] = [
+    AtollKind {
         resource: "clusters",
         kind: "Cluster",
         namespaced: false,
@@ -40,7 +40,7 @@ static KINDS: [Own; 3] = [
         strategy: &strategy::cluster::STRATEGY,
         schema: cluster::schema,
     },
-    Own {
+    AtollKind {
         resource: "objectstatuses",
         kind: "ObjectStatus",
         namespaced: true,
@@ -48,7 +48,7 @@ static KINDS: [Own; 3] = [
         strategy: &strategy::cluster::OF_OBJECTS,
         schema: object_status::schema,
     },
-    Own {
+    AtollKind {
         resource: "workspaces",
         kind: "Workspace",
         namespaced: false,
@@ -62,12 +62,12 @@ pub(crate) fn rows() -> impl Iterator<Item = Row> {
     KINDS.iter().map(row)
 }
 
-/// Kinds and what their objects are like, as definitions of custom resources say it.
+/// Kinds and their schemas, in the format of CustomResourceDefinitions.
 pub fn schemas() -> impl Iterator<Item = (&'static str, Value)> {
     KINDS.iter().map(|own| (own.kind, (own.schema)()))
 }
 
-fn row(own: &Own) -> Row {
+fn row(own: &AtollKind) -> Row {
     let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
     let schema = Arc::new(Schema::compile(Some(&(own.schema)()), false));
     Row {
@@ -101,8 +101,7 @@ fn row(own: &Own) -> Row {
 }
 
 impl Row {
-    /// What is wrong with an object by its schema, besides `errors`, which were found otherwise. What is as it was before is not
-    /// refused.
+    /// Adds the schema errors of an object to `errors`. Unchanged values are not refused.
     pub(crate) fn check_schema(
         &self,
         new: &Value,
@@ -110,7 +109,7 @@ impl Row {
         errors: Vec<FieldError>,
     ) -> Vec<FieldError> {
         let Some(schema) = &self.schema else { return errors };
-        let mut found = schema.complaints(new, old);
+        let mut found = schema.validate_fields(new, old);
         let known: Vec<String> = found.iter().map(|error| error.field().to_string()).collect();
         found.extend(errors.into_iter().filter(|error| !known.iter().any(|field| *field == error.field())));
         found
@@ -124,9 +123,9 @@ mod tests {
 
     use super::*;
 
-    /// Nothing is said of a cluster that its schema would take for an error, and nothing of that is dropped.
+    /// The status that Atoll writes fits the schema, and nothing of it is pruned.
     #[test]
-    fn what_atoll_writes_itself_fits() {
+    fn statuses_written_by_atoll_fit_the_schema() {
         let condition = json!({
             "type": "Ready", "status": "True", "reason": "Synced", "message": "", "observedGeneration": 2,
             "lastTransitionTime": "2026-11-16T12:43:15Z",
@@ -167,7 +166,7 @@ mod tests {
             "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" },
             "spec": { "grain": "pod" }, "status": { "id": "a", "phase": "Ready", "message": "waits" },
         });
-        // Custom objects may have anything for a status.
+        // The status of a custom object may be any value.
         let with = |status: Value| {
             let mut record = record.clone();
             record["status"]["status"] = status;
@@ -177,7 +176,7 @@ mod tests {
         let row = |kind: &str| rows().find(|row| row.kind == kind).expect("a kind");
         for object in [cluster, record.clone(), workspace].into_iter().chain(odd) {
             let row = row(object["kind"].as_str().expect("a kind"));
-            let schema = row.schema.as_ref().expect("all have one");
+            let schema = row.schema.as_ref().expect("every kind has a schema");
             let mut read = object.clone();
             assert_eq!(schema.read(&mut read, Origin::Request), Ok(Vec::new()), "{}", row.kind);
             assert_eq!(read, object);
@@ -186,13 +185,17 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_complained_of_once() {
+    fn each_field_is_reported_once() {
         let row = rows().next().expect("clusters");
         let new = json!({ "spec": { "mode": "Push", "taints": {} } });
         let also = strategy::cluster::STRATEGY.validate;
         let errors: Vec<String> =
             row.check_schema(&new, None, also(&new)).iter().map(|error| error.field().to_string()).collect();
         assert_eq!(errors, ["spec.mode", "spec.taints", "spec.access"]);
-        assert_eq!(row.check_schema(&new, Some(&new), Vec::new()), Vec::new(), "what was there stays");
+        assert_eq!(
+            row.check_schema(&new, Some(&new), Vec::new()),
+            Vec::new(),
+            "unchanged values are accepted"
+        );
     }
 }

@@ -1,4 +1,6 @@
-//! Defaults.
+//! Applies the defaults of a schema.
+
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/algorithm.go
 
 use serde_json::{Map, Value};
 
@@ -6,26 +8,25 @@ use crate::limits;
 use crate::node::{Flags, Node, NodeId};
 use crate::schema::Schema;
 
-/// All defaults together may add so much to an object, in bytes: a list of nothing but `{}` may get one for each.
-const MOST: u64 = 32 << 20;
+/// Maximum size in bytes that defaults may add to an object: a list of `{}` may get one for each item.
+const MAX_ADDED: u64 = 32 << 20;
 
 impl Schema {
-    /// Fills in the defaults of the schema, wherever an object stands that can have them. Returns whether there was room for
-    /// all of them.
-    pub fn fill(&self, object: &mut Value) -> bool {
-        let mut filling = Filling { nodes: &self.nodes, left: MOST, is_complete: true };
-        filling.below(self.root(), object);
-        filling.is_complete
+    /// Applies the defaults of the schema. Returns `false` if some were omitted because of the size limit.
+    pub fn apply_defaults(&self, object: &mut Value) -> bool {
+        let mut defaulter = Defaulter { nodes: &self.nodes, left: MAX_ADDED, is_complete: true };
+        defaulter.below(self.root(), object);
+        defaulter.is_complete
     }
 }
 
-struct Filling<'n> {
+struct Defaulter<'n> {
     nodes: &'n [Node],
     left: u64,
     is_complete: bool,
 }
 
-impl<'n> Filling<'n> {
+impl<'n> Defaulter<'n> {
     fn at(&self, id: NodeId) -> &'n Node {
         &self.nodes[id.0 as usize]
     }
@@ -67,7 +68,7 @@ impl<'n> Filling<'n> {
         }
     }
 
-    /// A default, if there is room for it.
+    /// Returns a default if it is within the size limit.
     fn take(&mut self, default: &Value) -> Option<Value> {
         match self.left.checked_sub(limits::values(default)) {
             Some(left) => {

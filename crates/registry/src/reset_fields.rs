@@ -1,10 +1,12 @@
-//! What a write of an object, or of a part of it, leaves as it was, so that nobody comes to own it by that write.
+//! Reset fields: the fields that a write leaves unchanged and that its field manager therefore does not own.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/rest.go
 
 use atoll_merge::apply::Resets;
 
 use crate::row::Row;
 
-/// By group, resource and subresource; what is not listed follows the rule in [`of`].
+/// Exceptions by group, resource and subresource; all others follow the rule in [`of`].
 const SPECIAL: &[(&str, &str, &str, Resets)] = &[
     ("", "namespaces", "finalize", Resets::At(&[&["status"]])),
     (
@@ -39,7 +41,8 @@ const SPECIAL: &[(&str, &str, &str, Resets)] = &[
 
 const METADATA_AND_SPEC: Resets = Resets::At(&[&["metadata"], &["spec"]]);
 
-/// Where nothing else is said, an object is written without its status and the status without the spec.
+/// Returns the reset fields. By default, a write of the object resets the status, and a write of the status
+/// resets the spec.
 pub fn of(row: &Row, subresource: &str) -> Resets {
     let special = SPECIAL.iter().find(|(group, resource, part, _)| {
         (*group, *resource, *part) == (row.group.as_str(), row.resource.as_str(), subresource)

@@ -1,0 +1,57 @@
+//! The schema of `ObjectStatus`.
+
+use serde_json::{Value, json};
+
+pub fn schema() -> Value {
+    let text = |description: &str| json!({ "description": description, "type": "string" });
+    json!({
+        "description": "ObjectStatus is the report about one placed object in one cluster. The syncer of the cluster writes it; \
+            the status of the object is aggregated from all of them.",
+        "type": "object",
+        "properties": {
+            "spec": {
+                "description": "The object and its cluster.",
+                "type": "object",
+                "properties": {
+                    "cluster": text("The name of the Cluster."),
+                    "clusterUID": text("The uid of the Cluster: a later Cluster may have the same name."),
+                    "namespace": text("The namespace of the object in the control plane."),
+                    "name": text("The name of the object."),
+                    "uid": text("The uid of the object in the control plane."),
+                    "resource": {
+                        "description": "The resource of the object.",
+                        "type": "object",
+                        "properties": {
+                            "group": text("The API group; empty for the core group."),
+                            "version": text("The version that is sent to the cluster."),
+                            "resource": text("The plural, as in URLs."),
+                        },
+                    },
+                },
+            },
+            "status": {
+                "description": "The last report.",
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {
+                    "state": text(
+                        "Applied: the object in the cluster is up to date. Conflict: another object in the cluster has its name. Refused: it was \
+                         not sent, or not accepted; see the message."
+                    ),
+                    "message": text("Explanation of the state."),
+                    "generation": {
+                        "description": "The generation of the object in the control plane that was applied to the cluster.", "type": "integer",
+                    },
+                    "observed": {
+                        "description": "Whether controllers of the cluster have observed that generation.", "type": "boolean",
+                    },
+                    "status": {
+                        "description": "The status of the object in the cluster, if it has one.",
+                        "nullable": true,
+                        "x-kubernetes-preserve-unknown-fields": true,
+                    },
+                },
+            },
+        },
+    })
+}
