@@ -1,22 +1,22 @@
-//! How much of each resource a Pod asks for, and how much it may use.
+//! Requests and limits of Pods.
 
 use std::collections::BTreeMap;
 
 use atoll_meta::quantity::Quantity;
 use serde_json::Value;
 
-/// Resources by name.
+/// Quantities by resource name.
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// A list of resources as it stands in an object.
+/// Parses a resource list of an object.
 pub fn read(list: &Value) -> Amounts {
     let read =
         |(name, amount): (&String, &Value)| Some((name.clone(), Quantity::parse(amount.as_str()?).ok()?));
     list.as_object().into_iter().flatten().filter_map(read).collect()
 }
 
-/// What a Pod asks for (`requests`) or may use (`limits`) as a whole: its containers together, or, should that be more, what
-/// those that run before them need. What the Pod itself says of processors and memory counts instead.
+/// Returns the requests or limits of a Pod: the sum of its containers or, if that is more, of its init
+/// containers. Pod-level values of CPU and memory override it.
 pub fn of_pod(pod: &Value, part: &str) -> Amounts {
     let spec = &pod["spec"];
     let mut all = Amounts::new();

@@ -1,4 +1,4 @@
-//! All plugins, in upstream's order.
+//! The admission chain: all plugins in upstream's order.
 
 use std::time::Duration;
 
@@ -25,10 +25,10 @@ use crate::tolerations::DefaultTolerationSeconds;
 use crate::topology_labels::PodTopologyLabels;
 use crate::{Held, Plugin, Request};
 
-/// How long a request waits for what somebody else is about to create.
+/// Time that a request waits for an object that is about to be created.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What upstream knows, in its order, and whether it is on unless somebody says otherwise.
+/// Upstream's plugins in order, and whether they are enabled by default.
 const KNOWN: [(&str, bool); 41] = [
     ("AlwaysAdmit", false),
     ("NamespaceAutoProvision", false),
@@ -73,7 +73,8 @@ const KNOWN: [(&str, bool); 41] = [
     ("AlwaysDeny", false),
 ];
 
-/// The plugin of a name. Some that upstream has by default are not here: they concern what is not served by default.
+/// Returns the plugin of a name. Some of upstream's default plugins are missing because they concern
+/// resources that are not served by default.
 fn plugin(name: &str) -> Option<Box<dyn Plugin>> {
     Some(match name {
         "NamespaceLifecycle" => Box::new(NamespaceLifecycle),
@@ -100,7 +101,7 @@ fn plugin(name: &str) -> Option<Box<dyn Plugin>> {
 }
 
 pub struct Chain {
-    /// Atoll's own, before all others.
+    /// Atoll's own plugin, which runs first.
     grain: Grain,
     plugins: Vec<Box<dyn Plugin>>,
 }
@@ -113,7 +114,7 @@ impl Default for Chain {
 }
 
 impl Chain {
-    /// Those that are on by default, and `enabled`, without `disabled`. What nobody knows, or Atoll does not have, is refused.
+    /// Returns the default plugins plus `enabled` minus `disabled`. Unknown or unsupported names are errors.
     pub fn new(enabled: &[String], disabled: &[String]) -> Result<Self, String> {
         for (flag, names) in [("enable", enabled), ("disable", disabled)] {
             let unknown = names.iter().find(|name| KNOWN.iter().all(|(known, _)| known != name));
@@ -146,7 +147,7 @@ impl Chain {
         Ok(Chain { grain: Grain { pods_by_default: false }, plugins })
     }
 
-    /// In namespaces that say nothing, pods are made here.
+    /// By default, creates Pods in the control plane.
     pub fn with_pods_by_default(mut self) -> Self {
         self.grain.pods_by_default = true;
         self
@@ -165,11 +166,11 @@ impl Chain {
             }
             plugin.mutate(request, object)?;
         }
-        // Policies and webhooks that change objects have their place here.
+        // Mutating policies and webhooks belong here.
         Ok(())
     }
 
-    /// What was taken for the write, if it may be.
+    /// Returns the reservations for the write, if it is admitted.
     pub async fn validate(
         &self,
         request: &Request<'_>,
@@ -178,7 +179,7 @@ impl Chain {
         for plugin in self.concerned(request) {
             plugin.validate(request, object)?;
         }
-        // Policies and webhooks that judge objects have their place here.
+        // Validating policies and webhooks belong here.
         let mut held = Vec::new();
         for plugin in self.concerned(request) {
             let Some(reservation) = plugin.reserve(request, object) else { continue };
@@ -196,7 +197,7 @@ impl Chain {
     }
 }
 
-/// Until there is such an object, or patience ends.
+/// Waits until an object exists, with a timeout.
 async fn wait_for(registry: &Registry, key: &Key) {
     let appears = async {
         loop {
@@ -207,7 +208,7 @@ async fn wait_for(registry: &Registry, key: &Key) {
             registry.cache.wait_for(snapshot.revision + 1).await;
         }
     };
-    // Whoever needs it says what is missing.
+    // After a timeout, the plugin reports the missing object.
     let _ = tokio::time::timeout(PATIENCE, appears).await;
 }
 
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_nobody_knows_are_refused() {
+    fn unknown_plugins_are_refused() {
         let chain = |enabled: &str, disabled: &str| {
             let names = |text: &str| text.split_terminator(',').map(String::from).collect::<Vec<_>>();
             Chain::new(&names(enabled), &names(disabled)).map(|chain| chain.plugins.len())

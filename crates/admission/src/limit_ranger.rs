@@ -1,4 +1,4 @@
-//! What Pods and claims of a namespace may ask for, and what containers get that ask for nothing.
+//! LimitRanges: defaults and limits of Pods and volume claims in a namespace.
 
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{Status, object};
@@ -10,7 +10,7 @@ use crate::{Operation, Plugin, Request};
 pub struct LimitRanger;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// The largest number of units that can be told in thousandths.
+/// The largest number of units that fits into thousandths.
 const MOST_IN_MILLIS: i64 = i64::MAX / 1000;
 
 impl Plugin for LimitRanger {
@@ -41,7 +41,7 @@ impl Plugin for LimitRanger {
                 "pods" => pod_problems(object, &range),
                 _ => claim_problems(object, &range),
             };
-            // What is wrong twice is said once.
+            // Report each problem once.
             let mut seen = std::collections::BTreeSet::new();
             problems.retain(|problem| seen.insert(problem.clone()));
             match problems.as_slice() {
@@ -54,7 +54,7 @@ impl Plugin for LimitRanger {
     }
 }
 
-/// Those of the namespace. What is being deleted already is left in peace.
+/// Returns the LimitRanges of the namespace. Objects that are being deleted are exempt.
 fn ranges(request: &Request<'_>) -> Result<Vec<Value>, Status> {
     if request.old.is_some_and(object::is_being_deleted) {
         return Ok(Vec::new());
@@ -63,13 +63,13 @@ fn ranges(request: &Request<'_>) -> Result<Vec<Value>, Status> {
     found.iter().map(crate::Found::parse).collect()
 }
 
-/// The parts of a range that are about one type of thing.
+/// Returns the items of a range with a type.
 fn items<'a>(range: &'a Value, kind: &'static str) -> impl Iterator<Item = &'a Value> {
     let items = range["spec"]["limits"].as_array().into_iter().flatten();
     items.filter(move |item| item["type"] == kind)
 }
 
-/// Gives containers what they do not say, and notes that in the Pod.
+/// Sets default requests and limits of containers, and records that in an annotation.
 fn complete(pod: &mut Value, range: &Value) {
     let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
     for item in items(range, "Container") {
@@ -152,7 +152,7 @@ fn claim_problems(claim: &Value, range: &Value) -> Vec<String> {
             problems.extend(too_little(&usage, &enforced));
         }
         for (name, enforced) in amounts::read(&item["max"]) {
-            // A claim has no limits: what counts is what it asks for.
+            // A claim has no limits, so its requests are compared.
             let usage = Usage { kind, name: &name, request: None, limit: None };
             let problem = match requests.get(&name) {
                 None => Some(usage.says("maximum", &enforced, ".  No request is specified")),
@@ -169,7 +169,7 @@ fn claim_problems(claim: &Value, range: &Value) -> Vec<String> {
 
 type Check = fn(&Usage<'_>, &Quantity) -> Option<String>;
 
-/// How much of one resource is asked for, and may be used.
+/// Request and limit of one resource.
 struct Usage<'a> {
     kind: &'a str,
     name: &'a str,
@@ -183,7 +183,7 @@ impl Usage<'_> {
     }
 }
 
-/// Request, limit and bound as numbers of one unit: thousandths, if that is possible for all of them.
+/// Request, limit and bound in the same unit: thousandths, if all of them fit.
 struct Numbers([i64; 3]);
 
 fn comparable(amounts: [Option<&Quantity>; 3]) -> Numbers {

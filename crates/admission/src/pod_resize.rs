@@ -1,4 +1,4 @@
-//! A Pod that runs can only grow where its Node has room and knows how.
+//! In-place resize of Pods needs capacity and support of the node.
 
 use atoll_meta::{Status, object};
 use serde_json::Value;
@@ -84,7 +84,7 @@ impl Plugin for NodeDeclaredFeatureValidator {
     }
 }
 
-/// What the Pod was and where it runs, if it runs and is to run otherwise.
+/// Returns the old Pod and its node, if the Pod is bound and its generation changes.
 fn changed<'a>(request: &Request<'a>, pod: &'a Value) -> Option<(&'a Value, &'a str)> {
     let old = request.old.filter(|old| object::generation(old) != object::generation(pod))?;
     let node = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty())?;

@@ -1,4 +1,4 @@
-//! The Pod Security Standards: what a namespace's labels allow its Pods to do to their Nodes.
+//! Pod Security Standards, enforced by labels of namespaces.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use crate::{Found, Operation, Plugin, Request};
 
 pub struct PodSecurity;
 
-/// Parts of a Pod that cannot change what it may do.
+/// Subresources of Pods that do not affect security.
 const HARMLESS: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
-/// How many Pods are looked at when the rules of their namespace change, and for how long.
+/// Limits on checking existing Pods when the labels of their namespace change.
 const MOST_PODS: usize = 3000;
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -52,7 +52,7 @@ fn concern(request: &Request<'_>) -> Option<Concern> {
     }
 }
 
-/// Labels must make sense, and who makes the rules of a namespace stricter is told which Pods break them.
+/// Validates the labels, and warns about existing Pods that violate a stricter level.
 fn check_namespace(request: &Request<'_>, namespace: &Value) -> Result<(), Status> {
     let (policy, errors) = Policy::of(|label| object::label(namespace, label));
     let old = request.old.map(|old| Policy::of(|label| object::label(old, label)));
@@ -74,7 +74,7 @@ fn remark_on_pods(request: &Request<'_>, namespace: &str, rule: Rule) {
     let pods = first_of_each_owner(request.list("", "pods", namespace));
     let total = pods.len();
     let mut checked = 0;
-    // What is wrong, with the first Pod that has it and how many have.
+    // Violations, with the first Pod and the number of Pods.
     let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in pods.iter().take(MOST_PODS) {
         checked += 1;
@@ -114,7 +114,7 @@ fn remark_on_pods(request: &Request<'_>, namespace: &str, rule: Rule) {
     lines.into_iter().for_each(request.warn);
 }
 
-/// Pods of one controller are alike: one of each comes first, the rest after them.
+/// Returns one Pod of each controller first, because Pods of one controller are alike.
 fn first_of_each_owner(found: Vec<Found>) -> Vec<Value> {
     let (mut first, mut alike) = (Vec::new(), Vec::new());
     let mut owners = std::collections::HashSet::new();
@@ -163,7 +163,7 @@ fn warn(request: &Request<'_>, rule: Rule, violations: &Violations) {
     }
 }
 
-/// Of all that can change about a running Pod, only images and new containers matter.
+/// Updates of a Pod are checked only if they change images or add containers.
 fn changes_images(pod: &Value, old: &Value) -> bool {
     let images = |pod: &'_ Value, list: &str| -> Vec<String> {
         let image = |container: &Value| container["image"].as_str().unwrap_or_default().to_owned();

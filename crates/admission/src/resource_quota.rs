@@ -1,14 +1,15 @@
-//! What a namespace may use in all is limited by its ResourceQuotas.
+//! ResourceQuotas.
 //!
 //! ```text
-//!   request ─► turns: one at a time in a namespace, all that wait together
-//!                └─► pure check of each ─► guarded write of the quotas' status ─► the object's own write
-//!                                                     └── ledger: which of these are still under way
+//!   request ─► turns: one batch at a time per namespace
+//!                └─► check of each request ─► conditional write of the quotas' status ─► the object's own write
+//!                                                     └── ledger: writes that are still pending
 //! ```
 //!
-//! Usage is written down before the object is, on condition that the quota is still what it was checked against. So the sum
-//! never exceeds the limit, whoever else is at it. An object's write that fails gives back what was taken for it. A crash in
-//! between leaves too much counted, never too little, until the namespace is counted again.
+//! Usage is recorded before the object is written, on condition that the quota has not changed since it was
+//! checked. So the sum never exceeds the limit with concurrent writers. If the object's write fails, its
+//! usage is released. A crash in between leaves too much usage, never too little, until the namespace is
+//! counted again.
 
 mod ledger;
 mod surroundings;
@@ -40,8 +41,7 @@ impl Plugin for ResourceQuota {
         writes && !request.namespace.is_empty() && request.row.namespaced
     }
 
-    /// Whoever counts a namespace again must not miss what is being written: while that may be so, the count is refused as one
-    /// that was made of something old, which it is.
+    /// Refuses a recount of a namespace while writes are pending that it may have missed, with a conflict.
     fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
         let counts = request.operation == Operation::Update && request.is_about("", RESOURCE, "status");
         let (Some(old), Ok(revision)) = (request.old, object::resource_version(object).parse()) else {
@@ -56,14 +56,15 @@ impl Plugin for ResourceQuota {
             return Ok(());
         }
         if self.ledger.is_behind(&key, revision) {
-            // It gets a revision after everything that was counted, so that whoever reads it and counts then has it all.
+            // The quota gets a revision after everything that was counted, so that a recount from it is
+            // complete.
             request.registry.touch(request.row, &key).map(tokio::spawn);
         }
         Err(stale(request.name))
     }
 
     fn reserve<'a>(&'a self, request: &'a Request<'a>, object: &'a Value) -> Option<Reservation<'a>> {
-        // Most namespaces have none, and nothing else is to be done there.
+        // Most namespaces have no quotas.
         if request.list("", RESOURCE, request.namespace).is_empty() {
             return None;
         }
@@ -87,12 +88,13 @@ impl ResourceQuota {
         operation: atoll_quota::Operation,
         object: &'a Value,
     ) -> Result<Option<Box<dyn Held>>, Status> {
-        // By now it has a name, even if that was generated.
+        // By now the object has a name, even a generated one.
         let name = Some(object::name(object)).filter(|name| !name.is_empty());
         let name = name.unwrap_or_else(|| request.called(object));
         let (workspace, namespace) = (request.workspace, request.namespace);
         let key = request.row.key(&Place { workspace, namespace, name });
-        // What is there already will be refused: it needs no room, but it hears first that there is none.
+        // An existing object will be refused later, so nothing is reserved. But a quota error is reported
+        // first, as upstream.
         let in_vain = request.operation == Operation::Create && request.snapshot.get(&key).is_some();
         let change = Change {
             evaluator,
@@ -114,7 +116,7 @@ impl ResourceQuota {
     }
 }
 
-/// What was taken for one object.
+/// The reservation for one object.
 struct Room {
     taken: ledger::Taken,
     turns: Arc<Turns>,
@@ -143,10 +145,10 @@ impl Held for Room {
     }
 }
 
-/// How often a quota that changes all the time is tried to be given something back.
+/// Number of attempts to release usage of a quota that changes concurrently.
 const ATTEMPTS: usize = 16;
 
-/// Best effort: what is not given back is found when the namespace is counted again.
+/// Releases usage. Best effort: leftovers are corrected when the namespace is counted again.
 async fn give_back(registry: &Registry, workspace: &str, namespace: &str, name: &str, amounts: &Amounts) {
     for _ in 0..ATTEMPTS {
         let place = Place { workspace, namespace, name };
@@ -159,7 +161,7 @@ async fn give_back(registry: &Registry, workspace: &str, namespace: &str, name: 
     }
 }
 
-/// A quota and the revision that it was read at.
+/// A quota as read from the snapshot.
 #[derive(Clone)]
 struct Stored {
     object: Arc<Value>,
@@ -177,7 +179,7 @@ impl Stored {
         atoll_meta::json::parse(&found.json()).ok().map(|parsed| Stored::read(parsed.value))
     }
 
-    /// Writes what is used, on condition that nobody has written the quota since it was read.
+    /// Writes the usage, on condition that the quota has not been written since it was read.
     async fn write(&self, registry: &Registry, place: &Place<'_>) -> Result<(), Status> {
         let row = quotas(registry).ok_or_else(|| Status::internal_error("ResourceQuotas are not served"))?;
         let mut new = (*self.object).clone();
@@ -186,14 +188,14 @@ impl Stored {
     }
 }
 
-/// As which upstream writes the status of quotas.
+/// The field manager of quota status, as upstream.
 const MANAGER: &str = "kube-apiserver";
 
 fn quotas(registry: &Registry) -> Option<atoll_registry::SharedRow> {
     registry.catalog.stored("", RESOURCE).cloned()
 }
 
-/// Whether any amount is less than it was.
+/// Whether any amount decreases.
 fn lowers(old: &Value, new: &Value) -> bool {
     let (old, new) = (Amounts::read(old), Amounts::read(new));
     new.iter().any(|(name, amount)| old.get(name).is_some_and(|old| amount < old))

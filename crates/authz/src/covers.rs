@@ -1,4 +1,4 @@
-//! Whether some rules give all that others do: nobody may grant what they do not have.
+//! Whether rules cover other rules, for escalation checks.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,7 +6,7 @@ use atoll_meta::quote::quote;
 
 use crate::rule::{Rule, Texts, has, has_or_all, path_covers};
 
-/// The part of a rule that cannot be divided further.
+/// A single permission of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grain<'a> {
     verb: &'a str,
@@ -19,7 +19,7 @@ enum What<'a> {
     Path(&'a str),
 }
 
-/// The parts of `wanted` that `held` does not give.
+/// Returns the permissions of `wanted` that `held` does not cover.
 pub fn uncovered<'a>(held: &[Rule], wanted: &'a [Rule]) -> Vec<Grain<'a>> {
     let grains = wanted.iter().flat_map(grains);
     grains.filter(|grain| !held.iter().any(|rule| covers(rule, grain))).collect()
@@ -47,7 +47,7 @@ fn grains(rule: &Rule) -> Vec<Grain<'_>> {
 fn covers(rule: &Rule, grain: &Grain<'_>) -> bool {
     has_or_all(&rule.verbs, grain.verb)
         && match grain.what {
-            // What names objects does not go for paths.
+            // A rule with resource names does not apply to paths.
             What::Path(path) => rule.names.is_empty() && rule.paths.iter().any(|own| path_covers(own, path)),
             What::Resource { group, resource, name } => {
                 has_or_all(&rule.groups, group)
@@ -66,7 +66,7 @@ fn covers_resource(own: &Texts, resource: &str) -> bool {
     has_or_all(own, resource) || everywhere()
 }
 
-/// As refusals list what is missing: a line for each resource or path, sorted.
+/// Formats missing permissions as upstream's errors do: a line for each resource or path, sorted.
 pub fn describe(grains: &[Grain<'_>]) -> String {
     let mut resources: HashMap<What<'_>, Vec<&str>> = HashMap::new();
     let mut lines = BTreeSet::new();
@@ -92,7 +92,7 @@ pub fn describe(grains: &[Grain<'_>]) -> String {
     lines.into_iter().collect::<Vec<_>>().join("\n")
 }
 
-/// Go's `%q` of a list.
+/// Formats a list as Go's `%q`.
 pub fn quoted<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     let quoted: Vec<String> = texts.into_iter().map(|text| quote(text.as_ref())).collect();
     format!("[{}]", quoted.join(" "))

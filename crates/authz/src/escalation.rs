@@ -1,5 +1,5 @@
-//! Nobody grants what they do not have: who writes a role or a binding must hold all that it gives, or have the verb `escalate`
-//! or `bind` on it.
+//! Privilege escalation checks: a user who writes a role or binding must hold all permissions in it, or have
+//! the verb `escalate` or `bind` on it.
 
 use atoll_authn::User;
 use atoll_meta::{Status, object};
@@ -10,27 +10,27 @@ use crate::covers::{describe, quoted, uncovered};
 use crate::rule::Rule;
 use crate::{Attributes, Decision, Here, Missing, Target};
 
-/// What is about to be written.
+/// A write of a role or binding.
 pub struct Change<'a> {
     pub user: &'a User,
     /// `roles`, `clusterroles`, `rolebindings` or `clusterrolebindings`.
     pub resource: &'a str,
     pub namespace: &'a str,
-    /// As the request names it: empty for something new.
+    /// The name in the request: empty for a new object.
     pub name: &'a str,
-    /// With its defaults.
+    /// The new object, with defaults.
     pub new: &'a Value,
     pub old: Option<&'a Value>,
 }
 
-/// Managed by others than who writes the rest, and of no consequence for what is granted.
+/// Metadata that is managed by the garbage collector and others, without effect on permissions.
 const COLLECTED: [&str; 4] = ["ownerReferences", "finalizers", "selfLink", "managedFields"];
 
-/// Most single rights that are looked at for one object.
+/// Maximum number of single permissions that are checked for one object.
 const MOST_GRAINS: usize = 1_000_000;
 
 impl Here<'_> {
-    /// Refuses a change by which somebody would grant more than they have.
+    /// Refuses a change by which a user would grant more permissions than the user has.
     pub fn check_escalation(&self, change: &Change<'_>) -> Result<(), Status> {
         if self.is_master(change.user) {
             return Ok(());
@@ -55,7 +55,7 @@ impl Here<'_> {
             return refused(&message);
         }
         let gathers = has_aggregation(change.new) || change.old.is_some_and(has_aggregation);
-        // What is gathered is not known beforehand.
+        // The aggregated rules are not known beforehand.
         if change.resource == "clusterroles" && gathers && self.confirm(change, &Rule::everything()).is_err()
         {
             return refused("must have cluster-admin privileges to use the aggregationRule");
@@ -97,7 +97,7 @@ impl Here<'_> {
         matches!(self.decide(&Attributes { user, verb, target }), Decision::Allowed(_))
     }
 
-    /// Says what a user would have to hold and does not.
+    /// Returns an error with the permissions that the user lacks.
     fn confirm(&self, change: &Change<'_>, wanted: &[Rule]) -> Result<(), String> {
         let user = change.user;
         let who = || {
@@ -107,7 +107,7 @@ impl Here<'_> {
             )
         };
         if wanted.iter().fold(0, |sum: usize, rule| sum.saturating_add(rule.grains())) > MOST_GRAINS {
-            return Err(format!("{}more than {MOST_GRAINS} single ones at once", who()));
+            return Err(format!("{}more than {MOST_GRAINS} permissions at once", who()));
         }
         let (held, missing) = self.rules_for(user, change.namespace);
         let lacking = uncovered(&held, wanted);
@@ -124,7 +124,7 @@ fn has_aggregation(role: &Value) -> bool {
     role["aggregationRule"]["clusterRoleSelectors"].as_array().is_some_and(|selectors| !selectors.is_empty())
 }
 
-/// Whether only that changes by which the collector of garbage later finds what to delete.
+/// Whether only metadata for garbage collection changes.
 fn changes_only_collection(change: &Change<'_>) -> bool {
     let Some(old) = change.old else { return false };
     let (mut new, mut old) = (change.new.clone(), old.clone());
@@ -137,7 +137,7 @@ fn changes_only_collection(change: &Change<'_>) -> bool {
     new == old
 }
 
-/// Takes out what is as good as absent.
+/// Removes values that are equivalent to absent ones.
 fn prune(value: &mut Value) {
     let is_nothing = |value: &Value| match value {
         Value::Null => true,

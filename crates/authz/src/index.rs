@@ -1,4 +1,4 @@
-//! Roles and bindings of one workspace, or of the layer under all of them, ready to be asked.
+//! An index of the roles and bindings of one workspace, or of the bootstrap layer.
 
 use std::sync::Arc;
 
@@ -7,13 +7,14 @@ use imbl::OrdMap;
 use crate::binding::{Binding, Party};
 use crate::rule::Rule;
 
-/// By namespace; what is cluster-scoped is under the empty one.
+/// By namespace; cluster-scoped objects have an empty one.
 #[derive(Clone, Default)]
 pub struct Index {
     levels: OrdMap<Arc<str>, Level>,
 }
 
-/// What is in one namespace, or in none. `None` stands for what lies in the layer and was deleted here.
+/// The roles and bindings of one namespace, or the cluster-scoped ones. `None` stands for an object of the
+/// bootstrap layer that was deleted in this workspace.
 #[derive(Clone, Default)]
 pub struct Level {
     roles: OrdMap<Arc<str>, Option<Arc<[Rule]>>>,
@@ -22,7 +23,7 @@ pub struct Level {
     groups: Holders,
 }
 
-/// The bindings that name somebody, in the order of their names.
+/// Bindings by user or group, sorted by name.
 type Holders = OrdMap<Arc<str>, Arc<[Arc<Binding>]>>;
 
 impl Index {
@@ -30,7 +31,7 @@ impl Index {
         self.levels.get(namespace)
     }
 
-    /// All of them: each namespace, and what is in none.
+    /// Returns all levels: each namespace, and the cluster-scoped one.
     pub fn levels(&self) -> impl Iterator<Item = &Level> {
         self.levels.values()
     }
@@ -39,7 +40,7 @@ impl Index {
         self.levels.is_empty()
     }
 
-    /// Changes one level, which goes when nothing is left in it.
+    /// Changes one level, which is removed when it becomes empty.
     pub fn change(&mut self, namespace: &str, change: impl FnOnce(&mut Level)) {
         let mut level = self.levels.get(namespace).cloned().unwrap_or_default();
         change(&mut level);
@@ -52,12 +53,12 @@ impl Index {
 }
 
 impl Level {
-    /// Whether this role is here: `Some(None)` if it was deleted.
+    /// Returns a role; `Some(None)` if it was deleted.
     pub fn role(&self, name: &str) -> Option<Option<&Arc<[Rule]>>> {
         self.roles.get(name).map(Option::as_ref)
     }
 
-    /// Whether a binding of the layer does not count here.
+    /// Whether a binding of the bootstrap layer is overridden or deleted here.
     pub fn hides(&self, binding: &Binding) -> bool {
         self.bindings.contains_key(&*binding.name)
     }

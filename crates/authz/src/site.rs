@@ -1,4 +1,4 @@
-//! What counts in one workspace: its own roles and bindings over those that all workspaces are born with.
+//! The roles and bindings of one workspace, over those of the bootstrap layer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use crate::index::{Index, Level};
 use crate::rule::Rule;
 
 pub struct Site<'a> {
-    /// The id of the workspace.
+    /// The workspace ID.
     pub(crate) workspace: &'a str,
     pub(crate) layer: &'a Index,
     pub(crate) own: Option<Index>,
 }
 
-/// What the rules come to.
+/// The result of evaluating the rules.
 #[derive(Debug)]
 pub enum Verdict {
     /// By this binding.
     Granted(Arc<Binding>),
-    /// With what stood in the way of finding more rules.
+    /// With the errors of resolving roles.
     NotGranted(Vec<Missing>),
 }
 
-/// Why the rules of a role are not known.
+/// The reason why the rules of a role are not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     Role(Box<str>),
     ClusterRole(Box<str>),
-    /// A ClusterRoleBinding cannot be of a Role.
+    /// A ClusterRoleBinding cannot refer to a Role.
     Namespace(Box<str>),
     Kind(Box<str>),
 }
@@ -60,8 +60,8 @@ impl Site<'_> {
         matches!(self.judge(user, verb, target), Verdict::Granted(_))
     }
 
-    /// Whether a workspace gives a ServiceAccount any rights, by name or as one of all accounts, besides those that everybody
-    /// is born with.
+    /// Whether a workspace grants a ServiceAccount any permissions, by name or by a group of accounts,
+    /// besides those of the bootstrap layer.
     pub fn empowers(&self, namespace: &str, account: &str) -> bool {
         let name = format!("system:serviceaccount:{namespace}:{account}");
         let groups = [format!("system:serviceaccounts:{namespace}"), "system:serviceaccounts".to_string()];
@@ -74,11 +74,11 @@ impl Site<'_> {
         })
     }
 
-    /// All rules that count for a user in a namespace, or outside of any, and what is missing.
+    /// Returns all rules of a user in a namespace, or cluster-scoped, and the missing roles.
     pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<Missing>) {
         let mut bindings: Vec<Arc<Binding>> = Vec::new();
         self.find(user, namespace, |binding| {
-            // Somebody may be meant twice: by name, and as one of a group.
+            // A binding may name the user and a group of the user.
             if !bindings.iter().any(|own| Arc::ptr_eq(own, binding)) {
                 bindings.push(binding.clone());
             }
@@ -95,7 +95,7 @@ impl Site<'_> {
         (rules, missing)
     }
 
-    /// The rules of a role, for a binding in a namespace or in none.
+    /// Returns the rules of a role, for a binding in a namespace or a cluster-scoped one.
     pub fn rules(&self, role: &RoleRef, namespace: &str) -> Result<&[Rule], Missing> {
         let (namespace, missing): (&str, fn(Box<str>) -> Missing) = match &*role.kind {
             "ClusterRole" => ("", Missing::ClusterRole),
@@ -112,14 +112,14 @@ impl Site<'_> {
         self.own.as_ref().and_then(|index| index.level(namespace))
     }
 
-    /// The first binding for this user that is what is looked for: those that count everywhere, then the namespace's.
+    /// Returns the first binding of this user that matches: cluster-scoped ones first, then the namespace's.
     fn find(
         &self,
         user: &User,
         namespace: &str,
         mut is_it: impl FnMut(&Arc<Binding>) -> bool,
     ) -> Option<Arc<Binding>> {
-        // Names and groups of another workspace's identities mean somebody else here.
+        // Users of other workspaces have no permissions here, even with the same names and groups.
         if user.home.as_deref().is_some_and(|home| home != self.workspace) {
             return None;
         }
@@ -142,7 +142,7 @@ impl Site<'_> {
     }
 }
 
-/// The bindings of a level that name this user, or a group of theirs.
+/// Returns the bindings of a level for this user and the user's groups.
 fn of<'a>(level: &'a Level, user: &'a User) -> impl Iterator<Item = &'a Arc<Binding>> {
     let groups = user.groups.iter().flat_map(|group| level.of_group(group));
     level.of_user(&user.name).iter().chain(groups)
@@ -161,8 +161,8 @@ impl fmt::Display for Missing {
 }
 
 impl Missing {
-    /// What somebody is told who writes a `resource` and needs the role for that. It is then said to be of what is written, as
-    /// upstream has it.
+    /// Returns the error for a write of a `resource` that needs the role. It names that resource, as
+    /// upstream.
     pub fn status(&self, resource: &str) -> Status {
         match self {
             Missing::Role(name) | Missing::ClusterRole(name) => Status::not_found(GROUP, resource, name),
@@ -171,12 +171,12 @@ impl Missing {
         }
     }
 
-    /// Several as one sentence, each once.
+    /// Joins several, without duplicates.
     pub fn joined(all: &[Missing]) -> Option<String> {
         Missing::said(all.iter().map(ToString::to_string))
     }
 
-    /// The same, to somebody who writes a `resource`.
+    /// The same for a write of a `resource`.
     pub fn joined_for(all: &[Missing], resource: &str) -> Option<String> {
         Missing::said(all.iter().map(|one| one.status(resource).message().to_string()))
     }

@@ -21,13 +21,13 @@ fn subjects(subject: &str) -> Value {
     }
 }
 
-/// All roles and bindings of a test.
+/// The policies of a test.
 struct World {
     policies: Policies,
 }
 
 impl World {
-    /// Under all workspaces lie a role `reader`, bound to the group `readers`.
+    /// The bootstrap layer has a role `reader`, bound to the group `readers`.
     fn new() -> World {
         let mut layer = Layer::default();
         let mut add = |resource: &str, name: &str, object: Value| {
@@ -68,7 +68,7 @@ impl World {
         self.write(workspace, resource, namespace, "b", None);
     }
 
-    /// What somebody is told who wants to do something to Pods in the namespace `n`; nothing if they may.
+    /// Returns the error for an access to Pods in the namespace `n`; empty if it is allowed.
     fn asks(&self, location: Location<'_>, user: &User, verb: &str) -> String {
         let (group, resource, subresource, namespace, name) = ("", "pods", "", "n", "");
         let target = Target::Resource { group, resource, subresource, namespace, name };
@@ -86,7 +86,7 @@ fn user(name: &str, groups: &[&str]) -> User {
 }
 
 #[test]
-fn grants_count_from_when_they_are_written_until_they_are_gone() {
+fn grants_apply_until_they_are_deleted() {
     let world = World::new();
     let (ann, robot) = (user("ann", &["dev"]), user("system:serviceaccount:n:robot", &[]));
     assert!(!world.may(ROOT, &ann, "delete"));
@@ -118,7 +118,7 @@ fn grants_count_from_when_they_are_written_until_they_are_gone() {
 }
 
 #[test]
-fn what_lies_under_all_workspaces_counts_until_one_has_its_own() {
+fn bootstrap_layer_applies_unless_overridden() {
     let world = World::new();
     let reader = user("ann", &["readers"]);
     let other = Location { id: "w", ..ROOT };
@@ -140,7 +140,7 @@ fn what_lies_under_all_workspaces_counts_until_one_has_its_own() {
 }
 
 #[test]
-fn workspaces_are_entered_and_administered_from_above() {
+fn access_and_administration_are_granted_by_ancestors() {
     let world = World::new();
     let step = |parent: &str, name: &str| Step { parent: parent.into(), name: name.into() };
     let steps = [step("root", "org"), step("o", "team")];
@@ -149,7 +149,7 @@ fn workspaces_are_entered_and_administered_from_above() {
     let enters = |location: Location<'_>, user: &User| world.policies.here(location).may_enter(user);
     assert!(enters(ROOT, &User::anonymous()) && enters(team, &master));
     assert!(!enters(org, &ann) && !enters(team, &ann));
-    assert!(enters(team, &ann.clone().of_workspace("t")), "who is at home comes in");
+    assert!(enters(team, &ann.clone().of_workspace("t")), "a user of the workspace has access");
     assert!(!enters(team, &ann.clone().of_workspace("o")));
     // A role in one workspace grants nothing in another.
     world.role("o", "", "all", json!([rule(&["*"], &["*"])]));
@@ -159,7 +159,7 @@ fn workspaces_are_entered_and_administered_from_above() {
             && !world.may(team, &ann, "delete")
             && !world.may(ROOT, &ann, "delete")
     );
-    assert!(!enters(org, &ann), "nor does it open the door");
+    assert!(!enters(org, &ann), "a role does not imply access");
     let access = json!([{ "verbs": ["access"], "nonResourceURLs": ["/"] }]);
     world.role("o", "", "all", access);
     assert!(enters(org, &ann) && !enters(team, &ann));
@@ -223,7 +223,7 @@ fn refusals_are_worded_as_upstream() {
 }
 
 #[test]
-fn nobody_grants_what_they_do_not_have() {
+fn escalation_is_refused() {
     let world = World::new();
     let ann = user("ann", &["readers"]);
     let check = |user: &User, resource: &str, name: &str, new: Value, old: Option<Value>| {
@@ -248,7 +248,7 @@ fn nobody_grants_what_they_do_not_have() {
         {NonResourceURLs:[\"/b\"], Verbs:[\"get\"]}";
     assert_eq!(check(&ann, "clusterroles", "", role(more.clone()), None), refused);
     assert_eq!(check(&user("root", &[MASTERS]), "clusterroles", "", role(more.clone()), None), "");
-    // What only the collector of garbage cares about may change.
+    // Metadata for garbage collection may change.
     let mut kept = role(more.clone());
     kept["metadata"]["finalizers"] = json!(["a/b"]);
     assert_eq!(check(&ann, "roles", "r", role(more.clone()), Some(kept.clone())), "");
@@ -303,7 +303,7 @@ fn bindings_do_not_apply_to_identities_of_other_workspaces() {
         "Group dev",
     ] {
         world.bind("root", "", "ClusterRole all", subject);
-        assert!(world.may(team, &robot, "delete"), "{subject}: a name that means the same everywhere");
+        assert!(world.may(team, &robot, "delete"), "{subject}: a global user");
         assert!(!world.may(team, &own, "delete"), "{subject}");
         assert!(!world.policies.here(team).may_enter_as(&own), "{subject}");
         assert!(!world.policies.here(team).is_administrator(&own), "{subject}");
@@ -311,12 +311,15 @@ fn bindings_do_not_apply_to_identities_of_other_workspaces() {
         assert!(!rules.iter().any(|rule| Rule::everything().contains(rule)), "{subject}: {rules:?}");
         world.unbind("root", "");
     }
-    assert!(world.may(team, &own, "get"), "what every workspace is born with counts at home");
+    assert!(world.may(team, &own, "get"), "the bootstrap layer applies in the own workspace");
     world.role("t", "", "all", everything);
     world.bind("t", "", "ClusterRole all", "ServiceAccount n/robot");
-    assert!(world.may(team, &own, "delete"), "so do the workspace's own bindings");
-    assert!(!world.may(team, &robot.clone().of_workspace("o"), "delete"), "of this workspace's account only");
+    assert!(world.may(team, &own, "delete"), "the workspace's own bindings apply");
+    assert!(
+        !world.may(team, &robot.clone().of_workspace("o"), "delete"),
+        "only to accounts of this workspace"
+    );
     let master = user("root", &[MASTERS]).of_workspace("t");
     assert!(world.may(team, &master, "delete") && !is_master(&master));
-    assert!(!world.may(ROOT, &master, "delete"), "nobody is master of another workspace");
+    assert!(!world.may(ROOT, &master, "delete"), "a master of one workspace has no rights in others");
 }

@@ -1,7 +1,7 @@
-//! May they: into this workspace, as this user, do this.
+//! Authorization of a request: access to the workspace, impersonation, and the request itself.
 //!
-//! First the door: nobody learns of a workspace that they may not enter, not even whether it exists. Then impersonation, and
-//! the door again for whoever the request is to be carried out as. Then the request itself.
+//! Access to the workspace is checked first, so that a user without access cannot learn whether the workspace
+//! exists. It is checked again for the impersonated user.
 
 use atoll_authn::{MASTERS, User};
 use atoll_authz::{Attributes, Here, Target, is_master, refusal};
@@ -16,7 +16,8 @@ use crate::workspace::Workspace;
 use crate::{Server, impersonation};
 
 impl Server {
-    /// The user that a request is to be carried out as, if they may. `workspace` is what its path was found to mean.
+    /// Returns the user that the request runs as, or the reason why it is forbidden. `workspace` is the
+    /// resolved path.
     pub fn admit(
         &self,
         caller: User,
@@ -42,10 +43,11 @@ impl Server {
         let attributes_of = attributes(&caller, info);
         let user =
             impersonation::acting_as(wanted, &attributes_of, &|attributes| here.authorize(attributes))?;
-        // What a workspace's own rules let somebody claim to be counts in that workspace only. Whoever administers it from
-        // outside sees what the named user sees, unless that is a ServiceAccount, which is always one of this workspace.
+        // Impersonation that is allowed by a workspace's own rules is valid in that workspace only. An
+        // administrator from outside impersonates the user as known everywhere, unless the user is a
+        // ServiceAccount, which always belongs to this workspace.
         let is_account = impersonation::account(&user.name).is_some();
-        // Only a member of system:masters makes others one that counts everywhere.
+        // Only a member of system:masters can impersonate a member of system:masters in all workspaces.
         let claims_everything = user.is_in(MASTERS) && !is_master(&caller);
         let user = match is_account || claims_everything || !here.is_administrator(&caller) {
             true => user.of_workspace(location.id),
@@ -58,7 +60,7 @@ impl Server {
         Ok(user)
     }
 
-    /// What counts in the workspace of a request.
+    /// Returns the authorizer of the workspace of a request.
     pub fn here<'a>(&'a self, workspace: &'a Workspace) -> Result<Here<'a>, Status> {
         workspace.id()?;
         workspace
@@ -68,7 +70,7 @@ impl Server {
     }
 }
 
-/// All workspaces at once are for those who may do everything.
+/// Authorizes a request to all workspaces at once: only members of system:masters may send one.
 fn across(user: User, headers: &HeaderMap, info: &RequestInfo) -> Result<User, Status> {
     let may = |attributes: &Attributes<'_>| match is_master(attributes.user) {
         true => Ok(()),
@@ -82,7 +84,8 @@ fn across(user: User, headers: &HeaderMap, info: &RequestInfo) -> Result<User, S
 }
 
 fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
-    // This path shows what the list of clusters shows, and more of them: the right is the same.
+    // This path returns the list of clusters including inherited ones, so it needs the right to list
+    // clusters.
     if info.path == clusters::PATH && info.verb == "get" {
         let target = Target::Resource {
             group: ATOLL,
@@ -96,7 +99,7 @@ fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
     Attributes { user, verb: info.verb, target: info.target() }
 }
 
-/// The same for a workspace that is not there.
+/// The same error is returned for a workspace that does not exist.
 fn closed(user: &User, path: &str) -> Status {
     let message = format!("User {} cannot access the workspace", quote(&user.name));
     Status::forbidden(ATOLL, "workspaces", path, message)

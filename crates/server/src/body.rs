@@ -1,5 +1,5 @@
-//! What an answer consists of: nothing, bytes that are there, a list that is put together while it is sent,
-//! a stream that goes on, or what another server answers, as it is or with its links rewritten.
+//! The body of a response: empty, bytes, a list that is serialized while it is sent, a stream, or the body of
+//! another server's response, unchanged or with its links rewritten.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -16,7 +16,7 @@ pub enum Body {
     Full(Option<Bytes>),
     List(Box<ListBody>),
     Stream(mpsc::Receiver<Bytes>),
-    /// It may break off, and then so does this answer.
+    /// Ends early if the backend's body ends early.
     Relayed(Box<Relayed>),
     Page(Box<Page>),
 }

@@ -1,4 +1,4 @@
-//! The way of a request, in order.
+//! The handler chain: the steps of a request, in order.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,17 +27,17 @@ use crate::{Server, discovery, health, openapi, openid, snapshot, sync, verbs, v
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// What is known of the connection that a request came by.
+/// The connection of a request.
 #[derive(Clone, Default)]
 pub struct Peer {
     pub certificate: Certificate,
-    /// Where it comes from, if that is anywhere.
+    /// The client's address. `None` for requests within the process.
     pub address: Option<IpAddr>,
-    /// What whoever comes by it is exposed to.
+    /// Simulated network faults of this connection.
     pub weather: Option<Weather>,
 }
 
-/// A request that has been read and may be carried out.
+/// A request that has been read, authenticated and authorized.
 pub struct Call {
     pub info: Arc<RequestInfo>,
     pub query: Query,
@@ -50,7 +50,7 @@ pub struct Call {
     pub room: Room,
 }
 
-/// Answers one request, whatever happens.
+/// Handles one request. Errors and panics become responses.
 pub async fn handle<B>(server: &Arc<Server>, peer: &Peer, request: Request<B>) -> Response<Body>
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
@@ -68,7 +68,7 @@ where
     let pretty = wants_pretty(request.headers(), &query);
     let failed = |status: &Status| respond::status(status, Output::of_refusal(accept.as_ref(), pretty));
     let traced = server.tracer.as_ref().map(|tracer| (tracer, request.headers().clone()));
-    // What goes on to somebody else takes as long as they take.
+    // Requests that are forwarded to a kubelet or Pod have no timeout.
     let timeout = match (info.is_connection(), info.verb) {
         (true, _) => Ok(Duration::MAX),
         (false, "watch") => Ok(server.limits.request_timeout),
@@ -88,7 +88,7 @@ where
                 request = id.to_str().unwrap_or_default(),
                 path = info.path,
                 panic,
-                "a request panicked"
+                "panic while serving a request"
             );
             failed(&Status::internal_error("this request caused a panic in the server; see its log"))
         }
@@ -113,7 +113,8 @@ where
     finish(response, id)
 }
 
-/// How long a request may take whose client gives it so much time. That is no more than others get.
+/// Returns the timeout of a request: the client's `timeout` parameter, but not more than the server's own
+/// limit.
 fn deadline(given: &str, most: Duration) -> Result<Duration, Status> {
     if given.is_empty() {
         return Ok(most);
@@ -127,7 +128,8 @@ fn deadline(given: &str, most: Duration) -> Result<Duration, Status> {
     })
 }
 
-/// authn, authz, limits, workspace; then health, discovery or a verb.
+/// Authenticates and authorizes the request and takes permits, then dispatches to health, discovery or a
+/// verb.
 async fn route<B>(
     server: &Arc<Server>,
     peer: &Peer,
@@ -145,8 +147,9 @@ where
     let identified = server.identify(&peer.certificate, authorization, asked_in);
     let Identified { user, .. } = identified.map_err(|_| Status::unauthorized("Unauthorized"))?;
     let asked_of = workspace.as_ref().ok();
-    // Members of system:masters, controllers among them, have to set right what keeps a server busy: their requests are not
-    // counted. The group counts only if the caller itself is in it, so a caller that impersonates pays for it itself.
+    // Requests of members of system:masters, including controllers, are not counted, because they may be
+    // needed to relieve an overloaded server. The caller itself must be in the group: impersonating a member
+    // does not suffice.
     let counted = |user: &User| (!is_master(user)).then(|| Sender::of(user, asked_of));
     let caller = counted(&user);
     let user = match server.admit(user, request.headers(), info, &workspace) {
@@ -191,7 +194,7 @@ where
     }
     let (parts, body) = request.into_parts();
     if info.is_resource {
-        // A watch has no use for a body, and as it is not counted, neither would be the memory for it.
+        // A watch has no body, and its memory would not be counted.
         let body = match info.is_long_running() {
             true => bytes::Bytes::new(),
             false => share.read(body).await?,
@@ -218,7 +221,7 @@ where
         path if openid::is_document(path) => {
             openid::answer(server, info, workspace.id()?, &parts.method, &parts.headers)
         }
-        // What is about the whole server is the root's.
+        // Endpoints about the whole server are served in root only.
         "/metrics" | snapshot::PATH | snapshot::PREVIEW if !workspace.is_root() => {
             Ok(respond::not_found_page())
         }
@@ -262,12 +265,12 @@ fn finish(mut response: Response<Body>, id: HeaderValue) -> Response<Body> {
     response
 }
 
-/// The client's own id of the request, or a new one: it stands in the answer and in the log.
+/// Returns the client's audit ID, or a new one. It is sent in the response and logged.
 fn audit_id(headers: &HeaderMap) -> HeaderValue {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     static PROCESS: std::sync::LazyLock<[u8; 8]> = std::sync::LazyLock::new(|| {
         let mut bytes = [0; 8];
-        // Without randomness ids are merely less unique across restarts.
+        // Without randomness, IDs may repeat after a restart.
         let _ = getrandom::fill(&mut bytes);
         bytes
     });

@@ -36,10 +36,10 @@ use crate::body::Body;
 use crate::chain::Call;
 use crate::verbs::{Gate, Warnings, place};
 
-/// A request that is not read here but goes on to somebody else.
+/// A request whose body is not read here but forwarded.
 pub struct Open {
     pub request: Request<RequestBody>,
-    /// Where it came from.
+    /// The client's address.
     pub address: Option<IpAddr>,
 }
 
@@ -64,7 +64,7 @@ pub async fn answer(
     }
 }
 
-/// What is known of such a request.
+/// The request and the object that it refers to.
 struct Connection<'a> {
     server: &'a Arc<Server>,
     row: &'a Row,
@@ -72,7 +72,7 @@ struct Connection<'a> {
     place: Place<'a>,
 }
 
-/// A node, as far as it matters here.
+/// The address and features of a node.
 struct Node {
     host: String,
     port: u16,
@@ -86,7 +86,7 @@ impl Connection<'_> {
         gate.connect().await
     }
 
-    /// Whoever wants into a container must be allowed to create, even if they only get.
+    /// Access to a container needs the right to create, even for GET.
     fn check_create(&self) -> Result<(), Status> {
         let info = &self.call.info;
         if info.verb == "create" {
@@ -107,8 +107,9 @@ impl Connection<'_> {
         Ok(Node { host, port: port.unwrap_or(kubelets::PORT), features })
     }
 
-    /// The way to a node's kubelet. Only the root's nodes are the server's own: others see no certificate of it, and are not
-    /// looked for on the server's own machine, unless root vouches for them.
+    /// Returns the destination of a node's kubelet. Only nodes of root get the server's client certificate
+    /// and may be at addresses of the server's own machine, unless a registered cluster of root provides the
+    /// CA of the kubelet.
     async fn kubelet(&self, node: &Node, skip_verification: bool) -> Result<Destination, Status> {
         let kubelets = &self.server.kubelets;
         if !self.is_trusted()
@@ -116,7 +117,7 @@ impl Connection<'_> {
                 vouched::authority(&self.server.registry, self.place.workspace, &node.host, node.port)
         {
             let tls = kubelets.vouched(&authority, self.place.workspace).map_err(|error| {
-                Status::internal_error(format!("the authority of the kubelet cannot be used: {error}"))
+                Status::internal_error(format!("the CA of the kubelet is invalid: {error}"))
             })?;
             let addresses = Vec::new();
             return Ok(Destination { host: node.host.clone(), port: node.port, tls: Some(tls), addresses });
@@ -129,7 +130,7 @@ impl Connection<'_> {
         Ok(Destination { host: node.host.clone(), port: node.port, tls: Some(tls), addresses })
     }
 
-    /// What a host is resolved to that a workspace below root has named; empty if it may be anywhere.
+    /// Resolves and checks a host that a workspace below root has named. Empty if any address is allowed.
     async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Status> {
         let kubelets = &self.server.kubelets;
         if self.is_trusted() || kubelets.tenants.are_unrestricted() {
@@ -147,7 +148,7 @@ impl Connection<'_> {
         self.server.kubelets.dialer.is_allowed(host).await.map_err(Status::bad_request)
     }
 
-    /// An object of the core group. What is missing is called what the request is about, as upstream has it.
+    /// Returns an object of the core group. The error names the resource of the request, as upstream does.
     fn object(&self, resource: &str, name: &str) -> Result<Value, Status> {
         let missing = || Status::not_found("", &self.row.resource, name);
         let row = self.server.registry.catalog.find("", "v1", resource).ok_or_else(missing)?;

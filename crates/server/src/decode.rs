@@ -1,4 +1,4 @@
-//! From a request body to an object of the kind that the URL names.
+//! Decoding of a request body to an object of the kind that the URL names.
 
 mod custom;
 pub mod yaml;
@@ -14,16 +14,16 @@ use serde_json::{Map, Value};
 use crate::negotiate::Input;
 use crate::options::FieldValidation;
 
-/// An object, and what a lenient reader only warns about.
+/// A decoded object and warnings of lenient decoding.
 pub struct Decoded {
     pub object: Value,
     pub warnings: Vec<String>,
 }
 
-/// The same for options.
+/// The source of the scheme of options in upstream's error messages.
 const OPTIONS_SCHEME: &str = "pkg/apis/meta/internalversion/scheme/register.go:27";
 
-/// Versions that upstream knows and does not serve, of groups with a `v1`.
+/// Versions that upstream can decode but does not serve, of groups with a `v1`.
 const RETIRED: [(&str, &str); 24] = [
     ("admissionregistration.k8s.io", "v1alpha1"),
     ("admissionregistration.k8s.io", "v1beta1"),
@@ -51,10 +51,10 @@ const RETIRED: [(&str, &str); 24] = [
     ("storage.k8s.io", "v1beta1"),
 ];
 
-/// Where the scheme stands that upstream says a kind is not registered in.
+/// The source of the scheme in upstream's error messages.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
-/// Reads the body as an object of `row`.
+/// Decodes the body as an object of `row`.
 pub fn object(
     row: &Row,
     headers: &HeaderMap,
@@ -67,7 +67,7 @@ pub fn object(
     }
 }
 
-/// Reads the body of a subresource whose kind is not its object's: group, version and kind.
+/// Decodes the body of a subresource whose kind differs from its object's: group, version and kind.
 pub fn other_kind(
     (group, version, kind): (&str, &str, &str),
     headers: &HeaderMap,
@@ -78,7 +78,7 @@ pub fn other_kind(
     decode(&expected, Input::negotiate(headers)?, body, validation)
 }
 
-/// Reads options that come as a body. Any group may have sent them.
+/// Decodes options in a body. Their apiVersion may be that of any group.
 pub fn options(
     group: &str,
     version: &str,
@@ -100,13 +100,13 @@ pub fn options(
     read.map(|(value, _)| value)
 }
 
-/// Puts a value that was made by a patch into the form of its kind. What is wrong comes as upstream words it.
+/// Normalises the result of a patch to the form of its kind. Errors are in upstream's words.
 pub fn patched(row: &Row, object: Value) -> Result<(Value, Vec<String>), String> {
     if let Some(custom) = &row.custom {
         return custom::patched(custom, object);
     }
     if object::kind(&object).is_empty() && object::api_version(&object).is_empty() {
-        // Upstream then reads into a form of its own, in which it finds none of these fields.
+        // Upstream then decodes into a type without any of these fields.
         let fields = object.as_object().into_iter().flat_map(Map::keys);
         let fields = fields.filter(|field| !matches!(field.as_str(), "kind" | "apiVersion"));
         let remarks = fields.map(|field| format!("unknown field {field:?}")).collect();
@@ -115,13 +115,13 @@ pub fn patched(row: &Row, object: Value) -> Result<(Value, Vec<String>), String>
     typed(&Expected::of(row), Source::Value(object)).map_err(|error| error.words)
 }
 
-/// The same for a Scale.
+/// Normalises the result of a patch of a Scale.
 pub fn patched_scale(scale: Value) -> Result<(Value, Vec<String>), String> {
     let expected = Expected { kind: "Scale", group: "autoscaling", version: "v1", row: None };
     typed(&expected, Source::Value(scale)).map_err(|error| error.words)
 }
 
-/// Whether strict reading has remarks: an error, something to warn about, or nothing to speak of.
+/// Turns findings of strict decoding into an error or warnings, or drops them.
 pub fn heed(remarks: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, String> {
     match validation {
         FieldValidation::Strict if !remarks.is_empty() => {
@@ -139,23 +139,24 @@ struct Expected<'a> {
     row: Option<&'a Row>,
 }
 
-/// What a body was read into so far.
+/// A parsed body.
 enum Source<'t> {
-    /// JSON, with its text: where something is wrong, that is read again by a slower reader that says exactly what.
+    /// JSON with its text. On errors, the text is parsed again by a slower parser with exact messages.
     Json {
         value: Value,
         repeats: bool,
         text: &'t [u8],
     },
-    /// YAML, and what strict reading of it objects to.
+    /// YAML and the error of strict parsing.
     Yaml(Value, Option<String>),
     Value(Value),
 }
 
-/// What is wrong with an object, and how the answer puts it.
+/// A decoding error.
 struct Unfit {
     words: String,
-    /// The whole message is `words`; otherwise they say why one kind cannot be handled as another.
+    /// Whether `words` is the complete message. Otherwise a prefix says that one kind cannot be handled as
+    /// another.
     alone: bool,
 }
 
@@ -243,7 +244,7 @@ impl Source<'_> {
     }
 }
 
-/// Whether kind and version can be read off a body at all.
+/// Checks that kind and apiVersion can be read from a body.
 fn check_head(value: &Value) -> Result<(), String> {
     let problem = "couldn't get version/kind; json parse error: json: cannot unmarshal";
     let found = match value {
@@ -273,7 +274,7 @@ fn given_or<'a>(given: &'a str, otherwise: &'a str) -> &'a str {
     if given.is_empty() { otherwise } else { given }
 }
 
-/// The object in the form of its kind, and what strict reading remarks on.
+/// Returns the object in the form of its kind and the findings of strict decoding.
 fn typed(expected: &Expected<'_>, source: Source<'_>) -> Result<(Value, Vec<String>), Unfit> {
     let own = expected.api_version();
     let types = Types::get();
@@ -282,7 +283,7 @@ fn typed(expected: &Expected<'_>, source: Source<'_>) -> Result<(Value, Vec<Stri
         let kind = given_or(object::kind(source.value()), expected.kind);
         if api_version != own || kind != expected.kind {
             let unfit = wrong_kind(expected, api_version, kind);
-            // Upstream first reads the kind that it is given, and only then finds that it wants another.
+            // Upstream decodes the given kind before it compares it with the expected one.
             let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
             let given = types.by_kind(group, version, kind);
             return Err(given.and_then(|id| read(source, Some(id)).err()).unwrap_or(unfit));
@@ -304,13 +305,13 @@ fn typed(expected: &Expected<'_>, source: Source<'_>) -> Result<(Value, Vec<Stri
     }
     object::set_type(&mut value, &own, expected.kind);
     if forgets_managers {
-        // An empty list would be as good as none in most places, but not to those who keep account.
+        // An empty list resets the managers, so it must be distinguishable from an absent one.
         value["metadata"]["managedFields"] = Value::Array(vec![Value::Object(Map::new())]);
     }
     Ok((value, remarks))
 }
 
-/// The value as its type has it, and what strict reading remarks on.
+/// Returns the value normalised to its type and the findings of strict decoding.
 fn read(source: Source<'_>, type_id: Option<TypeId>) -> Result<(Value, Vec<String>), Unfit> {
     let types = Types::get();
     let (mut value, text) = match source {
@@ -334,7 +335,7 @@ fn read(source: Source<'_>, type_id: Option<TypeId>) -> Result<(Value, Vec<Strin
     }
 }
 
-/// The same in the order and the spelling of the text.
+/// The same with the order and spelling of the text.
 #[cold]
 fn exactly(text: &[u8], type_id: Option<TypeId>) -> Result<(Value, Vec<String>), Unfit> {
     let document = Document::parse(text).map_err(Unfit::new)?;
@@ -348,7 +349,7 @@ fn exactly(text: &[u8], type_id: Option<TypeId>) -> Result<(Value, Vec<String>),
 fn wrong_kind(expected: &Expected<'_>, api_version: &str, kind: &str) -> Unfit {
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let types = Types::get();
-    // Upstream can still read versions that it no longer serves.
+    // Upstream can decode versions that it no longer serves.
     let retired = RETIRED.contains(&(group, version)) && types.by_kind(group, "v1", kind).is_some();
     if types.by_kind(group, version, kind).is_none() && !retired {
         return Unfit::new(format!(
@@ -382,7 +383,7 @@ fn kind_of_non_string(value: &Value) -> Option<&'static str> {
     }
 }
 
-/// The beginning of a body, for an error message.
+/// Returns the start of a body, for an error message.
 fn summary(body: &[u8]) -> String {
     const LENGTH: usize = 30;
     let shown = &body[..body.len().min(LENGTH)];
@@ -394,7 +395,7 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-/// An enveloped message as the object that it says it is; one of an unknown kind is left empty.
+/// Decodes an enveloped message. An unknown kind results in an empty object.
 pub fn protobuf(body: &[u8]) -> Result<Value, WireError> {
     let envelope = atoll_wire::open(body)?;
     let (group, version) = envelope.api_version.rsplit_once('/').unwrap_or(("", &envelope.api_version));

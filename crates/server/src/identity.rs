@@ -1,5 +1,5 @@
-//! Who is asking: by certificate, by token, or nobody in particular. A ServiceAccount's token is good as long as the account
-//! is, and whatever else it is bound to; and it is good in its own workspace only.
+//! Authentication of requests: by client certificate, by token, or anonymous. A ServiceAccount's token is
+//! valid while its account and the objects that it is bound to exist, and in its own workspace only.
 
 use std::sync::Arc;
 
@@ -12,25 +12,26 @@ use serde_json::Value;
 
 use crate::Server;
 
-/// How long after its deletion began an object still counts as there, so that it can clean up.
+/// Seconds after its deletionTimestamp during which an object still counts as existing, so that it can clean
+/// up.
 const LEEWAY: i64 = 60;
 const INVALIDATED: &str = "service account token has been invalidated";
-/// A Secret with this label has been taken out of use.
+/// Label of a Secret whose legacy token is invalid.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// The client certificate of a connection.
 #[derive(Clone, Debug, Default)]
 pub enum Certificate {
-    /// None, or one that names nobody.
+    /// No certificate, or one without a user name.
     #[default]
     None,
-    /// Of another authority, or broken.
+    /// Signed by another CA, or malformed.
     Bad,
     Good(Arc<Holder>),
 }
 
 impl Certificate {
-    /// The same, good for as long as its connection lasts.
+    /// Returns the same certificate without expiry, for as long as its connection lasts.
     pub(crate) fn enduring(self) -> Self {
         match self {
             Certificate::Good(holder) => {
@@ -43,16 +44,17 @@ impl Certificate {
     }
 }
 
-/// Somebody who has proven who they are.
+/// An authenticated user.
 #[derive(Debug)]
 pub struct Identified {
     pub user: User,
-    /// Whom their token was meant for, of those that were asked for.
+    /// The requested audiences that the token is valid for.
     pub audiences: Vec<String>,
 }
 
 impl Server {
-    /// The user behind a client certificate or an `Authorization` header, for a request in `workspace`, if that exists.
+    /// Authenticates a client certificate or an `Authorization` header for a request in `workspace`, if that
+    /// exists.
     pub fn identify(
         &self,
         certificate: &Certificate,
@@ -82,7 +84,7 @@ impl Server {
         }
     }
 
-    /// Nobody in particular, as far as this API is among `audiences`.
+    /// Returns the anonymous user, if this API is among `audiences`.
     pub fn identify_nobody(
         &self,
         workspace: &str,
@@ -92,8 +94,8 @@ impl Server {
         Ok(Identified { user: User::anonymous(), audiences })
     }
 
-    /// What is left of `audiences` for a credential that says nothing of them: this API. None were asked for by those who
-    /// only want to come in.
+    /// Returns the part of `audiences` that a credential without audiences is valid for: this API. Empty for
+    /// requests, which ask for no audiences.
     fn accepted(&self, workspace: &str, audiences: Option<&[String]>) -> Result<Vec<String>, Unauthorized> {
         let Some(audiences) = audiences else { return Ok(Vec::new()) };
         let issuer = self.issuer(workspace);
@@ -103,7 +105,7 @@ impl Server {
         }
     }
 
-    /// Whose token it is, if it is meant for one of `audiences`, or else for this API.
+    /// Authenticates a token for one of `audiences`, or for this API.
     pub fn identify_bearer(
         &self,
         token: &str,
@@ -126,12 +128,12 @@ impl Server {
         Ok(Identified { user: claims.user().of_workspace(workspace), audiences })
     }
 
-    /// Who signs for a workspace.
+    /// Returns the token issuer of a workspace.
     pub fn issuer(&self, workspace: &str) -> String {
         self.tokens.as_ref().map(|tokens| tokens.issuer(workspace)).unwrap_or_default()
     }
 
-    /// The metadata of an object that a token speaks of.
+    /// Returns the metadata of an object that a token refers to.
     fn referred(
         &self,
         workspace: &str,
@@ -188,7 +190,7 @@ impl Server {
             bound("secret", "secrets", namespace, secret)?;
         }
         match (&claims.pod, &claims.node) {
-            // A Pod's token also names the Pod's node, which may be gone.
+            // A Pod's token also names the Pod's node, which may have been deleted.
             (Some(pod), _) => bound("pod", "pods", namespace, pod),
             (None, Some(node)) => bound("node", "nodes", "", node),
             (None, None) => Ok(()),
@@ -201,7 +203,7 @@ impl Server {
         since.is_some_and(|since| since.seconds < self.registry.clock.now() - LEEWAY)
     }
 
-    /// A token in a Secret is good as long as the Secret has it and its account is there.
+    /// Checks that the Secret of a legacy token still contains it and that its account exists.
     fn check_legacy(&self, claims: &Claims, token: &str, workspace: &str) -> Result<(), Unauthorized> {
         let (namespace, account) = (claims.namespace.as_str(), &claims.account);
         let name = claims.secret.as_ref().map_or("", |secret| secret.name.as_str());
@@ -236,7 +238,7 @@ impl Server {
         Ok(())
     }
 
-    /// Whether base64 text stands for this token, in a time that tells nothing.
+    /// Compares base64 text with a token in constant time.
     fn is_held(&self, held: &str, token: &str) -> bool {
         use base64::Engine;
         let held = base64::engine::general_purpose::STANDARD.decode(held).unwrap_or_default();

@@ -1,9 +1,10 @@
-//! Acting as somebody else, for those who may.
+//! Impersonation.
 //!
-//! Upstream knows two ways, and so do we. By the older one who may `impersonate` a user, a group, a uid or a value may do so
-//! for whatever that user may do. By the newer ones, which are tried first, somebody may be let act as others only for some requests: with
-//! `impersonate-on:MODE:VERB` on what is asked for and `impersonate:MODE` on whom they want to be. Which mode it is depends on who
-//! that is: a node, the node that the caller runs on, a ServiceAccount, or anybody else.
+//! There are two ways, as upstream. By the older one, a user with the verb `impersonate` on a user, group,
+//! UID or extra value may impersonate it for all requests. By constrained impersonation, which is tried
+//! first, impersonation can be limited to some requests: with `impersonate-on:MODE:VERB` on the requested
+//! resource and `impersonate:MODE` on the impersonated user. The mode depends on that user: a node, the node
+//! that the caller runs on, a ServiceAccount, or any other user.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +20,20 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
-/// The group of reviews, to which whatever is not a user or a group belongs.
+/// The API group of UIDs and extras, which are neither users nor groups.
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 const NODE_PREFIX: &str = "system:node:";
 const NODES: &str = "system:nodes";
-/// The extra by which a ServiceAccount is known to run on a node.
+/// The extra that names the node on which a ServiceAccount runs.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
-/// From so many on it is first asked whether all may be impersonated.
+/// Number of values from which a wildcard permission is checked first.
 const MANY: usize = 4;
 
-/// Says whether somebody may.
+/// Authorizes attributes.
 pub type May<'a> = dyn Fn(&Attributes<'_>) -> Result<(), Status> + 'a;
 
-/// Whom the headers ask to act as, with nothing added.
+/// Returns the user that the headers ask to impersonate, without implied groups.
 pub fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let all = |name: &str| headers.get_all(name).iter().map(text);
@@ -56,7 +57,7 @@ pub fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
     Err(Status::bad_request(message))
 }
 
-/// As Go shows it to programmers.
+/// Formats a user as Go's `%#v` does.
 fn shown(user: &User) -> String {
     let list = |texts: &[String]| texts.iter().map(|text| quote(text)).collect::<Vec<_>>().join(", ");
     let groups = match user.groups.as_slice() {
@@ -75,7 +76,7 @@ fn shown(user: &User) -> String {
     format!("&user.DefaultInfo{{Name:{name}, UID:{uid}, Groups:{groups}, Extra:{extra}}}")
 }
 
-/// The namespace and the name of a ServiceAccount, if that is whose user name it is.
+/// Returns namespace and name of the ServiceAccount with this user name.
 pub fn account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')?;
     let good = names::name_is_dns_label(namespace, false).is_empty()
@@ -88,7 +89,7 @@ fn node(user: &str) -> Option<&str> {
     names::name_is_dns_subdomain(name, false).is_empty().then_some(name)
 }
 
-/// The user that a request is to be carried out as. `request` is the request as its sender makes it.
+/// Returns the impersonated user. `request` has the attributes of the request with its real caller.
 pub fn acting_as(wanted: User, request: &Attributes<'_>, may: &May<'_>) -> Result<User, Status> {
     let mut refused = None;
     for mode in modes(&wanted, request.user) {
@@ -100,12 +101,12 @@ pub fn acting_as(wanted: User, request: &Attributes<'_>, may: &May<'_>) -> Resul
     Err(refused.unwrap_or_else(|| refusal(request, "")))
 }
 
-/// A way to act as somebody, `None` for the older one.
+/// A mode of constrained impersonation, `None` for the older way.
 struct Mode(Option<&'static str>);
 
 const ASSOCIATED: &str = "associated-node";
 
-/// What could let a caller be this user, in the order in which it is tried.
+/// Returns the modes that apply, in the order in which they are tried.
 fn modes(wanted: &User, caller: &User) -> Vec<Mode> {
     let only_a_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
     let (node, account_of) = (node(&wanted.name), account(&wanted.name));
@@ -144,7 +145,7 @@ impl Mode {
             }
             (None, Some(name)) => {
                 actual.groups = vec![NODES.into()];
-                // Whatever node it is: it is the caller's own.
+                // The caller's own node needs no name.
                 let name = if self.0 == Some(ASSOCIATED) { "*" } else { name };
                 ask.resource(group, "nodes", "", "", name)?;
             }
@@ -155,7 +156,7 @@ impl Mode {
         }
         ask.groups(group, &wanted.groups)?;
         ask.extra(&wanted.extra)?;
-        // Everybody is one or the other.
+        // Add the group of authenticated or unauthenticated users.
         let is_in = |group: &str| actual.groups.iter().any(|own| own == group);
         if actual.name == ANONYMOUS {
             if !is_in(UNAUTHENTICATED) {
@@ -260,7 +261,8 @@ fn check_extra(key: &str, values: &[String]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// Whom a caller may act as, who is granted lines of `verb group/resource[/subresource] namespace/name`; a star for any name.
+    /// Impersonates with grants of the form `verb group/resource[/subresource] namespace/name`, where the
+    /// name may be a star.
     fn acted(granted: &[&str], headers: &[(&'static str, &'static str)]) -> Result<Option<User>, String> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_way_asks_for_each_part() {
+    fn unconstrained_impersonation_checks_each_attribute() {
         let all = [
             "impersonate /users /*",
             "impersonate /groups /dev",
@@ -323,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newer_ways_ask_for_the_request_too() {
+    fn constrained_impersonation_checks_the_request() {
         let group = "authentication.k8s.io";
         let on = |mode: &str| format!("impersonate-on:{mode}:list /pods n/*");
         let be = |mode: &str, what: &str| format!("impersonate:{mode} {group}/{what}");
@@ -353,7 +355,7 @@ mod tests {
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         let refused = acted(&all, &[(USER, "bob"), (GROUP, MASTERS)]).expect_err("too much");
         assert!(refused.ends_with(": impersonating the system:masters group is not allowed"), "{refused}");
-        // Whom else a node is with is not the caller's to say.
+        // Groups of a node cannot be impersonated.
         assert!(
             acted(
                 &[&on("arbitrary-node"), &be("arbitrary-node", "nodes /n1")],
@@ -364,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_has_to_be_named() {
+    fn user_name_is_required() {
         assert_eq!(
             acted(&[], &[(GROUP, "x"), ("impersonate-extra-a%2fb", "1")]),
             Err("requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"x\"}, Extra:map[string][]string{\"a/b\":[]string{\"1\"}}} \

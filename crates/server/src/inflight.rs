@@ -1,13 +1,15 @@
-//! How many requests may be under way at once: in all, and of one user.
+//! Limits on requests in flight: in total and per user.
 //!
-//! A request counts for its sender from its first byte on, and takes one of the places that all senders share once its body
-//! has arrived. A sender that is slow, or sends much, thus uses up its own share and keeps no other sender waiting.
+//! A request counts for its sender from its first byte on. It takes one of the permits that all senders share
+//! when its body has arrived. A sender that is slow or sends much thus uses up its own share and does not
+//! block others.
 //!
 //! ```text
-//!   head ─► Share of the sender ─► body, within its time and memory ─► Place ─► verb ─► answer, within memory
+//!   head ─► Share of the sender ─► body, within its time and memory ─► Permit ─► verb ─► answer, within memory
 //! ```
 //!
-//! Of the memory for bodies, and of that for large answers until they have been sent, senders have the same parts.
+//! The memory for bodies, and for large responses until they are sent, is divided among senders in the same
+//! way.
 
 mod desk;
 mod memory;
@@ -32,13 +34,13 @@ use crate::request::RequestInfo;
 use crate::workspace::Workspace;
 use crate::{MAX_BODY, health, impersonation};
 
-/// The part of all places that one sender may have: a quarter.
+/// Divisor of all permits for the share of one sender: a quarter.
 const SHARE: usize = 4;
-/// The part of a circle's share that a circle in it may have, a child workspace or a user: a half.
+/// Divisor of a group's share for a group within it, a child workspace or a user: a half.
 const PART: usize = 2;
-/// Bytes a second that a body has to arrive with, after the time that any body may take.
+/// Minimum bytes per second of a body, after the time that any body may take.
 const SLOWEST: u32 = 32 << 10;
-/// Memory for large answers on their way, for all senders.
+/// Memory for large responses that are being sent, of all senders.
 const ANSWERS: usize = 1 << 30;
 
 pub struct InFlight {
@@ -48,23 +50,23 @@ pub struct InFlight {
     bodies: Arc<Memory>,
     answers: Arc<Memory>,
     desk: Arc<Desk>,
-    /// How long any body may take.
+    /// Time that any body may take.
     patience: Duration,
     senders: Arc<Senders>,
 }
 
-/// Requests under way of each sender, those that read and those that write. Who has none has no entry.
+/// Requests in flight of each sender, reading and mutating. Senders without requests have no entry.
 #[derive(Default)]
 struct Senders(Mutex<HashMap<Box<str>, [usize; 2]>>);
 
-/// What a request counts for, the widest circle first: the workspaces on the way, the workspace itself, then the user; in the
-/// root the namespace of a ServiceAccount, then the account. A tenant that makes up names of users, accounts or workspaces
-/// stays within a circle that existed before.
+/// The groups that a request counts for, widest first: the workspaces of its path, then the user; in root the
+/// namespace of a ServiceAccount, then the account. A tenant that makes up names of users, accounts or
+/// workspaces stays within a group that existed before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender(Arc<[Box<str>]>);
 
 impl Sender {
-    /// `workspace` is the one that the request is in.
+    /// `workspace` is the workspace of the request.
     pub fn of(user: &User, workspace: Option<&Workspace>) -> Sender {
         let Some(home) = &user.home else {
             return Sender([format!("user {}", user.name).into()].into());
@@ -75,8 +77,9 @@ impl Sender {
             circles.extend(on_the_way.chain([id.as_str()]).map(|id| format!("workspace {id}").into()));
         }
         let account = impersonation::account(&user.name).filter(|_| circles.is_empty());
-        // A user who may create one ServiceAccount in a namespace may create more. Only the accounts of agents in the
-        // root's own namespace are made one by one by administrators, and one agent must not silence another.
+        // A user who may create one ServiceAccount in a namespace may create more. Only the accounts of
+        // agents in root's own namespace are created one by one by administrators, and one agent must not
+        // starve another.
         if let Some((namespace, _)) = account.filter(|own| (own.0, home.as_str()) != (SYSTEM_NAMESPACE, ROOT))
         {
             circles.push(format!("accounts of {namespace} of {home}").into());
@@ -86,17 +89,17 @@ impl Sender {
     }
 }
 
-/// A request that counts for its sender, until it is dropped.
+/// A request that counts for its sender until it is dropped.
 pub struct Share<'a> {
     inflight: &'a InFlight,
     kind: Kind,
-    /// A request that is exempt has none.
+    /// `None` for an exempt request.
     sender: Option<Sender>,
-    /// For the body, until the request is over.
+    /// Memory of the body, until the request ends.
     memory: Reserved,
 }
 
-/// Keeps a place taken for as long as a request lasts.
+/// The right to run a request, until it is dropped.
 pub struct Place<'a> {
     _permit: Option<OwnedSemaphorePermit>,
     _share: Share<'a>,
@@ -113,7 +116,7 @@ fn busy() -> Status {
 }
 
 impl InFlight {
-    /// So many that read and so many that write, with bodies that arrive in `patience` or fast enough.
+    /// Limits of reading and mutating requests, and the time that bodies may take.
     pub fn new(reading: usize, mutating: usize, patience: Duration) -> Self {
         InFlight {
             reading: Arc::new(Semaphore::new(reading)),
@@ -127,8 +130,8 @@ impl InFlight {
         }
     }
 
-    /// Counts a request for its sender, if it has one, or advises to come back later. Requests that last for as long as their
-    /// client wants are not counted; nor are probes, or a busy server would be taken for a dead one.
+    /// Counts a request for its sender, or returns an error with Retry-After. Long-running requests are not
+    /// counted, nor are probes, so that a busy server does not look dead.
     pub fn begin(&self, request: &RequestInfo, sender: Option<Sender>) -> Result<Share<'_>, Status> {
         let is_probe = !request.is_resource && health::is_check(&request.path);
         let is_exempt = request.is_long_running() || is_probe;
@@ -174,7 +177,8 @@ impl Senders {
 }
 
 impl<'a> Share<'a> {
-    /// The whole body, up to the limit, if it arrives fast enough. Requests that read have no use for one: it is not looked at.
+    /// Reads the body, up to the size limit, if it arrives fast enough. Bodies of reading requests are
+    /// ignored.
     pub async fn read<B>(&mut self, body: B) -> Result<Bytes, Status>
     where
         B: http_body::Body<Data = Bytes>,
@@ -193,7 +197,7 @@ impl<'a> Share<'a> {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break,
                 Err(_) => {
-                    return Err(Status::timeout("the body of the request did not arrive fast enough", 0));
+                    return Err(Status::timeout("the request body did not arrive fast enough", 0));
                 }
             };
             let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
@@ -202,7 +206,7 @@ impl<'a> Share<'a> {
             })?;
             let Ok(data) = frame.into_data() else { continue };
             self.memory.resize(received + data.len())?;
-            // Most bodies come in one piece, which need not be copied.
+            // Most bodies arrive in one frame, which need not be copied.
             if received == 0 {
                 first = data;
             } else {
@@ -214,7 +218,7 @@ impl<'a> Share<'a> {
         Ok(if rest.is_empty() { first } else { rest.freeze() })
     }
 
-    /// What there is for the answer.
+    /// Returns the limits for the response.
     pub fn room(&self) -> Room {
         Room {
             desk: self.inflight.desk.clone(),
@@ -224,7 +228,7 @@ impl<'a> Share<'a> {
         }
     }
 
-    /// A place among all requests, or the advice to come back later.
+    /// Takes a permit, or returns an error with Retry-After.
     pub fn enter(self) -> Result<Place<'a>, Status> {
         let places = match self.kind {
             Kind::Reading => &self.inflight.reading,

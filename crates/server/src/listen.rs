@@ -31,35 +31,35 @@ use crate::Server;
 use crate::chain::{Peer, handle};
 use crate::weather::{Exposure, Weather};
 
-/// Streams at once on one HTTP/2 connection, as upstream.
+/// Maximum number of concurrent HTTP/2 streams per connection, as upstream.
 const MAX_STREAMS: u32 = 250;
-/// Size of a request's headers.
+/// Maximum size of a request's headers.
 const MAX_HEADERS: u32 = 64 << 10;
-/// How long a connection may rest between requests, as upstream.
+/// Idle timeout of connections, as upstream.
 const REST: Duration = Duration::from_secs(90);
-/// Length of what every HTTP/2 connection begins with.
+/// Length of the HTTP/2 connection preface.
 const HTTP2_OPENING: usize = 24;
-/// As Go's server, which people search the web for.
+/// The response of Go's server.
 const NOT_TLS: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
-/// A way into a server.
+/// Settings of a listener.
 #[derive(Clone)]
 pub struct Entrance {
     pub tls: Tls,
-    /// What it is exposed to.
+    /// Simulated network faults.
     pub weather: Option<Weather>,
-    /// By whose clock certificates are judged: the server's, or where an administrator must come in whatever that says,
-    /// the machine's.
+    /// Whether client certificates are checked by the server's clock instead of the machine's. An
+    /// administrator needs access whatever the server's clock says.
     pub own_clock: bool,
 }
 
-/// Serves until `server` is told to stop, then lets requests under way finish.
+/// Accepts connections until `server` stops, then lets requests in flight finish.
 pub async fn serve(server: Arc<Server>, listener: TcpListener, entrance: Entrance) {
     let mut stopped = std::pin::pin!(server.stopped());
     let mut connections = JoinSet::new();
     let mut door = match Door::new(listener, entrance.weather.clone()) {
         Ok(door) => door,
-        Err(error) => return tracing::error!(%error, "nothing can be served"),
+        Err(error) => return tracing::error!(%error, "cannot read the address of the listener"),
     };
     loop {
         tokio::select! {
@@ -74,7 +74,7 @@ pub async fn serve(server: Arc<Server>, listener: TcpListener, entrance: Entranc
                 }
                 Err(error) => refused(&error).await,
             },
-            // Reaping as they end keeps the set small.
+            // Reap tasks as they end to keep the set small.
             Some(_) = connections.join_next() => {}
             () = &mut stopped => break,
         }
@@ -82,13 +82,13 @@ pub async fn serve(server: Arc<Server>, listener: TcpListener, entrance: Entranc
     drop(door);
     let drained = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(server.limits.drain, drained).await.is_err() {
-        tracing::warn!("some requests were still under way and were cut off");
+        tracing::warn!("shutdown timeout exceeded: open requests were aborted");
     }
 }
 
-/// Out of file descriptors, for instance: others will end and free some.
+/// Waits after a failed accept, for example without free file descriptors, until other connections end.
 async fn refused(error: &io::Error) {
-    tracing::warn!(%error, "a connection could not be accepted");
+    tracing::warn!(%error, "cannot accept a connection");
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
@@ -104,7 +104,7 @@ async fn connection(
     let tls = &entrance.tls;
     let limit = server.limits.header_timeout;
     let accepting = async {
-        // No record of TLS begins with a letter, and every request does.
+        // A TLS record never starts with a letter, an HTTP request always does.
         let mut first = [0];
         stream.peek(&mut first).await?;
         if first[0].is_ascii_uppercase() {
@@ -142,22 +142,22 @@ async fn connection(
             Some(exposure) => exposure.lost().await,
         }
     };
-    // Driven until it ends, the client tries our patience, it gets lost, or the server stops.
+    // Drive the connection until it ends, the client is too slow, it is lost, or the server stops.
     macro_rules! drive {
         ($connection:expr) => {{
             let mut connection = std::pin::pin!($connection);
             tokio::select! {
                 outcome = connection.as_mut() => return Ok(outcome?),
-                () = patience.ended() => return Err("its headers took too long".into()),
-                () = dawdling.ended() => return Err("it did not read its answers".into()),
-                () = lost => return Err("it got lost".into()),
+                () = patience.ended() => return Err("timeout while reading request headers".into()),
+                () = dawdling.ended() => return Err("timeout while sending a response".into()),
+                () = lost => return Err("connection lost by a simulated network fault".into()),
                 () = server.stopped() => {}
             }
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 outcome = connection => Ok(outcome?),
-                () = patience.ended() => Err("its headers took too long".into()),
-                () = dawdling.ended() => Err("it did not read its answers".into()),
+                () = patience.ended() => Err("timeout while reading request headers".into()),
+                () = dawdling.ended() => Err("timeout while sending a response".into()),
             }
         }};
     }
@@ -170,11 +170,12 @@ async fn connection(
     }
 }
 
-/// Tells someone who forgot TLS what is wrong.
+/// Sends a readable error to a client without TLS.
 async fn refuse_plain(mut stream: Line) -> io::Result<()> {
     stream.write_all(NOT_TLS).await?;
     stream.shutdown().await?;
-    // What was sent is read, within bounds, or closing would take the answer with it.
+    // Read the rest of the request, within bounds. Otherwise closing would reset the connection and discard
+    // the response.
     let mut rest = stream.take(64 << 10);
     tokio::io::copy(&mut rest, &mut tokio::io::sink()).await.map(|_| ())
 }
@@ -196,7 +197,7 @@ fn http2_builder() -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// Where a listener listens.
+/// Binds a listener.
 pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }

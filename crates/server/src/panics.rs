@@ -1,10 +1,10 @@
-//! A bug in one request must not take the others down: it is answered and logged.
+//! Panics of one request become an error response and a log line, and do not affect other requests.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A future whose panic is a result.
+/// A future that returns a panic as an error.
 pub struct Caught<F>(Pin<Box<F>>);
 
 pub fn caught<F: Future>(future: F) -> Caught<F> {
@@ -12,11 +12,12 @@ pub fn caught<F: Future>(future: F) -> Caught<F> {
 }
 
 impl<F: Future> Future for Caught<F> {
-    /// `Err` with what the panic said.
+    /// `Err` with the panic message.
     type Output = Result<F::Output, String>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // After a panic the future is dropped and never polled again; what it shared is guarded by its own locks.
+        // After a panic the future is dropped and never polled again. Shared state is guarded by its own
+        // locks.
         match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
             Ok(poll) => poll.map(Ok),
             Err(payload) => {

@@ -1,4 +1,4 @@
-//! The documents about what is served: once in memory, for all servers of a process that serve the same.
+//! A cache of discovery and OpenAPI documents, shared by all servers of a process with the same resources.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,29 +8,29 @@ use atoll_registry::{Catalog, SharedRow};
 use crate::weather::{Conditions, GroupVersion};
 use crate::{discovery, openapi};
 
-/// How many selections of what seems to be there are remembered.
+/// Maximum number of cached selections.
 const SELECTIONS: usize = 16;
 
-/// The documents of a catalog, and those of parts of it.
+/// The documents of a catalog and of selections of it.
 pub struct Shelves {
     rows: Vec<SharedRow>,
     whole: Arc<Shelf>,
-    /// What there is besides where somebody measures what is used.
+    /// Rows of `metrics.k8s.io`, served where usage is measured.
     measured: [SharedRow; 2],
-    /// By what is left out, lately used ones last.
+    /// By selection, in order of use, the most recent last.
     parts: Mutex<Vec<Part>>,
 }
 
 type Part = (Selected, Arc<Shelf>);
 
-/// Which part of all there is.
+/// A selection of the served resources.
 #[derive(Clone, PartialEq, Eq)]
 struct Selected {
     hidden: Arc<[GroupVersion]>,
     is_measured: bool,
 }
 
-/// What discovery and OpenAPI say.
+/// Discovery and OpenAPI documents.
 pub(crate) struct Shelf {
     pub discovery: discovery::Shelf,
     pub openapi: openapi::Shelf,
@@ -44,7 +44,7 @@ impl Shelves {
         Shelves { whole: Arc::new(Shelf::new(&rows, &[])), rows, measured, parts: Mutex::default() }
     }
 
-    /// What is there for somebody in such weather, where usage is measured or is not.
+    /// Returns the documents for a client with these network faults, with or without `metrics.k8s.io`.
     pub(crate) fn seen(&self, conditions: Option<&Conditions>, is_measured: bool) -> Arc<Shelf> {
         let hidden = conditions.map(|conditions| conditions.hidden.clone()).unwrap_or_default();
         if hidden.is_empty() && !is_measured {

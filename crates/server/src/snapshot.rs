@@ -1,10 +1,10 @@
-//! A copy of everything, taken from and put back into a running server.
+//! Snapshots: a copy of all objects, taken from and restored to a running server.
 //!
-//! A snapshot is lines of JSON: a head with the format and the revision it was taken at, one line a key in key order, and an
-//! end with their number, so that a file that was cut off is known as such. What the store encrypts is encrypted here
-//! too, with the same key, as base64 under `sealed` instead of `value`. Putting it back is a sequence of
-//! ordinary writes (what differs is written, what is not in the snapshot is deleted), so watchers see it
-//! happen. The revision is first raised beyond any that a client of the copied server can have seen.
+//! A snapshot consists of lines of JSON: a header with the format and revision, one line per key in key
+//! order, and an end with their number, by which truncated files are detected. Encrypted values are encrypted
+//! with the same key, as base64 in `sealed` instead of `value`. Restoring is a sequence of ordinary writes
+//! (differing objects are written, objects that are not in the snapshot are deleted), so watchers observe it.
+//! The revision is first raised beyond any that a client of the copied server can have seen.
 
 mod preview;
 
@@ -27,15 +27,16 @@ use crate::body::Body;
 use crate::respond;
 
 pub const PATH: &str = "/atoll/snapshot";
-/// Says what a POST of the same body to [`PATH`] would destroy. A path of its own, so that no older server takes the question
-/// for the order.
+/// Reports what a POST of the same body to [`PATH`] would destroy. A path of its own, so that an older server
+/// does not mistake a preview for a restore.
 pub const PREVIEW: &str = "/atoll/snapshot/preview";
 
-/// Beyond what any server can have written since the snapshot was taken: a generous rate, and some more.
+/// Revisions beyond what a server can have written since the snapshot was taken: a generous rate and a
+/// margin.
 const REVISIONS_PER_SECOND: u64 = 100_000;
 const MARGIN: u64 = 1_000_000;
 
-/// In format 1, custom objects had the same keys as built-in ones. Such snapshots are still read.
+/// In format 1, custom objects had the same keys as built-in ones. Such snapshots can still be read.
 const FORMAT: u64 = 2;
 
 const PIECE: usize = 256 << 10;
@@ -78,9 +79,9 @@ async fn save(server: &Arc<Server>) -> Result<Response<Body>, Status> {
                     piece.extend_from_slice(STANDARD.encode(sealed).as_bytes());
                     piece.push(b'"');
                 }
-                // Without its end the client knows that it has not got everything.
+                // The missing end tells the client that the snapshot is incomplete.
                 Err(error) => {
-                    tracing::error!(%error, "a snapshot was broken off");
+                    tracing::error!(%error, "snapshot aborted: an object cannot be encrypted");
                     return;
                 }
             }
@@ -101,7 +102,7 @@ fn line(value: &Value) -> Vec<u8> {
     line
 }
 
-/// Reads a snapshot and compares it with what there is.
+/// Compares a snapshot with the stored objects.
 pub async fn preview<B>(server: &Arc<Server>, method: &Method, body: B) -> Result<Response<Body>, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
@@ -115,7 +116,7 @@ where
     Ok(respond::json(&preview::summary(&current(store.as_ref()).await?, &copy.entries)))
 }
 
-/// Everything that there is.
+/// Returns all stored objects.
 async fn current(store: &dyn Store) -> Result<BTreeMap<Key, Bytes>, Status> {
     let current = store.range(Range::all(), None, 0).await;
     let current = current
@@ -132,7 +133,7 @@ where
     let copy = read(store.as_ref(), body).await?.upgraded();
     let beyond = beyond(&copy, server.registry.clock.now());
     let refused =
-        |error: WriteError| Status::service_unavailable(format!("the snapshot was not put back: {error:?}"));
+        |error: WriteError| Status::service_unavailable(format!("the snapshot was not restored: {error:?}"));
     store.raise(beyond.max(server.registry.cache.revision() + 1)).await.map_err(refused)?;
     let current = current(store.as_ref()).await?;
     let write = |key: &Key, value: Option<Bytes>| Write {
@@ -148,7 +149,7 @@ where
     let writes: Vec<Write> = changed.into_iter().chain(gone).collect();
     let count = writes.len();
     for chunk in writes.chunks(512) {
-        // Handed over together, they share commits.
+        // Concurrent writes share commits.
         let mut running = tokio::task::JoinSet::new();
         for write in chunk.iter().cloned() {
             let store = store.clone();
@@ -156,7 +157,7 @@ where
         }
         while let Some(outcome) = running.join_next().await {
             match outcome {
-                // Deleted by someone else in the meantime.
+                // Deleted by another writer in the meantime.
                 Ok(Ok(_) | Err(WriteError::Unmet { .. })) => {}
                 Ok(Err(error)) => return Err(refused(error)),
                 Err(error) => return Err(Status::internal_error(error.to_string())),
@@ -169,8 +170,8 @@ where
     ))
 }
 
-/// A revision that no client of the copied server can have seen by `now`. The file may say anything: what is too
-/// high is for the store to refuse.
+/// Returns a revision that no client of the copied server can have seen by `now`. The file is not trusted:
+/// the store refuses a revision that is too high.
 fn beyond(copy: &Copy, now: i64) -> u64 {
     let since = u64::try_from(now.saturating_sub(copy.taken)).unwrap_or(0);
     copy.revision.saturating_add(since.saturating_mul(REVISIONS_PER_SECOND)).saturating_add(MARGIN)
@@ -184,7 +185,7 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// With the keys that this version of Atoll uses.
+    /// Upgrades the keys to those of this version of Atoll.
     fn upgraded(mut self) -> Copy {
         if self.format < FORMAT {
             custom_keys::upgrade(&mut self.entries);
@@ -193,13 +194,13 @@ impl Copy {
     }
 }
 
-/// Reads the whole of it before anything is touched: half a snapshot is none.
+/// Parses the complete snapshot before anything is changed.
 pub(crate) async fn read<B>(store: &dyn Store, body: B) -> Result<Copy, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let wrong = |what: &str| Status::bad_request(format!("this is not a whole snapshot: {what}"));
+    let wrong = |what: &str| Status::bad_request(format!("the snapshot is not valid: {what}"));
     let mut body = std::pin::pin!(body);
     let mut pending = BytesMut::new();
     let mut copy: Option<Copy> = None;
@@ -214,7 +215,7 @@ where
             match &mut copy {
                 None => {
                     copy = Some(head(&value).ok_or_else(|| {
-                        wrong("it has no head of a format that this version of Atoll knows")
+                        wrong("its header is missing or of a format that this version of Atoll does not know")
                     })?)
                 }
                 Some(copy) => match (value["key"].as_str(), value["end"].as_u64()) {
@@ -227,7 +228,11 @@ where
                         copy.entries.insert(key, stored);
                     }
                     (None, Some(count)) if count == copy.entries.len() as u64 => ended = true,
-                    _ => return Err(wrong("a line is neither an object nor the right end")),
+                    _ => {
+                        return Err(wrong(
+                            "a line is neither an object nor the end with the number of objects",
+                        ));
+                    }
                 },
             }
         }
@@ -242,7 +247,7 @@ fn head(value: &Value) -> Option<Copy> {
     known.then(|| Copy { format, revision, taken, entries: BTreeMap::new() })
 }
 
-/// What was encrypted, if the key is there.
+/// Decrypts a value, if the key is available.
 fn unsealed(store: &dyn Store, key: &Key, sealed: &Value) -> Result<Bytes, Status> {
     let sealed = STANDARD.decode(sealed.as_str().unwrap_or_default());
     let sealed = sealed.map_err(|error| Status::bad_request(format!("{key} is not base64: {error}")))?;
@@ -252,7 +257,7 @@ fn unsealed(store: &dyn Store, key: &Key, sealed: &Value) -> Result<Bytes, Statu
     })
 }
 
-/// The canonical encoding again, or a tombstone.
+/// Returns the canonical encoding, or a tombstone.
 fn encode(value: &Value) -> Bytes {
     match value {
         Value::Null => Bytes::from_static(atoll_watch::object::TOMBSTONE),
@@ -265,11 +270,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_revision_goes_beyond_any_that_a_client_has_seen() {
+    fn the_revision_is_beyond_any_that_a_client_has_seen() {
         let copy = |revision, taken| Copy { format: FORMAT, revision, taken, entries: BTreeMap::new() };
         assert_eq!(beyond(&copy(7, 100), 100), 7 + MARGIN);
         assert_eq!(beyond(&copy(7, 100), 110), 7 + 10 * REVISIONS_PER_SECOND + MARGIN);
-        // A clock that went back, and numbers that nobody wrote.
+        // A clock that was set back, and forged numbers.
         assert_eq!(beyond(&copy(7, 110), 100), 7 + MARGIN);
         assert_eq!(beyond(&copy(u64::MAX, i64::MIN), i64::MAX), u64::MAX);
     }

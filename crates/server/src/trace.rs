@@ -1,6 +1,6 @@
-//! Traces of requests for an OpenTelemetry collector, where one was named: OTLP over HTTP, as JSON.
+//! Request traces for an OpenTelemetry collector, if configured: OTLP over HTTP, as JSON.
 //!
-//! Spans wait in a bounded queue and are sent in batches; a collector that is slow or away costs spans, never
+//! Spans are queued and sent in batches. A slow or unreachable collector loses spans and never delays
 //! requests.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,7 +27,7 @@ pub struct Tracer {
     spans: mpsc::Sender<Value>,
 }
 
-/// Who is part of whose trace, from the `traceparent` header or made up.
+/// Trace and parent span of a request, from the `traceparent` header or new.
 pub(crate) struct Lineage {
     pub trace: String,
     parent: Option<String>,
@@ -38,16 +38,16 @@ impl Tracer {
     pub fn start(endpoint: &str) -> Result<Tracer, String> {
         let uri: Uri = format!("{}/v1/traces", endpoint.trim_end_matches('/'))
             .parse()
-            .map_err(|error| format!("{endpoint:?} is no address of a collector: {error}"))?;
+            .map_err(|error| format!("{endpoint:?} is not a valid collector address: {error}"))?;
         if uri.scheme_str() != Some("http") || uri.host().is_none() {
-            return Err(format!("{endpoint:?} is no address of a collector; write http://HOST:4318"));
+            return Err(format!("{endpoint:?} is not a valid collector address; use http://HOST:4318"));
         }
         let (spans, waiting) = mpsc::channel(QUEUE);
         tokio::spawn(export(uri, waiting));
         Ok(Tracer { spans })
     }
 
-    /// Tells of a request that has just been answered.
+    /// Records a completed request.
     pub fn record(
         &self,
         info: &RequestInfo,
@@ -87,7 +87,7 @@ impl Tracer {
         if let Some(parent) = lineage.parent {
             span["parentSpanId"] = parent.into();
         }
-        // Full: the collector does not keep up, and this span is not worth waiting for.
+        // If the queue is full, the span is dropped.
         let _ = self.spans.try_send(span);
     }
 }
@@ -96,7 +96,7 @@ fn attribute(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 
-/// `None` if the caller's trace is not to be recorded.
+/// Returns `None` if the caller's trace is not sampled.
 pub(crate) fn lineage(headers: &HeaderMap) -> Option<Lineage> {
     let given = headers.get("traceparent").and_then(|value| value.to_str().ok());
     let fields: Vec<&str> = given.map(|text| text.split('-').collect()).unwrap_or_default();
@@ -115,7 +115,7 @@ fn is_hex(text: &str, length: usize) -> bool {
 
 fn random_hex(bytes: usize) -> String {
     let mut random = vec![0; bytes];
-    // An id that is not random is still an id.
+    // Without randomness, this is still a valid ID.
     let _ = getrandom::fill(&mut random);
     random.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -131,11 +131,11 @@ async fn export(uri: Uri, mut waiting: mpsc::Receiver<Value>) {
         let failure = match sent {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error),
-            Err(_) => Some("no answer in time".to_string()),
+            Err(_) => Some("timeout".to_string()),
         };
-        // Once, until it works again: a collector that is away must not fill the log.
+        // Logged once per outage, so that a missing collector does not fill the log.
         if let Some(failure) = failure.as_ref().filter(|_| !reported) {
-            tracing::warn!(collector = %uri, failure, "traces are not being taken; some are lost");
+            tracing::warn!(collector = %uri, failure, "cannot send traces to the collector; spans are dropped");
         }
         reported = failure.is_some();
         tokio::time::sleep(EVERY).await;
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_callers_trace_is_continued_unless_it_is_not_sampled() {
+    fn a_sampled_trace_is_continued() {
         let headers =
             |text: &str| HeaderMap::from_iter([("traceparent".parse().unwrap(), text.parse().unwrap())]);
         let trace = "0af7651916cd43dd8448eb211c80319c";
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_http_collectors_are_taken() {
+    fn only_plain_http_collectors_are_accepted() {
         for endpoint in ["", "collector:4318", "https://collector:4318", "http://"] {
             assert!(Tracer::start(endpoint).is_err(), "{endpoint}");
         }

@@ -1,7 +1,8 @@
-//! What nodes and Pods use, as a metrics server tells it in `metrics.k8s.io`. Somebody else measures; here it becomes an answer.
+//! Resource usage of nodes and Pods, served as `metrics.k8s.io`. The measurements come from a `Usage`
+//! implementation.
 //!
 //! ```text
-//!   GET …/pods ─► which Pods are there and selected ─► Usage: what does each use ─► forms: JSON, table, protobuf
+//!   GET …/pods ─► list of selected Pods ─► Usage: measurements ─► forms: JSON, table, protobuf
 //! ```
 
 mod forms;
@@ -28,21 +29,21 @@ use crate::request::RequestInfo;
 use crate::verbs::{self, list};
 use crate::{respond, respond::metadata};
 
-/// Measures.
+/// Measures resource usage.
 pub trait Usage: Send + Sync + 'static {
-    /// What nodes use, by their names; each is one part without a name.
+    /// Returns the usage of nodes by name; each has one part without a name.
     fn nodes(&self) -> HashMap<String, Measured>;
 
-    /// What the containers of a Pod use that run.
+    /// Returns the usage of a Pod's running containers.
     fn pod(&self, namespace: &str, name: &str) -> Option<Measured>;
 }
 
-/// What was measured of something.
+/// A measurement of a node or Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// When that was, in seconds since 1970.
+    /// Time of the measurement, in seconds since 1970.
     pub at: i64,
-    /// The time up to then that it is about.
+    /// Duration that the measurement covers.
     pub window: Duration,
     pub parts: Vec<Part>,
 }
@@ -50,20 +51,20 @@ pub struct Measured {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub name: String,
-    /// Billionths of processors.
+    /// CPU usage in billionths of a core.
     pub nanocores: u64,
     pub bytes: u64,
 }
 
 impl Server {
-    /// The row of what a request asks for, if that is measured here.
+    /// Returns the row of a request for `metrics.k8s.io`, if usage is measured here.
     pub(crate) fn measured(&self, info: &RequestInfo) -> Option<Row> {
         self.usage.as_ref().filter(|_| info.group == METRICS && info.version == "v1beta1")?;
         catalog::measured().into_iter().find(|row| row.resource == info.resource)
     }
 }
 
-/// Answers a request for what is measured.
+/// Handles a request for `metrics.k8s.io`.
 pub fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let info = &*call.info;
     if info.verb == "watch" {
@@ -71,7 +72,7 @@ pub fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<B
     }
     verbs::check_path(row, info, &call.method)?;
     let Some(usage) = &server.usage else { return Err(Status::not_found_generic()) };
-    // What is measured is what is there.
+    // Only existing objects have measurements.
     let registry = &server.registry;
     let known = registry.find(call.workspace.scope(), "", "v1", &row.resource);
     let known = known.ok_or_else(Status::not_found_generic)?;
@@ -114,7 +115,7 @@ fn parsed(object: &Object) -> Value {
     serde_json::from_slice(&object.json()).unwrap_or_default()
 }
 
-/// One of a list, for a Pod or a node.
+/// Returns the metrics of a Pod or a node.
 fn item(whole: &Value, measured: &Measured, row: &Row) -> Value {
     let mut metadata = json!({ "name": object::name(whole), "creationTimestamp": time::format(measured.at) });
     if row.namespaced {
@@ -135,7 +136,7 @@ fn item(whole: &Value, measured: &Measured, row: &Row) -> Value {
     item
 }
 
-/// As quantities.
+/// Formats usage as quantities.
 fn amounts(part: &Part) -> Value {
     let written = |text: String| Quantity::parse(&text).map(|quantity| quantity.canonical()).unwrap_or(text);
     let kibibytes = match part.bytes % 1024 {

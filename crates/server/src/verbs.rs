@@ -1,4 +1,4 @@
-//! One verb a file. Here a request finds its row and its verb.
+//! Dispatch of resource requests to verbs, which have one file each.
 
 mod binding;
 mod components;
@@ -39,7 +39,7 @@ use crate::{respond, usage};
 pub use gate::Gate;
 pub use patch::Warnings;
 
-/// Carries out a request on a resource, which may go on to somebody else.
+/// Handles a resource request, which may be forwarded.
 pub async fn dispatch(
     server: &Arc<Server>,
     mut call: Call,
@@ -55,7 +55,7 @@ pub async fn dispatch(
     }
     let workspace = call.workspace.scope();
     let Some(row) = server.registry.find(workspace, &info.group, &info.version, &info.resource) else {
-        // A group that is served at all answers for all that is not in it.
+        // Within a served group, an unknown resource is reported as a Status.
         let is_measured = server.usage.is_some() && info.group == METRICS;
         return match is_measured || server.registry.catalog.rows().iter().any(|row| row.group == info.group) {
             true => Err(Status::not_found_generic()),
@@ -67,7 +67,7 @@ pub async fn dispatch(
         Some(_) => {}
         None => check_path(&row, info, &call.method)?,
     }
-    // A Scale is of a known type, whatever it is the scale of.
+    // A Scale has a known type, whatever resource it belongs to.
     if row.type_id.is_none() && info.subresource != "scale" {
         let skew = call.output.skew;
         call.output = Output::of_untyped(&call.headers, info, &call.query)?;
@@ -94,7 +94,7 @@ pub async fn dispatch(
     Ok(respond::compress(response, &call.headers))
 }
 
-/// Carries out the verb.
+/// Calls the verb.
 async fn act(
     server: &Arc<Server>,
     row: &Arc<Row>,
@@ -130,13 +130,13 @@ async fn act(
     }
 }
 
-/// Whether this row is served under such a path and with this verb.
+/// Checks that this row is served at such a path and with this verb.
 pub(crate) fn check_path(row: &Row, info: &RequestInfo, method: &Method) -> Result<(), Status> {
     let misplaced = match row.namespaced {
         true => info.namespace.is_empty() && !info.name.is_empty(),
         false => info.in_namespace,
     };
-    // Behind a proxy the path goes on.
+    // After a proxy, the path continues.
     if misplaced || (!info.rest.is_empty() && info.subresource != "proxy") {
         return Err(Status::not_found_generic());
     }
@@ -151,9 +151,9 @@ pub(crate) fn check_path(row: &Row, info: &RequestInfo, method: &Method) -> Resu
     let needs_namespace = row.namespaced && info.namespace.is_empty() && whole_collection;
     let names_what_is_new = info.verb == "create" && !info.name.is_empty() && info.subresource.is_empty();
     let names_nothing = matches!(info.verb, "update" | "patch") && info.name.is_empty();
-    // What can be listed is told apart from what can be watched only after its path is known to be served.
+    // A watch of a resource that can only be listed is refused later, after its path was checked.
     let is_list = info.subresource.is_empty() && info.verb == "watch" && row.serves("list");
-    // Whatever there is to ask, whoever is behind it answers.
+    // OPTIONS requests through a proxy are answered by the backend.
     let asks = info.verb.is_empty() && info.subresource == "proxy" && method == Method::OPTIONS;
     if needs_namespace
         || names_what_is_new
@@ -165,7 +165,8 @@ pub(crate) fn check_path(row: &Row, info: &RequestInfo, method: &Method) -> Resu
     Ok(())
 }
 
-/// Whether a custom resource is asked for where it is not: in a namespace, or in none. To upstream that is no path at all.
+/// Whether a custom resource is requested with the wrong scope: with a namespace, or without. Upstream does
+/// not serve such a path.
 fn is_elsewhere(row: &Row, info: &RequestInfo) -> bool {
     match row.namespaced {
         true => info.namespace.is_empty() && !matches!(info.verb, "list" | "watch"),
@@ -173,7 +174,7 @@ fn is_elsewhere(row: &Row, info: &RequestInfo) -> bool {
     }
 }
 
-/// The same for a custom resource, whose paths are not looked at so closely.
+/// The same for a custom resource, whose paths upstream checks less strictly.
 fn check_custom_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
     let unsupported = || Err(Status::method_not_supported(&row.group, &row.resource, info.verb));
     if info.subresource.is_empty() {
@@ -192,7 +193,7 @@ fn check_custom_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
     if subresource.verbs.iter().any(|verb| verb == info.verb) { Ok(()) } else { unsupported() }
 }
 
-/// The object that a request names.
+/// Returns the object that a request names.
 pub fn place<'a>(row: &Row, call: &'a Call) -> Result<Place<'a>, Status> {
     let wrong = names::name_is_path_segment(&call.info.name, false);
     if !wrong.is_empty() {
@@ -203,8 +204,7 @@ pub fn place<'a>(row: &Row, call: &'a Call) -> Result<Place<'a>, Status> {
     Ok(Place { workspace: call.workspace.id()?, namespace, name: &call.info.name })
 }
 
-/// An object that comes with a URL must not name another namespace; one without a namespace cannot name any,
-/// and what it says is dropped.
+/// Checks that the object's namespace matches the URL. For cluster-scoped objects, it is ignored.
 fn check_namespace(row: &Row, call: &Call, object: &Value) -> Result<(), Status> {
     let given = atoll_meta::object::namespace(object);
     let expected = if row.namespaced { call.info.namespace.as_str() } else { "" };
@@ -216,7 +216,7 @@ fn check_namespace(row: &Row, call: &Call, object: &Value) -> Result<(), Status>
     ))
 }
 
-/// Adds what a lenient reader remarked to the answer, be it good or bad.
+/// Adds warnings to a response or error.
 fn warn(answer: Result<Response<Body>, Status>, warnings: &[String], call: &Call) -> Response<Body> {
     let mut response = answer.unwrap_or_else(|status| respond::status(&status, call.output.refusal()));
     for warning in limited(warnings) {
@@ -228,7 +228,8 @@ fn warn(answer: Result<Response<Body>, Status>, warnings: &[String], call: &Call
     response
 }
 
-/// Each warning once. Should all of them be too long for headers, each is cut short, and there may be fewer.
+/// Removes duplicates. If the warnings are too long for headers in total, each is truncated and some are
+/// dropped, as upstream.
 fn limited(warnings: &[String]) -> Vec<&str> {
     const MOST: usize = 4096;
     const MOST_OF_EACH: usize = 256;
@@ -262,7 +263,7 @@ fn limited(warnings: &[String]) -> Vec<&str> {
     each
 }
 
-/// Adds what is said of every request, before what is said of this one.
+/// Adds a warning before those that exist.
 fn warn_first(answer: Result<Response<Body>, Status>, warning: &str, call: &Call) -> Response<Body> {
     let mut response = warn(answer, &[], call);
     let others: Vec<HeaderValue> = match response.headers_mut().entry(header::WARNING) {
@@ -276,7 +277,7 @@ fn warn_first(answer: Result<Response<Body>, Status>, warning: &str, call: &Call
     response
 }
 
-/// Owners that are listed twice count once, and the client is told.
+/// Removes duplicate owner references and returns a warning about them.
 fn without_repeated_owners(object: &mut Value, patched: bool) -> Option<String> {
     let owners = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
@@ -289,7 +290,7 @@ fn without_repeated_owners(object: &mut Value, patched: bool) -> Option<String> 
         }
     }
     *owners = kept;
-    // Upstream looks at a patched object only later, and says so.
+    // Upstream checks a patched object later, and its message says so.
     let when = if patched { " after mutating admission happens" } else { "" };
     (!repeated.is_empty()).then(|| {
         format!(

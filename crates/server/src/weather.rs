@@ -1,8 +1,7 @@
-//! What a simulated network does to those who come from outside: answers are late or get lost, connections hang or are
-//! refused, and parts of the API seem not to be there.
+//! Simulated network faults for connections from outside: late or lost responses, hanging or refused
+//! connections, and hidden parts of the API.
 //!
-//! A server without weather pays nothing for it. Whoever is in the same process does not come by the network and
-//! notices none of it.
+//! A server without faults has no overhead. Requests within the process are not affected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,25 +14,25 @@ use bytes::Bytes;
 
 use crate::body::Body;
 
-/// A group and one of its versions.
+/// An API group and version.
 pub type GroupVersion = (String, String);
 
-/// How it is just now.
+/// The current faults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conditions {
-    /// How late answers and events of watches are.
+    /// Delay of responses and watch events.
     pub latency: Duration,
-    /// How much later than that they may be, by chance.
+    /// Maximum random additional delay.
     pub jitter: Duration,
-    /// Which part of connections, answers and events gets lost, and the connection with them: 0 to 1.
+    /// Fraction of connections, responses and events that are lost together with their connection: 0 to 1.
     pub loss: f64,
-    /// Nothing gets through, in either direction, and nobody is told.
+    /// A partition: no data passes in either direction, and no connection is reset.
     pub is_cut: bool,
-    /// Nobody is there: connections are reset, new ones refused.
+    /// The server is down: connections are reset, new ones refused.
     pub is_down: bool,
-    /// What seems not to be served, in order.
+    /// API versions that are hidden, in order.
     pub hidden: Arc<[GroupVersion]>,
-    /// Whether there seem to be no workspaces.
+    /// Whether workspaces are hidden.
     pub is_plain: bool,
 }
 
@@ -43,7 +42,7 @@ impl Conditions {
     }
 }
 
-/// The weather as those see it who are in it.
+/// The changing faults of a network.
 #[derive(Clone)]
 pub struct Weather {
     conditions: watch::Receiver<Arc<Conditions>>,
@@ -51,7 +50,7 @@ pub struct Weather {
 }
 
 impl Weather {
-    /// `seed` decides what gets lost.
+    /// `seed` determines which messages are lost.
     pub fn new(conditions: watch::Receiver<Arc<Conditions>>, seed: u64) -> Self {
         Weather { conditions, dice: Arc::new(AtomicU64::new(seed)) }
     }
@@ -60,16 +59,16 @@ impl Weather {
         self.conditions.borrow().clone()
     }
 
-    /// Returns when `fits` is true of the weather. One that no longer changes stays as it is.
+    /// Waits until `fits` is true.
     pub async fn until(&self, fits: impl FnMut(&Arc<Conditions>) -> bool) {
         if self.conditions.clone().wait_for(fits).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// A number from 0 to 1.
+    /// Returns a number from 0 to 1.
     fn chance(&self) -> f64 {
-        // SplitMix64: each step of the counter is scrambled by itself, so that threads need not agree.
+        // SplitMix64: each value of the counter is mixed independently, so threads need no coordination.
         let mut mixed = self.dice.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -77,13 +76,13 @@ impl Weather {
         (mixed >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Whether what is being sent gets lost.
+    /// Whether a message is lost.
     pub fn loses(&self) -> bool {
         let loss = self.conditions.borrow().loss;
         loss > 0.0 && self.chance() < loss
     }
 
-    /// How long what is being sent takes.
+    /// Returns the delay of a message.
     pub fn delay(&self) -> Duration {
         let (latency, jitter) = {
             let conditions = self.conditions.borrow();
@@ -93,14 +92,14 @@ impl Weather {
     }
 }
 
-/// One connection in the weather.
+/// One connection with faults.
 pub(crate) struct Exposure {
     pub weather: Weather,
     reset: AtomicBool,
     lost: Notify,
 }
 
-/// How many events of a watch may be under way at once.
+/// Maximum number of delayed events of a watch.
 const UNDER_WAY: usize = 256;
 
 impl Exposure {
@@ -108,7 +107,7 @@ impl Exposure {
         Arc::new(Exposure { weather, reset: AtomicBool::new(false), lost: Notify::new() })
     }
 
-    /// Whether the connection ends without a farewell.
+    /// Whether the connection ends without a TLS close.
     pub fn is_reset(&self) -> bool {
         self.reset.load(Ordering::Acquire) || self.weather.conditions.borrow().is_down
     }
@@ -119,7 +118,7 @@ impl Exposure {
         self.lost.notify_one();
     }
 
-    /// Returns when the connection is to end without a farewell.
+    /// Resolves when the connection is lost.
     pub async fn lost(&self) {
         tokio::select! {
             () = self.lost.notified() => {}
@@ -127,7 +126,7 @@ impl Exposure {
         }
     }
 
-    /// An answer on its way: late, or never. The request was carried out all the same, as happens when answers get lost.
+    /// Delays or drops a response. The request has been carried out in either case, as with real networks.
     pub async fn carry(self: Arc<Self>, response: http::Response<Body>) -> http::Response<Body> {
         let delay = self.weather.delay();
         if !delay.is_zero() {
@@ -147,7 +146,7 @@ impl Exposure {
         })
     }
 
-    /// Events take their time each, and not after each other.
+    /// Delays events, each by itself, in order.
     async fn carry_events(self: Arc<Self>, mut events: mpsc::Receiver<Bytes>, to: mpsc::Sender<Bytes>) {
         let mut queue: std::collections::VecDeque<(Instant, Bytes)> = std::collections::VecDeque::new();
         let mut is_open = true;
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_gets_lost_as_is_said() {
+    fn the_configured_fraction_is_lost() {
         for (loss, expected) in [(0.0, 0..=0), (0.2, 150..=250), (0.5, 430..=570), (1.0, 1000..=1000)] {
             let (_sender, weather) = weather(Conditions { loss, ..Conditions::default() });
             let lost = (0..1000).filter(|_| weather.loses()).count();
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_stay_within_their_bounds() {
+    fn delays_are_within_bounds() {
         let (latency, jitter) = (Duration::from_millis(200), Duration::from_millis(100));
         let (_sender, weather) = weather(Conditions { latency, jitter, ..Conditions::default() });
         let delays: Vec<Duration> = (0..100).map(|_| weather.delay()).collect();
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn events_are_late_one_by_one_and_stay_in_order() {
+    async fn events_are_delayed_individually_and_stay_in_order() {
         let latency = Duration::from_millis(200);
         let (sender, weather) = weather(Conditions { latency, ..Conditions::default() });
         let (events, receiver) = mpsc::channel(8);
@@ -215,17 +214,17 @@ mod tests {
         for number in 0..5_u8 {
             assert_eq!(carried.recv().await.unwrap(), vec![number]);
         }
-        assert_eq!(began.elapsed(), latency, "together, not after each other");
+        assert_eq!(began.elapsed(), latency, "delays do not add up");
         sender.send_replace(Arc::new(Conditions::default()));
         events.send(Bytes::from_static(b"x")).await.unwrap();
         carried.recv().await.unwrap();
-        assert_eq!(began.elapsed(), latency, "fair weather delays nothing");
+        assert_eq!(began.elapsed(), latency, "no delay without faults");
         drop(events);
         assert_eq!(carried.recv().await, None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lost_answer_takes_its_connection_along() {
+    async fn a_lost_response_ends_its_connection() {
         let (_sender, weather) = weather(Conditions { loss: 1.0, ..Conditions::default() });
         let exposure = Exposure::new(weather);
         let answer = exposure.clone().carry(http::Response::new(Body::empty()));

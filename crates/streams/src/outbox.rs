@@ -1,4 +1,4 @@
-//! What waits to be written to a connection, in order, and how much of it there may be.
+//! The bounded queue of messages that are written to a connection.
 
 use std::io;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Bytes that may wait for a peer that reads slowly.
+/// Maximum number of queued bytes for a slow peer.
 const ROOM: usize = 256 << 10;
-/// Answers to what a peer asks that may wait: they have room of their own, or a peer that is slow to read one stream could not
-/// be heard on another.
+/// Maximum number of queued replies. They are limited separately, so that a peer that reads one stream slowly
+/// can still use others.
 const ANSWERS: usize = 1024;
-/// Written in one piece, if so much is waiting.
+/// Bytes that are written at once, if enough are queued.
 const PIECE: usize = 64 << 10;
 
-/// Puts messages in line. Clones share the line.
+/// The sending end of the queue. Clones share it.
 pub struct Outbox<M> {
     line: mpsc::UnboundedSender<Waiting<M>>,
     room: Arc<Semaphore>,
@@ -22,12 +22,12 @@ pub struct Outbox<M> {
 }
 
 enum Waiting<M> {
-    /// The permit gives the room back once it is written.
+    /// The permit is released after the message was written.
     Message(M, Option<OwnedSemaphorePermit>),
     End,
 }
 
-/// The other end of the line.
+/// The receiving end of the queue.
 pub struct Line<M> {
     waiting: mpsc::UnboundedReceiver<Waiting<M>>,
     room: Arc<Semaphore>,
@@ -47,17 +47,17 @@ impl<M> Outbox<M> {
         (Outbox { line, room: room.clone(), answers: answers.clone() }, Line { waiting, room, answers })
     }
 
-    /// At once, for what is small and cannot be many. Whether anybody will still write it.
+    /// Queues a small message without a limit. Returns false if the connection is gone.
     pub fn push(&self, message: M) -> bool {
         self.line.send(Waiting::Message(message, None)).is_ok()
     }
 
-    /// As soon as there is room for `bytes`. Given up before that, nothing was sent.
+    /// Queues a message when there is room for `bytes`. Cancel safe: nothing is sent if cancelled.
     pub async fn send(&self, message: M, bytes: usize) -> io::Result<()> {
         self.send_within(&self.room, message, bytes.clamp(1, ROOM)).await
     }
 
-    /// An answer to something that a peer may ask as often as it likes.
+    /// Queues a reply to a request that a peer may repeat.
     pub async fn answer(&self, message: M) -> io::Result<()> {
         self.send_within(&self.answers, message, 1).await
     }
@@ -68,15 +68,15 @@ impl<M> Outbox<M> {
         self.line.send(Waiting::Message(message, Some(permit))).map_err(|_| gone())
     }
 
-    /// Nothing is written after what is in line now.
+    /// Ends the queue after the messages that are queued now.
     pub fn end(&self) {
-        // Where nobody writes any more, it has ended.
+        // If the receiver is gone, the queue has ended.
         let _ = self.line.send(Waiting::End);
     }
 }
 
 impl<M> Line<M> {
-    /// Writes what comes until the end is asked for, then says so to the peer.
+    /// Writes messages until the end of the queue, then shuts down the writer.
     pub async fn write<W: AsyncWrite + Unpin>(
         mut self,
         mut writer: W,
@@ -117,7 +117,7 @@ impl<M> Line<M> {
 
 impl<M> Drop for Line<M> {
     fn drop(&mut self) {
-        // Whoever waits for room waits in vain.
+        // Wake senders that wait for room.
         self.room.close();
         self.answers.close();
     }

@@ -1,11 +1,11 @@
-//! Port-forward: connections to ports of a Pod, as many as a client likes, on one connection.
+//! Port-forward: any number of connections to ports of a Pod, multiplexed on one connection.
 //!
 //! ```text
 //!   request ─► accept ─► Opening ─► Forwards ─► Forward { port, data, error } ─► relay
 //! ```
 //!
-//! Each has a stream for data and one for what went wrong. Clients bring SPDY, or SPDY in a WebSocket, or (long ago) channels of
-//! a WebSocket, two for each port of the query.
+//! Each has a data stream and an error stream. Clients use SPDY, SPDY in a WebSocket, or (older ones)
+//! WebSocket channels, two for each port of the query.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,22 +22,22 @@ use crate::websocket::channels::{Channels, Encoding};
 use crate::websocket::{Handshake, is_websocket, offered, tunnel};
 
 pub const PROTOCOL: &str = "portforward.k8s.io";
-/// Before the name of a protocol that goes through a WebSocket on top of SPDY.
+/// Prefix of protocols that are tunneled as SPDY in a WebSocket.
 pub const TUNNELED: &str = "SPDY/3.1+";
-/// Behind the names of all protocols that do.
+/// Suffix of all tunneled protocols.
 pub const TUNNELED_SUFFIX: &str = ".k8s.io";
 
 const TYPE: &str = "streamType";
 const PORT: &str = "port";
 const REQUEST: &str = "requestID";
-/// Forwards whose second stream has not come yet.
+/// Maximum number of streams that wait for their second one.
 const MOST_HALVES: usize = 64;
-/// Bytes between a WebSocket and the SPDY within.
+/// Buffer size between a WebSocket and the SPDY connection in it.
 const TUNNEL: usize = 64 << 10;
-/// What may be written on the stream for errors.
+/// Maximum length of a message on the error stream.
 const LONGEST_MESSAGE: usize = 4096;
 
-/// Protocols that are spoken in a WebSocket, without the prefix.
+/// Returns the offered tunneled protocols, without the prefix.
 pub fn tunneled(headers: &http::HeaderMap) -> Vec<&str> {
     let names = offered(headers).into_iter().filter_map(|name| name.strip_prefix(TUNNELED));
     if is_websocket(headers) {
@@ -47,7 +47,7 @@ pub fn tunneled(headers: &http::HeaderMap) -> Vec<&str> {
     }
 }
 
-/// Forwarding whose request was agreed to.
+/// An accepted port-forward request.
 pub struct Opening {
     upgrade: OnUpgrade,
     agreement: Agreement,
@@ -59,7 +59,7 @@ enum Agreement {
     Channels(Encoding, Vec<u16>),
 }
 
-/// Agrees to a request for port-forward.
+/// Accepts a port-forward request.
 pub fn accept<B>(request: &mut Request<B>) -> Result<(Response<String>, Opening), Refusal> {
     let headers = request.headers();
     let (response, agreement) = if !tunneled(headers).is_empty() {
@@ -78,7 +78,7 @@ pub fn accept<B>(request: &mut Request<B>) -> Result<(Response<String>, Opening)
     Ok((response, Opening { upgrade: hyper::upgrade::on(request), agreement }))
 }
 
-/// The ports of a query; channels have numbers of one byte, and a digit in base64.
+/// Parses the ports of a query. Channel numbers are one byte, or one digit with base64.
 fn ports(query: &str) -> Result<Vec<u16>, String> {
     let given = query.split('&').filter_map(|pair| pair.split_once('=')).filter(|(name, _)| *name == PORT);
     let mut ports = Vec::new();
@@ -96,7 +96,7 @@ fn ports(query: &str) -> Result<Vec<u16>, String> {
 }
 
 impl Opening {
-    /// What the client forwards, once it has switched protocols.
+    /// Returns the forwarded connections, once the client has switched protocols.
     pub async fn forwards(self) -> io::Result<Forwards> {
         let upgraded = TokioIo::new(self.upgrade.await.map_err(io::Error::other)?);
         let carrier = match self.agreement {
@@ -130,15 +130,15 @@ where
     Ok(Carrier::Channels(channels, forwards))
 }
 
-/// What a client forwards. Dropped, the connection is cut.
+/// The connections of a client. Dropping it closes the connection.
 pub struct Forwards {
     carrier: Carrier,
 }
 
 enum Carrier {
-    /// With the first streams of forwards whose second has not come yet.
+    /// With streams that wait for their second one.
     Spdy(Connection, HashMap<String, Stream>),
-    /// With what was not asked for yet.
+    /// With forwards that were not returned yet.
     Channels(Channels, Vec<Forward>),
 }
 
@@ -152,7 +152,7 @@ pub struct Forward {
 }
 
 impl Forwards {
-    /// The next connection; nothing once the client is gone.
+    /// Returns the next connection; `None` once the client is gone.
     pub async fn next(&mut self) -> Option<Forward> {
         match &mut self.carrier {
             Carrier::Channels(channels, forwards) => {
@@ -172,7 +172,7 @@ impl Forwards {
     }
 }
 
-/// Puts a stream together with the one that it belongs to, if that has come.
+/// Combines a stream with its counterpart, if that has arrived.
 fn pair(halves: &mut HashMap<String, Stream>, stream: Stream) -> Option<Forward> {
     let port = stream.headers.get(PORT).and_then(|port| port.parse::<u16>().ok()).filter(|port| *port > 0);
     let is_data = match stream.headers.get(TYPE) {
@@ -189,7 +189,7 @@ fn pair(halves: &mut HashMap<String, Stream>, stream: Stream) -> Option<Forward>
     };
     let request = match stream.headers.get(REQUEST).filter(|request| !request.is_empty()) {
         Some(request) => request.to_string(),
-        // Clients of old open the one for errors first, and the other right behind it.
+        // Older clients open the error stream first, and the data stream right after it.
         None if is_data => stream.id.saturating_sub(2).to_string(),
         None => stream.id.to_string(),
     };
@@ -211,13 +211,13 @@ fn pair(halves: &mut HashMap<String, Stream>, stream: Stream) -> Option<Forward>
 }
 
 impl Forward {
-    /// Carries bytes between the client and `stream` until the latter has nothing more to say, or the client is gone.
+    /// Copies data between the client and `stream` until `stream` ends or the client is gone.
     pub async fn relay<S: AsyncRead + AsyncWrite>(self, stream: S) {
         let Forward { mut input, mut output, error, .. } = self;
         let (mut reader, mut writer) = tokio::io::split(stream);
         let inwards = async {
             let copied = input.copy_to(&mut writer).await;
-            // The other side may go on talking.
+            // The other direction may continue.
             let _ = writer.shutdown().await;
             if copied.is_ok() {
                 std::future::pending::<()>().await;
@@ -234,7 +234,7 @@ impl Forward {
         error.close();
     }
 
-    /// Tells the client why there is no connection.
+    /// Reports an error to the client.
     pub async fn fail(mut self, message: &str) {
         let end = message.floor_char_boundary(LONGEST_MESSAGE);
         let _ = self.error.write(message[..end].to_string()).await;
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_in_the_query() {
+    fn ports_are_parsed_from_the_query() {
         let cases = [
             ("port=80", Ok(vec![80])),
             ("port=80&x=y&port=443%2C8080", Ok(vec![80, 443, 8080])),

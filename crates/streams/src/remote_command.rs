@@ -1,10 +1,11 @@
-//! Exec and attach: standard input, output and error of something in a container, how it ended, and the size of a terminal.
+//! Exec and attach: standard input, output and error of a process in a container, its exit status, and the
+//! terminal size.
 //!
 //! ```text
 //!   request ─► accept ─► Opening ─► Session { stdin, stdout, stderr, resize } ─► end(Outcome)
 //! ```
 //!
-//! A kubelet answers the request with the response that [`accept`] returns and then waits for the session.
+//! A kubelet sends the response that [`accept`] returns and then waits for the session.
 
 mod outcome;
 mod resize;
@@ -28,12 +29,12 @@ pub mod stream {
 
 pub const V5: &str = "v5.channel.k8s.io";
 pub const V4: &str = "v4.channel.k8s.io";
-/// What is spoken on top of SPDY, newest first.
+/// Protocols on top of SPDY, newest first.
 pub const SPDY_PROTOCOLS: [&str; 4] = [V4, "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
 const WEBSOCKET_PROTOCOLS: [&str; 6] =
     [V5, V4, "v4.base64.channel.k8s.io", "channel.k8s.io", "base64.channel.k8s.io", ""];
 
-/// Which streams there are.
+/// The requested streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub stdin: bool,
@@ -43,7 +44,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// As kubelets read them from the query of a request. A terminal has no standard error of its own.
+    /// Parses options as kubelets do. A terminal has no standard error.
     pub fn from_query(query: &str) -> Result<Options, &'static str> {
         let is_set = |name: &str| {
             let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -62,7 +63,7 @@ impl Options {
         }
     }
 
-    /// As API servers write them.
+    /// Encodes options as API servers do.
     pub fn to_query(self) -> Vec<(&'static str, &'static str)> {
         let all = [("error", self.stderr), ("input", self.stdin), ("output", self.stdout), ("tty", self.tty)];
         all.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (name, "1")).collect()
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_in_the_query() {
+    fn options_are_parsed_from_the_query() {
         let all = Options { stdin: true, stdout: true, stderr: true, tty: false };
         let terminal = Options { stderr: false, tty: true, ..all };
         let cases = [

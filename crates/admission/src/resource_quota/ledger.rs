@@ -1,8 +1,9 @@
-//! Which writes that a quota has made room for are still under way.
+//! Pending writes with reserved quota.
 //!
-//! A namespace is counted again by someone who reads the quota, lists what is there and writes the sum, on condition that
-//! the quota has not changed. An object whose room was taken before and that is written after the list would be missing in
-//! that sum. So such a sum is refused while writes are under way, and when one has ended since the quota was last written.
+//! The quota controller reads a quota, lists the namespace and writes the sum, on condition that the quota
+//! has not changed. An object whose usage was reserved before and that is written after the list would be
+//! missing in that sum. Such a sum is refused while writes are pending, and if one has completed since the
+//! quota was last written.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +13,9 @@ use atoll_quota::Amounts;
 use atoll_registry::Written;
 use atoll_store::{Key, Revision};
 
-/// No count takes longer from its list to its write.
+/// Maximum time of a recount, from its list to its write.
 const COUNT_TIME: Duration = Duration::from_secs(10);
-/// Above so many quotas those that are at rest are looked for and forgotten.
+/// Number of quotas above which idle entries are removed.
 const CROWDED: usize = 1024;
 
 #[derive(Default)]
@@ -24,7 +25,7 @@ pub struct Ledger {
 
 struct Entry {
     under_way: usize,
-    /// The last object was written here.
+    /// Revision of the last completed write.
     ended: Revision,
     ended_at: Instant,
 }
@@ -36,7 +37,7 @@ impl Entry {
 }
 
 impl Ledger {
-    /// Whether a sum of someone who read the quota at `revision` has everything.
+    /// Whether a sum from a quota read at `revision` is complete.
     pub fn is_current(&self, quota: &Key, revision: Revision) -> bool {
         let quotas = self.quotas();
         quotas
@@ -44,7 +45,8 @@ impl Ledger {
             .is_none_or(|entry| entry.is_at_rest() || (entry.under_way == 0 && entry.ended <= revision))
     }
 
-    /// Whether a sum is refused only because the quota is older than the last write: written again, it is not.
+    /// Whether a sum is refused only because the quota is older than the last completed write, which writing
+    /// the quota again fixes.
     pub fn is_behind(&self, quota: &Key, revision: Revision) -> bool {
         let quotas = self.quotas();
         quotas.get(quota).is_some_and(|entry| {
@@ -55,7 +57,7 @@ impl Ledger {
         })
     }
 
-    /// Writes these down as taken and under way: name of the quota, its key and what was taken of it.
+    /// Records pending reservations: the quota's name, its key and the reserved amounts.
     pub fn begin(self: &Arc<Self>, taken: Vec<(String, Key, Amounts)>) -> Taken {
         let mut quotas = self.quotas();
         if quotas.len() > CROWDED {
@@ -74,14 +76,14 @@ impl Ledger {
     }
 }
 
-/// Room that was taken for a write that is under way. Dropped, nobody knows how the write ended.
+/// Reserved usage of a pending write. If it is dropped, the outcome of the write is unknown.
 pub struct Taken {
     taken: Vec<(String, Key, Amounts)>,
     ledger: Arc<Ledger>,
 }
 
 impl Taken {
-    /// What was taken of which quota.
+    /// Returns the reserved amounts by quota.
     pub fn amounts(&self) -> impl Iterator<Item = (&str, &Amounts)> {
         self.taken.iter().map(|(name, _, amounts)| (name.as_str(), amounts))
     }
@@ -116,23 +118,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_must_be_younger_than_what_it_counts() {
+    fn a_count_must_be_newer_than_completed_writes() {
         let ledger = Arc::new(Ledger::default());
         let key = Key::from("core/resourcequotas/root/n/q");
-        assert!(ledger.is_current(&key, 3), "nothing was ever taken");
+        assert!(ledger.is_current(&key, 3), "nothing was reserved");
         let begin = || ledger.begin(vec![("q".into(), key.clone(), Amounts::default())]);
         let mut first = begin();
         let mut second = begin();
-        assert!(!ledger.is_current(&key, 5), "two are under way");
+        assert!(!ledger.is_current(&key, 5), "two are pending");
         first.finish(Written::At(7));
-        assert!(!ledger.is_current(&key, 8), "one is under way");
+        assert!(!ledger.is_current(&key, 8), "one is pending");
         assert!(!ledger.is_behind(&key, 5));
         second.finish(Written::No);
-        assert!(!ledger.is_current(&key, 6), "7 may not have been seen");
+        assert!(!ledger.is_current(&key, 6), "revision 7 may be missing");
         assert!(ledger.is_behind(&key, 6));
         assert!(ledger.is_current(&key, 7));
         drop(begin());
-        assert!(!ledger.is_current(&key, 100), "nobody knows what became of it");
-        assert!(!ledger.is_behind(&key, 100), "and writing the quota again tells nothing");
+        assert!(!ledger.is_current(&key, 100), "the outcome is unknown");
+        assert!(!ledger.is_behind(&key, 100), "writing the quota again does not help");
     }
 }

@@ -1,4 +1,4 @@
-//! What is around an object, from a snapshot.
+//! The objects that quota evaluation needs, from a snapshot.
 
 use atoll_meta::json;
 use atoll_quota::Surroundings;

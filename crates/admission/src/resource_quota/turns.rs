@@ -1,7 +1,8 @@
-//! One at a time in a namespace: whoever's turn it is also does the work of all who have come meanwhile.
+//! Batches of quota reservations, one at a time per namespace: the request whose turn it is processes all
+//! that are waiting.
 //!
-//! Requests of a namespace meet at its quotas. Written one by one, each would wait for the disk as often as there are
-//! others before it; together they wait once.
+//! Requests of a namespace contend for its quotas. Written one by one, each would wait for the disk once for
+//! every request before it; a batch waits once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
@@ -17,30 +18,30 @@ use super::ledger::{Ledger, Taken};
 use super::surroundings::Around;
 use super::{RESOURCE, Stored, give_back, quotas};
 
-/// How often quotas that somebody else has changed meanwhile are looked at again.
+/// Retries if quotas were changed concurrently.
 const RETRIES: usize = 3;
 
-/// A request that waits for its turn.
+/// A request for quota.
 pub struct Change {
     pub evaluator: Evaluator,
     pub operation: Operation,
     pub subresource: String,
     pub new: Value,
     pub old: Option<Value>,
-    /// Whether it takes nothing.
+    /// Whether nothing is to be reserved.
     pub only_checked: bool,
     pub group: String,
     pub resource: String,
     pub name: String,
 }
 
-/// By workspace and namespace; those where nobody waits are not in it.
+/// Queues by workspace and namespace; idle namespaces have no entry.
 #[derive(Default)]
 pub struct Turns {
     places: Mutex<HashMap<(String, String), Arc<Line>>>,
 }
 
-/// The line in front of one namespace's quotas.
+/// The queue of one namespace's quotas.
 #[derive(Default)]
 struct Line {
     turn: tokio::sync::Mutex<()>,
@@ -52,7 +53,7 @@ struct Waiter {
     outcome: Mutex<Option<Outcome>>,
 }
 
-/// Someone who waits for quotas to be written, and what they take of each.
+/// A waiting request, and the amounts of each quota that it reserves.
 type Pending = (Arc<Waiter>, Vec<Amounts>);
 
 type Outcome = Result<Option<Taken>, Status>;
@@ -62,7 +63,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Turns {
-    /// Takes what the change needs of the quotas of its namespace. `None` if it needs nothing.
+    /// Reserves the usage of a change in the quotas of its namespace. `None` if it uses nothing.
     pub async fn take(
         &self,
         registry: &Registry,
@@ -72,7 +73,7 @@ impl Turns {
         ledger: &Arc<Ledger>,
     ) -> Outcome {
         let group = Group { registry, workspace, namespace, ledger };
-        // Nobody waits who needs nothing, or more than there is.
+        // Requests that need nothing, or more than is left, do not wait.
         if group.judge(&change)?.iter().all(Amounts::is_empty) || change.only_checked {
             return Ok(None);
         }
@@ -85,9 +86,9 @@ impl Turns {
                 return outcome;
             }
             let mut waiting = std::mem::take(&mut *locked(&line.waiting));
-            // Whose request has ended meanwhile needs nothing any longer.
+            // Requests that were cancelled meanwhile need nothing.
             waiting.retain(|waiter| Arc::strong_count(waiter) > 1);
-            // Whoever had the turn went away before the work was done.
+            // The task that had taken this request was cancelled before it was done.
             if !waiting.iter().any(|own| Arc::ptr_eq(own, &waiter)) {
                 waiting.push(waiter.clone());
             }
@@ -95,7 +96,7 @@ impl Turns {
         }
     }
 
-    /// Does something else with the quotas of a namespace when it is its turn.
+    /// Runs other work on the quotas of a namespace when it is its turn.
     pub async fn alone<T>(&self, workspace: &str, namespace: &str, work: impl Future<Output = T>) -> T {
         let line = self.line(workspace, namespace);
         let _turn = line.turn.lock().await;
@@ -109,7 +110,7 @@ impl Turns {
     }
 }
 
-/// Someone's place in a line. The last one to leave takes the line away.
+/// An entry in a queue. The last one to be dropped removes the queue.
 struct InLine<'t> {
     turns: &'t Turns,
     at: (String, String),
@@ -126,7 +127,7 @@ impl Deref for InLine<'_> {
 impl Drop for InLine<'_> {
     fn drop(&mut self) {
         let mut places = locked(&self.turns.places);
-        // One is ours, one is in the map.
+        // One reference is this one, one is in the map.
         if Arc::strong_count(&self.line) == 2 {
             places.remove(&self.at);
         }
@@ -154,14 +155,14 @@ impl Group<'_> {
         around.list("", RESOURCE, self.namespace).into_iter().map(Stored::read).collect()
     }
 
-    /// What the change would take now.
+    /// Returns the amounts that the change would reserve now.
     fn judge(&self, change: &Change) -> Result<Vec<Amounts>, Status> {
         let snapshot = self.registry.snapshot();
         let around = self.around(&snapshot);
         judge(&quotas_of(&self.stored(&around)), change, &around)
     }
 
-    /// Decides on all of them.
+    /// Processes all waiting requests.
     async fn work(&self, waiting: &[Arc<Waiter>]) {
         let mut conflict = None;
         for _ in 0..=RETRIES {
@@ -169,7 +170,7 @@ impl Group<'_> {
             if pending.is_empty() {
                 return;
             }
-            // Written down before it is taken: nobody may count the namespace in between.
+            // Recorded before it is written, so that no recount in between misses it.
             let taken = self.note(&stored, &pending);
             let written = self.write(&stored, &pending).await;
             for ((waiter, _), mut taken) in pending.iter().zip(taken) {
@@ -190,7 +191,8 @@ impl Group<'_> {
         }
     }
 
-    /// Answers those that need nothing or too much. The quotas as they will be, and who waits for that with what they take.
+    /// Answers requests that need nothing or too much. Returns the updated quotas and the requests that wait
+    /// for them to be written.
     fn judge_all(&self, waiting: &[Arc<Waiter>]) -> (Vec<Stored>, Vec<Pending>) {
         let snapshot = self.registry.snapshot();
         let around = self.around(&snapshot);
@@ -216,7 +218,7 @@ impl Group<'_> {
         (stored, pending)
     }
 
-    /// Writes every quota that something is taken of. If one cannot be, none keeps it.
+    /// Writes all quotas with reservations. If one write fails, the others are reverted.
     async fn write(&self, stored: &[Stored], pending: &[Pending]) -> Result<(), Status> {
         let mut written: BTreeMap<usize, Amounts> = BTreeMap::new();
         for (index, quota) in stored.iter().enumerate() {

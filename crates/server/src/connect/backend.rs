@@ -1,4 +1,4 @@
-//! Connections to kubelets, Pods and whatever else a request leads to.
+//! Connections to kubelets, Pods and other backends.
 
 use std::fmt;
 use std::io;
@@ -24,23 +24,23 @@ use tokio_rustls::TlsConnector;
 
 use super::location::{authority, is_global_unicast};
 
-/// As upstream's clients.
+/// Timeouts of upstream's clients.
 const DIALING: Duration = Duration::from_secs(30);
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// The body of a request that goes on to somebody else.
+/// The body of a forwarded request.
 pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// Bytes both ways.
+/// A bidirectional byte stream.
 pub trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 
-/// Opens connections. There is one for networks; a simulated cluster has its own.
+/// Opens connections. `Network` is the real one; a simulated cluster has its own.
 pub trait Dialer: Send + Sync + 'static {
     fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, Unreachable>>;
 
-    /// The addresses of a host that a tenant has named, which is resolved only once: those that may be connected to. None if the
-    /// dialer reaches nothing but its own nodes and Pods.
+    /// Resolves a host named by a tenant, once, and returns the addresses that may be connected to. Empty if
+    /// the dialer reaches only its own nodes and Pods.
     fn for_tenant<'a>(
         &'a self,
         host: &'a str,
@@ -48,11 +48,11 @@ pub trait Dialer: Send + Sync + 'static {
         rule: &'a TenantAddresses,
     ) -> BoxFuture<'a, Result<Vec<SocketAddr>, String>>;
 
-    /// Whether `host` is a place that Pods and other people's nodes may be at.
+    /// Checks that `host` is an address that Pods and nodes of workspaces below root may have.
     fn is_allowed<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// Why there is no connection, in Go's words.
+/// The reason why a connection failed, in the words of Go's net package.
 #[derive(Debug)]
 pub struct Unreachable(pub String);
 
@@ -94,7 +94,7 @@ impl Dialer for Network {
     }
 }
 
-/// A connection to the first of some addresses that takes one.
+/// Connects to the first address that accepts a connection.
 async fn open(
     target: &str,
     addresses: impl Future<Output = Result<Vec<SocketAddr>, Unreachable>> + Send,
@@ -126,7 +126,7 @@ async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Unreachable> 
     if found.is_empty() { Err(missing()) } else { Ok(found) }
 }
 
-/// What Go says of errors of the system.
+/// Returns the text of Go for an error of the operating system.
 fn go_text(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connect: connection refused".into(),
@@ -138,7 +138,7 @@ fn go_text(error: &io::Error) -> String {
     }
 }
 
-/// What Go says of certificates that it does not trust.
+/// Returns the text of Go for an untrusted certificate.
 fn go_tls_text(error: &io::Error, host: &str) -> String {
     use rustls::CertificateError as Wrong;
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -154,12 +154,12 @@ fn go_tls_text(error: &io::Error, host: &str) -> String {
     format!("tls: failed to verify certificate: x509: {problem}")
 }
 
-/// Where a connection goes, and how it is made safe, if it is.
+/// Host, port and TLS configuration of a backend.
 pub struct Destination {
     pub host: String,
     pub port: u16,
     pub tls: Option<Arc<ClientConfig>>,
-    /// What the host was resolved to, if a tenant has named it; nothing else is connected to then.
+    /// The resolved addresses of a host that a tenant has named. If not empty, only they are connected to.
     pub addresses: Vec<SocketAddr>,
 }
 
@@ -179,7 +179,7 @@ impl Destination {
         };
         let Some(config) = &self.tls else { return Ok(stream) };
         let name = ServerName::try_from(self.host.clone())
-            .map_err(|_| Unreachable(format!("{:?} is no name of a server", self.host)))?;
+            .map_err(|_| Unreachable(format!("{:?} is not a valid server name", self.host)))?;
         let handshake = TlsConnector::from(config.clone()).connect(name, stream);
         match tokio::time::timeout(HANDSHAKE, handshake).await {
             Ok(Ok(stream)) => Ok(Box::new(stream)),
@@ -189,11 +189,11 @@ impl Destination {
     }
 }
 
-/// A task that ends with its owner.
+/// A task that is aborted when this is dropped.
 pub struct Owned(Option<JoinHandle<()>>);
 
 impl Owned {
-    /// Lets it go on by itself.
+    /// Lets the task run to its end.
     pub fn release(mut self) {
         self.0 = None;
     }
@@ -207,7 +207,8 @@ impl Drop for Owned {
     }
 }
 
-/// Sends one request on a connection of its own. What drives the connection has to be kept for as long as the answer is read.
+/// Sends one request on a connection of its own. The returned task drives the connection and must be kept
+/// while the body is read.
 pub async fn exchange(
     stream: Box<dyn Socket>,
     request: Request<RequestBody>,
@@ -218,14 +219,14 @@ pub async fn exchange(
     };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let driving = Owned(Some(tokio::spawn(async move {
-        // What went wrong is in the answer, or in its body.
+        // Errors are reported by the response or its body.
         let _ = connection.with_upgrades().await;
     })));
     let response = sender.send_request(request).await.map_err(failed)?;
     Ok((response, driving))
 }
 
-/// The body of an answer, and what keeps it coming.
+/// The body of a backend's response, with the task that drives the connection.
 pub struct Relayed {
     body: Incoming,
     _driving: Owned,

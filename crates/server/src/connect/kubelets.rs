@@ -1,4 +1,4 @@
-//! How kubelets are called: who the server says it is, and which certificates it takes from them.
+//! TLS configuration for connections to kubelets: the client certificate and the trusted CAs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,41 +15,41 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootC
 use super::ROOT;
 use super::backend::{Dialer, Network};
 
-/// Addresses of nodes, the kind that is tried first before the others, as upstream.
+/// Types of node addresses in order of preference, as upstream.
 pub const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
-/// Where kubelets listen that do not say where.
+/// The default port of kubelets.
 pub const PORT: u16 = 10250;
 
-/// The way to nodes and Pods.
+/// Settings for connections to nodes and Pods.
 pub struct Kubelets {
-    /// Which addresses of a node are used, in this order.
+    /// Types of node addresses in order of preference.
     pub address_types: Vec<String>,
     pub dialer: Box<dyn Dialer>,
-    /// What nodes and Pods of workspaces below root may be reached at.
+    /// Addresses that nodes and Pods of workspaces below root may have.
     pub tenants: TenantAddresses,
     provider: Arc<CryptoProvider>,
-    /// Whose certificates kubelets must have; without it any will do, as upstream.
+    /// The CA of kubelets. Without one, any certificate is accepted, as upstream.
     authority: Option<Arc<dyn ServerCertVerifier>>,
     identified: ArcSwap<Identified>,
-    /// For whoever must not learn who we are.
+    /// Without client certificate and verification, for untrusted backends.
     stranger: Arc<ClientConfig>,
 }
 
-/// With our certificate.
+/// Configurations with the server's client certificate.
 struct Identified {
     verifying: Arc<ClientConfig>,
     trusting: Arc<ClientConfig>,
     identity: Option<Identity>,
 }
 
-/// A chain of certificates, and the key of the first.
+/// A certificate chain and its private key.
 pub type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 impl Kubelets {
-    /// `authority` is PEM with one certificate or more.
+    /// `authority` is PEM with one or more certificates.
     pub fn new(identity: Option<Identity>, authority: Option<&[u8]>) -> Result<Self, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        // Only the nodes of root are called with it.
+        // This CA is used for nodes of root only.
         let authority = authority.map(|pem| verifier(&provider, pem, ROOT)).transpose()?;
         let identified = identified(&provider, authority.clone(), identity)?;
         let stranger = Arc::new(config(&provider, None, None)?);
@@ -64,26 +64,27 @@ impl Kubelets {
         })
     }
 
-    /// Another certificate from now on.
+    /// Replaces the client certificate.
     pub fn replace(&self, identity: Identity) -> Result<(), Error> {
         let identified = identified(&self.provider, self.authority.clone(), Some(identity))?;
         self.identified.store(Arc::new(identified));
         Ok(())
     }
 
-    /// For a kubelet; `skip` takes any certificate from it.
+    /// Returns the configuration for a kubelet of root. `skip` disables verification of its certificate.
     pub(super) fn tls(&self, skip: bool) -> Arc<ClientConfig> {
         let identified = self.identified.load();
         if skip { identified.trusting.clone() } else { identified.verifying.clone() }
     }
 
-    /// For a kubelet of a workspace whose certificate must be from this authority (PEM).
+    /// Returns the configuration for a kubelet of a workspace whose certificate must be signed by this CA
+    /// (PEM).
     pub(super) fn vouched(&self, authority: &[u8], workspace: &str) -> Result<Arc<ClientConfig>, Error> {
         let identity = self.identified.load().identity.as_ref().map(copy);
         config(&self.provider, Some(verifier(&self.provider, authority, workspace)?), identity).map(Arc::new)
     }
 
-    /// For anybody else: nothing is checked, and nothing of us is told.
+    /// Returns a configuration without client certificate and without verification.
     pub(super) fn stranger(&self) -> Arc<ClientConfig> {
         self.stranger.clone()
     }
@@ -138,8 +139,9 @@ fn config(
     Ok(config)
 }
 
-/// Takes the certificates of an authority that are good in a workspace. Atoll signs those of kubelets in all workspaces with
-/// one authority: tenants choose the names and addresses in theirs, which may be those of a node elsewhere.
+/// Verifies that a certificate is valid in a workspace. Atoll signs the certificates of kubelets in all
+/// workspaces with one CA, and tenants choose the names and addresses in them, which may be those of a node
+/// in another workspace.
 #[derive(Debug)]
 struct OfWorkspace {
     inner: Arc<WebPkiServerVerifier>,
@@ -188,7 +190,7 @@ impl ServerCertVerifier for OfWorkspace {
     }
 }
 
-/// Takes every certificate whose key the server has.
+/// Accepts every certificate.
 #[derive(Debug)]
 struct AnyServer {
     provider: Arc<CryptoProvider>,
@@ -240,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// A certificate for a kubelet at 10.0.0.1, as it is signed in a workspace.
+    /// Returns a certificate for a kubelet at 10.0.0.1, signed for a workspace.
     fn signed(authority: &Authority, workspace: Option<&str>) -> CertificateDer<'static> {
         let mut parameters = CertificateParams::default();
         parameters.distinguished_name = DistinguishedName::new();
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn kubelets_of_one_workspace_do_not_stand_for_those_of_another() {
+    fn certificate_of_one_workspace_is_rejected_in_another() {
         let directory = tempfile::tempdir().unwrap();
         let now = OffsetDateTime::now_utc();
         let authority = Authority::open_for(Purpose::Kubelets, directory.path(), now).unwrap();
@@ -269,8 +271,11 @@ mod tests {
         let (of_root, of_tenant) = (signed(&authority, None), signed(&authority, Some(own)));
         assert!(is_taken(&of_root, ROOT, "10.0.0.1"));
         assert!(is_taken(&of_tenant, own, "10.0.0.1"));
-        assert!(!is_taken(&of_tenant, ROOT, "10.0.0.1"), "a tenant's kubelet is taken for one of root");
+        assert!(
+            !is_taken(&of_tenant, ROOT, "10.0.0.1"),
+            "a tenant's certificate is accepted for a kubelet of root"
+        );
         assert!(!is_taken(&of_tenant, other, "10.0.0.1"));
-        assert!(!is_taken(&of_root, ROOT, "10.0.0.2"), "the address counts as before");
+        assert!(!is_taken(&of_root, ROOT, "10.0.0.2"), "a certificate for another address is accepted");
     }
 }

@@ -1,4 +1,4 @@
-//! Logs: whatever the kubelet says, as it says it.
+//! The `log` subresource: relays the kubelet's response.
 
 use atoll_meta::Status;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use super::backend::{Relayed, exchange};
 use super::{Connection, location};
 use crate::body::Body;
 
-/// As much of a refusal is passed on, as upstream does.
+/// Bytes of a kubelet's error message that are passed on, as upstream.
 const LONGEST_REFUSAL: usize = 50_000;
 
 pub async fn answer(connection: &Connection<'_>) -> Result<Response<Body>, Status> {
@@ -19,7 +19,7 @@ pub async fn answer(connection: &Connection<'_>) -> Result<Response<Body>, Statu
     let pod = connection.object("pods", name)?;
     let container = location::container(&pod, query.get("container").unwrap_or_default())?;
     let Some(node) = location::node_of(&pod) else {
-        // What has not begun anywhere has nothing to say.
+        // A Pod without a node has no logs.
         let mut nothing = Response::new(Body::empty());
         *nothing.status_mut() = StatusCode::NO_CONTENT;
         return Ok(nothing);
@@ -55,7 +55,7 @@ pub async fn answer(connection: &Connection<'_>) -> Result<Response<Body>, Statu
     Ok(answer)
 }
 
-/// What a kubelet's refusal is to a client.
+/// Converts a kubelet's error to a Status.
 fn refused(code: u16, text: &str, name: &str) -> Status {
     match code {
         500 => Status::internal_error(text),

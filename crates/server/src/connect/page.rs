@@ -1,5 +1,5 @@
-//! Pages that come through a proxy, with their links rewritten while they pass. However large a page is, no more of it than
-//! one tag is in memory: requests to proxies are not counted, so what each of them holds has to be small.
+//! HTML pages that pass through a proxy, with their links rewritten on the fly. At most one tag is kept in
+//! memory, because requests to proxies are not counted against the limits on requests in flight.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -13,27 +13,28 @@ use super::backend::Relayed;
 use super::rewrite::Rewriter;
 use crate::respond::gzip;
 
-/// A tag that is longer, which an image within the page can make it, is passed on as it is.
+/// Longer tags, for example with embedded images, are passed on unchanged.
 const LARGEST_TAG: usize = 64 << 10;
-/// So much of a page is rewritten at once, and so much of a compressed one, which can become a thousand times as much.
+/// Bytes of a page that are rewritten at once. The limit for compressed pages is lower because they can
+/// expand a thousandfold.
 const SLICE: usize = 64 << 10;
 const ZIPPED_SLICE: usize = 4 << 10;
 
-/// The links of one page.
+/// Rewrites the links of one page.
 pub struct Links {
     rewriter: Rewriter,
     within: Within,
-    /// What can only be judged with what follows.
+    /// Input that cannot be processed before more input arrives.
     held: Vec<u8>,
-    /// How much has to be held before it is worth another look. Without it, a tag that arrives byte by byte would be read from
-    /// its beginning for each of them.
+    /// Length of `held` before it is parsed again. Without it, a tag that arrives byte by byte would be
+    /// parsed from its start for each byte.
     enough: usize,
 }
 
 enum Within {
     Text,
     Comment,
-    /// Something that ends with this.
+    /// Raw text that ends with this end tag.
     Raw(String),
 }
 
@@ -42,7 +43,7 @@ impl Links {
         Links { rewriter, within: Within::Text, held: Vec::new(), enough: 0 }
     }
 
-    /// A whole page.
+    /// Rewrites a complete page.
     pub fn rewritten(rewriter: Rewriter, page: &[u8]) -> Vec<u8> {
         let mut links = Links::new(rewriter);
         let mut written = Vec::with_capacity(page.len());
@@ -51,7 +52,7 @@ impl Links {
         written
     }
 
-    /// Takes a piece of the page, and writes as much as is certain.
+    /// Processes a chunk of the page and writes the finished output.
     pub fn push(&mut self, piece: &[u8], written: &mut Vec<u8>) {
         self.held.extend_from_slice(piece);
         if self.held.len() >= self.enough {
@@ -59,7 +60,7 @@ impl Links {
         }
     }
 
-    /// Writes what is left at the end of the page.
+    /// Writes the rest at the end of the page.
     pub fn finish(&mut self, written: &mut Vec<u8>) {
         self.write(true, written);
     }
@@ -85,7 +86,8 @@ impl Links {
         self.held = rest.to_vec();
     }
 
-    /// Writes text, and the tag behind it. How much of `rest` is done with; `None` if more of the page has to come.
+    /// Writes text or the next tag. Returns the number of bytes of `rest` that were consumed, `None` if more
+    /// input is needed.
     fn text(&mut self, rest: &[u8], is_end: bool, written: &mut Vec<u8>) -> Option<usize> {
         if rest[0] != b'<' {
             let length = rest.iter().position(|byte| *byte == b'<').unwrap_or(rest.len());
@@ -123,7 +125,7 @@ impl Links {
         None
     }
 
-    /// Writes what is no HTML as it is, with so much of what ends it.
+    /// Copies content that is not HTML up to `end`, including `with` bytes of `end`.
     fn up_to(
         &mut self,
         rest: &[u8],
@@ -139,7 +141,7 @@ impl Links {
                 at + with
             }
             None if is_end => rest.len(),
-            // Its end may have begun.
+            // The input may end with the start of `end`.
             None => rest.len().saturating_sub(end.len() - 1),
         };
         written.extend_from_slice(&rest[..length]);
@@ -147,7 +149,7 @@ impl Links {
     }
 }
 
-/// Rewrites what is compressed: what is written to it is plain, and what comes out is compressed again.
+/// Rewrites decompressed input and compresses the output.
 struct Zipped {
     links: Links,
     encoder: GzEncoder<Vec<u8>>,
@@ -210,13 +212,13 @@ impl Coding {
     }
 }
 
-/// The body of an answer that is such a page.
+/// The body of a response that is an HTML page.
 pub struct Page {
     body: Relayed,
     coding: Coding,
-    /// What has arrived and was not looked at.
+    /// Input that has not been processed.
     arrived: Bytes,
-    /// Whether anything has arrived: an answer to HEAD is empty, whatever its coding.
+    /// Whether any data arrived: a response to HEAD is empty with any encoding.
     has_content: bool,
     is_done: bool,
 }
@@ -231,13 +233,13 @@ impl Page {
         Page { body, coding, arrived: Bytes::new(), has_content: false, is_done: false }
     }
 
-    /// What to pass on. A page that is not compressed as it claims ends here, without the end that its coding has, by which
-    /// the client sees that something is missing.
+    /// Returns the output to send. A page with invalid gzip data ends without a gzip trailer, so that the
+    /// client detects that it is incomplete.
     fn passed_on(&mut self, written: io::Result<Vec<u8>>) -> Option<Bytes> {
         match written {
             Ok(written) => (!written.is_empty()).then(|| Bytes::from(written)),
             Err(error) => {
-                tracing::debug!(%error, "a page that came through a proxy is broken");
+                tracing::debug!(%error, "HTML page from a proxied backend is not valid gzip");
                 self.is_done = true;
                 None
             }
@@ -262,7 +264,7 @@ impl http_body::Body for Page {
                 if let Some(written) = page.passed_on(written) {
                     return Poll::Ready(Some(Ok(Frame::data(written))));
                 }
-                // Others have their turn before the next slice.
+                // Yield to other tasks before the next chunk.
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -272,7 +274,8 @@ impl http_body::Body for Page {
                         page.has_content |= !data.is_empty();
                         page.arrived = data;
                     }
-                    // Trailers would have to wait for the end of the page, and no browser reads them.
+                    // Trailers are dropped: they would have to wait for the end of the page, and browsers
+                    // ignore them.
                     Err(_trailers) => {}
                 },
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
@@ -326,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_a_tag_is_held() {
+    fn at_most_one_tag_is_buffered() {
         let mut links = Links::new(rewriter());
         let mut written = Vec::new();
         let image =
@@ -337,6 +340,6 @@ mod tests {
         }
         links.finish(&mut written);
         let expected = image.replace("/x", "/p/proxy/x");
-        assert!(written == expected.as_bytes(), "the page is otherwise the same");
+        assert!(written == expected.as_bytes(), "only the link is rewritten");
     }
 }

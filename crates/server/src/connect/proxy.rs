@@ -1,4 +1,4 @@
-//! Requests to whatever a node, a Pod or a Service serves.
+//! The `proxy` subresource of nodes, Pods and Services.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -38,7 +38,7 @@ pub async fn answer(connection: &Connection<'_>, open: Open) -> Result<Response<
     };
     let Open { request, address } = open;
     let host = request.headers().get(HOST).cloned().or_else(|| {
-        // HTTP/2 has it elsewhere.
+        // HTTP/2 sends the host as `:authority`.
         HeaderValue::from_str(request.uri().authority()?.as_str()).ok()
     });
     let (parts, body) = request.into_parts();
@@ -82,7 +82,7 @@ pub async fn answer(connection: &Connection<'_>, open: Open) -> Result<Response<
     Ok(Response::from_parts(parts, Body::Relayed(Box::new(Relayed::new(body, driving)))))
 }
 
-/// A path up to `proxy`, and what follows.
+/// Splits a path after `proxy`.
 fn split(path: &str) -> (&str, &str) {
     let below = match path.strip_prefix("/clusters/") {
         Some(rest) => rest.find('/').map_or(path.len(), |slash| "/clusters/".len() + slash),
@@ -95,7 +95,7 @@ fn split(path: &str) -> (&str, &str) {
     path.split_at(end)
 }
 
-/// Relative links only work below a slash.
+/// Redirects to the path with a trailing slash, because relative links need it.
 fn with_slash(location: &str) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
@@ -116,7 +116,7 @@ async fn pod(connection: &Connection<'_>) -> Result<Destination, Status> {
     destination(connection, target.scheme, host, port).await
 }
 
-/// With the port that goes with the scheme if there is none.
+/// Returns a destination. The default port depends on the scheme.
 async fn destination(
     connection: &Connection<'_>,
     scheme: &str,
@@ -156,7 +156,7 @@ async fn service(connection: &Connection<'_>) -> Result<Destination, Status> {
     if subsets.is_empty() {
         return Err(none(name));
     }
-    // Another one each time, so that all have their share.
+    // Rotate through subsets and addresses to spread the load.
     static TURN: AtomicUsize = AtomicUsize::new(0);
     let turn = TURN.fetch_add(1, Ordering::Relaxed);
     for subset in in_turn(subsets, turn) {
@@ -181,7 +181,7 @@ fn in_turn(items: &[Value], turn: usize) -> impl Iterator<Item = &Value> {
     items[start..].iter().chain(&items[..start])
 }
 
-/// Whether an address is that of a Pod in the same namespace: nothing else is called.
+/// Reports whether an address belongs to a Pod in the same namespace. Other addresses are not connected to.
 fn is_pod(connection: &Connection<'_>, address: &Value) -> bool {
     let (target, ip) = (&address["targetRef"], &address["ip"]);
     if target["namespace"] != connection.place.namespace {
@@ -198,7 +198,7 @@ fn is_pod(connection: &Connection<'_>, address: &Value) -> bool {
 async fn node(connection: &Connection<'_>) -> Result<Destination, Status> {
     let target = Target::parse("node", connection.place.name)?;
     let node = connection.node(target.name)?;
-    // As upstream, also for nodes of root; workspaces below it have a rule of their own.
+    // As upstream, this applies to nodes of root; workspaces below root have `TenantAddresses`.
     if connection.is_trusted() {
         connection.check_host(&node.host).await?;
     }
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_split_behind_the_proxy() {
+    fn paths_are_split_after_proxy() {
         let pod = "/api/v1/namespaces/n/pods/p:80/proxy";
         let cases = [
             (pod.to_string(), pod, ""),

@@ -1,4 +1,5 @@
-//! Exec, attach and port-forward: a connection of another protocol between a client and a kubelet.
+//! The `exec`, `attach` and `portforward` subresources: an upgraded connection between a client and a
+//! kubelet.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::body::Body;
 use crate::query::Query;
 use crate::respond;
 
-/// What a node declares whose kubelet understands WebSockets itself.
+/// The feature that a node declares whose kubelet supports WebSockets.
 const WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
 
 pub async fn answer(connection: &Connection<'_>, open: Open) -> Result<Response<Body>, Status> {
@@ -68,13 +69,13 @@ fn options(query: &Query) -> Options {
     Options { stdin, stdout, stderr, tty }
 }
 
-/// What a command is, for the kubelet.
+/// Returns the query for the kubelet's exec and attach endpoints.
 fn command_query(query: &Query) -> String {
     let command = query.all("command").map(|word| ("command", word));
     location::encode(command.chain(options(query).to_query()))
 }
 
-/// Passes an upgrade on to `destination` as it is, and then whatever is said.
+/// Forwards an upgrade request unchanged to `destination`, then copies bytes in both directions.
 pub async fn relay(
     server: &Arc<Server>,
     open: Open,
@@ -103,19 +104,19 @@ pub async fn relay(
     Ok(response)
 }
 
-/// A connection that cannot change its protocol, such as one of HTTP/2.
+/// The error for a connection that cannot be upgraded, such as HTTP/2.
 fn not_upgradable() -> Status {
     Status::plain_internal("unable to upgrade: the connection of this request cannot change its protocol")
 }
 
-/// What became of an upgrade at a backend.
+/// The backend's response to an upgrade request.
 pub enum Upgrade {
     Agreed(Backend),
-    /// Its answer, for the client.
+    /// The backend's error response, for the client.
     Refused(Response<Body>),
 }
 
-/// An answer of 101, and the connection behind it.
+/// A 101 response with its upgraded connection.
 pub struct Backend {
     pub response: Response<hyper::body::Incoming>,
 }
@@ -127,7 +128,7 @@ impl Backend {
     }
 }
 
-/// Asks a backend for an upgrade.
+/// Sends an upgrade request to a backend.
 pub async fn upgraded(
     server: &Server,
     request: Request<RequestBody>,
@@ -164,7 +165,7 @@ pub async fn upgraded(
     }
 }
 
-/// Bytes both ways until one side ends; then both do.
+/// Copies bytes in both directions until one side ends, then closes both.
 async fn join<C, B>(client: C, backend: B)
 where
     C: AsyncRead + AsyncWrite + Send,
@@ -172,7 +173,7 @@ where
 {
     let (mut client_reader, mut client_writer) = tokio::io::split(client);
     let (mut backend_reader, mut backend_writer) = tokio::io::split(backend);
-    // What ended it does not matter to the other side.
+    // The other side is not told which error ended the connection.
     tokio::select! {
         _ = tokio::io::copy(&mut client_reader, &mut backend_writer) => {}
         _ = tokio::io::copy(&mut backend_reader, &mut client_writer) => {}
@@ -180,7 +181,7 @@ where
     let _ = tokio::join!(client_writer.shutdown(), backend_writer.shutdown());
 }
 
-/// Port-forward in a WebSocket: what is in it goes on as SPDY.
+/// Port-forward tunneled in a WebSocket: the content is forwarded as SPDY.
 async fn through_tunnel(
     server: &Arc<Server>,
     open: Open,
@@ -220,7 +221,7 @@ async fn through_tunnel(
     tokio::spawn(async move {
         let (Ok(client), Ok(backend)) = (upgrade.await, backend.await) else { return };
         tokio::select! {
-            // Either side may end it as it likes.
+            // Errors of either side just end the tunnel.
             _ = tunnel(TokioIo::new(client), TokioIo::new(backend)) => {}
             () = stopped => {}
         }

@@ -1,4 +1,4 @@
-//! Exec and attach for a client that speaks WebSocket and a kubelet that speaks SPDY.
+//! Exec and attach between a client with WebSocket and a kubelet with SPDY.
 
 use std::io;
 use std::sync::Arc;
@@ -21,12 +21,13 @@ use crate::Server;
 use crate::body::Body;
 use crate::respond;
 
-/// How often a kubelet is asked whether it is there, as upstream.
+/// Interval of SPDY pings to the kubelet, as upstream.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
-/// Most that is read of how something ended, or of why it did not begin.
+/// Maximum size of the kubelet's status or error message.
 const LONGEST_STATUS: usize = 64 << 10;
 
-/// Agrees with the client first and calls the kubelet then: what goes wrong there is told in the client's session.
+/// Accepts the client's WebSocket before dialing the kubelet. Errors of the kubelet are reported in the
+/// session.
 pub fn answer(
     server: &Arc<Server>,
     mut request: Request<RequestBody>,
@@ -53,7 +54,7 @@ async fn run(server: Arc<Server>, opening: Opening, options: Options, kubelet: D
     let mut closed = session.closed();
     let outcome = tokio::select! {
         outcome = translate(&server, &mut session, options, &kubelet, &target) => outcome,
-        // A client that is gone does not need to know how it ended.
+        // The client is gone, so no status is sent.
         () = &mut closed => return,
     };
     session.end(&outcome.unwrap_or_else(Outcome::Failure)).await;
@@ -75,7 +76,7 @@ async fn translate(
         let stream = connection.open(Headers::new([(stream::TYPE, kind)])).await;
         stream.map(Some).map_err(|error| error.to_string())
     };
-    // Always there, and in this order.
+    // The error stream always exists and is opened first, as upstream.
     let Some(mut error) = open(stream::ERROR, true).await? else { return Ok(Outcome::Success) };
     let stdin = open(stream::STDIN, options.stdin).await?;
     let stdout = open(stream::STDOUT, options.stdout).await?;
@@ -114,12 +115,12 @@ async fn translate(
         () = into_kubelet => Vec::new(),
     };
     let format = if is_new { StatusFormat::Json } else { StatusFormat::Text };
-    // The client is told before the kubelet has said goodbye.
+    // Report the status to the client without waiting for the connection to close.
     tokio::spawn(connection.close());
     Ok(Outcome::decode(&status, format))
 }
 
-/// Standard input, until it ends or the kubelet wants no more of it.
+/// Copies standard input until it ends or the kubelet closes the stream.
 async fn send(mut input: Input, stdin: Stream) {
     let Stream { input: mut back, mut output, .. } = stdin;
     let sending = async {
@@ -131,12 +132,13 @@ async fn send(mut input: Input, stdin: Stream) {
     };
     tokio::select! {
         () = sending => {}
-        // Nothing ever comes this way but its end.
+        // The kubelet never sends data on this stream; this returns when it closes.
         _ = back.read_to_end(0) => {}
     }
 }
 
-/// What a command says, until it ends. If the client does not listen any more, it is read all the same.
+/// Copies output of the command until it ends. It is read even if the client is gone, so that the command is
+/// not blocked.
 async fn receive(stream: Option<Stream>, output: Option<Output>) {
     let (Some(mut stream), Some(mut output)) = (stream, output) else { return };
     while let Some(piece) = stream.input.next().await {
@@ -145,7 +147,7 @@ async fn receive(stream: Option<Stream>, output: Option<Output>) {
     }
 }
 
-/// A connection to a kubelet with streams, and which version of the protocol it speaks.
+/// Opens a SPDY connection to a kubelet and returns it with the negotiated protocol version.
 async fn connect(
     server: &Server,
     kubelet: &Destination,
@@ -180,7 +182,7 @@ async fn connect(
     Ok((Connection::new(TokioIo::new(upgraded), Role::Client), protocol))
 }
 
-/// What a kubelet's refusal says, be it a `Status` or plain text.
+/// Returns the message of a kubelet's error, which is a `Status` or plain text.
 fn refusal(text: &[u8]) -> String {
     let status: serde_json::Value = serde_json::from_slice(text).unwrap_or_default();
     let said = ["message", "error"].iter().find_map(|name| {

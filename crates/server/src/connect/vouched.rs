@@ -1,7 +1,8 @@
-//! Kubelets of nodes in other workspaces that root vouches for. Usually the server tells such nodes nothing of itself and never
-//! looks for them on its own machine, for whoever has a workspace can write Nodes. A ConfigMap in root's namespace
-//! `atoll-system` says of one address that its kubelet may be called as root's are, and which authority its certificate is
-//! from: `atoll sim nodes` writes one for the nodes that it simulates in a workspace, if whoever runs it may.
+//! Trusted kubelets of nodes in workspaces below root. By default, the server sends no client certificate to
+//! such nodes and refuses addresses of its own machine, because tenants can write Nodes. A ConfigMap in
+//! root's namespace `atoll-system` names the address of a kubelet that is treated like those of root, and the
+//! CA of its certificate. `atoll sim nodes` writes one for the nodes that it simulates in a workspace, if its
+//! user may write there.
 
 use atoll_fleet::marks::{KUBELETS, SYSTEM_NAMESPACE};
 use atoll_meta::{json, object};
@@ -10,7 +11,7 @@ use atoll_registry::bootstrap::ROOT;
 use atoll_watch::Scope;
 use serde_json::Value;
 
-/// The authority (PEM) of the kubelet at an address, if root vouches for it in this workspace.
+/// Returns the CA (PEM) of a trusted kubelet at this address in this workspace.
 pub fn authority(registry: &Registry, workspace: &str, host: &str, port: u16) -> Option<Vec<u8>> {
     let scope = Scope::new("", "configmaps", Some(ROOT), Some(SYSTEM_NAMESPACE));
     let snapshot = registry.snapshot();
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_very_kubelet_is_vouched_for() {
+    fn only_matching_workspace_and_address_is_trusted() {
         let data = json!({ "host": "127.0.0.1", "port": "4711", "certificateAuthority": "pem" });
         let vouching = json!({ "metadata": { "labels": { KUBELETS: "w" } }, "data": data });
         assert_eq!(vouches(&vouching, "w", "127.0.0.1", 4711).as_deref(), Some(&b"pem"[..]));

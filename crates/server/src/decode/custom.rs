@@ -1,4 +1,4 @@
-//! Objects of custom resources: what a request says is of no Go type, but of a schema.
+//! Decoding of custom resources, which have a schema instead of a Go type.
 
 use atoll_extension::Origin;
 use atoll_meta::{Status, json, object};
@@ -60,7 +60,7 @@ pub fn object(
     Ok(Decoded { object, warnings })
 }
 
-/// What a patch has made. What is wrong comes as upstream words it.
+/// Normalises the result of a patch. Errors are in upstream's words.
 pub fn patched(custom: &Custom, mut object: Value) -> Result<(Value, Vec<String>), String> {
     check_head(&object)?;
     if object::kind(&object).is_empty() {
@@ -70,13 +70,13 @@ pub fn patched(custom: &Custom, mut object: Value) -> Result<(Value, Vec<String>
     Ok((object, unknown.into_iter().map(unknown_field).collect()))
 }
 
-/// Only what is of this kind is of its form; all else is refused later.
+/// Applies the schema if the object is of this kind. Other objects are rejected later.
 fn read(custom: &Custom, object: &mut Value, is_own: bool) -> Result<Vec<String>, String> {
     let unknown = match is_own {
         true => custom.shape(object, Origin::Request)?,
         false => Vec::new(),
     };
-    // Whoever fills it in finds a place to do so.
+    // Create `metadata`, because later code fills it in.
     object::metadata_mut(object);
     Ok(unknown)
 }
@@ -89,7 +89,7 @@ pub fn unknown_field(path: String) -> String {
     format!("unknown field \"{path}\"")
 }
 
-/// What strict reading of the text objects to, before it is known what it means.
+/// Returns the findings of strict parsing.
 fn repeated(source: &Source<'_>, body: &[u8]) -> Vec<String> {
     match source {
         Source::Json { repeats: true, .. } => {

@@ -1,4 +1,4 @@
-//! YAML bodies, with the keys that stand twice.
+//! YAML bodies, including duplicate keys.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,12 +8,13 @@ use serde_json::Value;
 use serde_saphyr::options::{AliasLimits, DuplicateKeyPolicy};
 use serde_saphyr::{Error, Spanned};
 
-/// How upstream's YAML reader begins a list of complaints, one a line.
+/// First line of the errors of upstream's YAML parser; the others follow one per line.
 const COMPLAINTS: &str = "yaml: unmarshal errors:";
 
-/// The value, in which of a key that stands twice the last counts, and the complaint of strict reading about that.
+/// Returns the value, where the last of duplicate keys wins, and the error of strict parsing about
+/// duplicates.
 pub fn parse(body: &[u8]) -> Result<(Value, Option<String>), String> {
-    // What stands around an error may be secret, and is not quoted.
+    // Errors do not quote the input because it may be secret.
     let text = std::str::from_utf8(body).map_err(|_| "control characters are not allowed".to_string())?;
     let options = serde_saphyr::options! {
         legacy_octal_numbers: true, with_snippet: false, alias_limits: alias_limits(),
@@ -27,12 +28,13 @@ pub fn parse(body: &[u8]) -> Result<(Value, Option<String>), String> {
     }
 }
 
-/// A few hundred bytes of aliases of aliases would otherwise be millions of nodes. Upstream refuses excessive aliasing, too.
+/// Limits alias expansion: a few hundred bytes of nested aliases could become millions of nodes. Upstream
+/// rejects excessive aliasing, too.
 fn alias_limits() -> AliasLimits {
     serde_saphyr::alias_limits! { max_total_replayed_events: 10_000 }
 }
 
-/// The lines of a complaint, each as a warning of its own.
+/// Splits an error into its lines, one warning each.
 pub fn warnings(remark: String) -> Vec<String> {
     match remark.strip_prefix(COMPLAINTS) {
         Some(lines) => {
@@ -42,7 +44,7 @@ pub fn warnings(remark: String) -> Vec<String> {
     }
 }
 
-/// Reads it once more if that was all there was to object to.
+/// Parses again if duplicate keys were the only error.
 #[cold]
 fn with_duplicates(text: &str) -> Option<(Value, Option<String>)> {
     let options = || {
@@ -59,7 +61,7 @@ fn with_duplicates(text: &str) -> Option<(Value, Option<String>)> {
     Some((value, Some(complaint)))
 }
 
-/// The keys that stand twice, each with the line of its second value; inner ones first, as upstream finds them.
+/// Duplicate keys, each with the line of its second value; inner ones first, in upstream's order.
 #[derive(Default)]
 struct Lines(Vec<(u64, String)>);
 
@@ -137,7 +139,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn keys_that_stand_twice_are_found_with_their_lines() {
+    fn duplicate_keys_are_found_with_their_lines() {
         let cases = [
             ("a: 1\nb: [x, {c: d}]", json!({ "a": 1, "b": ["x", { "c": "d" }] }), None),
             ("a: 1\na: 2", json!({ "a": 2 }), Some("\n  line 2: key \"a\" already set in map")),

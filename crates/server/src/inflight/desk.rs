@@ -1,4 +1,5 @@
-//! Where large answers are written: on threads of their own, a few at once, and counted until they have been sent.
+//! Serialization of large responses: on blocking threads, a few at once, with memory counted until they are
+//! sent.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,43 +13,44 @@ use super::memory::{Memory, Reserved};
 use super::{PART, Sender};
 use crate::body::Body;
 
-/// Answers of at least so many bytes, or from so much JSON, are large.
+/// Responses of at least this many bytes, or made of this much JSON, are large.
 pub const LARGE: usize = 256 << 10;
 
-/// Turns at writing. The widest circle of a sender has at most half of them.
+/// Permits for serializing large responses. The widest group of a sender gets at most half of them.
 pub struct Desk {
     turns: Arc<Semaphore>,
     part: usize,
     circles: Mutex<HashMap<Box<str>, Weak<Semaphore>>>,
 }
 
-/// What there is for the answer to a request.
+/// The limits for the response to a request.
 pub struct Room {
     pub(super) desk: Arc<Desk>,
     pub(super) memory: Arc<Memory>,
     pub(super) sender: Option<Sender>,
-    /// What has been carried out is not refused for want of memory, but counts all the same.
+    /// Whether a response may be refused for lack of memory. Mutating requests have already been carried out:
+    /// their responses are only counted.
     pub(super) may_refuse: bool,
 }
 
-/// One's turn, until it is dropped.
+/// A permit to serialize, until it is dropped.
 struct Turn {
     _of_all: OwnedSemaphorePermit,
     _of_circle: Option<OwnedSemaphorePermit>,
 }
 
-/// Bytes, and the memory that is taken for them.
+/// Bytes with the memory reserved for them.
 struct Kept {
     bytes: Bytes,
     _reserved: Reserved,
     _there: Arc<()>,
 }
 
-/// Tells those who send an answer that memory is held for it.
+/// Tells the connection that memory is reserved for a response.
 #[derive(Clone)]
 pub struct Held {
     pub bytes: usize,
-    /// It is there until all of it has been sent.
+    /// Dropped when all of the response has been sent.
     pub there: Weak<()>,
 }
 
@@ -59,7 +61,7 @@ impl AsRef<[u8]> for Kept {
 }
 
 impl Desk {
-    /// As much is written at once as leaves half of the machine to others.
+    /// Uses half of the cores.
     pub fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Desk::with((cores / 2).max(PART))
@@ -73,7 +75,7 @@ impl Desk {
         }
     }
 
-    /// Waits among those of the same circle first, so that a circle has few in the queue of all.
+    /// Waits for a permit of the group first, so that a group has few entries in the common queue.
     async fn turn(&self, sender: Option<&Sender>) -> Result<Turn, AcquireError> {
         let of_circle = match sender.and_then(|sender| sender.0.first()) {
             Some(circle) => Some(self.circle(circle).acquire_owned().await?),
@@ -95,19 +97,20 @@ impl Desk {
 }
 
 impl Room {
-    /// Writes an answer that is made of so many bytes of JSON, as soon as it is its turn.
+    /// Serializes a response made of `size` bytes of JSON, when a permit is available.
     pub async fn write<F>(&self, size: usize, work: F) -> Result<Response<Body>, Status>
     where
         F: FnOnce() -> Response<Body> + Send + 'static,
     {
         let failed = |error: &dyn std::fmt::Display| {
-            Status::internal_error(format!("the answer could not be written: {error}"))
+            Status::internal_error(format!("the response could not be serialized: {error}"))
         };
         let turn = self.desk.turn(self.sender.as_ref()).await.map_err(|error| failed(&error))?;
         let mut reserved = self.nothing();
         self.take(&mut reserved, size)?;
         let done = tokio::task::spawn_blocking(move || {
-            // Work goes on even if its request is given up: until then its turn and its memory are taken.
+            // The work goes on even if the request is cancelled, so the permit and the memory are kept until
+            // it is done.
             let _turn = turn;
             (work(), reserved)
         });
@@ -118,7 +121,7 @@ impl Room {
         Ok(kept(response, reserved))
     }
 
-    /// An answer that is there already, counted until it has been sent.
+    /// Counts the memory of a complete response until it has been sent.
     pub fn keep(&self, response: Response<Body>) -> Result<Response<Body>, Status> {
         let size = match response.body() {
             Body::Full(Some(bytes)) if bytes.len() >= LARGE => bytes.len(),
@@ -144,7 +147,7 @@ impl Room {
     }
 }
 
-/// The memory is given back with the last of the bytes, wherever they are.
+/// Attaches the reservation to the bytes: it is released when the last of them is dropped.
 fn kept(mut response: Response<Body>, reserved: Reserved) -> Response<Body> {
     if let Body::Full(Some(bytes)) = response.body_mut()
         && bytes.len() >= LARGE
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_count_until_they_are_gone() {
+    async fn responses_count_until_they_are_sent() {
         let memory = Memory::new(16 * LARGE, 8 * LARGE);
         let (ann, bob) = (room(&memory, Some(sender("ann"))), room(&memory, Some(sender("bob"))));
         let mut held = Vec::new();
@@ -192,12 +195,12 @@ mod tests {
         }
         let refused = write(&ann, LARGE).await.err().unwrap();
         assert_eq!((refused.code(), refused.retry_after()), (429, Some(1)));
-        assert!(write(&bob, 8 * LARGE).await.is_ok(), "one alone may be larger than a share");
+        assert!(write(&bob, 8 * LARGE).await.is_ok(), "a single response may be larger than a share");
         assert!(write(&bob, 9 * LARGE).await.is_err());
         assert!(write(&room(&memory, None), 20 * LARGE).await.is_ok());
-        let after_the_deed = Room { may_refuse: false, ..room(&memory, Some(sender("ann"))) };
-        assert!(write(&after_the_deed, LARGE).await.is_ok());
-        // What is on its way keeps its memory, wherever it is.
+        let after_mutation = Room { may_refuse: false, ..room(&memory, Some(sender("ann"))) };
+        assert!(write(&after_mutation, LARGE).await.is_ok());
+        // Bytes that are being sent keep their reservation.
         let Some(Body::Full(Some(mut bytes))) = held.pop().map(Response::into_body) else { panic!() };
         let rest = bytes.split_off(10);
         drop(bytes);
@@ -205,11 +208,11 @@ mod tests {
         drop(rest);
         assert!(write(&ann, LARGE).await.is_ok());
         drop(held);
-        assert_eq!(memory.taken(), (0, 0), "nothing is left of those who are gone");
+        assert_eq!(memory.taken(), (0, 0), "memory of dropped responses is released");
     }
 
     #[tokio::test]
-    async fn a_circle_has_half_of_the_turns() {
+    async fn a_group_gets_half_of_the_permits() {
         let desk = Desk::with(4);
         let (ann, bob) = (sender("ann"), sender("bob"));
         let _held = [desk.turn(Some(&ann)).await.unwrap(), desk.turn(Some(&ann)).await.unwrap()];

@@ -1,4 +1,4 @@
-//! Memory that all senders share, and of which each has a part, as of places.
+//! Memory that all senders share, divided like permits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,26 +7,26 @@ use atoll_meta::Status;
 
 use super::{PART, SHARE, Sender, busy};
 
-/// So many bytes for all.
+/// A memory limit for all senders.
 pub struct Memory {
     limit: usize,
-    /// What a circle may have that has nothing else, even if its share is smaller: or what is large could not be had at all
-    /// deep down in workspaces.
+    /// Bytes that a group without other reservations may have even if its share is smaller. Otherwise large
+    /// requests would be impossible in deeply nested workspaces.
     alone: usize,
     held: Mutex<Held>,
 }
 
-/// What is taken, in all and by each circle. A circle that has nothing has no entry.
+/// Reserved bytes, in total and per group. Groups without reservations have no entry.
 #[derive(Default)]
 struct Held {
     all: usize,
     circles: HashMap<Box<str>, usize>,
 }
 
-/// Memory that is taken until this is dropped.
+/// Memory that is reserved until this is dropped.
 pub struct Reserved {
     memory: Arc<Memory>,
-    /// Without one, nothing is counted.
+    /// Without a sender, nothing is counted.
     sender: Option<Sender>,
     bytes: usize,
 }
@@ -36,7 +36,7 @@ impl Memory {
         Arc::new(Memory { limit, alone, held: Mutex::default() })
     }
 
-    /// Nothing yet, on account of a sender.
+    /// An empty reservation of a sender.
     pub fn nothing(self: &Arc<Self>, sender: Option<Sender>) -> Reserved {
         Reserved { memory: self.clone(), sender, bytes: 0 }
     }
@@ -71,14 +71,14 @@ impl Reserved {
         self.sender.is_some()
     }
 
-    /// Takes so much instead, or advises to come back later.
+    /// Changes the reserved size, or returns an error with Retry-After.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Status> {
         self.set(bytes, false)
     }
 
-    /// Takes so much instead even if there is no room for it: others are then turned away for it.
+    /// Changes the reserved size even if the limit is exceeded. Other requests are refused then.
     pub fn force(&mut self, bytes: usize) {
-        // What is forced does not fail.
+        // A forced change does not fail.
         let _ = self.set(bytes, true);
     }
 
@@ -100,7 +100,7 @@ impl Reserved {
 
 #[cfg(test)]
 impl Memory {
-    /// How much is taken in all, and by how many circles.
+    /// Returns the reserved bytes and the number of groups with reservations.
     pub fn taken(&self) -> (usize, usize) {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         (held.all, held.circles.len())

@@ -31,7 +31,7 @@ fn begin<'a>(inflight: &'a InFlight, verb: &'static str, user: &User) -> Result<
 }
 
 #[test]
-fn the_last_place_taken_turns_others_away_until_it_is_free() {
+fn requests_are_refused_while_all_permits_are_taken() {
     let inflight = InFlight::new(1, 1, PATIENCE);
     let (ann, bob) = (person("ann"), person("bob"));
     let enter = |verb: &'static str, user: &User| begin(&inflight, verb, user).and_then(Share::enter);
@@ -40,24 +40,24 @@ fn the_last_place_taken_turns_others_away_until_it_is_free() {
         let refused = enter("list", user).err().unwrap();
         assert_eq!((refused.code(), refused.retry_after()), (429, Some(1)));
     }
-    assert!(enter("create", &ann).is_ok(), "writes have places of their own");
+    assert!(enter("create", &ann).is_ok(), "writes have permits of their own");
     assert!(enter("watch", &ann).is_ok());
     assert!(inflight.begin(&request("list"), None).and_then(Share::enter).is_ok());
     let probe = RequestInfo { verb: "get", path: "/livez".into(), ..RequestInfo::default() };
     assert!(inflight.begin(&probe, Some(Sender::of(&ann, None))).and_then(Share::enter).is_ok());
     drop(place);
     assert!(enter("list", &ann).is_ok());
-    assert!(inflight.senders.0.lock().unwrap().is_empty(), "nothing is left of those who are gone");
+    assert!(inflight.senders.0.lock().unwrap().is_empty(), "senders without requests have no entry");
 }
 
 #[test]
-fn nobody_has_more_than_a_share() {
+fn a_sender_cannot_exceed_its_share() {
     let inflight = InFlight::new(16, 16, PATIENCE);
     let (ann, bob) = (person("ann"), person("bob"));
     let held: Vec<_> = std::iter::from_fn(|| begin(&inflight, "create", &ann).ok()).collect();
     assert_eq!(held.len(), 4);
     assert!(begin(&inflight, "list", &ann).is_ok() && begin(&inflight, "create", &bob).is_ok());
-    // Identities of a workspace share what their workspace has, and that what the one above has.
+    // Users of a workspace share what their workspace has, and workspaces share what their parent has.
     let fill = |user: &User, workspace: &Workspace| -> Vec<Share<'_>> {
         let sender = || Some(Sender::of(user, Some(workspace)));
         std::iter::from_fn(|| inflight.begin(&request("create"), sender()).ok()).collect()
@@ -70,14 +70,14 @@ fn nobody_has_more_than_a_share() {
     let three = fill(&person("a").of_workspace("u"), &other);
     assert_eq!(three.len(), 1);
     let four = fill(&person("a").of_workspace("o"), &org);
-    assert_eq!(four.len(), 1, "four are of the organization now");
+    assert_eq!(four.len(), 1, "the organization has four requests now");
     assert!(fill(&person("d").of_workspace("u"), &other).is_empty());
     let elsewhere = fill(&person("a").of_workspace("x"), &within(&["x"]));
     assert_eq!(elsewhere.len(), 2);
 }
 
 #[test]
-fn accounts_of_a_namespace_share_and_those_of_agents_do_not() {
+fn accounts_of_a_namespace_share_but_agents_do_not() {
     let inflight = InFlight::new(16, 16, PATIENCE);
     let root = within(&[]);
     let fill = |namespace: &str, name: &str| -> Vec<Share<'_>> {
@@ -95,7 +95,7 @@ fn accounts_of_a_namespace_share_and_those_of_agents_do_not() {
     assert_eq!(agents.each_ref().map(Vec::len), [4, 4], "a quarter for each agent");
 }
 
-/// A body whose pieces come from elsewhere.
+/// A body whose chunks are sent through a channel.
 struct Pieces(mpsc::Receiver<Bytes>);
 
 impl http_body::Body for Pieces {
@@ -111,12 +111,12 @@ impl http_body::Body for Pieces {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_do_not_arrive_are_cut() {
+async fn slow_bodies_time_out() {
     let inflight = InFlight::new(4, 4, PATIENCE);
     let ann = person("ann");
     let mut share = begin(&inflight, "create", &ann).unwrap();
     assert_eq!(share.read(Full::new(Bytes::from("whole"))).await.unwrap(), "whole");
-    // A piece of `size` bytes every second, `count` times.
+    // Sends `count` chunks of `size` bytes, one per second.
     let sent = |size: usize, count: usize| {
         let (sender, receiver) = mpsc::channel(1);
         tokio::spawn(async move {
@@ -131,16 +131,20 @@ async fn bodies_that_do_not_arrive_are_cut() {
         });
         Pieces(receiver)
     };
-    assert_eq!(share.read(sent(1, 9)).await.unwrap().len(), 9, "anybody has some time");
+    assert_eq!(share.read(sent(1, 9)).await.unwrap().len(), 9, "any body may take some time");
     let fast = SLOWEST as usize;
-    assert_eq!(share.read(sent(fast, 60)).await.unwrap().len(), 60 * fast, "and more if it is needed");
+    assert_eq!(
+        share.read(sent(fast, 60)).await.unwrap().len(),
+        60 * fast,
+        "a fast large body may take longer"
+    );
     assert_eq!(share.read(sent(1, 60)).await.unwrap_err().code(), 504);
     assert_eq!(share.read(sent(fast / 2, 60)).await.unwrap_err().code(), 504);
     assert_eq!(share.read(sent(MAX_BODY, 2)).await.unwrap_err().code(), 413);
 }
 
 #[tokio::test]
-async fn memory_for_bodies_has_an_end() {
+async fn memory_for_bodies_is_limited() {
     let inflight = InFlight::new(4, 4, PATIENCE);
     let whole = || Full::new(Bytes::from(vec![b'x'; MAX_BODY]));
     let mut held = Vec::new();
@@ -157,7 +161,7 @@ async fn memory_for_bodies_has_an_end() {
 
 #[tokio::test]
 async fn bodies_of_one_sender_leave_memory_to_others() {
-    // Sixteen bodies for all: four for a workspace, two for a user in it.
+    // Sixteen bodies in total: four for a workspace, two for a user in it.
     let bodies = Memory::new(16 * MAX_BODY, MAX_BODY);
     let inflight = InFlight { bodies, ..InFlight::new(64, 64, PATIENCE) };
     let whole = || Full::new(Bytes::from(vec![b'x'; MAX_BODY]));
@@ -184,11 +188,11 @@ async fn bodies_of_one_sender_leave_memory_to_others() {
 }
 
 #[tokio::test]
-async fn what_reads_has_no_body() {
+async fn bodies_of_reading_requests_are_ignored() {
     let inflight = InFlight::new(4, 4, PATIENCE);
     for verb in ["get", "list"] {
         let mut share = begin(&inflight, verb, &person("ann")).unwrap();
-        // It would never arrive.
+        // This body never arrives.
         let (_sender, receiver) = mpsc::channel(1);
         assert!(share.read(Pieces(receiver)).await.unwrap().is_empty());
     }

@@ -1,4 +1,4 @@
-//! How long a client may take to read what memory is held for. An answer that is never read would keep others from theirs.
+//! Timeout for reading large responses. A response that is never read would keep its memory from others.
 
 use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::inflight::Held;
 
-/// What reading any answer may take.
+/// Time that reading any response may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes a second that are read after that.
+/// Minimum bytes per second after that.
 const SLOWEST: u32 = 512 << 10;
 
-/// The large answers on their way by one connection.
+/// The large responses that a connection is sending.
 #[derive(Default)]
 pub struct Dawdling {
     answers: Mutex<Vec<(Instant, Weak<()>)>>,
@@ -22,7 +22,7 @@ pub struct Dawdling {
 }
 
 impl Dawdling {
-    /// From now on, this answer is to be read.
+    /// Starts the timeout of a response.
     pub fn begins<B>(&self, response: &mut Response<B>) {
         let Some(held) = response.extensions_mut().remove::<Held>() else { return };
         let extra = Duration::from_secs(1) * u32::try_from(held.bytes).unwrap_or(u32::MAX) / SLOWEST;
@@ -32,7 +32,7 @@ impl Dawdling {
         self.changed.notify_one();
     }
 
-    /// Returns when a client has taken too long.
+    /// Resolves when a client has taken too long.
     pub async fn ended(&self) {
         loop {
             let Some(deadline) = self.deadline() else {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn only_what_is_not_read_ends_a_connection() {
+    async fn only_unread_responses_end_a_connection() {
         let dawdling = Dawdling::default();
         let began = |bytes: usize| {
             let there = Arc::new(());
@@ -76,7 +76,7 @@ mod tests {
         dawdling.begins(&mut Response::new(()));
         assert!(waits(100 * PATIENCE).await);
         drop(began(1000));
-        assert!(waits(100 * PATIENCE).await, "it has been read");
+        assert!(waits(100 * PATIENCE).await, "the response has been read");
         let _unread = began(100 * SLOWEST as usize);
         assert!(waits(PATIENCE + Duration::from_secs(99)).await);
         assert!(!waits(Duration::from_secs(2)).await);

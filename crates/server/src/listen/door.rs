@@ -1,4 +1,4 @@
-//! Where connections come in, if the weather lets them.
+//! Accepts connections, subject to simulated network faults.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::weather::Weather;
 
-/// How many connections wait to be let in.
+/// Length of the kernel's accept queue.
 const BACKLOG: u32 = 1024;
 
 pub struct Door {
@@ -18,9 +18,9 @@ pub struct Door {
 
 enum State {
     Open(TcpListener),
-    /// Nobody listens, but nobody else gets the address either.
+    /// Not listening, but the address stays reserved.
     Closed(TcpSocket),
-    /// The address was taken away from us.
+    /// The address could not be reserved.
     Gone,
 }
 
@@ -29,7 +29,7 @@ impl Door {
         Ok(Door { address: listener.local_addr()?, state: State::Open(listener), weather })
     }
 
-    /// The next connection. May be dropped at any time; nothing gets lost but what the weather takes.
+    /// Accepts the next connection. Cancel safe: only connections that a simulated fault drops are lost.
     pub async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
         loop {
             let Some(weather) = &self.weather else {
@@ -52,7 +52,7 @@ impl Door {
                     };
                     self.state = State::Open(closed.listen(BACKLOG)?);
                 }
-                // Those who come now are kept waiting by the kernel.
+                // The kernel queues new connections meanwhile.
                 (State::Open(_), false) if conditions.is_cut => {
                     weather.until(|conditions| !conditions.is_cut || conditions.is_down).await;
                 }
@@ -64,7 +64,7 @@ impl Door {
                         if !weather.loses() {
                             return Ok((stream, address));
                         }
-                        // Dropped like this it is reset.
+                        // Dropping it now resets the connection.
                         stream.set_zero_linger()?;
                     }
                 },
@@ -73,7 +73,7 @@ impl Door {
     }
 }
 
-/// Has the address without listening there: whoever connects is refused.
+/// Binds the address without listening: connections are refused.
 fn reserve(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;

@@ -1,5 +1,5 @@
-//! A connection as the weather leaves it: while nothing gets through, both directions stand still; and one that is lost
-//! ends without a farewell.
+//! A connection with simulated network faults: during a partition both directions stall, and a lost
+//! connection ends without a TLS close.
 
 use std::future::Future;
 use std::io;
@@ -13,19 +13,19 @@ use tokio::net::TcpStream;
 use crate::weather::{Exposure, Weather};
 
 pub struct Line {
-    /// Only taken when it is dropped.
+    /// `None` only while it is dropped.
     stream: Option<TcpStream>,
     exposed: Option<Box<Exposed>>,
 }
 
 struct Exposed {
     exposure: Arc<Exposure>,
-    // One each: whoever reads and whoever writes may be different tasks.
+    // Separate, because reader and writer may be different tasks.
     reading: Passage,
     writing: Passage,
 }
 
-/// Waits for the weather to change.
+/// Waits for the faults to change.
 struct Passage {
     weather: Weather,
     changed: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
@@ -67,7 +67,7 @@ impl Line {
 }
 
 impl Passage {
-    /// Ready while things get through. Whoever waits, for whatever, is woken when the weather changes.
+    /// Ready while data passes. The task is woken when the faults change.
     fn poll(&mut self, exposure: &Exposure, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let conditions = self.weather.now();
@@ -91,7 +91,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         let (Some(stream), Some(exposed)) = (self.stream.take(), &self.exposed) else { return };
         if exposed.exposure.is_reset() {
-            // Closing then says nothing but that it is over.
+            // Closing sends a reset then.
             let _ = stream.set_zero_linger();
             return;
         }
@@ -99,7 +99,7 @@ impl Drop for Line {
         if weather.now().is_cut
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            // Not even the end of a connection gets through.
+            // A partition delays the end of a connection, too.
             runtime.spawn(async move {
                 weather.until(|conditions| !conditions.is_cut).await;
                 drop(stream);

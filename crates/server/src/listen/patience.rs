@@ -1,8 +1,8 @@
-//! How long a client may take to say what it wants.
+//! Timeout for request headers.
 //!
-//! The time runs from the moment a connection is there, and again from the first byte of each later request,
-//! until that request's headers are complete. While a client says nothing between requests no time runs: that
-//! is a connection at rest, for which there is a longer limit.
+//! It starts when the connection is established, and again with the first byte of each later request, and
+//! ends when that request's headers are complete. It does not run while a connection is idle between
+//! requests; a longer idle timeout applies then.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// What is known of the headers that are on their way.
+/// The timeout of the headers that are being received.
 pub struct Patience {
     limit: Duration,
     state: Mutex<State>,
@@ -22,20 +22,20 @@ pub struct Patience {
 }
 
 struct State {
-    /// When patience ends; `None` while nothing is awaited.
+    /// End of the timeout, `None` while no headers are awaited.
     deadline: Option<Instant>,
-    /// Requests whose answers are being made: what arrives meanwhile belongs to them.
+    /// Requests that are being handled: data that arrives meanwhile belongs to them.
     answering: usize,
 }
 
 impl Patience {
-    /// Awaits the first request from now on.
+    /// Starts the timeout of the first request.
     pub fn new(limit: Duration) -> Arc<Self> {
         let state = State { deadline: Some(Instant::now() + limit), answering: 0 };
         Arc::new(Patience { limit, state: Mutex::new(state), changed: Notify::new() })
     }
 
-    /// The headers are here.
+    /// Ends the timeout: the headers are complete.
     pub fn answering(self: &Arc<Self>) -> Answering {
         let mut state = self.state();
         state.deadline = None;
@@ -43,7 +43,7 @@ impl Patience {
         Answering(self.clone())
     }
 
-    /// From here on, clients may take their time.
+    /// Ends the timeout for good.
     fn satisfied(&self) {
         self.state().deadline = None;
     }
@@ -56,7 +56,7 @@ impl Patience {
         }
     }
 
-    /// Returns when a client has taken too long.
+    /// Resolves when a client has taken too long.
     pub async fn ended(&self) {
         loop {
             let deadline = self.state().deadline;
@@ -77,7 +77,7 @@ impl Patience {
     }
 }
 
-/// A request is being answered for as long as this lives.
+/// A request is being handled while this exists.
 pub struct Answering(Arc<Patience>);
 
 impl Drop for Answering {
@@ -86,21 +86,21 @@ impl Drop for Answering {
     }
 }
 
-/// A connection that reports when something arrives.
+/// A connection that reports received data to the timeout.
 pub struct Heard<S> {
     stream: S,
     patience: Arc<Patience>,
-    /// How many bytes are enough to be patient ever after; `None` if every request is awaited anew.
+    /// Bytes after which the timeout ends for good; `None` if it applies to every request.
     enough: Option<usize>,
 }
 
 impl<S> Heard<S> {
-    /// For HTTP/1.1: every request's headers have to come in time.
+    /// For HTTP/1.1: the timeout applies to every request's headers.
     pub fn every_request(stream: S, patience: Arc<Patience>) -> Self {
         Heard { stream, patience, enough: None }
     }
 
-    /// For HTTP/2: once its opening is here, pings tell whether the client lives.
+    /// For HTTP/2: the timeout ends with the connection preface, because pings detect dead clients.
     pub fn opening(stream: S, patience: Arc<Patience>, bytes: usize) -> Self {
         Heard { stream, patience, enough: Some(bytes) }
     }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_runs_from_the_connection_and_from_each_first_byte() {
+    async fn timeout_starts_with_connection_and_each_request() {
         let patience = Patience::new(LIMIT);
         assert!(!ends_within(&patience, LIMIT / 2).await);
         let (mut client, server) = tokio::io::duplex(64);
@@ -187,7 +187,7 @@ mod tests {
         let mut byte = [0];
         client.write_all(b"abcd").await.unwrap();
         server.read_exact(&mut byte).await.unwrap();
-        assert!(ends_within(&patience, LIMIT / 2).await, "a byte does not buy time");
+        assert!(ends_within(&patience, LIMIT / 2).await, "a byte does not extend the timeout");
 
         let patience = Patience::new(LIMIT);
         server.patience = patience.clone();
@@ -195,14 +195,14 @@ mod tests {
         server.read_exact(&mut byte).await.unwrap();
         assert!(!ends_within(&patience, LIMIT * 10).await, "a body may take longer");
         drop(answering);
-        assert!(!ends_within(&patience, LIMIT * 10).await, "a connection may rest");
+        assert!(!ends_within(&patience, LIMIT * 10).await, "a connection may be idle");
         server.read_exact(&mut byte).await.unwrap();
         assert!(!ends_within(&patience, LIMIT / 2).await);
         assert!(ends_within(&patience, LIMIT).await);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_opening_is_awaited_once() {
+    async fn preface_is_awaited_once() {
         let patience = Patience::new(LIMIT);
         let (mut client, server) = tokio::io::duplex(64);
         let mut server = Heard::opening(server, patience.clone(), 3);

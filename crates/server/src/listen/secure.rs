@@ -1,6 +1,6 @@
-//! TLS over a connection, after the handshake. What is written is encrypted at once, and sent when enough of it has come
-//! together or when somebody flushes: long answers are written in many small parts, and each system call would wake their
-//! reader.
+//! TLS over a connection, after the handshake. Data is encrypted at once and sent when enough of it is
+//! buffered or on flush: long responses are written in many small parts, and each system call would wake
+//! their reader.
 
 use std::io::{self, Read, Write};
 use std::pin::Pin;
@@ -12,13 +12,13 @@ use tokio_rustls::server::TlsStream;
 
 use super::line::Line;
 
-/// How much waits at most, encrypted.
+/// Maximum size of the buffer of encrypted data.
 const WAITING: usize = 256 << 10;
 
 pub struct Secure {
     line: Line,
     session: ServerConnection,
-    /// Nothing more will come.
+    /// No more data will arrive.
     ended: bool,
 }
 
@@ -35,19 +35,19 @@ impl Secure {
         &self.session
     }
 
-    /// Takes in what has come; `false` if nothing will come any more.
+    /// Reads from the connection; `false` at its end.
     fn receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let read = self.session.read_tls(&mut Blocking { line: &mut self.line, context });
         let bytes = ready!(or_pending(read))?;
         if let Err(error) = self.session.process_new_packets() {
-            // The other side is told why, if that is possible.
+            // Try to send the TLS alert.
             let _ = self.send(context);
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
         }
         Poll::Ready(Ok(bytes > 0))
     }
 
-    /// Sends all that waits.
+    /// Sends all buffered data.
     fn send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.session.wants_write() {
             let written = self.session.write_tls(&mut Blocking { line: &mut self.line, context });
@@ -110,14 +110,14 @@ impl AsyncWrite for Secure {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Said once, however often it is asked for.
+        // This is sent only once.
         self.session.send_close_notify();
         ready!(self.send(context))?;
         Pin::new(&mut self.line).poll_shutdown(context)
     }
 }
 
-/// A line for those who know nothing of waiting: instead, they are told that it would take a while.
+/// Adapts a connection to blocking I/O: `Pending` becomes `WouldBlock`.
 struct Blocking<'a, 'c> {
     line: &'a mut Line,
     context: &'a mut Context<'c>,

@@ -1,4 +1,4 @@
-//! A list. As JSON it is put together in pieces while it is sent: however long it is, little of it is in memory
+//! Lists. JSON lists are assembled in chunks while they are sent, so that little of a long list is in memory
 //! twice.
 
 mod piece;
@@ -26,13 +26,13 @@ use crate::inflight::LARGE;
 use crate::negotiate::{Form, Media, Meta, Output};
 use crate::workspace::Workspace;
 
-/// Pieces are at most this long: encrypted, and with what HTTP puts around them, they are sent at once.
+/// Maximum size of a chunk: encrypted and framed, it is sent at once.
 const CHUNK: usize = (256 << 10) - 1024;
-/// How many slices a piece usually has: two for each of many small objects.
+/// Typical number of slices of a chunk: two for each of many small objects.
 const SLICES: usize = 512;
-/// What follows kind and version in every object that has them.
+/// Follows kind and apiVersion in every typed object.
 const METADATA: &[u8] = b"\"metadata\":{";
-/// What an item, and the end of the list, may need besides the object's own JSON; an origin comes on top.
+/// Bytes that an item, and the end of the list, may need besides the object's own JSON, without its origin.
 const ROOM: usize = 8;
 
 pub struct ListBody {
@@ -40,33 +40,33 @@ pub struct ListBody {
     objects: Stretch,
     items: Items,
     done: bool,
-    /// A piece is on its way.
+    /// Whether the last chunk is still being sent.
     sending: bool,
     gzip: Option<GzEncoder<Vec<u8>>>,
 }
 
-/// Writes items, one after the other.
+/// Writes items.
 struct Items {
     item: Item,
-    /// Items say which workspace they are from.
+    /// Whether items contain their workspace.
     origin: bool,
     first: bool,
-    /// How the last item began, up to its metadata: most of a list begin alike.
+    /// The start of the last item, up to its metadata: most items of a list start alike.
     opening: Vec<u8>,
-    /// How much of `opening` is left out.
+    /// Length of the omitted prefix of `opening`.
     left_out: usize,
 }
 
-/// What is shown of an item.
+/// The part of an object that an item contains.
 enum Item {
-    /// Items of built-in lists do not repeat kind and version.
+    /// Items of built-in lists omit kind and apiVersion.
     Typed,
     Untyped,
     Metadata(Meta),
 }
 
-/// The answer to a list of `row`; `token` continues it. What is not put together while it is sent is written where it keeps
-/// no other request waiting, if it is large.
+/// Renders a list of `row`; `token` continues it. Large lists that cannot be assembled while they are sent
+/// are rendered on blocking threads.
 pub async fn answer(
     row: &Row,
     listing: Listing,
@@ -78,7 +78,7 @@ pub async fn answer(
         origin: call.workspace == Workspace::All,
         zips: accepts_gzip(&call.headers),
     };
-    // What refuses the form is as short as what has only begun.
+    // An error about the form is short, and a list in chunks is not in memory yet.
     if writing.is_in_pieces() || matches!(writing.output.form, Form::Metadata(_)) {
         return Ok(writing.written(row, listing, token));
     }
@@ -91,11 +91,11 @@ pub async fn answer(
     call.room.write(size, work).await
 }
 
-/// How a list is written.
+/// Parameters of rendering a list.
 #[derive(Clone, Copy)]
 struct Writing {
     output: Output,
-    /// Items say which workspace they are from.
+    /// Whether items contain their workspace.
     origin: bool,
     zips: bool,
 }
@@ -198,7 +198,7 @@ impl Writing {
     }
 }
 
-/// How long the JSON of all objects is, if less than `enough`; at least that much otherwise.
+/// Returns the size of the JSON of all objects; the exact value only if it is less than `enough`.
 fn size(objects: &Stretch, enough: usize) -> usize {
     let mut size = 0;
     for object in objects.iter() {
@@ -211,7 +211,7 @@ fn size(objects: &Stretch, enough: usize) -> usize {
 }
 
 fn list_metadata(listing: &Listing, token: Option<&str>) -> Vec<u8> {
-    // What is not stored has no revision.
+    // Objects that are not stored have no revision.
     if listing.revision == 0 {
         return b"{}".to_vec();
     }
@@ -232,15 +232,15 @@ impl ListBody {
         ListBody { head, objects, items, done: false, sending: false, gzip: None }
     }
 
-    /// The next piece, `None` at the end. After each it is somebody else's turn, and whoever sends pieces sends this one
-    /// before there is another.
+    /// Returns the next chunk, `None` at the end. After each chunk the task yields, so that the chunk is sent
+    /// before the next one is assembled.
     pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Piece>> {
         if std::mem::take(&mut self.sending) {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
         let piece = self.next_piece();
-        // Nothing is to come between the last piece and the end.
+        // Nothing comes between the last chunk and the end.
         self.sending = !self.done;
         Poll::Ready(piece)
     }
@@ -256,7 +256,7 @@ impl ListBody {
             let mut run = run;
             while run.has_remaining() {
                 let chunk = run.chunk();
-                // Writing into memory cannot fail.
+                // Writing to memory cannot fail.
                 let _ = encoder.write_all(chunk);
                 let length = chunk.len();
                 run.advance(length);
@@ -272,7 +272,7 @@ impl ListBody {
         None
     }
 
-    /// The next objects, as they are sent.
+    /// Assembles the next chunk.
     fn run(&mut self) -> Run {
         let source = Source { head: std::mem::take(&mut self.head), objects: self.objects.clone() };
         let (mut passed, mut last) = (0, None);
@@ -320,7 +320,7 @@ impl Items {
         Items { item, origin, first: true, opening: Vec::new(), left_out: 0 }
     }
 
-    /// Puts the slices of an item one after the other.
+    /// Passes the slices of an item to `put`.
     fn write<'a>(&mut self, object: &'a Object, mut put: impl FnMut(Cow<'a, [u8]>)) {
         let is_first = std::mem::take(&mut self.first);
         let separator: &[u8] = match (&self.item, is_first) {
@@ -343,7 +343,7 @@ impl Items {
             let start = if matches!(self.item, Item::Typed) { self.prefix_len(&json) } else { 0 };
             return put(Cow::Owned(json[start..].to_vec()));
         }
-        // Kind and version stand before anything that is shared with others.
+        // Kind and apiVersion are in the first slice.
         for (number, slice) in object.slices().enumerate() {
             let starts = number == 0 && matches!(self.item, Item::Typed);
             let start = if starts { self.prefix_len(slice) } else { 0 };
@@ -351,12 +351,12 @@ impl Items {
         }
     }
 
-    /// The same as [`json::prefix_len`], which needs not look again at what it has just seen.
+    /// The same as [`json::prefix_len`], but reuses the result for objects that start alike.
     fn prefix_len(&mut self, json: &[u8]) -> usize {
         if self.opening.is_empty() || !json.starts_with(&self.opening) {
             self.left_out = json::prefix_len(json);
             self.opening.clear();
-            // Only what ends in the metadata's name is known to be that long a prefix of others too.
+            // Only a prefix up to the metadata's name has the same length in other objects.
             if let Some(behind) = json[self.left_out..].strip_prefix(METADATA) {
                 self.opening.extend_from_slice(&json[..json.len() - behind.len()]);
             }

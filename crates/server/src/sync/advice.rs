@@ -1,4 +1,4 @@
-//! What somebody who writes objects is warned of: that nothing will run yet, or nothing be deleted yet.
+//! Warnings for clients that write objects: that nothing runs yet, or that deletion waits.
 
 use atoll_fleet::placed;
 use atoll_fleet::{Placement, labels};
@@ -12,16 +12,16 @@ use super::brakes;
 use crate::Server;
 use crate::workspace::Workspace;
 
-/// How an object says that its pods are made here.
+/// The annotation with which Pods of a workload are created in the control plane.
 const GRAIN: &str = "atoll.dev/grain";
 const NOWHERE: &str = "it is placed on no cluster, so nothing runs yet";
 
-/// Whether the pods of a workload are made here, and not where it is placed.
+/// Whether the Pods of a workload are created in the control plane instead of its clusters.
 pub fn makes_pods_here(workload: &Value) -> bool {
     object::annotation(workload, GRAIN) == Some("pod")
 }
 
-/// That a new workload runs nowhere until it is placed, where there are clusters to place it on.
+/// Returns a warning for a new workload that is not placed, if there are clusters.
 pub fn unplaced(server: &Server, row: &Row, place: &Place<'_>, new: &Value) -> Option<String> {
     let is_workload = placed::is_workload((&row.group, &row.resource));
     if !is_workload || makes_pods_here(new) || !Placement::of(new).is_empty() {
@@ -38,7 +38,7 @@ pub fn unplaced(server: &Server, row: &Row, place: &Place<'_>, new: &Value) -> O
         }
         Some(_) => registry.named_by_labels(row, place.workspace, new),
     };
-    // What a label names is placed there without anything else being done.
+    // A cluster that a label names is placed without further action.
     let is_taken = named.iter().any(|one| matches!(one.outcome, Some(Ok(_))));
     let refused = named.iter().filter_map(|one| match &one.outcome {
         Some(Ok(_)) => None,
@@ -55,14 +55,14 @@ pub fn unplaced(server: &Server, row: &Row, place: &Place<'_>, new: &Value) -> O
     }
 }
 
-/// That clusters do not let go of what is deleted, for that is paused.
+/// Returns a warning that clusters do not delete the object because they are paused.
 pub fn paused(server: &Server, workspace: &Workspace, old: &Value) -> Option<String> {
     let placement = Placement::of(old);
     let why = brakes::why(server, workspace, &placement)?;
     Some(format!("it stays until clusters have let go of it, and {why}"))
 }
 
-/// That a placement is not written this way.
+/// Returns a warning that the placement annotation cannot be written by clients.
 pub fn ignored(server: &Server, row: &Row, place: &Place<'_>, new: &Value) -> String {
     let what = format!("metadata.annotations[{}] is ignored", atoll_fleet::marks::PLACEMENT);
     let choice = is_placeable(row).then(|| server.registry.choice(row, place.workspace, new));

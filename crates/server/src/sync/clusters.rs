@@ -1,7 +1,8 @@
 //! The clusters that serve a workspace, wherever they are registered: `/services/clusters`.
 //!
-//! Clusters of workspaces above serve a workspace as well, and tenants who have no rights there need their names to place
-//! objects. Whoever may list clusters in a workspace sees of the inherited ones what [`shown`] leaves.
+//! Clusters of ancestors serve a workspace as well, and tenants without rights there need their names to
+//! place objects. A user with the right to list clusters in a workspace sees the part of inherited ones that
+//! [`shown`] returns.
 
 use std::sync::Arc;
 
@@ -22,9 +23,9 @@ use crate::chain::Call;
 use crate::negotiate::Form;
 use crate::respond;
 
-/// Where it is.
+/// The path of the list.
 pub const PATH: &str = "/services/clusters";
-/// The resource that is listed: who may list it may look here.
+/// The resource that is listed. The right to list it gives access to this path.
 pub const RESOURCE: &str = "clusters";
 
 pub async fn answer(server: &Arc<Server>, call: &Call) -> Result<Response<Body>, Status> {
@@ -59,8 +60,8 @@ pub async fn answer(server: &Arc<Server>, call: &Call) -> Result<Response<Body>,
     respond::list::answer(row, listing, None, call).await
 }
 
-/// What tenants may know of a Cluster that is registered in a workspace above. Everything that is not named here is left out:
-/// credentials, addresses, ids and sizes, and messages, which may have any of these in them.
+/// Returns the part of an inherited Cluster that tenants may see. All other fields are omitted: credentials,
+/// addresses, IDs, sizes, and messages, which may contain any of these.
 fn shown(cluster: &Value) -> Value {
     const CONDITIONS: [&str; 2] = ["Ready", "Schedulable"];
     let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
@@ -84,7 +85,7 @@ fn shown(cluster: &Value) -> Value {
     })
 }
 
-/// An object with some of the fields of another.
+/// Returns an object with only the named fields.
 fn picked(from: &Value, names: &[&str]) -> Value {
     let fields = names.iter().filter_map(|name| Some((name.to_string(), from.get(name)?.clone())));
     Value::Object(fields.collect())
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_inherited_clusters_only_what_tenants_need_is_shown() {
+    fn inherited_clusters_are_reduced_to_public_fields() {
         let since = "2026-11-17T08:00:00Z";
         let condition = |kind: &str| json!({ "type": kind, "status": "False", "reason": "R", "lastTransitionTime": since });
         let told = |kind: &str| {

@@ -1,24 +1,25 @@
-//! Whose objects a cluster serves: those of its workspace and of all below it, but for those that mean another cluster by its name.
+//! The workspaces that a cluster serves: its own and all descendants, except those in which its name refers
+//! to another cluster.
 
 use atoll_fleet::Placement;
 use atoll_registry::Registry;
 
-/// The workspaces that mean this cluster when they name it.
+/// A cluster together with the workspaces in which its name refers to it.
 #[derive(Clone, Copy)]
 pub struct Family<'a> {
     pub workspace: &'a str,
     pub cluster: &'a str,
-    /// Of the Cluster.
+    /// The UID of the Cluster.
     pub uid: &'a str,
 }
 
 impl Family<'_> {
-    /// Whether a workspace is the one of the Cluster, or below it.
+    /// Whether a workspace is the Cluster's own or a descendant of it.
     pub fn has(&self, registry: &Registry, workspace: &str) -> bool {
         registry.line(workspace).iter().any(|above| above == self.workspace)
     }
 
-    /// The share that this cluster has of an object in a workspace.
+    /// Returns the cluster's share of an object in a workspace.
     pub fn share<'p>(
         &self,
         registry: &Registry,
@@ -29,18 +30,18 @@ impl Family<'_> {
         self.is_meant(registry, workspace, &share.uid).then_some(share)
     }
 
-    /// Whether this cluster is still to let go of an object in a workspace.
+    /// Whether this cluster has not yet confirmed the deletion of an object in a workspace.
     pub fn leaves(&self, registry: &Registry, workspace: &str, placement: &Placement) -> bool {
         let mut leaving = placement.leaving.iter().filter(|one| one.is_of(self.cluster, self.uid));
         leaving.any(|one| self.is_meant(registry, workspace, &one.uid))
     }
 
-    /// Whether this cluster has an object, or may still have it.
+    /// Whether this cluster has an object or may still have it.
     pub fn holds(&self, registry: &Registry, workspace: &str, placement: &Placement) -> bool {
         self.share(registry, workspace, placement).is_some() || self.leaves(registry, workspace, placement)
     }
 
-    /// Whether this cluster has something in a namespace, or may still have it.
+    /// Whether this cluster has objects in a namespace or may still have them.
     pub fn has_placed(&self, registry: &Registry, workspace: &str, namespace: &str) -> bool {
         registry.placements.on(self.cluster).iter().any(|(key, share_uid)| {
             key.parts().is_some_and(|parts| {

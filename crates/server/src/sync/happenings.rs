@@ -1,4 +1,4 @@
-//! Events of clusters, shown above about the objects that they are about.
+//! Events of member clusters, copied to the objects above.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use super::family::Family;
 use super::report::MANAGER;
 use crate::Server;
 
-/// Of one cluster, and of all together: a syncer says less, and one that does not is not heeded.
+/// Limits of one cluster, and of all together. Syncers stay below them; excess events are dropped.
 const EACH: Rate = Rate { burst: 500, every: Duration::from_millis(400) };
 const ALL: Rate = Rate { burst: 5000, every: Duration::from_millis(20) };
 
-/// How many events of clusters are shown.
+/// Rate limits of events from clusters.
 pub struct Limits {
     began: Instant,
     allowances: Mutex<Allowances>,
@@ -38,7 +38,7 @@ impl Limits {
     }
 }
 
-/// Shows an event, or how often it has happened by now.
+/// Records an event, or updates its count.
 pub async fn note(server: &Arc<Server>, family: Family<'_>, happening: &Happening) -> Result<(), Status> {
     let Family { cluster, uid, .. } = family;
     let registry = &server.registry;
@@ -47,7 +47,7 @@ pub async fn note(server: &Arc<Server>, family: Family<'_>, happening: &Happenin
     let row = registry.find(Some(&target.workspace), &resource.group, &resource.version, &resource.resource);
     let Some(row) = row else { return Ok(()) };
     let place = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
-    // Nobody has a say in what is not placed on its cluster, nor about one of the same name.
+    // A cluster may only report events of objects that are placed on it, not of objects of the same name.
     if !registry.placements.is_on(cluster, uid, &row.key(&place)) {
         return Ok(());
     }
@@ -61,7 +61,8 @@ pub async fn note(server: &Arc<Server>, family: Family<'_>, happening: &Happenin
     write(server, family, happening, &row.kind).await
 }
 
-/// Shows that an object that is no longer placed on a cluster stays there, and why. The object itself may be gone by now.
+/// Records that an object that is no longer placed on a cluster stays there, and why. The object itself may
+/// be deleted by now.
 pub async fn retained(
     server: &Arc<Server>,
     family: Family<'_>,
@@ -73,7 +74,7 @@ pub async fn retained(
     write_own(server, family, target, kind, "retained", event).await
 }
 
-/// Shows why a cluster does not let go of an object that is being deleted.
+/// Records why a cluster does not delete an object that is being deleted.
 pub async fn waiting(
     server: &Arc<Server>,
     family: Family<'_>,
@@ -85,7 +86,7 @@ pub async fn waiting(
     write_own(server, family, target, kind, "waiting", event).await
 }
 
-/// Writes an event that the cluster does not have itself, as having happened now.
+/// Writes an event that does not exist in the cluster, with the current time.
 async fn write_own(
     server: &Arc<Server>,
     family: Family<'_>,
@@ -103,7 +104,7 @@ async fn write_own(
     write(server, family, &happening, kind).await
 }
 
-/// Writes an event, unless it says nothing new or there are too many. `kind` is that of the object above.
+/// Writes an event, unless it is unchanged or the rate limit is exceeded. `kind` is that of the object above.
 async fn write(
     server: &Arc<Server>,
     family: Family<'_>,
@@ -119,7 +120,7 @@ async fn write(
     let name = happening.name(cluster);
     let at = Place { workspace: &target.workspace, namespace: happening.namespace(), name: &name };
     let mut shown = happening.shown(cluster);
-    // By its own kind, whatever the cluster calls it.
+    // The kind above, whatever the cluster calls it.
     if happening.about.is_null() {
         shown["involvedObject"]["kind"] = kind.into();
     }
@@ -131,7 +132,7 @@ async fn write(
     let transform = |existing: Option<&Value>| {
         let mut next = shown.clone();
         if let Some(existing) = existing {
-            // A cluster chooses names, and must not choose those of others.
+            // The cluster chooses the name, so it must not overwrite events of others.
             if object::annotation(existing, marks::CLUSTER) != Some(cluster) {
                 return Err(Status::already_exists("", "events", &name));
             }
@@ -151,8 +152,8 @@ async fn write(
     registry.update(events, &at, &update).await.map(drop)
 }
 
-/// Whether an event of what a cluster has made of an object is in truth about something else: of a kind that is not made so, or
-/// known above as something of its own.
+/// Whether an event of an object that a cluster has created is not to be shown: its kind is not created by
+/// controllers, or the object is known above as one of its own.
 fn is_anothers(server: &Server, happening: &Happening) -> bool {
     let about = &happening.about;
     if about.is_null() {
@@ -168,7 +169,7 @@ fn is_anothers(server: &Server, happening: &Happening) -> bool {
     known.is_ok_and(|known| object::uid(&known) == text("uid"))
 }
 
-/// Whether nothing new may be made in the namespace of an event.
+/// Whether the namespace of an event is being deleted.
 fn is_closing(server: &Server, happening: &Happening) -> Result<bool, Status> {
     let namespaces = server.registry.catalog.find("", "v1", "namespaces");
     let namespaces: &Row = namespaces.ok_or_else(Status::not_found_generic)?;
@@ -177,7 +178,7 @@ fn is_closing(server: &Server, happening: &Happening) -> Result<bool, Status> {
     Ok(object::is_being_deleted(&namespace))
 }
 
-/// Whether an event that is there already says all of that.
+/// Whether an existing event has the same content.
 fn is_said(existing: &[u8], shown: &Value) -> bool {
     let Ok(existing) = super::parse(existing) else { return false };
     let fields = shown.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata");

@@ -1,7 +1,7 @@
-//! That something was heard of a cluster, and what.
+//! Heartbeats of syncers.
 //!
-//! When is in a Lease, which is small and renewed each time; what is in the status of the Cluster, which is written only when
-//! something has changed.
+//! Each heartbeat renews a Lease, which is small. The status of the Cluster is written only when something
+//! has changed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use super::records::write_status;
 use super::report::{MANAGER, row};
 use crate::Server;
 
-/// Fields of a Cluster's status that whoever syncs it knows.
+/// Fields of a Cluster's status that a syncer reports.
 const HEARD: [&str; 9] = [
     "kubernetesVersion",
     "nodes",
@@ -28,23 +28,23 @@ const HEARD: [&str; 9] = [
     "zones",
     "latency",
 ];
-/// Namespaces of the cluster that other workspaces use without a label that allows it, and how many are kept.
+/// Namespaces of the cluster that other workspaces use without a label that allows it.
 const UNMAPPED: &str = "unmappedNamespaces";
-/// How old the time of the last heartbeat may be in a status in which nothing else changes, in seconds.
+/// Seconds after which the time of the last heartbeat is updated even if nothing else changes.
 const STALE: i64 = 60;
-/// How long a lease holds if nobody says so, in seconds.
+/// Default duration of a lease in seconds.
 const USUAL: i64 = 30;
-/// Latencies that differ by less than this, in nanoseconds, are the same to people.
+/// Difference of latencies, in nanoseconds, that is not worth a write.
 const ALIKE: i64 = 20_000_000;
 
-/// What becomes of a lease that is not there.
+/// Action if the lease does not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     IsMade,
     IsLeft,
 }
 
-/// Who listens to the views of clusters at this moment.
+/// Open sync views, by workspace and cluster.
 #[derive(Default)]
 pub struct Listening {
     counts: Mutex<HashMap<(String, String), usize>>,
@@ -59,7 +59,7 @@ impl Listening {
         *self.counts().entry((workspace.to_string(), cluster.to_string())).or_default() += 1;
     }
 
-    /// Whether it was the last one.
+    /// Returns whether it was the last one.
     pub fn end(&self, workspace: &str, cluster: &str) -> bool {
         let mut counts = self.counts();
         let key = (workspace.to_string(), cluster.to_string());
@@ -76,17 +76,17 @@ impl Listening {
     }
 }
 
-/// A Cluster whose syncer is heard.
+/// A Cluster that receives heartbeats.
 pub struct Heard<'a> {
     pub server: &'a Arc<Server>,
     pub workspace: &'a str,
     pub cluster: &'a str,
-    /// The Cluster's uid.
+    /// The Cluster's UID.
     pub uid: &'a str,
 }
 
 impl Heard<'_> {
-    /// Notes that something was heard, and what.
+    /// Records a heartbeat.
     pub async fn beat(&self, heartbeat: &Value) -> Result<(), Status> {
         let heartbeat = &self.with_paths(heartbeat);
         let holder = heartbeat["syncer"]["instance"].as_str().unwrap_or_default();
@@ -102,8 +102,8 @@ impl Heard<'_> {
         write_status(self.server, &row, &place, &|existing| told(existing, heartbeat, now), &Unasked).await
     }
 
-    /// A heartbeat whose workspaces have paths, for people: syncers know ids. Only workspaces that the cluster serves are
-    /// named.
+    /// Adds paths to the workspaces of a heartbeat, because syncers only know IDs. Workspaces that the
+    /// cluster does not serve are removed.
     fn with_paths(&self, heartbeat: &Value) -> Value {
         let mut heartbeat = heartbeat.clone();
         let Some(namespaces) = heartbeat.get_mut(UNMAPPED).and_then(Value::as_array_mut) else {
@@ -121,7 +121,7 @@ impl Heard<'_> {
         heartbeat
     }
 
-    /// Whoever says so will not be heard of any longer: the lease is anybody's.
+    /// Releases the lease of a syncer that stops.
     pub async fn farewell(&self, holder: &str) -> Result<(), Status> {
         let release = |lease: &mut Value| {
             if lease["spec"]["holderIdentity"] == holder {
@@ -134,12 +134,12 @@ impl Heard<'_> {
         }
     }
 
-    /// Nobody listens any longer. It is for people, and nothing depends on it.
+    /// Records that the sync view was closed. This is informational only.
     pub async fn left(&self) {
         if let Err(status) = self.renew(Missing::IsLeft, &|_| {}).await
             && status.reason() != "NotFound"
         {
-            tracing::debug!(%status, cluster = self.cluster, "cannot note that nobody listens");
+            tracing::debug!(%status, cluster = self.cluster, "cannot record that the sync view is closed");
         }
     }
 
@@ -166,7 +166,7 @@ impl Heard<'_> {
                 })
             });
             object::set_label(&mut lease, marks::CLUSTER, self.cluster);
-            // It goes with the Cluster.
+            // The Lease is garbage collected with the Cluster.
             lease["metadata"]["ownerReferences"] = json!([{
                 "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "name": self.cluster, "uid": self.uid,
             }]);
@@ -176,7 +176,7 @@ impl Heard<'_> {
         };
         let update = Update {
             subresource: "",
-            // Written again and again, and by nobody else: who manages its fields would be half of it.
+            // Written often, and by the server only: field managers would double its size.
             manager: None,
             transform: &transform,
             admission: &Unasked,
@@ -204,12 +204,12 @@ impl Heard<'_> {
     }
 }
 
-/// Whether a lease is about the Cluster with this uid.
+/// Whether a lease belongs to the Cluster with this UID.
 fn is_of(lease: &Value, uid: &str) -> bool {
     object::owner_references(lease).any(|owner| owner.uid == uid)
 }
 
-/// What whoever was heard is answered.
+/// Returns the response to a heartbeat.
 pub fn answer(server: &Server) -> Answer {
     let asked = server.heartbeat.map(|every| u64::try_from(every.as_millis()).unwrap_or(u64::MAX));
     Answer { heartbeat_milliseconds: asked }
@@ -228,7 +228,7 @@ fn renewed(lease: &mut Value, holder: &str, seconds: i64, now: i64) {
     spec["renewTime"] = now.into();
 }
 
-/// The Cluster with what was heard of it.
+/// Returns the Cluster with the status of a heartbeat.
 fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
     let mut next = existing.clone();
     for field in HEARD {
@@ -238,7 +238,7 @@ fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
             next["status"][field] = value.clone();
         }
     }
-    // Which cluster it is was settled when it was first heard of.
+    // The ID of the cluster is set by the first heartbeat.
     if let Some(id) = heartbeat.get("id").filter(|_| next["status"]["id"].as_str().is_none_or(str::is_empty))
     {
         next["status"]["id"] = id.clone();
@@ -250,7 +250,7 @@ fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
         Some(_) => drop(next["status"].as_object_mut().and_then(|status| status.remove(UNMAPPED))),
         None => {}
     }
-    // Whoever syncs says that it has stopped making and deleting, and why.
+    // The syncer reports that it is paused, and why.
     match &heartbeat["paused"] {
         Value::Null if heartbeat.get("syncer").is_some() => {
             drop(next["status"].as_object_mut().and_then(|status| status.remove("paused")));
@@ -266,7 +266,7 @@ fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
     }
     let syncer = &existing["status"]["syncer"];
     let last = syncer["lastHeartbeatTime"].as_str().and_then(|text| time::parse(text).ok());
-    // Clocks may be set back as well.
+    // The clock may have been set back.
     let is_fresh = last.is_some_and(|last| now.abs_diff(last.seconds) < STALE.unsigned_abs());
     let same = |field: &str| syncer[field] == heartbeat["syncer"][field];
     if !(is_fresh && same("version") && same("instance") && next == *existing) {
@@ -278,7 +278,7 @@ fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
     next
 }
 
-/// Whether two latencies say the same to people: it is measured each time, and never quite the same.
+/// Whether two latencies are similar: measurements always differ a little.
 fn is_alike(one: &Value, other: &Value) -> bool {
     let nanos = |value: &Value| value.as_str().and_then(time::parse_duration);
     match (nanos(one), nanos(other)) {
@@ -297,7 +297,7 @@ mod tests {
     const NOW: i64 = 1_700_000_000;
 
     #[test]
-    fn a_status_is_written_when_something_has_changed() {
+    fn status_is_written_only_on_changes() {
         let beat = json!({
             "id": "a", "nodes": { "total": 3 }, "latency": "12ms", "syncer": { "version": "1", "instance": "one" },
         });
@@ -318,7 +318,7 @@ mod tests {
             (with("reason", "Unreachable".into()), 10, true),
             (with("paused", "storm".into()), 10, true),
             (with("syncer", json!({ "version": "1", "instance": "two" })), 10, true),
-            // Now and then, so that whoever looks sees that all is well; and when the clock has jumped.
+            // Periodically, so that users see that the cluster is alive, and when the clock has jumped.
             (beat.clone(), 60, true),
             (beat.clone(), 86_400 * 3, true),
             (beat.clone(), -86_400 * 3, true),
@@ -329,11 +329,11 @@ mod tests {
                 assert_eq!(next["status"]["syncer"]["lastHeartbeatTime"], time::format(NOW + later));
             }
         }
-        assert_eq!(told(&known, &with("id", "b".into()), NOW)["status"]["id"], "a", "it stays the same one");
+        assert_eq!(told(&known, &with("id", "b".into()), NOW)["status"]["id"], "a", "the ID does not change");
     }
 
     #[test]
-    fn a_lease_knows_who_had_it_and_since_when() {
+    fn a_lease_records_its_holder_and_times() {
         let mut lease = json!({ "spec": {} });
         renewed(&mut lease, "one", 30, NOW);
         renewed(&mut lease, "one", 30, NOW + 10);

@@ -1,4 +1,4 @@
-//! Which namespaces are deleted, or get other Pod Security labels, in any workspace.
+//! Namespaces in all workspaces that are deleted or whose Pod Security labels change.
 
 use std::sync::Arc;
 
@@ -13,14 +13,15 @@ use crate::Server;
 /// Namespaces with their workspaces.
 #[derive(Default)]
 pub struct Changes {
-    /// Being deleted, or gone.
+    /// Being deleted, or deleted.
     pub ended: Vec<(String, String)>,
-    /// Whose Pod Security labels may have changed.
+    /// With changed Pod Security labels.
     pub relabelled: Vec<(String, String)>,
 }
 
-/// Tells of each that it is being deleted, or was, beginning with what is still remembered: whoever was away for a while does not
-/// miss it. That one is missing is not enough: after an old backup was restored, say, nobody has deleted anything.
+/// Reports namespaces that are being deleted or were deleted, starting with the oldest revision in the
+/// history, so that a syncer that was disconnected does not miss them. A namespace that is merely missing was
+/// not necessarily deleted: an old backup may have been restored.
 pub struct Namespaces {
     server: Arc<Server>,
     watcher: Option<Watcher>,
@@ -31,12 +32,12 @@ impl Namespaces {
         Namespaces { server: server.clone(), watcher: None }
     }
 
-    /// The next ones.
+    /// Waits for the next changes.
     pub async fn changes(&mut self) -> Changes {
         loop {
             let Some(watcher) = self.watcher.as_mut() else {
                 let cache = &self.server.registry.cache;
-                // Forgotten in between, it is tried again with what is remembered then.
+                // If the revision was compacted in between, try again with the oldest one.
                 self.watcher = cache.watch(Scope::new("", "namespaces", None, None), cache.oldest()).ok();
                 if self.watcher.is_none() {
                     tokio::task::yield_now().await;
@@ -59,7 +60,7 @@ impl Namespaces {
 
 fn ended(event: &Event) -> Option<(String, String)> {
     let seen = event.object.as_ref().or(event.previous.as_ref())?;
-    // Most are not, and every view looks at all of them.
+    // Cheap check first: most namespaces are not being deleted, and every view looks at all of them.
     memmem::find(&seen.whole(), b"deletionTimestamp")?;
     let namespace = parse(&seen.json()).ok()?;
     object::is_being_deleted(&namespace).then(|| place(event)).flatten()

@@ -1,4 +1,4 @@
-//! ObjectStatus records: how one object fares in one cluster.
+//! ObjectStatus records: the status of one object in one cluster.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use super::family::Family;
 use super::report::{MANAGER, row};
 use crate::Server;
 
-/// What a record says instead of a status for which the workspace has no room.
-const OMITTED: &str = "the status is not shown: the workspace has reached its limit";
+/// The message of a record whose status exceeds the limit of the workspace.
+const OMITTED: &str = "the status is omitted: the workspace has reached its limit";
 
 fn name(cluster: &str, record: &Record) -> String {
     format!("{}.{cluster}", record.target.uid)
@@ -45,8 +45,9 @@ pub async fn forget(server: &Arc<Server>, cluster: &str, record: &Record) -> Res
     server.registry.delete(&row, &place, &DeleteOptions::default(), &Unasked).await.map(drop)
 }
 
-/// Records that a cluster does not get an object as it is now, and why. What the cluster had before stays, and so does the
-/// status of that. If the write fails, the refusal is recorded again when the object changes.
+/// Records that a cluster does not get the current version of an object, and why. The previous version stays
+/// in the cluster, and so does its status. If the write fails, the refusal is recorded again when the object
+/// changes.
 pub async fn refuse(server: &Arc<Server>, family: Family<'_>, target: Target, message: String) {
     let cluster = family.cluster;
     let mut record = Record { target, state: State::Refused, message, ..Record::default() };
@@ -61,7 +62,7 @@ pub async fn refuse(server: &Arc<Server>, family: Family<'_>, target: Target, me
         record.status = known["status"]["status"].take();
     }
     if let Err(status) = keep(server, family, &record).await {
-        tracing::warn!(cluster, object = record.target.name, error = %status, "cannot record that the object is refused");
+        tracing::warn!(cluster, object = record.target.name, error = %status, "cannot record that the object was refused");
     }
 }
 
@@ -117,7 +118,7 @@ async fn write<A: Admission>(
         next
     };
     match server.registry.get(&row, &place).and_then(|found| super::parse(&found.json())) {
-        // A record of another cluster that had the name before says nothing of this one.
+        // The record belongs to another cluster that had the same name before.
         Ok(found) if found["spec"]["clusterUID"] != wanted["spec"]["clusterUID"] => {
             let options =
                 DeleteOptions { uid: Some(object::uid(&found).to_string()), ..DeleteOptions::default() };
@@ -137,7 +138,7 @@ async fn write<A: Admission>(
     }
 }
 
-/// Writes the status of an object that exists.
+/// Writes the status of an existing object.
 pub(super) async fn write_status<A: Admission>(
     server: &Arc<Server>,
     row: &Row,

@@ -1,4 +1,5 @@
-//! When something was last heard of clusters, for tables: their Leases know it, their status only roughly.
+//! The time of the last heartbeat of clusters, for tables. It comes from their Leases, because the status is
+//! updated less often.
 
 use std::sync::Arc;
 
@@ -13,13 +14,13 @@ use bytes::Bytes;
 use crate::chain::Call;
 use crate::negotiate::Form;
 
-/// Whether an answer is a table of clusters.
+/// Whether a response is a table of clusters.
 pub fn concerns(row: &Row, call: &Call) -> bool {
     (row.group.as_str(), row.resource.as_str()) == (ATOLL, "clusters")
         && matches!(call.output.form, Form::Table(..))
 }
 
-/// A list of clusters, each with the time at which its Lease was renewed.
+/// Sets the renew times of the Leases in a list of clusters.
 pub fn renewed(listing: &mut Listing, snapshot: &Snapshot) {
     let shown: Vec<Arc<Object>> = listing.objects.iter().map(|object| shown(object, snapshot)).collect();
     listing.objects = shown.into();
@@ -34,7 +35,7 @@ fn shown(cluster: &Arc<Object>, snapshot: &Snapshot) -> Arc<Object> {
     }
 }
 
-/// The JSON of one cluster with that time, if its Lease was renewed.
+/// Returns the JSON of a cluster with the renew time of its Lease, if it has one.
 pub fn of(cluster: &[u8], workspace: &str, name: &str, snapshot: &Snapshot) -> Option<Bytes> {
     let key =
         Key::object("coordination.k8s.io", "leases", workspace, SYSTEM_NAMESPACE, &marks::heartbeat(name));

@@ -1,4 +1,4 @@
-//! How objects fare in a cluster, and how the cluster is.
+//! Reports of syncers about objects and the cluster.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,10 +18,11 @@ use super::heartbeat::Heard;
 use super::{happenings, records};
 use crate::Server;
 
-/// Clusters whose reports are put in order. What is forgotten is heard as if it were the first.
+/// Maximum number of clusters whose sequence numbers are kept. The next report of a forgotten cluster is
+/// accepted.
 const MOST: usize = 10_000;
 
-/// The order of reports, by the uid of the cluster.
+/// Sequence numbers of reports, by the UID of the cluster.
 #[derive(Default)]
 pub struct Orders(Mutex<HashMap<String, Order>>);
 
@@ -35,11 +36,12 @@ impl Orders {
     }
 }
 
-/// Who writes what is heard of clusters.
+/// The field manager of reports.
 pub(super) const MANAGER: &str = "atoll-syncer";
-/// Records of a report that are written at once: each waits for the disk, and those that wait together wait once.
+/// Number of records that are written concurrently: writes that wait for the disk together share one sync.
 const AT_ONCE: usize = 32;
-/// Takes in a report. What is not this cluster's business is left out: a syncer may be late.
+/// Processes a report. Records of objects that are not placed on the cluster are ignored, because a syncer
+/// may be late.
 pub async fn heed(
     server: &Arc<Server>,
     workspace: &str,
@@ -51,10 +53,10 @@ pub async fn heed(
     let heartbeat = heartbeat.map(|heartbeat| heartbeat::checked(&heartbeat)).transpose();
     let heartbeat = heartbeat.map_err(|errors| Status::invalid(ATOLL, "Cluster", cluster, errors))?;
     if !server.orders.admit(uid, run, number) {
-        return Err(Status::conflict(ATOLL, "clusters", cluster, "a later report has been heard already"));
+        return Err(Status::conflict(ATOLL, "clusters", cluster, "a later report has already been received"));
     }
     let heard = Heard { server, workspace, cluster, uid };
-    // What cannot be written of objects does not make a cluster silent.
+    // The heartbeat is recorded even if records cannot be written.
     let mut outcome = match &heartbeat {
         Some(heartbeat) => heard.beat(heartbeat).await,
         None => Ok(()),
@@ -80,12 +82,12 @@ pub async fn heed(
     }
     events.retain(|event| family.has(&server.registry, &event.target.workspace));
     for event in &events {
-        // Who lists events does not miss one.
+        // A lost event is not an error.
         if let Err(status) = happenings::note(server, family, event).await {
-            tracing::debug!(%status, cluster, "an event is not shown");
+            tracing::debug!(%status, cluster, "cannot record an event of the cluster");
         }
     }
-    // What was begun is waited for even if something has failed: it may be told again at once.
+    // Wait for all writes even after an error, because the syncer may repeat the report at once.
     while let Some(written) = writing.join_next().await {
         outcome = outcome.and(finished(written));
     }
@@ -103,18 +105,19 @@ async fn take(server: &Arc<Server>, family: Family<'_>, record: &Record) -> Resu
         server.registry.find(Some(&target.workspace), &resource.group, &resource.version, &resource.resource);
     let Some(row) = row else { return Ok(()) };
     let place = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
-    // Nobody has a say in what is not placed on its cluster.
+    // A cluster may only report on objects that are placed on it.
     if !server.registry.placements.is_on(family.cluster, family.uid, &row.key(&place)) {
         return Ok(());
     }
-    // Nor in what only has the name of what is: somebody else's record would be written.
+    // An object with the same name but another UID is another object.
     let Ok(found) = server.registry.get(&row, &place) else { return Ok(()) };
     let found = super::parse(&found.json())?;
     let placement = Placement::of(&found);
     if object::uid(&found) != target.uid || !family.holds(&server.registry, &target.workspace, &placement) {
         return Ok(());
     }
-    // Records go by the name of the cluster: while another one of that name has the object, the record is about that.
+    // Records are named by the cluster's name: while another cluster of that name has the object, the record
+    // belongs to that one.
     let is_anothers = placement.share(family.cluster).is_some()
         && family.share(&server.registry, &target.workspace, &placement).is_none();
     let outcome = match record.state {
@@ -137,13 +140,13 @@ async fn take(server: &Arc<Server>, family: Family<'_>, record: &Record) -> Resu
         _ => records::keep(server, family, record).await,
     };
     match outcome {
-        // It was deleted meanwhile, or made anew.
+        // The object was deleted or recreated meanwhile.
         Err(status) if matches!(status.code(), 404 | 409) => Ok(()),
         other => other,
     }
 }
 
-/// A cluster has nothing of an object any longer. Returns whether that ends a share of it.
+/// Handles the confirmation that an object is gone from a cluster. Returns whether that ends a share.
 async fn let_go(
     server: &Arc<Server>,
     family: Family<'_>,
@@ -156,13 +159,14 @@ async fn let_go(
     let change = |existing: &Value, current: &Placement| {
         let since = server.registry.placements.leaving_since(family.cluster, family.uid, &key);
         if record.since != 0 && since != Some(record.since) {
-            let message = "it was to be there again meanwhile: what is said is of the time before";
+            let message =
+                "the object was placed on the cluster again in the meantime: the report is outdated";
             return Err(Status::conflict(&row.group, &row.resource, place.name, message));
         }
         let is_deleted = object::is_being_deleted(existing);
         if record.target.is_namespace() {
             if !is_deleted && family.has_placed(&server.registry, place.workspace, place.name) {
-                let message = "something in it is placed on the cluster";
+                let message = "an object in the namespace is placed on the cluster";
                 return Err(Status::conflict(&row.group, &row.resource, place.name, message));
             }
             return Ok(current.let_go(family.cluster, family.uid, true));

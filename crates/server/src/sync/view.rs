@@ -1,4 +1,4 @@
-//! What is placed on a cluster, line by line: everything, then every change.
+//! The sync view: a stream of everything that is placed on a cluster, then of every change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -25,11 +25,11 @@ use crate::Server;
 use crate::body::Body;
 use crate::respond;
 
-/// How often something is said, so that a connection that broke is noticed.
+/// Interval of keepalive lines, by which broken connections are detected.
 const ALIVE: Duration = Duration::from_secs(10);
-/// Pieces that may wait for a slow connection; behind them changes of the same object become one.
+/// Chunks that may be queued for a slow connection. Further changes of an object are merged.
 const WAITING: usize = 4;
-/// Lines that are ready at once are sent as one piece up to this size.
+/// Maximum size of a chunk of lines that are ready at the same time.
 const PIECE: usize = 64 << 10;
 
 pub fn answer(
@@ -80,46 +80,47 @@ pub fn answer(
 struct View {
     server: Arc<Server>,
     cluster: String,
-    /// Of the Cluster.
+    /// The UID of the Cluster.
     uid: String,
-    /// Where it is registered.
+    /// The key of the Cluster.
     own: Key,
-    /// What is different there, or why nobody knows.
+    /// Overrides of the Cluster, or why they are invalid.
     overrides: Result<Overrides, String>,
-    /// Whether controllers may run there.
+    /// Whether controllers are allowed in the cluster.
     controllers: bool,
-    /// The Cluster, as it was last.
+    /// The Cluster, as last read.
     registered: Value,
-    /// What is paused there, as it was last said.
+    /// Pauses, as last sent.
     paused: BTreeMap<String, String>,
-    /// Namespaces of which it was said that they are being deleted, with their workspaces.
+    /// Namespaces that were sent as being deleted, with their workspaces.
     ended: HashSet<(String, String)>,
-    /// What namespaces below have to enforce, by workspace and namespace: as it was last said, or goes without saying.
+    /// Pod Security labels of namespaces below, by workspace and namespace: as last sent, or the defaults.
     labels: HashMap<(String, String), Labels>,
-    /// Id of the workspace where that is.
+    /// ID of the registering workspace.
     workspace: String,
-    /// What was said: something that is gone has no uid any more.
+    /// Sent objects. They are kept because the UID of a deleted object is needed.
     told: HashMap<Key, Told>,
     hashes: RandomState,
     piece: Vec<u8>,
     sender: mpsc::Sender<Bytes>,
 }
 
-/// What was said of an object last.
+/// The last line that was sent about an object.
 #[derive(Default)]
 struct Told {
     target: Target,
-    /// Of the line, if one was said. Most changes of an object are of its status, and nobody below needs to hear of them.
+    /// Hash of the line, if one was sent. Most changes of an object are status changes, which are not sent.
     hash: Option<u64>,
 }
 
-/// Whoever listened is gone, or what it is about.
+/// The client is gone, or the Cluster is no longer registered.
 struct Ended;
 
 impl View {
     async fn run(mut self, follower: Arc<Follower>, control_plane: String, uid: String) -> Result<(), Ended> {
         self.catch_up(&follower, true).await?;
-        // With the workspace of the Cluster: an older syncer gives plain names to whoever is the only one.
+        // Includes the workspace of the Cluster: older syncers give plain namespace names to the only
+        // workspace.
         let workspaces = self.told.values().map(|told| told.target.workspace.clone());
         let workspaces: BTreeSet<String> = workspaces.chain([self.workspace.clone()]).collect();
         let workspaces = workspaces.into_iter().collect();
@@ -149,7 +150,7 @@ impl View {
                     self.reconsider().await?;
                 }
             }
-            // A Cluster that is no longer registered has no view, and one that was registered anew has another.
+            // The view ends when the Cluster is deleted or recreated.
             if !self.is_registered(&uid) {
                 return Err(Ended);
             }
@@ -161,14 +162,14 @@ impl View {
         registered.and_then(|found| parse(&found.json()).ok()).is_some_and(|found| object::uid(&found) == uid)
     }
 
-    /// Says all that has changed.
+    /// Sends everything that has changed.
     async fn catch_up(&mut self, follower: &Follower, is_first: bool) -> Result<(), Ended> {
         let (mut keys, revision) = follower.take();
         self.server.registry.cache.wait_for(revision).await;
         let snapshot = self.server.registry.snapshot();
         let read = |key: &Key| snapshot.get(key).and_then(|object| parse(&object.json()).ok());
         let mut relabelled = Vec::new();
-        // A cluster that is no longer registered keeps what it has, as it is.
+        // A deleted cluster keeps its objects unchanged.
         if (is_first || keys.remove(&self.own))
             && let Some(cluster) = read(&self.own)
         {
@@ -186,11 +187,11 @@ impl View {
             }
             self.registered = cluster;
         }
-        // Before anything that it may be about.
+        // Send pauses first, so that the syncer never acts on a paused object.
         self.say_what_is_paused(&keys).await?;
         relabelled.sort_unstable();
         self.say_labels(relabelled).await?;
-        // In an order that is the same every time.
+        // In a deterministic order.
         let mut keys: Vec<Key> = keys.into_iter().collect();
         keys.sort_unstable();
         for key in keys {
@@ -208,7 +209,7 @@ impl View {
         Ok(())
     }
 
-    /// Looks again at what does not go there: rights may have changed, which nobody follows here.
+    /// Checks refused objects again: rights may have changed, which are not watched here.
     async fn reconsider(&mut self) -> Result<(), Ended> {
         let refused = self.told.iter().filter(|(_, told)| told.hash.is_none());
         let mut keys: Vec<Key> = refused.map(|(key, _)| key.clone()).collect();
@@ -223,7 +224,8 @@ impl View {
         Ok(())
     }
 
-    /// The namespace of an object that is being deleted, if that is being deleted as well and nobody was told yet.
+    /// Returns the namespace of an object that is being deleted, if the namespace is being deleted as well
+    /// and this was not sent yet.
     fn ending(
         &mut self,
         key: &Key,
@@ -233,7 +235,7 @@ impl View {
         let parts = key.parts().filter(|parts| !parts.namespace.is_empty())?;
         let place = (parts.workspace.to_string(), parts.namespace.to_string());
         if !object.is_some_and(object::is_being_deleted) {
-            // Perhaps another one of the same name.
+            // The namespace may be a new one of the same name.
             if object.is_some() {
                 self.ended.remove(&place);
             }
@@ -249,8 +251,8 @@ impl View {
         })
     }
 
-    /// What the namespace of an object has to enforce below, if nothing of that namespace was said yet and it does not go
-    /// without saying.
+    /// Returns a line with the Pod Security labels of an object's namespace, if it is the first object in it
+    /// and the labels are not the defaults.
     fn first_labels(&mut self, key: &Key, object: &Value) -> Option<Line> {
         let parts = key.parts().filter(|parts| !parts.namespace.is_empty())?;
         let place = (parts.workspace.to_string(), parts.namespace.to_string());
@@ -265,7 +267,7 @@ impl View {
         is_news.then_some(Line::Namespace { workspace, namespace, labels })
     }
 
-    /// Says of namespaces what they have to enforce below, if that has changed.
+    /// Sends changed Pod Security labels of namespaces.
     async fn say_labels(&mut self, places: Vec<(String, String)>) -> Result<(), Ended> {
         for place in places {
             let Some(before) = self.labels.get(&place) else { continue };
@@ -290,7 +292,8 @@ impl View {
         Family { workspace: &self.workspace, cluster: &self.cluster, uid: &self.uid }
     }
 
-    /// Says of namespaces that they are being deleted, or were: nothing that is placed need be in them.
+    /// Sends that namespaces are being deleted or were deleted, so that the syncer deletes what is left in
+    /// them.
     async fn say_ended(&mut self, ended: Vec<(String, String)>) -> Result<(), Ended> {
         let family = self.family();
         let snapshot = self.server.registry.snapshot();
@@ -330,7 +333,7 @@ impl View {
         Ok(())
     }
 
-    /// The line that there is to say of an object, unless it was the last one that was said.
+    /// Returns the line about an object, unless it is equal to the last one.
     async fn news(&mut self, key: &Key, object: Option<Value>) -> Option<Vec<u8>> {
         let line = self.line(key, object).await?.bytes();
         let Some(told) = self.told.get_mut(key) else { return Some(line) };
@@ -338,7 +341,7 @@ impl View {
         (std::mem::replace(&mut told.hash, hash) != hash).then_some(line)
     }
 
-    /// What there is to say of an object, if it is anybody's business here.
+    /// Returns the line about an object, if it concerns this cluster.
     async fn line(&mut self, key: &Key, object: Option<Value>) -> Option<Line> {
         let Some(object) = object else {
             return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
@@ -354,9 +357,9 @@ impl View {
         if target.is_namespace() {
             return self.namespace_line(key, target, &object);
         }
-        // Nothing goes to a cluster before it is on record that its namespace does.
+        // An object is sent only after the placement of its namespace is recorded.
         if let Err(status) = self.record_namespace(&parts).await {
-            tracing::warn!(%status, cluster = self.cluster, object = %key, "it is not noted on its namespace that this is placed; trying again");
+            tracing::warn!(%status, cluster = self.cluster, object = %key, "cannot record the placement on the object's namespace; retrying");
             self.told.entry(key.clone()).or_insert_with(|| Told { target, hash: None }).hash = None;
             return None;
         }
@@ -387,13 +390,13 @@ impl View {
             }
             _ => {
                 let since = self.server.registry.placements.leaving_since(&self.cluster, &self.uid, key);
-                // If that has changed since, there is more to say soon.
+                // If it has changed meanwhile, another change follows.
                 Line::Remove { target, since: since? }
             }
         })
     }
 
-    /// Records why the cluster does not get an object as it is now. What it had before stays.
+    /// Records why the cluster does not get the current version of an object. The previous version stays.
     async fn refuse(&mut self, key: &Key, target: Target, message: String) {
         let told = self.told.entry(key.clone()).or_default();
         told.target.clone_from(&target);
@@ -401,8 +404,8 @@ impl View {
         records::refuse(&self.server, self.family(), target, message).await;
     }
 
-    /// What an object violates of the cluster's Pod Security level once only those of its fields are left that go down,
-    /// although it violates nothing as it is stored: tenants write `managedFields` themselves.
+    /// Returns how a shape violates the cluster's Pod Security level although the stored object does not.
+    /// Tenants write `managedFields` themselves, and only managed fields are sent.
     fn weakened(&self, parts: &key::Parts<'_>, object: &Value, shaped: &Value) -> Option<String> {
         let registry = &self.server.registry;
         let version = object::api_version(object).rsplit('/').next().unwrap_or_default();
@@ -412,10 +415,11 @@ impl View {
         sent["spec"] = shaped["spec"].clone();
         let violation = registry.violates(&row, parts.workspace, &sent, &registered)?;
         let is_new = registry.violates(&row, parts.workspace, object, &registered).is_none();
-        is_new.then(|| format!("without the fields that no manager owns, it {violation}"))
+        is_new.then(|| format!("without the fields that have no manager, it {violation}"))
     }
 
-    /// Why a cluster does not get an object yet: another cluster has still to let go of it, and it must not run twice.
+    /// Returns why a cluster does not get an object yet: it must run only once, and another cluster has not
+    /// confirmed its deletion.
     fn waits(&self, target: &Target, placement: &Placement) -> Option<String> {
         let resource = &target.resource;
         if placement.duplicate
@@ -425,7 +429,7 @@ impl View {
         {
             return None;
         }
-        // What was on a fenced cluster does not run there any more: an administrator has seen to that.
+        // A fence declares that nothing runs on the cluster any more.
         let is_fenced = |name: &str, uid: &str| {
             let found = self.server.registry.cluster(&target.workspace, name, uid);
             found.is_some_and(|found| atoll_fleet::closed::is_fenced(&found.cluster))
@@ -436,25 +440,25 @@ impl View {
             return None;
         }
         Some(format!(
-            "it must not run twice, and {names} has not let go of it yet; if that cluster is gone for good: atoll cluster remove \
+            "it must not run twice, and {names} has not confirmed its deletion yet; if that cluster is gone for good: atoll cluster remove \
              {names} --lost"
         ))
     }
 
-    /// Notes on the namespace of an object that the cluster may have a namespace for it.
+    /// Records on the namespace of an object that the cluster may have a copy of the namespace.
     async fn record_namespace(&self, parts: &key::Parts<'_>) -> Result<(), Status> {
         if parts.namespace.is_empty() {
             return Ok(());
         }
         let registry = &self.server.registry;
         match registry.place_namespace(parts.workspace, parts.namespace, &self.cluster, &self.uid).await {
-            // What is in no namespace is nobody's contents.
+            // The namespace does not exist.
             Err(status) if status.code() == 404 => Ok(()),
             outcome => outcome,
         }
     }
 
-    /// What there is to say of a namespace that the cluster may have: nothing, until it is being deleted.
+    /// Returns the line about a namespace that the cluster may have, if the namespace is being deleted.
     fn namespace_line(&mut self, key: &Key, target: Target, object: &Value) -> Option<Line> {
         if !object::is_being_deleted(object) {
             return None;

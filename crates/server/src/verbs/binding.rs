@@ -1,4 +1,4 @@
-//! POST of a Binding, to a Pod or to the namespace that it is in.
+//! POST of a Binding, to a Pod or to its namespace.
 
 use std::sync::Arc;
 

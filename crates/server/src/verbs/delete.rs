@@ -31,7 +31,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     Ok(warn(answer, &warnings.take(), call))
 }
 
-/// From the body if there is one, else from the query.
+/// Reads the options from the body if there is one, else from the query.
 pub fn read_options(call: &Call) -> Result<DeleteOptions, Status> {
     if call.body.is_empty() {
         return options::delete(&call.query, None);

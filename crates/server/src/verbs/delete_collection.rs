@@ -1,4 +1,4 @@
-//! DELETE on a collection: everything that is selected, each like a delete of its own.
+//! DELETE on a collection: deletes all selected objects, each with a delete of its own.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use crate::options::ListOptions;
 use crate::paging::Token;
 use crate::respond;
 
-/// How many deletions are under way at once: enough to share commits, not so many as to crowd others out.
+/// Number of concurrent deletions: enough to share commits, and few enough not to crowd out others.
 const AT_ONCE: usize = 64;
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
@@ -59,7 +59,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
                 is_ignored: AtomicBool::default(),
             };
             match server.registry.delete(&row, &place, &options, &gate).await {
-                // Someone else deleted it in the meantime: it is gone all the same.
+                // Deleted by another client in the meantime.
                 Err(status) if status.reason() == "NotFound" => Ok(()),
                 outcome => outcome.map(|_| ()),
             }

@@ -1,4 +1,4 @@
-//! Before a role or a binding is written: does it grant more than its writer has?
+//! Privilege escalation checks of roles and bindings.
 
 use atoll_authz::Change;
 use atoll_authz::binding::GROUP;
@@ -8,8 +8,7 @@ use serde_json::Value;
 use super::gate::Gate;
 
 impl Gate<'_> {
-    /// Judges what a request makes of `old`, whichever way it does, once nobody changes it any more and before anything else
-    /// is checked.
+    /// Checks the result of any kind of write, after mutating admission and before validation.
     pub fn check_escalation(&self, new: &Value, old: Option<&Value>) -> Result<(), Status> {
         if self.row.group != GROUP {
             return Ok(());

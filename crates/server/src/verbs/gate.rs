@@ -1,4 +1,4 @@
-//! Admission, as the registry asks for it about one request.
+//! Admission of one request, as called by the registry.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -23,21 +23,21 @@ pub struct Gate<'a> {
     pub subresource: &'a str,
     pub workspace: &'a Workspace,
     pub place: Place<'a>,
-    /// As the request says it; empty if it is to be generated.
+    /// The name in the request; empty if it is to be generated.
     pub name: &'a str,
     pub user: &'a User,
     pub options: Options<'a>,
     pub warnings: &'a Warnings,
-    /// What was taken for the write that was judged last.
+    /// Reservations of the last validated write, such as quota.
     pub held: Mutex<Vec<Box<dyn Held>>>,
-    /// The Secret that a kubeconfig was put into for this request.
+    /// The Secret to which a kubeconfig was moved for this request.
     pub sealed: Mutex<Option<Sealed>>,
-    /// Whether an object that has no name yet says where it shall be placed, which is not written with it.
+    /// Whether an object without a name has a placement annotation, which is ignored.
     pub is_ignored: AtomicBool,
 }
 
 impl<'a> Gate<'a> {
-    /// For a request about what is in `place`.
+    /// For a request about the object `place`.
     pub fn of(
         server: &'a Server,
         row: &'a Row,
@@ -66,7 +66,7 @@ impl<'a> Gate<'a> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks about a connection, which is nothing that is written.
+    /// Calls admission for a connection, which writes nothing.
     pub async fn connect(&self) -> Result<(), Status> {
         self.ask(Operation::Connect, None, Phase::Validate(&Value::Null)).await
     }
@@ -78,7 +78,7 @@ impl<'a> Gate<'a> {
             self.server.here(self.workspace).is_ok_and(|here| here.authorize(&attributes).is_ok())
         };
         let warn = |text: String| self.warnings.also(text);
-        // Once a name was generated, it counts.
+        // A generated name counts once it exists.
         let name = match &phase {
             Phase::Validate(object) if self.name.is_empty() => object::name(object),
             _ => self.name,
@@ -121,7 +121,7 @@ fn of_write(old: Option<&Value>) -> Operation {
 
 impl Admission for Gate<'_> {
     fn placement_ignored(&self, new: &Value) {
-        // The command that places it needs a name.
+        // The command in the warning needs a name.
         match object::name(new).is_empty() {
             true => self.is_ignored.store(true, Ordering::Relaxed),
             false => self.warnings.about_request(advice::ignored(self.server, self.row, &self.place, new)),
@@ -140,7 +140,7 @@ impl Admission for Gate<'_> {
     async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
         match (new, old) {
             (Some(new), old) => {
-                // A scale is judged as the whole object that it is part of.
+                // A scale is validated as the object that it belongs to.
                 let part = if self.subresource == "scale" { "" } else { self.subresource };
                 self.warnings.remark(self.row.remarks(part, new, old));
                 if self.is_ignored.load(Ordering::Relaxed) {

@@ -1,4 +1,5 @@
-//! PATCH: a JSON patch, a merge patch, a strategic merge or a configuration, applied to whatever is there when it is written.
+//! PATCH: a JSON patch, merge patch, strategic merge patch or apply configuration, applied to the latest
+//! version of the object.
 
 mod apply;
 mod strategic;
@@ -24,25 +25,25 @@ use crate::negotiate::media_type;
 use crate::options::WriteOptions;
 use crate::{decode, respond};
 
-/// A patch that has been read.
+/// A parsed patch.
 pub struct Patch {
     kind: PatchKind,
     pub value: Value,
-    /// What strict reading of the patch itself objects to.
+    /// Findings of strict decoding of the patch itself.
     pub remarks: Vec<String>,
 }
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let kind = PatchKind::of(call, row)?;
     let options = options(call, kind)?;
-    // What is missing is told before what is wrong with the patch.
+    // A missing object is reported before an invalid patch.
     let patch = Patch::parse(kind, &call.body).map_err(|status| seal::unquoted(row, status));
     let place = place(row, call)?;
     let warnings = Warnings::default();
     let manager = options.manager(&call.headers);
     let applies = kind == PatchKind::Apply;
     let transform = |existing: Option<&Value>| {
-        // Only PUT and apply create what is missing.
+        // Only PUT and apply create missing objects.
         if existing.is_none() && !applies {
             return Err(Status::not_found(&row.group, &row.resource, place.name));
         }
@@ -70,7 +71,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     );
     let update = Update {
         subresource: &call.info.subresource,
-        // Applying says itself who manages what then.
+        // Apply records managed fields itself.
         manager: (!applies).then_some(&*manager),
         transform: &transform,
         admission: &gate,
@@ -90,7 +91,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     Ok(warn(answer, &warnings.take(), call))
 }
 
-/// What the last try remarked on is what the client is told.
+/// Warnings of a request. Each retry of a write replaces those of the previous one.
 #[derive(Default)]
 pub struct Warnings {
     read: Mutex<Vec<String>>,
@@ -98,22 +99,22 @@ pub struct Warnings {
 }
 
 impl Warnings {
-    /// About how the request was written.
+    /// Sets the warnings about the body of the request.
     pub fn set(&self, remarks: Vec<String>) {
         *self.read.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
     }
 
-    /// One more about how the request was written.
+    /// Adds a warning about the body of the request.
     pub fn about_request(&self, remark: String) {
         self.read.lock().unwrap_or_else(PoisonError::into_inner).push(remark);
     }
 
-    /// About what the object contains.
+    /// Sets the warnings about the object.
     pub fn remark(&self, remarks: Vec<String>) {
         *self.contents.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
     }
 
-    /// One more about what the object contains. Of many objects, all may be remarked on alike.
+    /// Adds a warning about the object, once for many objects.
     pub fn also(&self, remark: String) {
         let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         if !contents.contains(&remark) {
@@ -121,7 +122,7 @@ impl Warnings {
         }
     }
 
-    /// What there is so far.
+    /// Returns the warnings so far.
     pub fn told(&self) -> Vec<String> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +136,7 @@ impl Warnings {
     }
 }
 
-/// A patch that makes something of which no object can be read.
+/// The error for a patch whose result cannot be decoded.
 fn unreadable(patched: &str, error: &str) -> Status {
     let error = FieldError::invalid(&FieldPath::new("patch"), patched, error);
     Status::invalid("", "", "", vec![error])
@@ -149,7 +150,7 @@ pub enum PatchKind {
     Apply,
 }
 
-/// What kinds without known types, as custom resources, may be patched with.
+/// Supported patch types of kinds without known types, such as custom resources.
 const UNTYPED: [&str; 3] =
     ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
@@ -166,7 +167,7 @@ impl PatchKind {
     }
 }
 
-/// What a patch is applied to, and has to result in.
+/// The target type of a patch.
 #[derive(Clone, Copy)]
 pub enum Form<'a> {
     /// An object of a row.
@@ -218,7 +219,7 @@ impl Patch {
         Ok(Patch { kind, value: parsed.value, remarks })
     }
 
-    /// What the patch makes of an object, and what to warn about. Only applying makes something of nothing.
+    /// Returns the patched object and warnings. Only apply creates an object.
     pub fn apply(
         &self,
         form: Form<'_>,

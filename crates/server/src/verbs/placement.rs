@@ -1,5 +1,4 @@
-//! The placement subresource: on which clusters an object shall be. Whoever may write it decides; the object itself stays as
-//! it is.
+//! The placement subresource: the clusters of an object. The object itself is not changed.
 
 mod closed;
 mod shares;
@@ -27,10 +26,10 @@ use crate::{decode, respond};
 
 const KIND: &str = "Placement";
 const VERSION: &str = "v1alpha1";
-/// Who decided, if nobody says.
+/// The default of `by`.
 const BY_HAND: &str = "hand";
 
-/// Whether this is one that the row has, and whether it can be asked for in this way.
+/// Whether this subresource exists for the row, and whether the verb is supported.
 pub fn serves(row: &Row, subresource: &str, verb: &str) -> Option<bool> {
     (subresource == SUBRESOURCE && is_placeable(row)).then(|| VERBS.contains(&verb))
 }
@@ -103,7 +102,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         }
         let mut decided = current.decided(clusters, by);
         decided.duplicate = duplicate && !decided.clusters.is_empty();
-        // A cluster that is not registered any more never reports that it has let go.
+        // A cluster that is no longer registered never confirms a deletion.
         let is_there = |name: &str, uid: &str| server.registry.cluster(place.workspace, name, uid).is_some();
         decided.leaving.retain(|one| is_there(&one.name, &one.uid));
         brakes::check(server, row, &call.workspace, place.name, current, &decided)?;

@@ -21,7 +21,7 @@ use crate::{decode, respond};
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let place = place(row, call)?;
-    // What the last try remarked on is what the client is told.
+    // Each retry of a write replaces the warnings of the previous one.
     let warnings = Warnings::default();
     let mut applies = false;
     let (wanted, options): (Wanted, WriteOptions) = match call.info.verb {
@@ -98,7 +98,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
 
 enum Wanted {
     Scale(Value),
-    /// Or what is wrong with it, which is told after what is missing.
+    /// Or the error of the patch, which is reported after a missing object.
     Patched(Result<Patch, Status>),
 }
 

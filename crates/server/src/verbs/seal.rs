@@ -1,12 +1,14 @@
-//! Clusters of kcp come with a kubeconfig. It goes into a Secret before anything is written, and the Cluster names that.
+//! The kubeconfig of kcp Clusters. It is moved to a Secret before the Cluster is written, and the Cluster
+//! refers to that.
 //!
 //! ```text
-//!   kubeconfig ─► scrubbed ─► new Secret ─► the Cluster, which names it: from here on it counts
-//!                                └─ the write failed? the Secret goes again; if nobody was left to do that, whoever
-//!                                   looks after Clusters of kcp finds that no Cluster names it
+//!   kubeconfig ─► removed from the object ─► new Secret ─► the Cluster is written with a reference to it
+//!                                └─ if the write fails, the Secret is deleted; after a crash, the
+//!                                   controller of kcp Clusters deletes Secrets without a Cluster
 //! ```
 //!
-//! Once a cluster has joined, its kubeconfig is not needed any more: then the Secret only tells whether another one is the same.
+//! Once a cluster has joined, its kubeconfig is not needed any more: then the Secret only serves to detect
+//! whether another one is the same.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -22,31 +24,31 @@ use serde_json::{Value, json};
 
 use super::gate::Gate;
 
-/// Who makes Secrets of kubeconfigs.
+/// The field manager of Secrets with kubeconfigs.
 const MANAGER: &str = "atoll-kcp";
 const KUBECONFIG: &str = "kubeconfig";
 const SALT: &str = "salt";
 const DIGEST: &str = "digest";
 
-/// The data of a Secret whose kubeconfig is no longer needed: it can still be recognized.
+/// Returns the data of a Secret whose kubeconfig is no longer needed, but can still be recognized.
 pub fn spent(kubeconfig: &str) -> Result<Value, Status> {
     let salt: [u8; 32] = random()?;
     let digest = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &salt), kubeconfig.as_bytes());
     Ok(json!({ SALT: STANDARD.encode(salt), DIGEST: STANDARD.encode(digest.as_ref()) }))
 }
 
-/// The Secret that a kubeconfig was put into for a request, and the one that it takes the place of.
+/// The Secret to which a kubeconfig was moved for a request, and the one that it replaces.
 pub struct Sealed {
     secret: String,
     replaced: Option<String>,
 }
 
-/// What a Secret says about a kubeconfig.
+/// The relation of a Secret to a kubeconfig.
 #[derive(Debug, PartialEq, Eq)]
 enum Known {
-    /// It has this one, and somebody is yet to use it.
+    /// The Secret contains this kubeconfig, which has not been used yet.
     Waiting,
-    /// It had this one, which was used.
+    /// The Secret contained this kubeconfig, which has been used.
     Spent,
     Other,
 }
@@ -81,32 +83,32 @@ fn random<const N: usize>() -> Result<[u8; N], Status> {
     Ok(bytes)
 }
 
-/// What can be told of an object that was refused.
+/// Returns an object for an error message, without sealed fields.
 pub fn told(row: &Row, object: &Value) -> String {
     if !seal::is_sealed(row) {
         return json::to_string(object);
     }
     let mut scrubbed = object.clone();
-    // Of what is no text nothing is left either.
+    // Values that are not text are removed as well.
     let _ = seal::scrub(&mut scrubbed);
     json::to_string(&scrubbed)
 }
 
-/// Why a body cannot be read, without a word of what stands in it.
+/// Replaces a decoding error that may quote the body.
 pub fn unquoted(row: &Row, status: Status) -> Status {
-    // Which fields are unknown, or there twice, is told by their names alone.
+    // Errors about unknown or duplicate fields contain only their names.
     let is_by_name = status.message().starts_with("strict decoding error");
     if !seal::is_sealed(row) || !matches!(status.code(), 400 | 500) || is_by_name {
         return status;
     }
     let (kind, version) = (&row.kind, row.api_version());
     status.with_message(format!(
-        "the body cannot be read as an object with apiVersion {version} and kind {kind}; it is not quoted, for it may be secret"
+        "the body cannot be decoded as an object with apiVersion {version} and kind {kind}; it is not quoted because it may be secret"
     ))
 }
 
 impl Gate<'_> {
-    /// Takes the kubeconfig out of what is about to be written, if it is a Cluster of kcp, and puts it where it belongs.
+    /// Moves the kubeconfig of a kcp Cluster to a Secret before the Cluster is written.
     pub async fn seal(&self, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         if !seal::is_sealed(self.row) || !self.server.registry.speaks(self.place.workspace, kcp::NAME) {
             return Ok(());
@@ -122,12 +124,12 @@ impl Gate<'_> {
         let replaced = current.filter(|_| known.is_some());
         let is_kept = match known.map_or(Known::Other, |secret| compare(&secret, &kubeconfig)) {
             Known::Waiting => true,
-            // Whoever applies it again to a cluster that is not well wants it to join anew.
+            // Applying it again to a cluster that is not ready makes the cluster join again.
             Known::Spent => old.is_some_and(is_ready),
             Known::Other => false,
         };
         if is_kept {
-            // What an earlier try of this write has made is for nothing.
+            // A Secret of an earlier try of this write is not needed.
             if let Some(sealed) = &mut *self.sealed() {
                 sealed.replaced = Some(sealed.secret.clone());
             }
@@ -146,7 +148,7 @@ impl Gate<'_> {
         Ok(())
     }
 
-    /// Makes a Secret of a kubeconfig.
+    /// Creates a Secret with a kubeconfig.
     async fn keep(&self, cluster: &Value, kubeconfig: &str) -> Result<String, Status> {
         let registry = &self.server.registry;
         let (namespaces, secrets) = (self.core("namespaces")?, self.core("secrets")?);
@@ -174,8 +176,8 @@ impl Gate<'_> {
         Ok(name)
     }
 
-    /// Deletes the Secret that no Cluster names after a write: the one before, or the new one if it was for nothing. Of a
-    /// write that nobody knows the end of, both stay for now.
+    /// Deletes the Secret that is no longer needed after a write: the previous one, or the new one if the
+    /// write failed. If the outcome is unknown, both are kept for now.
     pub async fn unseal<T>(&self, outcome: &Result<T, Status>) {
         let Some(sealed) = self.sealed().take() else { return };
         let superfluous = match outcome {
@@ -190,7 +192,7 @@ impl Gate<'_> {
         if let Err(status) = gone
             && status.reason() != "NotFound"
         {
-            tracing::warn!(%status, "a Secret that nobody needs could not be deleted; it goes later");
+            tracing::warn!(%status, "cannot delete an unused Secret of a kubeconfig; it is deleted later");
         }
     }
 
@@ -201,7 +203,7 @@ impl Gate<'_> {
     fn secret(&self, name: &str) -> Option<Value> {
         let found = self.server.registry.get(&*self.core("secrets").ok()?, &self.at(name)).ok()?;
         let secret = json::parse(&found.json()).map(|parsed| parsed.value).ok()?;
-        // Whoever can name others' Secrets gets nothing from that.
+        // Only Secrets that were created here are read, because clients can write the reference.
         Some(secret).filter(|secret| secret["metadata"]["labels"][seal::LABEL] == kcp::NAME)
     }
 
@@ -220,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kubeconfig_is_recognized_before_and_after_it_was_used() {
+    fn a_kubeconfig_is_recognized_before_and_after_use() {
         let waiting = json!({ "data": { "kubeconfig": STANDARD.encode("a") } });
         let spent = json!({ "data": spent("a").unwrap() });
         assert!(!spent.to_string().contains(&STANDARD.encode("a")));

@@ -25,7 +25,7 @@ const GROUP: &str = "authentication.k8s.io";
 const DEFAULT_SECONDS: i64 = 3600;
 const LEAST_SECONDS: i64 = 600;
 const MOST_SECONDS: i64 = 1 << 32;
-/// What kubelets ask for where a Pod says nothing: such tokens are good for much longer, and their use is noted.
+/// The default that kubelets request. Such tokens are valid for much longer, and their use is recorded.
 const WARNED_SECONDS: i64 = 60 * 60 + 7;
 const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 
@@ -112,7 +112,7 @@ fn texts(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// A request that says for whom it is must mean the account in the URL.
+/// Checks that the names in the request match the URL.
 fn check_names(request: &Value, place: &Place<'_>) -> Result<(), Status> {
     let pairs = [
         ("name", object::name(request), place.name),
@@ -129,7 +129,7 @@ fn check_names(request: &Value, place: &Place<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-/// What the request leaves open.
+/// Fills in defaults.
 fn complete(request: &mut Value, place: &Place<'_>, uid: &str, api: &str, now: i64) {
     let fields = object::metadata_mut(request);
     fields.insert("name".into(), place.name.into());
@@ -141,13 +141,13 @@ fn complete(request: &mut Value, place: &Place<'_>, uid: &str, api: &str, now: i
     }
 }
 
-/// Who has asked for what, as upstream tells it of every object.
+/// Records managed fields, as upstream does for every object.
 fn record(request: &mut Value, manager: &str, now: i64) {
     static KIND: LazyLock<Kind> = LazyLock::new(|| {
         let id = Types::get().by_kind(GROUP, "v1", "TokenRequest");
         Kind::new(format!("{GROUP}/v1"), "TokenRequest", id)
     });
-    // What goes without saying counts as said.
+    // Defaults are recorded as well.
     if request["spec"]["expirationSeconds"].as_i64().is_none() {
         request["spec"]["expirationSeconds"] = DEFAULT_SECONDS.into();
     }
@@ -173,7 +173,7 @@ fn check(request: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The claims about the object that the token shall be bound to.
+/// Returns the claims about the object that the token is bound to.
 fn bound(server: &Server, request: &Value, place: &Place<'_>) -> Result<Vec<(&'static str, Value)>, Status> {
     let Some(wanted) = request["spec"].get("boundObjectRef").filter(|wanted| wanted.is_object()) else {
         return Ok(Vec::new());
@@ -182,7 +182,7 @@ fn bound(server: &Server, request: &Value, place: &Place<'_>) -> Result<Vec<(&'s
     let (group, version) = match text("apiVersion").matches('/').count() {
         0 => ("", text("apiVersion")),
         1 => text("apiVersion").split_once('/').unwrap_or_default(),
-        // What cannot be read is nothing.
+        // An invalid apiVersion counts as empty.
         _ => ("", ""),
     };
     let (claim, resource, namespace) = match (group, text("kind")) {

@@ -68,7 +68,7 @@ async fn update(
     respond::of_row(row, code, updated.json, call).await
 }
 
-/// The object must be the one that the URL names.
+/// Checks that the object's name matches the URL.
 pub fn check_name(wanted: &Value, name: &str) -> Result<(), Status> {
     match object::name(wanted) {
         given if given == name => Ok(()),

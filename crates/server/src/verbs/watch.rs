@@ -1,4 +1,4 @@
-//! GET on a collection with `watch`: what is there, then what happens, until time is up.
+//! GET on a collection with `watch`: existing objects, then changes, until the timeout.
 
 mod frames;
 
@@ -26,15 +26,16 @@ use crate::respond;
 use crate::respond::table::INITIAL_EVENTS_END;
 use crate::workspace::Workspace;
 
-/// A watch without a timeout of its own ends after once to twice this long, so that they do not all end at once.
+/// A watch without a timeout of its own ends after once to twice this time, so that not all end at once.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
-/// How often a watcher that asked for bookmarks gets one, whatever else happens.
+/// Interval of bookmarks, if the client asked for them.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// A last bookmark comes this long before the end: the client then resumes from where it really was.
+/// Time before the end at which a last bookmark is sent, so that the client can resume from it.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// Pieces that may wait for a slow connection; behind them the watcher's own queue fills, then the history counts.
+/// Chunks that may be queued for a slow connection. After that, the watcher's own queue fills, then it falls
+/// behind the history.
 const WAITING: usize = 4;
-/// Events that are ready at once are sent as one piece up to this size.
+/// Maximum size of a chunk of events that are ready at the same time.
 const PIECE: usize = 64 << 10;
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
@@ -42,7 +43,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let wanted = parse_revision(&options.resource_version);
     let wanted = wanted.map_err(|error| Status::plain_internal(error.to_string()))?;
     let scope = scope(row, call, &options);
-    // Without a revision to start from, a watch begins with everything that is there.
+    // Without a revision, a watch starts with all existing objects.
     let initial = options.send_initial_events.unwrap_or(wanted == 0);
     let too_new = if initial { fresh_enough(server, wanted).await.err() } else { None };
     let (sender, receiver) = mpsc::channel(WAITING);
@@ -69,7 +70,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
 
 fn default_timeout() -> Duration {
     let mut random = [0; 4];
-    // Without randomness all watches last equally long, which is merely unwise.
+    // Without randomness, all watches have the same timeout, which is acceptable.
     let _ = getrandom::fill(&mut random);
     MIN_TIMEOUT.mul_f64(1.0 + f64::from(u32::from_ne_bytes(random)) / f64::from(u32::MAX))
 }
@@ -81,17 +82,17 @@ struct Stream {
     selection: Selection,
     frames: Frames,
     bookmarks: bool,
-    /// Say when the initial events are over.
+    /// Whether to send a bookmark after the initial events.
     announce_end: bool,
     initial: bool,
-    /// The revision that was asked for is still to come: that ends the watch before it began.
+    /// The error for a requested revision that is in the future.
     too_new: Option<Status>,
-    /// Events up to this revision are not wanted, even if they are yet to happen.
+    /// Events up to this revision are not sent.
     not_before: u64,
     deadline: Instant,
 }
 
-/// The client is gone, or has been told that it is over.
+/// The client is gone, or an error was sent.
 struct Ended;
 
 impl Stream {
@@ -147,7 +148,7 @@ impl Stream {
     async fn send_events(&self, watcher: &mut Watcher) -> Result<(), Ended> {
         let mut bookmark_at = self.next_bookmark();
         loop {
-            // What is due by the clock first: events may never end.
+            // Timers first, because there may always be events.
             tokio::select! {
                 biased;
                 () = sleep_until(self.deadline) => return Ok(()),
@@ -163,7 +164,7 @@ impl Stream {
         }
     }
 
-    /// Every minute, and once shortly before the end.
+    /// Returns the time of the next bookmark: periodically, and shortly before the end.
     fn next_bookmark(&self) -> Instant {
         let now = Instant::now();
         let last = self.deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
@@ -178,7 +179,8 @@ impl Stream {
             Some(self.frames.event(event, seen))
         });
         let Some(mut piece) = frames.next() else { return Ok(()) };
-        // One event is sent as it is, shared with every other watcher of it; several are joined.
+        // A single event is sent without copying, because it is shared with other watchers; several are
+        // joined.
         for next in frames {
             if piece.len() + next.len() > PIECE {
                 self.send(std::mem::replace(&mut piece, next)).await?;
@@ -201,7 +203,7 @@ impl Stream {
             Some(id) => Types::get().zero(TypeRef::Struct(id)),
             None => json!({}),
         };
-        // In upstream's own form of these the number is always there.
+        // In upstream's internal type, replicas is always set.
         if self.row.group == "apps" && self.row.subresource("scale").is_some() {
             object["spec"]["replicas"] = 0.into();
         }

@@ -1,29 +1,29 @@
-//! How a session ended, as the last thing on its error stream.
+//! The exit status of a session, which is sent last on its error stream.
 
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Success,
-    /// A command ended with a code that is not 0.
+    /// A command with a non-zero exit code.
     Exit {
         code: i32,
         message: String,
     },
-    /// Something else went wrong.
+    /// Another error.
     Failure(String),
 }
 
-/// What the error stream carries.
+/// The format of the error stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusFormat {
-    /// A `Status`, since the fourth version.
+    /// A `Status`, since version 4.
     Json,
-    /// Only what went wrong, before that.
+    /// An error message, before version 4.
     Text,
 }
 
-/// What a `Status` says when a command ended with a code that is not 0.
+/// The reason in a `Status` for a non-zero exit code.
 const EXITED: &str = "NonZeroExitCode";
 const EXIT_CODE: &str = "ExitCode";
 
@@ -61,7 +61,7 @@ impl Outcome {
         }
     }
 
-    /// From the error stream of a kubelet, as clients of upstream understand it.
+    /// Parses the error stream of a kubelet, as upstream's clients do.
     pub fn decode(bytes: &[u8], format: StatusFormat) -> Outcome {
         if bytes.is_empty() {
             return Outcome::Success;
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_are_told_and_understood() {
+    fn exit_status_round_trips() {
         let exit = Outcome::exit(3);
         let told = String::from_utf8(exit.encode(StatusFormat::Json)).unwrap();
         let expected = concat!(

@@ -1,4 +1,4 @@
-//! The size of the client's terminal, whenever it changes.
+//! Changes of the client's terminal size.
 
 use serde_json::Value;
 
@@ -11,20 +11,20 @@ pub struct TerminalSize {
 }
 
 impl TerminalSize {
-    /// A line, as clients send it.
+    /// Returns a line as clients send it.
     pub fn encode(self) -> String {
         format!("{{\"Width\":{},\"Height\":{}}}\n", self.width, self.height)
     }
 }
 
-/// Sizes as they come, one JSON object after the other.
+/// A stream of sizes as JSON objects.
 #[derive(Debug)]
 pub struct Resizes {
     input: Input,
     left: Vec<u8>,
 }
 
-/// More than any size takes.
+/// Maximum size of one JSON object.
 const LARGEST: usize = 4096;
 
 impl Resizes {
@@ -32,7 +32,7 @@ impl Resizes {
         Resizes { input, left: Vec::new() }
     }
 
-    /// The next size; nothing once the client is gone or says something else.
+    /// Returns the next size; `None` once the client is gone or sends invalid data.
     pub async fn next(&mut self) -> Option<TerminalSize> {
         loop {
             match take(&mut self.left) {
@@ -48,7 +48,7 @@ impl Resizes {
     }
 }
 
-/// All sizes that bytes begin with.
+/// Returns all sizes at the start of `bytes`.
 #[doc(hidden)]
 pub fn sizes(bytes: &[u8]) -> Vec<TerminalSize> {
     let mut left = bytes.to_vec();
@@ -66,7 +66,7 @@ enum Taken {
     Garbage,
 }
 
-/// The first size in `bytes`, which loses it.
+/// Removes and returns the first size of `bytes`.
 fn take(bytes: &mut Vec<u8>) -> Taken {
     let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<Value>();
     let next = values.next();
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_taken_one_by_one() {
+    fn sizes_are_parsed_one_by_one() {
         let mut bytes = br#"{"Width":80,"Height":24}
 {"width":1}{"Wid"#
             .to_vec();

@@ -1,4 +1,4 @@
-//! The side that a kubelet has, and an API server that translates for one.
+//! The server side of sessions, in a kubelet or in an API server that translates for one.
 
 use std::io;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::upgrade::{self, Refusal};
 use crate::websocket::channels::{Channels, Encoding};
 use crate::websocket::{Handshake, is_websocket};
 
-/// How long a client may take to open its streams, as upstream.
+/// Time that a client may take to open its streams, as upstream.
 const OPENING: Duration = Duration::from_secs(30);
 
 const STDIN: u8 = 0;
@@ -26,7 +26,7 @@ const STDERR: u8 = 2;
 const ERROR: u8 = 3;
 const RESIZE: u8 = 4;
 
-/// A session whose request was agreed to.
+/// An accepted session request.
 pub struct Opening {
     upgrade: OnUpgrade,
     agreement: Agreement,
@@ -39,7 +39,7 @@ enum Agreement {
     WebSocket(String),
 }
 
-/// Agrees to a request for such a session, over SPDY or WebSocket, with whatever version the client likes best.
+/// Accepts a session request over SPDY or WebSocket, with the client's preferred version.
 pub fn accept<B>(request: &mut Request<B>, options: Options) -> Result<(Response<String>, Opening), Refusal> {
     if is_websocket(request.headers()) {
         return accept_websocket(request, options, &WEBSOCKET_PROTOCOLS);
@@ -49,7 +49,7 @@ pub fn accept<B>(request: &mut Request<B>, options: Options) -> Result<(Response
     Ok((response, Opening { upgrade, agreement: Agreement::Spdy(protocol), options }))
 }
 
-/// The same over WebSocket only, with one of these versions.
+/// Accepts a session request over WebSocket only, with one of these versions.
 pub fn accept_websocket<B>(
     request: &mut Request<B>,
     options: Options,
@@ -61,14 +61,14 @@ pub fn accept_websocket<B>(
 }
 
 impl Opening {
-    /// The session, once the client has switched protocols and opened its streams.
+    /// Returns the session, once the client has switched protocols and opened its streams.
     pub async fn session(self) -> io::Result<Session> {
         let upgraded = self.upgrade.await.map_err(io::Error::other)?;
         Session::open(TokioIo::new(upgraded), self.agreement, self.options).await
     }
 }
 
-/// Streams as the client asked for them. Dropped, the connection is cut.
+/// The streams that the client asked for. Dropping it closes the connection.
 pub struct Session {
     pub stdin: Option<Input>,
     pub stdout: Option<Output>,
@@ -136,7 +136,7 @@ impl Session {
         loop {
             let there = [stdin.is_some(), stdout.is_some(), stderr.is_some(), resize.is_some()];
             let wanted = [options.stdin, options.stdout, options.stderr, resizes];
-            // The one for errors is always there.
+            // The error stream always exists.
             if there == wanted
                 && let Some(error) = error.take()
             {
@@ -147,7 +147,7 @@ impl Session {
             }
             let gone = || io::Error::from(io::ErrorKind::UnexpectedEof);
             let opened = connection.next().await.ok_or_else(gone)?;
-            // Clients stop sending once we close our side, so both sides are kept.
+            // Clients stop sending when the server closes its side, so both sides are kept.
             match (opened.headers.get(stream::TYPE), options) {
                 (Some(stream::STDIN), Options { stdin: true, .. }) => {
                     stdin = Some(opened.input.with_back(opened.output));
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// Returns once the client is gone.
+    /// Resolves when the client is gone.
     pub fn closed(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
         match &self.carrier {
             Carrier::Spdy(connection) => Box::pin(connection.closed()),
@@ -171,12 +171,12 @@ impl Session {
         }
     }
 
-    /// Tells the client how it ended and closes the connection.
+    /// Sends the exit status and closes the connection.
     pub async fn end(mut self, outcome: &Outcome) {
-        // What was written is in line before it already.
+        // Data that was written before is already queued.
         (self.stdout, self.stderr, self.stdin, self.resize) = (None, None, None, None);
         let status = outcome.encode(self.format);
-        // A client that is gone does not need to know.
+        // The client may be gone.
         let _ = self.error.write(status).await;
         self.error.close();
         match self.carrier {

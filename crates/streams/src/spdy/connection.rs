@@ -1,4 +1,4 @@
-//! A connection with streams on it: one task reads, one writes.
+//! A connection with streams: one task reads, one writes.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,13 +15,13 @@ use super::headers::{Headers, Packer, Unpacker};
 use crate::outbox::Outbox;
 use crate::pipe::{Carrier, Input, Output, PIECE, input};
 
-/// Streams that a peer may have open at once.
+/// Maximum number of open streams of a peer.
 const MOST_STREAMS: usize = 1024;
-/// Streams that a peer has opened and nobody has looked at yet.
+/// Maximum number of streams that a peer has opened and that were not accepted yet.
 const UNSEEN: usize = 64;
-/// How long a peer may take to agree to a stream, as upstream.
+/// Time that a peer may take to accept a stream, as upstream.
 const AGREEMENT: Duration = Duration::from_secs(30);
-/// How long a peer may take to close its end once we have closed ours.
+/// Time that a peer may take to close its end.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Connection {
     tasks: Tasks,
 }
 
-/// Dropped, they end where they are.
+/// Tasks that are aborted when this is dropped.
 struct Tasks {
     reading: JoinHandle<()>,
     writing: JoinHandle<()>,
@@ -50,7 +50,7 @@ impl Drop for Tasks {
     }
 }
 
-/// A stream in both directions, and what it was opened with.
+/// A bidirectional stream and its headers.
 #[derive(Debug)]
 pub struct Stream {
     pub id: u32,
@@ -70,7 +70,7 @@ impl Connection {
         let streams = Streams::new(role);
         let reading = Reading { outbox: outbox.clone(), streams: streams.clone(), arrived };
         let reading = tokio::spawn(async move {
-            // Whatever ended it, it has ended.
+            // Errors just end the connection.
             let _ = reading.run(reader).await;
         });
         let mut packer = Packer::default();
@@ -80,12 +80,12 @@ impl Connection {
         Connection { outbox, streams, opened, tasks: Tasks { reading, writing } }
     }
 
-    /// The next stream that the peer opens; nothing once it is gone.
+    /// Returns the next stream that the peer opens; `None` once it is gone.
     pub async fn next(&mut self) -> Option<Stream> {
         self.opened.recv().await
     }
 
-    /// Opens a stream and waits until the peer has agreed.
+    /// Opens a stream and waits until the peer has accepted it.
     pub async fn open(&self, headers: Headers) -> io::Result<Stream> {
         let (agreed, agreement) = oneshot::channel();
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
@@ -100,7 +100,7 @@ impl Connection {
         }
     }
 
-    /// Returns once the peer is gone.
+    /// Resolves when the peer is gone.
     pub fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut ended = self.streams.ended.subscribe();
         async move {
@@ -108,7 +108,7 @@ impl Connection {
         }
     }
 
-    /// Asks the peer for a sign of life every now and then, for as long as the connection lasts.
+    /// Sends pings regularly, as long as the connection exists.
     pub fn keep_alive(&self, every: Duration) {
         let (outbox, closed) = (self.outbox.clone(), self.closed());
         tokio::spawn(async move {
@@ -127,7 +127,7 @@ impl Connection {
         });
     }
 
-    /// Sends what waits, says goodbye, and gives the peer a moment to do so too.
+    /// Sends queued frames and GOAWAY, and waits shortly for the peer to close.
     pub async fn close(mut self) {
         let last = self.streams.lock().newest;
         self.outbox.push(Frame::GoAway { last, status: 0 });
@@ -141,7 +141,7 @@ impl Connection {
     }
 }
 
-/// The streams that are open.
+/// The open streams.
 #[derive(Clone)]
 pub(crate) struct Streams {
     table: Arc<Mutex<Table>>,
@@ -151,7 +151,7 @@ pub(crate) struct Streams {
 struct Table {
     role: Role,
     open: HashMap<u32, Entry>,
-    /// The id of the next stream that is opened here.
+    /// The ID of the next stream that is opened here.
     next: u32,
     /// The newest stream of the peer.
     newest: u32,
@@ -159,13 +159,13 @@ struct Table {
 }
 
 struct Entry {
-    /// Until the peer has closed its side.
+    /// `None` after the peer has closed its side.
     data: Option<mpsc::Sender<Bytes>>,
-    /// Until the peer has agreed.
+    /// `None` after the peer has accepted the stream.
     agreed: Option<oneshot::Sender<()>>,
-    /// Whether our side is closed.
+    /// Whether this side is closed.
     is_finished: bool,
-    /// Dropped with the entry: nobody listens any more.
+    /// Dropped with the entry, which tells writers that the peer has stopped reading.
     _alive: watch::Sender<()>,
 }
 
@@ -195,7 +195,7 @@ impl Streams {
         (input, Output::new(carrier, alive))
     }
 
-    /// A stream of ours. Its frame is put in line before anybody else gets the next id: they must rise on the wire.
+    /// Opens a stream. Its frame is queued while the lock is held, because IDs must increase on the wire.
     fn open(
         &self,
         outbox: &Outbox<Frame>,
@@ -213,7 +213,7 @@ impl Streams {
         Some((stream, input, output))
     }
 
-    /// A stream of the peer's, or why it is none.
+    /// Accepts a stream of the peer, or returns the reset status.
     fn accept(&self, outbox: &Outbox<Frame>, stream: u32) -> Result<(Input, Output), u32> {
         let mut table = self.lock();
         let is_odd = stream % 2 == 1;
@@ -227,7 +227,7 @@ impl Streams {
         Ok(self.enter(&mut table, outbox, stream, None))
     }
 
-    /// Our side of a stream is closed. Whether there was one to close.
+    /// Closes this side of a stream. Returns whether the stream was open.
     pub fn finish(&self, stream: u32) -> bool {
         let mut table = self.lock();
         let Some(entry) = table.open.get_mut(&stream) else { return false };
@@ -238,7 +238,7 @@ impl Streams {
         true
     }
 
-    /// The peer's side is closed.
+    /// Handles that the peer has closed its side.
     fn finished(&self, stream: u32) {
         let mut table = self.lock();
         let Some(entry) = table.open.get_mut(&stream) else { return };
@@ -255,7 +255,7 @@ impl Streams {
     fn agreed(&self, stream: u32) {
         let agreed = self.lock().open.get_mut(&stream).and_then(|entry| entry.agreed.take());
         if let Some(agreed) = agreed {
-            // Whoever asked may have given up.
+            // The caller may have been cancelled.
             let _ = agreed.send(());
         }
     }
@@ -264,7 +264,7 @@ impl Streams {
         self.lock().open.get(&stream)?.data.clone()
     }
 
-    /// Nothing will come any more, and nothing is heard.
+    /// Ends all streams.
     fn end(&self) {
         let mut table = self.lock();
         table.has_ended = true;
@@ -283,7 +283,7 @@ struct Reading {
 impl Drop for Reading {
     fn drop(&mut self) {
         self.streams.end();
-        // Nobody would hear what comes after what is in line.
+        // Further frames would not be answered, so end the queue.
         self.outbox.end();
     }
 }
@@ -312,7 +312,7 @@ impl Reading {
         }
     }
 
-    /// Data goes on piece by piece, at the pace of whoever reads it.
+    /// Passes data to the reader in chunks. A slow reader blocks the connection.
     async fn data<R: AsyncRead + Unpin>(
         &self,
         reader: &mut R,
@@ -365,7 +365,7 @@ impl Reading {
             }
             Frame::RstStream { stream, .. } => self.streams.forget(stream),
             Frame::Headers { stream, fin: true, .. } => self.streams.finished(stream),
-            // Those with our parity are answers to ours.
+            // Pings with this side's parity are replies.
             Frame::Ping(id) => {
                 let ours = (id % 2 == 1) == (self.streams.lock().role == Role::Client);
                 if !ours {

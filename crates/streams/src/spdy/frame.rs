@@ -1,4 +1,4 @@
-//! Frames of SPDY/3.1, as bytes and as what they say.
+//! Frames of SPDY/3.1.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use bytes::Bytes;
 use super::headers::{Headers, Packer, Unpacker};
 
 pub const HEAD: usize = 8;
-/// Control frames are small; one that says it is not means harm.
+/// Maximum size of control frames, against malicious peers.
 pub const LARGEST_CONTROL: usize = 64 << 10;
 const VERSION: u16 = 3;
 const FIN: u8 = 1;
-/// Stream ids have 31 bits.
+/// Stream IDs have 31 bits.
 const ID: u32 = 0x7fff_ffff;
 
-/// Why bytes are no frame.
+/// The reason why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     Version,
@@ -28,11 +28,11 @@ pub enum Malformed {
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Malformed::Version => "a frame of another version of SPDY",
-            Malformed::Length => "a frame of a length that it cannot have",
-            Malformed::Stream => "a frame about no stream",
-            Malformed::Headers => "headers that cannot be unpacked",
-            Malformed::Kind => "a frame of an unknown kind",
+            Malformed::Version => "unsupported SPDY version",
+            Malformed::Length => "invalid frame length",
+            Malformed::Stream => "frame without a stream",
+            Malformed::Headers => "invalid compressed headers",
+            Malformed::Kind => "unknown frame type",
         })
     }
 }
@@ -73,7 +73,7 @@ impl Head {
     }
 }
 
-/// Why a stream was reset.
+/// Reset status codes.
 pub mod reset {
     pub const PROTOCOL_ERROR: u32 = 1;
     pub const INVALID_STREAM: u32 = 2;
@@ -97,7 +97,7 @@ pub enum Frame {
         stream: u32,
         status: u32,
     },
-    /// What a peer would like; nothing of it is needed here.
+    /// Settings of the peer, which are ignored.
     Settings(Vec<(u32, u32)>),
     Ping(u32),
     GoAway {
@@ -130,7 +130,7 @@ const HEADERS: u16 = 8;
 const WINDOW_UPDATE: u16 = 9;
 
 impl Frame {
-    /// A control frame from what follows its head.
+    /// Parses the payload of a control frame.
     pub fn control(
         kind: u16,
         flags: u8,
@@ -141,7 +141,7 @@ impl Frame {
         Ok(match kind {
             SYN_STREAM => {
                 let (stream, rest) = stream(payload)?;
-                // Which stream it belongs to, its priority and its slot are of no interest.
+                // The associated stream, the priority and the slot are ignored.
                 let block = rest.get(6..).ok_or(Malformed::Length)?;
                 Frame::SynStream { stream, fin, headers: unpacker.unpack(block)? }
             }
@@ -216,7 +216,7 @@ fn word(payload: &[u8]) -> Result<(u32, &[u8]), Malformed> {
     Ok((u32::from_be_bytes(*word), rest))
 }
 
-/// A word with nothing behind it.
+/// Parses a word without further data.
 fn only(payload: &[u8]) -> Result<u32, Malformed> {
     match word(payload)? {
         (word, []) => Ok(word),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_survive_the_wire() {
+    fn frames_round_trip() {
         let headers = Headers::new([("streamType", "error")]);
         let frames = [
             Frame::SynStream { stream: 1, fin: false, headers: headers.clone() },
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn known_bytes_are_what_they_are() {
+    fn known_frames_are_encoded_and_parsed() {
         let cases: [(&[u8], Frame); 4] = [
             (b"\x80\x03\0\x06\0\0\0\x04\0\0\0\x01", Frame::Ping(1)),
             (b"\x80\x03\0\x03\0\0\0\x08\0\0\0\x03\0\0\0\x05", Frame::RstStream { stream: 3, status: 5 }),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_refused() {
+    fn malformed_frames_are_rejected() {
         let cases: [(&[u8], Malformed); 11] = [
             (b"\0\0\0\0\0\0\0\0", Malformed::Stream),
             (b"\x80\x02\0\x06\0\0\0\x04\0\0\0\x01", Malformed::Version),

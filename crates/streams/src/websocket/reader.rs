@@ -1,4 +1,4 @@
-//! Reads messages piece by piece, so that none is too large.
+//! Reads messages in chunks, so that their size is not limited by memory.
 
 use std::io;
 
@@ -10,7 +10,8 @@ use crate::pipe::PIECE;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A piece of a message. Every message has a first and a last piece, which may be the same and may be empty.
+    /// A chunk of a message. Every message has a first and a last chunk, which may be the same and may be
+    /// empty.
     Data {
         bytes: Bytes,
         is_text: bool,
@@ -19,7 +20,7 @@ pub enum Event {
     },
     Ping(Bytes),
     Pong,
-    /// The peer's goodbye, with its reason.
+    /// A close frame with its code.
     Close(Option<u16>),
 }
 
@@ -29,26 +30,26 @@ pub struct Reader<R> {
     buffer: BytesMut,
     /// The frame whose payload is being read.
     frame: Option<Frame>,
-    /// Whether the message that is being read is text, if there is one.
+    /// Whether the current message is text, if there is one.
     message: Option<bool>,
-    /// Whether nothing of that message was seen yet.
+    /// Whether no chunk of that message was returned yet.
     is_first: bool,
 }
 
 #[derive(Clone, Copy)]
 struct Frame {
     head: Head,
-    /// How much of the payload was read.
+    /// Number of payload bytes that were read.
     position: u64,
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
-    /// `role` is ours.
+    /// `role` is that of this side.
     pub fn new(reader: R, role: Role) -> Self {
         Reader { reader, role, buffer: BytesMut::new(), frame: None, message: None, is_first: false }
     }
 
-    /// What comes next. Given up, nothing is lost. The end of the connection is an error: peers say goodbye.
+    /// Returns the next event. Cancel safe. The end of the connection without a close frame is an error.
     pub async fn next(&mut self) -> io::Result<Event> {
         loop {
             if let Some(event) = self.parse()? {
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_come_in_pieces_with_others_in_between() {
+    async fn fragmented_messages_are_interleaved_with_control_frames() {
         let bytes = b"\x02\x02ab\x89\x01p\x00\x00\x80\x01c\x81\x01t\x82\x00\x8a\x00\x88\x02\x03\xe8";
         let (events, end) = events(bytes).await;
         let expected = [
@@ -159,14 +160,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_out_of_order_are_refused() {
+    async fn frames_out_of_order_are_rejected() {
         for bytes in [&b"\x80\x01a"[..], b"\x02\x01a\x02\x01b", b"\x88\x01a", b"\x02\x01a\x81\x00"] {
             assert_eq!(events(bytes).await.1, io::ErrorKind::InvalidData, "{bytes:x?}");
         }
     }
 
     #[tokio::test]
-    async fn a_message_arrives_whole_however_it_is_cut() {
+    async fn a_message_is_reassembled_from_any_chunks() {
         let mut bytes = Vec::new();
         let sent: Vec<u8> = (0..100_000_u32).map(|number| number as u8).collect();
         super::super::Message::binary(sent.clone()).encode_masked(Some([9, 8, 7, 6]), &mut bytes);

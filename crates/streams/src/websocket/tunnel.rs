@@ -1,4 +1,4 @@
-//! Bytes of another protocol in the messages of a WebSocket.
+//! Tunnels another protocol in WebSocket messages.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use super::{CLOSE_NORMAL, CLOSE_PROTOCOL_ERROR};
 use crate::outbox::Outbox;
 use crate::pipe::PIECE;
 
-/// Carries bytes between a client's WebSocket and `other` until one of them ends, then closes both.
+/// Copies data between a client's WebSocket and `other` until one of them ends, then closes both.
 pub async fn tunnel<W, O>(websocket: W, other: O) -> io::Result<()>
 where
     W: AsyncRead + AsyncWrite + Send,
@@ -52,7 +52,7 @@ where
     let ended = tokio::select! {
         ended = inwards => ended,
         ended = outwards => ended,
-        // Only an error ends it before it is asked to.
+        // The writer ends early only with an error.
         ended = &mut writing => return ended,
     };
     let code = match &ended {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn bytes_go_both_ways_until_one_side_ends() {
+    async fn data_is_copied_until_one_side_ends() {
         let (mut client, websocket) = tokio::io::duplex(1 << 20);
         let (mut service, other) = tokio::io::duplex(1 << 20);
         let tunnel = tokio::spawn(tunnel(websocket, other));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn text_is_no_tunnel() {
+    async fn text_messages_are_rejected() {
         let (mut client, websocket) = tokio::io::duplex(1 << 20);
         let (_service, other) = tokio::io::duplex(1 << 20);
         let tunnel = tokio::spawn(tunnel(websocket, other));

@@ -1,4 +1,4 @@
-//! What is sent at once.
+//! The unit in which bodies are sent.
 
 use std::io::IoSlice;
 
@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes};
 
 use super::run::Run;
 
-/// A piece of an answer.
+/// A chunk of a body.
 pub enum Piece {
     Bytes(Bytes),
     Run(Box<Run>),
@@ -56,7 +56,7 @@ impl Buf for Piece {
         }
     }
 
-    /// What is whole already needs no copy.
+    /// Contiguous bytes need no copy.
     fn copy_to_bytes(&mut self, length: usize) -> Bytes {
         match self {
             Piece::Bytes(bytes) => bytes.copy_to_bytes(length),

@@ -1,4 +1,4 @@
-//! A part of a list, made of the objects where they are: nothing is copied until it is encrypted.
+//! A part of a list that borrows from the objects: nothing is copied before encryption.
 
 use std::borrow::Cow;
 use std::io::IoSlice;
@@ -7,9 +7,9 @@ use atoll_watch::Stretch;
 use bytes::Buf;
 use self_cell::self_cell;
 
-/// What the slices of a run are of.
+/// The owner of the slices.
 pub struct Source {
-    /// What stands before the items.
+    /// Text before the items.
     pub head: Vec<u8>,
     pub objects: Stretch,
 }
@@ -26,9 +26,9 @@ self_cell!(
 
 pub struct Run {
     held: Held,
-    /// The first slice that is not over.
+    /// Index of the first slice that is not consumed.
     slice: usize,
-    /// How much of it is.
+    /// Consumed bytes of that slice.
     over: usize,
     remaining: usize,
 }
@@ -42,7 +42,7 @@ impl Run {
         run
     }
 
-    /// What is left of the slices; the first of them is not empty.
+    /// Returns the remaining slices; the first of them is not empty.
     fn rest(&self) -> impl Iterator<Item = &[u8]> {
         let slices = self.held.borrow_dependent().get(self.slice..).unwrap_or_default();
         let first = slices.first().map(|slice| &slice[self.over..]);
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_read_in_any_steps() {
+    fn slices_are_read_in_any_steps() {
         let parts = ["", "abc", "", "d", "efghij", ""];
         let run = || {
             let source = Source { head: b"head:".to_vec(), objects: Vec::new().into() };

@@ -18,7 +18,7 @@ fn body(sizes: &[usize]) -> ListBody {
 }
 
 #[test]
-fn pieces_make_up_the_list_and_never_grow() {
+fn chunks_make_up_the_list_and_are_limited() {
     let most = CHUNK - 100;
     for sizes in [
         vec![],
@@ -46,7 +46,7 @@ fn pieces_make_up_the_list_and_never_grow() {
     }
 }
 #[test]
-fn others_have_their_turn_after_each_piece_but_the_last() {
+fn task_yields_after_each_chunk_but_the_last() {
     let mut context = Context::from_waker(std::task::Waker::noop());
     let (mut list, mut expected) = (body(&vec![1000; 1500]), body(&vec![1000; 1500]).whole(0));
     expected.push(b'\n');
@@ -66,7 +66,7 @@ fn others_have_their_turn_after_each_piece_but_the_last() {
 }
 
 #[test]
-fn items_begin_with_their_metadata_whatever_the_others_are() {
+fn items_start_with_their_metadata() {
     let mut items = Items::new(Item::Typed, false);
     for (json, shown) in [
         (r#"{"kind":"K","apiVersion":"v1","metadata":{"name":"a"}}"#, r#""metadata":{"name":"a"}}"#),

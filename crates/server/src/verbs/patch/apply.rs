@@ -1,4 +1,4 @@
-//! Server-side apply: a configuration that says all that its manager wants.
+//! Server-side apply.
 
 use atoll_merge::apply::Author;
 use atoll_meta::{Status, json, object};
@@ -9,7 +9,7 @@ use super::{Form, Patch, PatchKind};
 use crate::decode::{self, yaml};
 use crate::options::{FieldValidation, WriteOptions};
 
-/// Reads a configuration, which is YAML, of which JSON is a part.
+/// Parses a configuration, which is YAML or JSON.
 pub(super) fn parse(body: &[u8]) -> Result<Patch, Status> {
     let decoding = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
     let json = body.trim_ascii_start().starts_with(b"{").then(|| json::parse(body));
@@ -35,7 +35,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Patch, Status> {
     Ok(Patch { kind: PatchKind::Apply, value, remarks: complaint.into_iter().collect() })
 }
 
-/// What comes of applying the configuration, and what to warn about.
+/// Returns the applied object and warnings.
 pub(super) fn apply(
     patch: &Patch,
     form: Form<'_>,

@@ -1,4 +1,4 @@
-//! Strategic merges of objects whose types are known.
+//! Strategic merge patches of objects with known types.
 
 use atoll_merge::{print_map, strategic_merge};
 use atoll_meta::{Status, object};
@@ -26,7 +26,8 @@ pub(super) fn apply(
     let (mut patched, mut left) = merged(types, id, existing, &patch.value)?;
     let mut remarks = patch.remarks.clone();
     if !matches!(normalise(types, id, &mut patched), Ok(unknown) if unknown.is_empty()) {
-        // Upstream puts the result into its struct without passing by JSON: some more fits, and the words are others.
+        // Upstream converts the result to its struct without JSON: that accepts more, and its messages
+        // differ.
         (patched, left) = merged(types, id, existing, &patch.value)?;
         let unknown = restore(types, id, &mut patched).map_err(|error| refuse(&left, &error))?;
         remarks.extend(unknown);
@@ -35,7 +36,7 @@ pub(super) fn apply(
     if !patched["metadata"].is_object() {
         patched["metadata"] = Value::Object(Map::new());
     }
-    // The kind is the struct's, whatever the patch says.
+    // The kind is that of the type, whatever the patch says.
     match form {
         Form::Of(row) => object::set_type(&mut patched, &row.api_version(), &row.kind),
         Form::Scale => object::set_type(&mut patched, "autoscaling/v1", SCALE.2),
@@ -43,7 +44,7 @@ pub(super) fn apply(
     Ok((patched, warnings))
 }
 
-/// The merged object, and what is left of the patch.
+/// Returns the merged object and the rest of the patch.
 fn merged(types: &Types, id: TypeId, existing: &Value, patch: &Value) -> Result<(Value, Value), Status> {
     let (mut object, mut left) = (existing.clone(), patch.clone());
     strategic_merge(types, id, &mut object, &mut left).map_err(|error| error.status())?;

@@ -1,4 +1,4 @@
-//! May somebody do something, and what all may I?
+//! Access reviews and rules reviews.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::Server;
 use crate::chain::Call;
 use crate::impersonation::account;
 
-/// May somebody do something?
+/// Answers an access review.
 pub fn answer(server: &Server, row: &Row, call: &Call, review: &Value) -> Result<Value, Status> {
     let spec = &review["spec"];
     let errors = check(row, call, spec, review);
     if !errors.is_empty() {
-        // Upstream does not say of which kind.
+        // Upstream omits the kind.
         return Err(Status::invalid(&row.group, "", "", errors));
     }
     let asked;
@@ -48,7 +48,7 @@ pub fn answer(server: &Server, row: &Row, call: &Call, review: &Value) -> Result
         Decision::Allowed(grant) => (true, grant.reason(user)),
         Decision::Refused(missing) => (false, reason(&missing)),
     };
-    // Whether somebody may come in can also be decided above.
+    // Access to a workspace can also be granted by its ancestors.
     if !allowed && verb == "access" && matches!(target, Target::Path("/")) && here.may_enter_as(user) {
         (allowed, why) = (true, "RBAC: allowed by the workspace above".into());
     }
@@ -62,8 +62,8 @@ pub fn answer(server: &Server, row: &Row, call: &Call, review: &Value) -> Result
     Ok(status)
 }
 
-/// The user that a review in a workspace is about. ServiceAccounts are those of the workspace; others who are known in one
-/// workspace only say so in their `extra`.
+/// Returns the user of a review. ServiceAccounts belong to the workspace of the review; other users of a
+/// single workspace name it in their `extra`.
 fn subject(spec: &Value, workspace: &str) -> User {
     let texts = |list: &Value| -> Vec<String> {
         list.as_array().into_iter().flatten().filter_map(Value::as_str).map(String::from).collect()
@@ -79,7 +79,7 @@ fn subject(spec: &Value, workspace: &str) -> User {
     }
 }
 
-/// Everything that the user may do in a namespace.
+/// Returns all rules of the user in a namespace.
 pub fn rules(server: &Server, call: &Call, review: &Value) -> Result<Value, Status> {
     let namespace = text(&review["spec"], "namespace");
     if namespace.is_empty() {
@@ -147,7 +147,7 @@ fn check(row: &Row, call: &Call, spec: &Value, review: &Value) -> Vec<FieldError
     errors
 }
 
-/// As upstream shows them in errors: in its internal form, which has capitals.
+/// Returns the attributes as upstream formats them in errors: in its internal form, with capitals.
 fn path_attributes(spec: &Value) -> Value {
     let attributes = &spec["nonResourceAttributes"];
     json!({ "Path": text(attributes, "path"), "Verb": text(attributes, "verb") })
