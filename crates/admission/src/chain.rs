@@ -23,10 +23,10 @@ use crate::storage_protection::StorageObjectInUseProtection;
 use crate::taint_nodes::TaintNodesByCondition;
 use crate::tolerations::DefaultTolerationSeconds;
 use crate::topology_labels::PodTopologyLabels;
-use crate::{Held, Plugin, Request};
+use crate::{Plugin, Request, Reservation};
 
 /// Time that a request waits for an object that is about to be created.
-const PATIENCE: Duration = Duration::from_secs(1);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Upstream's plugins in order, and whether they are enabled by default.
 const KNOWN: [(&str, bool); 41] = [
@@ -100,20 +100,20 @@ fn plugin(name: &str) -> Option<Box<dyn Plugin>> {
     })
 }
 
-pub struct Chain {
+pub struct AdmissionChain {
     /// Atoll's own plugin, which runs first.
     grain: Grain,
     plugins: Vec<Box<dyn Plugin>>,
 }
 
-impl Default for Chain {
+impl Default for AdmissionChain {
     fn default() -> Self {
         let plugins = KNOWN.iter().filter(|(_, on)| *on).filter_map(|(name, _)| plugin(name)).collect();
-        Chain { grain: Grain { pods_by_default: false }, plugins }
+        AdmissionChain { grain: Grain { pods_by_default: false }, plugins }
     }
 }
 
-impl Chain {
+impl AdmissionChain {
     /// Returns the default plugins plus `enabled` minus `disabled`. Unknown or unsupported names are errors.
     pub fn new(enabled: &[String], disabled: &[String]) -> Result<Self, String> {
         for (flag, names) in [("enable", enabled), ("disable", disabled)] {
@@ -144,7 +144,7 @@ impl Chain {
                 _ => {}
             }
         }
-        Ok(Chain { grain: Grain { pods_by_default: false }, plugins })
+        Ok(AdmissionChain { grain: Grain { pods_by_default: false }, plugins })
     }
 
     /// By default, creates Pods in the control plane.
@@ -153,14 +153,14 @@ impl Chain {
         self
     }
 
-    fn concerned<'a>(&'a self, request: &'a Request<'_>) -> impl Iterator<Item = &'a dyn Plugin> {
+    fn plugins_for<'a>(&'a self, request: &'a Request<'_>) -> impl Iterator<Item = &'a dyn Plugin> {
         let own: &dyn Plugin = &self.grain;
         let plugins = std::iter::once(own).chain(self.plugins.iter().map(|plugin| &**plugin));
         plugins.filter(|plugin| plugin.handles(request))
     }
 
     pub async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
-        for plugin in self.concerned(request) {
+        for plugin in self.plugins_for(request) {
             if let Some(key) = plugin.awaits(request, object) {
                 wait_for(request.registry, &key).await;
             }
@@ -175,25 +175,25 @@ impl Chain {
         &self,
         request: &Request<'_>,
         object: &Value,
-    ) -> Result<Vec<Box<dyn Held>>, Status> {
-        for plugin in self.concerned(request) {
+    ) -> Result<Vec<Box<dyn Reservation>>, Status> {
+        for plugin in self.plugins_for(request) {
             plugin.validate(request, object)?;
         }
         // Validating policies and webhooks belong here.
-        let mut held = Vec::new();
-        for plugin in self.concerned(request) {
-            let Some(reservation) = plugin.reserve(request, object) else { continue };
-            match reservation.await {
-                Ok(taken) => held.extend(taken),
+        let mut reservations = Vec::new();
+        for plugin in self.plugins_for(request) {
+            let Some(reserving) = plugin.reserve(request, object) else { continue };
+            match reserving.await {
+                Ok(reservation) => reservations.extend(reservation),
                 Err(status) => {
-                    for held in held {
-                        held.finish(request.registry, Written::No).await;
+                    for reservation in reservations {
+                        reservation.finish(request.registry, Written::No).await;
                     }
                     return Err(status);
                 }
             }
         }
-        Ok(held)
+        Ok(reservations)
     }
 }
 
@@ -209,7 +209,7 @@ async fn wait_for(registry: &Registry, key: &Key) {
         }
     };
     // After a timeout, the plugin reports the missing object.
-    let _ = tokio::time::timeout(PATIENCE, appears).await;
+    let _ = tokio::time::timeout(WAIT_TIMEOUT, appears).await;
 }
 
 #[cfg(test)]
@@ -220,10 +220,10 @@ mod tests {
     fn unknown_plugins_are_refused() {
         let chain = |enabled: &str, disabled: &str| {
             let names = |text: &str| text.split_terminator(',').map(String::from).collect::<Vec<_>>();
-            Chain::new(&names(enabled), &names(disabled)).map(|chain| chain.plugins.len())
+            AdmissionChain::new(&names(enabled), &names(disabled)).map(|chain| chain.plugins.len())
         };
         let all = chain("", "").expect("the default");
-        assert_eq!(all, Chain::default().plugins.len());
+        assert_eq!(all, AdmissionChain::default().plugins.len());
         assert_eq!(chain("NamespaceLifecycle", ""), Ok(all));
         assert_eq!(chain("", "RuntimeClass,ClusterTrustBundleAttest"), Ok(all - 1));
         let refused = [

@@ -7,7 +7,7 @@ use atoll_registry::catalog::ATOLL;
 use atoll_store::Key;
 use serde_json::Value;
 
-use crate::request::Found;
+use crate::request::StoredObject;
 use crate::{Operation, Plugin, Request};
 
 /// The label of namespaces, and the annotation of objects.
@@ -16,7 +16,7 @@ const POD: &str = "pod";
 const GRAINS: [&str; 2] = ["object", POD];
 
 /// Resources that create Pods, and resources about Pods.
-const CONCERNED: [(&str, &str); 12] = [
+const RESOURCES: [(&str, &str); 12] = [
     ("", "persistentvolumeclaims"),
     ("", "persistentvolumes"),
     ("", "replicationcontrollers"),
@@ -47,7 +47,7 @@ impl Plugin for Grain {
     fn handles(&self, request: &Request<'_>) -> bool {
         matches!(request.operation, Operation::Create | Operation::Update)
             && request.subresource.is_empty()
-            && (CONCERNED.contains(&(&*request.row.group, &*request.row.resource)) || is_namespace(request))
+            && (RESOURCES.contains(&(&*request.row.group, &*request.row.resource)) || is_namespace(request))
     }
 
     fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
@@ -59,12 +59,12 @@ impl Plugin for Grain {
             None => {
                 let namespace = (!request.namespace.is_empty()).then(|| request.namespace_object()).flatten();
                 let workspace = workspace(request);
-                let said = Said {
+                let sources = GrainSources {
                     owner: owner(request, object)?,
                     namespace: namespace.as_ref().and_then(|namespace| namespace.label(GRAIN)),
                     workspace: workspace.as_ref().and_then(|workspace| workspace.field("spec.grain")),
                 };
-                said.is_pod(self.pods_by_default)
+                sources.is_pod(self.pods_by_default)
             }
         };
         match is_pod {
@@ -84,7 +84,7 @@ impl Plugin for Grain {
             Some(said) => {
                 let path = FieldPath::new("metadata").child("labels").key(GRAIN);
                 let error = FieldError::not_supported(&path, said, &GRAINS);
-                Err(Status::invalid("", "Namespace", request.called(object), vec![error]))
+                Err(Status::invalid("", "Namespace", request.display_name(object), vec![error]))
             }
         }
     }
@@ -95,9 +95,9 @@ fn is_namespace(request: &Request<'_>) -> bool {
 }
 
 /// Returns the Workspace object of the request, `None` for root.
-fn workspace(request: &Request<'_>) -> Option<Found> {
+fn workspace(request: &Request<'_>) -> Option<StoredObject> {
     let step = request.step?;
-    request.snapshot.get(&Key::object(ATOLL, "workspaces", &step.parent, "", &step.name)).map(Found)
+    request.snapshot.get(&Key::object(ATOLL, "workspaces", &step.parent, "", &step.name)).map(StoredObject)
 }
 
 /// Returns the grain of the object whose controller creates this one.
@@ -118,13 +118,13 @@ fn owner(request: &Request<'_>, object: &Value) -> Result<Option<bool>, Status> 
 
 /// The sources that determine the grain.
 #[derive(Default)]
-struct Said<'a> {
+struct GrainSources<'a> {
     owner: Option<bool>,
     namespace: Option<&'a str>,
     workspace: Option<&'a str>,
 }
 
-impl Said<'_> {
+impl GrainSources<'_> {
     fn is_pod(&self, by_default: bool) -> bool {
         let said = self.namespace.or(self.workspace).map(|said| said == POD);
         self.owner.or(said).unwrap_or(by_default)
@@ -148,8 +148,8 @@ mod tests {
             (Some(true), object, object, false, true),
             (Some(false), pod, pod, true, false),
         ] {
-            let said = Said { owner, namespace, workspace };
-            assert_eq!(said.is_pod(by_default), expected, "{owner:?} {namespace:?} {workspace:?}");
+            let sources = GrainSources { owner, namespace, workspace };
+            assert_eq!(sources.is_pod(by_default), expected, "{owner:?} {namespace:?} {workspace:?}");
         }
     }
 }

@@ -11,7 +11,6 @@
 //! as [`Request`] and refuse it with a Status, mostly from [`Request::forbidden`]. Writes that must precede
 //! the object's own write (the usage of a quota) belong in `reserve`, which runs last.
 
-pub mod amounts;
 mod certificates;
 mod chain;
 mod claim_resize;
@@ -23,6 +22,7 @@ mod pod_resize;
 mod pod_security;
 mod priority;
 mod request;
+pub mod resource_list;
 mod resource_quota;
 mod runtime_class;
 mod service_account;
@@ -38,8 +38,8 @@ use atoll_registry::{Registry, Written};
 use atoll_store::Key;
 use serde_json::Value;
 
-pub use chain::Chain;
-pub use request::{Found, Operation, Options, Request};
+pub use chain::AdmissionChain;
+pub use request::{AdmissionOptions, Operation, Request, StoredObject};
 
 pub trait Plugin: Send + Sync {
     /// Whether the plugin handles such a request. Called for every request: no parsing, no allocation.
@@ -63,16 +63,17 @@ pub trait Plugin: Send + Sync {
 
     /// Writes what must be written before the object, through `request.registry`. `None` if there is nothing
     /// to write. The returned value is told the outcome of the object's own write.
-    fn reserve<'a>(&'a self, _request: &'a Request<'a>, _object: &'a Value) -> Option<Reservation<'a>> {
+    fn reserve<'a>(&'a self, _request: &'a Request<'a>, _object: &'a Value) -> Option<ReserveFuture<'a>> {
         None
     }
 }
 
 /// A write of a plugin. It takes its own snapshot and holds no lock while it waits.
-pub type Reservation<'a> = Pin<Box<dyn Future<Output = Result<Option<Box<dyn Held>>, Status>> + Send + 'a>>;
+pub type ReserveFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Option<Box<dyn Reservation>>, Status>> + Send + 'a>>;
 
 /// A reservation for a pending write.
-pub trait Held: Send {
+pub trait Reservation: Send {
     /// Keeps or releases the reservation, depending on the outcome of the write.
     fn finish<'a>(
         self: Box<Self>,

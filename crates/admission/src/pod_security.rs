@@ -7,8 +7,8 @@ use atoll_meta::{Status, object};
 use atoll_podsecurity::{self as checks, Level, Policy, Rule, Violations};
 use serde_json::Value;
 
-use crate::amounts::containers;
-use crate::{Found, Operation, Plugin, Request};
+use crate::resource_list::containers;
+use crate::{Operation, Plugin, Request, StoredObject};
 
 pub struct PodSecurity;
 
@@ -16,8 +16,8 @@ pub struct PodSecurity;
 const HARMLESS: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
 /// Limits on checking existing Pods when the labels of their namespace change.
-const MOST_PODS: usize = 3000;
-const LONGEST: Duration = Duration::from_secs(1);
+const MAX_PODS: usize = 3000;
+const MAX_DURATION: Duration = Duration::from_secs(1);
 
 impl Plugin for PodSecurity {
     fn handles(&self, request: &Request<'_>) -> bool {
@@ -29,7 +29,7 @@ impl Plugin for PodSecurity {
             Some(Concern::Namespace) => check_namespace(request, object),
             Some(Concern::Pod) => check_pod(request, object),
             Some(Concern::Template(path)) => {
-                remark_on_template(request, object.pointer(path));
+                warn_about_template(request, object.pointer(path));
                 Ok(())
             }
             None => Ok(()),
@@ -64,19 +64,19 @@ fn check_namespace(request: &Request<'_>, namespace: &Value) -> Result<(), Statu
     let (new, old) = (policy.enforce, old.enforce);
     let relaxed = new.version == old.version && new.level <= old.level;
     if new != old && new.level != Level::Privileged && !relaxed {
-        remark_on_pods(request, object::name(namespace), new);
+        warn_about_pods(request, object::name(namespace), new);
     }
     Ok(())
 }
 
-fn remark_on_pods(request: &Request<'_>, namespace: &str, rule: Rule) {
-    let began = Instant::now();
+fn warn_about_pods(request: &Request<'_>, namespace: &str, rule: Rule) {
+    let started = Instant::now();
     let pods = first_of_each_owner(request.list("", "pods", namespace));
     let total = pods.len();
     let mut checked = 0;
     // Violations, with the first Pod and the number of Pods.
     let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
-    for pod in pods.iter().take(MOST_PODS) {
+    for pod in pods.iter().take(MAX_PODS) {
         checked += 1;
         let violations = checks::run(rule, &pod["metadata"], &pod["spec"]);
         if !violations.is_empty() {
@@ -87,7 +87,7 @@ fn remark_on_pods(request: &Request<'_>, namespace: &str, rule: Rule) {
             }
             *count += 1;
         }
-        if began.elapsed() > LONGEST {
+        if started.elapsed() > MAX_DURATION {
             break;
         }
     }
@@ -115,7 +115,7 @@ fn remark_on_pods(request: &Request<'_>, namespace: &str, rule: Rule) {
 }
 
 /// Returns one Pod of each controller first, because Pods of one controller are alike.
-fn first_of_each_owner(found: Vec<Found>) -> Vec<Value> {
+fn first_of_each_owner(found: Vec<StoredObject>) -> Vec<Value> {
     let (mut first, mut alike) = (Vec::new(), Vec::new());
     let mut owners = std::collections::HashSet::new();
     for pod in found.iter().filter_map(|pod| pod.parse().ok()) {
@@ -150,7 +150,7 @@ fn check_pod(request: &Request<'_>, pod: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-fn remark_on_template(request: &Request<'_>, template: Option<&Value>) {
+fn warn_about_template(request: &Request<'_>, template: Option<&Value>) {
     let Some(template) = template.filter(|template| template.is_object()) else { return };
     let Some(namespace) = request.namespace_object() else { return };
     let (policy, _) = Policy::of(|label| namespace.label(label));

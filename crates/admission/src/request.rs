@@ -18,7 +18,7 @@ pub enum Operation {
 
 /// The options of the request.
 #[derive(Clone, Copy, Debug)]
-pub enum Options<'a> {
+pub enum AdmissionOptions<'a> {
     Write {
         /// The field manager.
         manager: &'a str,
@@ -43,7 +43,7 @@ pub struct Request<'a> {
     pub user: &'a User,
     /// The existing object.
     pub old: Option<&'a Value>,
-    pub options: Options<'a>,
+    pub options: AdmissionOptions<'a>,
     /// The current state.
     pub snapshot: &'a Snapshot,
     /// For a plugin's own writes, the clock, and the catalog.
@@ -58,9 +58,9 @@ impl<'a> Request<'a> {
     /// Whether nothing is to be stored.
     pub fn is_dry_run(&self) -> bool {
         match self.options {
-            Options::Write { dry_run, .. } => dry_run,
-            Options::Delete(options) => options.dry_run,
-            Options::Connect => false,
+            AdmissionOptions::Write { dry_run, .. } => dry_run,
+            AdmissionOptions::Delete(options) => options.dry_run,
+            AdmissionOptions::Connect => false,
         }
     }
 
@@ -75,7 +75,7 @@ impl<'a> Request<'a> {
 
     /// Returns the usual error of plugins about `object`.
     pub fn forbidden(&self, object: &Value, message: impl AsRef<str>) -> Status {
-        Status::forbidden(&self.row.group, &self.row.resource, self.called(object), message)
+        Status::forbidden(&self.row.group, &self.row.resource, self.display_name(object), message)
     }
 
     /// Returns the name of the object in errors. If it is to be generated, its prefix is used.
@@ -88,27 +88,27 @@ impl<'a> Request<'a> {
     }
 
     /// Returns an object of this workspace.
-    pub fn find(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Found> {
+    pub fn find(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<StoredObject> {
         let key = Key::object(group, resource, self.workspace, namespace, name);
-        self.snapshot.get(&key).map(Found)
+        self.snapshot.get(&key).map(StoredObject)
     }
 
     /// Returns the namespace of the request.
-    pub fn namespace_object(&self) -> Option<Found> {
+    pub fn namespace_object(&self) -> Option<StoredObject> {
         self.find("", "namespaces", "", self.namespace)
     }
 
     /// Lists the objects of a resource in a namespace of this workspace, or cluster-scoped ones.
-    pub fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Found> {
+    pub fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<StoredObject> {
         let scope = Scope::new(group, resource, Some(self.workspace), Some(namespace));
-        self.snapshot.list(&scope, None).map(Found).collect()
+        self.snapshot.list(&scope, None).map(StoredObject).collect()
     }
 }
 
 /// A stored object.
-pub struct Found(pub std::sync::Arc<Object>);
+pub struct StoredObject(pub std::sync::Arc<Object>);
 
-impl Found {
+impl StoredObject {
     pub fn parse(&self) -> Result<Value, Status> {
         let parsed = json::parse(&self.0.json());
         parsed

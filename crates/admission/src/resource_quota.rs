@@ -1,9 +1,9 @@
 //! ResourceQuotas.
 //!
 //! ```text
-//!   request ─► turns: one batch at a time per namespace
+//!   request ─► queues: one batch at a time per namespace
 //!                └─► check of each request ─► conditional write of the quotas' status ─► the object's own write
-//!                                                     └── ledger: writes that are still pending
+//!                                                     └── pending_writes: writes that are still pending
 //! ```
 //!
 //! Usage is recorded before the object is written, on condition that the quota has not changed since it was
@@ -11,9 +11,9 @@
 //! usage is released. A crash in between leaves too much usage, never too little, until the namespace is
 //! counted again.
 
-mod ledger;
-mod surroundings;
-mod turns;
+mod context;
+mod pending_writes;
+mod queues;
 
 use std::sync::Arc;
 
@@ -23,16 +23,16 @@ use atoll_registry::{Place, Registry, Written};
 use serde_json::Value;
 
 use crate::request::{Operation, Request};
-use crate::{Held, Plugin, Reservation};
-use ledger::Ledger;
-use turns::{Change, Turns};
+use crate::{Plugin, Reservation, ReserveFuture};
+use pending_writes::PendingWrites;
+use queues::{QuotaQueues, QuotaRequest};
 
 const RESOURCE: &str = "resourcequotas";
 
 #[derive(Default)]
 pub struct ResourceQuota {
-    turns: Arc<Turns>,
-    ledger: Arc<Ledger>,
+    queues: Arc<QuotaQueues>,
+    pending_writes: Arc<PendingWrites>,
 }
 
 impl Plugin for ResourceQuota {
@@ -50,12 +50,13 @@ impl Plugin for ResourceQuota {
         if !counts || !lowers(&old["status"]["used"], &object["status"]["used"]) {
             return Ok(());
         }
-        let place = Place { workspace: request.workspace, namespace: request.namespace, name: request.name };
-        let key = request.row.key(&place);
-        if self.ledger.is_current(&key, revision) {
+        let object_ref =
+            Place { workspace: request.workspace, namespace: request.namespace, name: request.name };
+        let key = request.row.key(&object_ref);
+        if self.pending_writes.is_current(&key, revision) {
             return Ok(());
         }
-        if self.ledger.is_behind(&key, revision) {
+        if self.pending_writes.is_behind(&key, revision) {
             // The quota gets a revision after everything that was counted, so that a recount from it is
             // complete.
             request.registry.touch(request.row, &key).map(tokio::spawn);
@@ -63,7 +64,7 @@ impl Plugin for ResourceQuota {
         Err(stale(request.name))
     }
 
-    fn reserve<'a>(&'a self, request: &'a Request<'a>, object: &'a Value) -> Option<Reservation<'a>> {
+    fn reserve<'a>(&'a self, request: &'a Request<'a>, object: &'a Value) -> Option<ReserveFuture<'a>> {
         // Most namespaces have no quotas.
         if request.list("", RESOURCE, request.namespace).is_empty() {
             return None;
@@ -87,44 +88,45 @@ impl ResourceQuota {
         evaluator: Evaluator,
         operation: atoll_quota::Operation,
         object: &'a Value,
-    ) -> Result<Option<Box<dyn Held>>, Status> {
+    ) -> Result<Option<Box<dyn Reservation>>, Status> {
         // By now the object has a name, even a generated one.
         let name = Some(object::name(object)).filter(|name| !name.is_empty());
-        let name = name.unwrap_or_else(|| request.called(object));
+        let name = name.unwrap_or_else(|| request.display_name(object));
         let (workspace, namespace) = (request.workspace, request.namespace);
         let key = request.row.key(&Place { workspace, namespace, name });
         // An existing object will be refused later, so nothing is reserved. But a quota error is reported
         // first, as upstream.
         let in_vain = request.operation == Operation::Create && request.snapshot.get(&key).is_some();
-        let change = Change {
+        let change = QuotaRequest {
             evaluator,
             operation,
             subresource: request.subresource.to_string(),
             new: object.clone(),
             old: request.old.cloned(),
-            only_checked: request.is_dry_run() || in_vain,
+            check_only: request.is_dry_run() || in_vain,
             group: request.row.group.clone(),
             resource: request.row.resource.clone(),
             name: name.to_string(),
         };
-        let taken = self.turns.take(request.registry, workspace, namespace, change, &self.ledger).await?;
+        let taken =
+            self.queues.take(request.registry, workspace, namespace, change, &self.pending_writes).await?;
         Ok(taken.map(|taken| {
             let (workspace, namespace) = (workspace.to_string(), namespace.to_string());
-            let turns = self.turns.clone();
-            Box::new(Room { taken, turns, workspace, namespace }) as Box<dyn Held>
+            let queues = self.queues.clone();
+            Box::new(QuotaReservation { taken, queues, workspace, namespace }) as Box<dyn Reservation>
         }))
     }
 }
 
 /// The reservation for one object.
-struct Room {
-    taken: ledger::Taken,
-    turns: Arc<Turns>,
+struct QuotaReservation {
+    taken: pending_writes::PendingWrite,
+    queues: Arc<QuotaQueues>,
     workspace: String,
     namespace: String,
 }
 
-impl Held for Room {
+impl Reservation for QuotaReservation {
     fn finish<'a>(
         mut self: Box<Self>,
         registry: &'a Registry,
@@ -133,12 +135,12 @@ impl Held for Room {
         Box::pin(async move {
             let (workspace, namespace) = (self.workspace.as_str(), self.namespace.as_str());
             if written == Written::No {
-                let giving = async {
+                let releasing = async {
                     for (name, amounts) in self.taken.amounts() {
-                        give_back(registry, workspace, namespace, name, amounts).await;
+                        release_usage(registry, workspace, namespace, name, amounts).await;
                     }
                 };
-                self.turns.alone(workspace, namespace, giving).await;
+                self.queues.exclusively(workspace, namespace, releasing).await;
             }
             self.taken.finish(written);
         })
@@ -149,12 +151,12 @@ impl Held for Room {
 const ATTEMPTS: usize = 16;
 
 /// Releases usage. Best effort: leftovers are corrected when the namespace is counted again.
-async fn give_back(registry: &Registry, workspace: &str, namespace: &str, name: &str, amounts: &Amounts) {
+async fn release_usage(registry: &Registry, workspace: &str, namespace: &str, name: &str, amounts: &Amounts) {
     for _ in 0..ATTEMPTS {
-        let place = Place { workspace, namespace, name };
-        let Some(mut stored) = Stored::find(registry, &place) else { return };
+        let object_ref = Place { workspace, namespace, name };
+        let Some(mut stored) = StoredQuota::find(registry, &object_ref) else { return };
         stored.quota.used.give_back(amounts);
-        match stored.write(registry, &place).await {
+        match stored.write(registry, &object_ref).await {
             Err(status) if status.reason() == "Conflict" => {}
             _ => return,
         }
@@ -163,28 +165,28 @@ async fn give_back(registry: &Registry, workspace: &str, namespace: &str, name: 
 
 /// A quota as read from the snapshot.
 #[derive(Clone)]
-struct Stored {
+struct StoredQuota {
     object: Arc<Value>,
     quota: Quota,
 }
 
-impl Stored {
-    fn read(object: Value) -> Stored {
-        Stored { quota: Quota::read(&object), object: Arc::new(object) }
+impl StoredQuota {
+    fn read(object: Value) -> StoredQuota {
+        StoredQuota { quota: Quota::read(&object), object: Arc::new(object) }
     }
 
-    fn find(registry: &Registry, place: &Place<'_>) -> Option<Stored> {
+    fn find(registry: &Registry, object_ref: &Place<'_>) -> Option<StoredQuota> {
         let row = quotas(registry)?;
-        let found = registry.snapshot().get(&row.key(place))?;
-        atoll_meta::json::parse(&found.json()).ok().map(|parsed| Stored::read(parsed.value))
+        let found = registry.snapshot().get(&row.key(object_ref))?;
+        atoll_meta::json::parse(&found.json()).ok().map(|parsed| StoredQuota::read(parsed.value))
     }
 
     /// Writes the usage, on condition that the quota has not been written since it was read.
-    async fn write(&self, registry: &Registry, place: &Place<'_>) -> Result<(), Status> {
+    async fn write(&self, registry: &Registry, object_ref: &Place<'_>) -> Result<(), Status> {
         let row = quotas(registry).ok_or_else(|| Status::internal_error("ResourceQuotas are not served"))?;
         let mut new = (*self.object).clone();
         new["status"]["used"] = self.quota.used.to_json();
-        registry.write_status(&row, place, new, MANAGER).await
+        registry.write_status(&row, object_ref, new, MANAGER).await
     }
 }
 

@@ -87,7 +87,7 @@ fn account(request: &Request<'_>, pod: &Value) -> Result<Value, Status> {
     let key = Key::object("", "serviceaccounts", request.workspace, namespace, name);
     // The account may have been created since the request started.
     match request.registry.snapshot().get(&key) {
-        Some(account) => crate::Found(account).parse(),
+        Some(account) => crate::StoredObject(account).parse(),
         None => {
             let message = format!(
                 "error looking up service account {namespace}/{name}: serviceaccount {name:?} not found"

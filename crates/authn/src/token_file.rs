@@ -11,7 +11,7 @@ use crate::User;
 pub struct TokenFile {
     users: HashMap<String, User>,
     /// Warnings for the log.
-    pub remarks: Vec<Remark>,
+    pub warnings: Vec<TokenFileWarning>,
 }
 
 /// An error in a token file. It never contains a token.
@@ -32,7 +32,7 @@ pub enum TokenFileError {
 
 /// A harmless problem in a token file.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Remark {
+pub enum TokenFileWarning {
     EmptyToken {
         line: usize,
     },
@@ -61,14 +61,14 @@ impl FromStr for TokenFile {
                 return Err(TokenFileError::TooFewColumns { line, columns: count });
             };
             if token.is_empty() {
-                file.remarks.push(Remark::EmptyToken { line });
+                file.warnings.push(TokenFileWarning::EmptyToken { line });
                 continue;
             }
             let groups = columns.next().unwrap_or_default();
             let groups = groups.split(',').filter(|group| !group.is_empty());
             let user = User::authenticated(name, uid, groups.map(str::to_string).collect());
             if file.users.insert(token, user).is_some() {
-                file.remarks.push(Remark::RepeatedToken { line });
+                file.warnings.push(TokenFileWarning::RepeatedToken { line });
             }
         }
         Ok(file)
@@ -175,11 +175,13 @@ impl fmt::Display for TokenFileError {
 
 impl std::error::Error for TokenFileError {}
 
-impl fmt::Display for Remark {
+impl fmt::Display for TokenFileWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Remark::EmptyToken { line } => write!(f, "line {line} has an empty token and is ignored"),
-            Remark::RepeatedToken { line } => {
+            TokenFileWarning::EmptyToken { line } => {
+                write!(f, "line {line} has an empty token and is ignored")
+            }
+            TokenFileWarning::RepeatedToken { line } => {
                 write!(f, "line {line} repeats the token of an earlier line and overrides it")
             }
         }
@@ -205,7 +207,10 @@ mod tests {
         assert_eq!((name("f"), file.user("f").expect("a user").uid.as_str()), ("two\nlines", "6"));
         assert_eq!((name("a"), groups("a").as_str()), ("amy", "system:authenticated"));
         assert!(file.user("").is_none());
-        assert_eq!(file.remarks, [Remark::EmptyToken { line: 10 }, Remark::RepeatedToken { line: 11 }]);
+        assert_eq!(
+            file.warnings,
+            [TokenFileWarning::EmptyToken { line: 10 }, TokenFileWarning::RepeatedToken { line: 11 }]
+        );
         let several: TokenFile = "a,ann,1,\"dev,ops\"".parse().expect("a token file");
         assert_eq!(several.user("a").expect("a user").groups, ["dev", "ops", "system:authenticated"]);
     }

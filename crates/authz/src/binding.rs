@@ -34,7 +34,7 @@ pub struct Subject {
 }
 
 /// The user or group that a subject refers to.
-pub enum Party<'a> {
+pub enum Principal<'a> {
     User(Box<str>),
     Group(&'a str),
 }
@@ -64,14 +64,14 @@ impl Binding {
     }
 
     /// Returns the users and groups of the binding. Subjects of unknown kinds are skipped.
-    pub fn parties(&self) -> impl Iterator<Item = Party<'_>> {
+    pub fn principals(&self) -> impl Iterator<Item = Principal<'_>> {
         self.subjects.iter().filter_map(|subject| match &*subject.kind {
-            "User" => Some(Party::User(subject.name.clone())),
-            "Group" => Some(Party::Group(&subject.name)),
+            "User" => Some(Principal::User(subject.name.clone())),
+            "Group" => Some(Principal::Group(&subject.name)),
             "ServiceAccount" => {
                 let namespace = self.namespace_of(subject);
                 let user = || format!("{ACCOUNT_PREFIX}{namespace}:{}", subject.name);
-                (!namespace.is_empty()).then(|| Party::User(user().into()))
+                (!namespace.is_empty()).then(|| Principal::User(user().into()))
             }
             _ => None,
         })
@@ -156,6 +156,6 @@ mod tests {
         }
         let nobody =
             binding("", json!([{ "kind": "ServiceAccount", "name": "a" }, { "kind": "Robot", "name": "a" }]));
-        assert_eq!(nobody.parties().count(), 0);
+        assert_eq!(nobody.principals().count(), 0);
     }
 }

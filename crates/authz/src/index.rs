@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use crate::binding::{Binding, Party};
+use crate::binding::{Binding, Principal};
 use crate::rule::Rule;
 
 /// By namespace; cluster-scoped objects have an empty one.
@@ -19,12 +19,12 @@ pub struct Index {
 pub struct Level {
     roles: OrdMap<Arc<str>, Option<Arc<[Rule]>>>,
     bindings: OrdMap<Arc<str>, Option<Arc<Binding>>>,
-    users: Holders,
-    groups: Holders,
+    users: BindingsByPrincipal,
+    groups: BindingsByPrincipal,
 }
 
 /// Bindings by user or group, sorted by name.
-type Holders = OrdMap<Arc<str>, Arc<[Arc<Binding>]>>;
+type BindingsByPrincipal = OrdMap<Arc<str>, Arc<[Arc<Binding>]>>;
 
 impl Index {
     pub fn level(&self, namespace: &str) -> Option<&Level> {
@@ -81,10 +81,10 @@ impl Level {
 
     pub fn put_binding(&mut self, name: &str, binding: Option<Arc<Binding>>) {
         self.remove_binding(name);
-        for party in binding.iter().flat_map(|binding| binding.parties()) {
-            let (holders, name) = match &party {
-                Party::User(name) => (&mut self.users, &**name),
-                Party::Group(name) => (&mut self.groups, *name),
+        for principal in binding.iter().flat_map(|binding| binding.principals()) {
+            let (holders, name) = match &principal {
+                Principal::User(name) => (&mut self.users, &**name),
+                Principal::Group(name) => (&mut self.groups, *name),
             };
             let held = holders.get(name).map_or(&[][..], |held| held);
             let Some(binding) = binding.as_ref().filter(|own| held.iter().all(|held| held.name != own.name))
@@ -101,17 +101,17 @@ impl Level {
 
     pub fn remove_binding(&mut self, name: &str) {
         let Some(Some(binding)) = self.bindings.remove(name) else { return };
-        for party in binding.parties() {
-            let (holders, party) = match &party {
-                Party::User(name) => (&mut self.users, &**name),
-                Party::Group(name) => (&mut self.groups, *name),
+        for principal in binding.principals() {
+            let (holders, principal) = match &principal {
+                Principal::User(name) => (&mut self.users, &**name),
+                Principal::Group(name) => (&mut self.groups, *name),
             };
-            let Some(held) = holders.get(party) else { continue };
+            let Some(held) = holders.get(principal) else { continue };
             let left: Arc<[_]> = held.iter().filter(|held| &*held.name != name).cloned().collect();
             if left.is_empty() {
-                holders.remove(party);
+                holders.remove(principal);
             } else {
-                holders.insert(party.into(), left);
+                holders.insert(principal.into(), left);
             }
         }
     }

@@ -3,14 +3,14 @@
 //! ```text
 //!   every write ─► Policies (Observer) ─► Index of a workspace, over that of the bootstrap layer
 //!                                             │
-//!   user, verb, target ─► Here ─► Site ───────┴─► bindings of the user ─► rules of their roles ─► Decision
+//!   user, verb, target ─► Authorizer ─► WorkspacePolicies ───────┴─► bindings of the user ─► rules of their roles ─► Decision
 //!                          │
 //!                          ├─► the path from root: administrators of an ancestor may do everything below
 //!                          └─► Escalation: users cannot grant permissions that they do not have
 //! ```
 //!
 //! Rules are upstream's RBAC, and so are the messages. Access to a workspace is Atoll's own: see
-//! [`Here::may_enter`].
+//! [`Authorizer::has_access`].
 
 pub mod binding;
 mod covers;
@@ -18,7 +18,7 @@ mod escalation;
 mod index;
 mod policies;
 mod rule;
-mod site;
+mod workspace_policies;
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ use atoll_meta::Status;
 use atoll_meta::quote::quote;
 
 use crate::binding::Binding;
-pub use crate::escalation::Change;
+pub use crate::escalation::RoleChange;
 pub use crate::policies::Policies;
 pub use crate::rule::Rule;
-pub use crate::site::{Missing, Site, Verdict};
+pub use crate::workspace_policies::{MissingRole, Verdict, WorkspacePolicies};
 
 /// The attributes of a request.
 #[derive(Clone, Copy, Debug)]
@@ -71,16 +71,16 @@ pub struct Step {
 }
 
 /// Authorizes requests in one workspace.
-pub struct Here<'a> {
+pub struct Authorizer<'a> {
     policies: &'a Policies,
     location: Location<'a>,
-    site: Site<'a>,
+    workspace_policies: WorkspacePolicies<'a>,
 }
 
 #[derive(Debug)]
 pub enum Decision {
     Allowed(Grant),
-    Refused(Vec<Missing>),
+    Refused(Vec<MissingRole>),
 }
 
 /// The reason why a request is allowed.
@@ -91,11 +91,11 @@ pub enum Grant {
     Binding(Arc<Binding>),
     /// The user is an administrator of an ancestor, by this binding. The name is that of the workspace on the
     /// path.
-    Above(String, Arc<Binding>),
+    Ancestor(String, Arc<Binding>),
 }
 
 /// The target of access to a workspace, in its parent.
-const fn content(name: &str) -> Target<'_> {
+const fn content_target(name: &str) -> Target<'_> {
     Target::Resource {
         group: "atoll.dev",
         resource: "workspaces",
@@ -106,12 +106,12 @@ const fn content(name: &str) -> Target<'_> {
 }
 
 impl Policies {
-    pub fn here<'a>(&'a self, location: Location<'a>) -> Here<'a> {
-        Here { policies: self, location, site: self.at(location.id) }
+    pub fn authorizer<'a>(&'a self, location: Location<'a>) -> Authorizer<'a> {
+        Authorizer { policies: self, location, workspace_policies: self.at(location.id) }
     }
 }
 
-impl Here<'_> {
+impl Authorizer<'_> {
     /// Returns upstream's Status if the request is not allowed.
     pub fn authorize(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         match self.decide(attributes) {
@@ -125,9 +125,9 @@ impl Here<'_> {
         if self.is_master(user) {
             return Decision::Allowed(Grant::Master);
         }
-        match self.site.judge(user, verb, target) {
+        match self.workspace_policies.evaluate(user, verb, target) {
             Verdict::Granted(binding) => Decision::Allowed(Grant::Binding(binding)),
-            Verdict::NotGranted(missing) => match self.administered(user) {
+            Verdict::NotGranted(missing) => match self.administrator_grant(user) {
                 Some(grant) => Decision::Allowed(grant),
                 None => Decision::Refused(missing),
             },
@@ -137,23 +137,23 @@ impl Here<'_> {
     /// Whether a user has access to the workspace. All users have access to root, and users with a credential
     /// of the workspace, such as its ServiceAccounts, have access to it. Others need the verb `access` on the
     /// path `/` in it, or on `workspaces/content` of its name in the parent, or must be administrators there.
-    pub fn may_enter(&self, user: &User) -> bool {
-        user.home.as_deref() == Some(self.location.id) || self.may_enter_as(user)
+    pub fn has_access(&self, user: &User) -> bool {
+        user.home.as_deref() == Some(self.location.id) || self.is_granted_access(user)
     }
 
     /// The same for a user without a credential: an impersonated user, or the user of a review.
-    pub fn may_enter_as(&self, user: &User) -> bool {
+    pub fn is_granted_access(&self, user: &User) -> bool {
         let Some(last) = self.location.steps.last() else { return true };
         self.is_master(user)
-            || self.site.allows(user, "access", &Target::Path("/"))
-            || self.policies.at(&last.parent).allows(user, "access", &content(&last.name))
-            || self.administered(user).is_some()
+            || self.workspace_policies.allows(user, "access", &Target::Path("/"))
+            || self.policies.at(&last.parent).allows(user, "access", &content_target(&last.name))
+            || self.administrator_grant(user).is_some()
     }
 
     /// Returns all rules of a user in a namespace, or cluster-scoped, and the missing roles.
-    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<Missing>) {
-        let (mut rules, missing) = self.site.rules_for(user, namespace);
-        if self.administered(user).is_some() {
+    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<MissingRole>) {
+        let (mut rules, missing) = self.workspace_policies.rules_for(user, namespace);
+        if self.administrator_grant(user).is_some() {
             rules.extend(Rule::everything());
         }
         (rules, missing)
@@ -161,7 +161,7 @@ impl Here<'_> {
 
     /// Whether a user may do everything here by permissions from outside of this workspace.
     pub fn is_administrator(&self, user: &User) -> bool {
-        is_master(user) || self.administered(user).is_some()
+        is_master(user) || self.administrator_grant(user).is_some()
     }
 
     /// Whether a user is in system:masters, for all workspaces or for this one.
@@ -170,10 +170,10 @@ impl Here<'_> {
     }
 
     /// Whether an ancestor makes the user an administrator of its descendants.
-    fn administered(&self, user: &User) -> Option<Grant> {
+    fn administrator_grant(&self, user: &User) -> Option<Grant> {
         self.location.steps.iter().rev().find_map(|step| {
-            match self.policies.at(&step.parent).judge(user, "admin", &content(&step.name)) {
-                Verdict::Granted(binding) => Some(Grant::Above(step.name.clone(), binding)),
+            match self.policies.at(&step.parent).evaluate(user, "admin", &content_target(&step.name)) {
+                Verdict::Granted(binding) => Some(Grant::Ancestor(step.name.clone(), binding)),
                 Verdict::NotGranted(_) => None,
             }
         })
@@ -186,7 +186,7 @@ impl Grant {
         match self {
             Grant::Master => String::new(),
             Grant::Binding(binding) => format!("RBAC: allowed by {}", binding.describe(user)),
-            Grant::Above(workspace, binding) => {
+            Grant::Ancestor(workspace, binding) => {
                 format!(
                     "RBAC: allowed above the workspace {} by {}",
                     quote(workspace),
@@ -203,8 +203,8 @@ pub fn is_master(user: &User) -> bool {
 }
 
 /// Returns the part of a refusal about missing roles.
-pub fn reason(missing: &[Missing]) -> String {
-    Missing::joined(missing).map(|missing| format!("RBAC: {missing}")).unwrap_or_default()
+pub fn reason(missing: &[MissingRole]) -> String {
+    MissingRole::joined(missing).map(|missing| format!("RBAC: {missing}")).unwrap_or_default()
 }
 
 /// Returns a refusal in upstream's words.

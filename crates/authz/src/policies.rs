@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::binding::{Binding, GROUP};
 use crate::index::Index;
 use crate::rule::Rule;
-use crate::site::Site;
+use crate::workspace_policies::WorkspacePolicies;
 
 type Workspaces = OrdMap<Arc<str>, Index>;
 
@@ -45,9 +45,9 @@ impl Policies {
     }
 
     /// Returns the current roles and bindings of a workspace.
-    pub fn at<'a>(&'a self, workspace: &'a str) -> Site<'a> {
+    pub fn at<'a>(&'a self, workspace: &'a str) -> WorkspacePolicies<'a> {
         let own = self.workspaces.load().get(workspace).cloned();
-        Site { workspace, layer: &self.layer, own }
+        WorkspacePolicies { workspace, layer: &self.layer, own }
     }
 
     fn change(&self, workspace: &str, change: impl Fn(&mut Index)) {

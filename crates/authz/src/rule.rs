@@ -59,7 +59,7 @@ impl Rule {
     }
 
     /// Returns the number of single permissions in the rule.
-    pub(crate) fn grains(&self) -> usize {
+    pub(crate) fn permissions(&self) -> usize {
         let names = self.names.len().max(1);
         let resources = [self.resources.len(), self.verbs.len(), names];
         let resources = resources.into_iter().fold(self.groups.len(), usize::saturating_mul);

@@ -4,8 +4,8 @@ use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
 use crate::Column;
+use crate::fields::{at, length, list, number, text};
 use crate::format::{labels, selector, since};
-use crate::look::{at, length, list, number, text};
 
 /// A cell. Paths lead into the object, as in `spec.replicas`.
 #[derive(Clone, Copy, Debug)]

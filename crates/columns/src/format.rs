@@ -4,7 +4,7 @@ use atoll_meta::LabelSelector;
 use atoll_meta::time::{self, Timestamp, human_duration};
 use serde_json::Value;
 
-use crate::look::{list, map, text};
+use crate::fields::{list, map, text};
 
 const NANOS: i128 = 1_000_000_000;
 

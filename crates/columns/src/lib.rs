@@ -11,9 +11,9 @@
 //! a parameter.
 
 mod cell;
+mod fields;
 mod format;
 mod kinds;
-mod look;
 
 use std::cmp::Ordering;
 

@@ -26,7 +26,7 @@ fn now() -> Timestamp {
     Timestamp::new(since.as_secs().cast_signed(), since.subsec_nanos())
 }
 
-fn told(column: &Column) -> Value {
+fn definition(column: &Column) -> Value {
     json!({ "name": column.name, "type": column.kind, "format": column.format, "priority": column.priority })
 }
 
@@ -59,10 +59,10 @@ fn rows_match_upstream() {
     let after = now();
     let (mut same, mut wrong) = (0, Vec::new());
     for (question, answer) in questions.iter().zip(&answers) {
-        let Some(theirs) = answer["cells"].as_array() else { continue };
+        let Some(upstream_cells) = answer["cells"].as_array() else { continue };
         let printer = printer(question.group, question.kind);
-        let columns: Vec<Value> = printer.columns.iter().map(told).collect();
-        let their_columns = answer["columns"].as_array().into_iter().flatten().map(|column| {
+        let columns: Vec<Value> = printer.columns.iter().map(definition).collect();
+        let upstream_columns = answer["columns"].as_array().into_iter().flatten().map(|column| {
             let mut column = column.clone();
             column.as_object_mut().map(|column| column.remove("description"));
             column
@@ -70,12 +70,15 @@ fn rows_match_upstream() {
         let conditions = (printer.conditions)(&question.object).unwrap_or_default();
         let (early, late) = (printer.cells(&question.object, before), printer.cells(&question.object, after));
         // An age may have changed while Go was running.
-        let cells = early.len() == theirs.len()
-            && theirs.iter().enumerate().all(|(place, cell)| [&early[place], &late[place]].contains(&cell));
-        match cells && columns == their_columns.collect::<Vec<_>>() && conditions == answer["conditions"] {
+        let cells = early.len() == upstream_cells.len()
+            && upstream_cells
+                .iter()
+                .enumerate()
+                .all(|(place, cell)| [&early[place], &late[place]].contains(&cell));
+        match cells && columns == upstream_columns.collect::<Vec<_>>() && conditions == answer["conditions"] {
             true => same += 1,
             false => wrong.push(format!(
-                "{} {}\n  go   {answer}\n  ours {} {conditions}",
+                "{} {}\n  go   {answer}\n  atoll {} {conditions}",
                 question.kind,
                 question.object,
                 Value::Array(late)

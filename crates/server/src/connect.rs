@@ -17,12 +17,12 @@ mod proxy;
 pub(crate) mod rewrite;
 mod stream;
 mod translate;
-mod vouched;
+mod trusted_kubelets;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use atoll_admission::Options;
+use atoll_admission::AdmissionOptions;
 use atoll_authz::Attributes;
 use atoll_meta::{Status, json};
 use atoll_registry::bootstrap::ROOT;
@@ -34,10 +34,10 @@ use self::backend::{Destination, RequestBody};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
-use crate::verbs::{Gate, Warnings, place};
+use crate::verbs::{RequestAdmission, Warnings, object_ref};
 
 /// A request whose body is not read here but forwarded.
-pub struct Open {
+pub struct ForwardedRequest {
     pub request: Request<RequestBody>,
     /// The client's address.
     pub address: Option<IpAddr>,
@@ -47,9 +47,9 @@ pub async fn answer(
     server: &Arc<Server>,
     row: &Row,
     call: &Call,
-    open: Open,
+    forwarded: ForwardedRequest,
 ) -> Result<Response<Body>, Status> {
-    let connection = Connection { server, row, call, place: place(row, call)? };
+    let connection = Connection { server, row, call, object_ref: object_ref(row, call)? };
     let subresource = call.info.subresource.as_str();
     if subresource == "log" {
         return logs::answer(&connection).await;
@@ -59,8 +59,8 @@ pub async fn answer(
     }
     connection.admit().await?;
     match subresource {
-        "proxy" => proxy::answer(&connection, open).await,
-        _ => stream::answer(&connection, open).await,
+        "proxy" => proxy::answer(&connection, forwarded).await,
+        _ => stream::answer(&connection, forwarded).await,
     }
 }
 
@@ -69,7 +69,7 @@ struct Connection<'a> {
     server: &'a Arc<Server>,
     row: &'a Row,
     call: &'a Call,
-    place: Place<'a>,
+    object_ref: Place<'a>,
 }
 
 /// The address and features of a node.
@@ -82,8 +82,15 @@ struct Node {
 impl Connection<'_> {
     async fn admit(&self) -> Result<(), Status> {
         let warnings = Warnings::default();
-        let gate = Gate::of(self.server, self.row, self.call, self.place, Options::Connect, &warnings);
-        gate.connect().await
+        let admission = RequestAdmission::new(
+            self.server,
+            self.row,
+            self.call,
+            self.object_ref,
+            AdmissionOptions::Connect,
+            &warnings,
+        );
+        admission.connect().await
     }
 
     /// Access to a container needs the right to create, even for GET.
@@ -93,8 +100,8 @@ impl Connection<'_> {
             return Ok(());
         }
         let attributes = Attributes { user: &self.call.user, verb: "create", target: info.target() };
-        let allowed = self.server.here(&self.call.workspace)?.authorize(&attributes);
-        allowed.map_err(|_| Status::forbidden("", &self.row.resource, self.place.name, ""))
+        let allowed = self.server.authorizer(&self.call.workspace)?.authorize(&attributes);
+        allowed.map_err(|_| Status::forbidden("", &self.row.resource, self.object_ref.name, ""))
     }
 
     fn node(&self, name: &str) -> Result<Node, Status> {
@@ -113,10 +120,14 @@ impl Connection<'_> {
     async fn kubelet(&self, node: &Node, skip_verification: bool) -> Result<Destination, Status> {
         let kubelets = &self.server.kubelets;
         if !self.is_trusted()
-            && let Some(authority) =
-                vouched::authority(&self.server.registry, self.place.workspace, &node.host, node.port)
+            && let Some(authority) = trusted_kubelets::authority(
+                &self.server.registry,
+                self.object_ref.workspace,
+                &node.host,
+                node.port,
+            )
         {
-            let tls = kubelets.vouched(&authority, self.place.workspace).map_err(|error| {
+            let tls = kubelets.for_trusted(&authority, self.object_ref.workspace).map_err(|error| {
                 Status::internal_error(format!("the CA of the kubelet is invalid: {error}"))
             })?;
             let addresses = Vec::new();
@@ -124,7 +135,7 @@ impl Connection<'_> {
         }
         let tls = match self.is_trusted() {
             true => kubelets.tls(skip_verification),
-            false => kubelets.stranger(),
+            false => kubelets.untrusted(),
         };
         let addresses = self.addresses(&node.host, node.port).await?;
         Ok(Destination { host: node.host.clone(), port: node.port, tls: Some(tls), addresses })
@@ -137,11 +148,11 @@ impl Connection<'_> {
             return Ok(Vec::new());
         }
         let found = kubelets.dialer.for_tenant(host, port, &kubelets.tenants).await;
-        found.map_err(|problem| Status::forbidden("", &self.row.resource, self.place.name, &problem))
+        found.map_err(|problem| Status::forbidden("", &self.row.resource, self.object_ref.name, &problem))
     }
 
     fn is_trusted(&self) -> bool {
-        self.place.workspace == ROOT
+        self.object_ref.workspace == ROOT
     }
 
     async fn check_host(&self, host: &str) -> Result<(), Status> {
@@ -152,8 +163,8 @@ impl Connection<'_> {
     fn object(&self, resource: &str, name: &str) -> Result<Value, Status> {
         let missing = || Status::not_found("", &self.row.resource, name);
         let row = self.server.registry.catalog.find("", "v1", resource).ok_or_else(missing)?;
-        let namespace = if row.namespaced { self.place.namespace } else { "" };
-        let found = self.server.registry.get(row, &Place { namespace, name, ..self.place });
+        let namespace = if row.namespaced { self.object_ref.namespace } else { "" };
+        let found = self.server.registry.get(row, &Place { namespace, name, ..self.object_ref });
         let parsed = json::parse(&found.map_err(|_| missing())?.json());
         parsed.map(|parsed| parsed.value).map_err(|error| Status::internal_error(error.to_string()))
     }

@@ -18,24 +18,24 @@ use serde_json::{Map, Value, json};
 use crate::Server;
 use crate::body::Body;
 use crate::negotiate::{Media, Output, clauses};
-use crate::weather::GroupVersion;
+use crate::network_faults::GroupVersion;
 use crate::workspace::Workspace;
 use crate::{openid, respond};
 
 /// Discovery documents of the built-in resources, built once, and those of sets of custom resources.
-pub struct Shelf {
+pub struct DocumentCache {
     shared: Documents,
     /// In order of use, the most recent last. Workspaces with the same definitions share documents.
-    custom: Mutex<Vec<Custom>>,
+    custom: Mutex<Vec<CustomDocuments>>,
     rows: Vec<SharedRow>,
     hidden: Box<[GroupVersion]>,
 }
 
 /// IDs of the definitions and their documents.
-type Custom = (Box<[u64]>, Arc<Documents>);
+type CustomDocuments = (Box<[u64]>, Arc<Documents>);
 
 /// Maximum number of cached sets of custom resources.
-const SETS: usize = 64;
+const MAX_CUSTOM_SETS: usize = 64;
 
 /// Documents by path. For a set of custom resources, only those that differ from the shared ones.
 struct Documents {
@@ -52,11 +52,11 @@ struct Document {
 /// Versions of the aggregated format.
 const FORMATS: [&str; 1] = ["v2"];
 
-impl Shelf {
+impl DocumentCache {
     /// For `rows` and for custom resources that are not in `hidden`.
     pub fn new(rows: Vec<SharedRow>, hidden: &[GroupVersion]) -> Self {
         let shared = Documents::new(&groups(&rows), |_| true);
-        Shelf { shared, custom: Mutex::default(), rows, hidden: hidden.into() }
+        DocumentCache { shared, custom: Mutex::default(), rows, hidden: hidden.into() }
     }
 
     /// Returns the documents of a workspace with these definitions, `None` if it has no custom resources.
@@ -83,7 +83,7 @@ impl Shelf {
         let all: Vec<SharedRow> = self.rows.iter().chain(&own).cloned().collect();
         let made = Arc::new(Documents::new(&groups(&all), |group| own.iter().any(|row| row.group == group)));
         let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
-        if custom.len() == SETS {
+        if custom.len() == MAX_CUSTOM_SETS {
             custom.remove(0);
         }
         custom.push((ids, made.clone()));
@@ -322,18 +322,18 @@ fn aggregated_resource(row: &Row) -> Value {
 /// Returns a discovery document, or 404.
 pub fn answer(
     server: &Server,
-    shelf: &Shelf,
+    cache: &DocumentCache,
     workspace: &Workspace,
     path: &str,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Status> {
     let custom =
-        workspace.scope().and_then(|workspace| shelf.custom(&server.registry.definitions(workspace)));
+        workspace.scope().and_then(|workspace| cache.custom(&server.registry.definitions(workspace)));
     let path = match path.trim_end_matches('/') {
-        "" => return Ok(index(shelf, custom.as_deref())),
+        "" => return Ok(index(cache, custom.as_deref())),
         path => path,
     };
-    let sources = || custom.as_deref().into_iter().chain([&shelf.shared]);
+    let sources = || custom.as_deref().into_iter().chain([&cache.shared]);
     if matches!(path, "/api" | "/apis")
         && let Some((media, format)) = aggregated_format(headers)
         && let Some(document) = sources().find_map(|documents| {
@@ -351,7 +351,7 @@ pub fn answer(
     let Some(document) = sources().find_map(|documents| documents.legacy.get(path)) else {
         // Within a served group, a missing version is reported as a Status.
         let group = path.rsplit_once('/').map_or("", |(group, _)| group);
-        let known = group == "/api" || (group != "/apis" && shelf.shared.legacy.contains_key(group));
+        let known = group == "/api" || (group != "/apis" && cache.shared.legacy.contains_key(group));
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     };
     let output = Output::of_document(headers)?;
@@ -412,8 +412,8 @@ fn aggregated_format(headers: &HeaderMap) -> Option<(Media, &'static str)> {
 }
 
 /// The paths of this server, at `/`.
-fn index(shelf: &Shelf, custom: Option<&Documents>) -> Response<Body> {
-    let documents = custom.into_iter().chain([&shelf.shared]);
+fn index(cache: &DocumentCache, custom: Option<&Documents>) -> Response<Body> {
+    let documents = custom.into_iter().chain([&cache.shared]);
     let mut paths: Vec<&str> =
         documents.flat_map(|documents| documents.legacy.keys()).map(String::as_str).collect();
     paths.extend([

@@ -9,7 +9,7 @@ use crate::body::Body;
 use crate::query::Query;
 
 /// Time that the store may take to return its revision.
-const PATIENCE: Duration = Duration::from_secs(2);
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Check {
@@ -86,7 +86,7 @@ impl Check {
         match self {
             Check::Ping | Check::Log | Check::Cache | Check::Done(_) => true,
             Check::Store => {
-                let asked = tokio::time::timeout(PATIENCE, server.registry.store.revision()).await;
+                let asked = tokio::time::timeout(STORE_TIMEOUT, server.registry.store.revision()).await;
                 matches!(asked, Ok(Ok(_)))
             }
             Check::Shutdown => !server.is_stopping(),

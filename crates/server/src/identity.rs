@@ -32,7 +32,7 @@ pub enum Certificate {
 
 impl Certificate {
     /// Returns the same certificate without expiry, for as long as its connection lasts.
-    pub(crate) fn enduring(self) -> Self {
+    pub(crate) fn without_expiry(self) -> Self {
         match self {
             Certificate::Good(holder) => {
                 let Holder { user, workspace, .. } = &*holder;
@@ -46,7 +46,7 @@ impl Certificate {
 
 /// An authenticated user.
 #[derive(Debug)]
-pub struct Identified {
+pub struct AuthenticatedUser {
     pub user: User,
     /// The requested audiences that the token is valid for.
     pub audiences: Vec<String>,
@@ -55,48 +55,52 @@ pub struct Identified {
 impl Server {
     /// Authenticates a client certificate or an `Authorization` header for a request in `workspace`, if that
     /// exists.
-    pub fn identify(
+    pub fn authenticate(
         &self,
         certificate: &Certificate,
         header: Option<&str>,
         workspace: Option<&str>,
-    ) -> Result<Identified, Unauthorized> {
+    ) -> Result<AuthenticatedUser, Unauthorized> {
         let mut problem = None;
         match certificate {
             Certificate::None => {}
             Certificate::Bad => problem = Some(Unauthorized::Unknown),
             Certificate::Good(holder) => {
-                let at_home = holder.workspace.is_none() || holder.workspace.as_deref() == workspace;
-                if at_home && self.registry.clock.now() <= holder.expires {
+                let is_valid_here = holder.workspace.is_none() || holder.workspace.as_deref() == workspace;
+                if is_valid_here && self.registry.clock.now() <= holder.expires {
                     let user = match &holder.workspace {
                         Some(home) => holder.user.clone().of_workspace(home),
                         None => holder.user.clone(),
                     };
-                    return Ok(Identified { user, audiences: Vec::new() });
+                    return Ok(AuthenticatedUser { user, audiences: Vec::new() });
                 }
                 problem = Some(Unauthorized::Unknown);
             }
         }
         match (header.and_then(bearer_token), problem) {
-            (Some(token), _) => self.identify_bearer(token, workspace, None),
+            (Some(token), _) => self.authenticate_token(token, workspace, None),
             (None, Some(problem)) => Err(problem),
-            (None, None) => Ok(Identified { user: User::anonymous(), audiences: Vec::new() }),
+            (None, None) => Ok(AuthenticatedUser { user: User::anonymous(), audiences: Vec::new() }),
         }
     }
 
     /// Returns the anonymous user, if this API is among `audiences`.
-    pub fn identify_nobody(
+    pub fn authenticate_anonymous(
         &self,
         workspace: &str,
         audiences: Option<&[String]>,
-    ) -> Result<Identified, Unauthorized> {
-        let audiences = self.accepted(workspace, audiences)?;
-        Ok(Identified { user: User::anonymous(), audiences })
+    ) -> Result<AuthenticatedUser, Unauthorized> {
+        let audiences = self.accepted_audiences(workspace, audiences)?;
+        Ok(AuthenticatedUser { user: User::anonymous(), audiences })
     }
 
     /// Returns the part of `audiences` that a credential without audiences is valid for: this API. Empty for
     /// requests, which ask for no audiences.
-    fn accepted(&self, workspace: &str, audiences: Option<&[String]>) -> Result<Vec<String>, Unauthorized> {
+    fn accepted_audiences(
+        &self,
+        workspace: &str,
+        audiences: Option<&[String]>,
+    ) -> Result<Vec<String>, Unauthorized> {
         let Some(audiences) = audiences else { return Ok(Vec::new()) };
         let issuer = self.issuer(workspace);
         match audiences.contains(&issuer) {
@@ -106,15 +110,15 @@ impl Server {
     }
 
     /// Authenticates a token for one of `audiences`, or for this API.
-    pub fn identify_bearer(
+    pub fn authenticate_token(
         &self,
         token: &str,
         workspace: Option<&str>,
         audiences: Option<&[String]>,
-    ) -> Result<Identified, Unauthorized> {
+    ) -> Result<AuthenticatedUser, Unauthorized> {
         if let Some(user) = self.authenticator.tokens.user(token) {
-            let audiences = self.accepted(workspace.unwrap_or_default(), audiences)?;
-            return Ok(Identified { user: user.clone(), audiences });
+            let audiences = self.accepted_audiences(workspace.unwrap_or_default(), audiences)?;
+            return Ok(AuthenticatedUser { user: user.clone(), audiences });
         }
         let (Some(tokens), Some(workspace)) = (&self.tokens, workspace) else {
             return Err(Unauthorized::Unknown);
@@ -125,7 +129,7 @@ impl Server {
             false => self.check_bound(&claims, workspace)?,
         }
         let audiences = std::mem::take(&mut claims.audiences);
-        Ok(Identified { user: claims.user().of_workspace(workspace), audiences })
+        Ok(AuthenticatedUser { user: claims.user().of_workspace(workspace), audiences })
     }
 
     /// Returns the token issuer of a workspace.
@@ -134,7 +138,7 @@ impl Server {
     }
 
     /// Returns the metadata of an object that a token refers to.
-    fn referred(
+    fn referenced_metadata(
         &self,
         workspace: &str,
         resource: &str,
@@ -160,7 +164,7 @@ impl Server {
 
     fn check_bound(&self, claims: &Claims, workspace: &str) -> Result<(), Unauthorized> {
         let (namespace, account) = (claims.namespace.as_str(), &claims.account);
-        let metadata = self.referred(workspace, "serviceaccounts", namespace, &account.name)?;
+        let metadata = self.referenced_metadata(workspace, "serviceaccounts", namespace, &account.name)?;
         if metadata["uid"] != account.uid.as_str() {
             let uid = metadata["uid"].as_str().unwrap_or_default();
             let text = format!("service account UID ({uid}) does not match claim ({})", account.uid);
@@ -171,7 +175,7 @@ impl Server {
             return Err(Unauthorized::because(text));
         }
         let bound = |kind: &str, resource: &str, namespace: &str, claim: &Reference| {
-            let metadata = self.referred(workspace, resource, namespace, &claim.name);
+            let metadata = self.referenced_metadata(workspace, resource, namespace, &claim.name);
             let metadata = metadata.map_err(|_| Unauthorized::because(INVALIDATED))?;
             if metadata["uid"] != claim.uid.as_str() {
                 let uid = metadata["uid"].as_str().unwrap_or_default();
@@ -213,11 +217,11 @@ impl Server {
         if object::is_being_deleted(&secret) {
             return Err(invalidated());
         }
-        let held = secret["data"]["token"].as_str().unwrap_or_default();
-        if !self.is_held(held, token) {
+        let stored = secret["data"]["token"].as_str().unwrap_or_default();
+        if !self.matches_token(stored, token) {
             return Err(Unauthorized::because("Token does not match server's copy"));
         }
-        let metadata = self.referred(workspace, "serviceaccounts", namespace, &account.name)?;
+        let metadata = self.referenced_metadata(workspace, "serviceaccounts", namespace, &account.name)?;
         if !metadata["deletionTimestamp"].is_null() {
             let text = format!("ServiceAccount {namespace}/{} has been deleted", account.name);
             return Err(Unauthorized::because(text));
@@ -239,9 +243,9 @@ impl Server {
     }
 
     /// Compares base64 text with a token in constant time.
-    fn is_held(&self, held: &str, token: &str) -> bool {
+    fn matches_token(&self, stored: &str, token: &str) -> bool {
         use base64::Engine;
-        let held = base64::engine::general_purpose::STANDARD.decode(held).unwrap_or_default();
-        aws_lc_rs::constant_time::verify_slices_are_equal(&held, token.as_bytes()).is_ok()
+        let stored = base64::engine::general_purpose::STANDARD.decode(stored).unwrap_or_default();
+        aws_lc_rs::constant_time::verify_slices_are_equal(&stored, token.as_bytes()).is_ok()
     }
 }

@@ -28,13 +28,13 @@ const NODES: &str = "system:nodes";
 /// The extra that names the node on which a ServiceAccount runs.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 /// Number of values from which a wildcard permission is checked first.
-const MANY: usize = 4;
+const WILDCARD_THRESHOLD: usize = 4;
 
 /// Authorizes attributes.
-pub type May<'a> = dyn Fn(&Attributes<'_>) -> Result<(), Status> + 'a;
+pub type Authorize<'a> = dyn Fn(&Attributes<'_>) -> Result<(), Status> + 'a;
 
 /// Returns the user that the headers ask to impersonate, without implied groups.
-pub fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
+pub fn requested_user(headers: &HeaderMap) -> Result<Option<User>, Status> {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let all = |name: &str| headers.get_all(name).iter().map(text);
     let one = |name: &str| all(name).next().unwrap_or_default();
@@ -53,12 +53,12 @@ pub fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
     if wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty() {
         return Ok(None);
     }
-    let message = format!("requested {} without impersonating a user name", shown(&wanted));
+    let message = format!("requested {} without impersonating a user name", go_format(&wanted));
     Err(Status::bad_request(message))
 }
 
 /// Formats a user as Go's `%#v` does.
-fn shown(user: &User) -> String {
+fn go_format(user: &User) -> String {
     let list = |texts: &[String]| texts.iter().map(|text| quote(text)).collect::<Vec<_>>().join(", ");
     let groups = match user.groups.as_slice() {
         [] => "[]string(nil)".to_string(),
@@ -90,10 +90,14 @@ fn node(user: &str) -> Option<&str> {
 }
 
 /// Returns the impersonated user. `request` has the attributes of the request with its real caller.
-pub fn acting_as(wanted: User, request: &Attributes<'_>, may: &May<'_>) -> Result<User, Status> {
+pub fn impersonate(
+    wanted: User,
+    request: &Attributes<'_>,
+    authorize: &Authorize<'_>,
+) -> Result<User, Status> {
     let mut refused = None;
     for mode in modes(&wanted, request.user) {
-        match mode.check(&wanted, request, may) {
+        match mode.check(&wanted, request, authorize) {
             Ok(user) => return Ok(user),
             Err(status) => refused = refused.or(Some(status)),
         }
@@ -125,15 +129,20 @@ fn modes(wanted: &User, caller: &User) -> Vec<Mode> {
 }
 
 impl Mode {
-    fn check(&self, wanted: &User, request: &Attributes<'_>, may: &May<'_>) -> Result<User, Status> {
+    fn check(
+        &self,
+        wanted: &User,
+        request: &Attributes<'_>,
+        authorize: &Authorize<'_>,
+    ) -> Result<User, Status> {
         let user = request.user;
         if let Some(mode) = self.0 {
             let verb = format!("impersonate-on:{mode}:{}", request.verb);
-            may(&Attributes { user, verb: &verb, target: request.target })?;
+            authorize(&Attributes { user, verb: &verb, target: request.target })?;
         }
         let verb = self.0.map_or("impersonate".to_string(), |mode| format!("impersonate:{mode}"));
         let group = if self.0.is_some() { AUTHENTICATION } else { "" };
-        let ask = Ask { user, verb: &verb, may, constrained: self.0.is_some() };
+        let permissions = PermissionCheck { user, verb: &verb, authorize, constrained: self.0.is_some() };
         let mut actual = wanted.clone();
         match (account(&wanted.name), node(&wanted.name).filter(|_| self.0.is_some())) {
             (Some((namespace, name)), _) => {
@@ -141,21 +150,21 @@ impl Mode {
                     let own = format!("system:serviceaccounts:{namespace}");
                     actual.groups = vec!["system:serviceaccounts".into(), own];
                 }
-                ask.resource(group, "serviceaccounts", "", namespace, name)?;
+                permissions.resource(group, "serviceaccounts", "", namespace, name)?;
             }
             (None, Some(name)) => {
                 actual.groups = vec![NODES.into()];
                 // The caller's own node needs no name.
                 let name = if self.0 == Some(ASSOCIATED) { "*" } else { name };
-                ask.resource(group, "nodes", "", "", name)?;
+                permissions.resource(group, "nodes", "", "", name)?;
             }
-            (None, None) => ask.resource(group, "users", "", "", &wanted.name)?,
+            (None, None) => permissions.resource(group, "users", "", "", &wanted.name)?,
         }
         if !wanted.uid.is_empty() {
-            ask.resource(AUTHENTICATION, "uids", "", "", &wanted.uid)?;
+            permissions.resource(AUTHENTICATION, "uids", "", "", &wanted.uid)?;
         }
-        ask.groups(group, &wanted.groups)?;
-        ask.extra(&wanted.extra)?;
+        permissions.groups(group, &wanted.groups)?;
+        permissions.extra(&wanted.extra)?;
         // Add the group of authenticated or unauthenticated users.
         let is_in = |group: &str| actual.groups.iter().any(|own| own == group);
         if actual.name == ANONYMOUS {
@@ -169,14 +178,14 @@ impl Mode {
     }
 }
 
-struct Ask<'a> {
+struct PermissionCheck<'a> {
     user: &'a User,
     verb: &'a str,
-    may: &'a May<'a>,
+    authorize: &'a Authorize<'a>,
     constrained: bool,
 }
 
-impl Ask<'_> {
+impl PermissionCheck<'_> {
     fn attributes<'a>(
         &'a self,
         group: &'a str,
@@ -197,7 +206,7 @@ impl Ask<'_> {
         namespace: &str,
         name: &str,
     ) -> Result<(), Status> {
-        (self.may)(&self.attributes(group, resource, sub, namespace, name))
+        (self.authorize)(&self.attributes(group, resource, sub, namespace, name))
     }
 
     fn groups(&self, group: &str, wanted: &[String]) -> Result<(), Status> {
@@ -209,7 +218,7 @@ impl Ask<'_> {
         if self.constrained && wanted.iter().any(|wanted| wanted == MASTERS) {
             return refuse(MASTERS, "impersonating the system:masters group is not allowed");
         }
-        let many = self.constrained && wanted.len() >= MANY;
+        let many = self.constrained && wanted.len() >= WILDCARD_THRESHOLD;
         if many && self.resource(group, "groups", "", "", "*").is_ok() {
             return Ok(());
         }
@@ -225,7 +234,7 @@ impl Ask<'_> {
                 .map_err(|why| refusal(&self.attributes(AUTHENTICATION, resource, "", "", ""), &why))?;
         }
         let values: usize = wanted.values().map(Vec::len).sum();
-        let many = self.constrained && values.max(wanted.len()) >= MANY;
+        let many = self.constrained && values.max(wanted.len()) >= WILDCARD_THRESHOLD;
         if many && self.resource(AUTHENTICATION, resource, "*", "", "*").is_ok() {
             return Ok(());
         }
@@ -263,13 +272,16 @@ mod tests {
 
     /// Impersonates with grants of the form `verb group/resource[/subresource] namespace/name`, where the
     /// name may be a star.
-    fn acted(granted: &[&str], headers: &[(&'static str, &'static str)]) -> Result<Option<User>, String> {
+    fn impersonated(
+        granted: &[&str],
+        headers: &[(&'static str, &'static str)],
+    ) -> Result<Option<User>, String> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().expect("a header"));
         }
         let caller = User::authenticated("eve".into(), String::new(), Vec::new());
-        let may = |attributes: &Attributes<'_>| {
+        let authorize = |attributes: &Attributes<'_>| {
             let Target::Resource { group, resource, subresource, namespace, name } = attributes.target else {
                 return Err(refusal(attributes, ""));
             };
@@ -286,9 +298,9 @@ mod tests {
         let target =
             Target::Resource { group: "", resource: "pods", subresource: "", namespace: "n", name: "" };
         let request = Attributes { user: &caller, verb: "list", target };
-        let wanted = wanted(&map).map_err(|status| status.message().to_string())?;
-        let acted = wanted.map(|wanted| acting_as(wanted, &request, &may)).transpose();
-        acted.map_err(|status| status.message().to_string())
+        let wanted = requested_user(&map).map_err(|status| status.message().to_string())?;
+        let impersonated = wanted.map(|wanted| impersonate(wanted, &request, &authorize)).transpose();
+        impersonated.map_err(|status| status.message().to_string())
     }
 
     #[test]
@@ -300,18 +312,20 @@ mod tests {
             "impersonate authentication.k8s.io/userextras/scopes /a",
             "impersonate /serviceaccounts n/*",
         ];
-        assert_eq!(acted(&all, &[]), Ok(None));
-        let bob =
-            acted(&all, &[(USER, "bob"), (GROUP, "dev"), (UID, "7"), ("impersonate-extra-Scopes", "a")]);
-        let bob = bob.expect("allowed").expect("somebody");
+        assert_eq!(impersonated(&all, &[]), Ok(None));
+        let bob = impersonated(
+            &all,
+            &[(USER, "bob"), (GROUP, "dev"), (UID, "7"), ("impersonate-extra-Scopes", "a")],
+        );
+        let bob = bob.expect("allowed").expect("a user");
         assert_eq!((bob.name.as_str(), bob.uid.as_str()), ("bob", "7"));
         assert_eq!(bob.groups, ["dev", AUTHENTICATED]);
         assert_eq!(bob.extra["scopes"], ["a"]);
         let account =
-            acted(&all, &[(USER, "system:serviceaccount:n:a")]).expect("allowed").expect("somebody");
+            impersonated(&all, &[(USER, "system:serviceaccount:n:a")]).expect("allowed").expect("a user");
         assert_eq!(account.groups, ["system:serviceaccounts", "system:serviceaccounts:n", AUTHENTICATED]);
-        let nobody = acted(&all, &[(USER, ANONYMOUS)]).expect("allowed").expect("somebody");
-        assert_eq!(nobody.groups, [UNAUTHENTICATED]);
+        let anonymous = impersonated(&all, &[(USER, ANONYMOUS)]).expect("allowed").expect("a user");
+        assert_eq!(anonymous.groups, [UNAUTHENTICATED]);
         for headers in [
             &[(USER, "bob"), (GROUP, "ops")][..],
             &[(USER, "bob"), (GROUP, MASTERS)],
@@ -319,9 +333,9 @@ mod tests {
             &[(USER, "bob"), ("impersonate-extra-scopes", "a"), ("impersonate-extra-scopes", "b")],
             &[(USER, "system:serviceaccount:m:a")],
         ] {
-            assert!(acted(&all, headers).is_err(), "{headers:?}");
+            assert!(impersonated(&all, headers).is_err(), "{headers:?}");
         }
-        assert!(acted(&[], &[(USER, "bob")]).is_err());
+        assert!(impersonated(&[], &[(USER, "bob")]).is_err());
     }
 
     #[test]
@@ -341,23 +355,23 @@ mod tests {
         ];
         for (mode, what, name, groups) in cases {
             let (on, be) = (on(mode), be(mode, what));
-            let user = acted(&[&on, &be], &[(USER, name)]).expect("allowed").expect("somebody");
+            let user = impersonated(&[&on, &be], &[(USER, name)]).expect("allowed").expect("a user");
             assert_eq!(user.groups, groups, "{mode}");
-            let refused = acted(&[&be], &[(USER, name)]).expect_err("not for this request");
+            let refused = impersonated(&[&be], &[(USER, name)]).expect_err("not for this request");
             assert!(
                 refused.contains(&format!("cannot impersonate-on:{mode}:list resource \"pods\"")),
                 "{refused}"
             );
-            let refused = acted(&[&on], &[(USER, name)]).expect_err("not as this one");
+            let refused = impersonated(&[&on], &[(USER, name)]).expect_err("not as this one");
             assert!(refused.contains(&format!("cannot impersonate:{mode} resource")), "{refused}");
         }
         let all = [on("user-info"), be("user-info", "users /*"), be("user-info", "groups /*")];
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        let refused = acted(&all, &[(USER, "bob"), (GROUP, MASTERS)]).expect_err("too much");
+        let refused = impersonated(&all, &[(USER, "bob"), (GROUP, MASTERS)]).expect_err("too much");
         assert!(refused.ends_with(": impersonating the system:masters group is not allowed"), "{refused}");
         // Groups of a node cannot be impersonated.
         assert!(
-            acted(
+            impersonated(
                 &[&on("arbitrary-node"), &be("arbitrary-node", "nodes /n1")],
                 &[(USER, "system:node:n1"), (GROUP, "g")]
             )
@@ -368,7 +382,7 @@ mod tests {
     #[test]
     fn user_name_is_required() {
         assert_eq!(
-            acted(&[], &[(GROUP, "x"), ("impersonate-extra-a%2fb", "1")]),
+            impersonated(&[], &[(GROUP, "x"), ("impersonate-extra-a%2fb", "1")]),
             Err("requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"x\"}, Extra:map[string][]string{\"a/b\":[]string{\"1\"}}} \
                  without impersonating a user name"
                 .into())

@@ -11,7 +11,7 @@
 //! The memory for bodies, and for large responses until they are sent, is divided among senders in the same
 //! way.
 
-mod desk;
+mod large_responses;
 mod memory;
 
 use std::collections::HashMap;
@@ -27,31 +27,31 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use self::desk::Desk;
-pub use self::desk::{Held, LARGE, Room};
-use self::memory::{Memory, Reserved};
+use self::large_responses::SerializationPermits;
+pub use self::large_responses::{LARGE, ResponseLimits, ResponseReservation};
+use self::memory::{Memory, Reservation};
 use crate::request::RequestInfo;
 use crate::workspace::Workspace;
 use crate::{MAX_BODY, health, impersonation};
 
 /// Divisor of all permits for the share of one sender: a quarter.
-const SHARE: usize = 4;
+const SENDER_DIVISOR: usize = 4;
 /// Divisor of a group's share for a group within it, a child workspace or a user: a half.
-const PART: usize = 2;
+const GROUP_DIVISOR: usize = 2;
 /// Minimum bytes per second of a body, after the time that any body may take.
-const SLOWEST: u32 = 32 << 10;
+const MIN_BODY_RATE: u32 = 32 << 10;
 /// Memory for large responses that are being sent, of all senders.
-const ANSWERS: usize = 1 << 30;
+const RESPONSE_MEMORY: usize = 1 << 30;
 
 pub struct InFlight {
     reading: Arc<Semaphore>,
     mutating: Arc<Semaphore>,
     limits: [usize; 2],
     bodies: Arc<Memory>,
-    answers: Arc<Memory>,
-    desk: Arc<Desk>,
+    responses: Arc<Memory>,
+    permits: Arc<SerializationPermits>,
     /// Time that any body may take.
-    patience: Duration,
+    body_timeout: Duration,
     senders: Arc<Senders>,
 }
 
@@ -71,105 +71,105 @@ impl Sender {
         let Some(home) = &user.home else {
             return Sender([format!("user {}", user.name).into()].into());
         };
-        let mut circles: Vec<Box<str>> = Vec::new();
+        let mut groups: Vec<Box<str>> = Vec::new();
         if let Some(Workspace::One { id, steps, .. }) = workspace.filter(|workspace| !workspace.is_root()) {
-            let on_the_way = steps.iter().skip(1).map(|step| step.parent.as_str());
-            circles.extend(on_the_way.chain([id.as_str()]).map(|id| format!("workspace {id}").into()));
+            let ancestors = steps.iter().skip(1).map(|step| step.parent.as_str());
+            groups.extend(ancestors.chain([id.as_str()]).map(|id| format!("workspace {id}").into()));
         }
-        let account = impersonation::account(&user.name).filter(|_| circles.is_empty());
+        let account = impersonation::account(&user.name).filter(|_| groups.is_empty());
         // A user who may create one ServiceAccount in a namespace may create more. Only the accounts of
         // agents in root's own namespace are created one by one by administrators, and one agent must not
         // starve another.
         if let Some((namespace, _)) = account.filter(|own| (own.0, home.as_str()) != (SYSTEM_NAMESPACE, ROOT))
         {
-            circles.push(format!("accounts of {namespace} of {home}").into());
+            groups.push(format!("accounts of {namespace} of {home}").into());
         }
-        circles.push(format!("user {} of {home}", user.name).into());
-        Sender(circles.into())
+        groups.push(format!("user {} of {home}", user.name).into());
+        Sender(groups.into())
     }
 }
 
 /// A request that counts for its sender until it is dropped.
 pub struct Share<'a> {
     inflight: &'a InFlight,
-    kind: Kind,
+    kind: RequestKind,
     /// `None` for an exempt request.
     sender: Option<Sender>,
     /// Memory of the body, until the request ends.
-    memory: Reserved,
+    memory: Reservation,
 }
 
 /// The right to run a request, until it is dropped.
-pub struct Place<'a> {
+pub struct Permit<'a> {
     _permit: Option<OwnedSemaphorePermit>,
     _share: Share<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum RequestKind {
     Reading = 0,
     Mutating = 1,
 }
 
-fn busy() -> Status {
+fn too_many_requests() -> Status {
     Status::too_many_requests("Too many requests, please try again later.", 1)
 }
 
 impl InFlight {
     /// Limits of reading and mutating requests, and the time that bodies may take.
-    pub fn new(reading: usize, mutating: usize, patience: Duration) -> Self {
+    pub fn new(reading: usize, mutating: usize, body_timeout: Duration) -> Self {
         InFlight {
             reading: Arc::new(Semaphore::new(reading)),
             mutating: Arc::new(Semaphore::new(mutating)),
             limits: [reading, mutating],
-            bodies: Memory::new(mutating.max(SHARE).saturating_mul(MAX_BODY), MAX_BODY),
-            answers: Memory::new(ANSWERS, ANSWERS / 2),
-            desk: Arc::new(Desk::new()),
-            patience,
+            bodies: Memory::new(mutating.max(SENDER_DIVISOR).saturating_mul(MAX_BODY), MAX_BODY),
+            responses: Memory::new(RESPONSE_MEMORY, RESPONSE_MEMORY / 2),
+            permits: Arc::new(SerializationPermits::new()),
+            body_timeout,
             senders: Arc::default(),
         }
     }
 
     /// Counts a request for its sender, or returns an error with Retry-After. Long-running requests are not
     /// counted, nor are probes, so that a busy server does not look dead.
-    pub fn begin(&self, request: &RequestInfo, sender: Option<Sender>) -> Result<Share<'_>, Status> {
+    pub fn start(&self, request: &RequestInfo, sender: Option<Sender>) -> Result<Share<'_>, Status> {
         let is_probe = !request.is_resource && health::is_check(&request.path);
         let is_exempt = request.is_long_running() || is_probe;
         let reads = matches!(request.verb, "get" | "list" | "head");
-        let kind = if reads { Kind::Reading } else { Kind::Mutating };
+        let kind = if reads { RequestKind::Reading } else { RequestKind::Mutating };
         let sender = sender.filter(|_| !is_exempt);
         if let Some(sender) = &sender {
-            self.senders.count(sender, kind, self.limits[kind as usize])?;
+            self.senders.acquire(sender, kind, self.limits[kind as usize])?;
         }
-        let memory = self.bodies.nothing(sender.clone());
+        let memory = self.bodies.empty_reservation(sender.clone());
         Ok(Share { inflight: self, kind, sender, memory })
     }
 }
 
 impl Senders {
-    fn count(&self, sender: &Sender, kind: Kind, limit: usize) -> Result<(), Status> {
+    fn acquire(&self, sender: &Sender, kind: RequestKind, limit: usize) -> Result<(), Status> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut share = limit / SHARE;
-        for circle in sender.0.iter() {
-            let count = counts.get(circle).map_or(0, |counts| counts[kind as usize]);
+        let mut share = limit / SENDER_DIVISOR;
+        for group in sender.0.iter() {
+            let count = counts.get(group).map_or(0, |counts| counts[kind as usize]);
             if count >= share.max(1) {
-                return Err(busy());
+                return Err(too_many_requests());
             }
-            share /= PART;
+            share /= GROUP_DIVISOR;
         }
-        for circle in sender.0.iter() {
-            counts.entry(circle.clone()).or_default()[kind as usize] += 1;
+        for group in sender.0.iter() {
+            counts.entry(group.clone()).or_default()[kind as usize] += 1;
         }
         Ok(())
     }
 
-    fn discount(&self, sender: &Sender, kind: Kind) {
+    fn release(&self, sender: &Sender, kind: RequestKind) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for circle in sender.0.iter() {
-            if let Some(count) = counts.get_mut(circle) {
+        for group in sender.0.iter() {
+            if let Some(count) = counts.get_mut(group) {
                 count[kind as usize] = count[kind as usize].saturating_sub(1);
                 if *count == [0, 0] {
-                    counts.remove(circle);
+                    counts.remove(group);
                 }
             }
         }
@@ -184,16 +184,16 @@ impl<'a> Share<'a> {
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if body.is_end_stream() || matches!(self.kind, Kind::Reading) {
+        if body.is_end_stream() || matches!(self.kind, RequestKind::Reading) {
             return Ok(Bytes::new());
         }
-        let began = Instant::now();
+        let started = Instant::now();
         let mut body = std::pin::pin!(Limited::new(body, MAX_BODY));
         let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
         loop {
             let received = first.len() + rest.len();
-            let extra = Duration::from_secs(1) * u32::try_from(received).unwrap_or(u32::MAX) / SLOWEST;
-            let frame = match timeout_at(began + self.inflight.patience + extra, body.frame()).await {
+            let extra = Duration::from_secs(1) * u32::try_from(received).unwrap_or(u32::MAX) / MIN_BODY_RATE;
+            let frame = match timeout_at(started + self.inflight.body_timeout + extra, body.frame()).await {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break,
                 Err(_) => {
@@ -219,33 +219,33 @@ impl<'a> Share<'a> {
     }
 
     /// Returns the limits for the response.
-    pub fn room(&self) -> Room {
-        Room {
-            desk: self.inflight.desk.clone(),
-            memory: self.inflight.answers.clone(),
+    pub fn response_limits(&self) -> ResponseLimits {
+        ResponseLimits {
+            permits: self.inflight.permits.clone(),
+            memory: self.inflight.responses.clone(),
             sender: self.sender.clone(),
-            may_refuse: matches!(self.kind, Kind::Reading),
+            may_refuse: matches!(self.kind, RequestKind::Reading),
         }
     }
 
     /// Takes a permit, or returns an error with Retry-After.
-    pub fn enter(self) -> Result<Place<'a>, Status> {
-        let places = match self.kind {
-            Kind::Reading => &self.inflight.reading,
-            Kind::Mutating => &self.inflight.mutating,
+    pub fn acquire(self) -> Result<Permit<'a>, Status> {
+        let permits = match self.kind {
+            RequestKind::Reading => &self.inflight.reading,
+            RequestKind::Mutating => &self.inflight.mutating,
         };
         let permit = match self.sender {
-            Some(_) => Some(places.clone().try_acquire_owned().map_err(|_| busy())?),
+            Some(_) => Some(permits.clone().try_acquire_owned().map_err(|_| too_many_requests())?),
             None => None,
         };
-        Ok(Place { _permit: permit, _share: self })
+        Ok(Permit { _permit: permit, _share: self })
     }
 }
 
 impl Drop for Share<'_> {
     fn drop(&mut self) {
         if let Some(sender) = &self.sender {
-            self.inflight.senders.discount(sender, self.kind);
+            self.inflight.senders.release(sender, self.kind);
         }
     }
 }

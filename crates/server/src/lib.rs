@@ -16,6 +16,7 @@ pub mod chain;
 pub mod connect;
 mod decode;
 mod discovery;
+mod discovery_cache;
 #[doc(hidden)]
 pub mod fuzzing;
 mod health;
@@ -26,6 +27,7 @@ pub mod listen;
 pub mod local;
 pub mod metrics;
 mod negotiate;
+pub mod network_faults;
 mod openapi;
 mod openid;
 mod options;
@@ -34,14 +36,12 @@ mod panics;
 mod query;
 mod request;
 mod respond;
-mod shelves;
 mod snapshot;
 mod sync;
 pub mod trace;
 pub mod usage;
 mod verbs;
 mod version;
-pub mod weather;
 mod workspace;
 
 use std::sync::Arc;
@@ -56,17 +56,17 @@ use http::Method;
 use serde_json::Value;
 use tokio::sync::watch;
 
-pub use atoll_admission::Chain;
+pub use atoll_admission::AdmissionChain;
 pub use body::Body;
+pub use discovery_cache::DiscoveryCache;
 pub use request::RequestInfo;
-pub use shelves::Shelves;
-pub use verbs::spent;
+pub use verbs::kubeconfig_digest;
 pub use workspace::resolve;
 
 use crate::connect::kubelets::Kubelets;
 use crate::inflight::InFlight;
 use crate::metrics::Metrics;
-use crate::usage::Usage;
+use crate::usage::UsageSource;
 
 /// Maximum size of a request body, as upstream.
 pub const MAX_BODY: usize = 3 << 20;
@@ -106,7 +106,7 @@ pub struct Server {
     pub policies: Arc<Policies>,
     /// Signs and verifies tokens of ServiceAccounts.
     pub tokens: Option<Arc<Tokens>>,
-    pub admission: Chain,
+    pub admission: AdmissionChain,
     pub metrics: Metrics,
     pub limits: Limits,
     /// Connections to nodes and Pods.
@@ -116,9 +116,9 @@ pub struct Server {
     /// The server's address in discovery.
     pub advertised: String,
     /// Endpoints of the program around the server.
-    pub pages: Vec<Arc<dyn Page>>,
+    pub endpoints: Vec<Arc<dyn CustomEndpoint>>,
     /// Source of resource usage of nodes and Pods.
-    pub usage: Option<Arc<dyn Usage>>,
+    pub usage: Option<Arc<dyn UsageSource>>,
     /// Interval at which syncers are asked to send heartbeats.
     pub heartbeat: Option<Duration>,
     /// Whether controllers and the scheduler run in this process.
@@ -126,19 +126,19 @@ pub struct Server {
     /// Whether Pods of all workloads are created here, as in a simulated cluster.
     pub runs_workloads: bool,
     /// Open sync views.
-    pub(crate) listening: sync::Listening,
+    pub(crate) open_views: sync::OpenViews,
     /// Limits on events of member clusters.
-    pub(crate) happenings: sync::Limits,
+    pub(crate) event_limits: sync::EventLimits,
     /// Sequence numbers, by which outdated reports of clusters are ignored.
-    pub(crate) orders: sync::Orders,
+    pub(crate) report_sequences: sync::ReportSequences,
     inflight: InFlight,
-    shelves: Arc<Shelves>,
+    discovery_cache: Arc<DiscoveryCache>,
     /// Becomes true when the server stops.
     stopping: watch::Sender<bool>,
 }
 
 /// An endpoint that is not part of Kubernetes' API. Access needs the right to its path in the root workspace.
-pub trait Page: Send + Sync + 'static {
+pub trait CustomEndpoint: Send + Sync + 'static {
     /// The path of the endpoint.
     fn path(&self) -> &'static str;
 
@@ -153,21 +153,21 @@ impl Server {
         limits: Limits,
         advertised: String,
         metrics: Metrics,
-        shelves: Arc<Shelves>,
+        discovery_cache: Arc<DiscoveryCache>,
         kubelets: Arc<Kubelets>,
     ) -> Self {
         Server {
-            shelves,
-            pages: Vec::new(),
+            discovery_cache,
+            endpoints: Vec::new(),
             usage: None,
             heartbeat: None,
             runs_controllers: false,
             runs_workloads: false,
-            listening: sync::Listening::default(),
-            happenings: sync::Limits::default(),
-            orders: sync::Orders::default(),
+            open_views: sync::OpenViews::default(),
+            event_limits: sync::EventLimits::default(),
+            report_sequences: sync::ReportSequences::default(),
             inflight: InFlight::new(limits.reading, limits.mutating, limits.header_timeout),
-            admission: Chain::default(),
+            admission: AdmissionChain::default(),
             tokens: None,
             tracer: None,
             stopping: watch::channel(false).0,
@@ -182,10 +182,10 @@ impl Server {
     }
 
     /// Returns the endpoint of a path and the rest of the path.
-    fn page<'a>(&self, path: &'a str) -> Option<(&dyn Page, &'a str)> {
-        self.pages.iter().find_map(|page| {
-            let below = path.strip_prefix(page.path())?;
-            (below.is_empty() || below.starts_with('/')).then(|| (&**page, below.trim_matches('/')))
+    fn endpoint<'a>(&self, path: &'a str) -> Option<(&dyn CustomEndpoint, &'a str)> {
+        self.endpoints.iter().find_map(|endpoint| {
+            let below = path.strip_prefix(endpoint.path())?;
+            (below.is_empty() || below.starts_with('/')).then(|| (&**endpoint, below.trim_matches('/')))
         })
     }
 

@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Full};
 use crate::Server;
 use crate::chain::{Peer, handle};
 use crate::identity::Certificate;
-use crate::respond::list::Piece;
+use crate::respond::list::Chunk;
 
 /// Sends requests on behalf of a component of the control plane.
 pub struct Local {
@@ -32,7 +32,11 @@ impl Local {
         let holder = Holder { user, workspace: None, expires: i64::MAX };
         Local {
             server: Arc::downgrade(server),
-            peer: Peer { certificate: Certificate::Good(Arc::new(holder)), weather: None, address: None },
+            peer: Peer {
+                certificate: Certificate::Good(Arc::new(holder)),
+                fault_injector: None,
+                address: None,
+            },
             agent: agent.unwrap_or(HeaderValue::from_static("atoll")),
         }
     }
@@ -47,7 +51,7 @@ impl Transport for Local {
             request.headers_mut().entry(USER_AGENT).or_insert_with(|| self.agent.clone());
             let response = handle(&server, &self.peer, request.map(Full::new)).await;
             Ok(response.map(|body| {
-                let whole = body.map_frame(|frame| frame.map_data(Piece::into_bytes));
+                let whole = body.map_frame(|frame| frame.map_data(Chunk::into_bytes));
                 whole.map_err(Into::into).boxed_unsync()
             }))
         })

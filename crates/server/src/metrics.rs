@@ -138,20 +138,20 @@ pub struct Metrics {
     revision: Gauge,
     oldest: Gauge,
     watchers: Gauge,
-    refusals: Family<Limited, Gauge>,
-    usage: Family<Used, Gauge>,
-    limits: Family<Used, Gauge>,
+    refusals: Family<LimitLabels, Gauge>,
+    usage: Family<UsageLabels, Gauge>,
+    limits: Family<UsageLabels, Gauge>,
 }
 
 /// A limit of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Limited {
+struct LimitLabels {
     limit: &'static str,
 }
 
 /// A workspace ID and a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Used {
+struct UsageLabels {
     workspace: String,
     limit: &'static str,
 }
@@ -275,7 +275,7 @@ impl Metrics {
             self.cluster_refusals.get_or_create(&labels).set(usage.refusals as i64);
         }
         for (limit, refused) in usage::NAMES.into_iter().zip(registry.usage.refused()) {
-            self.refusals.get_or_create(&Limited { limit }).set(refused.cast_signed());
+            self.refusals.get_or_create(&LimitLabels { limit }).set(refused.cast_signed());
         }
         // The number of these is constant, however many workspaces there are.
         self.usage.clear();
@@ -283,7 +283,7 @@ impl Metrics {
         for (workspace, used, limits) in registry.usage.fullest() {
             let each = usage::NAMES.into_iter().zip(used.list()).zip(limits.list());
             for ((limit, used), most) in each {
-                let labels = Used { workspace: workspace.clone(), limit };
+                let labels = UsageLabels { workspace: workspace.clone(), limit };
                 self.usage.get_or_create(&labels).set(used);
                 self.limits.get_or_create(&labels).set(most);
             }
@@ -295,18 +295,18 @@ impl Metrics {
     }
 
     /// Wraps `store` to measure the time of its writes.
-    pub fn measured(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
-        Arc::new(Measured { store, writes: self.writes.clone() })
+    pub fn timed(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        Arc::new(TimedStore { store, writes: self.writes.clone() })
     }
 }
 
 /// A store whose writes are timed.
-struct Measured {
+struct TimedStore {
     store: Arc<dyn Store>,
     writes: Histogram,
 }
 
-impl Store for Measured {
+impl Store for TimedStore {
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Revision, WriteError>> {
         Box::pin(async move {
             let started = Instant::now();

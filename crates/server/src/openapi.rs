@@ -26,12 +26,12 @@ use serde_json::{Map, Value, json};
 
 use crate::Server;
 use crate::body::Body;
+use crate::discovery_cache;
 use crate::negotiate::clauses;
+use crate::network_faults::GroupVersion;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::respond::{self, accepts_gzip};
-use crate::shelves;
-use crate::weather::GroupVersion;
 use crate::workspace::Workspace;
 
 /// The protobuf media type of version 2, as clients request it and as it is returned.
@@ -40,26 +40,26 @@ const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protob
 const JSON: &str = "application/json";
 
 /// OpenAPI documents of the built-in resources, and those of sets of custom resources.
-pub struct Shelf {
+pub struct DocumentCache {
     shared: Documents,
     rows: Vec<SharedRow>,
     /// In order of use, the most recent last. Workspaces with the same definitions share documents.
-    custom: Mutex<Vec<Custom>>,
+    custom: Mutex<Vec<CustomDocuments>>,
     hidden: Box<[GroupVersion]>,
 }
 
 /// IDs of the definitions and their documents.
-type Custom = (Box<[u64]>, Arc<Documents>);
+type CustomDocuments = (Box<[u64]>, Arc<Documents>);
 
 /// Maximum number of cached sets of custom resources.
-const SETS: usize = 16;
+const MAX_CUSTOM_SETS: usize = 16;
 
-impl Shelf {
+impl DocumentCache {
     /// For `rows` and for custom resources that are not in `hidden`.
     pub fn new(rows: Vec<SharedRow>, hidden: &[GroupVersion]) -> Self {
         let api = Api::new(rows.iter().map(|row| resource(row)).collect(), own_kinds(&rows));
         let shared = Documents::new(api, Vec::new());
-        Shelf { shared, rows, custom: Mutex::default(), hidden: hidden.into() }
+        DocumentCache { shared, rows, custom: Mutex::default(), hidden: hidden.into() }
     }
 
     /// Returns the documents of a workspace with these definitions, `None` if it has no custom resources.
@@ -90,7 +90,7 @@ impl Shelf {
         paths.sort_unstable();
         paths.dedup();
         let made = Arc::new(Documents::new(Api::new(resources, kinds), paths));
-        if custom.len() == SETS {
+        if custom.len() == MAX_CUSTOM_SETS {
             custom.remove(0);
         }
         custom.push((ids, made.clone()));
@@ -194,25 +194,25 @@ impl Document {
     fn write(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Self> {
         let mut out = BufWriter::with_capacity(
             32 << 10,
-            Hashed {
+            HashingWriter {
                 zip: GzEncoder::new(Vec::new(), Compression::default()),
                 hash: digest::Context::new(&digest::SHA512),
             },
         );
         write(&mut out)?;
-        let Hashed { zip, hash } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let HashingWriter { zip, hash } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         let hash = hash.finish().as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
         Ok(Document { zipped: Bytes::from(zip.finish()?), hash })
     }
 }
 
 /// A writer that compresses and hashes.
-struct Hashed {
+struct HashingWriter {
     zip: GzEncoder<Vec<u8>>,
     hash: digest::Context,
 }
 
-impl Write for Hashed {
+impl Write for HashingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.hash.update(bytes);
         self.zip.write_all(bytes)?;
@@ -254,7 +254,7 @@ pub fn is_document(path: &str) -> bool {
 /// Generates documents on blocking threads, because it takes long.
 pub async fn answer(
     server: &Arc<Server>,
-    shelves: Arc<shelves::Shelf>,
+    documents: Arc<discovery_cache::ApiDocuments>,
     workspace: Workspace,
     info: &Arc<RequestInfo>,
     query: Query,
@@ -265,13 +265,13 @@ pub async fn answer(
     let (server, info) = (server.clone(), info.clone());
     // Workspaces take turns, so that large definitions of one do not delay others.
     let answered = registry.offload(&tenant, move || {
-        let shelf = &shelves.openapi;
+        let cache = &documents.openapi;
         let custom =
-            workspace.scope().and_then(|workspace| shelf.custom(&server.registry.definitions(workspace)));
+            workspace.scope().and_then(|workspace| cache.custom(&server.registry.definitions(workspace)));
         let custom = custom.as_deref();
         let request = Request {
             server: &server,
-            shared: &shelf.shared,
+            shared: &cache.shared,
             custom,
             info: &info,
             query: &query,
@@ -324,14 +324,14 @@ impl Request<'_> {
     fn v3(&self, path: &str) -> Response<Body> {
         let own = self.custom.and_then(|custom| custom.v3().get(path));
         let Some(document) = own.or_else(|| self.shared.v3().get(path)) else {
-            return bare(StatusCode::NOT_FOUND);
+            return empty_response(StatusCode::NOT_FOUND);
         };
-        if self.wanted(&[(JSON, JSON)]).is_none() {
+        if self.negotiate(&[(JSON, JSON)]).is_none() {
             return not_acceptable(&["Accept"]);
         }
         let given = self.query.get("hash").filter(|hash| !hash.is_empty());
         if given.is_some_and(|hash| hash != document.hash) {
-            let mut response = bare(StatusCode::MOVED_PERMANENTLY);
+            let mut response = empty_response(StatusCode::MOVED_PERMANENTLY);
             set(&mut response, LOCATION, &self.address(path, document));
             set(&mut response, CONTENT_TYPE, JSON);
             set(&mut response, ETAG, &format!("\"{}\"", document.hash));
@@ -353,7 +353,7 @@ impl Request<'_> {
     fn v2(&self) -> Response<Body> {
         let documents = self.custom.unwrap_or(self.shared);
         let mut response =
-            match self.wanted(&[(JSON, JSON), (PROTOBUF_ASKED, PROTOBUF), (PROTOBUF, PROTOBUF)]) {
+            match self.negotiate(&[(JSON, JSON), (PROTOBUF_ASKED, PROTOBUF), (PROTOBUF, PROTOBUF)]) {
                 Some(JSON) => self.document(documents.v2(), JSON),
                 Some(protobuf) => self.document(documents.v2_protobuf(), protobuf),
                 None => return not_acceptable(&ENCODED),
@@ -363,7 +363,7 @@ impl Request<'_> {
     }
 
     /// Chooses among media types, given as pairs of requested and returned type.
-    fn wanted(&self, forms: &[(&str, &'static str)]) -> Option<&'static str> {
+    fn negotiate(&self, forms: &[(&str, &'static str)]) -> Option<&'static str> {
         let accept = self.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let accept = if accept.trim().is_empty() { "*/*" } else { accept };
         let wanted = clauses(accept);
@@ -380,7 +380,7 @@ impl Request<'_> {
         let known = self.headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let is_known = known.split(',').any(|known| matches!(known.trim(), "*") || known.trim() == etag);
         let mut response = if is_known {
-            bare(StatusCode::NOT_MODIFIED)
+            empty_response(StatusCode::NOT_MODIFIED)
         } else if accepts_gzip(self.headers) {
             let mut response =
                 respond::with_type(StatusCode::OK, content_type, Body::from(document.zipped.clone()));
@@ -394,14 +394,14 @@ impl Request<'_> {
     }
 }
 
-fn bare(code: StatusCode) -> Response<Body> {
+fn empty_response(code: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = code;
     response
 }
 
 fn not_acceptable(on: &[&'static str]) -> Response<Body> {
-    let mut response = bare(StatusCode::NOT_ACCEPTABLE);
+    let mut response = empty_response(StatusCode::NOT_ACCEPTABLE);
     vary(&mut response, on);
     response
 }

@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// A future that returns a panic as an error.
-pub struct Caught<F>(Pin<Box<F>>);
+pub struct CatchPanic<F>(Pin<Box<F>>);
 
-pub fn caught<F: Future>(future: F) -> Caught<F> {
-    Caught(Box::pin(future))
+pub fn catch_panic<F: Future>(future: F) -> CatchPanic<F> {
+    CatchPanic(Box::pin(future))
 }
 
-impl<F: Future> Future for Caught<F> {
+impl<F: Future> Future for CatchPanic<F> {
     /// `Err` with the panic message.
     type Output = Result<F::Output, String>;
 
@@ -35,8 +35,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_becomes_an_error() {
-        assert_eq!(caught(async { 1 }).await, Ok(1));
-        let panicking = caught(async {
+        assert_eq!(catch_panic(async { 1 }).await, Ok(1));
+        let panicking = catch_panic(async {
             if std::hint::black_box(true) {
                 panic!("broken {}", 1);
             }

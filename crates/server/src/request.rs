@@ -62,12 +62,12 @@ impl RequestInfo {
         info.path = format!("/{}", segments.join("/"));
         info.resource_of(&segments, query, method);
         // The path after a proxy is passed on unchecked.
-        let ours = match info.subresource.as_str() {
+        let checked = match info.subresource.as_str() {
             "proxy" => segments.iter().position(|segment| segment == "proxy").unwrap_or(inner),
             _ => inner,
         };
         info.is_malformed =
-            segments.iter().take(ours + 1).any(odd) || segments[..ours].iter().any(String::is_empty);
+            segments.iter().take(checked + 1).any(odd) || segments[..checked].iter().any(String::is_empty);
         Ok(info)
     }
 
@@ -156,12 +156,12 @@ impl RequestInfo {
 
     /// Whether the request is forwarded to a node or a Pod.
     pub fn is_connection(&self) -> bool {
-        let ways: &[&str] = match (self.group.as_str(), self.resource.as_str()) {
+        let subresources: &[&str] = match (self.group.as_str(), self.resource.as_str()) {
             ("", "pods") => &["attach", "exec", "log", "portforward", "proxy"],
             ("", "services" | "nodes") => &["proxy"],
             _ => &[],
         };
-        ways.contains(&self.subresource.as_str())
+        subresources.contains(&self.subresource.as_str())
     }
 }
 

@@ -27,7 +27,7 @@ pub const GZIP_FROM: usize = 128 << 10;
 
 /// Renders a stored object of a row in the negotiated form and encoding. Large objects are rendered on
 /// blocking threads.
-pub async fn of_row(
+pub async fn stored_object(
     row: &Row,
     code: StatusCode,
     stored: Bytes,
@@ -36,11 +36,11 @@ pub async fn of_row(
     let (output, zips) = (call.output, accepts_gzip(&call.headers));
     let is_copied = output.form == Form::Whole && output.media == Media::Json { pretty: false } && !zips;
     if stored.len() < LARGE || is_copied {
-        return call.room.keep(shown(row.custom.as_deref(), code, stored, output));
+        return call.response_limits.reserve(render(row.custom.as_deref(), code, stored, output));
     }
     let (custom, size) = (row.custom.clone(), stored.len());
-    let work = move || zipped(shown(custom.as_deref(), code, stored, output), zips);
-    call.room.write(size, work).await
+    let work = move || zipped(render(custom.as_deref(), code, stored, output), zips);
+    call.response_limits.serialize(size, work).await
 }
 
 /// Renders a Scale.
@@ -50,11 +50,11 @@ pub fn scale(code: StatusCode, scale: &Value, output: Output) -> Response<Body> 
 
 /// Renders an object of a built-in kind.
 pub fn object(code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
-    shown(None, code, stored, output)
+    render(None, code, stored, output)
 }
 
-fn shown(custom: Option<&Custom>, code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
-    let shown = match output.form {
+fn render(custom: Option<&Custom>, code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
+    let rendered = match output.form {
         Form::Whole => stored,
         Form::Metadata(version) => metadata::of(&stored, version),
         Form::MetadataList(_) => {
@@ -68,7 +68,7 @@ fn shown(custom: Option<&Custom>, code: StatusCode, stored: Bytes, output: Outpu
             table::of_object(&stored, custom, version, include, true, output.skew)
         }
     };
-    encoded(code, shown, output)
+    encoded(code, rendered, output)
 }
 
 /// Renders a document that is not an object.
@@ -82,8 +82,8 @@ fn encoded(code: StatusCode, json: Bytes, output: Output) -> Response<Body> {
         Media::Json { pretty: false } => Body::from(line(&json)),
         Media::Json { pretty: true } => Body::from(pretty::indent(&json)),
         Media::Yaml => Body::from(yaml(&json)),
-        Media::Protobuf => match protobuf::sealed(&json) {
-            Some(sealed) => Body::from(sealed),
+        Media::Protobuf => match protobuf::enveloped(&json) {
+            Some(message) => Body::from(message),
             // Kinds without protobuf were refused before, so JSON is acceptable.
             None => return encoded(code, json, Output::COMPACT),
         },

@@ -39,7 +39,7 @@ const MARGIN: u64 = 1_000_000;
 /// In format 1, custom objects had the same keys as built-in ones. Such snapshots can still be read.
 const FORMAT: u64 = 2;
 
-const PIECE: usize = 256 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
 
 pub async fn answer<B>(server: &Arc<Server>, method: &Method, body: B) -> Result<Response<Body>, Status>
 where
@@ -63,21 +63,21 @@ async fn save(server: &Arc<Server>) -> Result<Response<Body>, Status> {
     tokio::spawn(async move {
         let head =
             json!({ "atoll": "snapshot", "format": FORMAT, "revision": page.revision, "taken": taken });
-        let mut piece = line(&head);
+        let mut chunk = line(&head);
         let count = page.entries.len();
         for entry in page.entries {
             // Values are JSON already: they are copied, not parsed.
-            piece.extend_from_slice(b"{\"key\":");
-            json::write_string(&entry.key, &mut piece);
+            chunk.extend_from_slice(b"{\"key\":");
+            json::write_string(&entry.key, &mut chunk);
             match store.seal(&entry.key, &entry.value) {
                 Ok(None) => {
-                    piece.extend_from_slice(b",\"value\":");
-                    piece.extend_from_slice(&entry.value);
+                    chunk.extend_from_slice(b",\"value\":");
+                    chunk.extend_from_slice(&entry.value);
                 }
                 Ok(Some(sealed)) => {
-                    piece.extend_from_slice(b",\"sealed\":\"");
-                    piece.extend_from_slice(STANDARD.encode(sealed).as_bytes());
-                    piece.push(b'"');
+                    chunk.extend_from_slice(b",\"sealed\":\"");
+                    chunk.extend_from_slice(STANDARD.encode(sealed).as_bytes());
+                    chunk.push(b'"');
                 }
                 // The missing end tells the client that the snapshot is incomplete.
                 Err(error) => {
@@ -85,13 +85,15 @@ async fn save(server: &Arc<Server>) -> Result<Response<Body>, Status> {
                     return;
                 }
             }
-            piece.extend_from_slice(b"}\n");
-            if piece.len() >= PIECE && sender.send(Bytes::from(std::mem::take(&mut piece))).await.is_err() {
+            chunk.extend_from_slice(b"}\n");
+            if chunk.len() >= CHUNK_BYTES
+                && sender.send(Bytes::from(std::mem::take(&mut chunk))).await.is_err()
+            {
                 return;
             }
         }
-        piece.extend_from_slice(&line(&json!({ "end": count })));
-        let _ = sender.send(Bytes::from(piece)).await;
+        chunk.extend_from_slice(&line(&json!({ "end": count })));
+        let _ = sender.send(Bytes::from(chunk)).await;
     });
     Ok(respond::with_type(StatusCode::OK, "application/x-ndjson", Body::Stream(receiver)))
 }
@@ -131,10 +133,10 @@ where
 {
     let store = &server.registry.store;
     let copy = read(store.as_ref(), body).await?.upgraded();
-    let beyond = beyond(&copy, server.registry.clock.now());
+    let revision = unseen_revision(&copy, server.registry.clock.now());
     let refused =
         |error: WriteError| Status::service_unavailable(format!("the snapshot was not restored: {error:?}"));
-    store.raise(beyond.max(server.registry.cache.revision() + 1)).await.map_err(refused)?;
+    store.raise(revision.max(server.registry.cache.revision() + 1)).await.map_err(refused)?;
     let current = current(store.as_ref()).await?;
     let write = |key: &Key, value: Option<Bytes>| Write {
         key: key.clone(),
@@ -172,21 +174,21 @@ where
 
 /// Returns a revision that no client of the copied server can have seen by `now`. The file is not trusted:
 /// the store refuses a revision that is too high.
-fn beyond(copy: &Copy, now: i64) -> u64 {
+fn unseen_revision(copy: &SnapshotFile, now: i64) -> u64 {
     let since = u64::try_from(now.saturating_sub(copy.taken)).unwrap_or(0);
     copy.revision.saturating_add(since.saturating_mul(REVISIONS_PER_SECOND)).saturating_add(MARGIN)
 }
 
-pub(crate) struct Copy {
+pub(crate) struct SnapshotFile {
     format: u64,
     revision: u64,
     taken: i64,
     pub(crate) entries: BTreeMap<Key, Bytes>,
 }
 
-impl Copy {
+impl SnapshotFile {
     /// Upgrades the keys to those of this version of Atoll.
-    fn upgraded(mut self) -> Copy {
+    fn upgraded(mut self) -> SnapshotFile {
         if self.format < FORMAT {
             custom_keys::upgrade(&mut self.entries);
         }
@@ -195,41 +197,43 @@ impl Copy {
 }
 
 /// Parses the complete snapshot before anything is changed.
-pub(crate) async fn read<B>(store: &dyn Store, body: B) -> Result<Copy, Status>
+pub(crate) async fn read<B>(store: &dyn Store, body: B) -> Result<SnapshotFile, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let wrong = |what: &str| Status::bad_request(format!("the snapshot is not valid: {what}"));
+    let invalid = |what: &str| Status::bad_request(format!("the snapshot is not valid: {what}"));
     let mut body = std::pin::pin!(body);
     let mut pending = BytesMut::new();
-    let mut copy: Option<Copy> = None;
+    let mut copy: Option<SnapshotFile> = None;
     let mut ended = false;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| wrong(&error.into().to_string()))?;
+        let frame = frame.map_err(|error| invalid(&error.into().to_string()))?;
         let Ok(data) = frame.into_data() else { continue };
         pending.extend_from_slice(&data);
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line = pending.split_to(end + 1).freeze();
-            let value = json::parse(&line[..end]).map_err(|error| wrong(&error.to_string()))?.value;
+            let value = json::parse(&line[..end]).map_err(|error| invalid(&error.to_string()))?.value;
             match &mut copy {
                 None => {
                     copy = Some(head(&value).ok_or_else(|| {
-                        wrong("its header is missing or of a format that this version of Atoll does not know")
+                        invalid(
+                            "its header is missing or of a format that this version of Atoll does not know",
+                        )
                     })?)
                 }
                 Some(copy) => match (value["key"].as_str(), value["end"].as_u64()) {
                     (Some(key), _) => {
                         let key = Key::from(key);
                         let stored = match value.get("sealed") {
-                            Some(sealed) => unsealed(store, &key, sealed)?,
+                            Some(sealed) => decrypt(store, &key, sealed)?,
                             None => encode(&value["value"]),
                         };
                         copy.entries.insert(key, stored);
                     }
                     (None, Some(count)) if count == copy.entries.len() as u64 => ended = true,
                     _ => {
-                        return Err(wrong(
+                        return Err(invalid(
                             "a line is neither an object nor the end with the number of objects",
                         ));
                     }
@@ -237,18 +241,18 @@ where
             }
         }
     }
-    copy.filter(|_| ended).ok_or_else(|| wrong("its end is missing"))
+    copy.filter(|_| ended).ok_or_else(|| invalid("its end is missing"))
 }
 
-fn head(value: &Value) -> Option<Copy> {
+fn head(value: &Value) -> Option<SnapshotFile> {
     let format = value["format"].as_u64()?;
     let known = value["atoll"] == "snapshot" && (1..=FORMAT).contains(&format);
     let (revision, taken) = (value["revision"].as_u64()?, value["taken"].as_i64()?);
-    known.then(|| Copy { format, revision, taken, entries: BTreeMap::new() })
+    known.then(|| SnapshotFile { format, revision, taken, entries: BTreeMap::new() })
 }
 
 /// Decrypts a value, if the key is available.
-fn unsealed(store: &dyn Store, key: &Key, sealed: &Value) -> Result<Bytes, Status> {
+fn decrypt(store: &dyn Store, key: &Key, sealed: &Value) -> Result<Bytes, Status> {
     let sealed = STANDARD.decode(sealed.as_str().unwrap_or_default());
     let sealed = sealed.map_err(|error| Status::bad_request(format!("{key} is not base64: {error}")))?;
     store.open(key, &Bytes::from(sealed)).map_err(|problem| match problem {
@@ -271,11 +275,12 @@ mod tests {
 
     #[test]
     fn the_revision_is_beyond_any_that_a_client_has_seen() {
-        let copy = |revision, taken| Copy { format: FORMAT, revision, taken, entries: BTreeMap::new() };
-        assert_eq!(beyond(&copy(7, 100), 100), 7 + MARGIN);
-        assert_eq!(beyond(&copy(7, 100), 110), 7 + 10 * REVISIONS_PER_SECOND + MARGIN);
+        let copy =
+            |revision, taken| SnapshotFile { format: FORMAT, revision, taken, entries: BTreeMap::new() };
+        assert_eq!(unseen_revision(&copy(7, 100), 100), 7 + MARGIN);
+        assert_eq!(unseen_revision(&copy(7, 100), 110), 7 + 10 * REVISIONS_PER_SECOND + MARGIN);
         // A clock that was set back, and forged numbers.
-        assert_eq!(beyond(&copy(7, 110), 100), 7 + MARGIN);
-        assert_eq!(beyond(&copy(u64::MAX, i64::MIN), i64::MAX), u64::MAX);
+        assert_eq!(unseen_revision(&copy(7, 110), 100), 7 + MARGIN);
+        assert_eq!(unseen_revision(&copy(u64::MAX, i64::MIN), i64::MAX), u64::MAX);
     }
 }

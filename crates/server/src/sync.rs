@@ -9,18 +9,18 @@
 //! A user with the right to such a path in the workspace sees what is placed on that cluster, in that
 //! workspace and its descendants, and nothing else.
 
-pub mod advice;
-pub mod brakes;
+mod cluster_scope;
 pub mod clusters;
-mod family;
-mod happenings;
+mod events;
+mod exclusions;
 mod heartbeat;
+pub mod heartbeat_times;
 mod namespaces;
+pub mod pauses;
 mod records;
-pub mod renewals;
 mod report;
-mod stay;
 mod view;
+pub mod warnings;
 
 use std::sync::Arc;
 
@@ -38,9 +38,9 @@ use crate::body::Body;
 use crate::respond;
 use crate::workspace::Workspace;
 
-pub use self::happenings::Limits;
-pub use self::heartbeat::Listening;
-pub use self::report::Orders;
+pub use self::events::EventLimits;
+pub use self::heartbeat::OpenViews;
+pub use self::report::ReportSequences;
 
 const PATH: &str = "/services/sync/";
 
@@ -67,7 +67,7 @@ pub async fn answer(
         Method::POST => {
             let report: Report = serde_json::from_slice(&body)
                 .map_err(|error| Status::bad_request(format!("the body is not a valid report: {error}")))?;
-            report::heed(server, workspace, cluster, &uid, report).await?;
+            report::apply(server, workspace, cluster, &uid, report).await?;
             let answer = serde_json::to_value(heartbeat::answer(server));
             Ok(respond::json(&answer.map_err(|error| Status::internal_error(error.to_string()))?))
         }

@@ -19,8 +19,8 @@ use crate::request::RequestInfo;
 
 const QUEUE: usize = 4096;
 const BATCH: usize = 512;
-const EVERY: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(5);
+const BATCH_INTERVAL: Duration = Duration::from_secs(1);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 pub struct Tracer {
@@ -28,7 +28,7 @@ pub struct Tracer {
 }
 
 /// Trace and parent span of a request, from the `traceparent` header or new.
-pub(crate) struct Lineage {
+pub(crate) struct TraceParent {
     pub trace: String,
     parent: Option<String>,
 }
@@ -56,7 +56,7 @@ impl Tracer {
         code: StatusCode,
         took: Duration,
     ) {
-        let Some(lineage) = lineage(headers) else { return };
+        let Some(trace_parent) = trace_parent(headers) else { return };
         let end = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let start = end.saturating_sub(took);
         let mut attributes = vec![
@@ -75,7 +75,7 @@ impl Tracer {
         let name =
             if info.is_resource { format!("{} {}", info.verb, info.resource) } else { info.path.clone() };
         let mut span = json!({
-            "traceId": lineage.trace,
+            "traceId": trace_parent.trace,
             "spanId": random_hex(8),
             "name": name,
             "kind": 2,
@@ -84,7 +84,7 @@ impl Tracer {
             "attributes": attributes,
             "status": if code.is_server_error() { json!({ "code": 2 }) } else { json!({}) },
         });
-        if let Some(parent) = lineage.parent {
+        if let Some(parent) = trace_parent.parent {
             span["parentSpanId"] = parent.into();
         }
         // If the queue is full, the span is dropped.
@@ -97,15 +97,15 @@ fn attribute(key: &str, value: &str) -> Value {
 }
 
 /// Returns `None` if the caller's trace is not sampled.
-pub(crate) fn lineage(headers: &HeaderMap) -> Option<Lineage> {
+pub(crate) fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
     let given = headers.get("traceparent").and_then(|value| value.to_str().ok());
     let fields: Vec<&str> = given.map(|text| text.split('-').collect()).unwrap_or_default();
     match fields[..] {
         ["00", trace, parent, flags] if is_hex(trace, 32) && is_hex(parent, 16) && is_hex(flags, 2) => {
             let sampled = u8::from_str_radix(flags, 16).is_ok_and(|flags| flags & 1 == 1);
-            sampled.then(|| Lineage { trace: trace.into(), parent: Some(parent.into()) })
+            sampled.then(|| TraceParent { trace: trace.into(), parent: Some(parent.into()) })
         }
-        _ => Some(Lineage { trace: random_hex(16), parent: None }),
+        _ => Some(TraceParent { trace: random_hex(16), parent: None }),
     }
 }
 
@@ -127,7 +127,7 @@ async fn export(uri: Uri, mut waiting: mpsc::Receiver<Value>) {
         if waiting.recv_many(&mut batch, BATCH).await == 0 {
             return;
         }
-        let sent = tokio::time::timeout(PATIENCE, send(&uri, batch)).await;
+        let sent = tokio::time::timeout(SEND_TIMEOUT, send(&uri, batch)).await;
         let failure = match sent {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error),
@@ -138,7 +138,7 @@ async fn export(uri: Uri, mut waiting: mpsc::Receiver<Value>) {
             tracing::warn!(collector = %uri, failure, "cannot send traces to the collector; spans are dropped");
         }
         reported = failure.is_some();
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(BATCH_INTERVAL).await;
     }
 }
 
@@ -172,14 +172,14 @@ mod tests {
         let headers =
             |text: &str| HeaderMap::from_iter([("traceparent".parse().unwrap(), text.parse().unwrap())]);
         let trace = "0af7651916cd43dd8448eb211c80319c";
-        let continued = lineage(&headers(&format!("00-{trace}-b7ad6b7169203331-01"))).unwrap();
+        let continued = trace_parent(&headers(&format!("00-{trace}-b7ad6b7169203331-01"))).unwrap();
         assert_eq!(
             (continued.trace.as_str(), continued.parent.as_deref()),
             (trace, Some("b7ad6b7169203331"))
         );
-        assert!(lineage(&headers(&format!("00-{trace}-b7ad6b7169203331-00"))).is_none());
+        assert!(trace_parent(&headers(&format!("00-{trace}-b7ad6b7169203331-00"))).is_none());
         for broken in ["", "00-zz-b7ad6b7169203331-01", "01-x", "00-0af7-b7ad-01"] {
-            let fresh = lineage(&headers(broken)).unwrap();
+            let fresh = trace_parent(&headers(broken)).unwrap();
             assert!(fresh.trace.len() == 32 && fresh.parent.is_none(), "{broken}");
         }
     }

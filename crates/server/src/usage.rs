@@ -30,26 +30,26 @@ use crate::verbs::{self, list};
 use crate::{respond, respond::metadata};
 
 /// Measures resource usage.
-pub trait Usage: Send + Sync + 'static {
+pub trait UsageSource: Send + Sync + 'static {
     /// Returns the usage of nodes by name; each has one part without a name.
-    fn nodes(&self) -> HashMap<String, Measured>;
+    fn nodes(&self) -> HashMap<String, Measurement>;
 
     /// Returns the usage of a Pod's running containers.
-    fn pod(&self, namespace: &str, name: &str) -> Option<Measured>;
+    fn pod(&self, namespace: &str, name: &str) -> Option<Measurement>;
 }
 
 /// A measurement of a node or Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub struct Measurement {
     /// Time of the measurement, in seconds since 1970.
     pub at: i64,
     /// Duration that the measurement covers.
     pub window: Duration,
-    pub parts: Vec<Part>,
+    pub parts: Vec<UsagePart>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct UsagePart {
     pub name: String,
     /// CPU usage in billionths of a core.
     pub nanocores: u64,
@@ -58,7 +58,7 @@ pub struct Part {
 
 impl Server {
     /// Returns the row of a request for `metrics.k8s.io`, if usage is measured here.
-    pub(crate) fn measured(&self, info: &RequestInfo) -> Option<Row> {
+    pub(crate) fn metrics_row(&self, info: &RequestInfo) -> Option<Row> {
         self.usage.as_ref().filter(|_| info.group == METRICS && info.version == "v1beta1")?;
         catalog::measured().into_iter().find(|row| row.resource == info.resource)
     }
@@ -78,8 +78,8 @@ pub fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<B
     let known = known.ok_or_else(Status::not_found_generic)?;
     if info.verb == "get" {
         let namespace = if row.namespaced { info.namespace.as_str() } else { "" };
-        let place = Place { workspace: call.workspace.id()?, namespace, name: &info.name };
-        let found = registry.get(&known, &place)?;
+        let object_ref = Place { workspace: call.workspace.id()?, namespace, name: &info.name };
+        let found = registry.get(&known, &object_ref)?;
         let measured = match row.namespaced {
             true => usage.pod(&info.namespace, &info.name),
             false => usage.nodes().remove(&info.name),
@@ -116,7 +116,7 @@ fn parsed(object: &Object) -> Value {
 }
 
 /// Returns the metrics of a Pod or a node.
-fn item(whole: &Value, measured: &Measured, row: &Row) -> Value {
+fn item(whole: &Value, measured: &Measurement, row: &Row) -> Value {
     let mut metadata = json!({ "name": object::name(whole), "creationTimestamp": time::format(measured.at) });
     if row.namespaced {
         metadata["namespace"] = object::namespace(whole).into();
@@ -137,7 +137,7 @@ fn item(whole: &Value, measured: &Measured, row: &Row) -> Value {
 }
 
 /// Formats usage as quantities.
-fn amounts(part: &Part) -> Value {
+fn amounts(part: &UsagePart) -> Value {
     let written = |text: String| Quantity::parse(&text).map(|quantity| quantity.canonical()).unwrap_or(text);
     let kibibytes = match part.bytes % 1024 {
         0 => format!("{}Ki", part.bytes / 1024),
@@ -152,7 +152,7 @@ fn one(item: &Value, output: Output) -> Response<Body> {
             let table = forms::table(std::slice::from_ref(item), version, include);
             respond::value(StatusCode::OK, &table, Output::whole(media))
         }
-        (Form::Whole, Media::Protobuf) => sealed(item),
+        (Form::Whole, Media::Protobuf) => protobuf_response(item),
         _ => respond::value(StatusCode::OK, item, output),
     }
 }
@@ -186,14 +186,14 @@ fn many(items: Vec<Value>, row: &Row, output: Output) -> Response<Body> {
         Form::Whole => {
             let list = list(&row.list_kind(), &row.api_version(), items);
             if output.media == Media::Protobuf {
-                return sealed(&list);
+                return protobuf_response(&list);
             }
             respond::value(StatusCode::OK, &list, whole)
         }
     }
 }
 
-fn sealed(object: &Value) -> Response<Body> {
+fn protobuf_response(object: &Value) -> Response<Body> {
     let body = Body::from(Bytes::from(forms::protobuf(object)));
     respond::with_type(StatusCode::OK, Media::Protobuf.content_type(), body)
 }

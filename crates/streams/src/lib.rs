@@ -24,4 +24,4 @@ mod upgrade;
 pub mod websocket;
 
 pub use pipe::{Input, Output};
-pub use upgrade::{Refusal, STREAM_PROTOCOL, header_values, is_upgrade};
+pub use upgrade::{STREAM_PROTOCOL, UpgradeRefusal, header_values, is_upgrade};

@@ -11,43 +11,43 @@ use crate::spdy;
 use crate::websocket::channels;
 
 /// Maximum number of queued chunks of a reader.
-const WAITING: usize = 16;
+const MAX_QUEUED_CHUNKS: usize = 16;
 /// Maximum size of a chunk.
-pub(crate) const PIECE: usize = 32 << 10;
+pub(crate) const CHUNK_BYTES: usize = 32 << 10;
 
 /// Data from the peer, in chunks. After it is dropped, further data is discarded.
 #[derive(Debug)]
 pub struct Input {
-    pieces: mpsc::Receiver<Bytes>,
+    chunks: mpsc::Receiver<Bytes>,
     /// The unused output of the same stream, which must stay open as long as the input.
     _back: Option<Output>,
 }
 
 pub(crate) fn input(back: Option<Output>) -> (mpsc::Sender<Bytes>, Input) {
-    let (sender, pieces) = mpsc::channel(WAITING);
-    (sender, Input { pieces, _back: back })
+    let (sender, chunks) = mpsc::channel(MAX_QUEUED_CHUNKS);
+    (sender, Input { chunks, _back: back })
 }
 
 impl Input {
     /// Returns the next chunk; `None` once the peer has closed the stream or is gone.
     pub async fn next(&mut self) -> Option<Bytes> {
-        self.pieces.recv().await
+        self.chunks.recv().await
     }
 
     /// Reads to the end and returns at most `most` bytes.
     pub async fn read_to_end(&mut self, most: usize) -> Vec<u8> {
         let mut all = Vec::new();
-        while let Some(piece) = self.next().await {
-            let room = most.saturating_sub(all.len()).min(piece.len());
-            all.extend_from_slice(&piece[..room]);
+        while let Some(chunk) = self.next().await {
+            let room = most.saturating_sub(all.len()).min(chunk.len());
+            all.extend_from_slice(&chunk[..room]);
         }
         all
     }
 
     /// Copies all data to `writer`.
     pub async fn copy_to<W: AsyncWrite + Unpin>(&mut self, writer: &mut W) -> io::Result<()> {
-        while let Some(piece) = self.next().await {
-            writer.write_all(&piece).await?;
+        while let Some(chunk) = self.next().await {
+            writer.write_all(&chunk).await?;
             writer.flush().await?;
         }
         Ok(())
@@ -94,15 +94,15 @@ impl Output {
             if self.alive.has_changed().is_err() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            let piece = bytes.split_to(bytes.len().min(PIECE));
-            let length = piece.len();
+            let chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES));
+            let length = chunk.len();
             match &self.carrier {
                 Carrier::Spdy { outbox, stream, .. } => {
-                    let frame = spdy::Frame::Data { stream: *stream, fin: false, bytes: piece };
+                    let frame = spdy::Frame::Data { stream: *stream, fin: false, bytes: chunk };
                     outbox.send(frame, length).await?;
                 }
                 Carrier::Channel { outbox, encoding, channel } => {
-                    outbox.send(encoding.message(*channel, &piece), length).await?;
+                    outbox.send(encoding.message(*channel, &chunk), length).await?;
                 }
             }
         }
@@ -114,7 +114,7 @@ impl Output {
         let mut alive = self.alive.clone();
         let mut buffer = bytes::BytesMut::new();
         loop {
-            buffer.reserve(PIECE);
+            buffer.reserve(CHUNK_BYTES);
             tokio::select! {
                 read = reader.read_buf(&mut buffer) => if read? == 0 { return Ok(()) },
                 _ = alive.changed() => return Err(io::ErrorKind::BrokenPipe.into()),
@@ -124,7 +124,7 @@ impl Output {
     }
 
     /// Resolves when the peer has stopped reading this stream.
-    pub async fn abandoned(&self) {
+    pub async fn closed_by_peer(&self) {
         // No value is ever sent: it changes when the sender is dropped.
         let _ = self.alive.clone().changed().await;
     }

@@ -1,7 +1,7 @@
 //! Port-forward: any number of connections to ports of a Pod, multiplexed on one connection.
 //!
 //! ```text
-//!   request ─► accept ─► Opening ─► Forwards ─► Forward { port, data, error } ─► relay
+//!   request ─► accept ─► PendingForwards ─► Forwards ─► Forward { port, data, error } ─► relay
 //! ```
 //!
 //! Each has a data stream and an error stream. Clients use SPDY, SPDY in a WebSocket, or (older ones)
@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use crate::pipe::{Input, Output};
 use crate::spdy::{Connection, Role, Stream};
-use crate::upgrade::{self, Refusal, refusal};
+use crate::upgrade::{self, UpgradeRefusal, refusal};
 use crate::websocket::channels::{Channels, Encoding};
 use crate::websocket::{Handshake, is_websocket, offered, tunnel};
 
@@ -31,11 +31,11 @@ const TYPE: &str = "streamType";
 const PORT: &str = "port";
 const REQUEST: &str = "requestID";
 /// Maximum number of streams that wait for their second one.
-const MOST_HALVES: usize = 64;
+const MAX_UNPAIRED: usize = 64;
 /// Buffer size between a WebSocket and the SPDY connection in it.
-const TUNNEL: usize = 64 << 10;
+const TUNNEL_BUFFER: usize = 64 << 10;
 /// Maximum length of a message on the error stream.
-const LONGEST_MESSAGE: usize = 4096;
+const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// Returns the offered tunneled protocols, without the prefix.
 pub fn tunneled(headers: &http::HeaderMap) -> Vec<&str> {
@@ -48,34 +48,34 @@ pub fn tunneled(headers: &http::HeaderMap) -> Vec<&str> {
 }
 
 /// An accepted port-forward request.
-pub struct Opening {
+pub struct PendingForwards {
     upgrade: OnUpgrade,
-    agreement: Agreement,
+    negotiated: Negotiated,
 }
 
-enum Agreement {
+enum Negotiated {
     Spdy,
     Tunnel,
     Channels(Encoding, Vec<u16>),
 }
 
 /// Accepts a port-forward request.
-pub fn accept<B>(request: &mut Request<B>) -> Result<(Response<String>, Opening), Refusal> {
+pub fn accept<B>(request: &mut Request<B>) -> Result<(Response<String>, PendingForwards), UpgradeRefusal> {
     let headers = request.headers();
-    let (response, agreement) = if !tunneled(headers).is_empty() {
+    let (response, negotiated) = if !tunneled(headers).is_empty() {
         let tunnel = format!("{TUNNELED}{PROTOCOL}");
-        (Handshake::new(request.method(), headers, &[&tunnel])?.response, Agreement::Tunnel)
+        (Handshake::new(request.method(), headers, &[&tunnel])?.response, Negotiated::Tunnel)
     } else if is_websocket(headers) {
         let ports = ports(request.uri().query().unwrap_or_default())
             .map_err(|problem| refusal(StatusCode::BAD_REQUEST, &problem))?;
         let known = ["v4.channel.k8s.io", "v4.base64.channel.k8s.io", ""];
         let Handshake { protocol, response } = Handshake::new(request.method(), headers, &known)?;
         let encoding = if protocol.contains("base64") { Encoding::Base64 } else { Encoding::Binary };
-        (response, Agreement::Channels(encoding, ports))
+        (response, Negotiated::Channels(encoding, ports))
     } else {
-        (upgrade::spdy(headers, &[PROTOCOL])?.1, Agreement::Spdy)
+        (upgrade::spdy(headers, &[PROTOCOL])?.1, Negotiated::Spdy)
     };
-    Ok((response, Opening { upgrade: hyper::upgrade::on(request), agreement }))
+    Ok((response, PendingForwards { upgrade: hyper::upgrade::on(request), negotiated }))
 }
 
 /// Parses the ports of a query. Channel numbers are one byte, or one digit with base64.
@@ -95,24 +95,24 @@ fn ports(query: &str) -> Result<Vec<u16>, String> {
     if ports.is_empty() { Err(format!("query parameter {PORT:?} is required")) } else { Ok(ports) }
 }
 
-impl Opening {
+impl PendingForwards {
     /// Returns the forwarded connections, once the client has switched protocols.
     pub async fn forwards(self) -> io::Result<Forwards> {
         let upgraded = TokioIo::new(self.upgrade.await.map_err(io::Error::other)?);
-        let carrier = match self.agreement {
-            Agreement::Spdy => Carrier::Spdy(Connection::new(upgraded, Role::Server), HashMap::new()),
-            Agreement::Tunnel => {
-                let (inner, outer) = tokio::io::duplex(TUNNEL);
+        let carrier = match self.negotiated {
+            Negotiated::Spdy => ForwardCarrier::Spdy(Connection::new(upgraded, Role::Server), HashMap::new()),
+            Negotiated::Tunnel => {
+                let (inner, outer) = tokio::io::duplex(TUNNEL_BUFFER);
                 tokio::spawn(tunnel(upgraded, outer));
-                Carrier::Spdy(Connection::new(inner, Role::Server), HashMap::new())
+                ForwardCarrier::Spdy(Connection::new(inner, Role::Server), HashMap::new())
             }
-            Agreement::Channels(encoding, ports) => channels(upgraded, encoding, &ports).await?,
+            Negotiated::Channels(encoding, ports) => channels(upgraded, encoding, &ports).await?,
         };
         Ok(Forwards { carrier })
     }
 }
 
-async fn channels<S>(stream: S, encoding: Encoding, ports: &[u16]) -> io::Result<Carrier>
+async fn channels<S>(stream: S, encoding: Encoding, ports: &[u16]) -> io::Result<ForwardCarrier>
 where
     S: AsyncRead + AsyncWrite + Send + 'static,
 {
@@ -127,15 +127,15 @@ where
         forwards.push(Forward { port: *port, input, output: data, error });
     }
     forwards.reverse();
-    Ok(Carrier::Channels(channels, forwards))
+    Ok(ForwardCarrier::Channels(channels, forwards))
 }
 
 /// The connections of a client. Dropping it closes the connection.
 pub struct Forwards {
-    carrier: Carrier,
+    carrier: ForwardCarrier,
 }
 
-enum Carrier {
+enum ForwardCarrier {
     /// With streams that wait for their second one.
     Spdy(Connection, HashMap<String, Stream>),
     /// With forwards that were not returned yet.
@@ -155,16 +155,16 @@ impl Forwards {
     /// Returns the next connection; `None` once the client is gone.
     pub async fn next(&mut self) -> Option<Forward> {
         match &mut self.carrier {
-            Carrier::Channels(channels, forwards) => {
+            ForwardCarrier::Channels(channels, forwards) => {
                 let next = forwards.pop();
                 if next.is_none() {
                     channels.closed().await;
                 }
                 next
             }
-            Carrier::Spdy(connection, halves) => loop {
+            ForwardCarrier::Spdy(connection, unpaired) => loop {
                 let stream = connection.next().await?;
-                if let Some(forward) = pair(halves, stream) {
+                if let Some(forward) = pair(unpaired, stream) {
                     return Some(forward);
                 }
             },
@@ -173,7 +173,7 @@ impl Forwards {
 }
 
 /// Combines a stream with its counterpart, if that has arrived.
-fn pair(halves: &mut HashMap<String, Stream>, stream: Stream) -> Option<Forward> {
+fn pair(unpaired: &mut HashMap<String, Stream>, stream: Stream) -> Option<Forward> {
     let port = stream.headers.get(PORT).and_then(|port| port.parse::<u16>().ok()).filter(|port| *port > 0);
     let is_data = match stream.headers.get(TYPE) {
         Some("data") => true,
@@ -193,9 +193,9 @@ fn pair(halves: &mut HashMap<String, Stream>, stream: Stream) -> Option<Forward>
         None if is_data => stream.id.saturating_sub(2).to_string(),
         None => stream.id.to_string(),
     };
-    let Some(other) = halves.remove(&request) else {
-        if halves.len() < MOST_HALVES {
-            halves.insert(request, stream);
+    let Some(other) = unpaired.remove(&request) else {
+        if unpaired.len() < MAX_UNPAIRED {
+            unpaired.insert(request, stream);
         } else {
             stream.output.reset();
         }
@@ -223,11 +223,11 @@ impl Forward {
                 std::future::pending::<()>().await;
             }
         };
-        let abandoned = tokio::select! {
+        let is_abandoned = tokio::select! {
             sent = output.copy_from(&mut reader) => sent.is_err(),
             () = inwards => true,
         };
-        match abandoned {
+        match is_abandoned {
             true => output.reset(),
             false => output.close(),
         }
@@ -236,7 +236,7 @@ impl Forward {
 
     /// Reports an error to the client.
     pub async fn fail(mut self, message: &str) {
-        let end = message.floor_char_boundary(LONGEST_MESSAGE);
+        let end = message.floor_char_boundary(MAX_MESSAGE_BYTES);
         let _ = self.error.write(message[..end].to_string()).await;
         self.error.close();
         self.output.reset();

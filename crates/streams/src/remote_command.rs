@@ -2,20 +2,20 @@
 //! terminal size.
 //!
 //! ```text
-//!   request ─► accept ─► Opening ─► Session { stdin, stdout, stderr, resize } ─► end(Outcome)
+//!   request ─► accept ─► PendingSession ─► Session { stdin, stdout, stderr, resize } ─► end(ExecStatus)
 //! ```
 //!
 //! A kubelet sends the response that [`accept`] returns and then waits for the session.
 
-mod outcome;
+mod exec_status;
 mod resize;
 mod session;
 
-pub use outcome::{Outcome, StatusFormat};
+pub use exec_status::{ExecStatus, StatusFormat};
 #[doc(hidden)]
 pub use resize::sizes;
 pub use resize::{Resizes, TerminalSize};
-pub use session::{Opening, Session, accept, accept_websocket};
+pub use session::{PendingSession, Session, accept, accept_websocket};
 
 /// Names of streams, in the header `streamType`.
 pub mod stream {
@@ -36,22 +36,22 @@ const WEBSOCKET_PROTOCOLS: [&str; 6] =
 
 /// The requested streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct StreamOptions {
     pub stdin: bool,
     pub stdout: bool,
     pub stderr: bool,
     pub tty: bool,
 }
 
-impl Options {
+impl StreamOptions {
     /// Parses options as kubelets do. A terminal has no standard error.
-    pub fn from_query(query: &str) -> Result<Options, &'static str> {
+    pub fn from_query(query: &str) -> Result<StreamOptions, &'static str> {
         let is_set = |name: &str| {
             let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
             pairs.clone().find(|(key, _)| *key == name).is_some_and(|(_, value)| value == "1")
         };
         let tty = is_set("tty");
-        let options = Options {
+        let options = StreamOptions {
             stdin: is_set("input"),
             stdout: is_set("output"),
             stderr: is_set("error") && !tty,
@@ -76,18 +76,18 @@ mod tests {
 
     #[test]
     fn options_are_parsed_from_the_query() {
-        let all = Options { stdin: true, stdout: true, stderr: true, tty: false };
-        let terminal = Options { stderr: false, tty: true, ..all };
+        let all = StreamOptions { stdin: true, stdout: true, stderr: true, tty: false };
+        let terminal = StreamOptions { stderr: false, tty: true, ..all };
         let cases = [
             ("input=1&output=1&error=1", Ok(all)),
             ("input=1&output=1&error=1&tty=1&command=ls", Ok(terminal)),
-            ("output=1", Ok(Options { stdout: true, ..Options::default() })),
+            ("output=1", Ok(StreamOptions { stdout: true, ..StreamOptions::default() })),
             ("output=true&input=0", Err("you must specify at least 1 of stdin, stdout, stderr")),
             ("tty=1&error=1", Err("you must specify at least 1 of stdin, stdout, stderr")),
             ("", Err("you must specify at least 1 of stdin, stdout, stderr")),
         ];
         for (query, expected) in cases {
-            assert_eq!(Options::from_query(query), expected, "{query}");
+            assert_eq!(StreamOptions::from_query(query), expected, "{query}");
         }
         assert_eq!(terminal.to_query(), [("input", "1"), ("output", "1"), ("tty", "1")]);
     }

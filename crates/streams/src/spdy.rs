@@ -13,7 +13,7 @@ mod headers;
 
 pub(crate) use connection::Streams;
 pub use connection::{Connection, Role, Stream};
-pub use frame::{Frame, HEAD, Head, LARGEST_CONTROL, Malformed, reset};
+pub use frame::{Frame, FrameError, HEAD, Head, LARGEST_CONTROL, reset};
 pub use headers::{Headers, Packer, Unpacker};
 
 /// The name of the protocol in upgrades.

@@ -10,7 +10,7 @@ pub const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
 const ACCEPTED_PROTOCOLS: &str = "x-accepted-stream-protocol-versions";
 
 /// The response to a refused upgrade.
-pub type Refusal = Response<String>;
+pub type UpgradeRefusal = Response<String>;
 
 /// Whether a request asks for an upgrade.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
@@ -26,7 +26,7 @@ pub fn header_values<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
 }
 
 /// Returns a plain text error, as upstream's servers do.
-pub(crate) fn refusal(code: StatusCode, text: &str) -> Refusal {
+pub(crate) fn refusal(code: StatusCode, text: &str) -> UpgradeRefusal {
     let mut response = Response::new(if text.is_empty() { String::new() } else { format!("{text}\n") });
     *response.status_mut() = code;
     let headers = response.headers_mut();
@@ -38,7 +38,10 @@ pub(crate) fn refusal(code: StatusCode, text: &str) -> Refusal {
 }
 
 /// Accepts SPDY with the first of the client's protocols that is in `known`.
-pub(crate) fn spdy(headers: &HeaderMap, known: &[&str]) -> Result<(String, Response<String>), Refusal> {
+pub(crate) fn spdy(
+    headers: &HeaderMap,
+    known: &[&str],
+) -> Result<(String, Response<String>), UpgradeRefusal> {
     let bad = |text: String| Err(refusal(StatusCode::BAD_REQUEST, &format!("unable to upgrade: {text}")));
     if !headers.contains_key(STREAM_PROTOCOL) {
         let count = headers.keys_len();

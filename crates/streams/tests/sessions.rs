@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 
-use atoll_streams::remote_command::{self, Options, Outcome, TerminalSize};
+use atoll_streams::remote_command::{self, ExecStatus, StreamOptions, TerminalSize};
 use atoll_streams::spdy::{Connection, Headers, Role, Stream};
 use atoll_streams::websocket::{self, Event, Message, Opcode};
 use atoll_streams::{STREAM_PROTOCOL, port_forward};
@@ -21,8 +21,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 type Client = TokioIo<Upgraded>;
 
 /// Echoes standard input in upper case, writes to standard error, and exits with the number of lines.
-async fn exec(opening: remote_command::Opening) {
-    let mut session = opening.session().await.unwrap();
+async fn exec(pending: remote_command::PendingSession) {
+    let mut session = pending.session().await.unwrap();
     let mut stdin = session.stdin.take().unwrap();
     let (mut stdout, mut stderr) = (session.stdout.take().unwrap(), session.stderr.take());
     if let Some(resize) = &mut session.resize {
@@ -36,11 +36,11 @@ async fn exec(opening: remote_command::Opening) {
     }
     let lines = text.iter().filter(|byte| **byte == b'\n').count();
     drop((stdout, stderr));
-    session.end(&Outcome::exit(lines as i32)).await;
+    session.end(&ExecStatus::exit(lines as i32)).await;
 }
 
-async fn forward(opening: port_forward::Opening) {
-    let mut forwards = opening.forwards().await.unwrap();
+async fn forward(pending: port_forward::PendingForwards) {
+    let mut forwards = pending.forwards().await.unwrap();
     while let Some(forward) = forwards.next().await {
         tokio::spawn(async move {
             if forward.port == 1 {
@@ -60,14 +60,14 @@ async fn forward(opening: port_forward::Opening) {
 }
 
 async fn kubelet(mut request: Request<Incoming>) -> Result<Response<String>, Infallible> {
-    let options = Options::from_query(request.uri().query().unwrap_or_default());
+    let options = StreamOptions::from_query(request.uri().query().unwrap_or_default());
     let answer = match request.uri().path() {
-        "/portForward" => port_forward::accept(&mut request).map(|(response, opening)| {
-            tokio::spawn(forward(opening));
+        "/portForward" => port_forward::accept(&mut request).map(|(response, pending)| {
+            tokio::spawn(forward(pending));
             response
         }),
-        _ => remote_command::accept(&mut request, options.unwrap()).map(|(response, opening)| {
-            tokio::spawn(exec(opening));
+        _ => remote_command::accept(&mut request, options.unwrap()).map(|(response, pending)| {
+            tokio::spawn(exec(pending));
             response
         }),
     };

@@ -39,13 +39,14 @@ async fn a_reset_ends_only_its_stream() {
     let (client, mut server) = pair();
     let mut one = client.open(Headers::default()).await.unwrap();
     let mut other = client.open(Headers::default()).await.unwrap();
-    let (theirs, mut others) = (server.next().await.unwrap(), server.next().await.unwrap());
-    theirs.output.reset();
+    let (server_stream, mut other_server_stream) =
+        (server.next().await.unwrap(), server.next().await.unwrap());
+    server_stream.output.reset();
     assert_eq!(one.input.next().await, None);
-    one.output.abandoned().await;
+    one.output.closed_by_peer().await;
     assert!(one.output.write("more").await.is_err());
     other.output.write("still here").await.unwrap();
-    assert_eq!(others.input.next().await.unwrap(), "still here");
+    assert_eq!(other_server_stream.input.next().await.unwrap(), "still here");
 }
 
 #[tokio::test]
@@ -64,9 +65,9 @@ async fn a_dropped_input_does_not_block_other_streams() {
 async fn a_closed_connection_ends_all_streams() {
     let (client, mut server) = pair();
     let mut stream = client.open(Headers::default()).await.unwrap();
-    let mut theirs = server.next().await.unwrap();
+    let mut server_stream = server.next().await.unwrap();
     drop(client);
-    assert_eq!(theirs.input.next().await, None);
+    assert_eq!(server_stream.input.next().await, None);
     server.closed().await;
     assert!(server.next().await.is_none());
     assert!(stream.output.write("lost").await.is_err());
@@ -104,7 +105,7 @@ impl Peer {
     }
 }
 
-fn by_hand() -> (Peer, Connection) {
+fn manual_peer() -> (Peer, Connection) {
     let (stream, server) = tokio::io::duplex(64 << 10);
     let peer = Peer { stream, packer: Packer::default(), unpacker: Unpacker::default() };
     (peer, Connection::new(server, Role::Server))
@@ -112,7 +113,7 @@ fn by_hand() -> (Peer, Connection) {
 
 #[tokio::test]
 async fn frames_get_the_expected_replies() {
-    let (mut peer, mut server) = by_hand();
+    let (mut peer, mut server) = manual_peer();
     let open = |stream, fin| Frame::SynStream { stream, fin, headers: Headers::default() };
     let reply = |stream| Frame::SynReply { stream, fin: false, headers: Headers::default() };
     let refused = |stream, status| Frame::RstStream { stream, status };
@@ -146,7 +147,7 @@ async fn frames_get_the_expected_replies() {
 
 #[tokio::test]
 async fn too_many_streams_are_refused() {
-    let (mut peer, mut server) = by_hand();
+    let (mut peer, mut server) = manual_peer();
     let mut held = Vec::new();
     for stream in (1..).step_by(2) {
         peer.send(Frame::SynStream { stream, fin: false, headers: Headers::default() }).await;
@@ -171,7 +172,7 @@ async fn malformed_bytes_end_the_connection() {
         b"\x80\x03\0\x01\0\0\0\x0e\0\0\0\x01\0\0\0\0\0\0junk",
     ];
     for bytes in cases {
-        let (mut peer, server) = by_hand();
+        let (mut peer, server) = manual_peer();
         peer.stream.write_all(bytes).await.unwrap();
         peer.stream.shutdown().await.unwrap();
         server.closed().await;

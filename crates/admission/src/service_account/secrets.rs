@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::amounts::containers;
+use crate::resource_list::containers;
 
 /// Whether the Pod uses any secrets.
 pub fn any(pod: &Value) -> bool {

@@ -31,7 +31,7 @@ const PREFIX: [u8; 26] = [
     0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 /// Maximum number of verifying keys; the oldest are dropped.
-const MOST: usize = 64;
+const MAX_KEYS: usize = 64;
 
 /// A key that tokens are verified with.
 pub struct PublicKey {
@@ -105,7 +105,7 @@ impl Keys {
     fn open(directory: &Path) -> Result<Keys, AuthorityError> {
         let path = directory.join(PRIVATE);
         if !path.exists() {
-            make(&path)?;
+            create_key(&path)?;
         }
         let mut keys = Keys::from_pem(&read(&path)?)?;
         keys.verifying.extend(public(directory)?.into_iter().filter(|key| key.id != keys.signing.id));
@@ -174,9 +174,9 @@ pub fn rotate(directory: &Path) -> Result<String, AuthorityError> {
     let before = Keys::open(directory)?;
     // In this order, a crash in between loses no key that was used for signing.
     write_public(directory, &before.verifying)?;
-    make(&directory.join(PRIVATE))?;
+    create_key(&directory.join(PRIVATE))?;
     let mut after = Keys::open(directory)?;
-    after.verifying.truncate(MOST);
+    after.verifying.truncate(MAX_KEYS);
     write_public(directory, &after.verifying)?;
     Ok(after.signing.id)
 }
@@ -200,7 +200,7 @@ pub fn list(directory: &Path) -> Result<Vec<String>, AuthorityError> {
     Ok(Keys::open(directory)?.verifying.into_iter().map(|key| key.id).collect())
 }
 
-fn make(path: &Path) -> Result<(), AuthorityError> {
+fn create_key(path: &Path) -> Result<(), AuthorityError> {
     let made = rcgen::KeyPair::generate().map_err(|error| unusable(PRIVATE, &error))?;
     write_private(path, &made.serialize_pem())
 }
@@ -229,9 +229,9 @@ fn write_public(directory: &Path, keys: &[PublicKey]) -> Result<(), AuthorityErr
 
 fn stamp(directory: &Path) -> Stamp {
     // Two changes may have the same time, so length and inode are compared as well.
-    let told = |name: &str| {
+    let stamp_of = |name: &str| {
         let own = std::fs::metadata(directory.join(name)).ok()?;
         Some((own.modified().ok()?, own.len(), own.ino()))
     };
-    [told(PRIVATE), told(PUBLIC)]
+    [stamp_of(PRIVATE), stamp_of(PUBLIC)]
 }

@@ -4,8 +4,8 @@ use atoll_meta::time::{Timestamp, human_duration};
 use serde_json::Value;
 
 use super::{AGE, NAME, PLAIN};
+use crate::fields::{at, list, text};
 use crate::format::selector_struct;
-use crate::look::{at, list, text};
 use crate::{Cell, Column, Printer};
 
 pub fn printer(kind: &str) -> &'static Printer {

@@ -6,7 +6,7 @@ use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, NAME, NAME_AND_AGE, PLAIN};
-use crate::look::{at, condition, is_deleting, list, number, text};
+use crate::fields::{at, condition, is_deleting, list, number, text};
 use crate::{Cell, Column, Printer};
 
 pub fn printer(group: &str, kind: &str) -> &'static Printer {

@@ -4,8 +4,8 @@ use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, NAME, NAME_AND_AGE, PLAIN, network, pod, storage, workloads};
+use crate::fields::{flag, length, list, map, number, text, text_or};
 use crate::format::{distinct, since};
-use crate::look::{flag, length, list, map, number, text, text_or};
 use crate::{Cell, Column, Printer};
 
 pub fn printer(kind: &str) -> &'static Printer {

@@ -4,8 +4,8 @@ use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, NAME, NAME_DESCRIPTION, PLAIN};
+use crate::fields::{annotation, at, list, number, text, text_or};
 use crate::format::{distinct, first_few};
-use crate::look::{annotation, at, list, number, text, text_or};
 use crate::{Cell, Column, Printer};
 
 pub fn printer(kind: &str) -> &'static Printer {

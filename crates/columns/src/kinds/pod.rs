@@ -4,8 +4,8 @@ use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::{AGE, NAME};
+use crate::fields::{at, flag, is_condition_true, is_deleting, list, number, text, text_or};
 use crate::format::{moment, since};
-use crate::look::{at, flag, is_condition_true, is_deleting, list, number, text, text_or};
 use crate::{Cell, Column, Printer};
 
 pub static POD: Printer = Printer {

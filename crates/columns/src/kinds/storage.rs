@@ -4,7 +4,7 @@ use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, NAME, NAME_DESCRIPTION, PLAIN};
-use crate::look::{annotation, at, is_deleting, list, text};
+use crate::fields::{annotation, at, is_deleting, list, text};
 use crate::{Cell, Column, Printer};
 
 pub fn printer(kind: &str) -> &'static Printer {

@@ -4,8 +4,8 @@ use atoll_meta::time::{Timestamp, human_duration};
 use serde_json::Value;
 
 use super::{AGE, NAME, PLAIN};
+use crate::fields::{at, flag, is_condition_true, is_deleting, list, number, text};
 use crate::format::{between, moment, selector};
-use crate::look::{at, flag, is_condition_true, is_deleting, list, number, text};
 use crate::{Cell, Column, Printer};
 
 pub fn printer(kind: &str) -> &'static Printer {

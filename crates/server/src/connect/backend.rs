@@ -25,8 +25,8 @@ use tokio_rustls::TlsConnector;
 use super::location::{authority, is_global_unicast};
 
 /// Timeouts of upstream's clients.
-const DIALING: Duration = Duration::from_secs(30);
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
+const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The body of a forwarded request.
 pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -37,7 +37,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 
 /// Opens connections. `Network` is the real one; a simulated cluster has its own.
 pub trait Dialer: Send + Sync + 'static {
-    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, Unreachable>>;
+    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, DialError>>;
 
     /// Resolves a host named by a tenant, once, and returns the addresses that may be connected to. Empty if
     /// the dialer reaches only its own nodes and Pods.
@@ -54,9 +54,9 @@ pub trait Dialer: Send + Sync + 'static {
 
 /// The reason why a connection failed, in the words of Go's net package.
 #[derive(Debug)]
-pub struct Unreachable(pub String);
+pub struct DialError(pub String);
 
-impl fmt::Display for Unreachable {
+impl fmt::Display for DialError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -66,7 +66,7 @@ impl fmt::Display for Unreachable {
 pub struct Network;
 
 impl Dialer for Network {
-    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, Unreachable>> {
+    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, DialError>> {
         Box::pin(async move { open(&authority(host, port), resolve(host, port)).await })
     }
 
@@ -77,7 +77,7 @@ impl Dialer for Network {
         rule: &'a TenantAddresses,
     ) -> BoxFuture<'a, Result<Vec<SocketAddr>, String>> {
         Box::pin(async move {
-            let resolved = tokio::time::timeout(DIALING, resolve(host, port)).await;
+            let resolved = tokio::time::timeout(DIAL_TIMEOUT, resolve(host, port)).await;
             let found = resolved.map_err(|_| format!("lookup {host}: i/o timeout"))?;
             rule.allowed(host, found.map_err(|error| error.0)?)
         })
@@ -97,11 +97,11 @@ impl Dialer for Network {
 /// Connects to the first address that accepts a connection.
 async fn open(
     target: &str,
-    addresses: impl Future<Output = Result<Vec<SocketAddr>, Unreachable>> + Send,
-) -> Result<Box<dyn Socket>, Unreachable> {
-    let refused = |error: &io::Error| Unreachable(format!("dial tcp {target}: {}", go_text(error)));
+    addresses: impl Future<Output = Result<Vec<SocketAddr>, DialError>> + Send,
+) -> Result<Box<dyn Socket>, DialError> {
+    let refused = |error: &io::Error| DialError(format!("dial tcp {target}: {}", go_text(error)));
     let dialing = async {
-        let mut last = Unreachable(format!("dial tcp {target}: no addresses"));
+        let mut last = DialError(format!("dial tcp {target}: no addresses"));
         for address in addresses.await? {
             match TcpStream::connect(address).await {
                 Ok(stream) => return Ok(stream),
@@ -110,17 +110,17 @@ async fn open(
         }
         Err(last)
     };
-    let in_vain = |_| Unreachable(format!("dial tcp {target}: i/o timeout"));
-    let stream = tokio::time::timeout(DIALING, dialing).await.map_err(in_vain)??;
+    let timed_out = |_| DialError(format!("dial tcp {target}: i/o timeout"));
+    let stream = tokio::time::timeout(DIAL_TIMEOUT, dialing).await.map_err(timed_out)??;
     stream.set_nodelay(true).map_err(|error| refused(&error))?;
     Ok(Box::new(stream))
 }
 
-async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Unreachable> {
+async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, DialError> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
-    let missing = || Unreachable(format!("dial tcp: lookup {host}: no such host"));
+    let missing = || DialError(format!("dial tcp: lookup {host}: no such host"));
     let found: Vec<SocketAddr> =
         tokio::net::lookup_host((host, port)).await.map_err(|_| missing())?.collect();
     if found.is_empty() { Err(missing()) } else { Ok(found) }
@@ -140,15 +140,19 @@ fn go_text(error: &io::Error) -> String {
 
 /// Returns the text of Go for an untrusted certificate.
 fn go_tls_text(error: &io::Error, host: &str) -> String {
-    use rustls::CertificateError as Wrong;
+    use rustls::CertificateError as Problem;
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let Some(rustls::Error::InvalidCertificate(wrong)) = inner else { return go_text(error) };
     let problem = match wrong {
-        Wrong::UnknownIssuer | Wrong::BadSignature => "certificate signed by unknown authority".to_string(),
-        Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => {
+        Problem::UnknownIssuer | Problem::BadSignature => {
+            "certificate signed by unknown authority".to_string()
+        }
+        Problem::NotValidForName | Problem::NotValidForNameContext { .. } => {
             format!("certificate is not valid for {host}")
         }
-        Wrong::Expired | Wrong::ExpiredContext { .. } => "certificate has expired or is not yet valid".into(),
+        Problem::Expired | Problem::ExpiredContext { .. } => {
+            "certificate has expired or is not yet valid".into()
+        }
         other => other.to_string(),
     };
     format!("tls: failed to verify certificate: x509: {problem}")
@@ -172,34 +176,34 @@ impl Destination {
         authority(&self.host, self.port)
     }
 
-    pub async fn connect(&self, dialer: &dyn Dialer) -> Result<Box<dyn Socket>, Unreachable> {
+    pub async fn connect(&self, dialer: &dyn Dialer) -> Result<Box<dyn Socket>, DialError> {
         let stream = match self.addresses.is_empty() {
             true => dialer.dial(&self.host, self.port).await?,
             false => open(&self.authority(), std::future::ready(Ok(self.addresses.clone()))).await?,
         };
         let Some(config) = &self.tls else { return Ok(stream) };
         let name = ServerName::try_from(self.host.clone())
-            .map_err(|_| Unreachable(format!("{:?} is not a valid server name", self.host)))?;
+            .map_err(|_| DialError(format!("{:?} is not a valid server name", self.host)))?;
         let handshake = TlsConnector::from(config.clone()).connect(name, stream);
-        match tokio::time::timeout(HANDSHAKE, handshake).await {
+        match tokio::time::timeout(TLS_TIMEOUT, handshake).await {
             Ok(Ok(stream)) => Ok(Box::new(stream)),
-            Ok(Err(error)) => Err(Unreachable(go_tls_text(&error, &self.host))),
-            Err(_) => Err(Unreachable("net/http: TLS handshake timeout".into())),
+            Ok(Err(error)) => Err(DialError(go_tls_text(&error, &self.host))),
+            Err(_) => Err(DialError("net/http: TLS handshake timeout".into())),
         }
     }
 }
 
 /// A task that is aborted when this is dropped.
-pub struct Owned(Option<JoinHandle<()>>);
+pub struct AbortOnDrop(Option<JoinHandle<()>>);
 
-impl Owned {
+impl AbortOnDrop {
     /// Lets the task run to its end.
     pub fn release(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Owned {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         if let Some(task) = &self.0 {
             task.abort();
@@ -212,13 +216,13 @@ impl Drop for Owned {
 pub async fn exchange(
     stream: Box<dyn Socket>,
     request: Request<RequestBody>,
-) -> Result<(Response<Incoming>, Owned), Unreachable> {
+) -> Result<(Response<Incoming>, AbortOnDrop), DialError> {
     let failed = |error: hyper::Error| {
         let cut = error.is_incomplete_message() || error.is_canceled() || error.is_closed();
-        Unreachable(if cut { "EOF".into() } else { error.to_string() })
+        DialError(if cut { "EOF".into() } else { error.to_string() })
     };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    let driving = Owned(Some(tokio::spawn(async move {
+    let driving = AbortOnDrop(Some(tokio::spawn(async move {
         // Errors are reported by the response or its body.
         let _ = connection.with_upgrades().await;
     })));
@@ -227,18 +231,18 @@ pub async fn exchange(
 }
 
 /// The body of a backend's response, with the task that drives the connection.
-pub struct Relayed {
+pub struct RelayedBody {
     body: Incoming,
-    _driving: Owned,
+    _driving: AbortOnDrop,
 }
 
-impl Relayed {
-    pub fn new(body: Incoming, driving: Owned) -> Self {
-        Relayed { body, _driving: driving }
+impl RelayedBody {
+    pub fn new(body: Incoming, driving: AbortOnDrop) -> Self {
+        RelayedBody { body, _driving: driving }
     }
 }
 
-impl http_body::Body for Relayed {
+impl http_body::Body for RelayedBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

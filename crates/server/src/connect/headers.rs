@@ -33,20 +33,20 @@ pub fn forwarded(original: &HeaderMap, address: Option<IpAddr>) -> HeaderMap {
         }
     }
     if let Some(address) = address {
-        let mut way = header_values(original, FORWARDED_FOR.as_str()).join(", ");
-        if !way.is_empty() {
-            way.push_str(", ");
+        let mut forwarded_for = header_values(original, FORWARDED_FOR.as_str()).join(", ");
+        if !forwarded_for.is_empty() {
+            forwarded_for.push_str(", ");
         }
-        way.push_str(&address.to_string());
-        if let Ok(way) = HeaderValue::from_str(&way) {
-            headers.insert(FORWARDED_FOR, way);
+        forwarded_for.push_str(&address.to_string());
+        if let Ok(forwarded_for) = HeaderValue::from_str(&forwarded_for) {
+            headers.insert(FORWARDED_FOR, forwarded_for);
         }
     }
     headers
 }
 
 /// Removes hop-by-hop headers.
-pub fn without_hops(headers: &mut HeaderMap) {
+pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = header_values(headers, CONNECTION.as_str())
         .into_iter()
         .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
@@ -60,7 +60,7 @@ pub fn without_hops(headers: &mut HeaderMap) {
 }
 
 /// Removes CORS headers: a backend must not grant other origins access to the API server.
-pub fn without_sharing(headers: &mut HeaderMap) {
+pub fn remove_cors(headers: &mut HeaderMap) {
     for name in [
         header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
         header::ACCESS_CONTROL_ALLOW_HEADERS,
@@ -111,7 +111,7 @@ mod tests {
             ("transfer-encoding", "chunked"),
             ("x-other", "2"),
         ]);
-        without_hops(&mut all);
+        remove_hop_by_hop(&mut all);
         assert_eq!(all, headers(&[("x-other", "2")]));
     }
 }

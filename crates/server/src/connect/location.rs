@@ -88,14 +88,14 @@ pub fn is_global_unicast(address: IpAddr) -> bool {
 
 /// A parsed `name`, `name:port` or `scheme:name:port`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Target<'a> {
+pub struct ProxyTarget<'a> {
     pub scheme: &'a str,
     pub name: &'a str,
     pub port: &'a str,
 }
 
-impl<'a> Target<'a> {
-    pub fn parse(kind: &str, text: &'a str) -> Result<Target<'a>, Status> {
+impl<'a> ProxyTarget<'a> {
+    pub fn parse(kind: &str, text: &'a str) -> Result<ProxyTarget<'a>, Status> {
         let parts: Vec<&str> = text.split(':').collect();
         let (scheme, name, port) = match parts[..] {
             [name] => ("", name, ""),
@@ -105,7 +105,7 @@ impl<'a> Target<'a> {
         };
         match name.is_empty() || !matches!(scheme, "" | "http" | "https") {
             true => Err(Status::bad_request(format!("invalid {kind} request {text:?}"))),
-            false => Ok(Target { scheme, name, port }),
+            false => Ok(ProxyTarget { scheme, name, port }),
         }
     }
 }
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn targets_are_parsed() {
-        let target = |scheme, name, port| Ok(Target { scheme, name, port });
+        let target = |scheme, name, port| Ok(ProxyTarget { scheme, name, port });
         let cases = [
             ("a", target("", "a", "")),
             ("a:80", target("", "a", "80")),
@@ -271,7 +271,7 @@ mod tests {
             ("a:b:c:d", Err("invalid pod request \"a:b:c:d\"")),
         ];
         for (text, expected) in cases {
-            let seen = Target::parse("pod", text).map_err(|status| status.message().to_string());
+            let seen = ProxyTarget::parse("pod", text).map_err(|status| status.message().to_string());
             assert_eq!(seen, expected.map_err(String::from), "{text}");
         }
     }

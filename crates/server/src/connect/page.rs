@@ -9,43 +9,43 @@ use bytes::Bytes;
 use flate2::write::{GzEncoder, MultiGzDecoder};
 use http_body::Frame;
 
-use super::backend::Relayed;
-use super::rewrite::Rewriter;
+use super::backend::RelayedBody;
+use super::rewrite::LinkRewriter;
 use crate::respond::gzip;
 
 /// Longer tags, for example with embedded images, are passed on unchanged.
-const LARGEST_TAG: usize = 64 << 10;
+const MAX_TAG_BYTES: usize = 64 << 10;
 /// Bytes of a page that are rewritten at once. The limit for compressed pages is lower because they can
 /// expand a thousandfold.
-const SLICE: usize = 64 << 10;
-const ZIPPED_SLICE: usize = 4 << 10;
+const MAX_CHUNK: usize = 64 << 10;
+const MAX_GZIP_CHUNK: usize = 4 << 10;
 
 /// Rewrites the links of one page.
-pub struct Links {
-    rewriter: Rewriter,
-    within: Within,
+pub struct HtmlRewriter {
+    rewriter: LinkRewriter,
+    state: ParserState,
     /// Input that cannot be processed before more input arrives.
     held: Vec<u8>,
     /// Length of `held` before it is parsed again. Without it, a tag that arrives byte by byte would be
     /// parsed from its start for each byte.
-    enough: usize,
+    min_length: usize,
 }
 
-enum Within {
+enum ParserState {
     Text,
     Comment,
     /// Raw text that ends with this end tag.
     Raw(String),
 }
 
-impl Links {
-    pub fn new(rewriter: Rewriter) -> Self {
-        Links { rewriter, within: Within::Text, held: Vec::new(), enough: 0 }
+impl HtmlRewriter {
+    pub fn new(rewriter: LinkRewriter) -> Self {
+        HtmlRewriter { rewriter, state: ParserState::Text, held: Vec::new(), min_length: 0 }
     }
 
     /// Rewrites a complete page.
-    pub fn rewritten(rewriter: Rewriter, page: &[u8]) -> Vec<u8> {
-        let mut links = Links::new(rewriter);
+    pub fn rewritten(rewriter: LinkRewriter, page: &[u8]) -> Vec<u8> {
+        let mut links = HtmlRewriter::new(rewriter);
         let mut written = Vec::with_capacity(page.len());
         links.push(page, &mut written);
         links.finish(&mut written);
@@ -53,9 +53,9 @@ impl Links {
     }
 
     /// Processes a chunk of the page and writes the finished output.
-    pub fn push(&mut self, piece: &[u8], written: &mut Vec<u8>) {
-        self.held.extend_from_slice(piece);
-        if self.held.len() >= self.enough {
+    pub fn push(&mut self, chunk: &[u8], written: &mut Vec<u8>) {
+        self.held.extend_from_slice(chunk);
+        if self.held.len() >= self.min_length {
             self.write(false, written);
         }
     }
@@ -68,12 +68,12 @@ impl Links {
     fn write(&mut self, is_end: bool, written: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
         let mut rest = held.as_slice();
-        self.enough = 0;
+        self.min_length = 0;
         while !rest.is_empty() {
-            let length = match &self.within {
-                Within::Text => self.text(rest, is_end, written),
-                Within::Comment => self.up_to(rest, b"-->", 3, is_end, written),
-                Within::Raw(end) => {
+            let length = match &self.state {
+                ParserState::Text => self.text(rest, is_end, written),
+                ParserState::Comment => self.up_to(rest, b"-->", 3, is_end, written),
+                ParserState::Raw(end) => {
                     let end = end.clone();
                     self.up_to(rest, end.as_bytes(), 0, is_end, written)
                 }
@@ -98,7 +98,7 @@ impl Links {
             return None;
         }
         if rest.starts_with(b"<!--") {
-            self.within = Within::Comment;
+            self.state = ParserState::Comment;
             written.extend_from_slice(b"<!");
             return Some(2);
         }
@@ -109,7 +109,7 @@ impl Links {
         let before = written.len();
         if let Some(tag) = self.rewriter.tag(rest, written) {
             if let Some(element) = tag.raw {
-                self.within = Within::Raw(format!("</{element}"));
+                self.state = ParserState::Raw(format!("</{element}"));
             }
             return Some(tag.length);
         }
@@ -117,11 +117,11 @@ impl Links {
             return Some(rest.len());
         }
         written.truncate(before);
-        if rest.len() > LARGEST_TAG {
+        if rest.len() > MAX_TAG_BYTES {
             written.extend_from_slice(rest);
             return Some(rest.len());
         }
-        self.enough = 2 * rest.len();
+        self.min_length = 2 * rest.len();
         None
     }
 
@@ -137,7 +137,7 @@ impl Links {
         let found = rest.windows(end.len()).position(|window| window.eq_ignore_ascii_case(end));
         let length = match found {
             Some(at) => {
-                self.within = Within::Text;
+                self.state = ParserState::Text;
                 at + with
             }
             None if is_end => rest.len(),
@@ -150,23 +150,23 @@ impl Links {
 }
 
 /// Rewrites decompressed input and compresses the output.
-struct Zipped {
-    links: Links,
+struct GzipRewriter {
+    links: HtmlRewriter,
     encoder: GzEncoder<Vec<u8>>,
 }
 
-impl Zipped {
+impl GzipRewriter {
     fn encode(&mut self, plain: &[u8]) -> io::Result<()> {
         self.encoder.write_all(plain)
     }
 }
 
-impl Write for Zipped {
-    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        let mut plain = Vec::with_capacity(piece.len());
-        self.links.push(piece, &mut plain);
+impl Write for GzipRewriter {
+    fn write(&mut self, chunk: &[u8]) -> io::Result<usize> {
+        let mut plain = Vec::with_capacity(chunk.len());
+        self.links.push(chunk, &mut plain);
         self.encode(&plain)?;
-        Ok(piece.len())
+        Ok(chunk.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -175,20 +175,20 @@ impl Write for Zipped {
 }
 
 enum Coding {
-    Plain(Links),
-    Gzip(Box<MultiGzDecoder<Zipped>>),
+    Plain(HtmlRewriter),
+    Gzip(Box<MultiGzDecoder<GzipRewriter>>),
 }
 
 impl Coding {
-    fn push(&mut self, piece: &[u8]) -> io::Result<Vec<u8>> {
+    fn push(&mut self, chunk: &[u8]) -> io::Result<Vec<u8>> {
         match self {
             Coding::Plain(links) => {
-                let mut written = Vec::with_capacity(piece.len());
-                links.push(piece, &mut written);
+                let mut written = Vec::with_capacity(chunk.len());
+                links.push(chunk, &mut written);
                 Ok(written)
             }
             Coding::Gzip(decoder) => {
-                decoder.write_all(piece)?;
+                decoder.write_all(chunk)?;
                 decoder.flush()?;
                 Ok(std::mem::take(decoder.get_mut().encoder.get_mut()))
             }
@@ -213,8 +213,8 @@ impl Coding {
 }
 
 /// The body of a response that is an HTML page.
-pub struct Page {
-    body: Relayed,
+pub struct HtmlBody {
+    body: RelayedBody,
     coding: Coding,
     /// Input that has not been processed.
     arrived: Bytes,
@@ -223,19 +223,19 @@ pub struct Page {
     is_done: bool,
 }
 
-impl Page {
-    pub fn new(body: Relayed, rewriter: Rewriter, is_zipped: bool) -> Self {
-        let links = Links::new(rewriter);
+impl HtmlBody {
+    pub fn new(body: RelayedBody, rewriter: LinkRewriter, is_zipped: bool) -> Self {
+        let links = HtmlRewriter::new(rewriter);
         let coding = match is_zipped {
-            true => Coding::Gzip(Box::new(MultiGzDecoder::new(Zipped { links, encoder: gzip() }))),
+            true => Coding::Gzip(Box::new(MultiGzDecoder::new(GzipRewriter { links, encoder: gzip() }))),
             false => Coding::Plain(links),
         };
-        Page { body, coding, arrived: Bytes::new(), has_content: false, is_done: false }
+        HtmlBody { body, coding, arrived: Bytes::new(), has_content: false, is_done: false }
     }
 
     /// Returns the output to send. A page with invalid gzip data ends without a gzip trailer, so that the
     /// client detects that it is incomplete.
-    fn passed_on(&mut self, written: io::Result<Vec<u8>>) -> Option<Bytes> {
+    fn output(&mut self, written: io::Result<Vec<u8>>) -> Option<Bytes> {
         match written {
             Ok(written) => (!written.is_empty()).then(|| Bytes::from(written)),
             Err(error) => {
@@ -247,7 +247,7 @@ impl Page {
     }
 }
 
-impl http_body::Body for Page {
+impl http_body::Body for HtmlBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -258,10 +258,10 @@ impl http_body::Body for Page {
         let page = &mut *self;
         while !page.is_done {
             if !page.arrived.is_empty() {
-                let most = if matches!(page.coding, Coding::Plain(_)) { SLICE } else { ZIPPED_SLICE };
+                let most = if matches!(page.coding, Coding::Plain(_)) { MAX_CHUNK } else { MAX_GZIP_CHUNK };
                 let slice = page.arrived.split_to(page.arrived.len().min(most));
                 let written = page.coding.push(&slice);
-                if let Some(written) = page.passed_on(written) {
+                if let Some(written) = page.output(written) {
                     return Poll::Ready(Some(Ok(Frame::data(written))));
                 }
                 // Yield to other tasks before the next chunk.
@@ -282,7 +282,7 @@ impl http_body::Body for Page {
                 None => {
                     page.is_done = true;
                     let written = if page.has_content { page.coding.finish() } else { Ok(Vec::new()) };
-                    if let Some(written) = page.passed_on(written) {
+                    if let Some(written) = page.output(written) {
                         return Poll::Ready(Some(Ok(Frame::data(written))));
                     }
                 }
@@ -318,25 +318,25 @@ mod tests {
             ("<a href=", "<a href="),
             ("<", "<"),
         ] {
-            let whole = Links::rewritten(rewriter(), page.as_bytes());
+            let whole = HtmlRewriter::rewritten(rewriter(), page.as_bytes());
             assert_eq!(String::from_utf8(whole).unwrap(), expected, "{page}");
-            let mut links = Links::new(rewriter());
-            let mut bit_by_bit = Vec::new();
-            page.bytes().for_each(|byte| links.push(&[byte], &mut bit_by_bit));
-            links.finish(&mut bit_by_bit);
-            assert_eq!(String::from_utf8(bit_by_bit).unwrap(), expected, "{page}, one byte at a time");
+            let mut links = HtmlRewriter::new(rewriter());
+            let mut byte_by_byte = Vec::new();
+            page.bytes().for_each(|byte| links.push(&[byte], &mut byte_by_byte));
+            links.finish(&mut byte_by_byte);
+            assert_eq!(String::from_utf8(byte_by_byte).unwrap(), expected, "{page}, one byte at a time");
         }
     }
 
     #[test]
     fn at_most_one_tag_is_buffered() {
-        let mut links = Links::new(rewriter());
+        let mut links = HtmlRewriter::new(rewriter());
         let mut written = Vec::new();
         let image =
-            format!("<img src=\"data:image/png;base64,{}\"><a href=\"/x\">", "A".repeat(8 * LARGEST_TAG));
-        for piece in image.as_bytes().chunks(1000) {
-            links.push(piece, &mut written);
-            assert!(links.held.len() <= 2 * LARGEST_TAG + 1000);
+            format!("<img src=\"data:image/png;base64,{}\"><a href=\"/x\">", "A".repeat(8 * MAX_TAG_BYTES));
+        for chunk in image.as_bytes().chunks(1000) {
+            links.push(chunk, &mut written);
+            assert!(links.held.len() <= 2 * MAX_TAG_BYTES + 1000);
         }
         links.finish(&mut written);
         let expected = image.replace("/x", "/p/proxy/x");

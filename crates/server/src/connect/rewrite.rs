@@ -40,7 +40,7 @@ pub fn is_html(headers: &HeaderMap) -> bool {
     kind.split(';').next().unwrap_or_default().trim() == "text/html"
 }
 
-pub struct Rewriter {
+pub struct LinkRewriter {
     /// The request path up to and including `proxy`.
     pub before: String,
     /// Host and port of the backend.
@@ -49,7 +49,7 @@ pub struct Rewriter {
     pub host: String,
 }
 
-impl Rewriter {
+impl LinkRewriter {
     /// Returns the link that leads through the proxy to the same target.
     pub fn link(&self, link: &str) -> String {
         let scheme = link.find(':').filter(|end| {
@@ -166,8 +166,8 @@ impl<'a> Attribute<'a> {
 pub mod tests {
     use super::*;
 
-    pub fn rewriter() -> Rewriter {
-        Rewriter { before: "/p/proxy".into(), backend: "10.0.0.1:80".into(), host: "api:6443".into() }
+    pub fn rewriter() -> LinkRewriter {
+        LinkRewriter { before: "/p/proxy".into(), backend: "10.0.0.1:80".into(), host: "api:6443".into() }
     }
 
     #[test]

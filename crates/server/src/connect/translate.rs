@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use atoll_meta::Status;
 use atoll_streams::remote_command::{
-    Opening, Options, Outcome, SPDY_PROTOCOLS, Session, StatusFormat, V4, V5, accept_websocket, stream,
+    ExecStatus, PendingSession, SPDY_PROTOCOLS, Session, StatusFormat, StreamOptions, V4, V5,
+    accept_websocket, stream,
 };
 use atoll_streams::spdy::{self, Connection, Headers, Role, Stream};
 use atoll_streams::{Input, Output, STREAM_PROTOCOL};
@@ -22,53 +23,59 @@ use crate::body::Body;
 use crate::respond;
 
 /// Interval of SPDY pings to the kubelet, as upstream.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
+const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum size of the kubelet's status or error message.
-const LONGEST_STATUS: usize = 64 << 10;
+const MAX_STATUS_BYTES: usize = 64 << 10;
 
 /// Accepts the client's WebSocket before dialing the kubelet. Errors of the kubelet are reported in the
 /// session.
 pub fn answer(
     server: &Arc<Server>,
     mut request: Request<RequestBody>,
-    options: Options,
+    options: StreamOptions,
     kubelet: Destination,
     target: String,
 ) -> Result<Response<Body>, Status> {
-    let (response, opening) = match accept_websocket(&mut request, options, &[V5]) {
+    let (response, pending) = match accept_websocket(&mut request, options, &[V5]) {
         Ok(agreed) => agreed,
         Err(refusal) => return Ok(refusal.map(Body::from)),
     };
     let (server, stopped) = (server.clone(), server.stopped());
     tokio::spawn(async move {
         tokio::select! {
-            () = run(server, opening, options, kubelet, target) => {}
+            () = run(server, pending, options, kubelet, target) => {}
             () = stopped => {}
         }
     });
     Ok(respond::upgrade(response))
 }
 
-async fn run(server: Arc<Server>, opening: Opening, options: Options, kubelet: Destination, target: String) {
-    let Ok(mut session) = opening.session().await else { return };
+async fn run(
+    server: Arc<Server>,
+    pending: PendingSession,
+    options: StreamOptions,
+    kubelet: Destination,
+    target: String,
+) {
+    let Ok(mut session) = pending.session().await else { return };
     let mut closed = session.closed();
     let outcome = tokio::select! {
         outcome = translate(&server, &mut session, options, &kubelet, &target) => outcome,
         // The client is gone, so no status is sent.
         () = &mut closed => return,
     };
-    session.end(&outcome.unwrap_or_else(Outcome::Failure)).await;
+    session.end(&outcome.unwrap_or_else(ExecStatus::Failure)).await;
 }
 
 async fn translate(
     server: &Server,
     session: &mut Session,
-    options: Options,
+    options: StreamOptions,
     kubelet: &Destination,
     target: &str,
-) -> Result<Outcome, String> {
+) -> Result<ExecStatus, String> {
     let (connection, protocol) = connect(server, kubelet, target).await?;
-    connection.keep_alive(SIGN_OF_LIFE);
+    connection.keep_alive(PING_INTERVAL);
     let open = async |kind: &str, is_wanted: bool| -> Result<Option<Stream>, String> {
         if !is_wanted {
             return Ok(None);
@@ -77,7 +84,7 @@ async fn translate(
         stream.map(Some).map_err(|error| error.to_string())
     };
     // The error stream always exists and is opened first, as upstream.
-    let Some(mut error) = open(stream::ERROR, true).await? else { return Ok(Outcome::Success) };
+    let Some(mut error) = open(stream::ERROR, true).await? else { return Ok(ExecStatus::Success) };
     let stdin = open(stream::STDIN, options.stdin).await?;
     let stdout = open(stream::STDOUT, options.stdout).await?;
     let stderr = open(stream::STDERR, options.stderr && !options.tty).await?;
@@ -108,7 +115,7 @@ async fn translate(
     };
     let out_of_kubelet = async {
         tokio::join!(receive(stdout, to_stdout), receive(stderr, to_stderr));
-        error.input.read_to_end(LONGEST_STATUS).await
+        error.input.read_to_end(MAX_STATUS_BYTES).await
     };
     let status = tokio::select! {
         status = out_of_kubelet => status,
@@ -117,15 +124,15 @@ async fn translate(
     let format = if is_new { StatusFormat::Json } else { StatusFormat::Text };
     // Report the status to the client without waiting for the connection to close.
     tokio::spawn(connection.close());
-    Ok(Outcome::decode(&status, format))
+    Ok(ExecStatus::decode(&status, format))
 }
 
 /// Copies standard input until it ends or the kubelet closes the stream.
 async fn send(mut input: Input, stdin: Stream) {
     let Stream { input: mut back, mut output, .. } = stdin;
     let sending = async {
-        while let Some(piece) = input.next().await {
-            if output.write(piece).await.is_err() {
+        while let Some(chunk) = input.next().await {
+            if output.write(chunk).await.is_err() {
                 break;
             }
         }
@@ -141,9 +148,9 @@ async fn send(mut input: Input, stdin: Stream) {
 /// not blocked.
 async fn receive(stream: Option<Stream>, output: Option<Output>) {
     let (Some(mut stream), Some(mut output)) = (stream, output) else { return };
-    while let Some(piece) = stream.input.next().await {
+    while let Some(chunk) = stream.input.next().await {
         // The session ends by itself when the client is gone.
-        let _ = output.write(piece).await;
+        let _ = output.write(chunk).await;
     }
 }
 
@@ -170,7 +177,7 @@ async fn connect(
     let request = request.body(nothing).map_err(|error| format!("error creating request: {error}"))?;
     let (mut response, driving) = exchange(stream, request).await.map_err(|error| failed(&error))?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        let text = Limited::new(response.into_body(), LONGEST_STATUS).collect().await;
+        let text = Limited::new(response.into_body(), MAX_STATUS_BYTES).collect().await;
         let text = text.map(|text| text.to_bytes()).unwrap_or_default();
         return Err(format!("unable to upgrade connection: {}", refusal(&text)));
     }
@@ -185,11 +192,11 @@ async fn connect(
 /// Returns the message of a kubelet's error, which is a `Status` or plain text.
 fn refusal(text: &[u8]) -> String {
     let status: serde_json::Value = serde_json::from_slice(text).unwrap_or_default();
-    let said = ["message", "error"].iter().find_map(|name| {
-        let said = status[*name].as_str()?.trim();
-        (!said.is_empty()).then(|| said.to_string())
+    let message = ["message", "error"].iter().find_map(|name| {
+        let message = status[*name].as_str()?.trim();
+        (!message.is_empty()).then(|| message.to_string())
     });
-    said.unwrap_or_else(|| match String::from_utf8_lossy(text).trim() {
+    message.unwrap_or_else(|| match String::from_utf8_lossy(text).trim() {
         "" => "empty server response".into(),
         text => text.to_string(),
     })

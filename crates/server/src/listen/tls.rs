@@ -20,8 +20,8 @@ use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig, SignatureScheme};
 use tokio_rustls::TlsAcceptor;
 
-use super::line::Line;
-use super::secure::Secure;
+use super::client_stream::ClientStream;
+use super::secure_stream::SecureStream;
 use crate::identity::Certificate;
 
 /// TLS configuration of a listener. Clones share the serving certificate.
@@ -78,8 +78,8 @@ impl Tls {
         Ok(())
     }
 
-    pub(super) async fn accept(&self, stream: Line) -> io::Result<Secure> {
-        self.acceptor.accept(stream).await.map(Secure::from)
+    pub(super) async fn accept(&self, stream: ClientStream) -> io::Result<SecureStream> {
+        self.acceptor.accept(stream).await.map(SecureStream::from)
     }
 
     /// Verifies a client's certificate at the time `now`.

@@ -8,14 +8,14 @@ use bytes::Bytes;
 use crate::negotiate::Meta;
 
 /// Returns an enveloped object, `None` for a kind without protobuf.
-pub fn sealed(json: &[u8]) -> Option<Vec<u8>> {
+pub fn enveloped(json: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(json.len() + 64);
     Encoder::new(Types::get()).sealed(json, &mut out).then_some(out)
 }
 
 /// Returns one watch event with an object in its final form.
 pub fn frame(event_type: &str, json: &[u8]) -> Bytes {
-    Bytes::from(atoll_wire::frame(event_type, &sealed(json).unwrap_or_default()))
+    Bytes::from(atoll_wire::frame(event_type, &enveloped(json).unwrap_or_default()))
 }
 
 /// A list that is being encoded.

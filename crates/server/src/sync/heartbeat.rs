@@ -17,7 +17,7 @@ use super::report::{MANAGER, row};
 use crate::Server;
 
 /// Fields of a Cluster's status that a syncer reports.
-const HEARD: [&str; 9] = [
+const REPORTED_FIELDS: [&str; 9] = [
     "kubernetesVersion",
     "nodes",
     "capacity",
@@ -31,36 +31,36 @@ const HEARD: [&str; 9] = [
 /// Namespaces of the cluster that other workspaces use without a label that allows it.
 const UNMAPPED: &str = "unmappedNamespaces";
 /// Seconds after which the time of the last heartbeat is updated even if nothing else changes.
-const STALE: i64 = 60;
+const MAX_HEARTBEAT_AGE: i64 = 60;
 /// Default duration of a lease in seconds.
-const USUAL: i64 = 30;
+const DEFAULT_LEASE_SECONDS: i64 = 30;
 /// Difference of latencies, in nanoseconds, that is not worth a write.
-const ALIKE: i64 = 20_000_000;
+const SIMILAR_LATENCY: i64 = 20_000_000;
 
 /// Action if the lease does not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
-    IsMade,
-    IsLeft,
+enum IfMissing {
+    Create,
+    Skip,
 }
 
 /// Open sync views, by workspace and cluster.
 #[derive(Default)]
-pub struct Listening {
+pub struct OpenViews {
     counts: Mutex<HashMap<(String, String), usize>>,
 }
 
-impl Listening {
+impl OpenViews {
     fn has(&self, workspace: &str, cluster: &str) -> bool {
         self.counts().contains_key(&(workspace.to_string(), cluster.to_string()))
     }
 
-    pub fn begin(&self, workspace: &str, cluster: &str) {
+    pub fn open(&self, workspace: &str, cluster: &str) {
         *self.counts().entry((workspace.to_string(), cluster.to_string())).or_default() += 1;
     }
 
     /// Returns whether it was the last one.
-    pub fn end(&self, workspace: &str, cluster: &str) -> bool {
+    pub fn close(&self, workspace: &str, cluster: &str) -> bool {
         let mut counts = self.counts();
         let key = (workspace.to_string(), cluster.to_string());
         let left = counts.get(&key).map_or(0, |count| count.saturating_sub(1));
@@ -77,7 +77,7 @@ impl Listening {
 }
 
 /// A Cluster that receives heartbeats.
-pub struct Heard<'a> {
+pub struct ClusterHeartbeat<'a> {
     pub server: &'a Arc<Server>,
     pub workspace: &'a str,
     pub cluster: &'a str,
@@ -85,21 +85,31 @@ pub struct Heard<'a> {
     pub uid: &'a str,
 }
 
-impl Heard<'_> {
+impl ClusterHeartbeat<'_> {
     /// Records a heartbeat.
-    pub async fn beat(&self, heartbeat: &Value) -> Result<(), Status> {
+    pub async fn record(&self, heartbeat: &Value) -> Result<(), Status> {
         let heartbeat = &self.with_paths(heartbeat);
         let holder = heartbeat["syncer"]["instance"].as_str().unwrap_or_default();
         let seconds = heartbeat["leaseDurationSeconds"].as_i64().filter(|it| (1..=86_400).contains(it));
         let now = self.server.registry.clock.now();
-        self.renew(Missing::IsMade, &|lease| renewed(lease, holder, seconds.unwrap_or(USUAL), now)).await?;
+        self.renew(IfMissing::Create, &|lease| {
+            renew_lease(lease, holder, seconds.unwrap_or(DEFAULT_LEASE_SECONDS), now)
+        })
+        .await?;
         let row = row(self.server, "clusters")?;
-        let place = Place { workspace: self.workspace, namespace: "", name: self.cluster };
-        let known = super::parse(&self.server.registry.get(&row, &place)?.json())?;
-        if told(&known, heartbeat, now) == known {
+        let object_ref = Place { workspace: self.workspace, namespace: "", name: self.cluster };
+        let known = super::parse(&self.server.registry.get(&row, &object_ref)?.json())?;
+        if with_heartbeat(&known, heartbeat, now) == known {
             return Ok(());
         }
-        write_status(self.server, &row, &place, &|existing| told(existing, heartbeat, now), &Unasked).await
+        write_status(
+            self.server,
+            &row,
+            &object_ref,
+            &|existing| with_heartbeat(existing, heartbeat, now),
+            &Unasked,
+        )
+        .await
     }
 
     /// Adds paths to the workspaces of a heartbeat, because syncers only know IDs. Workspaces that the
@@ -122,21 +132,21 @@ impl Heard<'_> {
     }
 
     /// Releases the lease of a syncer that stops.
-    pub async fn farewell(&self, holder: &str) -> Result<(), Status> {
+    pub async fn release_lease(&self, holder: &str) -> Result<(), Status> {
         let release = |lease: &mut Value| {
             if lease["spec"]["holderIdentity"] == holder {
                 lease["spec"]["holderIdentity"] = "".into();
             }
         };
-        match self.renew(Missing::IsLeft, &release).await {
+        match self.renew(IfMissing::Skip, &release).await {
             Err(status) if status.reason() == "NotFound" => Ok(()),
             noted => noted,
         }
     }
 
     /// Records that the sync view was closed. This is informational only.
-    pub async fn left(&self) {
-        if let Err(status) = self.renew(Missing::IsLeft, &|_| {}).await
+    pub async fn record_view_closed(&self) {
+        if let Err(status) = self.renew(IfMissing::Skip, &|_| {}).await
             && status.reason() != "NotFound"
         {
             tracing::debug!(%status, cluster = self.cluster, "cannot record that the sync view is closed");
@@ -144,19 +154,19 @@ impl Heard<'_> {
     }
 
     /// Changes the lease.
-    async fn renew(&self, missing: Missing, change: &(dyn Fn(&mut Value) + Sync)) -> Result<(), Status> {
+    async fn renew(&self, missing: IfMissing, change: &(dyn Fn(&mut Value) + Sync)) -> Result<(), Status> {
         let registry = &self.server.registry;
         let leases = registry.catalog.find("coordination.k8s.io", "v1", "leases");
         let leases: &Row = leases.ok_or_else(Status::not_found_generic)?;
         let name = marks::heartbeat(self.cluster);
-        let place = Place { workspace: self.workspace, namespace: SYSTEM_NAMESPACE, name: &name };
-        if missing == Missing::IsMade && registry.get(leases, &place).is_err() {
+        let object_ref = Place { workspace: self.workspace, namespace: SYSTEM_NAMESPACE, name: &name };
+        if missing == IfMissing::Create && registry.get(leases, &object_ref).is_err() {
             self.ensure_namespace().await?;
         }
-        let view = if self.server.listening.has(self.workspace, self.cluster) { "open" } else { "closed" };
+        let view = if self.server.open_views.has(self.workspace, self.cluster) { "open" } else { "closed" };
         let transform = |existing: Option<&Value>| {
-            let is_known = existing.is_some_and(|lease| is_of(lease, self.uid));
-            if missing == Missing::IsLeft && !is_known {
+            let is_known = existing.is_some_and(|lease| is_owned_by(lease, self.uid));
+            if missing == IfMissing::Skip && !is_known {
                 return Err(Status::not_found(&leases.group, &leases.resource, &name));
             }
             let mut lease = existing.cloned().unwrap_or_else(|| {
@@ -181,23 +191,23 @@ impl Heard<'_> {
             transform: &transform,
             admission: &Unasked,
             uid: None,
-            create_missing: missing == Missing::IsMade,
+            create_missing: missing == IfMissing::Create,
             dry_run: false,
         };
-        registry.update(leases, &place, &update).await.map(drop)
+        registry.update(leases, &object_ref, &update).await.map(drop)
     }
 
     async fn ensure_namespace(&self) -> Result<(), Status> {
         let registry = &self.server.registry;
         let namespaces = registry.catalog.find("", "v1", "namespaces");
         let namespaces: &Row = namespaces.ok_or_else(Status::not_found_generic)?;
-        let place = Place { workspace: self.workspace, namespace: "", name: SYSTEM_NAMESPACE };
-        if registry.get(namespaces, &place).is_ok() {
+        let object_ref = Place { workspace: self.workspace, namespace: "", name: SYSTEM_NAMESPACE };
+        if registry.get(namespaces, &object_ref).is_ok() {
             return Ok(());
         }
         let namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } });
-        match registry.create(namespaces, &place, namespace, Some(MANAGER), false, &Unasked).await {
+        match registry.create(namespaces, &object_ref, namespace, Some(MANAGER), false, &Unasked).await {
             Err(status) if status.reason() == "AlreadyExists" => Ok(()),
             made => made.map(drop),
         }
@@ -205,7 +215,7 @@ impl Heard<'_> {
 }
 
 /// Whether a lease belongs to the Cluster with this UID.
-fn is_of(lease: &Value, uid: &str) -> bool {
+fn is_owned_by(lease: &Value, uid: &str) -> bool {
     object::owner_references(lease).any(|owner| owner.uid == uid)
 }
 
@@ -215,7 +225,7 @@ pub fn answer(server: &Server) -> Answer {
     Answer { heartbeat_milliseconds: asked }
 }
 
-fn renewed(lease: &mut Value, holder: &str, seconds: i64, now: i64) {
+fn renew_lease(lease: &mut Value, holder: &str, seconds: i64, now: i64) {
     let now = time::format_micro(now, 0);
     let spec = &mut lease["spec"];
     if spec["holderIdentity"] != holder {
@@ -229,11 +239,11 @@ fn renewed(lease: &mut Value, holder: &str, seconds: i64, now: i64) {
 }
 
 /// Returns the Cluster with the status of a heartbeat.
-fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
+fn with_heartbeat(existing: &Value, heartbeat: &Value, now: i64) -> Value {
     let mut next = existing.clone();
-    for field in HEARD {
+    for field in REPORTED_FIELDS {
         if let Some(value) = heartbeat.get(field)
-            && !(field == "latency" && is_alike(&existing["status"]["latency"], value))
+            && !(field == "latency" && is_similar(&existing["status"]["latency"], value))
         {
             next["status"][field] = value.clone();
         }
@@ -267,7 +277,7 @@ fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
     let syncer = &existing["status"]["syncer"];
     let last = syncer["lastHeartbeatTime"].as_str().and_then(|text| time::parse(text).ok());
     // The clock may have been set back.
-    let is_fresh = last.is_some_and(|last| now.abs_diff(last.seconds) < STALE.unsigned_abs());
+    let is_fresh = last.is_some_and(|last| now.abs_diff(last.seconds) < MAX_HEARTBEAT_AGE.unsigned_abs());
     let same = |field: &str| syncer[field] == heartbeat["syncer"][field];
     if !(is_fresh && same("version") && same("instance") && next == *existing) {
         next["status"]["syncer"] = json!({
@@ -279,12 +289,12 @@ fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
 }
 
 /// Whether two latencies are similar: measurements always differ a little.
-fn is_alike(one: &Value, other: &Value) -> bool {
+fn is_similar(one: &Value, other: &Value) -> bool {
     let nanos = |value: &Value| value.as_str().and_then(time::parse_duration);
     match (nanos(one), nanos(other)) {
         (Some(one), Some(other)) => {
             let (low, high) = (one.min(other), one.max(other));
-            high - low <= ALIKE.max(low)
+            high - low <= SIMILAR_LATENCY.max(low)
         }
         _ => false,
     }
@@ -301,7 +311,7 @@ mod tests {
         let beat = json!({
             "id": "a", "nodes": { "total": 3 }, "latency": "12ms", "syncer": { "version": "1", "instance": "one" },
         });
-        let known = told(&json!({ "status": {} }), &beat, NOW);
+        let known = with_heartbeat(&json!({ "status": {} }), &beat, NOW);
         assert_eq!(known["status"]["syncer"]["lastHeartbeatTime"], time::format(NOW));
         let with = |field: &str, value: Value| {
             let mut beat = beat.clone();
@@ -323,20 +333,24 @@ mod tests {
             (beat.clone(), 86_400 * 3, true),
             (beat.clone(), -86_400 * 3, true),
         ] {
-            let next = told(&known, &beat, NOW + later);
+            let next = with_heartbeat(&known, &beat, NOW + later);
             assert_eq!(next != known, is_written, "{later}: {beat}");
             if is_written {
                 assert_eq!(next["status"]["syncer"]["lastHeartbeatTime"], time::format(NOW + later));
             }
         }
-        assert_eq!(told(&known, &with("id", "b".into()), NOW)["status"]["id"], "a", "the ID does not change");
+        assert_eq!(
+            with_heartbeat(&known, &with("id", "b".into()), NOW)["status"]["id"],
+            "a",
+            "the ID does not change"
+        );
     }
 
     #[test]
     fn a_lease_records_its_holder_and_times() {
         let mut lease = json!({ "spec": {} });
-        renewed(&mut lease, "one", 30, NOW);
-        renewed(&mut lease, "one", 30, NOW + 10);
+        renew_lease(&mut lease, "one", 30, NOW);
+        renew_lease(&mut lease, "one", 30, NOW + 10);
         assert_eq!(
             lease["spec"],
             json!({
@@ -344,7 +358,7 @@ mod tests {
                 "acquireTime": time::format_micro(NOW, 0), "renewTime": time::format_micro(NOW + 10, 0),
             })
         );
-        renewed(&mut lease, "two", 30, NOW + 20);
+        renew_lease(&mut lease, "two", 30, NOW + 20);
         assert_eq!(lease["spec"]["leaseTransitions"], 1);
         assert_eq!(lease["spec"]["acquireTime"], time::format_micro(NOW + 20, 0));
     }

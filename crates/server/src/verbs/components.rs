@@ -18,7 +18,7 @@ use crate::options::ListOptions;
 use crate::respond;
 
 /// Timeout of the store, as upstream for etcd.
-const PATIENCE: Duration = Duration::from_secs(20);
+const STORE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The components, by the names that tools know, sorted.
 const COMPONENTS: [&str; 3] = ["controller-manager", "etcd-0", "scheduler"];
@@ -32,7 +32,7 @@ pub async fn get(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Respons
     // Upstream uses the singular here.
     let name = name.ok_or_else(|| Status::not_found("", "componentstatus", &call.info.name))?;
     let object = component(server, row, name).await;
-    respond::of_row(row, StatusCode::OK, object.json(), call).await
+    respond::stored_object(row, StatusCode::OK, object.json(), call).await
 }
 
 pub async fn list(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
@@ -51,7 +51,7 @@ pub async fn list(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Respon
 /// Returns the current status of a component.
 async fn component(server: &Server, row: &Row, name: &str) -> Arc<Object> {
     let (is_healthy, message, error) = match name {
-        "etcd-0" => match tokio::time::timeout(PATIENCE, server.registry.store.revision()).await {
+        "etcd-0" => match tokio::time::timeout(STORE_TIMEOUT, server.registry.store.revision()).await {
             Ok(Ok(_)) => (true, "ok", String::new()),
             Ok(Err(error)) => (false, "", error.to_string()),
             Err(_elapsed) => (false, "", "context deadline exceeded".to_string()),

@@ -1,6 +1,6 @@
 //! GET on a collection: at any revision, complete or in pages.
 
-mod elsewhere;
+mod kubectl_pods;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::chain::Call;
 use crate::options::{ListOptions, Match};
 use crate::paging::{Rest, Token};
 use crate::respond;
-use crate::sync::renewals;
+use crate::sync::heartbeat_times;
 
 /// Time that a read waits for a future revision, as upstream.
-const PATIENCE: Duration = Duration::from_secs(3);
+const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
 
 const EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start \
     a new list without the continue parameter, or use the continue token in this response to retrieve the remainder \
@@ -29,7 +29,7 @@ const EXPIRED: &str = "The provided continue parameter is too old to display a c
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, false)?;
-    elsewhere::check(server, row, call, &options)?;
+    kubectl_pods::check(server, row, call, &options)?;
     let scope = scope(row, call, &options);
     let (snapshot, token) = position(server, &scope, &options).await?;
     let registry = &server.registry;
@@ -37,8 +37,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
     let start = token.as_ref().map(Token::start);
     let mut listing = registry.list(row, &snapshot, &scope, &options.selection, start, limit);
-    if renewals::concerns(row, call) {
-        renewals::renewed(&mut listing, &snapshot);
+    if heartbeat_times::is_cluster_table(row, call) {
+        heartbeat_times::set_heartbeat_times(&mut listing, &snapshot);
     }
     let next = listing.next.as_deref();
     let rest = listing.remaining.map(|count| Rest { count, of: hash(&scope) });
@@ -97,7 +97,7 @@ pub async fn position(
         // By default, a limited list at a revision is exact.
         None => options.limit > 0 && revision > 0,
     };
-    fresh_enough(server, revision).await?;
+    wait_for_revision(server, revision).await?;
     if !exact {
         return Ok((cache.snapshot(), None));
     }
@@ -118,12 +118,12 @@ fn hash(scope: &Scope) -> u64 {
 }
 
 /// Waits for a future revision, within a timeout.
-pub async fn fresh_enough(server: &Arc<Server>, revision: u64) -> Result<(), Status> {
+pub async fn wait_for_revision(server: &Arc<Server>, revision: u64) -> Result<(), Status> {
     let cache = &server.registry.cache;
     if cache.revision() >= revision {
         return Ok(());
     }
-    let waited = tokio::time::timeout(PATIENCE, cache.wait_for(revision)).await;
+    let waited = tokio::time::timeout(REVISION_TIMEOUT, cache.wait_for(revision)).await;
     waited.map_err(|_| too_large(revision, cache.revision()))
 }
 

@@ -16,7 +16,7 @@ use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
 use crate::decode::Decoded;
-use crate::identity::Identified;
+use crate::identity::AuthenticatedUser;
 use crate::options::WriteOptions;
 use crate::{decode, respond};
 
@@ -87,13 +87,13 @@ fn token(server: &Server, call: &Call, review: &Value) -> Result<Value, Status> 
     }
     let audiences = Some(audiences.as_slice());
     let header = format!("Bearer {token}");
-    let identified = match bearer_token(&header) {
-        Some(token) => server.identify_bearer(token, Some(workspace), audiences),
+    let authenticated = match bearer_token(&header) {
+        Some(token) => server.authenticate_token(token, Some(workspace), audiences),
         // A token of spaces is no token, so the user is anonymous.
-        None => server.identify_nobody(workspace, audiences),
+        None => server.authenticate_anonymous(workspace, audiences),
     };
-    Ok(match identified {
-        Ok(Identified { user, audiences }) => {
+    Ok(match authenticated {
+        Ok(AuthenticatedUser { user, audiences }) => {
             json!({ "authenticated": true, "user": user_info(&user), "audiences": audiences })
         }
         Err(problem @ Unauthorized::Unknown) => json!({ "user": {}, "error": problem.to_string() }),

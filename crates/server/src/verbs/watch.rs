@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use self::frames::Frames;
-use super::list::{fresh_enough, parse_revision, scope};
+use super::list::{parse_revision, scope, wait_for_revision};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -34,9 +34,9 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Chunks that may be queued for a slow connection. After that, the watcher's own queue fills, then it falls
 /// behind the history.
-const WAITING: usize = 4;
+const MAX_QUEUED_CHUNKS: usize = 4;
 /// Maximum size of a chunk of events that are ready at the same time.
-const PIECE: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, true)?;
@@ -45,8 +45,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let scope = scope(row, call, &options);
     // Without a revision, a watch starts with all existing objects.
     let initial = options.send_initial_events.unwrap_or(wanted == 0);
-    let too_new = if initial { fresh_enough(server, wanted).await.err() } else { None };
-    let (sender, receiver) = mpsc::channel(WAITING);
+    let too_new = if initial { wait_for_revision(server, wanted).await.err() } else { None };
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
     let content_type = call.output.media.of_watch();
     let response = respond::with_type(StatusCode::OK, content_type, Body::Stream(receiver));
     let start = if initial || wanted == 0 { None } else { Some(wanted) };
@@ -93,7 +93,7 @@ struct Stream {
 }
 
 /// The client is gone, or an error was sent.
-struct Ended;
+struct WatchEnded;
 
 impl Stream {
     async fn run(self, scope: Scope, start: Option<u64>) {
@@ -107,7 +107,7 @@ impl Stream {
         }
     }
 
-    async fn send_all(&self, scope: &Scope, start: Option<u64>) -> Result<(), Ended> {
+    async fn send_all(&self, scope: &Scope, start: Option<u64>) -> Result<(), WatchEnded> {
         if let Some(status) = &self.too_new {
             return self.error(status).await;
         }
@@ -133,19 +133,19 @@ impl Stream {
         self.send_events(&mut watcher).await
     }
 
-    async fn send_initial(&self, snapshot: &atoll_watch::Snapshot, scope: &Scope) -> Result<(), Ended> {
-        let mut piece = Vec::new();
+    async fn send_initial(&self, snapshot: &atoll_watch::Snapshot, scope: &Scope) -> Result<(), WatchEnded> {
+        let mut chunk = Vec::new();
         let objects: Vec<Arc<Object>> = snapshot.list(scope, None).collect();
-        for object in objects.iter().filter(|object| self.wants(object)) {
-            piece.extend_from_slice(&self.frames.initial(object));
-            if piece.len() >= PIECE {
-                self.send(Bytes::from(std::mem::take(&mut piece))).await?;
+        for object in objects.iter().filter(|object| self.is_selected(object)) {
+            chunk.extend_from_slice(&self.frames.initial(object));
+            if chunk.len() >= CHUNK_BYTES {
+                self.send(Bytes::from(std::mem::take(&mut chunk))).await?;
             }
         }
-        if piece.is_empty() { Ok(()) } else { self.send(Bytes::from(piece)).await }
+        if chunk.is_empty() { Ok(()) } else { self.send(Bytes::from(chunk)).await }
     }
 
-    async fn send_events(&self, watcher: &mut Watcher) -> Result<(), Ended> {
+    async fn send_events(&self, watcher: &mut Watcher) -> Result<(), WatchEnded> {
         let mut bookmark_at = self.next_bookmark();
         loop {
             // Timers first, because there may always be events.
@@ -157,7 +157,7 @@ impl Stream {
                     bookmark_at = self.next_bookmark();
                 }
                 events = watcher.next() => match events {
-                    Ok(events) => self.send_pieces(&events).await?,
+                    Ok(events) => self.send_batched(&events).await?,
                     Err(Expired { seen, oldest }) => return self.expired(seen, oldest).await,
                 },
             }
@@ -172,33 +172,33 @@ impl Stream {
         last.map_or(regular, |last| last.min(regular))
     }
 
-    async fn send_pieces(&self, events: &VecDeque<Arc<Event>>) -> Result<(), Ended> {
+    async fn send_batched(&self, events: &VecDeque<Arc<Event>>) -> Result<(), WatchEnded> {
         let wanted = events.iter().filter(|event| event.revision > self.not_before);
         let mut frames = wanted.filter_map(|event| {
-            let seen = event.seen_by(|object| self.wants(object))?;
+            let seen = event.seen_by(|object| self.is_selected(object))?;
             Some(self.frames.event(event, seen))
         });
-        let Some(mut piece) = frames.next() else { return Ok(()) };
+        let Some(mut chunk) = frames.next() else { return Ok(()) };
         // A single event is sent without copying, because it is shared with other watchers; several are
         // joined.
         for next in frames {
-            if piece.len() + next.len() > PIECE {
-                self.send(std::mem::replace(&mut piece, next)).await?;
+            if chunk.len() + next.len() > CHUNK_BYTES {
+                self.send(std::mem::replace(&mut chunk, next)).await?;
             } else {
-                let mut joined = Vec::with_capacity(piece.len() + next.len());
-                joined.extend_from_slice(&piece);
+                let mut joined = Vec::with_capacity(chunk.len() + next.len());
+                joined.extend_from_slice(&chunk);
                 joined.extend_from_slice(&next);
-                piece = Bytes::from(joined);
+                chunk = Bytes::from(joined);
             }
         }
-        self.send(piece).await
+        self.send(chunk).await
     }
 
-    fn wants(&self, object: &Arc<Object>) -> bool {
+    fn is_selected(&self, object: &Arc<Object>) -> bool {
         self.selection.is_everything() || self.selection.matches_in(&self.row, object)
     }
 
-    async fn bookmark(&self, revision: u64, initial_events_end: bool) -> Result<(), Ended> {
+    async fn bookmark(&self, revision: u64, initial_events_end: bool) -> Result<(), WatchEnded> {
         let mut object = match self.row.type_id {
             Some(id) => Types::get().zero(TypeRef::Struct(id)),
             None => json!({}),
@@ -216,17 +216,17 @@ impl Stream {
         self.send(self.frames.object("BOOKMARK", &atoll_meta::json::to_vec(&object))).await
     }
 
-    async fn expired(&self, requested: u64, oldest: u64) -> Result<(), Ended> {
+    async fn expired(&self, requested: u64, oldest: u64) -> Result<(), WatchEnded> {
         self.error(&Status::expired(format!("too old resource version: {requested} ({oldest})"))).await
     }
 
-    async fn error(&self, status: &Status) -> Result<(), Ended> {
+    async fn error(&self, status: &Status) -> Result<(), WatchEnded> {
         self.send(self.frames.status(status)).await?;
-        Err(Ended)
+        Err(WatchEnded)
     }
 
-    async fn send(&self, piece: Bytes) -> Result<(), Ended> {
-        let sending = tokio::time::timeout_at(self.deadline, self.sender.send(piece)).await;
-        sending.map_err(|_| Ended)?.map_err(|_| Ended)
+    async fn send(&self, chunk: Bytes) -> Result<(), WatchEnded> {
+        let sending = tokio::time::timeout_at(self.deadline, self.sender.send(chunk)).await;
+        sending.map_err(|_| WatchEnded)?.map_err(|_| WatchEnded)
     }
 }

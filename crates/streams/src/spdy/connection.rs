@@ -13,16 +13,16 @@ use tokio::task::JoinHandle;
 use super::frame::{Frame, HEAD, Head, reset};
 use super::headers::{Headers, Packer, Unpacker};
 use crate::outbox::Outbox;
-use crate::pipe::{Carrier, Input, Output, PIECE, input};
+use crate::pipe::{CHUNK_BYTES, Carrier, Input, Output, input};
 
 /// Maximum number of open streams of a peer.
-const MOST_STREAMS: usize = 1024;
+const MAX_STREAMS: usize = 1024;
 /// Maximum number of streams that a peer has opened and that were not accepted yet.
-const UNSEEN: usize = 64;
+const MAX_UNACCEPTED: usize = 64;
 /// Time that a peer may take to accept a stream, as upstream.
-const AGREEMENT: Duration = Duration::from_secs(30);
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time that a peer may take to close its end.
-const FAREWELL: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -65,17 +65,17 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let (reader, writer) = tokio::io::split(stream);
-        let (outbox, line) = Outbox::new();
-        let (arrived, opened) = mpsc::channel(UNSEEN);
+        let (outbox, queue) = Outbox::new();
+        let (arrived, opened) = mpsc::channel(MAX_UNACCEPTED);
         let streams = Streams::new(role);
-        let reading = Reading { outbox: outbox.clone(), streams: streams.clone(), arrived };
+        let reading = ConnectionReader { outbox: outbox.clone(), streams: streams.clone(), arrived };
         let reading = tokio::spawn(async move {
             // Errors just end the connection.
             let _ = reading.run(reader).await;
         });
         let mut packer = Packer::default();
         let writing = tokio::spawn(async move {
-            let _ = line.write(writer, |frame: Frame, into| frame.encode(&mut packer, into)).await;
+            let _ = queue.write(writer, |frame: Frame, into| frame.encode(&mut packer, into)).await;
         });
         Connection { outbox, streams, opened, tasks: Tasks { reading, writing } }
     }
@@ -87,13 +87,13 @@ impl Connection {
 
     /// Opens a stream and waits until the peer has accepted it.
     pub async fn open(&self, headers: Headers) -> io::Result<Stream> {
-        let (agreed, agreement) = oneshot::channel();
+        let (accepted, acceptance) = oneshot::channel();
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let frame = |stream| Frame::SynStream { stream, fin: false, headers: headers.clone() };
-        let opened = self.streams.open(&self.outbox, agreed, frame).ok_or_else(gone)?;
+        let opened = self.streams.open(&self.outbox, accepted, frame).ok_or_else(gone)?;
         let (id, input, output) = opened;
         let stream = Stream { id, headers, input, output };
-        match tokio::time::timeout(AGREEMENT, agreement).await {
+        match tokio::time::timeout(ACCEPT_TIMEOUT, acceptance).await {
             Ok(Ok(())) => Ok(stream),
             Ok(Err(_)) => Err(io::Error::new(io::ErrorKind::ConnectionReset, "Stream reset")),
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "Timeout occured")),
@@ -133,11 +133,11 @@ impl Connection {
         self.outbox.push(Frame::GoAway { last, status: 0 });
         self.outbox.end();
         self.opened.close();
-        let goodbye = async {
+        let closing = async {
             let _ = (&mut self.tasks.writing).await;
             let _ = (&mut self.tasks.reading).await;
         };
-        let _ = tokio::time::timeout(FAREWELL, goodbye).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
     }
 }
 
@@ -162,7 +162,7 @@ struct Entry {
     /// `None` after the peer has closed its side.
     data: Option<mpsc::Sender<Bytes>>,
     /// `None` after the peer has accepted the stream.
-    agreed: Option<oneshot::Sender<()>>,
+    accepted: Option<oneshot::Sender<()>>,
     /// Whether this side is closed.
     is_finished: bool,
     /// Dropped with the entry, which tells writers that the peer has stopped reading.
@@ -180,16 +180,16 @@ impl Streams {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(
+    fn insert(
         &self,
         table: &mut Table,
         outbox: &Outbox<Frame>,
         stream: u32,
-        agreed: Option<oneshot::Sender<()>>,
+        accepted: Option<oneshot::Sender<()>>,
     ) -> (Input, Output) {
         let (data, input) = input(None);
         let (keep, alive) = watch::channel(());
-        let entry = Entry { data: Some(data), agreed, is_finished: false, _alive: keep };
+        let entry = Entry { data: Some(data), accepted, is_finished: false, _alive: keep };
         table.open.insert(stream, entry);
         let carrier = Carrier::Spdy { outbox: outbox.clone(), streams: self.clone(), stream };
         (input, Output::new(carrier, alive))
@@ -199,7 +199,7 @@ impl Streams {
     fn open(
         &self,
         outbox: &Outbox<Frame>,
-        agreed: oneshot::Sender<()>,
+        accepted: oneshot::Sender<()>,
         frame: impl FnOnce(u32) -> Frame,
     ) -> Option<(u32, Input, Output)> {
         let mut table = self.lock();
@@ -209,7 +209,7 @@ impl Streams {
         }
         table.next += 2;
         outbox.push(frame(stream));
-        let (input, output) = self.enter(&mut table, outbox, stream, Some(agreed));
+        let (input, output) = self.insert(&mut table, outbox, stream, Some(accepted));
         Some((stream, input, output))
     }
 
@@ -221,10 +221,10 @@ impl Streams {
             return Err(reset::PROTOCOL_ERROR);
         }
         table.newest = stream;
-        if table.role == Role::Client || table.open.len() >= MOST_STREAMS {
+        if table.role == Role::Client || table.open.len() >= MAX_STREAMS {
             return Err(reset::REFUSED_STREAM);
         }
-        Ok(self.enter(&mut table, outbox, stream, None))
+        Ok(self.insert(&mut table, outbox, stream, None))
     }
 
     /// Closes this side of a stream. Returns whether the stream was open.
@@ -239,7 +239,7 @@ impl Streams {
     }
 
     /// Handles that the peer has closed its side.
-    fn finished(&self, stream: u32) {
+    fn peer_finished(&self, stream: u32) {
         let mut table = self.lock();
         let Some(entry) = table.open.get_mut(&stream) else { return };
         entry.data = None;
@@ -252,11 +252,11 @@ impl Streams {
         self.lock().open.remove(&stream);
     }
 
-    fn agreed(&self, stream: u32) {
-        let agreed = self.lock().open.get_mut(&stream).and_then(|entry| entry.agreed.take());
-        if let Some(agreed) = agreed {
+    fn accepted(&self, stream: u32) {
+        let accepted = self.lock().open.get_mut(&stream).and_then(|entry| entry.accepted.take());
+        if let Some(accepted) = accepted {
             // The caller may have been cancelled.
-            let _ = agreed.send(());
+            let _ = accepted.send(());
         }
     }
 
@@ -274,13 +274,13 @@ impl Streams {
     }
 }
 
-struct Reading {
+struct ConnectionReader {
     outbox: Outbox<Frame>,
     streams: Streams,
     arrived: mpsc::Sender<Stream>,
 }
 
-impl Drop for Reading {
+impl Drop for ConnectionReader {
     fn drop(&mut self) {
         self.streams.end();
         // Further frames would not be answered, so end the queue.
@@ -288,7 +288,7 @@ impl Drop for Reading {
     }
 }
 
-impl Reading {
+impl ConnectionReader {
     async fn run<R: AsyncRead + Unpin>(self, mut reader: R) -> io::Result<()> {
         let mut unpacker = Unpacker::default();
         let mut buffer = BytesMut::new();
@@ -299,7 +299,7 @@ impl Reading {
                 Head::Data { stream, fin, length } => {
                     self.data(&mut reader, &mut buffer, stream, length).await?;
                     if fin {
-                        self.streams.finished(stream);
+                        self.streams.peer_finished(stream);
                     }
                 }
                 Head::Control { kind, flags, length } => {
@@ -323,17 +323,17 @@ impl Reading {
         let mut wanted = self.streams.reader_of(stream);
         let mut left = length;
         while left > 0 {
-            let most = left.min(PIECE);
+            let most = left.min(CHUNK_BYTES);
             buffer.reserve(most);
-            let mut piece = bytes::BufMut::limit(&mut *buffer, most);
-            let read = reader.read_buf(&mut piece).await?;
+            let mut chunk = bytes::BufMut::limit(&mut *buffer, most);
+            let read = reader.read_buf(&mut chunk).await?;
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             left -= read;
-            let piece = buffer.split().freeze();
+            let chunk = buffer.split().freeze();
             if let Some(reader) = &wanted
-                && reader.send(piece).await.is_err()
+                && reader.send(chunk).await.is_err()
             {
                 wanted = None;
             }
@@ -344,12 +344,12 @@ impl Reading {
     async fn control(&self, frame: Frame) -> io::Result<()> {
         match frame {
             Frame::SynStream { stream: id, fin, headers } => match self.streams.accept(&self.outbox, id) {
-                Err(status) => self.outbox.answer(Frame::RstStream { stream: id, status }).await?,
+                Err(status) => self.outbox.reply(Frame::RstStream { stream: id, status }).await?,
                 Ok((input, output)) => {
                     let reply = Frame::SynReply { stream: id, fin: false, headers: Headers::default() };
-                    self.outbox.answer(reply).await?;
+                    self.outbox.reply(reply).await?;
                     if fin {
-                        self.streams.finished(id);
+                        self.streams.peer_finished(id);
                     }
                     let stream = Stream { id, headers, input, output };
                     if let Err(refused) = self.arrived.try_send(stream) {
@@ -358,18 +358,18 @@ impl Reading {
                 }
             },
             Frame::SynReply { stream, fin, .. } => {
-                self.streams.agreed(stream);
+                self.streams.accepted(stream);
                 if fin {
-                    self.streams.finished(stream);
+                    self.streams.peer_finished(stream);
                 }
             }
             Frame::RstStream { stream, .. } => self.streams.forget(stream),
-            Frame::Headers { stream, fin: true, .. } => self.streams.finished(stream),
+            Frame::Headers { stream, fin: true, .. } => self.streams.peer_finished(stream),
             // Pings with this side's parity are replies.
             Frame::Ping(id) => {
-                let ours = (id % 2 == 1) == (self.streams.lock().role == Role::Client);
-                if !ours {
-                    self.outbox.answer(Frame::Ping(id)).await?;
+                let is_reply = (id % 2 == 1) == (self.streams.lock().role == Role::Client);
+                if !is_reply {
+                    self.outbox.reply(Frame::Ping(id)).await?;
                 }
             }
             Frame::GoAway { .. } => return Err(io::ErrorKind::ConnectionAborted.into()),

@@ -2,7 +2,7 @@
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-use super::frame::Malformed;
+use super::frame::FrameError;
 
 /// Maximum size of an uncompressed block.
 const LARGEST_BLOCK: usize = 64 << 10;
@@ -125,18 +125,18 @@ impl Headers {
         bytes
     }
 
-    fn parse(mut block: &[u8]) -> Result<Self, Malformed> {
+    fn parse(mut block: &[u8]) -> Result<Self, FrameError> {
         let count = take_length(&mut block)?;
         if count > MOST_HEADERS {
-            return Err(Malformed::Headers);
+            return Err(FrameError::Headers);
         }
         let mut headers = Vec::with_capacity(count);
         for _ in 0..count {
-            let mut text = || -> Result<String, Malformed> {
+            let mut text = || -> Result<String, FrameError> {
                 let length = take_length(&mut block)?;
-                let (text, rest) = block.split_at_checked(length).ok_or(Malformed::Headers)?;
+                let (text, rest) = block.split_at_checked(length).ok_or(FrameError::Headers)?;
                 block = rest;
-                String::from_utf8(text.to_vec()).map_err(|_| Malformed::Headers)
+                String::from_utf8(text.to_vec()).map_err(|_| FrameError::Headers)
             };
             headers.push((text()?.to_ascii_lowercase(), text()?));
         }
@@ -144,8 +144,8 @@ impl Headers {
     }
 }
 
-fn take_length(block: &mut &[u8]) -> Result<usize, Malformed> {
-    let (length, rest) = block.split_first_chunk::<4>().ok_or(Malformed::Headers)?;
+fn take_length(block: &mut &[u8]) -> Result<usize, FrameError> {
+    let (length, rest) = block.split_first_chunk::<4>().ok_or(FrameError::Headers)?;
     *block = rest;
     Ok(u32::from_be_bytes(*length) as usize)
 }
@@ -191,7 +191,7 @@ impl Default for Unpacker {
 }
 
 impl Unpacker {
-    pub fn unpack(&mut self, packed: &[u8]) -> Result<Headers, Malformed> {
+    pub fn unpack(&mut self, packed: &[u8]) -> Result<Headers, FrameError> {
         let mut block = Vec::with_capacity(1024);
         let (start, mut done) = (self.0.total_in(), 0);
         while done < packed.len() {
@@ -199,21 +199,21 @@ impl Unpacker {
                 block.reserve(1024);
             }
             if block.len() > LARGEST_BLOCK {
-                return Err(Malformed::Headers);
+                return Err(FrameError::Headers);
             }
             let before = (done, block.len());
             let outcome = self.0.decompress_vec(&packed[done..], &mut block, FlushDecompress::Sync);
             done = (self.0.total_in() - start) as usize;
             match outcome {
-                Ok(Status::StreamEnd) => return Err(Malformed::Headers),
+                Ok(Status::StreamEnd) => return Err(FrameError::Headers),
                 Ok(_) if before == (done, block.len()) && block.len() < block.capacity() => {
-                    return Err(Malformed::Headers);
+                    return Err(FrameError::Headers);
                 }
                 Ok(_) => {}
                 Err(error) if error.needs_dictionary().is_some() => {
-                    self.0.set_dictionary(&dictionary()).map_err(|_| Malformed::Headers)?;
+                    self.0.set_dictionary(&dictionary()).map_err(|_| FrameError::Headers)?;
                 }
-                Err(_) => return Err(Malformed::Headers),
+                Err(_) => return Err(FrameError::Headers),
             }
         }
         self.drain(&mut block)?;
@@ -221,10 +221,10 @@ impl Unpacker {
     }
 
     /// Decompresses input that did not fit into the block yet.
-    fn drain(&mut self, block: &mut Vec<u8>) -> Result<(), Malformed> {
+    fn drain(&mut self, block: &mut Vec<u8>) -> Result<(), FrameError> {
         loop {
             if block.len() > LARGEST_BLOCK {
-                return Err(Malformed::Headers);
+                return Err(FrameError::Headers);
             }
             if block.len() < block.capacity() {
                 return Ok(());
@@ -292,7 +292,7 @@ mod tests {
         for case in cases {
             let seen = Unpacker::default().unpack(&pack(case));
             // A block of zeroes has no headers, and trailing data.
-            assert_eq!(seen, Err(Malformed::Headers), "{:?}", &case[..case.len().min(20)]);
+            assert_eq!(seen, Err(FrameError::Headers), "{:?}", &case[..case.len().min(20)]);
         }
         for garbage in [&b"garbage"[..], b"\x78\x9c", b"\x78\xbb\0\0\0\0\0", &[]] {
             assert!(Unpacker::default().unpack(garbage).is_err());

@@ -17,9 +17,9 @@ use crate::outbox::Outbox;
 use crate::pipe::{Carrier, Input, Output, input};
 
 /// Marks a message whose next byte is the channel to close.
-const CLOSES: u8 = 255;
+const CLOSE_CHANNEL: u8 = 255;
 /// Time that a client may take to close its end.
-const FAREWELL: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The encoding of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,21 +72,21 @@ impl Channels {
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let (reader, writer) = tokio::io::split(stream);
-        let (outbox, line) = Outbox::new();
+        let (outbox, queue) = Outbox::new();
         let (keep, alive) = watch::channel(());
         let (senders, inputs) = reads.iter().map(|read| read.then(|| input(None)).unzip()).unzip();
-        let reading = Reading {
+        let reading = ChannelReader {
             outbox: outbox.clone(),
             encoding,
             can_close,
             channels: senders,
-            current: Current::Ignored,
+            current: CurrentMessage::Ignored,
             _alive: keep,
         };
         let reading = tokio::spawn(reading.run(Reader::new(reader, Role::Server)));
         let writing = tokio::spawn(async move {
             // Errors just end the connection.
-            let _ = line.write(writer, |message: Message, into| message.encode(into)).await;
+            let _ = queue.write(writer, |message: Message, into| message.encode(into)).await;
         });
         Channels { outbox, encoding, inputs, alive, tasks: Tasks { reading, writing } }
     }
@@ -119,26 +119,26 @@ impl Channels {
         self.outbox.push(Message::close(CLOSE_NORMAL));
         self.outbox.end();
         self.inputs.clear();
-        let goodbye = async {
+        let closing = async {
             let _ = (&mut self.tasks.writing).await;
             let _ = (&mut self.tasks.reading).await;
         };
-        let _ = tokio::time::timeout(FAREWELL, goodbye).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
     }
 }
 
-struct Reading {
+struct ChannelReader {
     outbox: Outbox<Message>,
     encoding: Encoding,
     can_close: bool,
     channels: Vec<Option<mpsc::Sender<Bytes>>>,
-    current: Current,
+    current: CurrentMessage,
     /// Dropped at the end, which tells writers that the client is gone.
     _alive: watch::Sender<()>,
 }
 
 /// The rest of the current message.
-enum Current {
+enum CurrentMessage {
     Ignored,
     /// The number of a channel to close.
     Closing,
@@ -149,18 +149,18 @@ enum Current {
     },
 }
 
-impl Drop for Reading {
+impl Drop for ChannelReader {
     fn drop(&mut self) {
         // Further messages would not be answered, so end the queue.
         self.outbox.end();
     }
 }
 
-impl Reading {
+impl ChannelReader {
     async fn run<R: AsyncRead + Unpin>(mut self, mut reader: Reader<R>) {
         loop {
             let outcome = match reader.next().await {
-                Ok(event) => self.take(event).await,
+                Ok(event) => self.handle(event).await,
                 Err(error) => Err(error),
             };
             match outcome {
@@ -177,9 +177,9 @@ impl Reading {
     }
 
     /// Handles an event. Returns whether the connection continues.
-    async fn take(&mut self, event: Event) -> io::Result<bool> {
+    async fn handle(&mut self, event: Event) -> io::Result<bool> {
         match event {
-            Event::Ping(payload) => self.outbox.answer(Message { opcode: Opcode::Pong, payload }).await?,
+            Event::Ping(payload) => self.outbox.reply(Message { opcode: Opcode::Pong, payload }).await?,
             Event::Pong => {}
             Event::Close(_) => {
                 self.outbox.push(Message::close(CLOSE_NORMAL));
@@ -188,42 +188,42 @@ impl Reading {
             Event::Data { mut bytes, is_first, is_last, .. } => {
                 if is_first && bytes.is_empty() && !is_last {
                     // A channel number in a later frame is not supported; no client sends that.
-                    self.current = Current::Ignored;
+                    self.current = CurrentMessage::Ignored;
                 } else if is_first && !bytes.is_empty() {
-                    self.current = self.begin(bytes[0]);
+                    self.current = self.start_message(bytes[0]);
                     bytes = bytes.slice(1..);
                 }
-                self.go_on(bytes, is_last).await?;
+                self.continue_message(bytes, is_last).await?;
             }
         }
         Ok(true)
     }
 
-    fn begin(&self, first: u8) -> Current {
-        if first == CLOSES && self.can_close {
-            return Current::Closing;
+    fn start_message(&self, first: u8) -> CurrentMessage {
+        if first == CLOSE_CHANNEL && self.can_close {
+            return CurrentMessage::Closing;
         }
         let channel = match self.encoding {
             Encoding::Binary => first,
             Encoding::Base64 => first.wrapping_sub(b'0'),
         };
         match self.channels.get(usize::from(channel)) {
-            Some(Some(_)) => Current::Data { channel: channel.into(), left: Vec::new() },
-            _ => Current::Ignored,
+            Some(Some(_)) => CurrentMessage::Data { channel: channel.into(), left: Vec::new() },
+            _ => CurrentMessage::Ignored,
         }
     }
 
-    async fn go_on(&mut self, bytes: Bytes, is_last: bool) -> io::Result<()> {
+    async fn continue_message(&mut self, bytes: Bytes, is_last: bool) -> io::Result<()> {
         match &mut self.current {
-            Current::Ignored => {}
-            Current::Closing => match bytes[..] {
+            CurrentMessage::Ignored => {}
+            CurrentMessage::Closing => match bytes[..] {
                 [] if !is_last => return Ok(()),
                 [channel] if is_last && usize::from(channel) < self.channels.len() => {
                     self.channels[usize::from(channel)] = None;
                 }
                 _ => return Err(io::ErrorKind::InvalidData.into()),
             },
-            Current::Data { channel, left } => {
+            CurrentMessage::Data { channel, left } => {
                 let channel = *channel;
                 let data = match self.encoding {
                     Encoding::Binary => bytes,
@@ -244,12 +244,12 @@ impl Reading {
                     && reader.send(data).await.is_err()
                 {
                     self.channels[channel] = None;
-                    self.current = Current::Ignored;
+                    self.current = CurrentMessage::Ignored;
                 }
             }
         }
         if is_last {
-            self.current = Current::Ignored;
+            self.current = CurrentMessage::Ignored;
         }
         Ok(())
     }

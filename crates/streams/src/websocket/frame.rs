@@ -55,7 +55,7 @@ impl Opcode {
 
 /// The reason why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Malformed {
+pub enum FrameError {
     /// Extensions that were not negotiated.
     Reserved,
     Opcode,
@@ -67,22 +67,22 @@ pub enum Malformed {
     Order,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Malformed::Reserved => "frame with an extension that was not negotiated",
-            Malformed::Opcode => "unknown frame type",
-            Malformed::Length => "invalid frame length",
-            Malformed::Mask => "wrong masking of a frame",
-            Malformed::Order => "frame out of order",
+            FrameError::Reserved => "frame with an extension that was not negotiated",
+            FrameError::Opcode => "unknown frame type",
+            FrameError::Length => "invalid frame length",
+            FrameError::Mask => "wrong masking of a frame",
+            FrameError::Order => "frame out of order",
         })
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for FrameError {}
 
-impl From<Malformed> for std::io::Error {
-    fn from(malformed: Malformed) -> Self {
+impl From<FrameError> for std::io::Error {
+    fn from(malformed: FrameError) -> Self {
         std::io::Error::new(std::io::ErrorKind::InvalidData, malformed)
     }
 }
@@ -99,15 +99,15 @@ pub struct Head {
 impl Head {
     /// Parses the header at the start of `bytes` and returns it with its length; `None` if more bytes are
     /// needed. `role` is the reader's.
-    pub fn parse(bytes: &[u8], role: Role) -> Result<Option<(Head, usize)>, Malformed> {
+    pub fn parse(bytes: &[u8], role: Role) -> Result<Option<(Head, usize)>, FrameError> {
         let [first, second, rest @ ..] = bytes else { return Ok(None) };
         if first & 0x70 != 0 {
-            return Err(Malformed::Reserved);
+            return Err(FrameError::Reserved);
         }
-        let opcode = Opcode::parse(first & 0x0f).ok_or(Malformed::Opcode)?;
+        let opcode = Opcode::parse(first & 0x0f).ok_or(FrameError::Opcode)?;
         let (fin, masked) = (first & 0x80 != 0, second & 0x80 != 0);
         if masked != (role == Role::Server) {
-            return Err(Malformed::Mask);
+            return Err(FrameError::Mask);
         }
         let (length, rest) = match second & 0x7f {
             126 => {
@@ -121,7 +121,7 @@ impl Head {
             short => (u64::from(short), rest),
         };
         if length >> 63 != 0 || (opcode.is_control() && (!fin || length > LARGEST_CONTROL)) {
-            return Err(Malformed::Length);
+            return Err(FrameError::Length);
         }
         let (mask, rest) = match masked {
             true => {
@@ -220,19 +220,19 @@ mod tests {
 
     #[test]
     fn malformed_frames_are_rejected() {
-        let cases: [(&[u8], Malformed); 7] = [
-            (b"\xc2\x00", Malformed::Reserved),
-            (b"\x83\x00", Malformed::Opcode),
-            (b"\x8f\x00", Malformed::Opcode),
-            (b"\x82\x80\0\0\0\0", Malformed::Mask),
-            (b"\x09\x00", Malformed::Length),
-            (b"\x88\x7e\x00\x7e", Malformed::Length),
-            (b"\x82\x7f\xff\0\0\0\0\0\0\0", Malformed::Length),
+        let cases: [(&[u8], FrameError); 7] = [
+            (b"\xc2\x00", FrameError::Reserved),
+            (b"\x83\x00", FrameError::Opcode),
+            (b"\x8f\x00", FrameError::Opcode),
+            (b"\x82\x80\0\0\0\0", FrameError::Mask),
+            (b"\x09\x00", FrameError::Length),
+            (b"\x88\x7e\x00\x7e", FrameError::Length),
+            (b"\x82\x7f\xff\0\0\0\0\0\0\0", FrameError::Length),
         ];
         for (bytes, expected) in cases {
             assert_eq!(Head::parse(bytes, Role::Client), Err(expected), "{bytes:x?}");
         }
-        assert_eq!(Head::parse(b"\x82\x00", Role::Server), Err(Malformed::Mask));
+        assert_eq!(Head::parse(b"\x82\x00", Role::Server), Err(FrameError::Mask));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
-use crate::upgrade::{Refusal, header_values, is_upgrade, refusal};
+use crate::upgrade::{UpgradeRefusal, header_values, is_upgrade, refusal};
 
 /// Whether a request asks for a WebSocket.
 pub fn is_websocket(headers: &HeaderMap) -> bool {
@@ -32,7 +32,7 @@ pub struct Handshake {
 impl Handshake {
     /// Accepts the client's first protocol that is in `known`. An empty string in `known` stands for no
     /// protocol.
-    pub fn new(method: &Method, headers: &HeaderMap, known: &[&str]) -> Result<Handshake, Refusal> {
+    pub fn new(method: &Method, headers: &HeaderMap, known: &[&str]) -> Result<Handshake, UpgradeRefusal> {
         if method != Method::GET {
             return Err(refusal(StatusCode::METHOD_NOT_ALLOWED, ""));
         }

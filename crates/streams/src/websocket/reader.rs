@@ -5,8 +5,8 @@ use std::io;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::frame::{Head, LARGEST_HEAD, Malformed, Opcode, Role, mask};
-use crate::pipe::PIECE;
+use super::frame::{FrameError, Head, LARGEST_HEAD, Opcode, Role, mask};
+use crate::pipe::CHUNK_BYTES;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -55,20 +55,20 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             if let Some(event) = self.parse()? {
                 return Ok(event);
             }
-            self.buffer.reserve(PIECE);
+            self.buffer.reserve(CHUNK_BYTES);
             if self.reader.read_buf(&mut self.buffer).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
     }
 
-    fn parse(&mut self) -> Result<Option<Event>, Malformed> {
+    fn parse(&mut self) -> Result<Option<Event>, FrameError> {
         let frame = match self.frame {
             Some(frame) => frame,
             None => {
                 let start = &self.buffer[..self.buffer.len().min(LARGEST_HEAD)];
                 let Some((head, length)) = Head::parse(start, self.role)? else { return Ok(None) };
-                self.begin(head)?;
+                self.start_frame(head)?;
                 let _ = self.buffer.split_to(length);
                 Frame { head, position: 0 }
             }
@@ -80,20 +80,20 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         if (opcode.is_control() && here < left) || (here == 0 && left > 0) {
             return Ok(None);
         }
-        let mut piece = self.buffer.split_to(here as usize);
+        let mut chunk = self.buffer.split_to(here as usize);
         if let Some(key) = key {
-            mask(&mut piece, key, frame.position);
+            mask(&mut chunk, key, frame.position);
         }
         let is_done = here == left;
         self.frame = (!is_done).then_some(Frame { position: frame.position + here, ..frame });
-        let bytes = piece.freeze();
+        let bytes = chunk.freeze();
         Ok(Some(match opcode {
             Opcode::Ping => Event::Ping(bytes),
             Opcode::Pong => Event::Pong,
             Opcode::Close => {
                 let code = bytes.first_chunk().map(|code| u16::from_be_bytes(*code));
                 if bytes.len() == 1 {
-                    return Err(Malformed::Length);
+                    return Err(FrameError::Length);
                 }
                 Event::Close(code)
             }
@@ -109,14 +109,14 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }))
     }
 
-    fn begin(&mut self, head: Head) -> Result<(), Malformed> {
+    fn start_frame(&mut self, head: Head) -> Result<(), FrameError> {
         match (head.opcode, self.message) {
             (Opcode::Text | Opcode::Binary, None) => {
                 self.message = Some(head.opcode == Opcode::Text);
                 self.is_first = true;
                 Ok(())
             }
-            (Opcode::Text | Opcode::Binary, Some(_)) | (Opcode::Continuation, None) => Err(Malformed::Order),
+            (Opcode::Text | Opcode::Binary, Some(_)) | (Opcode::Continuation, None) => Err(FrameError::Order),
             _ => Ok(()),
         }
     }
@@ -173,8 +173,8 @@ mod tests {
         super::super::Message::binary(sent.clone()).encode_masked(Some([9, 8, 7, 6]), &mut bytes);
         let (mut client, server) = tokio::io::duplex(1000);
         let writing = tokio::spawn(async move {
-            for piece in bytes.chunks(777) {
-                tokio::io::AsyncWriteExt::write_all(&mut client, piece).await.unwrap();
+            for chunk in bytes.chunks(777) {
+                tokio::io::AsyncWriteExt::write_all(&mut client, chunk).await.unwrap();
             }
         });
         let mut reader = Reader::new(server, Role::Server);

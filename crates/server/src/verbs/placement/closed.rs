@@ -14,7 +14,7 @@ const DEPENDENT: &str = "reference";
 /// Returns the errors of shares of clusters that the object was not on before, `new`.
 pub fn check(
     row: &Row,
-    place: &Place<'_>,
+    object_ref: &Place<'_>,
     wanted: &Value,
     shares: &[Share],
     new: &[Registered],
@@ -26,7 +26,8 @@ pub fn check(
         let index = shares.iter().position(|share| share.name == object::name(&new.cluster))?;
         let mut why = closed.why();
         if closed.can_be_forced {
-            let command = placed::command(&row.kind, place.namespace, place.name, &names_of(shares));
+            let command =
+                placed::command(&row.kind, object_ref.namespace, object_ref.name, &names_of(shares));
             why = format!("{why}, or force the placement (spec.force) with: {command} --force");
         }
         Some(FieldError::forbidden(&path.index(index), why))

@@ -45,18 +45,20 @@ pub fn read(
             errors.push(FieldError::duplicate(&path.child("name"), name));
         } else {
             match resolve(server, row, workspace, name, &uid, current) {
-                Cluster::Kept(known) => uid = known,
-                Cluster::New(registered) => match server.registry.closed(workspace, &registered) {
+                ResolvedCluster::Kept(known) => uid = known,
+                ResolvedCluster::New(registered) => match server.registry.closed(workspace, &registered) {
                     Some(reason) => errors.push(FieldError::forbidden(&path.child("name"), reason)),
                     None => {
                         uid = object::uid(&registered.cluster).to_string();
                         shares.new.push(registered);
                     }
                 },
-                Cluster::Unknown if uid.is_empty() => {
+                ResolvedCluster::Unknown if uid.is_empty() => {
                     errors.push(FieldError::not_found(&path.child("name"), name));
                 }
-                Cluster::Unknown => errors.push(FieldError::not_found(&path.child("uid"), uid.as_str())),
+                ResolvedCluster::Unknown => {
+                    errors.push(FieldError::not_found(&path.child("uid"), uid.as_str()))
+                }
             }
         }
         let replicas = match &share["replicas"] {
@@ -81,7 +83,7 @@ pub fn read(
 }
 
 /// The resolution of a name in a Placement.
-enum Cluster {
+enum ResolvedCluster {
     /// A cluster that the object is already on, with its UID if known. It need not exist or accept new
     /// shares.
     Kept(String),
@@ -98,7 +100,7 @@ fn resolve(
     name: &str,
     uid: &str,
     current: &Placement,
-) -> Cluster {
+) -> ResolvedCluster {
     let in_reach = |uid: &str| {
         let found = server.registry.cluster(workspace, name, uid);
         found.filter(|found| row.namespaced || found.workspace == workspace)
@@ -107,11 +109,15 @@ fn resolve(
         // Without a UID in the placement, the nearest cluster of that name is meant.
         let meant = in_reach(if share.uid.is_empty() { uid } else { &share.uid });
         match (meant, in_reach("")) {
-            (Some(registered), _) => return Cluster::Kept(object::uid(&registered.cluster).to_string()),
+            (Some(registered), _) => {
+                return ResolvedCluster::Kept(object::uid(&registered.cluster).to_string());
+            }
             // The previous cluster is gone, and another one has its name.
-            (None, Some(nearest)) if uid.is_empty() && !share.uid.is_empty() => return Cluster::New(nearest),
-            (None, _) => return Cluster::Kept(share.uid.clone()),
+            (None, Some(nearest)) if uid.is_empty() && !share.uid.is_empty() => {
+                return ResolvedCluster::New(nearest);
+            }
+            (None, _) => return ResolvedCluster::Kept(share.uid.clone()),
         }
     }
-    in_reach(uid).map_or(Cluster::Unknown, Cluster::New)
+    in_reach(uid).map_or(ResolvedCluster::Unknown, ResolvedCluster::New)
 }

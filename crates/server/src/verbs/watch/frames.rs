@@ -20,7 +20,7 @@ pub struct Frames {
     /// Whether objects contain their workspace.
     origin: bool,
     /// Whether the columns of a table were sent, which happens once.
-    headed: AtomicBool,
+    columns_sent: AtomicBool,
     skew: i64,
 }
 
@@ -29,7 +29,7 @@ impl Frames {
         let protobuf = output.media == Media::Protobuf;
         let view = row.may_convert().then(|| row.clone());
         let Output { form, skew, .. } = output;
-        Frames { view, protobuf, form, origin, headed: AtomicBool::new(false), skew }
+        Frames { view, protobuf, form, origin, columns_sent: AtomicBool::new(false), skew }
     }
 
     /// Encodes an event for this watch.
@@ -84,7 +84,7 @@ impl Frames {
             }
             Form::Table(version, include) => {
                 let custom = self.view.as_ref().and_then(|row| row.custom.as_deref());
-                let first = !self.headed.swap(true, Ordering::Relaxed);
+                let first = !self.columns_sent.swap(true, Ordering::Relaxed);
                 self.frame(event_type, &table::of_object(json, custom, version, include, first, self.skew))
             }
         }

@@ -16,33 +16,33 @@ use atoll_store::{Key, Revision};
 /// Maximum time of a recount, from its list to its write.
 const COUNT_TIME: Duration = Duration::from_secs(10);
 /// Number of quotas above which idle entries are removed.
-const CROWDED: usize = 1024;
+const MAX_ENTRIES: usize = 1024;
 
 #[derive(Default)]
-pub struct Ledger {
-    quotas: Mutex<HashMap<Key, Entry>>,
+pub struct PendingWrites {
+    quotas: Mutex<HashMap<Key, QuotaEntry>>,
 }
 
-struct Entry {
-    under_way: usize,
+struct QuotaEntry {
+    pending: usize,
     /// Revision of the last completed write.
     ended: Revision,
     ended_at: Instant,
 }
 
-impl Entry {
-    fn is_at_rest(&self) -> bool {
-        self.under_way == 0 && self.ended_at.elapsed() > COUNT_TIME
+impl QuotaEntry {
+    fn is_idle(&self) -> bool {
+        self.pending == 0 && self.ended_at.elapsed() > COUNT_TIME
     }
 }
 
-impl Ledger {
+impl PendingWrites {
     /// Whether a sum from a quota read at `revision` is complete.
     pub fn is_current(&self, quota: &Key, revision: Revision) -> bool {
         let quotas = self.quotas();
         quotas
             .get(quota)
-            .is_none_or(|entry| entry.is_at_rest() || (entry.under_way == 0 && entry.ended <= revision))
+            .is_none_or(|entry| entry.is_idle() || (entry.pending == 0 && entry.ended <= revision))
     }
 
     /// Whether a sum is refused only because the quota is older than the last completed write, which writing
@@ -50,39 +50,36 @@ impl Ledger {
     pub fn is_behind(&self, quota: &Key, revision: Revision) -> bool {
         let quotas = self.quotas();
         quotas.get(quota).is_some_and(|entry| {
-            entry.under_way == 0
-                && !entry.is_at_rest()
-                && entry.ended > revision
-                && entry.ended != Revision::MAX
+            entry.pending == 0 && !entry.is_idle() && entry.ended > revision && entry.ended != Revision::MAX
         })
     }
 
     /// Records pending reservations: the quota's name, its key and the reserved amounts.
-    pub fn begin(self: &Arc<Self>, taken: Vec<(String, Key, Amounts)>) -> Taken {
+    pub fn begin(self: &Arc<Self>, taken: Vec<(String, Key, Amounts)>) -> PendingWrite {
         let mut quotas = self.quotas();
-        if quotas.len() > CROWDED {
-            quotas.retain(|_, entry| !entry.is_at_rest());
+        if quotas.len() > MAX_ENTRIES {
+            quotas.retain(|_, entry| !entry.is_idle());
         }
         for (_, key, _) in &taken {
-            let fresh = Entry { under_way: 0, ended: 0, ended_at: Instant::now() };
-            quotas.entry(key.clone()).or_insert(fresh).under_way += 1;
+            let fresh = QuotaEntry { pending: 0, ended: 0, ended_at: Instant::now() };
+            quotas.entry(key.clone()).or_insert(fresh).pending += 1;
         }
         drop(quotas);
-        Taken { taken, ledger: self.clone() }
+        PendingWrite { taken, pending_writes: self.clone() }
     }
 
-    fn quotas(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
+    fn quotas(&self) -> MutexGuard<'_, HashMap<Key, QuotaEntry>> {
         self.quotas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Reserved usage of a pending write. If it is dropped, the outcome of the write is unknown.
-pub struct Taken {
+pub struct PendingWrite {
     taken: Vec<(String, Key, Amounts)>,
-    ledger: Arc<Ledger>,
+    pending_writes: Arc<PendingWrites>,
 }
 
-impl Taken {
+impl PendingWrite {
     /// Returns the reserved amounts by quota.
     pub fn amounts(&self) -> impl Iterator<Item = (&str, &Amounts)> {
         self.taken.iter().map(|(name, _, amounts)| (name.as_str(), amounts))
@@ -90,10 +87,10 @@ impl Taken {
 
     pub fn finish(&mut self, written: Written) {
         let taken = std::mem::take(&mut self.taken);
-        let mut quotas = self.ledger.quotas();
+        let mut quotas = self.pending_writes.quotas();
         for (_, key, _) in taken {
             let Some(entry) = quotas.get_mut(&key) else { continue };
-            entry.under_way = entry.under_way.saturating_sub(1);
+            entry.pending = entry.pending.saturating_sub(1);
             let ended = match written {
                 Written::At(revision) => revision,
                 Written::No => continue,
@@ -105,7 +102,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for PendingWrite {
     fn drop(&mut self) {
         if !self.taken.is_empty() {
             self.finish(Written::Unknown);
@@ -119,22 +116,22 @@ mod tests {
 
     #[test]
     fn a_count_must_be_newer_than_completed_writes() {
-        let ledger = Arc::new(Ledger::default());
+        let pending_writes = Arc::new(PendingWrites::default());
         let key = Key::from("core/resourcequotas/root/n/q");
-        assert!(ledger.is_current(&key, 3), "nothing was reserved");
-        let begin = || ledger.begin(vec![("q".into(), key.clone(), Amounts::default())]);
+        assert!(pending_writes.is_current(&key, 3), "nothing was reserved");
+        let begin = || pending_writes.begin(vec![("q".into(), key.clone(), Amounts::default())]);
         let mut first = begin();
         let mut second = begin();
-        assert!(!ledger.is_current(&key, 5), "two are pending");
+        assert!(!pending_writes.is_current(&key, 5), "two are pending");
         first.finish(Written::At(7));
-        assert!(!ledger.is_current(&key, 8), "one is pending");
-        assert!(!ledger.is_behind(&key, 5));
+        assert!(!pending_writes.is_current(&key, 8), "one is pending");
+        assert!(!pending_writes.is_behind(&key, 5));
         second.finish(Written::No);
-        assert!(!ledger.is_current(&key, 6), "revision 7 may be missing");
-        assert!(ledger.is_behind(&key, 6));
-        assert!(ledger.is_current(&key, 7));
+        assert!(!pending_writes.is_current(&key, 6), "revision 7 may be missing");
+        assert!(pending_writes.is_behind(&key, 6));
+        assert!(pending_writes.is_current(&key, 7));
         drop(begin());
-        assert!(!ledger.is_current(&key, 100), "the outcome is unknown");
-        assert!(!ledger.is_behind(&key, 100), "writing the quota again does not help");
+        assert!(!pending_writes.is_current(&key, 100), "the outcome is unknown");
+        assert!(!pending_writes.is_behind(&key, 100), "writing the quota again does not help");
     }
 }

@@ -11,7 +11,7 @@ use crate::Server;
 
 /// Returns why an object is not sent to a cluster. `sent` is its shape; `controllers` is whether controllers
 /// are allowed in the cluster.
-pub fn objection(
+pub fn exclusion_reason(
     server: &Server,
     parts: &key::Parts<'_>,
     object: &Value,
@@ -36,7 +36,7 @@ pub fn objection(
 /// Returns the ServiceAccount of an object's Pods, if they mount its token and it has rights.
 fn controller<'a>(server: &Server, parts: &key::Parts<'_>, sent: &'a Value) -> Option<&'a str> {
     let account = atoll_fleet::controllers::account(sent)?;
-    if !server.policies.at(parts.workspace).empowers(parts.namespace, account.name) {
+    if !server.policies.at(parts.workspace).grants_any(parts.namespace, account.name) {
         return None;
     }
     let gets_token = account.token.unwrap_or_else(|| {

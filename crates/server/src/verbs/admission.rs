@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use atoll_admission::{Held, Operation, Options, Request};
+use atoll_admission::{AdmissionOptions, Operation, Request, Reservation};
 use atoll_authn::User;
 use atoll_authz::{Attributes, Target};
 use atoll_meta::{Status, object};
@@ -14,70 +14,75 @@ use super::patch::Warnings;
 use super::seal::Sealed;
 use crate::Server;
 use crate::chain::Call;
-use crate::sync::advice;
+use crate::sync::warnings;
 use crate::workspace::Workspace;
 
-pub struct Gate<'a> {
+pub struct RequestAdmission<'a> {
     pub server: &'a Server,
     pub row: &'a Row,
     pub subresource: &'a str,
     pub workspace: &'a Workspace,
-    pub place: Place<'a>,
+    pub object_ref: Place<'a>,
     /// The name in the request; empty if it is to be generated.
     pub name: &'a str,
     pub user: &'a User,
-    pub options: Options<'a>,
+    pub options: AdmissionOptions<'a>,
     pub warnings: &'a Warnings,
     /// Reservations of the last validated write, such as quota.
-    pub held: Mutex<Vec<Box<dyn Held>>>,
+    pub reservations: Mutex<Vec<Box<dyn Reservation>>>,
     /// The Secret to which a kubeconfig was moved for this request.
     pub sealed: Mutex<Option<Sealed>>,
     /// Whether an object without a name has a placement annotation, which is ignored.
-    pub is_ignored: AtomicBool,
+    pub is_placement_ignored: AtomicBool,
 }
 
-impl<'a> Gate<'a> {
+impl<'a> RequestAdmission<'a> {
     /// For a request about the object `place`.
-    pub fn of(
+    pub fn new(
         server: &'a Server,
         row: &'a Row,
         call: &'a Call,
-        place: Place<'a>,
-        options: Options<'a>,
+        object_ref: Place<'a>,
+        options: AdmissionOptions<'a>,
         warnings: &'a Warnings,
     ) -> Self {
-        Gate {
+        RequestAdmission {
             server,
             row,
             subresource: &call.info.subresource,
             workspace: &call.workspace,
-            place,
-            name: place.name,
+            object_ref,
+            name: object_ref.name,
             user: &call.user,
             options,
             warnings,
-            held: Mutex::default(),
+            reservations: Mutex::default(),
             sealed: Mutex::default(),
-            is_ignored: AtomicBool::default(),
+            is_placement_ignored: AtomicBool::default(),
         }
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn Held>>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reservations(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn Reservation>>> {
+        self.reservations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls admission for a connection, which writes nothing.
     pub async fn connect(&self) -> Result<(), Status> {
-        self.ask(Operation::Connect, None, Phase::Validate(&Value::Null)).await
+        self.run_plugins(Operation::Connect, None, Phase::Validate(&Value::Null)).await
     }
 
-    async fn ask(&self, operation: Operation, old: Option<&Value>, phase: Phase<'_>) -> Result<(), Status> {
+    async fn run_plugins(
+        &self,
+        operation: Operation,
+        old: Option<&Value>,
+        phase: Phase<'_>,
+    ) -> Result<(), Status> {
         let registry = &*self.server.registry;
         let authorize = |verb: &str, target: Target<'_>| {
             let attributes = Attributes { user: self.user, verb, target };
-            self.server.here(self.workspace).is_ok_and(|here| here.authorize(&attributes).is_ok())
+            self.server.authorizer(self.workspace).is_ok_and(|here| here.authorize(&attributes).is_ok())
         };
-        let warn = |text: String| self.warnings.also(text);
+        let warn = |text: String| self.warnings.add(text);
         // A generated name counts once it exists.
         let name = match &phase {
             Phase::Validate(object) if self.name.is_empty() => object::name(object),
@@ -87,9 +92,9 @@ impl<'a> Gate<'a> {
             operation,
             row: self.row,
             subresource: self.subresource,
-            workspace: self.place.workspace,
+            workspace: self.object_ref.workspace,
             step: self.workspace.step(),
-            namespace: self.place.namespace,
+            namespace: self.object_ref.namespace,
             name,
             user: self.user,
             old,
@@ -102,8 +107,8 @@ impl<'a> Gate<'a> {
         match phase {
             Phase::Mutate(new) => self.server.admission.mutate(&request, new).await,
             Phase::Validate(object) => {
-                let taken = self.server.admission.validate(&request, object).await?;
-                *self.held() = taken;
+                let reserved = self.server.admission.validate(&request, object).await?;
+                *self.reservations() = reserved;
                 Ok(())
             }
         }
@@ -119,12 +124,17 @@ fn of_write(old: Option<&Value>) -> Operation {
     if old.is_some() { Operation::Update } else { Operation::Create }
 }
 
-impl Admission for Gate<'_> {
+impl Admission for RequestAdmission<'_> {
     fn placement_ignored(&self, new: &Value) {
         // The command in the warning needs a name.
         match object::name(new).is_empty() {
-            true => self.is_ignored.store(true, Ordering::Relaxed),
-            false => self.warnings.about_request(advice::ignored(self.server, self.row, &self.place, new)),
+            true => self.is_placement_ignored.store(true, Ordering::Relaxed),
+            false => self.warnings.add_request_warning(warnings::ignored(
+                self.server,
+                self.row,
+                &self.object_ref,
+                new,
+            )),
         }
     }
 
@@ -133,7 +143,7 @@ impl Admission for Gate<'_> {
         if old.is_none() {
             self.workspace.check_create(&self.row.group, &self.row.resource, new)?;
         }
-        self.ask(of_write(old), old, Phase::Mutate(new)).await?;
+        self.run_plugins(of_write(old), old, Phase::Mutate(new)).await?;
         self.check_escalation(new, old)
     }
 
@@ -142,29 +152,29 @@ impl Admission for Gate<'_> {
             (Some(new), old) => {
                 // A scale is validated as the object that it belongs to.
                 let part = if self.subresource == "scale" { "" } else { self.subresource };
-                self.warnings.remark(self.row.remarks(part, new, old));
-                if self.is_ignored.load(Ordering::Relaxed) {
-                    self.warnings.also(advice::ignored(self.server, self.row, &self.place, new));
+                self.warnings.set_object_warnings(self.row.remarks(part, new, old));
+                if self.is_placement_ignored.load(Ordering::Relaxed) {
+                    self.warnings.add(warnings::ignored(self.server, self.row, &self.object_ref, new));
                 }
                 if old.is_none() && part.is_empty() {
-                    let unplaced = advice::unplaced(self.server, self.row, &self.place, new);
-                    unplaced.into_iter().for_each(|text| self.warnings.also(text));
+                    let unplaced = warnings::unplaced(self.server, self.row, &self.object_ref, new);
+                    unplaced.into_iter().for_each(|text| self.warnings.add(text));
                 }
-                self.ask(of_write(old), old, Phase::Validate(new)).await
+                self.run_plugins(of_write(old), old, Phase::Validate(new)).await
             }
             (None, Some(old)) => {
-                let paused = advice::paused(self.server, self.workspace, old);
-                paused.into_iter().for_each(|text| self.warnings.also(text));
-                self.ask(Operation::Delete, Some(old), Phase::Validate(old)).await
+                let paused = warnings::paused(self.server, self.workspace, old);
+                paused.into_iter().for_each(|text| self.warnings.add(text));
+                self.run_plugins(Operation::Delete, Some(old), Phase::Validate(old)).await
             }
             (None, None) => Ok(()),
         }
     }
 
     async fn ended(&self, written: Written) {
-        let held = std::mem::take(&mut *self.held());
-        for held in held {
-            held.finish(&self.server.registry, written).await;
+        let reservations = std::mem::take(&mut *self.reservations());
+        for reservation in reservations {
+            reservation.finish(&self.server.registry, written).await;
         }
     }
 }

@@ -16,15 +16,15 @@ pub fn authority(registry: &Registry, workspace: &str, host: &str, port: u16) ->
     let scope = Scope::new("", "configmaps", Some(ROOT), Some(SYSTEM_NAMESPACE));
     let snapshot = registry.snapshot();
     let stored = snapshot.list(&scope, None).filter_map(|found| json::parse(&found.json()).ok());
-    stored.map(|parsed| parsed.value).find_map(|found| vouches(&found, workspace, host, port))
+    stored.map(|parsed| parsed.value).find_map(|found| trusted_authority(&found, workspace, host, port))
 }
 
-fn vouches(config_map: &Value, workspace: &str, host: &str, port: u16) -> Option<Vec<u8>> {
+fn trusted_authority(config_map: &Value, workspace: &str, host: &str, port: u16) -> Option<Vec<u8>> {
     let data = &config_map["data"];
-    let is_it = object::label(config_map, KUBELETS) == Some(workspace)
+    let is_match = object::label(config_map, KUBELETS) == Some(workspace)
         && data["host"] == host
         && data["port"].as_str() == Some(port.to_string().as_str());
-    let authority = data["certificateAuthority"].as_str().filter(|_| is_it)?;
+    let authority = data["certificateAuthority"].as_str().filter(|_| is_match)?;
     Some(authority.as_bytes().to_vec())
 }
 
@@ -37,11 +37,11 @@ mod tests {
     #[test]
     fn only_matching_workspace_and_address_is_trusted() {
         let data = json!({ "host": "127.0.0.1", "port": "4711", "certificateAuthority": "pem" });
-        let vouching = json!({ "metadata": { "labels": { KUBELETS: "w" } }, "data": data });
-        assert_eq!(vouches(&vouching, "w", "127.0.0.1", 4711).as_deref(), Some(&b"pem"[..]));
-        assert_eq!(vouches(&vouching, "v", "127.0.0.1", 4711), None);
-        assert_eq!(vouches(&vouching, "w", "127.0.0.2", 4711), None);
-        assert_eq!(vouches(&vouching, "w", "127.0.0.1", 4712), None);
-        assert_eq!(vouches(&json!({ "data": data }), "w", "127.0.0.1", 4711), None);
+        let config_map = json!({ "metadata": { "labels": { KUBELETS: "w" } }, "data": data });
+        assert_eq!(trusted_authority(&config_map, "w", "127.0.0.1", 4711).as_deref(), Some(&b"pem"[..]));
+        assert_eq!(trusted_authority(&config_map, "v", "127.0.0.1", 4711), None);
+        assert_eq!(trusted_authority(&config_map, "w", "127.0.0.2", 4711), None);
+        assert_eq!(trusted_authority(&config_map, "w", "127.0.0.1", 4712), None);
+        assert_eq!(trusted_authority(&json!({ "data": data }), "w", "127.0.0.1", 4711), None);
     }
 }

@@ -5,81 +5,86 @@ use std::sync::{Arc, Mutex, PoisonError};
 use atoll_registry::catalog;
 use atoll_registry::{Catalog, SharedRow};
 
-use crate::weather::{Conditions, GroupVersion};
+use crate::network_faults::{GroupVersion, NetworkFaults};
 use crate::{discovery, openapi};
 
 /// Maximum number of cached selections.
-const SELECTIONS: usize = 16;
+const MAX_SELECTIONS: usize = 16;
 
 /// The documents of a catalog and of selections of it.
-pub struct Shelves {
+pub struct DiscoveryCache {
     rows: Vec<SharedRow>,
-    whole: Arc<Shelf>,
+    all: Arc<ApiDocuments>,
     /// Rows of `metrics.k8s.io`, served where usage is measured.
     measured: [SharedRow; 2],
     /// By selection, in order of use, the most recent last.
-    parts: Mutex<Vec<Part>>,
+    selections: Mutex<Vec<CachedSelection>>,
 }
 
-type Part = (Selected, Arc<Shelf>);
+type CachedSelection = (DocumentSelection, Arc<ApiDocuments>);
 
 /// A selection of the served resources.
 #[derive(Clone, PartialEq, Eq)]
-struct Selected {
+struct DocumentSelection {
     hidden: Arc<[GroupVersion]>,
     is_measured: bool,
 }
 
 /// Discovery and OpenAPI documents.
-pub(crate) struct Shelf {
-    pub discovery: discovery::Shelf,
-    pub openapi: openapi::Shelf,
+pub(crate) struct ApiDocuments {
+    pub discovery: discovery::DocumentCache,
+    pub openapi: openapi::DocumentCache,
     rows: Vec<SharedRow>,
 }
 
-impl Shelves {
+impl DiscoveryCache {
     pub fn new(catalog: &Catalog) -> Self {
         let rows = catalog.rows().to_vec();
         let measured = catalog::measured().map(Arc::new);
-        Shelves { whole: Arc::new(Shelf::new(&rows, &[])), rows, measured, parts: Mutex::default() }
+        DiscoveryCache {
+            all: Arc::new(ApiDocuments::new(&rows, &[])),
+            rows,
+            measured,
+            selections: Mutex::default(),
+        }
     }
 
     /// Returns the documents for a client with these network faults, with or without `metrics.k8s.io`.
-    pub(crate) fn seen(&self, conditions: Option<&Conditions>, is_measured: bool) -> Arc<Shelf> {
-        let hidden = conditions.map(|conditions| conditions.hidden.clone()).unwrap_or_default();
+    pub(crate) fn select(&self, faults: Option<&NetworkFaults>, is_measured: bool) -> Arc<ApiDocuments> {
+        let hidden = faults.map(|faults| faults.hidden.clone()).unwrap_or_default();
         if hidden.is_empty() && !is_measured {
-            return self.whole.clone();
+            return self.all.clone();
         }
-        let selected = Selected { hidden, is_measured };
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = parts.iter().position(|(known, _)| *known == selected);
+        let selection = DocumentSelection { hidden, is_measured };
+        let mut selections = self.selections.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = selections.iter().position(|(known, _)| *known == selection);
         let found = match known {
-            Some(position) => parts.remove(position),
+            Some(position) => selections.remove(position),
             None => {
                 let measured = self.measured.iter().filter(|_| is_measured);
                 let rows: Vec<SharedRow> = self.rows.iter().chain(measured).cloned().collect();
-                let shelf = Arc::new(Shelf::new(&rows, &selected.hidden));
-                (selected, shelf)
+                let documents = Arc::new(ApiDocuments::new(&rows, &selection.hidden));
+                (selection, documents)
             }
         };
-        if parts.len() == SELECTIONS {
-            parts.remove(0);
+        if selections.len() == MAX_SELECTIONS {
+            selections.remove(0);
         }
-        let shelf = found.1.clone();
-        parts.push(found);
-        shelf
+        let documents = found.1.clone();
+        selections.push(found);
+        documents
     }
 }
 
-impl Shelf {
+impl ApiDocuments {
     fn new(rows: &[SharedRow], hidden: &[GroupVersion]) -> Self {
         let shown = |row: &&SharedRow| {
             !hidden.iter().any(|(group, version)| *group == row.group && *version == row.version)
         };
         let rows: Vec<SharedRow> = rows.iter().filter(shown).cloned().collect();
-        Shelf {
-            discovery: discovery::Shelf::new(rows.clone(), hidden),
-            openapi: openapi::Shelf::new(rows.clone(), hidden),
+        ApiDocuments {
+            discovery: discovery::DocumentCache::new(rows.clone(), hidden),
+            openapi: openapi::DocumentCache::new(rows.clone(), hidden),
             rows,
         }
     }

@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 
 /// Returns why the changes of workspaces on a cluster are paused, by workspace ID; with an empty ID for all
 /// of them.
-pub fn of_view(
+pub fn for_view(
     server: &Server,
     name: &str,
     cluster: &Value,
@@ -32,14 +32,14 @@ pub fn of_view(
     }
     let workspaces = workspaces();
     for (workspace, brake) in &brakes {
-        let family = below(&server.registry, workspace);
-        let concerns = |other: &str| other == workspace || family.contains(other);
+        let descendants_of_it = descendants(&server.registry, workspace);
+        let is_affected = |other: &str| other == workspace || descendants_of_it.contains(other);
         let why = || server.registry.why_paused(workspace, brake);
-        if concerns(home) {
+        if is_affected(home) {
             return BTreeMap::from([(String::new(), why())]);
         }
-        let concerned = workspaces.iter().filter(|other| concerns(other));
-        paused.extend(concerned.map(|other| (other.clone(), why())));
+        let affected = workspaces.iter().filter(|other| is_affected(other));
+        paused.extend(affected.map(|other| (other.clone(), why())));
     }
     paused
 }
@@ -89,7 +89,7 @@ fn of_workspace(server: &Server, workspace: &Workspace) -> Option<String> {
         return None;
     }
     let mut path = String::from(atoll_registry::bootstrap::ROOT);
-    for (id, step) in ways(workspace) {
+    for (id, step) in path(workspace) {
         if let Some(brake) = brakes.get(id) {
             return Some(
                 brake.why(&format!("workspace {path}"), &format!("atoll resume --workspace {path}")),
@@ -102,12 +102,12 @@ fn of_workspace(server: &Server, workspace: &Workspace) -> Option<String> {
 }
 
 /// Returns the IDs of all workspaces from root to this one, each with the name of the next.
-fn ways(workspace: &Workspace) -> Vec<(&str, &str)> {
+fn path(workspace: &Workspace) -> Vec<(&str, &str)> {
     let Workspace::One { id, steps, .. } = workspace else { return Vec::new() };
-    let mut ways: Vec<(&str, &str)> =
+    let mut path: Vec<(&str, &str)> =
         steps.iter().map(|step| (step.parent.as_str(), step.name.as_str())).collect();
-    ways.push((id, ""));
-    ways
+    path.push((id, ""));
+    path
 }
 
 /// Returns why a cluster of a placement is paused.
@@ -117,7 +117,7 @@ fn paused(server: &Server, workspace: &Workspace, name: &str, uid: &str) -> Opti
 }
 
 /// Returns the IDs of all descendants of a workspace.
-fn below(registry: &Registry, root: &str) -> HashSet<String> {
+fn descendants(registry: &Registry, root: &str) -> HashSet<String> {
     let snapshot = registry.snapshot();
     let mut found = HashSet::new();
     let mut next = vec![root.to_string()];

@@ -15,19 +15,20 @@ use crate::chain::Call;
 use crate::negotiate::Form;
 
 /// Whether a response is a table of clusters.
-pub fn concerns(row: &Row, call: &Call) -> bool {
+pub fn is_cluster_table(row: &Row, call: &Call) -> bool {
     (row.group.as_str(), row.resource.as_str()) == (ATOLL, "clusters")
         && matches!(call.output.form, Form::Table(..))
 }
 
 /// Sets the renew times of the Leases in a list of clusters.
-pub fn renewed(listing: &mut Listing, snapshot: &Snapshot) {
-    let shown: Vec<Arc<Object>> = listing.objects.iter().map(|object| shown(object, snapshot)).collect();
+pub fn set_heartbeat_times(listing: &mut Listing, snapshot: &Snapshot) {
+    let shown: Vec<Arc<Object>> =
+        listing.objects.iter().map(|object| with_renewed_status(object, snapshot)).collect();
     listing.objects = shown.into();
 }
 
-fn shown(cluster: &Arc<Object>, snapshot: &Snapshot) -> Arc<Object> {
-    match of(&cluster.json(), cluster.workspace(), cluster.name(), snapshot) {
+fn with_renewed_status(cluster: &Arc<Object>, snapshot: &Snapshot) -> Arc<Object> {
+    match with_heartbeat_time(&cluster.json(), cluster.workspace(), cluster.name(), snapshot) {
         Some(json) => {
             Arc::new(Object::complete(cluster.key.clone(), cluster.revision, json, cluster.facts.clone()))
         }
@@ -36,7 +37,12 @@ fn shown(cluster: &Arc<Object>, snapshot: &Snapshot) -> Arc<Object> {
 }
 
 /// Returns the JSON of a cluster with the renew time of its Lease, if it has one.
-pub fn of(cluster: &[u8], workspace: &str, name: &str, snapshot: &Snapshot) -> Option<Bytes> {
+pub fn with_heartbeat_time(
+    cluster: &[u8],
+    workspace: &str,
+    name: &str,
+    snapshot: &Snapshot,
+) -> Option<Bytes> {
     let key =
         Key::object("coordination.k8s.io", "leases", workspace, SYSTEM_NAMESPACE, &marks::heartbeat(name));
     let lease = super::parse(&snapshot.get(&key)?.json()).ok()?;

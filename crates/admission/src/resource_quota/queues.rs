@@ -14,22 +14,22 @@ use atoll_registry::{Place, Registry, Written};
 use atoll_watch::Snapshot;
 use serde_json::Value;
 
-use super::ledger::{Ledger, Taken};
-use super::surroundings::Around;
-use super::{RESOURCE, Stored, give_back, quotas};
+use super::context::QuotaContext;
+use super::pending_writes::{PendingWrite, PendingWrites};
+use super::{RESOURCE, StoredQuota, quotas, release_usage};
 
 /// Retries if quotas were changed concurrently.
 const RETRIES: usize = 3;
 
 /// A request for quota.
-pub struct Change {
+pub struct QuotaRequest {
     pub evaluator: Evaluator,
     pub operation: Operation,
     pub subresource: String,
     pub new: Value,
     pub old: Option<Value>,
     /// Whether nothing is to be reserved.
-    pub only_checked: bool,
+    pub check_only: bool,
     pub group: String,
     pub resource: String,
     pub name: String,
@@ -37,55 +37,55 @@ pub struct Change {
 
 /// Queues by workspace and namespace; idle namespaces have no entry.
 #[derive(Default)]
-pub struct Turns {
-    places: Mutex<HashMap<(String, String), Arc<Line>>>,
+pub struct QuotaQueues {
+    queues_by_namespace: Mutex<HashMap<(String, String), Arc<Queue>>>,
 }
 
 /// The queue of one namespace's quotas.
 #[derive(Default)]
-struct Line {
+struct Queue {
     turn: tokio::sync::Mutex<()>,
     waiting: Mutex<Vec<Arc<Waiter>>>,
 }
 
 struct Waiter {
-    change: Change,
-    outcome: Mutex<Option<Outcome>>,
+    change: QuotaRequest,
+    outcome: Mutex<Option<ReserveResult>>,
 }
 
 /// A waiting request, and the amounts of each quota that it reserves.
-type Pending = (Arc<Waiter>, Vec<Amounts>);
+type PendingRequest = (Arc<Waiter>, Vec<Amounts>);
 
-type Outcome = Result<Option<Taken>, Status>;
+type ReserveResult = Result<Option<PendingWrite>, Status>;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Turns {
+impl QuotaQueues {
     /// Reserves the usage of a change in the quotas of its namespace. `None` if it uses nothing.
     pub async fn take(
         &self,
         registry: &Registry,
         workspace: &str,
         namespace: &str,
-        change: Change,
-        ledger: &Arc<Ledger>,
-    ) -> Outcome {
-        let group = Group { registry, workspace, namespace, ledger };
+        change: QuotaRequest,
+        pending_writes: &Arc<PendingWrites>,
+    ) -> ReserveResult {
+        let group = NamespaceQuotas { registry, workspace, namespace, pending_writes };
         // Requests that need nothing, or more than is left, do not wait.
-        if group.judge(&change)?.iter().all(Amounts::is_empty) || change.only_checked {
+        if group.check_request(&change)?.iter().all(Amounts::is_empty) || change.check_only {
             return Ok(None);
         }
-        let line = self.line(workspace, namespace);
+        let queue = self.queue(workspace, namespace);
         let waiter = Arc::new(Waiter { change, outcome: Mutex::default() });
-        locked(&line.waiting).push(waiter.clone());
+        locked(&queue.waiting).push(waiter.clone());
         loop {
-            let _turn = line.turn.lock().await;
+            let _turn = queue.turn.lock().await;
             if let Some(outcome) = locked(&waiter.outcome).take() {
                 return outcome;
             }
-            let mut waiting = std::mem::take(&mut *locked(&line.waiting));
+            let mut waiting = std::mem::take(&mut *locked(&queue.waiting));
             // Requests that were cancelled meanwhile need nothing.
             waiting.retain(|waiter| Arc::strong_count(waiter) > 1);
             // The task that had taken this request was cancelled before it was done.
@@ -97,76 +97,76 @@ impl Turns {
     }
 
     /// Runs other work on the quotas of a namespace when it is its turn.
-    pub async fn alone<T>(&self, workspace: &str, namespace: &str, work: impl Future<Output = T>) -> T {
-        let line = self.line(workspace, namespace);
-        let _turn = line.turn.lock().await;
+    pub async fn exclusively<T>(&self, workspace: &str, namespace: &str, work: impl Future<Output = T>) -> T {
+        let queue = self.queue(workspace, namespace);
+        let _turn = queue.turn.lock().await;
         work.await
     }
 
-    fn line(&self, workspace: &str, namespace: &str) -> InLine<'_> {
+    fn queue(&self, workspace: &str, namespace: &str) -> QueueEntry<'_> {
         let at = (workspace.to_string(), namespace.to_string());
-        let line = locked(&self.places).entry(at.clone()).or_default().clone();
-        InLine { turns: self, at, line }
+        let queue = locked(&self.queues_by_namespace).entry(at.clone()).or_default().clone();
+        QueueEntry { queues: self, at, queue }
     }
 }
 
 /// An entry in a queue. The last one to be dropped removes the queue.
-struct InLine<'t> {
-    turns: &'t Turns,
+struct QueueEntry<'t> {
+    queues: &'t QuotaQueues,
     at: (String, String),
-    line: Arc<Line>,
+    queue: Arc<Queue>,
 }
 
-impl Deref for InLine<'_> {
-    type Target = Line;
-    fn deref(&self) -> &Line {
-        &self.line
+impl Deref for QueueEntry<'_> {
+    type Target = Queue;
+    fn deref(&self) -> &Queue {
+        &self.queue
     }
 }
 
-impl Drop for InLine<'_> {
+impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
-        let mut places = locked(&self.turns.places);
+        let mut queues_by_namespace = locked(&self.queues.queues_by_namespace);
         // One reference is this one, one is in the map.
-        if Arc::strong_count(&self.line) == 2 {
-            places.remove(&self.at);
+        if Arc::strong_count(&self.queue) == 2 {
+            queues_by_namespace.remove(&self.at);
         }
     }
 }
 
 /// All quotas of a namespace.
-struct Group<'a> {
+struct NamespaceQuotas<'a> {
     registry: &'a Registry,
     workspace: &'a str,
     namespace: &'a str,
-    ledger: &'a Arc<Ledger>,
+    pending_writes: &'a Arc<PendingWrites>,
 }
 
-impl Group<'_> {
-    fn place<'p>(&'p self, name: &'p str) -> Place<'p> {
+impl NamespaceQuotas<'_> {
+    fn object_ref<'p>(&'p self, name: &'p str) -> Place<'p> {
         Place { workspace: self.workspace, namespace: self.namespace, name }
     }
 
-    fn around<'s>(&'s self, snapshot: &'s Snapshot) -> Around<'s> {
-        Around { registry: self.registry, snapshot, workspace: self.workspace }
+    fn context<'s>(&'s self, snapshot: &'s Snapshot) -> QuotaContext<'s> {
+        QuotaContext { registry: self.registry, snapshot, workspace: self.workspace }
     }
 
-    fn stored(&self, around: &Around<'_>) -> Vec<Stored> {
-        around.list("", RESOURCE, self.namespace).into_iter().map(Stored::read).collect()
+    fn stored(&self, context: &QuotaContext<'_>) -> Vec<StoredQuota> {
+        context.list("", RESOURCE, self.namespace).into_iter().map(StoredQuota::read).collect()
     }
 
     /// Returns the amounts that the change would reserve now.
-    fn judge(&self, change: &Change) -> Result<Vec<Amounts>, Status> {
+    fn check_request(&self, change: &QuotaRequest) -> Result<Vec<Amounts>, Status> {
         let snapshot = self.registry.snapshot();
-        let around = self.around(&snapshot);
-        judge(&quotas_of(&self.stored(&around)), change, &around)
+        let context = self.context(&snapshot);
+        check_request(&quotas_of(&self.stored(&context)), change, &context)
     }
 
     /// Processes all waiting requests.
     async fn work(&self, waiting: &[Arc<Waiter>]) {
         let mut conflict = None;
         for _ in 0..=RETRIES {
-            let (stored, pending) = self.judge_all(waiting);
+            let (stored, pending) = self.check_all(waiting);
             if pending.is_empty() {
                 return;
             }
@@ -193,16 +193,16 @@ impl Group<'_> {
 
     /// Answers requests that need nothing or too much. Returns the updated quotas and the requests that wait
     /// for them to be written.
-    fn judge_all(&self, waiting: &[Arc<Waiter>]) -> (Vec<Stored>, Vec<Pending>) {
+    fn check_all(&self, waiting: &[Arc<Waiter>]) -> (Vec<StoredQuota>, Vec<PendingRequest>) {
         let snapshot = self.registry.snapshot();
-        let around = self.around(&snapshot);
-        let mut stored = self.stored(&around);
+        let context = self.context(&snapshot);
+        let mut stored = self.stored(&context);
         let mut pending = Vec::new();
         for waiter in waiting {
             if locked(&waiter.outcome).is_some() {
                 continue;
             }
-            match judge(&quotas_of(&stored), &waiter.change, &around) {
+            match check_request(&quotas_of(&stored), &waiter.change, &context) {
                 Err(status) => *locked(&waiter.outcome) = Some(Err(status)),
                 Ok(taken) if taken.iter().all(Amounts::is_empty) => {
                     *locked(&waiter.outcome) = Some(Ok(None));
@@ -219,7 +219,7 @@ impl Group<'_> {
     }
 
     /// Writes all quotas with reservations. If one write fails, the others are reverted.
-    async fn write(&self, stored: &[Stored], pending: &[Pending]) -> Result<(), Status> {
+    async fn write(&self, stored: &[StoredQuota], pending: &[PendingRequest]) -> Result<(), Status> {
         let mut written: BTreeMap<usize, Amounts> = BTreeMap::new();
         for (index, quota) in stored.iter().enumerate() {
             let mut sum = Amounts::default();
@@ -227,10 +227,10 @@ impl Group<'_> {
             if sum.is_empty() {
                 continue;
             }
-            if let Err(status) = quota.write(self.registry, &self.place(&quota.quota.name)).await {
+            if let Err(status) = quota.write(self.registry, &self.object_ref(&quota.quota.name)).await {
                 for (index, sum) in &written {
                     let name = &stored[*index].quota.name;
-                    give_back(self.registry, self.workspace, self.namespace, name, sum).await;
+                    release_usage(self.registry, self.workspace, self.namespace, name, sum).await;
                 }
                 return Err(status);
             }
@@ -239,15 +239,15 @@ impl Group<'_> {
         Ok(())
     }
 
-    fn note(&self, stored: &[Stored], pending: &[Pending]) -> Vec<Taken> {
+    fn note(&self, stored: &[StoredQuota], pending: &[PendingRequest]) -> Vec<PendingWrite> {
         let row = quotas(self.registry);
         let of = |taken: &Vec<Amounts>| {
             let quotas = stored.iter().zip(taken).filter(|(_, taken)| !taken.is_empty());
             let quotas = quotas.filter_map(|(stored, taken)| {
                 let name = stored.quota.name.clone();
-                Some((name.clone(), row.as_ref()?.key(&self.place(&name)), taken.clone()))
+                Some((name.clone(), row.as_ref()?.key(&self.object_ref(&name)), taken.clone()))
             });
-            self.ledger.begin(quotas.collect())
+            self.pending_writes.begin(quotas.collect())
         };
         pending.iter().map(|(_, taken)| of(taken)).collect()
     }
@@ -257,14 +257,18 @@ fn fail<'w>(waiters: impl Iterator<Item = &'w Arc<Waiter>>, status: &Status) {
     waiters.for_each(|waiter| *locked(&waiter.outcome) = Some(Err(status.clone())));
 }
 
-fn quotas_of(stored: &[Stored]) -> Vec<Quota> {
+fn quotas_of(stored: &[StoredQuota]) -> Vec<Quota> {
     stored.iter().map(|stored| stored.quota.clone()).collect()
 }
 
-fn judge(quotas: &[Quota], change: &Change, around: &Around<'_>) -> Result<Vec<Amounts>, Status> {
-    let Change { evaluator, operation, subresource, new, old, .. } = change;
+fn check_request(
+    quotas: &[Quota],
+    change: &QuotaRequest,
+    context: &QuotaContext<'_>,
+) -> Result<Vec<Amounts>, Status> {
+    let QuotaRequest { evaluator, operation, subresource, new, old, .. } = change;
     let about = atoll_quota::Change { operation: *operation, subresource, new, old: old.as_ref() };
-    check(evaluator, quotas, &about, around).map_err(|refusal| match refusal {
+    check(evaluator, quotas, &about, context).map_err(|refusal| match refusal {
         Refusal::Forbidden(message) => {
             Status::forbidden(&change.group, &change.resource, &change.name, message)
         }

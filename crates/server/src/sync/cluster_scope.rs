@@ -6,16 +6,16 @@ use atoll_registry::Registry;
 
 /// A cluster together with the workspaces in which its name refers to it.
 #[derive(Clone, Copy)]
-pub struct Family<'a> {
+pub struct ClusterScope<'a> {
     pub workspace: &'a str,
     pub cluster: &'a str,
     /// The UID of the Cluster.
     pub uid: &'a str,
 }
 
-impl Family<'_> {
+impl ClusterScope<'_> {
     /// Whether a workspace is the Cluster's own or a descendant of it.
-    pub fn has(&self, registry: &Registry, workspace: &str) -> bool {
+    pub fn contains(&self, registry: &Registry, workspace: &str) -> bool {
         registry.line(workspace).iter().any(|above| above == self.workspace)
     }
 
@@ -27,32 +27,33 @@ impl Family<'_> {
         placement: &'p Placement,
     ) -> Option<&'p atoll_fleet::placement::Share> {
         let share = placement.share_of(self.cluster, self.uid)?;
-        self.is_meant(registry, workspace, &share.uid).then_some(share)
+        self.is_referenced(registry, workspace, &share.uid).then_some(share)
     }
 
     /// Whether this cluster has not yet confirmed the deletion of an object in a workspace.
-    pub fn leaves(&self, registry: &Registry, workspace: &str, placement: &Placement) -> bool {
+    pub fn is_leaving(&self, registry: &Registry, workspace: &str, placement: &Placement) -> bool {
         let mut leaving = placement.leaving.iter().filter(|one| one.is_of(self.cluster, self.uid));
-        leaving.any(|one| self.is_meant(registry, workspace, &one.uid))
+        leaving.any(|one| self.is_referenced(registry, workspace, &one.uid))
     }
 
     /// Whether this cluster has an object or may still have it.
-    pub fn holds(&self, registry: &Registry, workspace: &str, placement: &Placement) -> bool {
-        self.share(registry, workspace, placement).is_some() || self.leaves(registry, workspace, placement)
+    pub fn may_have(&self, registry: &Registry, workspace: &str, placement: &Placement) -> bool {
+        self.share(registry, workspace, placement).is_some()
+            || self.is_leaving(registry, workspace, placement)
     }
 
     /// Whether this cluster has objects in a namespace or may still have them.
-    pub fn has_placed(&self, registry: &Registry, workspace: &str, namespace: &str) -> bool {
+    pub fn has_objects_in(&self, registry: &Registry, workspace: &str, namespace: &str) -> bool {
         registry.placements.on(self.cluster).iter().any(|(key, share_uid)| {
             key.parts().is_some_and(|parts| {
                 parts.workspace == workspace
                     && parts.namespace == namespace
-                    && self.is_meant(registry, workspace, share_uid)
+                    && self.is_referenced(registry, workspace, share_uid)
             })
         })
     }
 
-    fn is_meant(&self, registry: &Registry, workspace: &str, share_uid: &str) -> bool {
+    fn is_referenced(&self, registry: &Registry, workspace: &str, share_uid: &str) -> bool {
         registry.is_meant(self.workspace, self.cluster, self.uid, workspace, share_uid)
     }
 }

@@ -15,49 +15,49 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 /// The timeout of the headers that are being received.
-pub struct Patience {
+pub struct HeaderTimeout {
     limit: Duration,
-    state: Mutex<State>,
+    state: Mutex<TimeoutState>,
     changed: Notify,
 }
 
-struct State {
+struct TimeoutState {
     /// End of the timeout, `None` while no headers are awaited.
     deadline: Option<Instant>,
     /// Requests that are being handled: data that arrives meanwhile belongs to them.
-    answering: usize,
+    in_progress: usize,
 }
 
-impl Patience {
+impl HeaderTimeout {
     /// Starts the timeout of the first request.
     pub fn new(limit: Duration) -> Arc<Self> {
-        let state = State { deadline: Some(Instant::now() + limit), answering: 0 };
-        Arc::new(Patience { limit, state: Mutex::new(state), changed: Notify::new() })
+        let state = TimeoutState { deadline: Some(Instant::now() + limit), in_progress: 0 };
+        Arc::new(HeaderTimeout { limit, state: Mutex::new(state), changed: Notify::new() })
     }
 
     /// Ends the timeout: the headers are complete.
-    pub fn answering(self: &Arc<Self>) -> Answering {
+    pub fn headers_received(self: &Arc<Self>) -> RequestGuard {
         let mut state = self.state();
         state.deadline = None;
-        state.answering += 1;
-        Answering(self.clone())
+        state.in_progress += 1;
+        RequestGuard(self.clone())
     }
 
     /// Ends the timeout for good.
-    fn satisfied(&self) {
+    fn disable(&self) {
         self.state().deadline = None;
     }
 
-    fn heard(&self) {
+    fn data_received(&self) {
         let mut state = self.state();
-        if state.deadline.is_none() && state.answering == 0 {
+        if state.deadline.is_none() && state.in_progress == 0 {
             state.deadline = Some(Instant::now() + self.limit);
             self.changed.notify_one();
         }
     }
 
     /// Resolves when a client has taken too long.
-    pub async fn ended(&self) {
+    pub async fn expired(&self) {
         loop {
             let deadline = self.state().deadline;
             match deadline {
@@ -72,54 +72,54 @@ impl Patience {
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, TimeoutState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A request is being handled while this exists.
-pub struct Answering(Arc<Patience>);
+pub struct RequestGuard(Arc<HeaderTimeout>);
 
-impl Drop for Answering {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.0.state().answering -= 1;
+        self.0.state().in_progress -= 1;
     }
 }
 
 /// A connection that reports received data to the timeout.
-pub struct Heard<S> {
+pub struct TimedStream<S> {
     stream: S,
-    patience: Arc<Patience>,
+    header_timeout: Arc<HeaderTimeout>,
     /// Bytes after which the timeout ends for good; `None` if it applies to every request.
-    enough: Option<usize>,
+    preface_left: Option<usize>,
 }
 
-impl<S> Heard<S> {
+impl<S> TimedStream<S> {
     /// For HTTP/1.1: the timeout applies to every request's headers.
-    pub fn every_request(stream: S, patience: Arc<Patience>) -> Self {
-        Heard { stream, patience, enough: None }
+    pub fn every_request(stream: S, header_timeout: Arc<HeaderTimeout>) -> Self {
+        TimedStream { stream, header_timeout, preface_left: None }
     }
 
     /// For HTTP/2: the timeout ends with the connection preface, because pings detect dead clients.
-    pub fn opening(stream: S, patience: Arc<Patience>, bytes: usize) -> Self {
-        Heard { stream, patience, enough: Some(bytes) }
+    pub fn preface(stream: S, header_timeout: Arc<HeaderTimeout>, bytes: usize) -> Self {
+        TimedStream { stream, header_timeout, preface_left: Some(bytes) }
     }
 
     fn count(&mut self, bytes: usize) {
-        match &mut self.enough {
-            None => self.patience.heard(),
+        match &mut self.preface_left {
+            None => self.header_timeout.data_received(),
             Some(0) => {}
             Some(missing) => {
                 *missing = missing.saturating_sub(bytes);
                 if *missing == 0 {
-                    self.patience.satisfied();
+                    self.header_timeout.disable();
                 }
             }
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -135,7 +135,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -174,44 +174,44 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    async fn ends_within(patience: &Patience, time: Duration) -> bool {
-        timeout(time, patience.ended()).await.is_ok()
+    async fn ends_within(header_timeout: &HeaderTimeout, time: Duration) -> bool {
+        timeout(time, header_timeout.expired()).await.is_ok()
     }
 
     #[tokio::test(start_paused = true)]
     async fn timeout_starts_with_connection_and_each_request() {
-        let patience = Patience::new(LIMIT);
-        assert!(!ends_within(&patience, LIMIT / 2).await);
+        let header_timeout = HeaderTimeout::new(LIMIT);
+        assert!(!ends_within(&header_timeout, LIMIT / 2).await);
         let (mut client, server) = tokio::io::duplex(64);
-        let mut server = Heard::every_request(server, patience.clone());
+        let mut server = TimedStream::every_request(server, header_timeout.clone());
         let mut byte = [0];
         client.write_all(b"abcd").await.unwrap();
         server.read_exact(&mut byte).await.unwrap();
-        assert!(ends_within(&patience, LIMIT / 2).await, "a byte does not extend the timeout");
+        assert!(ends_within(&header_timeout, LIMIT / 2).await, "a byte does not extend the timeout");
 
-        let patience = Patience::new(LIMIT);
-        server.patience = patience.clone();
-        let answering = patience.answering();
+        let header_timeout = HeaderTimeout::new(LIMIT);
+        server.header_timeout = header_timeout.clone();
+        let guard = header_timeout.headers_received();
         server.read_exact(&mut byte).await.unwrap();
-        assert!(!ends_within(&patience, LIMIT * 10).await, "a body may take longer");
-        drop(answering);
-        assert!(!ends_within(&patience, LIMIT * 10).await, "a connection may be idle");
+        assert!(!ends_within(&header_timeout, LIMIT * 10).await, "a body may take longer");
+        drop(guard);
+        assert!(!ends_within(&header_timeout, LIMIT * 10).await, "a connection may be idle");
         server.read_exact(&mut byte).await.unwrap();
-        assert!(!ends_within(&patience, LIMIT / 2).await);
-        assert!(ends_within(&patience, LIMIT).await);
+        assert!(!ends_within(&header_timeout, LIMIT / 2).await);
+        assert!(ends_within(&header_timeout, LIMIT).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn preface_is_awaited_once() {
-        let patience = Patience::new(LIMIT);
+        let header_timeout = HeaderTimeout::new(LIMIT);
         let (mut client, server) = tokio::io::duplex(64);
-        let mut server = Heard::opening(server, patience.clone(), 3);
+        let mut server = TimedStream::preface(server, header_timeout.clone(), 3);
         let mut two = [0; 2];
         client.write_all(b"abcdef").await.unwrap();
         server.read_exact(&mut two).await.unwrap();
-        assert!(!ends_within(&patience, LIMIT / 2).await);
+        assert!(!ends_within(&header_timeout, LIMIT / 2).await);
         server.read_exact(&mut two).await.unwrap();
         server.read_exact(&mut two).await.unwrap();
-        assert!(!ends_within(&patience, LIMIT * 10).await);
+        assert!(!ends_within(&header_timeout, LIMIT * 10).await);
     }
 }

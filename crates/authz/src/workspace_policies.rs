@@ -12,7 +12,7 @@ use crate::binding::{Binding, GROUP, RoleRef};
 use crate::index::{Index, Level};
 use crate::rule::Rule;
 
-pub struct Site<'a> {
+pub struct WorkspacePolicies<'a> {
     /// The workspace ID.
     pub(crate) workspace: &'a str,
     pub(crate) layer: &'a Index,
@@ -25,12 +25,12 @@ pub enum Verdict {
     /// By this binding.
     Granted(Arc<Binding>),
     /// With the errors of resolving roles.
-    NotGranted(Vec<Missing>),
+    NotGranted(Vec<MissingRole>),
 }
 
 /// The reason why the rules of a role are not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingRole {
     Role(Box<str>),
     ClusterRole(Box<str>),
     /// A ClusterRoleBinding cannot refer to a Role.
@@ -38,8 +38,8 @@ pub enum Missing {
     Kind(Box<str>),
 }
 
-impl Site<'_> {
-    pub fn judge(&self, user: &User, verb: &str, target: &Target<'_>) -> Verdict {
+impl WorkspacePolicies<'_> {
+    pub fn evaluate(&self, user: &User, verb: &str, target: &Target<'_>) -> Verdict {
         let namespace = match target {
             Target::Resource { namespace, .. } => namespace,
             Target::Path(_) => "",
@@ -57,12 +57,12 @@ impl Site<'_> {
     }
 
     pub fn allows(&self, user: &User, verb: &str, target: &Target<'_>) -> bool {
-        matches!(self.judge(user, verb, target), Verdict::Granted(_))
+        matches!(self.evaluate(user, verb, target), Verdict::Granted(_))
     }
 
     /// Whether a workspace grants a ServiceAccount any permissions, by name or by a group of accounts,
     /// besides those of the bootstrap layer.
-    pub fn empowers(&self, namespace: &str, account: &str) -> bool {
+    pub fn grants_any(&self, namespace: &str, account: &str) -> bool {
         let name = format!("system:serviceaccount:{namespace}:{account}");
         let groups = [format!("system:serviceaccounts:{namespace}"), "system:serviceaccounts".to_string()];
         let gives = |binding: &Arc<Binding>| {
@@ -75,7 +75,7 @@ impl Site<'_> {
     }
 
     /// Returns all rules of a user in a namespace, or cluster-scoped, and the missing roles.
-    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<Missing>) {
+    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<MissingRole>) {
         let mut bindings: Vec<Arc<Binding>> = Vec::new();
         self.find(user, namespace, |binding| {
             // A binding may name the user and a group of the user.
@@ -96,12 +96,12 @@ impl Site<'_> {
     }
 
     /// Returns the rules of a role, for a binding in a namespace or a cluster-scoped one.
-    pub fn rules(&self, role: &RoleRef, namespace: &str) -> Result<&[Rule], Missing> {
-        let (namespace, missing): (&str, fn(Box<str>) -> Missing) = match &*role.kind {
-            "ClusterRole" => ("", Missing::ClusterRole),
-            "Role" if namespace.is_empty() => return Err(Missing::Namespace(role.name.clone())),
-            "Role" => (namespace, Missing::Role),
-            other => return Err(Missing::Kind(other.into())),
+    pub fn rules(&self, role: &RoleRef, namespace: &str) -> Result<&[Rule], MissingRole> {
+        let (namespace, missing): (&str, fn(Box<str>) -> MissingRole) = match &*role.kind {
+            "ClusterRole" => ("", MissingRole::ClusterRole),
+            "Role" if namespace.is_empty() => return Err(MissingRole::Namespace(role.name.clone())),
+            "Role" => (namespace, MissingRole::Role),
+            other => return Err(MissingRole::Kind(other.into())),
         };
         let found = self.own(namespace).and_then(|level| level.role(&role.name));
         let found = found.unwrap_or_else(|| self.layer.level(namespace)?.role(&role.name)?);
@@ -148,40 +148,42 @@ fn of<'a>(level: &'a Level, user: &'a User) -> impl Iterator<Item = &'a Arc<Bind
     level.of_user(&user.name).iter().chain(groups)
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for MissingRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Missing::Role(name) | Missing::Namespace(name) => {
+            MissingRole::Role(name) | MissingRole::Namespace(name) => {
                 write!(f, "role.{GROUP} {} not found", quote(name))
             }
-            Missing::ClusterRole(name) => write!(f, "clusterrole.{GROUP} {} not found", quote(name)),
-            Missing::Kind(kind) => write!(f, "unsupported role reference kind: {}", quote(kind)),
+            MissingRole::ClusterRole(name) => write!(f, "clusterrole.{GROUP} {} not found", quote(name)),
+            MissingRole::Kind(kind) => write!(f, "unsupported role reference kind: {}", quote(kind)),
         }
     }
 }
 
-impl Missing {
+impl MissingRole {
     /// Returns the error for a write of a `resource` that needs the role. It names that resource, as
     /// upstream.
     pub fn status(&self, resource: &str) -> Status {
         match self {
-            Missing::Role(name) | Missing::ClusterRole(name) => Status::not_found(GROUP, resource, name),
-            Missing::Namespace(_) => Status::bad_request("Namespace parameter required."),
-            Missing::Kind(_) => Status::plain_internal(self.to_string()),
+            MissingRole::Role(name) | MissingRole::ClusterRole(name) => {
+                Status::not_found(GROUP, resource, name)
+            }
+            MissingRole::Namespace(_) => Status::bad_request("Namespace parameter required."),
+            MissingRole::Kind(_) => Status::plain_internal(self.to_string()),
         }
     }
 
     /// Joins several, without duplicates.
-    pub fn joined(all: &[Missing]) -> Option<String> {
-        Missing::said(all.iter().map(ToString::to_string))
+    pub fn joined(all: &[MissingRole]) -> Option<String> {
+        MissingRole::join(all.iter().map(ToString::to_string))
     }
 
     /// The same for a write of a `resource`.
-    pub fn joined_for(all: &[Missing], resource: &str) -> Option<String> {
-        Missing::said(all.iter().map(|one| one.status(resource).message().to_string()))
+    pub fn joined_for(all: &[MissingRole], resource: &str) -> Option<String> {
+        MissingRole::join(all.iter().map(|one| one.status(resource).message().to_string()))
     }
 
-    fn said(all: impl Iterator<Item = String>) -> Option<String> {
+    fn join(all: impl Iterator<Item = String>) -> Option<String> {
         let mut said: Vec<String> = Vec::new();
         for one in all {
             if !said.contains(&one) {

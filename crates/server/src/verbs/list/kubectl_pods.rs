@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::Server;
 use crate::chain::Call;
 use crate::options::ListOptions;
-use crate::sync::advice;
+use crate::sync::warnings;
 
 const HEADER: &str = "kubectl-command";
 /// Commands that need a Pod to connect to.
@@ -65,7 +65,7 @@ pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> 
                 continue;
             }
             // Its Pods are created in the control plane, so waiting is not in vain.
-            if advice::makes_pods_here(&workload) {
+            if warnings::creates_pods_here(&workload) {
                 return Ok(());
             }
             let clusters = Placement::of(&workload).clusters;
@@ -86,7 +86,7 @@ pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> 
     match unplaced {
         Some((group, resource, kind, workload)) => {
             let row = server.registry.catalog.stored(group, resource);
-            row.and_then(|row| runs_nowhere(server, row, workspace, kind, &workload)).map_or(Ok(()), Err)
+            row.and_then(|row| unplaced_error(server, row, workspace, kind, &workload)).map_or(Ok(()), Err)
         }
         None => Ok(()),
     }
@@ -94,12 +94,18 @@ pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> 
 
 /// Returns an error that a workload is not placed. Without clusters, controllers outside of this server may
 /// run it, unless this server runs controllers, which do not create Pods for it.
-fn runs_nowhere(server: &Server, row: &Row, workspace: &str, kind: &str, workload: &Value) -> Option<Status> {
+fn unplaced_error(
+    server: &Server,
+    row: &Row,
+    workspace: &str,
+    kind: &str,
+    workload: &Value,
+) -> Option<Status> {
     let (namespace, name) = (object::namespace(workload), object::name(workload));
     let advice = server.registry.choice(row, workspace, workload).advice(kind, namespace, name);
-    let is_others = server.runs_workloads || !server.runs_controllers;
+    let may_run_elsewhere = server.runs_workloads || !server.runs_controllers;
     let advice = match advice {
-        None if is_others => return None,
+        None if may_run_elsewhere => return None,
         None => "no cluster serves this workspace; join one with: atoll cluster join NAME --kubeconfig FILE"
             .to_string(),
         Some(advice) => advice,
