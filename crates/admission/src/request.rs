@@ -79,7 +79,7 @@ impl<'a> Request<'a> {
     }
 
     /// Returns the name of the object in errors. If it is to be generated, its prefix is used.
-    pub fn called<'v>(&self, object: &'v Value) -> &'v str
+    pub fn display_name<'v>(&self, object: &'v Value) -> &'v str
     where
         'a: 'v,
     {
