@@ -1,4 +1,4 @@
-//! Who may approve and sign requests for certificates, and which ones nobody may ask for.
+//! Admission of CertificateSigningRequests: who may approve and sign them, and which are forbidden.
 
 use atoll_authz::Target;
 use atoll_meta::Status;
@@ -12,7 +12,7 @@ pub struct CertificateSubjectRestriction;
 
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
-/// Signs certificates that this API believes.
+/// The signer of client certificates for this API.
 const OWN_CLIENTS: &str = "kubernetes.io/kube-apiserver-client";
 
 impl Plugin for CertificateApproval {
@@ -43,7 +43,7 @@ impl Plugin for CertificateSigning {
     }
 }
 
-/// Whether the user may do this to requests for the signer that the stored request names.
+/// Checks that the user may use this verb on the signer of the stored request.
 fn ask(request: &Request<'_>, new: &Value, verb: &str) -> Result<(), Status> {
     let signer = request.old.and_then(|old| old["spec"]["signerName"].as_str()).unwrap_or_default();
     let may = |name: &str| {

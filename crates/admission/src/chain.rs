@@ -1,4 +1,4 @@
-//! All plugins, in upstream's order.
+//! The admission chain: all plugins in upstream's order.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ use crate::storage_protection::StorageObjectInUseProtection;
 use crate::taint_nodes::TaintNodesByCondition;
 use crate::tolerations::DefaultTolerationSeconds;
 use crate::topology_labels::PodTopologyLabels;
-use crate::{Held, Plugin, Request};
+use crate::{Plugin, Request, Reservation};
 
-/// How long a request waits for what somebody else is about to create.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time that a request waits for an object that is about to be created.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What upstream knows, in its order, and whether it is on unless somebody says otherwise.
+/// Upstream's plugins in order, and whether they are enabled by default.
 const KNOWN: [(&str, bool); 41] = [
     ("AlwaysAdmit", false),
     ("NamespaceAutoProvision", false),
@@ -73,7 +73,8 @@ const KNOWN: [(&str, bool); 41] = [
     ("AlwaysDeny", false),
 ];
 
-/// The plugin of a name. Some that upstream has by default are not here: they concern what is not served by default.
+/// Returns the plugin of a name. Some of upstream's default plugins are missing because they concern
+/// resources that are not served by default.
 fn plugin(name: &str) -> Option<Box<dyn Plugin>> {
     Some(match name {
         "NamespaceLifecycle" => Box::new(NamespaceLifecycle),
@@ -99,21 +100,21 @@ fn plugin(name: &str) -> Option<Box<dyn Plugin>> {
     })
 }
 
-pub struct Chain {
-    /// Atoll's own, before all others.
+pub struct AdmissionChain {
+    /// Atoll's own plugin, which runs first.
     grain: Grain,
     plugins: Vec<Box<dyn Plugin>>,
 }
 
-impl Default for Chain {
+impl Default for AdmissionChain {
     fn default() -> Self {
         let plugins = KNOWN.iter().filter(|(_, on)| *on).filter_map(|(name, _)| plugin(name)).collect();
-        Chain { grain: Grain { pods_by_default: false }, plugins }
+        AdmissionChain { grain: Grain { pods_by_default: false }, plugins }
     }
 }
 
-impl Chain {
-    /// Those that are on by default, and `enabled`, without `disabled`. What nobody knows, or Atoll does not have, is refused.
+impl AdmissionChain {
+    /// Returns the default plugins plus `enabled` minus `disabled`. Unknown or unsupported names are errors.
     pub fn new(enabled: &[String], disabled: &[String]) -> Result<Self, String> {
         for (flag, names) in [("enable", enabled), ("disable", disabled)] {
             let unknown = names.iter().find(|name| KNOWN.iter().all(|(known, _)| known != name));
@@ -143,60 +144,60 @@ impl Chain {
                 _ => {}
             }
         }
-        Ok(Chain { grain: Grain { pods_by_default: false }, plugins })
+        Ok(AdmissionChain { grain: Grain { pods_by_default: false }, plugins })
     }
 
-    /// In namespaces that say nothing, pods are made here.
+    /// By default, creates Pods in the control plane.
     pub fn with_pods_by_default(mut self) -> Self {
         self.grain.pods_by_default = true;
         self
     }
 
-    fn concerned<'a>(&'a self, request: &'a Request<'_>) -> impl Iterator<Item = &'a dyn Plugin> {
+    fn plugins_for<'a>(&'a self, request: &'a Request<'_>) -> impl Iterator<Item = &'a dyn Plugin> {
         let own: &dyn Plugin = &self.grain;
         let plugins = std::iter::once(own).chain(self.plugins.iter().map(|plugin| &**plugin));
         plugins.filter(|plugin| plugin.handles(request))
     }
 
     pub async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
-        for plugin in self.concerned(request) {
+        for plugin in self.plugins_for(request) {
             if let Some(key) = plugin.awaits(request, object) {
                 wait_for(request.registry, &key).await;
             }
             plugin.mutate(request, object)?;
         }
-        // Policies and webhooks that change objects have their place here.
+        // Mutating policies and webhooks belong here.
         Ok(())
     }
 
-    /// What was taken for the write, if it may be.
+    /// Returns the reservations for the write, if it is admitted.
     pub async fn validate(
         &self,
         request: &Request<'_>,
         object: &Value,
-    ) -> Result<Vec<Box<dyn Held>>, Status> {
-        for plugin in self.concerned(request) {
+    ) -> Result<Vec<Box<dyn Reservation>>, Status> {
+        for plugin in self.plugins_for(request) {
             plugin.validate(request, object)?;
         }
-        // Policies and webhooks that judge objects have their place here.
-        let mut held = Vec::new();
-        for plugin in self.concerned(request) {
-            let Some(reservation) = plugin.reserve(request, object) else { continue };
-            match reservation.await {
-                Ok(taken) => held.extend(taken),
+        // Validating policies and webhooks belong here.
+        let mut reservations = Vec::new();
+        for plugin in self.plugins_for(request) {
+            let Some(reserving) = plugin.reserve(request, object) else { continue };
+            match reserving.await {
+                Ok(reservation) => reservations.extend(reservation),
                 Err(status) => {
-                    for held in held {
-                        held.finish(request.registry, Written::No).await;
+                    for reservation in reservations {
+                        reservation.finish(request.registry, Written::No).await;
                     }
                     return Err(status);
                 }
             }
         }
-        Ok(held)
+        Ok(reservations)
     }
 }
 
-/// Until there is such an object, or patience ends.
+/// Waits until an object exists, with a timeout.
 async fn wait_for(registry: &Registry, key: &Key) {
     let appears = async {
         loop {
@@ -207,8 +208,8 @@ async fn wait_for(registry: &Registry, key: &Key) {
             registry.cache.wait_for(snapshot.revision + 1).await;
         }
     };
-    // Whoever needs it says what is missing.
-    let _ = tokio::time::timeout(PATIENCE, appears).await;
+    // After a timeout, the plugin reports the missing object.
+    let _ = tokio::time::timeout(WAIT_TIMEOUT, appears).await;
 }
 
 #[cfg(test)]
@@ -216,13 +217,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_nobody_knows_are_refused() {
+    fn unknown_plugins_are_refused() {
         let chain = |enabled: &str, disabled: &str| {
             let names = |text: &str| text.split_terminator(',').map(String::from).collect::<Vec<_>>();
-            Chain::new(&names(enabled), &names(disabled)).map(|chain| chain.plugins.len())
+            AdmissionChain::new(&names(enabled), &names(disabled)).map(|chain| chain.plugins.len())
         };
         let all = chain("", "").expect("the default");
-        assert_eq!(all, Chain::default().plugins.len());
+        assert_eq!(all, AdmissionChain::default().plugins.len());
         assert_eq!(chain("NamespaceLifecycle", ""), Ok(all));
         assert_eq!(chain("", "RuntimeClass,ClusterTrustBundleAttest"), Ok(all - 1));
         let refused = [

@@ -1,4 +1,4 @@
-//! A claim grows only if it is bound and its class can make volumes larger.
+//! Volume claims can grow only if they are bound and their class supports expansion.
 
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{Status, object};

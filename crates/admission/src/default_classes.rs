@@ -1,4 +1,4 @@
-//! What names no class gets the one that is marked as the default: the newest, if there are several.
+//! Default storage and ingress classes: the newest one that is marked as default.
 
 use atoll_meta::{Status, object};
 use serde_json::Value;
@@ -49,7 +49,8 @@ impl Plugin for DefaultIngressClass {
     }
 }
 
-/// The name of the newest class that has one of the annotations, the first of them if several are as new.
+/// Returns the name of the newest class with one of the annotations; the first of them if several are equally
+/// new.
 fn newest(
     request: &Request<'_>,
     (group, resource): (&str, &str),

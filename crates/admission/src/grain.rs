@@ -1,22 +1,22 @@
-//! Where the pods of an object are made is settled when it is created: here, one by one, or where the object is placed, as a
-//! whole. What a controller makes for another object goes with that one; else its namespace decides, or its workspace, or
-//! how the server was started. Afterwards nothing changes that.
+//! The grain of workloads: whether their Pods are created in the control plane, one by one, or the object is
+//! placed as a whole. It is determined when the object is created and never changes. An owned object has the
+//! grain of its owner; otherwise the namespace decides, then the workspace, then the server's default.
 
 use atoll_meta::{FieldError, FieldPath, Status, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_store::Key;
 use serde_json::Value;
 
-use crate::request::Found;
+use crate::request::StoredObject;
 use crate::{Operation, Plugin, Request};
 
-/// The label of a namespace, and the annotation of what was created in it.
+/// The label of namespaces, and the annotation of objects.
 const GRAIN: &str = "atoll.dev/grain";
 const POD: &str = "pod";
 const GRAINS: [&str; 2] = ["object", POD];
 
-/// What makes pods, and what is about pods.
-const CONCERNED: [(&str, &str); 12] = [
+/// Resources that create Pods, and resources about Pods.
+const RESOURCES: [(&str, &str); 12] = [
     ("", "persistentvolumeclaims"),
     ("", "persistentvolumes"),
     ("", "replicationcontrollers"),
@@ -31,14 +31,14 @@ const CONCERNED: [(&str, &str); 12] = [
     ("policy", "poddisruptionbudgets"),
 ];
 
-/// Whose controllers make some of these: group, kind and resource.
+/// Owners whose controllers create some of these: group, kind and resource.
 const OWNERS: [(&str, &str, &str); 3] = [
     ("apps", "Deployment", "deployments"),
     ("apps", "StatefulSet", "statefulsets"),
     ("batch", "CronJob", "cronjobs"),
 ];
 
-/// Knows what is meant where nobody says anything.
+/// Sets the grain of new objects, with a default.
 pub struct Grain {
     pub pods_by_default: bool,
 }
@@ -47,7 +47,7 @@ impl Plugin for Grain {
     fn handles(&self, request: &Request<'_>) -> bool {
         matches!(request.operation, Operation::Create | Operation::Update)
             && request.subresource.is_empty()
-            && (CONCERNED.contains(&(&*request.row.group, &*request.row.resource)) || is_namespace(request))
+            && (RESOURCES.contains(&(&*request.row.group, &*request.row.resource)) || is_namespace(request))
     }
 
     fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
@@ -59,12 +59,12 @@ impl Plugin for Grain {
             None => {
                 let namespace = (!request.namespace.is_empty()).then(|| request.namespace_object()).flatten();
                 let workspace = workspace(request);
-                let said = Said {
+                let sources = GrainSources {
                     owner: owner(request, object)?,
                     namespace: namespace.as_ref().and_then(|namespace| namespace.label(GRAIN)),
                     workspace: workspace.as_ref().and_then(|workspace| workspace.field("spec.grain")),
                 };
-                said.is_pod(self.pods_by_default)
+                sources.is_pod(self.pods_by_default)
             }
         };
         match is_pod {
@@ -75,7 +75,7 @@ impl Plugin for Grain {
         Ok(())
     }
 
-    /// A namespace that says something says what is understood.
+    /// Checks the label of a namespace.
     fn validate(&self, request: &Request<'_>, object: &Value) -> Result<(), Status> {
         let said = object::label(object, GRAIN).filter(|_| is_namespace(request));
         let before = request.old.and_then(|old| object::label(old, GRAIN));
@@ -84,7 +84,7 @@ impl Plugin for Grain {
             Some(said) => {
                 let path = FieldPath::new("metadata").child("labels").key(GRAIN);
                 let error = FieldError::not_supported(&path, said, &GRAINS);
-                Err(Status::invalid("", "Namespace", request.called(object), vec![error]))
+                Err(Status::invalid("", "Namespace", request.display_name(object), vec![error]))
             }
         }
     }
@@ -94,17 +94,17 @@ fn is_namespace(request: &Request<'_>) -> bool {
     request.is_about("", "namespaces", "")
 }
 
-/// The Workspace that the request is in. The root is none.
-fn workspace(request: &Request<'_>) -> Option<Found> {
+/// Returns the Workspace object of the request, `None` for root.
+fn workspace(request: &Request<'_>) -> Option<StoredObject> {
     let step = request.step?;
-    request.snapshot.get(&Key::object(ATOLL, "workspaces", &step.parent, "", &step.name)).map(Found)
+    request.snapshot.get(&Key::object(ATOLL, "workspaces", &step.parent, "", &step.name)).map(StoredObject)
 }
 
-/// What was settled for the object whose controller makes this one.
+/// Returns the grain of the object whose controller creates this one.
 fn owner(request: &Request<'_>, object: &Value) -> Result<Option<bool>, Status> {
     let Some(owner) = object::controller_of(object) else { return Ok(None) };
     let group = object::split_api_version(owner.api_version).map_or("", |(group, _)| group);
-    // Whoever makes a Pod here has it made here.
+    // Objects that are owned by a Pod in the control plane belong there, too.
     if (group, owner.kind) == ("", "Pod") {
         return Ok(Some(true));
     }
@@ -116,15 +116,15 @@ fn owner(request: &Request<'_>, object: &Value) -> Result<Option<bool>, Status> 
     Ok(is_it.then(|| object::annotation(&found, GRAIN) == Some(POD)))
 }
 
-/// Who has a say.
+/// The sources that determine the grain.
 #[derive(Default)]
-struct Said<'a> {
+struct GrainSources<'a> {
     owner: Option<bool>,
     namespace: Option<&'a str>,
     workspace: Option<&'a str>,
 }
 
-impl Said<'_> {
+impl GrainSources<'_> {
     fn is_pod(&self, by_default: bool) -> bool {
         let said = self.namespace.or(self.workspace).map(|said| said == POD);
         self.owner.or(said).unwrap_or(by_default)
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_decides() {
+    fn the_most_specific_source_wins() {
         let (object, pod) = (Some("object"), Some(POD));
         for (owner, namespace, workspace, by_default, expected) in [
             (None, None, None, false, false),
@@ -148,8 +148,8 @@ mod tests {
             (Some(true), object, object, false, true),
             (Some(false), pod, pod, true, false),
         ] {
-            let said = Said { owner, namespace, workspace };
-            assert_eq!(said.is_pod(by_default), expected, "{owner:?} {namespace:?} {workspace:?}");
+            let sources = GrainSources { owner, namespace, workspace };
+            assert_eq!(sources.is_pod(by_default), expected, "{owner:?} {namespace:?} {workspace:?}");
         }
     }
 }

@@ -1,17 +1,16 @@
-//! The last word before a write: what it still lacks, and whether it may be.
+//! Admission: mutates and validates objects before they are written.
 //!
 //! ```text
-//!  verb ─► registry ─► mutate: each plugin in order ─► [policies, webhooks]            the object changes
-//!                 └──► validate: each plugin in order ─► [policies, webhooks] ─► reserve   it may be refused
+//!  verb ─► registry ─► mutate: each plugin in order ─► [policies, webhooks]            may change the object
+//!                 └──► validate: each plugin in order ─► [policies, webhooks] ─► reserve   may refuse it
 //! ```
 //!
-//! A plugin is a small function on one trait, in a file of its own. To add one: write a type that implements [`Plugin`]
-//! (`handles` says which requests concern it and must be quick; then one of `mutate`, `validate` and `reserve`), and name it
-//! in `plugin` in `chain.rs`, whose table has upstream's names, order and defaults. Plugins see everything through
-//! [`Request`] and refuse with a Status, mostly made by [`Request::forbidden`]. What must be written before the object may be
-//! (a quota's usage) is done by `reserve`, which runs when nothing else has objected.
+//! Each plugin implements one trait in a file of its own. To add one: write a type that implements [`Plugin`]
+//! (`handles` selects requests and must be fast; then one of `mutate`, `validate` and `reserve`), and add it
+//! to `plugin` in `chain.rs`, whose table has upstream's names, order and defaults. Plugins see the request
+//! as [`Request`] and refuse it with a Status, mostly from [`Request::forbidden`]. Writes that must precede
+//! the object's own write (the usage of a quota) belong in `reserve`, which runs last.
 
-pub mod amounts;
 mod certificates;
 mod chain;
 mod claim_resize;
@@ -23,6 +22,7 @@ mod pod_resize;
 mod pod_security;
 mod priority;
 mod request;
+pub mod resource_list;
 mod resource_quota;
 mod runtime_class;
 mod service_account;
@@ -38,41 +38,43 @@ use atoll_registry::{Registry, Written};
 use atoll_store::Key;
 use serde_json::Value;
 
-pub use chain::Chain;
-pub use request::{Found, Operation, Options, Request};
+pub use chain::AdmissionChain;
+pub use request::{AdmissionOptions, Operation, Request, StoredObject};
 
 pub trait Plugin: Send + Sync {
-    /// Whether such a request concerns it. Asked of every request: no parsing, no allocation.
+    /// Whether the plugin handles such a request. Called for every request: no parsing, no allocation.
     fn handles(&self, request: &Request<'_>) -> bool;
 
-    /// What somebody else is about to create and `mutate` cannot do without: it is waited for, for a moment.
+    /// Returns the key of an object that is about to be created and that `mutate` needs. The request waits
+    /// for it for a short time.
     fn awaits(&self, _request: &Request<'_>, _object: &Value) -> Option<Key> {
         None
     }
 
-    /// Changes what is about to be created or changed, before it is prepared and checked.
+    /// Changes an object that is created or updated, before it is prepared and validated.
     fn mutate(&self, _request: &Request<'_>, _object: &mut Value) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Judges the finished object; on deletion, what is about to go.
+    /// Validates the final object; on deletion, the existing object.
     fn validate(&self, _request: &Request<'_>, _object: &Value) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Writes what must be written before the object may be, through `request.registry`. `None` if there is nothing. What it
-    /// comes to is told how the object's own write ended.
-    fn reserve<'a>(&'a self, _request: &'a Request<'a>, _object: &'a Value) -> Option<Reservation<'a>> {
+    /// Writes what must be written before the object, through `request.registry`. `None` if there is nothing
+    /// to write. The returned value is told the outcome of the object's own write.
+    fn reserve<'a>(&'a self, _request: &'a Request<'a>, _object: &'a Value) -> Option<ReserveFuture<'a>> {
         None
     }
 }
 
-/// A write of a plugin's own. It looks at a snapshot of its own making and holds no lock while it waits.
-pub type Reservation<'a> = Pin<Box<dyn Future<Output = Result<Option<Box<dyn Held>>, Status>> + Send + 'a>>;
+/// A write of a plugin. It takes its own snapshot and holds no lock while it waits.
+pub type ReserveFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Option<Box<dyn Reservation>>, Status>> + Send + 'a>>;
 
-/// Something that was taken for a write that is about to happen.
-pub trait Held: Send {
-    /// Keeps it, or gives it back, as the write has ended.
+/// A reservation for a pending write.
+pub trait Reservation: Send {
+    /// Keeps or releases the reservation, depending on the outcome of the write.
     fn finish<'a>(
         self: Box<Self>,
         registry: &'a Registry,

@@ -1,16 +1,16 @@
-//! What Pods and claims of a namespace may ask for, and what containers get that ask for nothing.
+//! LimitRanges: defaults and limits of Pods and volume claims in a namespace.
 
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use crate::amounts::{self, Amounts, containers};
+use crate::resource_list::{self, ResourceList, containers};
 use crate::{Operation, Plugin, Request};
 
 pub struct LimitRanger;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// The largest number of units that can be told in thousandths.
+/// The largest number of units that fits into thousandths.
 const MOST_IN_MILLIS: i64 = i64::MAX / 1000;
 
 impl Plugin for LimitRanger {
@@ -41,7 +41,7 @@ impl Plugin for LimitRanger {
                 "pods" => pod_problems(object, &range),
                 _ => claim_problems(object, &range),
             };
-            // What is wrong twice is said once.
+            // Report each problem once.
             let mut seen = std::collections::BTreeSet::new();
             problems.retain(|problem| seen.insert(problem.clone()));
             match problems.as_slice() {
@@ -54,36 +54,36 @@ impl Plugin for LimitRanger {
     }
 }
 
-/// Those of the namespace. What is being deleted already is left in peace.
+/// Returns the LimitRanges of the namespace. Objects that are being deleted are exempt.
 fn ranges(request: &Request<'_>) -> Result<Vec<Value>, Status> {
     if request.old.is_some_and(object::is_being_deleted) {
         return Ok(Vec::new());
     }
     let found = request.list("", "limitranges", request.namespace);
-    found.iter().map(crate::Found::parse).collect()
+    found.iter().map(crate::StoredObject::parse).collect()
 }
 
-/// The parts of a range that are about one type of thing.
+/// Returns the items of a range with a type.
 fn items<'a>(range: &'a Value, kind: &'static str) -> impl Iterator<Item = &'a Value> {
     let items = range["spec"]["limits"].as_array().into_iter().flatten();
     items.filter(move |item| item["type"] == kind)
 }
 
-/// Gives containers what they do not say, and notes that in the Pod.
+/// Sets default requests and limits of containers, and records that in an annotation.
 fn complete(pod: &mut Value, range: &Value) {
-    let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
+    let (mut requests, mut limits) = (ResourceList::new(), ResourceList::new());
     for item in items(range, "Container") {
-        requests.append(&mut amounts::read(&item["defaultRequest"]));
-        limits.append(&mut amounts::read(&item["default"]));
+        requests.append(&mut resource_list::read(&item["defaultRequest"]));
+        limits.append(&mut resource_list::read(&item["default"]));
     }
     if requests.is_empty() && limits.is_empty() {
         return;
     }
     let mut notes = Vec::new();
-    for (list, called) in [("containers", "container"), ("initContainers", "init container")] {
+    for (list, kind_name) in [("containers", "container"), ("initContainers", "init container")] {
         for container in pod["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let name = container["name"].as_str().unwrap_or_default().to_owned();
-            let mut set = |part: &str, word: &str, defaults: &Amounts| {
+            let mut set = |part: &str, word: &str, defaults: &ResourceList| {
                 if defaults.is_empty() {
                     return;
                 }
@@ -94,7 +94,7 @@ fn complete(pod: &mut Value, range: &Value) {
                 }
                 if !missing.is_empty() {
                     let missing = missing.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(", ");
-                    notes.push(format!("{missing} {word} for {called} {name}"));
+                    notes.push(format!("{missing} {word} for {kind_name} {name}"));
                 }
             };
             set("requests", "request", &requests);
@@ -115,14 +115,14 @@ fn pod_problems(pod: &Value, range: &Value) -> Vec<String> {
                 let spec = &pod["spec"];
                 for container in containers(spec, "containers").chain(containers(spec, "initContainers")) {
                     let resources = &container["resources"];
-                    let requests = amounts::read(&resources["requests"]);
-                    let limits = amounts::read(&resources["limits"]);
+                    let requests = resource_list::read(&resources["requests"]);
+                    let limits = resource_list::read(&resources["limits"]);
                     item_problems(&mut problems, item, "Container", &requests, &limits);
                 }
             }
             Some("Pod") => {
-                let requests = amounts::of_pod(pod, "requests");
-                let limits = amounts::of_pod(pod, "limits");
+                let requests = resource_list::of_pod(pod, "requests");
+                let limits = resource_list::of_pod(pod, "limits");
                 item_problems(&mut problems, item, "Pod", &requests, &limits);
             }
             _ => {}
@@ -131,11 +131,17 @@ fn pod_problems(pod: &Value, range: &Value) -> Vec<String> {
     problems
 }
 
-fn item_problems(problems: &mut Vec<String>, item: &Value, kind: &str, requests: &Amounts, limits: &Amounts) {
+fn item_problems(
+    problems: &mut Vec<String>,
+    item: &Value,
+    kind: &str,
+    requests: &ResourceList,
+    limits: &ResourceList,
+) {
     for (part, check) in
         [("min", too_little as Check), ("max", too_much), ("maxLimitRequestRatio", too_far_apart)]
     {
-        for (name, enforced) in amounts::read(&item[part]) {
+        for (name, enforced) in resource_list::read(&item[part]) {
             let usage = Usage { kind, name: &name, request: requests.get(&name), limit: limits.get(&name) };
             problems.extend(check(&usage, &enforced));
         }
@@ -143,21 +149,21 @@ fn item_problems(problems: &mut Vec<String>, item: &Value, kind: &str, requests:
 }
 
 fn claim_problems(claim: &Value, range: &Value) -> Vec<String> {
-    let requests = amounts::read(&claim["spec"]["resources"]["requests"]);
+    let requests = resource_list::read(&claim["spec"]["resources"]["requests"]);
     let kind = "PersistentVolumeClaim";
     let mut problems = Vec::new();
     for item in items(range, kind) {
-        for (name, enforced) in amounts::read(&item["min"]) {
+        for (name, enforced) in resource_list::read(&item["min"]) {
             let usage = Usage { kind, name: &name, request: requests.get(&name), limit: None };
             problems.extend(too_little(&usage, &enforced));
         }
-        for (name, enforced) in amounts::read(&item["max"]) {
-            // A claim has no limits: what counts is what it asks for.
+        for (name, enforced) in resource_list::read(&item["max"]) {
+            // A claim has no limits, so its requests are compared.
             let usage = Usage { kind, name: &name, request: None, limit: None };
             let problem = match requests.get(&name) {
-                None => Some(usage.says("maximum", &enforced, ".  No request is specified")),
+                None => Some(usage.message("maximum", &enforced, ".  No request is specified")),
                 Some(request) if comparable([Some(request), None, Some(&enforced)]).is_over(0) => {
-                    Some(usage.says("maximum", &enforced, &format!(", but request is {request}")))
+                    Some(usage.message("maximum", &enforced, &format!(", but request is {request}")))
                 }
                 Some(_) => None,
             };
@@ -169,7 +175,7 @@ fn claim_problems(claim: &Value, range: &Value) -> Vec<String> {
 
 type Check = fn(&Usage<'_>, &Quantity) -> Option<String>;
 
-/// How much of one resource is asked for, and may be used.
+/// Request and limit of one resource.
 struct Usage<'a> {
     kind: &'a str,
     name: &'a str,
@@ -178,12 +184,12 @@ struct Usage<'a> {
 }
 
 impl Usage<'_> {
-    fn says(&self, bound: &str, enforced: &Quantity, rest: &str) -> String {
+    fn message(&self, bound: &str, enforced: &Quantity, rest: &str) -> String {
         format!("{bound} {} usage per {} is {enforced}{rest}", self.name, self.kind)
     }
 }
 
-/// Request, limit and bound as numbers of one unit: thousandths, if that is possible for all of them.
+/// Request, limit and bound in the same unit: thousandths, if all of them fit.
 struct Numbers([i64; 3]);
 
 fn comparable(amounts: [Option<&Quantity>; 3]) -> Numbers {
@@ -206,44 +212,44 @@ impl Numbers {
 
 fn too_little(usage: &Usage<'_>, enforced: &Quantity) -> Option<String> {
     let numbers = comparable([usage.request, usage.limit, Some(enforced)]);
-    let says = |rest: &str| Some(usage.says("minimum", enforced, rest));
+    let message = |rest: &str| Some(usage.message("minimum", enforced, rest));
     match (usage.request, usage.limit) {
-        (None, _) => says(".  No request is specified"),
-        (Some(request), _) if numbers.is_under(0) => says(&format!(", but request is {request}")),
-        (_, Some(limit)) if numbers.is_under(1) => says(&format!(", but limit is {limit}")),
+        (None, _) => message(".  No request is specified"),
+        (Some(request), _) if numbers.is_under(0) => message(&format!(", but request is {request}")),
+        (_, Some(limit)) if numbers.is_under(1) => message(&format!(", but limit is {limit}")),
         _ => None,
     }
 }
 
 fn too_much(usage: &Usage<'_>, enforced: &Quantity) -> Option<String> {
     let numbers = comparable([usage.request, usage.limit, Some(enforced)]);
-    let says = |rest: &str| Some(usage.says("maximum", enforced, rest));
+    let message = |rest: &str| Some(usage.message("maximum", enforced, rest));
     match (usage.limit, usage.request) {
-        (None, _) => says(".  No limit is specified"),
-        (Some(limit), _) if numbers.is_over(1) => says(&format!(", but limit is {limit}")),
-        (_, Some(request)) if numbers.is_over(0) => says(&format!(", but request is {request}")),
+        (None, _) => message(".  No limit is specified"),
+        (Some(limit), _) if numbers.is_over(1) => message(&format!(", but limit is {limit}")),
+        (_, Some(request)) if numbers.is_over(0) => message(&format!(", but request is {request}")),
         _ => None,
     }
 }
 
 fn too_far_apart(usage: &Usage<'_>, enforced: &Quantity) -> Option<String> {
     let Numbers([request, limit, _]) = comparable([usage.request, usage.limit, Some(enforced)]);
-    let says = |rest: &str| {
+    let message = |rest: &str| {
         let (name, kind) = (usage.name, usage.kind);
         Some(format!("{name} max limit to request ratio per {kind} is {enforced}, but {rest}"))
     };
     if request == 0 {
-        return says("no request is specified or request is 0");
+        return message("no request is specified or request is 0");
     }
     if limit == 0 {
-        return says("no limit is specified or limit is 0");
+        return message("no limit is specified or limit is 0");
     }
     let ratio = limit as f64 / request as f64;
     let over = match enforced.units() <= MOST_IN_MILLIS {
         true => ratio * 1000.0 > enforced.millis() as f64,
         false => ratio > enforced.units() as f64,
     };
-    if over { says(&format!("provided ratio is {ratio:.6}")) } else { None }
+    if over { message(&format!("provided ratio is {ratio:.6}")) } else { None }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Nothing is created in a namespace that is missing or on its way out, and some namespaces never go.
+//! Nothing is created in a namespace that does not exist or is terminating, and some namespaces cannot be
+//! deleted.
 
 use atoll_meta::{Status, json, object};
 use atoll_registry::catalog::ATOLL;
@@ -15,7 +16,7 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 impl Plugin for NamespaceLifecycle {
     fn handles(&self, request: &Request<'_>) -> bool {
         match request.operation {
-            // Whether a namespace is there is told to those only who may know: a review of access does not tell.
+            // A local access review must not reveal whether a namespace exists.
             Operation::Create | Operation::Update => {
                 !request.namespace.is_empty() && request.row.resource != "localsubjectaccessreviews"
             }
@@ -45,7 +46,8 @@ impl Plugin for NamespaceLifecycle {
     }
 }
 
-/// Whether the whole workspace is being deleted: then all of its namespaces go, for clusters may have some for them.
+/// Whether the workspace is being deleted: then all of its namespaces are deleted, because clusters may have
+/// copies.
 fn is_workspace_going(request: &Request<'_>) -> bool {
     let everywhere = Scope::new(ATOLL, "workspaces", None, None);
     let mut workspaces = request.snapshot.list(&everywhere, None);

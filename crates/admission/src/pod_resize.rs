@@ -1,10 +1,10 @@
-//! A Pod that runs can only grow where its Node has room and knows how.
+//! In-place resize of Pods needs capacity and support of the node.
 
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use crate::amounts::{self, containers};
-use crate::{Found, Operation, Plugin, Request};
+use crate::resource_list::{self, containers};
+use crate::{Operation, Plugin, Request, StoredObject};
 
 pub struct PodResizeValidator;
 pub struct NodeDeclaredFeatureValidator;
@@ -22,12 +22,12 @@ impl Plugin for PodResizeValidator {
             let message = format!("pod resize is only supported on linux nodes, node {name:?} is {system:?}");
             return Err(request.forbidden(pod, message).with_cause("UnsupportedPlatform", "", ""));
         }
-        let room = amounts::read(&node.parse()?["status"]["allocatable"]);
-        let mut wanted = amounts::of_pod(pod, "requests");
-        amounts::add(&mut wanted, &amounts::read(&pod["spec"]["overhead"]));
+        let room = resource_list::read(&node.parse()?["status"]["allocatable"]);
+        let mut wanted = resource_list::of_pod(pod, "requests");
+        resource_list::add(&mut wanted, &resource_list::read(&pod["spec"]["overhead"]));
         let mut lacking = Vec::new();
         for (resource, in_millis) in [("cpu", true), ("memory", false)] {
-            let number = |amounts: &amounts::Amounts| {
+            let number = |amounts: &resource_list::ResourceList| {
                 let amount = amounts.get(resource);
                 amount.map_or(0, |amount| if in_millis { amount.millis() } else { amount.units() })
             };
@@ -84,14 +84,14 @@ impl Plugin for NodeDeclaredFeatureValidator {
     }
 }
 
-/// What the Pod was and where it runs, if it runs and is to run otherwise.
+/// Returns the old Pod and its node, if the Pod is bound and its generation changes.
 fn changed<'a>(request: &Request<'a>, pod: &'a Value) -> Option<(&'a Value, &'a str)> {
     let old = request.old.filter(|old| object::generation(old) != object::generation(pod))?;
     let node = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty())?;
     Some((old, node))
 }
 
-fn node(request: &Request<'_>, pod: &Value, name: &str) -> Result<Found, Status> {
+fn node(request: &Request<'_>, pod: &Value, name: &str) -> Result<StoredObject, Status> {
     let node = request.find("", "nodes", "", name);
     node.ok_or_else(|| request.forbidden(pod, format!("node {name:?} not found")))
 }

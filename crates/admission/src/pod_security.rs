@@ -1,4 +1,4 @@
-//! The Pod Security Standards: what a namespace's labels allow its Pods to do to their Nodes.
+//! Pod Security Standards, enforced by labels of namespaces.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,17 +7,17 @@ use atoll_meta::{Status, object};
 use atoll_podsecurity::{self as checks, Level, Policy, Rule, Violations};
 use serde_json::Value;
 
-use crate::amounts::containers;
-use crate::{Found, Operation, Plugin, Request};
+use crate::resource_list::containers;
+use crate::{Operation, Plugin, Request, StoredObject};
 
 pub struct PodSecurity;
 
-/// Parts of a Pod that cannot change what it may do.
+/// Subresources of Pods that do not affect security.
 const HARMLESS: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
-/// How many Pods are looked at when the rules of their namespace change, and for how long.
-const MOST_PODS: usize = 3000;
-const LONGEST: Duration = Duration::from_secs(1);
+/// Limits on checking existing Pods when the labels of their namespace change.
+const MAX_PODS: usize = 3000;
+const MAX_DURATION: Duration = Duration::from_secs(1);
 
 impl Plugin for PodSecurity {
     fn handles(&self, request: &Request<'_>) -> bool {
@@ -29,7 +29,7 @@ impl Plugin for PodSecurity {
             Some(Concern::Namespace) => check_namespace(request, object),
             Some(Concern::Pod) => check_pod(request, object),
             Some(Concern::Template(path)) => {
-                remark_on_template(request, object.pointer(path));
+                warn_about_template(request, object.pointer(path));
                 Ok(())
             }
             None => Ok(()),
@@ -52,7 +52,7 @@ fn concern(request: &Request<'_>) -> Option<Concern> {
     }
 }
 
-/// Labels must make sense, and who makes the rules of a namespace stricter is told which Pods break them.
+/// Validates the labels, and warns about existing Pods that violate a stricter level.
 fn check_namespace(request: &Request<'_>, namespace: &Value) -> Result<(), Status> {
     let (policy, errors) = Policy::of(|label| object::label(namespace, label));
     let old = request.old.map(|old| Policy::of(|label| object::label(old, label)));
@@ -64,19 +64,19 @@ fn check_namespace(request: &Request<'_>, namespace: &Value) -> Result<(), Statu
     let (new, old) = (policy.enforce, old.enforce);
     let relaxed = new.version == old.version && new.level <= old.level;
     if new != old && new.level != Level::Privileged && !relaxed {
-        remark_on_pods(request, object::name(namespace), new);
+        warn_about_pods(request, object::name(namespace), new);
     }
     Ok(())
 }
 
-fn remark_on_pods(request: &Request<'_>, namespace: &str, rule: Rule) {
-    let began = Instant::now();
+fn warn_about_pods(request: &Request<'_>, namespace: &str, rule: Rule) {
+    let started = Instant::now();
     let pods = first_of_each_owner(request.list("", "pods", namespace));
     let total = pods.len();
     let mut checked = 0;
-    // What is wrong, with the first Pod that has it and how many have.
+    // Violations, with the first Pod and the number of Pods.
     let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
-    for pod in pods.iter().take(MOST_PODS) {
+    for pod in pods.iter().take(MAX_PODS) {
         checked += 1;
         let violations = checks::run(rule, &pod["metadata"], &pod["spec"]);
         if !violations.is_empty() {
@@ -87,7 +87,7 @@ fn remark_on_pods(request: &Request<'_>, namespace: &str, rule: Rule) {
             }
             *count += 1;
         }
-        if began.elapsed() > LONGEST {
+        if started.elapsed() > MAX_DURATION {
             break;
         }
     }
@@ -114,8 +114,8 @@ fn remark_on_pods(request: &Request<'_>, namespace: &str, rule: Rule) {
     lines.into_iter().for_each(request.warn);
 }
 
-/// Pods of one controller are alike: one of each comes first, the rest after them.
-fn first_of_each_owner(found: Vec<Found>) -> Vec<Value> {
+/// Returns one Pod of each controller first, because Pods of one controller are alike.
+fn first_of_each_owner(found: Vec<StoredObject>) -> Vec<Value> {
     let (mut first, mut alike) = (Vec::new(), Vec::new());
     let mut owners = std::collections::HashSet::new();
     for pod in found.iter().filter_map(|pod| pod.parse().ok()) {
@@ -150,7 +150,7 @@ fn check_pod(request: &Request<'_>, pod: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-fn remark_on_template(request: &Request<'_>, template: Option<&Value>) {
+fn warn_about_template(request: &Request<'_>, template: Option<&Value>) {
     let Some(template) = template.filter(|template| template.is_object()) else { return };
     let Some(namespace) = request.namespace_object() else { return };
     let (policy, _) = Policy::of(|label| namespace.label(label));
@@ -163,7 +163,7 @@ fn warn(request: &Request<'_>, rule: Rule, violations: &Violations) {
     }
 }
 
-/// Of all that can change about a running Pod, only images and new containers matter.
+/// Updates of a Pod are checked only if they change images or add containers.
 fn changes_images(pod: &Value, old: &Value) -> bool {
     let images = |pod: &'_ Value, list: &str| -> Vec<String> {
         let image = |container: &Value| container["image"].as_str().unwrap_or_default().to_owned();

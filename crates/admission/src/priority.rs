@@ -1,4 +1,4 @@
-//! From the name of a priority class to the number that schedulers compare.
+//! Resolution of priority class names to priorities.
 
 use atoll_meta::{Status, object};
 use serde_json::Value;
@@ -45,7 +45,7 @@ impl Plugin for Priority {
     }
 }
 
-/// Whoever changes a Pod need not repeat what was found out when it was created.
+/// Keeps the resolved priority of an existing Pod.
 fn keep(pod: &mut Value, old: &Value) {
     for field in ["priority", "preemptionPolicy"] {
         let before = old["spec"].get(field).filter(|before| !before.is_null());
@@ -100,7 +100,7 @@ fn resolve(request: &Request<'_>, pod: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// The class for Pods that name none: the lowest, should there be several.
+/// Returns the class of Pods without a class: the lowest default if there are several.
 fn default_class(request: &Request<'_>) -> Result<Option<Value>, Status> {
     let mut lowest: Option<Value> = None;
     for class in request.list(GROUP, CLASSES, "") {

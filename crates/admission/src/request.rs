@@ -1,4 +1,4 @@
-//! What is about to happen, as plugins see it.
+//! The request as plugins see it.
 
 use atoll_authn::User;
 use atoll_authz::{Step, Target};
@@ -16,11 +16,11 @@ pub enum Operation {
     Connect,
 }
 
-/// What the client said of how it is to be done.
+/// The options of the request.
 #[derive(Clone, Copy, Debug)]
-pub enum Options<'a> {
+pub enum AdmissionOptions<'a> {
     Write {
-        /// Who is to manage the fields.
+        /// The field manager.
         manager: &'a str,
         dry_run: bool,
     },
@@ -33,38 +33,38 @@ pub struct Request<'a> {
     pub row: &'a Row,
     /// Empty for the object itself.
     pub subresource: &'a str,
-    /// Id of the workspace.
+    /// The workspace ID.
     pub workspace: &'a str,
-    /// From the one above into this workspace. Into the root there is none.
+    /// The step from the parent to this workspace, `None` for root.
     pub step: Option<&'a Step>,
     pub namespace: &'a str,
-    /// Empty if it is yet to be generated.
+    /// Empty if it is to be generated.
     pub name: &'a str,
     pub user: &'a User,
-    /// What is there, if anything.
+    /// The existing object.
     pub old: Option<&'a Value>,
-    pub options: Options<'a>,
-    /// Everything as it stands.
+    pub options: AdmissionOptions<'a>,
+    /// The current state.
     pub snapshot: &'a Snapshot,
-    /// For writes of a plugin's own, the time, and what is served.
+    /// For a plugin's own writes, the clock, and the catalog.
     pub registry: &'a Registry,
-    /// Whether the user may do this in the workspace.
+    /// Whether the user has a permission in the workspace.
     pub authorize: &'a (dyn Fn(&str, Target<'_>) -> bool + Sync),
-    /// Tells the client something, whatever comes of the request.
+    /// Adds a warning to the response.
     pub warn: &'a (dyn Fn(String) + Sync),
 }
 
 impl<'a> Request<'a> {
-    /// Whether nothing is to be kept of it.
+    /// Whether nothing is to be stored.
     pub fn is_dry_run(&self) -> bool {
         match self.options {
-            Options::Write { dry_run, .. } => dry_run,
-            Options::Delete(options) => options.dry_run,
-            Options::Connect => false,
+            AdmissionOptions::Write { dry_run, .. } => dry_run,
+            AdmissionOptions::Delete(options) => options.dry_run,
+            AdmissionOptions::Connect => false,
         }
     }
 
-    /// Whether it is about the objects of a resource, or one of their subresources.
+    /// Whether the request is for this resource and subresource.
     pub fn is_about(&self, group: &str, resource: &str, subresource: &str) -> bool {
         self.row.resource == resource && self.subresource == subresource && self.row.group == group
     }
@@ -73,13 +73,13 @@ impl<'a> Request<'a> {
         self.operation == Operation::Create && self.is_about(group, resource, "")
     }
 
-    /// The refusal that most plugins give, about `object`.
+    /// Returns the usual error of plugins about `object`.
     pub fn forbidden(&self, object: &Value, message: impl AsRef<str>) -> Status {
-        Status::forbidden(&self.row.group, &self.row.resource, self.called(object), message)
+        Status::forbidden(&self.row.group, &self.row.resource, self.display_name(object), message)
     }
 
-    /// What a refusal calls the object. A name that is yet to be generated is known by its beginning.
-    pub fn called<'v>(&self, object: &'v Value) -> &'v str
+    /// Returns the name of the object in errors. If it is to be generated, its prefix is used.
+    pub fn display_name<'v>(&self, object: &'v Value) -> &'v str
     where
         'a: 'v,
     {
@@ -87,28 +87,28 @@ impl<'a> Request<'a> {
         candidates.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
     }
 
-    /// Another object of this workspace.
-    pub fn find(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Found> {
+    /// Returns an object of this workspace.
+    pub fn find(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<StoredObject> {
         let key = Key::object(group, resource, self.workspace, namespace, name);
-        self.snapshot.get(&key).map(Found)
+        self.snapshot.get(&key).map(StoredObject)
     }
 
-    /// The namespace that the request is in.
-    pub fn namespace_object(&self) -> Option<Found> {
+    /// Returns the namespace of the request.
+    pub fn namespace_object(&self) -> Option<StoredObject> {
         self.find("", "namespaces", "", self.namespace)
     }
 
-    /// All objects of a resource in a namespace of this workspace, or without one.
-    pub fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Found> {
+    /// Lists the objects of a resource in a namespace of this workspace, or cluster-scoped ones.
+    pub fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<StoredObject> {
         let scope = Scope::new(group, resource, Some(self.workspace), Some(namespace));
-        self.snapshot.list(&scope, None).map(Found).collect()
+        self.snapshot.list(&scope, None).map(StoredObject).collect()
     }
 }
 
-/// A stored object that a plugin came across.
-pub struct Found(pub std::sync::Arc<Object>);
+/// A stored object.
+pub struct StoredObject(pub std::sync::Arc<Object>);
 
-impl Found {
+impl StoredObject {
     pub fn parse(&self) -> Result<Value, Status> {
         let parsed = json::parse(&self.0.json());
         parsed
@@ -120,12 +120,12 @@ impl Found {
         self.0.facts.label(key)
     }
 
-    /// A selectable field that is not empty.
+    /// Returns a selectable field, if it is not empty.
     pub fn field(&self, name: &str) -> Option<&str> {
         Some(self.0.field(name)).filter(|value| !value.is_empty())
     }
 
-    /// Whether the text occurs anywhere: quicker than parsing what has nothing of interest.
+    /// Whether the JSON contains a text: faster than parsing irrelevant objects.
     pub fn mentions(&self, text: &str) -> bool {
         let (whole, text) = (self.0.whole(), text.as_bytes());
         whole.len() >= text.len() && whole.windows(text.len()).any(|part| part == text)

@@ -1,18 +1,19 @@
-//! What a namespace may use in all is limited by its ResourceQuotas.
+//! ResourceQuotas.
 //!
 //! ```text
-//!   request ─► turns: one at a time in a namespace, all that wait together
-//!                └─► pure check of each ─► guarded write of the quotas' status ─► the object's own write
-//!                                                     └── ledger: which of these are still under way
+//!   request ─► queues: one batch at a time per namespace
+//!                └─► check of each request ─► conditional write of the quotas' status ─► the object's own write
+//!                                                     └── pending_writes: writes that are still pending
 //! ```
 //!
-//! Usage is written down before the object is, on condition that the quota is still what it was checked against. So the sum
-//! never exceeds the limit, whoever else is at it. An object's write that fails gives back what was taken for it. A crash in
-//! between leaves too much counted, never too little, until the namespace is counted again.
+//! Usage is recorded before the object is written, on condition that the quota has not changed since it was
+//! checked. So the sum never exceeds the limit with concurrent writers. If the object's write fails, its
+//! usage is released. A crash in between leaves too much usage, never too little, until the namespace is
+//! counted again.
 
-mod ledger;
-mod surroundings;
-mod turns;
+mod context;
+mod pending_writes;
+mod queues;
 
 use std::sync::Arc;
 
@@ -22,16 +23,16 @@ use atoll_registry::{Place, Registry, Written};
 use serde_json::Value;
 
 use crate::request::{Operation, Request};
-use crate::{Held, Plugin, Reservation};
-use ledger::Ledger;
-use turns::{Change, Turns};
+use crate::{Plugin, Reservation, ReserveFuture};
+use pending_writes::PendingWrites;
+use queues::{QuotaQueues, QuotaRequest};
 
 const RESOURCE: &str = "resourcequotas";
 
 #[derive(Default)]
 pub struct ResourceQuota {
-    turns: Arc<Turns>,
-    ledger: Arc<Ledger>,
+    queues: Arc<QuotaQueues>,
+    pending_writes: Arc<PendingWrites>,
 }
 
 impl Plugin for ResourceQuota {
@@ -40,8 +41,7 @@ impl Plugin for ResourceQuota {
         writes && !request.namespace.is_empty() && request.row.namespaced
     }
 
-    /// Whoever counts a namespace again must not miss what is being written: while that may be so, the count is refused as one
-    /// that was made of something old, which it is.
+    /// Refuses a recount of a namespace while writes are pending that it may have missed, with a conflict.
     fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
         let counts = request.operation == Operation::Update && request.is_about("", RESOURCE, "status");
         let (Some(old), Ok(revision)) = (request.old, object::resource_version(object).parse()) else {
@@ -50,20 +50,22 @@ impl Plugin for ResourceQuota {
         if !counts || !lowers(&old["status"]["used"], &object["status"]["used"]) {
             return Ok(());
         }
-        let place = Place { workspace: request.workspace, namespace: request.namespace, name: request.name };
-        let key = request.row.key(&place);
-        if self.ledger.is_current(&key, revision) {
+        let object_ref =
+            Place { workspace: request.workspace, namespace: request.namespace, name: request.name };
+        let key = request.row.key(&object_ref);
+        if self.pending_writes.is_current(&key, revision) {
             return Ok(());
         }
-        if self.ledger.is_behind(&key, revision) {
-            // It gets a revision after everything that was counted, so that whoever reads it and counts then has it all.
+        if self.pending_writes.is_behind(&key, revision) {
+            // The quota gets a revision after everything that was counted, so that a recount from it is
+            // complete.
             request.registry.touch(request.row, &key).map(tokio::spawn);
         }
         Err(stale(request.name))
     }
 
-    fn reserve<'a>(&'a self, request: &'a Request<'a>, object: &'a Value) -> Option<Reservation<'a>> {
-        // Most namespaces have none, and nothing else is to be done there.
+    fn reserve<'a>(&'a self, request: &'a Request<'a>, object: &'a Value) -> Option<ReserveFuture<'a>> {
+        // Most namespaces have no quotas.
         if request.list("", RESOURCE, request.namespace).is_empty() {
             return None;
         }
@@ -86,43 +88,45 @@ impl ResourceQuota {
         evaluator: Evaluator,
         operation: atoll_quota::Operation,
         object: &'a Value,
-    ) -> Result<Option<Box<dyn Held>>, Status> {
-        // By now it has a name, even if that was generated.
+    ) -> Result<Option<Box<dyn Reservation>>, Status> {
+        // By now the object has a name, even a generated one.
         let name = Some(object::name(object)).filter(|name| !name.is_empty());
-        let name = name.unwrap_or_else(|| request.called(object));
+        let name = name.unwrap_or_else(|| request.display_name(object));
         let (workspace, namespace) = (request.workspace, request.namespace);
         let key = request.row.key(&Place { workspace, namespace, name });
-        // What is there already will be refused: it needs no room, but it hears first that there is none.
+        // An existing object will be refused later, so nothing is reserved. But a quota error is reported
+        // first, as upstream.
         let in_vain = request.operation == Operation::Create && request.snapshot.get(&key).is_some();
-        let change = Change {
+        let change = QuotaRequest {
             evaluator,
             operation,
             subresource: request.subresource.to_string(),
             new: object.clone(),
             old: request.old.cloned(),
-            only_checked: request.is_dry_run() || in_vain,
+            check_only: request.is_dry_run() || in_vain,
             group: request.row.group.clone(),
             resource: request.row.resource.clone(),
             name: name.to_string(),
         };
-        let taken = self.turns.take(request.registry, workspace, namespace, change, &self.ledger).await?;
+        let taken =
+            self.queues.take(request.registry, workspace, namespace, change, &self.pending_writes).await?;
         Ok(taken.map(|taken| {
             let (workspace, namespace) = (workspace.to_string(), namespace.to_string());
-            let turns = self.turns.clone();
-            Box::new(Room { taken, turns, workspace, namespace }) as Box<dyn Held>
+            let queues = self.queues.clone();
+            Box::new(QuotaReservation { taken, queues, workspace, namespace }) as Box<dyn Reservation>
         }))
     }
 }
 
-/// What was taken for one object.
-struct Room {
-    taken: ledger::Taken,
-    turns: Arc<Turns>,
+/// The reservation for one object.
+struct QuotaReservation {
+    taken: pending_writes::PendingWrite,
+    queues: Arc<QuotaQueues>,
     workspace: String,
     namespace: String,
 }
 
-impl Held for Room {
+impl Reservation for QuotaReservation {
     fn finish<'a>(
         mut self: Box<Self>,
         registry: &'a Registry,
@@ -131,69 +135,69 @@ impl Held for Room {
         Box::pin(async move {
             let (workspace, namespace) = (self.workspace.as_str(), self.namespace.as_str());
             if written == Written::No {
-                let giving = async {
+                let releasing = async {
                     for (name, amounts) in self.taken.amounts() {
-                        give_back(registry, workspace, namespace, name, amounts).await;
+                        release_usage(registry, workspace, namespace, name, amounts).await;
                     }
                 };
-                self.turns.alone(workspace, namespace, giving).await;
+                self.queues.exclusively(workspace, namespace, releasing).await;
             }
             self.taken.finish(written);
         })
     }
 }
 
-/// How often a quota that changes all the time is tried to be given something back.
+/// Number of attempts to release usage of a quota that changes concurrently.
 const ATTEMPTS: usize = 16;
 
-/// Best effort: what is not given back is found when the namespace is counted again.
-async fn give_back(registry: &Registry, workspace: &str, namespace: &str, name: &str, amounts: &Amounts) {
+/// Releases usage. Best effort: leftovers are corrected when the namespace is counted again.
+async fn release_usage(registry: &Registry, workspace: &str, namespace: &str, name: &str, amounts: &Amounts) {
     for _ in 0..ATTEMPTS {
-        let place = Place { workspace, namespace, name };
-        let Some(mut stored) = Stored::find(registry, &place) else { return };
+        let object_ref = Place { workspace, namespace, name };
+        let Some(mut stored) = StoredQuota::find(registry, &object_ref) else { return };
         stored.quota.used.give_back(amounts);
-        match stored.write(registry, &place).await {
+        match stored.write(registry, &object_ref).await {
             Err(status) if status.reason() == "Conflict" => {}
             _ => return,
         }
     }
 }
 
-/// A quota and the revision that it was read at.
+/// A quota as read from the snapshot.
 #[derive(Clone)]
-struct Stored {
+struct StoredQuota {
     object: Arc<Value>,
     quota: Quota,
 }
 
-impl Stored {
-    fn read(object: Value) -> Stored {
-        Stored { quota: Quota::read(&object), object: Arc::new(object) }
+impl StoredQuota {
+    fn read(object: Value) -> StoredQuota {
+        StoredQuota { quota: Quota::read(&object), object: Arc::new(object) }
     }
 
-    fn find(registry: &Registry, place: &Place<'_>) -> Option<Stored> {
+    fn find(registry: &Registry, object_ref: &Place<'_>) -> Option<StoredQuota> {
         let row = quotas(registry)?;
-        let found = registry.snapshot().get(&row.key(place))?;
-        atoll_meta::json::parse(&found.json()).ok().map(|parsed| Stored::read(parsed.value))
+        let found = registry.snapshot().get(&row.key(object_ref))?;
+        atoll_meta::json::parse(&found.json()).ok().map(|parsed| StoredQuota::read(parsed.value))
     }
 
-    /// Writes what is used, on condition that nobody has written the quota since it was read.
-    async fn write(&self, registry: &Registry, place: &Place<'_>) -> Result<(), Status> {
+    /// Writes the usage, on condition that the quota has not been written since it was read.
+    async fn write(&self, registry: &Registry, object_ref: &Place<'_>) -> Result<(), Status> {
         let row = quotas(registry).ok_or_else(|| Status::internal_error("ResourceQuotas are not served"))?;
         let mut new = (*self.object).clone();
         new["status"]["used"] = self.quota.used.to_json();
-        registry.write_status(&row, place, new, MANAGER).await
+        registry.write_status(&row, object_ref, new, MANAGER).await
     }
 }
 
-/// As which upstream writes the status of quotas.
+/// The field manager of quota status, as upstream.
 const MANAGER: &str = "kube-apiserver";
 
 fn quotas(registry: &Registry) -> Option<atoll_registry::SharedRow> {
     registry.catalog.stored("", RESOURCE).cloned()
 }
 
-/// Whether any amount is less than it was.
+/// Whether any amount decreases.
 fn lowers(old: &Value, new: &Value) -> bool {
     let (old, new) = (Amounts::read(old), Amounts::read(new));
     new.iter().any(|(name, amount)| old.get(name).is_some_and(|old| amount < old))

@@ -1,4 +1,4 @@
-//! A Pod gets what its RuntimeClass costs and where it can run; one whose class is not there could never run.
+//! RuntimeClasses: sets overhead and scheduling of Pods, and refuses unknown classes.
 
 use atoll_meta::Status;
 use atoll_meta::quantity::Quantity;
@@ -62,14 +62,14 @@ fn amounts(value: Option<&Value>) -> Option<&Map<String, Value>> {
     value.and_then(Value::as_object)
 }
 
-/// Whether two lists ask for as much, however it is written.
+/// Whether two resource lists are equal, however they are written.
 fn same(left: Option<&Map<String, Value>>, right: Option<&Map<String, Value>>) -> bool {
     let amount = |value: &Value| value.as_str().and_then(|text| Quantity::parse(text).ok());
     let (left, right) = (left.into_iter().flatten(), right.into_iter().flatten());
     left.map(|(name, value)| (name, amount(value))).eq(right.map(|(name, value)| (name, amount(value))))
 }
 
-/// The Pod runs only where its class does.
+/// Adds the node selector and tolerations of the class.
 fn schedule(request: &Request<'_>, pod: &mut Value, scheduling: &Value) -> Result<(), Status> {
     for (key, wanted) in scheduling["nodeSelector"].as_object().into_iter().flatten() {
         let given = pod["spec"]["nodeSelector"].get(key);
@@ -91,7 +91,7 @@ fn schedule(request: &Request<'_>, pod: &mut Value, scheduling: &Value) -> Resul
     Ok(())
 }
 
-/// Without those that another one covers; of equal ones the first stays.
+/// Removes tolerations that another one covers; of equal ones the first stays.
 fn merged(all: &[&Value]) -> Vec<Value> {
     let mut merged: Vec<Value> = Vec::new();
     for (index, toleration) in all.iter().enumerate() {
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tolerations_that_another_covers_go() {
+    fn covered_tolerations_are_removed() {
         let key = |key: &str| json!({ "key": key, "operator": "Exists", "effect": "NoSchedule" });
         let equal = |value: &str| json!({ "key": "a", "operator": "Equal", "value": value });
         let everything = json!({ "operator": "Exists" });

@@ -1,4 +1,4 @@
-//! Every Pod acts as a ServiceAccount: `default` if it names none. It finds the account's token in its containers.
+//! ServiceAccounts of Pods: sets the account, `default` if none is named, and mounts its token.
 
 mod secrets;
 
@@ -11,12 +11,12 @@ use crate::{Operation, Plugin, Request};
 pub struct ServiceAccount;
 
 const DEFAULT: &str = "default";
-/// Marks what a kubelet runs by itself and only shows here.
+/// The annotation of mirror Pods of static Pods.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 const VOLUME: &str = "kube-api-access-";
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// A little more than an hour: kubelets ask for another token in time, and are told apart by this number.
+/// Lifetime of tokens, by which upstream recognizes these tokens: a little more than an hour.
 const TOKEN_SECONDS: i64 = 3607;
 
 impl Plugin for ServiceAccount {
@@ -25,7 +25,7 @@ impl Plugin for ServiceAccount {
             || (request.operation == Operation::Update && request.is_about("", "pods", "ephemeralcontainers"))
     }
 
-    /// Every namespace has the default account sooner or later.
+    /// The default account of a new namespace is created by a controller.
     fn awaits(&self, request: &Request<'_>, pod: &Value) -> Option<Key> {
         let waits = request.operation == Operation::Create && !is_mirror(pod) && account_name(pod) == DEFAULT;
         waits.then(|| Key::object("", "serviceaccounts", request.workspace, request.namespace, DEFAULT))
@@ -85,9 +85,9 @@ fn account_name(pod: &Value) -> &str {
 fn account(request: &Request<'_>, pod: &Value) -> Result<Value, Status> {
     let (namespace, name) = (request.namespace, account_name(pod));
     let key = Key::object("", "serviceaccounts", request.workspace, namespace, name);
-    // It may have come since the request began.
+    // The account may have been created since the request started.
     match request.registry.snapshot().get(&key) {
-        Some(account) => crate::Found(account).parse(),
+        Some(account) => crate::StoredObject(account).parse(),
         None => {
             let message = format!(
                 "error looking up service account {namespace}/{name}: serviceaccount {name:?} not found"
@@ -97,10 +97,10 @@ fn account(request: &Request<'_>, pod: &Value) -> Result<Value, Status> {
     }
 }
 
-/// Where the account says so, a Pod may use no secrets but the account's own.
+/// Checks that a Pod uses only secrets of the account, if the account enforces that.
 fn check(request: &Request<'_>, pod: &Value, account: &Value) -> Result<(), Status> {
     let enforced = object::annotation(account, ENFORCE_MOUNTABLE_SECRETS);
-    // What Go takes for true.
+    // The values that Go parses as true.
     if !matches!(enforced, Some("1" | "t" | "T" | "TRUE" | "true" | "True")) {
         return Ok(());
     }
@@ -133,7 +133,7 @@ fn check_mirror(request: &Request<'_>, pod: &Value) -> Result<(), Status> {
     Err(request.forbidden(pod, problem))
 }
 
-/// Adds a volume with the token, and mounts it in every container that has nothing of its own there.
+/// Adds a volume with the token, and mounts it in every container without a mount at that path.
 fn mount_token(pod: &mut Value) -> Result<(), Status> {
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
     let mut names = volumes.filter_map(|volume| volume["name"].as_str());

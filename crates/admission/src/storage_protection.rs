@@ -1,4 +1,5 @@
-//! Volumes, claims and classes of attributes stay until nothing uses them: a controller removes the finalizer then.
+//! Finalizers of volumes, volume claims and volume attributes classes, which a controller removes when they
+//! are no longer used.
 
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};

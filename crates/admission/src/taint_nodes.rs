@@ -1,4 +1,4 @@
-//! A new Node is not ready until somebody has seen that it is.
+//! Taints new nodes as not ready, until a controller has observed that they are ready.
 
 use atoll_meta::Status;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A Pod stays for five minutes on a Node that is not ready or not reachable, unless it says otherwise.
+//! Default tolerations: a Pod stays for five minutes on a node that is not ready or unreachable.
 
 use atoll_meta::Status;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A Pod knows the zone and the region of its Node.
+//! Copies zone and region labels of the node to the Pod.
 
 use atoll_meta::{Status, object};
 use serde_json::Value;

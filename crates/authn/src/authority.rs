@@ -1,12 +1,12 @@
-//! Atoll's own certificate authorities: made when they are first needed, then read from the data directory.
+//! Atoll's own certificate authorities: created on first use, then read from the data directory.
 //!
-//! There are three, because whoever trusts one must not have to trust what it is not meant for:
+//! There are three, so that trust in one does not imply trust in the others:
 //!
 //! | files | signs | trusted by |
 //! |---|---|---|
-//! | `ca` | the server's certificate, its administrator's, and what is asked for in the root workspace | every kubeconfig, kubelets |
-//! | `workspace-ca` | client certificates that are asked for in other workspaces | this server alone |
-//! | `kubelet-ca` | serving certificates of kubelets, in any workspace | this server, when it calls kubelets |
+//! | `ca` | the server's certificate, its administrator's, and certificates requested in the root workspace | every kubeconfig, kubelets |
+//! | `workspace-ca` | client certificates that are requested in other workspaces | this server alone |
+//! | `kubelet-ca` | serving certificates of kubelets, in any workspace | this server, for connections to kubelets |
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -27,19 +27,19 @@ use crate::request::{self, CertificateRequest, Terms};
 
 const CA_YEARS: u64 = 10;
 
-/// What an authority is for.
+/// The purpose of a CA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The server itself, its administrator, and clients that are known in all workspaces.
+    /// The server itself, its administrator, and clients that are valid in all workspaces.
     Server,
-    /// Clients that are known in one workspace only.
+    /// Clients that are valid in one workspace only.
     Workspaces,
-    /// Kubelets that serve.
+    /// Serving certificates of kubelets.
     Kubelets,
 }
 
 impl Purpose {
-    /// The name of the files without `.crt` and `.key`.
+    /// Returns the name of the files without `.crt` and `.key`.
     fn file(self) -> &'static str {
         match self {
             Purpose::Server => "ca",
@@ -58,11 +58,11 @@ impl Purpose {
 }
 
 pub struct Authority {
-    /// The CA certificate, for clients to trust.
+    /// The CA certificate that clients trust.
     pub certificate_pem: String,
     certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
-    /// The same key, for certificates that are put together elsewhere.
+    /// The same key, for certificates that are assembled in `request`.
     key: KeyPair,
 }
 
@@ -78,7 +78,7 @@ pub enum AuthorityError {
         path: String,
         cause: io::Error,
     },
-    /// A certificate or key that cannot be read or made.
+    /// A certificate or key that cannot be read or created.
     Certificate {
         what: String,
         cause: String,
@@ -86,12 +86,13 @@ pub enum AuthorityError {
 }
 
 impl Authority {
-    /// Reads `ca.crt` and `ca.key` from `directory`, or makes them if both are absent.
+    /// Reads `ca.crt` and `ca.key` from `directory`, or creates them if both are missing.
     pub fn open(directory: &Path, now: OffsetDateTime) -> Result<Self, AuthorityError> {
         Authority::open_for(Purpose::Server, directory, now)
     }
 
-    /// Reads the certificate and the key of the authority for a purpose from `directory`, or makes them if both are absent.
+    /// Reads certificate and key of the CA for a purpose from `directory`, or creates them if both are
+    /// missing.
     pub fn open_for(purpose: Purpose, directory: &Path, now: OffsetDateTime) -> Result<Self, AuthorityError> {
         let file = |extension: &str| directory.join(format!("{}.{extension}", purpose.file()));
         let (certificate_path, key_path) = (file("crt"), file("key"));
@@ -104,7 +105,7 @@ impl Authority {
         Authority::read(purpose, read(&certificate_path)?, &read(&key_path)?, now)
     }
 
-    /// One that is given, to certify what was asked for.
+    /// Returns a CA from PEM, for signing certificate requests.
     pub fn from_pem(
         certificate_pem: String,
         key_pem: &str,
@@ -125,8 +126,8 @@ impl Authority {
         let (key, same_key) = (key()?, key()?);
         let der = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
             .map_err(|error| unusable(&certificate_file, &error))?;
-        // A server that starts with another CA than its clients trust helps nobody: what does not fit is an
-        // error, never replaced.
+        // A mismatch is an error and the files are never replaced, because clients would not trust another
+        // CA.
         let certificate = Certificate::from_der(&der).map_err(|error| unusable(&certificate_file, &error))?;
         let public = certificate.tbs_certificate().subject_public_key_info().subject_public_key.raw_bytes();
         if public != key.public_key_raw() {
@@ -137,12 +138,12 @@ impl Authority {
         Ok(Authority { certificate_pem, certificate: der, issuer, key: same_key })
     }
 
-    /// The CA certificate, as DER.
+    /// Returns the CA certificate, as DER.
     pub fn certificate_der(&self) -> CertificateDer<'static> {
         self.certificate.clone()
     }
 
-    /// A certificate for serving on these names and addresses.
+    /// Creates a serving certificate for these names and addresses.
     pub fn serving(
         &self,
         names: &[String],
@@ -160,7 +161,7 @@ impl Authority {
         self.sign(&parameters)
     }
 
-    /// A client certificate for a user, in one group or in none but those that everybody is in.
+    /// Creates a client certificate for a user, optionally in a group.
     pub fn client(
         &self,
         user: &str,
@@ -176,7 +177,7 @@ impl Authority {
         self.sign(&parameters)
     }
 
-    /// The certificate, in PEM, that somebody has asked for.
+    /// Signs a certificate request and returns the certificate as PEM.
     pub fn certify(&self, request: &CertificateRequest, terms: &Terms<'_>) -> Result<String, AuthorityError> {
         request::certificate(request, terms, &self.certificate, &self.key)
     }
@@ -227,7 +228,7 @@ fn leaf(common_name: &str, now: OffsetDateTime, lifetime: std::time::Duration) -
     parameters
 }
 
-/// Writes a file that only its owner can read, whole or not at all.
+/// Writes a file that only its owner can read, atomically.
 pub fn write_private(path: &Path, text: &str) -> Result<(), AuthorityError> {
     use std::os::unix::fs::OpenOptionsExt;
     let failed = |cause| AuthorityError::File { path: path.display().to_string(), cause };
@@ -263,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn client_certificates_name_their_user_and_survive_a_restart() {
+    fn client_certificates_name_their_user_after_a_restart() {
         let directory = std::env::temp_dir().join(format!("atoll-authority-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let now = OffsetDateTime::now_utc();

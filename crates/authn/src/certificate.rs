@@ -1,4 +1,4 @@
-//! The user that a client certificate names: the common name, and a group for every organization.
+//! The user that a client certificate names: the common name, and a group for each organization.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
@@ -16,26 +16,27 @@ use crate::{Unauthorized, User};
 
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
-/// Where Kubernetes puts a user's uid.
+/// The extension attribute with the user's UID, as in Kubernetes.
 const UID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.57683.2");
-/// Where Atoll puts the id of the workspace that a certificate is good in. Without it, that is all of them. Go reads no
-/// certificate with an object identifier in which a number needs more than 31 bits.
+/// The extension with the ID of the workspace that a certificate is valid in. Without it, the certificate is
+/// valid in all workspaces. Go rejects certificates with an object identifier whose numbers need more than 31
+/// bits.
 pub(crate) const WORKSPACE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.25.711923813.1");
-/// The same in certificates that were signed before Go was able to read them.
+/// The same extension in older certificates, which Go cannot read.
 const LEGACY_WORKSPACE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.25.2859407461.1");
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// Whose a certificate is, and how far it goes.
+/// The user of a certificate, and its scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub user: User,
-    /// The only workspace that it is good in, if there is one.
+    /// The only workspace that the certificate is valid in, if limited.
     pub workspace: Option<String>,
     /// In seconds since 1970.
     pub expires: i64,
 }
 
-/// What a subject says of somebody.
+/// The attributes of a certificate's subject.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub name: String,
@@ -44,7 +45,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Values that are no text are passed over; of several common names the last counts, as upstream has it.
+    /// Values that are not text are skipped; the last common name counts, as upstream.
     pub fn read(name: &Name) -> Subject {
         let mut subject = Subject::default();
         for attribute in name.iter() {
@@ -60,7 +61,7 @@ impl Subject {
     }
 }
 
-/// Whose a DER certificate is that was verified already; `None` if it names nobody.
+/// Returns the holder of a verified DER certificate; `None` if it has no user name.
 pub fn holder(der: &[u8]) -> Result<Option<Holder>, Unauthorized> {
     let certificate = Certificate::from_der(der).map_err(|_| unreadable())?;
     let inner = certificate.tbs_certificate();
@@ -85,7 +86,8 @@ pub fn holder(der: &[u8]) -> Result<Option<Holder>, Unauthorized> {
     Ok(Some(Holder { user, workspace, expires }))
 }
 
-/// The id of the only workspace that a DER certificate is good in; `None` if it is good in all of them.
+/// Returns the ID of the only workspace that a DER certificate is valid in; `None` if it is valid in all of
+/// them.
 pub fn workspace(der: &[u8]) -> Result<Option<String>, Unauthorized> {
     workspace_of(&Certificate::from_der(der).map_err(|_| unreadable())?)
 }
@@ -108,19 +110,19 @@ fn unreadable() -> Unauthorized {
     Unauthorized::because("the certificate cannot be read")
 }
 
-/// When the first certificate in PEM text expires, in seconds since 1970.
+/// Returns when the first certificate in PEM text expires, in seconds since 1970.
 pub fn expiry(pem: &[u8]) -> Option<i64> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
     let certificate = Certificate::from_der(&der).ok()?;
     Some(certificate.tbs_certificate().validity().not_after.to_unix_duration().as_secs().cast_signed())
 }
 
-/// The groups that a request for a certificate, PEM in base64 as it stands in objects, asks for.
+/// Returns the groups in a certificate request, given as base64 of PEM, as in objects.
 pub fn requested_groups(encoded: &str) -> Result<Vec<String>, &'static str> {
     let unreadable = "PEM block type must be CERTIFICATE REQUEST";
     let pem = base64::engine::general_purpose::STANDARD.decode(encoded).map_err(|_| unreadable)?;
     let der = CertificateSigningRequestDer::from_pem_slice(&pem).map_err(|_| unreadable)?;
-    let request = CertReq::from_der(&der).map_err(|_| "it is no certificate request")?;
+    let request = CertReq::from_der(&der).map_err(|_| "it is not a certificate request")?;
     let subject = request.info.subject.iter();
     let organizations = subject.filter(|attribute| attribute.oid == ORGANIZATION);
     Ok(organizations.filter_map(|attribute| text(&attribute.value)).collect())
@@ -145,8 +147,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_organization_is_a_group_in_the_order_of_the_name() {
-        // As RFC 4514 writes them: the last part of a name comes first.
+    fn every_organization_is_a_group_in_order() {
+        // In RFC 4514 notation, the last part of a name comes first.
         let cases: &[(&str, &str, &[&str])] = &[
             ("CN=ann", "ann", &[]),
             ("CN=ann,O=dev", "ann", &["dev"]),
@@ -161,7 +163,7 @@ mod tests {
         for (text, name, groups) in cases {
             let subject = Subject::read(&Name::from_str(text).expect("a name"));
             let mut found = subject.groups.clone();
-            // The values of one part are a set, in an order of its own.
+            // The values of one part are a set, with an order of its own.
             if text.contains("O=ops+O=dev") {
                 found.sort();
             }

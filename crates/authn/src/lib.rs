@@ -1,4 +1,4 @@
-//! Who is asking: client certificates, static tokens, tokens of ServiceAccounts, or nobody in particular.
+//! Authentication: client certificates, static tokens, tokens of ServiceAccounts, or anonymous.
 //!
 //! ```text
 //!  client certificate (already verified against the CA by TLS) ─┐
@@ -7,7 +7,7 @@
 //!  neither ── system:anonymous ─────────────────────────────────┘
 //! ```
 //!
-//! A credential that is offered and wrong is an error; it never falls back to anonymous.
+//! An invalid credential is an error; it never falls back to anonymous.
 
 pub mod authority;
 pub mod certificate;
@@ -24,10 +24,10 @@ pub const ANONYMOUS: &str = "system:anonymous";
 pub const AUTHENTICATED: &str = "system:authenticated";
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub const MASTERS: &str = "system:masters";
-/// The key in a user's `extra` for the id of the only workspace that the user is known in.
+/// The key in a user's `extra` for the ID of the only workspace that the user is known in.
 pub const HOME: &str = "authentication.atoll.dev/workspace";
 
-/// Who signs tokens, and whom they are meant for unless they say otherwise.
+/// The issuer of tokens, and their default audience.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,19 +35,20 @@ pub struct User {
     pub name: String,
     pub uid: String,
     pub groups: Vec<String>,
-    /// What else is known of them, by key.
+    /// Further attributes of the user, by key.
     pub extra: BTreeMap<String, Vec<String>>,
-    /// The id of the workspace in which this name means anything; `None` if it means the same everywhere. ServiceAccounts and
-    /// certificates of a workspace have one. Bindings of other workspaces never apply to them, even if the name is the same.
+    /// The ID of the workspace in which this name is valid; `None` if it is valid everywhere. ServiceAccounts
+    /// and certificates of a workspace have one. Bindings of other workspaces never apply to them, even if
+    /// the name is the same.
     pub home: Option<String>,
 }
 
-/// Why a credential does not say who someone is.
+/// The reason why a credential is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unauthorized {
-    /// It is not one of ours.
+    /// The credential is not known to this server.
     Unknown,
-    /// It is, or pretends to be, but is not good here and now.
+    /// The credential was issued by this server, or claims so, but is not valid here and now.
     Refused(String),
 }
 
@@ -82,7 +83,7 @@ impl User {
         }
     }
 
-    /// A user that has proven who they are.
+    /// Returns an authenticated user.
     pub fn authenticated(name: String, uid: String, mut groups: Vec<String>) -> Self {
         if !groups.iter().any(|group| group == AUTHENTICATED) {
             groups.push(AUTHENTICATED.into());
@@ -90,10 +91,10 @@ impl User {
         User { name, uid, groups, extra: BTreeMap::new(), home: None }
     }
 
-    /// The same user, known in one workspace only.
+    /// Limits the user to one workspace.
     ///
-    /// Below the root this is also part of the user's `extra`, so that it survives a TokenReview that is followed by a
-    /// SubjectAccessReview, and a CertificateSigningRequest.
+    /// Below root this is also recorded in the user's `extra`, so that it survives a TokenReview that is
+    /// followed by a SubjectAccessReview, and a CertificateSigningRequest.
     #[must_use]
     pub fn of_workspace(mut self, id: &str) -> Self {
         if id == service_account::ROOT {
@@ -110,7 +111,7 @@ impl User {
     }
 }
 
-/// The token of `Bearer TOKEN`; other schemes are not ours to judge, as upstream sees it.
+/// Returns the token of `Bearer TOKEN`; other schemes are ignored, as upstream.
 pub fn bearer_token(header: &str) -> Option<&str> {
     let (scheme, token) = header.trim().split_once(' ')?;
     let token = token.split(' ').next().unwrap_or_default();
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_bearers_token_is_read() {
+    fn only_bearer_tokens_are_parsed() {
         let cases: &[(&str, Option<&str>)] = &[
             ("Bearer secret", Some("secret")),
             ("bearer secret", Some("secret")),

@@ -1,4 +1,4 @@
-//! Requests for certificates (PKCS #10): read, checked, and what they ask for made into a certificate.
+//! Certificate requests (PKCS #10): parsing, verification, and signing.
 
 mod sign;
 
@@ -16,7 +16,7 @@ use crate::certificate::Subject;
 pub use sign::Terms;
 pub(crate) use sign::certificate;
 
-/// What somebody wants to be certified.
+/// A parsed certificate request.
 pub struct CertificateRequest {
     request: CertReq,
     der: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct CertificateRequest {
     pub addresses: Vec<IpAddr>,
     pub emails: Vec<String>,
     pub uris: Vec<String>,
-    /// The names of these four kinds, as they were written.
+    /// The names of these four kinds, as in the request.
     names: Vec<GeneralName>,
 }
 
@@ -39,7 +39,7 @@ impl PemObject for Section {
 }
 
 impl CertificateRequest {
-    /// Reads the first request in PEM text.
+    /// Parses the first request in PEM text.
     pub fn from_pem(text: &[u8]) -> Result<CertificateRequest, String> {
         let Section(der) = Section::from_pem_slice(text)
             .map_err(|_| "PEM block type must be CERTIFICATE REQUEST".to_string())?;
@@ -78,7 +78,7 @@ impl CertificateRequest {
                 GeneralName::IpAddress(bytes) => self.addresses.push(
                     address(bytes.as_bytes()).ok_or("x509: cannot parse IP address of length".to_string())?,
                 ),
-                // Nobody certifies other kinds.
+                // Other kinds of names are never signed.
                 _ => continue,
             }
             self.names.push(name);
@@ -86,7 +86,7 @@ impl CertificateRequest {
         Ok(())
     }
 
-    /// Whether whoever made the request has the key that it is about.
+    /// Whether the request is signed with the key that it contains.
     pub fn is_signed(&self) -> bool {
         let Some(message) = first_element(&self.der) else { return false };
         let key = &self.request.info.public_key;
@@ -109,7 +109,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// The bytes of the first element in a DER sequence.
+/// Returns the bytes of the first element in a DER sequence.
 fn first_element(sequence: &[u8]) -> Option<&[u8]> {
     let (start, _) = header(sequence)?;
     let inside = sequence.get(start..)?;
@@ -117,7 +117,7 @@ fn first_element(sequence: &[u8]) -> Option<&[u8]> {
     inside.get(..start.checked_add(length)?)
 }
 
-/// Lengths of an element's header and of what is behind it.
+/// Returns the lengths of an element's header and content.
 fn header(element: &[u8]) -> Option<(usize, usize)> {
     let first = usize::from(*element.get(1)?);
     if first < 0x80 {

@@ -1,13 +1,14 @@
-//! Tokens of ServiceAccounts: signed by a key of this server, good for one workspace and mostly for a while.
+//! Tokens of ServiceAccounts: signed by a key of this server, valid in one workspace and mostly for a limited
+//! time.
 //!
 //! ```text
-//!  Subject ─► issue ─► header.claims.signature ─► verify ─► Claims ─► does it all still exist? (the server)
+//!  Subject ─► issue ─► header.claims.signature ─► verify ─► Claims ─► check that the objects still exist (the server)
 //!                │                                  │
-//!              newest key                     any key that is kept (keys.rs), also as JWKS
+//!              newest key                     any verifying key (keys.rs), published as JWKS
 //! ```
 //!
-//! The issuer names the workspace: the root's is the server's own, another's has `/clusters/` and the workspace's id behind
-//! it. So nobody who trusts the tokens of one workspace can take those of another for them.
+//! The issuer names the workspace: root's is the server's own, others append `/clusters/` and the workspace
+//! ID. Thus tokens of one workspace are never accepted by parties that trust another one.
 
 mod claims;
 mod documents;
@@ -23,37 +24,37 @@ pub use claims::{Claims, Reference};
 pub use documents::{configuration, key_set};
 pub use keys::{KeyRing, Keys, list, retire, rotate};
 
-/// Who signs the tokens that lie in Secrets, whichever server it was.
+/// The issuer of tokens in Secrets, of any server.
 const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
-/// How the issuer of a workspace other than the root goes on.
+/// The suffix of the issuer of workspaces other than root.
 const WORKSPACE: &str = "/clusters/";
-/// Where a token without an issuer of its own says which workspace it is for.
+/// The claim with the workspace, in tokens in Secrets.
 const LEGACY_WORKSPACE: &str = "atoll.dev/workspace";
 /// The workspace whose issuer is the server itself.
 pub(crate) const ROOT: &str = "root";
 
-/// Whom a token is for.
+/// The ServiceAccount that a token is issued to.
 #[derive(Clone, Debug)]
 pub struct Subject<'a> {
-    /// Id, never a path.
+    /// The workspace ID, never a path.
     pub workspace: &'a str,
     pub namespace: &'a str,
     pub name: &'a str,
     pub uid: &'a str,
-    /// What else must exist for the token to be good: claims by kind, as `pod: {name, uid}`.
+    /// Objects that must exist for the token to be valid: claims by kind, such as `pod: {name, uid}`.
     pub bound: Vec<(&'static str, Value)>,
 }
 
-/// From when to when a token is good, in seconds since 1970.
+/// The validity of a token, in seconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetime {
     pub from: i64,
     pub until: i64,
-    /// From when on its use is remarkable.
+    /// The time after which its use is recorded.
     pub warn_after: Option<i64>,
 }
 
-/// Makes tokens and knows its own.
+/// Issues and verifies tokens.
 pub struct Tokens {
     /// The issuer of the root workspace.
     issuer: String,
@@ -66,7 +67,7 @@ impl Tokens {
         Tokens { issuer: issuer.into(), keys, random: SystemRandom::new() }
     }
 
-    /// Who signs for a workspace, and whom its tokens are meant for unless they say otherwise.
+    /// Returns the issuer of a workspace, which is also the default audience.
     pub fn issuer(&self, workspace: &str) -> String {
         match workspace {
             ROOT => self.issuer.clone(),
@@ -74,7 +75,7 @@ impl Tokens {
         }
     }
 
-    /// A token for `subject`. `id` tells it from all others.
+    /// Issues a token for `subject`. `id` must be unique.
     pub fn issue(
         &self,
         subject: &Subject<'_>,
@@ -104,7 +105,7 @@ impl Tokens {
         }))
     }
 
-    /// A token that is good for as long as it lies in the Secret of this name.
+    /// Issues a token that is valid while it is in the Secret of this name.
     pub fn issue_for_secret(&self, subject: &Subject<'_>, secret: &str) -> Result<String, Unauthorized> {
         let mut claims = json!({
             "iss": LEGACY_ISSUER,
@@ -129,8 +130,8 @@ impl Tokens {
         Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// What a token says, if it is one of ours, meant for one of `audiences` (the API, if none are named) and good at `now`.
-    /// Whether what it speaks of still exists is another question.
+    /// Verifies a token for one of `audiences` (by default the API) at the time `now`, and returns its
+    /// claims. The caller checks whether the objects that it refers to still exist.
     pub fn verify(
         &self,
         token: &str,
@@ -144,7 +145,7 @@ impl Tokens {
         else {
             return Err(Unauthorized::Unknown);
         };
-        // Not to be trusted yet; it only tells whether anyone here can judge the token.
+        // Not verified yet; this only determines whether the token was issued by this server.
         let claims = decode(payload)?;
         let issuer = claims["iss"].as_str().unwrap_or_default();
         let is_legacy = issuer == LEGACY_ISSUER;
@@ -182,7 +183,7 @@ impl Tokens {
         if candidates.peek().is_none() {
             return Err(Unauthorized::because("invalid signature, no keys found"));
         }
-        // One algorithm a key: a token does not choose how it is checked.
+        // Each key has one algorithm: the token does not choose how it is verified.
         let known = header["alg"] == "ES256" && header.get("crit").is_none();
         match known && candidates.any(|key| key.verifies(message.as_bytes(), signature)) {
             true => Ok(()),
@@ -191,7 +192,7 @@ impl Tokens {
     }
 }
 
-/// The last part of a token, with the dot before it.
+/// Returns the length of the last part of a token, including the dot.
 fn signature_length(token: &str) -> usize {
     token.rfind('.').map_or(0, |dot| token.len() - dot)
 }
@@ -201,7 +202,7 @@ fn decode(part: &str) -> Result<Value, Unauthorized> {
     serde_json::from_slice(&bytes).map_err(|_| Unauthorized::Unknown)
 }
 
-/// As upstream shows lists of texts.
+/// Formats a list of texts as upstream.
 fn quoted(texts: &[String]) -> String {
     let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
     format!("[{}]", quoted.join(" "))

@@ -1,4 +1,5 @@
-//! Static tokens in upstream's CSV form: `token,user,uid,"group1,group2"`. The file is read once, at the start.
+//! Static tokens in upstream's CSV format: `token,user,uid,"group1,group2"`. The file is read once, at
+//! startup.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,18 +10,18 @@ use crate::User;
 #[derive(Default)]
 pub struct TokenFile {
     users: HashMap<String, User>,
-    /// What was passed over, for the log.
-    pub remarks: Vec<Remark>,
+    /// Warnings for the log.
+    pub warnings: Vec<TokenFileWarning>,
 }
 
-/// What is wrong with a token file. Never shows a token.
+/// An error in a token file. It never contains a token.
 #[derive(Debug, PartialEq, Eq)]
 pub enum TokenFileError {
     TooFewColumns {
         line: usize,
         columns: usize,
     },
-    /// A quote within a column that does not begin with one, or text behind a closing one.
+    /// A quote within an unquoted column, or text after a closing quote.
     StrayQuote {
         line: usize,
     },
@@ -29,13 +30,13 @@ pub enum TokenFileError {
     },
 }
 
-/// What is odd and does no harm.
+/// A harmless problem in a token file.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Remark {
+pub enum TokenFileWarning {
     EmptyToken {
         line: usize,
     },
-    /// The later line counts.
+    /// The later line wins.
     RepeatedToken {
         line: usize,
     },
@@ -60,14 +61,14 @@ impl FromStr for TokenFile {
                 return Err(TokenFileError::TooFewColumns { line, columns: count });
             };
             if token.is_empty() {
-                file.remarks.push(Remark::EmptyToken { line });
+                file.warnings.push(TokenFileWarning::EmptyToken { line });
                 continue;
             }
             let groups = columns.next().unwrap_or_default();
             let groups = groups.split(',').filter(|group| !group.is_empty());
             let user = User::authenticated(name, uid, groups.map(str::to_string).collect());
             if file.users.insert(token, user).is_some() {
-                file.remarks.push(Remark::RepeatedToken { line });
+                file.warnings.push(TokenFileWarning::RepeatedToken { line });
             }
         }
         Ok(file)
@@ -75,13 +76,13 @@ impl FromStr for TokenFile {
 }
 
 struct Record {
-    /// Where it begins.
+    /// The first line of the record.
     line: usize,
     columns: Vec<String>,
 }
 
-/// Go's reading of CSV: a quoted column may have commas, doubled quotes and line breaks in it, spaces count, and empty lines
-/// do not. Lines that begin with `#` are passed over, which Go would not do.
+/// Parses CSV as Go does: a quoted column may contain commas, doubled quotes and line breaks; spaces are
+/// significant, and empty lines are skipped. Unlike in Go, lines that start with `#` are skipped as well.
 fn records(text: &str) -> Result<Vec<Record>, TokenFileError> {
     let mut records = Vec::new();
     let mut rest = text;
@@ -102,7 +103,7 @@ fn records(text: &str) -> Result<Vec<Record>, TokenFileError> {
     Ok(records)
 }
 
-/// The columns of the record that text begins with, and its length with the line break.
+/// Returns the columns of the first record, and its length with the line break.
 fn record(text: &str, line: usize) -> Result<(Vec<String>, usize), TokenFileError> {
     let mut columns = Vec::new();
     let mut at = 0;
@@ -138,7 +139,7 @@ fn record(text: &str, line: usize) -> Result<(Vec<String>, usize), TokenFileErro
     }
 }
 
-/// What stands before the closing quote, and the length with it.
+/// Returns the text before the closing quote, and the length including it.
 fn quoted_column(text: &str) -> Option<(String, usize)> {
     let mut column = String::new();
     let mut at = 0;
@@ -174,12 +175,14 @@ impl fmt::Display for TokenFileError {
 
 impl std::error::Error for TokenFileError {}
 
-impl fmt::Display for Remark {
+impl fmt::Display for TokenFileWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Remark::EmptyToken { line } => write!(f, "line {line} has an empty token and is passed over"),
-            Remark::RepeatedToken { line } => {
-                write!(f, "line {line} repeats the token of an earlier line and counts")
+            TokenFileWarning::EmptyToken { line } => {
+                write!(f, "line {line} has an empty token and is ignored")
+            }
+            TokenFileWarning::RepeatedToken { line } => {
+                write!(f, "line {line} repeats the token of an earlier line and overrides it")
             }
         }
     }
@@ -199,18 +202,21 @@ mod tests {
         assert_eq!(groups("b"), "dev|system:authenticated");
         assert_eq!(groups("c"), "system:authenticated");
         assert_eq!((name("d"), groups("d").as_str()), ("d \"x\"", "system:authenticated"));
-        // Spaces count, as upstream has it.
+        // Spaces are significant, as upstream.
         assert_eq!((name("e"), groups("e").as_str()), (" eve", "one| two|system:authenticated"));
         assert_eq!((name("f"), file.user("f").expect("a user").uid.as_str()), ("two\nlines", "6"));
         assert_eq!((name("a"), groups("a").as_str()), ("amy", "system:authenticated"));
         assert!(file.user("").is_none());
-        assert_eq!(file.remarks, [Remark::EmptyToken { line: 10 }, Remark::RepeatedToken { line: 11 }]);
+        assert_eq!(
+            file.warnings,
+            [TokenFileWarning::EmptyToken { line: 10 }, TokenFileWarning::RepeatedToken { line: 11 }]
+        );
         let several: TokenFile = "a,ann,1,\"dev,ops\"".parse().expect("a token file");
         assert_eq!(several.user("a").expect("a user").groups, ["dev", "ops", "system:authenticated"]);
     }
 
     #[test]
-    fn mistakes_are_named_by_line() {
+    fn errors_name_their_line() {
         let cases = [
             ("a,b,c\nx,y", TokenFileError::TooFewColumns { line: 2, columns: 2 }),
             ("a,\"b,c", TokenFileError::UnclosedQuote { line: 1 }),

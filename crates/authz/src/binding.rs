@@ -1,4 +1,4 @@
-//! A binding: who gets the rules of which role.
+//! RoleBindings and ClusterRoleBindings.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Binding {
     pub subjects: Box<[Subject]>,
 }
 
-/// The role that a binding is of.
+/// The role that a binding refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleRef {
     pub group: Box<str>,
@@ -33,8 +33,8 @@ pub struct Subject {
     namespace: Box<str>,
 }
 
-/// Whom a subject stands for.
-pub enum Party<'a> {
+/// The user or group that a subject refers to.
+pub enum Principal<'a> {
     User(Box<str>),
     Group(&'a str),
 }
@@ -63,21 +63,21 @@ impl Binding {
         }
     }
 
-    /// Everybody that it is for. A subject of another kind is nobody.
-    pub fn parties(&self) -> impl Iterator<Item = Party<'_>> {
+    /// Returns the users and groups of the binding. Subjects of unknown kinds are skipped.
+    pub fn principals(&self) -> impl Iterator<Item = Principal<'_>> {
         self.subjects.iter().filter_map(|subject| match &*subject.kind {
-            "User" => Some(Party::User(subject.name.clone())),
-            "Group" => Some(Party::Group(&subject.name)),
+            "User" => Some(Principal::User(subject.name.clone())),
+            "Group" => Some(Principal::Group(&subject.name)),
             "ServiceAccount" => {
                 let namespace = self.namespace_of(subject);
                 let user = || format!("{ACCOUNT_PREFIX}{namespace}:{}", subject.name);
-                (!namespace.is_empty()).then(|| Party::User(user().into()))
+                (!namespace.is_empty()).then(|| Principal::User(user().into()))
             }
             _ => None,
         })
     }
 
-    /// An account without a namespace is one of the binding's own.
+    /// A ServiceAccount without a namespace is in the binding's own.
     fn namespace_of<'a>(&'a self, account: &'a Subject) -> &'a str {
         if account.namespace.is_empty() { &self.namespace } else { &account.namespace }
     }
@@ -96,7 +96,7 @@ impl Binding {
         }
     }
 
-    /// How it lets this user do something.
+    /// Describes how the binding grants access to this user.
     pub fn describe(&self, user: &User) -> String {
         let subject = self.subjects.iter().find(|subject| self.is_for(subject, user));
         let subject = subject.map(|subject| {
@@ -156,6 +156,6 @@ mod tests {
         }
         let nobody =
             binding("", json!([{ "kind": "ServiceAccount", "name": "a" }, { "kind": "Robot", "name": "a" }]));
-        assert_eq!(nobody.parties().count(), 0);
+        assert_eq!(nobody.principals().count(), 0);
     }
 }

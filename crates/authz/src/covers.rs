@@ -1,4 +1,4 @@
-//! Whether some rules give all that others do: nobody may grant what they do not have.
+//! Whether rules cover other rules, for escalation checks.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,50 +6,54 @@ use atoll_meta::quote::quote;
 
 use crate::rule::{Rule, Texts, has, has_or_all, path_covers};
 
-/// The part of a rule that cannot be divided further.
+/// A single permission of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grain<'a> {
+pub struct Permission<'a> {
     verb: &'a str,
-    what: What<'a>,
+    target: PermissionTarget<'a>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum What<'a> {
+enum PermissionTarget<'a> {
     Resource { group: &'a str, resource: &'a str, name: Option<&'a str> },
     Path(&'a str),
 }
 
-/// The parts of `wanted` that `held` does not give.
-pub fn uncovered<'a>(held: &[Rule], wanted: &'a [Rule]) -> Vec<Grain<'a>> {
-    let grains = wanted.iter().flat_map(grains);
-    grains.filter(|grain| !held.iter().any(|rule| covers(rule, grain))).collect()
+/// Returns the permissions of `wanted` that `held` does not cover.
+pub fn uncovered<'a>(held: &[Rule], wanted: &'a [Rule]) -> Vec<Permission<'a>> {
+    let permissions = wanted.iter().flat_map(permissions);
+    permissions.filter(|permission| !held.iter().any(|rule| covers(rule, permission))).collect()
 }
 
-fn grains(rule: &Rule) -> Vec<Grain<'_>> {
-    let mut grains = Vec::new();
+fn permissions(rule: &Rule) -> Vec<Permission<'_>> {
+    let mut permissions = Vec::new();
     for group in &rule.groups {
         for resource in &rule.resources {
             for verb in &rule.verbs {
-                let grain = |name| Grain { verb, what: What::Resource { group, resource, name } };
+                let permission =
+                    |name| Permission { verb, target: PermissionTarget::Resource { group, resource, name } };
                 match &*rule.names {
-                    [] => grains.push(grain(None)),
-                    names => grains.extend(names.iter().map(|name| grain(Some(&**name)))),
+                    [] => permissions.push(permission(None)),
+                    names => permissions.extend(names.iter().map(|name| permission(Some(&**name)))),
                 }
             }
         }
     }
     for path in &rule.paths {
-        grains.extend(rule.verbs.iter().map(|verb| Grain { verb, what: What::Path(path) }));
+        permissions
+            .extend(rule.verbs.iter().map(|verb| Permission { verb, target: PermissionTarget::Path(path) }));
     }
-    grains
+    permissions
 }
 
-fn covers(rule: &Rule, grain: &Grain<'_>) -> bool {
-    has_or_all(&rule.verbs, grain.verb)
-        && match grain.what {
-            // What names objects does not go for paths.
-            What::Path(path) => rule.names.is_empty() && rule.paths.iter().any(|own| path_covers(own, path)),
-            What::Resource { group, resource, name } => {
+fn covers(rule: &Rule, permission: &Permission<'_>) -> bool {
+    has_or_all(&rule.verbs, permission.verb)
+        && match permission.target {
+            // A rule with resource names does not apply to paths.
+            PermissionTarget::Path(path) => {
+                rule.names.is_empty() && rule.paths.iter().any(|own| path_covers(own, path))
+            }
+            PermissionTarget::Resource { group, resource, name } => {
                 has_or_all(&rule.groups, group)
                     && covers_resource(&rule.resources, resource)
                     && (rule.names.is_empty() || name.is_some_and(|name| has(&rule.names, name)))
@@ -66,21 +70,22 @@ fn covers_resource(own: &Texts, resource: &str) -> bool {
     has_or_all(own, resource) || everywhere()
 }
 
-/// As refusals list what is missing: a line for each resource or path, sorted.
-pub fn describe(grains: &[Grain<'_>]) -> String {
-    let mut resources: HashMap<What<'_>, Vec<&str>> = HashMap::new();
+/// Formats missing permissions as upstream's errors do: a line for each resource or path, sorted.
+pub fn describe(permissions: &[Permission<'_>]) -> String {
+    let mut resources: HashMap<PermissionTarget<'_>, Vec<&str>> = HashMap::new();
     let mut lines = BTreeSet::new();
-    for grain in grains {
-        match grain.what {
-            What::Path(path) => {
-                let line = format!("{{NonResourceURLs:[{}], Verbs:[{}]}}", quote(path), quote(grain.verb));
+    for permission in permissions {
+        match permission.target {
+            PermissionTarget::Path(path) => {
+                let line =
+                    format!("{{NonResourceURLs:[{}], Verbs:[{}]}}", quote(path), quote(permission.verb));
                 lines.insert(line);
             }
-            what => resources.entry(what).or_default().push(grain.verb),
+            target => resources.entry(target).or_default().push(permission.verb),
         }
     }
-    for (what, verbs) in resources {
-        let What::Resource { group, resource, name } = what else { continue };
+    for (target, verbs) in resources {
+        let PermissionTarget::Resource { group, resource, name } = target else { continue };
         let names = name.map(|name| format!(", ResourceNames:[{}]", quote(name))).unwrap_or_default();
         lines.insert(format!(
             "{{APIGroups:[{}], Resources:[{}]{names}, Verbs:{}}}",
@@ -92,7 +97,7 @@ pub fn describe(grains: &[Grain<'_>]) -> String {
     lines.into_iter().collect::<Vec<_>>().join("\n")
 }
 
-/// Go's `%q` of a list.
+/// Formats a list as Go's `%q`.
 pub fn quoted<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     let quoted: Vec<String> = texts.into_iter().map(|text| quote(text.as_ref())).collect();
     format!("[{}]", quoted.join(" "))

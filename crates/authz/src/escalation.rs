@@ -1,5 +1,5 @@
-//! Nobody grants what they do not have: who writes a role or a binding must hold all that it gives, or have the verb `escalate`
-//! or `bind` on it.
+//! Privilege escalation checks: a user who writes a role or binding must hold all permissions in it, or have
+//! the verb `escalate` or `bind` on it.
 
 use atoll_authn::User;
 use atoll_meta::{Status, object};
@@ -8,30 +8,30 @@ use serde_json::{Map, Value};
 use crate::binding::{GROUP, RoleRef};
 use crate::covers::{describe, quoted, uncovered};
 use crate::rule::Rule;
-use crate::{Attributes, Decision, Here, Missing, Target};
+use crate::{Attributes, Authorizer, Decision, MissingRole, Target};
 
-/// What is about to be written.
-pub struct Change<'a> {
+/// A write of a role or binding.
+pub struct RoleChange<'a> {
     pub user: &'a User,
     /// `roles`, `clusterroles`, `rolebindings` or `clusterrolebindings`.
     pub resource: &'a str,
     pub namespace: &'a str,
-    /// As the request names it: empty for something new.
+    /// The name in the request: empty for a new object.
     pub name: &'a str,
-    /// With its defaults.
+    /// The new object, with defaults.
     pub new: &'a Value,
     pub old: Option<&'a Value>,
 }
 
-/// Managed by others than who writes the rest, and of no consequence for what is granted.
-const COLLECTED: [&str; 4] = ["ownerReferences", "finalizers", "selfLink", "managedFields"];
+/// Metadata that is managed by the garbage collector and others, without effect on permissions.
+const GARBAGE_COLLECTION_FIELDS: [&str; 4] = ["ownerReferences", "finalizers", "selfLink", "managedFields"];
 
-/// Most single rights that are looked at for one object.
-const MOST_GRAINS: usize = 1_000_000;
+/// Maximum number of single permissions that are checked for one object.
+const MAX_PERMISSIONS: usize = 1_000_000;
 
-impl Here<'_> {
-    /// Refuses a change by which somebody would grant more than they have.
-    pub fn check_escalation(&self, change: &Change<'_>) -> Result<(), Status> {
+impl Authorizer<'_> {
+    /// Refuses a change by which a user would grant more permissions than the user has.
+    pub fn check_escalation(&self, change: &RoleChange<'_>) -> Result<(), Status> {
         if self.is_master(change.user) {
             return Ok(());
         }
@@ -42,28 +42,30 @@ impl Here<'_> {
         }
     }
 
-    fn check_role(&self, change: &Change<'_>) -> Result<(), Status> {
+    fn check_role(&self, change: &RoleChange<'_>) -> Result<(), Status> {
         let escalates =
             self.is_authorized(change.user, "escalate", change.resource, change.namespace, change.name);
-        if escalates || changes_only_collection(change) {
+        if escalates || changes_only_gc_fields(change) {
             return Ok(());
         }
         let refused =
             |message: &str| Err(Status::forbidden(GROUP, change.resource, object::name(change.new), message));
         let rules = Rule::all_of(change.new);
-        if let Err(message) = self.confirm(change, &rules) {
+        if let Err(message) = self.check_held(change, &rules) {
             return refused(&message);
         }
-        let gathers = has_aggregation(change.new) || change.old.is_some_and(has_aggregation);
-        // What is gathered is not known beforehand.
-        if change.resource == "clusterroles" && gathers && self.confirm(change, &Rule::everything()).is_err()
+        let aggregates = has_aggregation(change.new) || change.old.is_some_and(has_aggregation);
+        // The aggregated rules are not known beforehand.
+        if change.resource == "clusterroles"
+            && aggregates
+            && self.check_held(change, &Rule::everything()).is_err()
         {
             return refused("must have cluster-admin privileges to use the aggregationRule");
         }
         Ok(())
     }
 
-    fn check_binding(&self, change: &Change<'_>) -> Result<(), Status> {
+    fn check_binding(&self, change: &RoleChange<'_>) -> Result<(), Status> {
         let role = RoleRef::of(change.new);
         let resource = match &*role.kind {
             "ClusterRole" => "clusterroles",
@@ -76,12 +78,14 @@ impl Here<'_> {
                 Target::Resource { group: &role.group, resource, subresource, namespace, name: &role.name };
             self.is_allowed(change.user, "bind", target)
         };
-        if changes_only_collection(change) || binds {
+        if changes_only_gc_fields(change) || binds {
             return Ok(());
         }
-        let rules =
-            self.site.rules(&role, change.namespace).map_err(|missing| missing.status(change.resource))?;
-        self.confirm(change, rules)
+        let rules = self
+            .workspace_policies
+            .rules(&role, change.namespace)
+            .map_err(|missing| missing.status(change.resource))?;
+        self.check_held(change, rules)
             .map_err(|message| Status::forbidden(GROUP, change.resource, object::name(change.new), message))
     }
 
@@ -97,8 +101,8 @@ impl Here<'_> {
         matches!(self.decide(&Attributes { user, verb, target }), Decision::Allowed(_))
     }
 
-    /// Says what a user would have to hold and does not.
-    fn confirm(&self, change: &Change<'_>, wanted: &[Rule]) -> Result<(), String> {
+    /// Returns an error with the permissions that the user lacks.
+    fn check_held(&self, change: &RoleChange<'_>, wanted: &[Rule]) -> Result<(), String> {
         let user = change.user;
         let who = || {
             let (name, groups) = (atoll_meta::quote::quote(&user.name), quoted(&user.groups));
@@ -106,15 +110,16 @@ impl Here<'_> {
                 "user {name} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n"
             )
         };
-        if wanted.iter().fold(0, |sum: usize, rule| sum.saturating_add(rule.grains())) > MOST_GRAINS {
-            return Err(format!("{}more than {MOST_GRAINS} single ones at once", who()));
+        if wanted.iter().fold(0, |sum: usize, rule| sum.saturating_add(rule.permissions())) > MAX_PERMISSIONS
+        {
+            return Err(format!("{}more than {MAX_PERMISSIONS} permissions at once", who()));
         }
         let (held, missing) = self.rules_for(user, change.namespace);
         let lacking = uncovered(&held, wanted);
         if lacking.is_empty() {
             return Ok(());
         }
-        let errors = Missing::joined_for(&missing, change.resource)
+        let errors = MissingRole::joined_for(&missing, change.resource)
             .map(|errors| format!("; resolution errors: [{errors}]"));
         Err(format!("{}{}{}", who(), describe(&lacking), errors.unwrap_or_default()))
     }
@@ -124,12 +129,12 @@ fn has_aggregation(role: &Value) -> bool {
     role["aggregationRule"]["clusterRoleSelectors"].as_array().is_some_and(|selectors| !selectors.is_empty())
 }
 
-/// Whether only that changes by which the collector of garbage later finds what to delete.
-fn changes_only_collection(change: &Change<'_>) -> bool {
+/// Whether only metadata for garbage collection changes.
+fn changes_only_gc_fields(change: &RoleChange<'_>) -> bool {
     let Some(old) = change.old else { return false };
     let (mut new, mut old) = (change.new.clone(), old.clone());
     for object in [&mut new, &mut old] {
-        for field in COLLECTED {
+        for field in GARBAGE_COLLECTION_FIELDS {
             object::metadata_mut(object).remove(field);
         }
         prune(object);
@@ -137,7 +142,7 @@ fn changes_only_collection(change: &Change<'_>) -> bool {
     new == old
 }
 
-/// Takes out what is as good as absent.
+/// Removes values that are equivalent to absent ones.
 fn prune(value: &mut Value) {
     let is_nothing = |value: &Value| match value {
         Value::Null => true,

@@ -1,36 +1,37 @@
-//! Roles and bindings of one workspace, or of the layer under all of them, ready to be asked.
+//! An index of the roles and bindings of one workspace, or of the bootstrap layer.
 
 use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use crate::binding::{Binding, Party};
+use crate::binding::{Binding, Principal};
 use crate::rule::Rule;
 
-/// By namespace; what is cluster-scoped is under the empty one.
+/// By namespace; cluster-scoped objects have an empty one.
 #[derive(Clone, Default)]
 pub struct Index {
     levels: OrdMap<Arc<str>, Level>,
 }
 
-/// What is in one namespace, or in none. `None` stands for what lies in the layer and was deleted here.
+/// The roles and bindings of one namespace, or the cluster-scoped ones. `None` stands for an object of the
+/// bootstrap layer that was deleted in this workspace.
 #[derive(Clone, Default)]
 pub struct Level {
     roles: OrdMap<Arc<str>, Option<Arc<[Rule]>>>,
     bindings: OrdMap<Arc<str>, Option<Arc<Binding>>>,
-    users: Holders,
-    groups: Holders,
+    users: BindingsByPrincipal,
+    groups: BindingsByPrincipal,
 }
 
-/// The bindings that name somebody, in the order of their names.
-type Holders = OrdMap<Arc<str>, Arc<[Arc<Binding>]>>;
+/// Bindings by user or group, sorted by name.
+type BindingsByPrincipal = OrdMap<Arc<str>, Arc<[Arc<Binding>]>>;
 
 impl Index {
     pub fn level(&self, namespace: &str) -> Option<&Level> {
         self.levels.get(namespace)
     }
 
-    /// All of them: each namespace, and what is in none.
+    /// Returns all levels: each namespace, and the cluster-scoped one.
     pub fn levels(&self) -> impl Iterator<Item = &Level> {
         self.levels.values()
     }
@@ -39,7 +40,7 @@ impl Index {
         self.levels.is_empty()
     }
 
-    /// Changes one level, which goes when nothing is left in it.
+    /// Changes one level, which is removed when it becomes empty.
     pub fn change(&mut self, namespace: &str, change: impl FnOnce(&mut Level)) {
         let mut level = self.levels.get(namespace).cloned().unwrap_or_default();
         change(&mut level);
@@ -52,12 +53,12 @@ impl Index {
 }
 
 impl Level {
-    /// Whether this role is here: `Some(None)` if it was deleted.
+    /// Returns a role; `Some(None)` if it was deleted.
     pub fn role(&self, name: &str) -> Option<Option<&Arc<[Rule]>>> {
         self.roles.get(name).map(Option::as_ref)
     }
 
-    /// Whether a binding of the layer does not count here.
+    /// Whether a binding of the bootstrap layer is overridden or deleted here.
     pub fn hides(&self, binding: &Binding) -> bool {
         self.bindings.contains_key(&*binding.name)
     }
@@ -80,10 +81,10 @@ impl Level {
 
     pub fn put_binding(&mut self, name: &str, binding: Option<Arc<Binding>>) {
         self.remove_binding(name);
-        for party in binding.iter().flat_map(|binding| binding.parties()) {
-            let (holders, name) = match &party {
-                Party::User(name) => (&mut self.users, &**name),
-                Party::Group(name) => (&mut self.groups, *name),
+        for principal in binding.iter().flat_map(|binding| binding.principals()) {
+            let (holders, name) = match &principal {
+                Principal::User(name) => (&mut self.users, &**name),
+                Principal::Group(name) => (&mut self.groups, *name),
             };
             let held = holders.get(name).map_or(&[][..], |held| held);
             let Some(binding) = binding.as_ref().filter(|own| held.iter().all(|held| held.name != own.name))
@@ -100,17 +101,17 @@ impl Level {
 
     pub fn remove_binding(&mut self, name: &str) {
         let Some(Some(binding)) = self.bindings.remove(name) else { return };
-        for party in binding.parties() {
-            let (holders, party) = match &party {
-                Party::User(name) => (&mut self.users, &**name),
-                Party::Group(name) => (&mut self.groups, *name),
+        for principal in binding.principals() {
+            let (holders, principal) = match &principal {
+                Principal::User(name) => (&mut self.users, &**name),
+                Principal::Group(name) => (&mut self.groups, *name),
             };
-            let Some(held) = holders.get(party) else { continue };
+            let Some(held) = holders.get(principal) else { continue };
             let left: Arc<[_]> = held.iter().filter(|held| &*held.name != name).cloned().collect();
             if left.is_empty() {
-                holders.remove(party);
+                holders.remove(principal);
             } else {
-                holders.insert(party.into(), left);
+                holders.insert(principal.into(), left);
             }
         }
     }

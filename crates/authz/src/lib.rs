@@ -1,16 +1,16 @@
-//! May they: what a user is allowed to do in a workspace, denied by default.
+//! Authorization: the permissions of a user in a workspace, denied by default.
 //!
 //! ```text
-//!   every write ─► Policies (Observer) ─► Index of a workspace, over the one of the layer under all of them
+//!   every write ─► Policies (Observer) ─► Index of a workspace, over that of the bootstrap layer
 //!                                             │
-//!   user, verb, target ─► Here ─► Site ───────┴─► bindings that name the user ─► rules of their roles ─► Decision
+//!   user, verb, target ─► Authorizer ─► WorkspacePolicies ───────┴─► bindings of the user ─► rules of their roles ─► Decision
 //!                          │
-//!                          ├─► the way to it: administrators of what lies above may do everything below
-//!                          └─► Escalation: nobody grants what they do not have
+//!                          ├─► the path from root: administrators of an ancestor may do everything below
+//!                          └─► Escalation: users cannot grant permissions that they do not have
 //! ```
 //!
-//! Rules are upstream's RBAC, and so are the words of refusals. What is Atoll's own is the door of a workspace: see
-//! [`Here::may_enter`].
+//! Rules are upstream's RBAC, and so are the messages. Access to a workspace is Atoll's own: see
+//! [`Authorizer::has_access`].
 
 pub mod binding;
 mod covers;
@@ -18,7 +18,7 @@ mod escalation;
 mod index;
 mod policies;
 mod rule;
-mod site;
+mod workspace_policies;
 
 use std::sync::Arc;
 
@@ -27,12 +27,12 @@ use atoll_meta::Status;
 use atoll_meta::quote::quote;
 
 use crate::binding::Binding;
-pub use crate::escalation::Change;
+pub use crate::escalation::RoleChange;
 pub use crate::policies::Policies;
 pub use crate::rule::Rule;
-pub use crate::site::{Missing, Site, Verdict};
+pub use crate::workspace_policies::{MissingRole, Verdict, WorkspacePolicies};
 
-/// What someone wants to do.
+/// The attributes of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a> {
     pub user: &'a User,
@@ -53,48 +53,49 @@ pub enum Target<'a> {
     Path(&'a str),
 }
 
-/// Where a workspace is.
+/// The location of a workspace in the hierarchy.
 #[derive(Clone, Copy, Debug)]
 pub struct Location<'a> {
     pub id: &'a str,
-    /// The way to it, from the root down; none for the root itself.
+    /// The path from root; empty for root itself.
     pub steps: &'a [Step],
 }
 
-/// From a workspace into one of those that it contains.
+/// A step from a workspace to one of its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Id of the workspace that is left.
+    /// ID of the parent workspace.
     pub parent: String,
-    /// Name, in there, of the one that is entered.
+    /// Name of the child in the parent.
     pub name: String,
 }
 
-/// What counts in one workspace.
-pub struct Here<'a> {
+/// Authorizes requests in one workspace.
+pub struct Authorizer<'a> {
     policies: &'a Policies,
     location: Location<'a>,
-    site: Site<'a>,
+    workspace_policies: WorkspacePolicies<'a>,
 }
 
 #[derive(Debug)]
 pub enum Decision {
     Allowed(Grant),
-    Refused(Vec<Missing>),
+    Refused(Vec<MissingRole>),
 }
 
-/// Why somebody may.
+/// The reason why a request is allowed.
 #[derive(Debug)]
 pub enum Grant {
-    /// They are one of those who may do everything.
+    /// The user is in system:masters.
     Master,
     Binding(Arc<Binding>),
-    /// They are administrator of a workspace on the way to this one, whose name this is.
-    Above(String, Arc<Binding>),
+    /// The user is an administrator of an ancestor, by this binding. The name is that of the workspace on the
+    /// path.
+    Ancestor(String, Arc<Binding>),
 }
 
-/// Entering a workspace, as the one above sees it.
-const fn content(name: &str) -> Target<'_> {
+/// The target of access to a workspace, in its parent.
+const fn content_target(name: &str) -> Target<'_> {
     Target::Resource {
         group: "atoll.dev",
         resource: "workspaces",
@@ -105,13 +106,13 @@ const fn content(name: &str) -> Target<'_> {
 }
 
 impl Policies {
-    pub fn here<'a>(&'a self, location: Location<'a>) -> Here<'a> {
-        Here { policies: self, location, site: self.at(location.id) }
+    pub fn authorizer<'a>(&'a self, location: Location<'a>) -> Authorizer<'a> {
+        Authorizer { policies: self, location, workspace_policies: self.at(location.id) }
     }
 }
 
-impl Here<'_> {
-    /// Refuses with the Status that upstream gives.
+impl Authorizer<'_> {
+    /// Returns upstream's Status if the request is not allowed.
     pub fn authorize(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         match self.decide(attributes) {
             Decision::Allowed(_) => Ok(()),
@@ -124,55 +125,55 @@ impl Here<'_> {
         if self.is_master(user) {
             return Decision::Allowed(Grant::Master);
         }
-        match self.site.judge(user, verb, target) {
+        match self.workspace_policies.evaluate(user, verb, target) {
             Verdict::Granted(binding) => Decision::Allowed(Grant::Binding(binding)),
-            Verdict::NotGranted(missing) => match self.administered(user) {
+            Verdict::NotGranted(missing) => match self.administrator_grant(user) {
                 Some(grant) => Decision::Allowed(grant),
                 None => Decision::Refused(missing),
             },
         }
     }
 
-    /// Whether somebody may come in at all. Everybody may enter the root, and whoever has a credential of the workspace, as its
-    /// ServiceAccounts have. Others need the verb `access` on the path `/` in it, or on `workspaces/content` of its name in the
-    /// one above, or to be administrators there.
-    pub fn may_enter(&self, user: &User) -> bool {
-        user.home.as_deref() == Some(self.location.id) || self.may_enter_as(user)
+    /// Whether a user has access to the workspace. All users have access to root, and users with a credential
+    /// of the workspace, such as its ServiceAccounts, have access to it. Others need the verb `access` on the
+    /// path `/` in it, or on `workspaces/content` of its name in the parent, or must be administrators there.
+    pub fn has_access(&self, user: &User) -> bool {
+        user.home.as_deref() == Some(self.location.id) || self.is_granted_access(user)
     }
 
-    /// The same for somebody whose credential was not shown: a user that the caller acts as, or that a review is about.
-    pub fn may_enter_as(&self, user: &User) -> bool {
+    /// The same for a user without a credential: an impersonated user, or the user of a review.
+    pub fn is_granted_access(&self, user: &User) -> bool {
         let Some(last) = self.location.steps.last() else { return true };
         self.is_master(user)
-            || self.site.allows(user, "access", &Target::Path("/"))
-            || self.policies.at(&last.parent).allows(user, "access", &content(&last.name))
-            || self.administered(user).is_some()
+            || self.workspace_policies.allows(user, "access", &Target::Path("/"))
+            || self.policies.at(&last.parent).allows(user, "access", &content_target(&last.name))
+            || self.administrator_grant(user).is_some()
     }
 
-    /// All rules that count for a user in a namespace, or outside of any, and which roles are missing.
-    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<Missing>) {
-        let (mut rules, missing) = self.site.rules_for(user, namespace);
-        if self.administered(user).is_some() {
+    /// Returns all rules of a user in a namespace, or cluster-scoped, and the missing roles.
+    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<MissingRole>) {
+        let (mut rules, missing) = self.workspace_policies.rules_for(user, namespace);
+        if self.administrator_grant(user).is_some() {
             rules.extend(Rule::everything());
         }
         (rules, missing)
     }
 
-    /// Whether somebody may do everything here by rights that do not come from this workspace.
+    /// Whether a user may do everything here by permissions from outside of this workspace.
     pub fn is_administrator(&self, user: &User) -> bool {
-        is_master(user) || self.administered(user).is_some()
+        is_master(user) || self.administrator_grant(user).is_some()
     }
 
-    /// Whether somebody may do everything here: everywhere, or because this is the only workspace that they are known in.
+    /// Whether a user is in system:masters, for all workspaces or for this one.
     pub(crate) fn is_master(&self, user: &User) -> bool {
         user.is_in(MASTERS) && user.home.as_deref().is_none_or(|home| home == self.location.id)
     }
 
-    /// Whether, on the way here, somebody was made administrator of what lies below.
-    fn administered(&self, user: &User) -> Option<Grant> {
+    /// Whether an ancestor makes the user an administrator of its descendants.
+    fn administrator_grant(&self, user: &User) -> Option<Grant> {
         self.location.steps.iter().rev().find_map(|step| {
-            match self.policies.at(&step.parent).judge(user, "admin", &content(&step.name)) {
-                Verdict::Granted(binding) => Some(Grant::Above(step.name.clone(), binding)),
+            match self.policies.at(&step.parent).evaluate(user, "admin", &content_target(&step.name)) {
+                Verdict::Granted(binding) => Some(Grant::Ancestor(step.name.clone(), binding)),
                 Verdict::NotGranted(_) => None,
             }
         })
@@ -180,12 +181,12 @@ impl Here<'_> {
 }
 
 impl Grant {
-    /// As reviews tell it.
+    /// Returns the reason as reviews show it.
     pub fn reason(&self, user: &User) -> String {
         match self {
             Grant::Master => String::new(),
             Grant::Binding(binding) => format!("RBAC: allowed by {}", binding.describe(user)),
-            Grant::Above(workspace, binding) => {
+            Grant::Ancestor(workspace, binding) => {
                 format!(
                     "RBAC: allowed above the workspace {} by {}",
                     quote(workspace),
@@ -196,18 +197,17 @@ impl Grant {
     }
 }
 
-/// Whether somebody may do everything, whatever is written in any workspace. Who is in `system:masters` of one workspace only
-/// is not among them.
+/// Whether a user is in system:masters for all workspaces. Members in one workspace only are not.
 pub fn is_master(user: &User) -> bool {
     user.home.is_none() && user.is_in(MASTERS)
 }
 
-/// What a refusal says of roles that are bound and not there.
-pub fn reason(missing: &[Missing]) -> String {
-    Missing::joined(missing).map(|missing| format!("RBAC: {missing}")).unwrap_or_default()
+/// Returns the part of a refusal about missing roles.
+pub fn reason(missing: &[MissingRole]) -> String {
+    MissingRole::joined(missing).map(|missing| format!("RBAC: {missing}")).unwrap_or_default()
 }
 
-/// A refusal as upstream words it.
+/// Returns a refusal in upstream's words.
 pub fn refusal(attributes: &Attributes<'_>, reason: &str) -> Status {
     let (user, verb) = (quote(&attributes.user.name), attributes.verb);
     let (group, resource, name, what) = match attributes.target {
@@ -224,7 +224,7 @@ pub fn refusal(attributes: &Attributes<'_>, reason: &str) -> Status {
             (group, resource, name, format!("resource {shown} in API group {} {place}", quote(group)))
         }
     };
-    // Nothing in it may look like a tag.
+    // Escape HTML, as upstream.
     let message = format!("User {user} cannot {verb} {what}");
     let message = message.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     match reason {

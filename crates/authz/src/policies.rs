@@ -1,8 +1,8 @@
-//! The roles and bindings of all workspaces, kept up to date with every write.
+//! The roles and bindings of all workspaces, updated with every write.
 //!
-//! An object is read once, when it is written or loaded. The index is told of a change before readers are, so whoever has
-//! been answered that a grant is written, or gone, finds it so. A workspace that has written nothing has no entry: it shows
-//! what lies under all of them.
+//! An object is parsed once, when it is written or loaded. The index is updated before readers see a change,
+//! so a completed write of a grant takes effect at once. A workspace without roles and bindings of its own
+//! has no entry: only the bootstrap layer applies.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::binding::{Binding, GROUP};
 use crate::index::Index;
 use crate::rule::Rule;
-use crate::site::Site;
+use crate::workspace_policies::WorkspacePolicies;
 
 type Workspaces = OrdMap<Arc<str>, Index>;
 
@@ -27,7 +27,7 @@ pub struct Policies {
     workspaces: ArcSwap<Workspaces>,
 }
 
-/// An object of this group, as far as it matters.
+/// The relevant kinds of this group.
 enum Kind {
     Role,
     Binding,
@@ -44,10 +44,10 @@ impl Policies {
         Policies { layer: index, workspaces: ArcSwap::default() }
     }
 
-    /// What counts in a workspace, as it stands.
-    pub fn at<'a>(&'a self, workspace: &'a str) -> Site<'a> {
+    /// Returns the current roles and bindings of a workspace.
+    pub fn at<'a>(&'a self, workspace: &'a str) -> WorkspacePolicies<'a> {
         let own = self.workspaces.load().get(workspace).cloned();
-        Site { workspace, layer: &self.layer, own }
+        WorkspacePolicies { workspace, layer: &self.layer, own }
     }
 
     fn change(&self, workspace: &str, change: impl Fn(&mut Index)) {
@@ -92,7 +92,7 @@ impl Kind {
     }
 }
 
-/// What cannot be read grants nothing.
+/// Puts a role or binding into an index. Invalid objects grant nothing.
 fn put(index: &mut Index, kind: &Kind, namespace: &str, name: &str, value: Option<&Bytes>) {
     let object = value.map(|value| json::parse(value).map_or(Value::Null, |parsed| parsed.value));
     index.change(namespace, |level| match kind {

@@ -1,10 +1,10 @@
-//! One rule of a role: which verbs on which resources or paths.
+//! A rule of a role.
 
 use serde_json::{Map, Value, json};
 
 use crate::Target;
 
-/// Stands for all of a kind: verbs, groups, resources.
+/// The wildcard for verbs, groups and resources.
 const ALL: &str = "*";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Rule {
 pub type Texts = Box<[Box<str>]>;
 
 impl Rule {
-    /// The rules of a role, as it is stored.
+    /// Parses the rules of a stored role.
     pub fn all_of(role: &Value) -> Vec<Rule> {
         role["rules"].as_array().into_iter().flatten().map(Rule::parse).collect()
     }
@@ -37,7 +37,7 @@ impl Rule {
         }
     }
 
-    /// Everything: what the administrator of a cluster may do.
+    /// Returns rules that allow everything, like cluster-admin.
     pub fn everything() -> [Rule; 2] {
         let all = || -> Texts { [ALL.into()].into() };
         let resources = Rule { verbs: all(), groups: all(), resources: all(), ..Rule::default() };
@@ -58,15 +58,15 @@ impl Rule {
         }
     }
 
-    /// Into how many single rights it divides.
-    pub(crate) fn grains(&self) -> usize {
+    /// Returns the number of single permissions in the rule.
+    pub(crate) fn permissions(&self) -> usize {
         let names = self.names.len().max(1);
         let resources = [self.resources.len(), self.verbs.len(), names];
         let resources = resources.into_iter().fold(self.groups.len(), usize::saturating_mul);
         resources.saturating_add(self.paths.len().saturating_mul(self.verbs.len()))
     }
 
-    /// As a review shows the part about resources.
+    /// Returns the part about resources, as in a rules review.
     pub fn resource_rule(&self) -> Option<Value> {
         let fields = [
             ("verbs", &self.verbs),
@@ -77,7 +77,7 @@ impl Rule {
         (!self.resources.is_empty()).then(|| shown(&fields))
     }
 
-    /// As a review shows the part about paths.
+    /// Returns the part about paths, as in a rules review.
     pub fn path_rule(&self) -> Option<Value> {
         (!self.paths.is_empty()).then(|| shown(&[("verbs", &self.verbs), ("nonResourceURLs", &self.paths)]))
     }
@@ -97,7 +97,7 @@ pub(crate) fn has_or_all(texts: &[Box<str>], wanted: &str) -> bool {
     texts.iter().any(|own| **own == *wanted || **own == *ALL)
 }
 
-/// `pods`, `pods/log`, `*/scale` or `*`.
+/// Matches `pods`, `pods/log`, `*/scale` or `*`.
 fn resource_matches(own: &str, resource: &str, subresource: &str) -> bool {
     if own == ALL {
         return true;
@@ -109,7 +109,7 @@ fn resource_matches(own: &str, resource: &str, subresource: &str) -> bool {
     holder.is_some_and(|holder| holder == resource || holder == ALL)
 }
 
-/// A path with a star at its end stands for all that begin with the rest.
+/// A path that ends with a star matches all paths with that prefix.
 pub(crate) fn path_covers(own: &str, path: &str) -> bool {
     own == path || (own.ends_with('*') && path.starts_with(own.trim_end_matches('*')))
 }

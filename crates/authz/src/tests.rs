@@ -21,14 +21,14 @@ fn subjects(subject: &str) -> Value {
     }
 }
 
-/// All roles and bindings of a test.
-struct World {
+/// The policies of a test.
+struct TestPolicies {
     policies: Policies,
 }
 
-impl World {
-    /// Under all workspaces lie a role `reader`, bound to the group `readers`.
-    fn new() -> World {
+impl TestPolicies {
+    /// The bootstrap layer has a role `reader`, bound to the group `readers`.
+    fn new() -> TestPolicies {
         let mut layer = Layer::default();
         let mut add = |resource: &str, name: &str, object: Value| {
             let encoded = Bytes::from(atoll_meta::json::encode_object(&object));
@@ -41,7 +41,7 @@ impl World {
             "readers",
             json!({ "roleRef": role, "subjects": subjects("Group readers") }),
         );
-        World { policies: Policies::new(&layer) }
+        TestPolicies { policies: Policies::new(&layer) }
     }
 
     fn write(&self, workspace: &str, resource: &str, namespace: &str, name: &str, object: Option<Value>) {
@@ -68,16 +68,16 @@ impl World {
         self.write(workspace, resource, namespace, "b", None);
     }
 
-    /// What somebody is told who wants to do something to Pods in the namespace `n`; nothing if they may.
-    fn asks(&self, location: Location<'_>, user: &User, verb: &str) -> String {
+    /// Returns the error for an access to Pods in the namespace `n`; empty if it is allowed.
+    fn denial(&self, location: Location<'_>, user: &User, verb: &str) -> String {
         let (group, resource, subresource, namespace, name) = ("", "pods", "", "n", "");
         let target = Target::Resource { group, resource, subresource, namespace, name };
-        let asked = self.policies.here(location).authorize(&Attributes { user, verb, target });
+        let asked = self.policies.authorizer(location).authorize(&Attributes { user, verb, target });
         asked.err().map(|status| status.message().to_string()).unwrap_or_default()
     }
 
-    fn may(&self, location: Location<'_>, user: &User, verb: &str) -> bool {
-        self.asks(location, user, verb).is_empty()
+    fn is_allowed(&self, location: Location<'_>, user: &User, verb: &str) -> bool {
+        self.denial(location, user, verb).is_empty()
     }
 }
 
@@ -86,11 +86,11 @@ fn user(name: &str, groups: &[&str]) -> User {
 }
 
 #[test]
-fn grants_count_from_when_they_are_written_until_they_are_gone() {
-    let world = World::new();
+fn grants_apply_until_they_are_deleted() {
+    let policies = TestPolicies::new();
     let (ann, robot) = (user("ann", &["dev"]), user("system:serviceaccount:n:robot", &[]));
-    assert!(!world.may(ROOT, &ann, "delete"));
-    world.role("root", "", "deleter", json!([rule(&["delete"], &["pods"])]));
+    assert!(!policies.is_allowed(ROOT, &ann, "delete"));
+    policies.role("root", "", "deleter", json!([rule(&["delete"], &["pods"])]));
     for (role, namespace, subject, who) in [
         ("ClusterRole deleter", "", "User ann", &ann),
         ("ClusterRole deleter", "", "Group dev", &ann),
@@ -98,88 +98,93 @@ fn grants_count_from_when_they_are_written_until_they_are_gone() {
         ("ClusterRole deleter", "n", "ServiceAccount robot", &robot),
         ("ClusterRole deleter", "n", "Group system:authenticated", &ann),
     ] {
-        world.bind("root", namespace, role, subject);
-        assert!(world.may(ROOT, who, "delete"), "{role} {namespace} {subject}");
-        world.unbind("root", namespace);
-        assert!(!world.may(ROOT, who, "delete"), "{role} {namespace} {subject}");
+        policies.bind("root", namespace, role, subject);
+        assert!(policies.is_allowed(ROOT, who, "delete"), "{role} {namespace} {subject}");
+        policies.unbind("root", namespace);
+        assert!(!policies.is_allowed(ROOT, who, "delete"), "{role} {namespace} {subject}");
     }
     for (namespace, subject) in [("m", "User ann"), ("n", "User bob"), ("", "ServiceAccount robot")] {
-        world.bind("root", namespace, "ClusterRole deleter", subject);
-        assert!(!world.may(ROOT, &ann, "delete") && !world.may(ROOT, &robot, "delete"));
-        world.unbind("root", namespace);
+        policies.bind("root", namespace, "ClusterRole deleter", subject);
+        assert!(!policies.is_allowed(ROOT, &ann, "delete") && !policies.is_allowed(ROOT, &robot, "delete"));
+        policies.unbind("root", namespace);
     }
-    world.role("root", "n", "own", json!([rule(&["delete"], &["pods"])]));
-    world.bind("root", "n", "Role own", "User ann");
-    assert!(world.may(ROOT, &ann, "delete"));
-    world.role("root", "n", "own", json!([rule(&["update"], &["pods"])]));
-    assert!(!world.may(ROOT, &ann, "delete") && world.may(ROOT, &ann, "update"));
-    world.write("root", "roles", "n", "own", None);
-    assert!(!world.may(ROOT, &ann, "update"));
+    policies.role("root", "n", "own", json!([rule(&["delete"], &["pods"])]));
+    policies.bind("root", "n", "Role own", "User ann");
+    assert!(policies.is_allowed(ROOT, &ann, "delete"));
+    policies.role("root", "n", "own", json!([rule(&["update"], &["pods"])]));
+    assert!(!policies.is_allowed(ROOT, &ann, "delete") && policies.is_allowed(ROOT, &ann, "update"));
+    policies.write("root", "roles", "n", "own", None);
+    assert!(!policies.is_allowed(ROOT, &ann, "update"));
 }
 
 #[test]
-fn what_lies_under_all_workspaces_counts_until_one_has_its_own() {
-    let world = World::new();
+fn bootstrap_layer_applies_unless_overridden() {
+    let policies = TestPolicies::new();
     let reader = user("ann", &["readers"]);
     let other = Location { id: "w", ..ROOT };
-    assert!(world.may(ROOT, &reader, "get") && world.may(other, &reader, "get"));
+    assert!(policies.is_allowed(ROOT, &reader, "get") && policies.is_allowed(other, &reader, "get"));
     let tombstone = Bytes::from_static(TOMBSTONE);
     let key = Key::object(GROUP, "clusterrolebindings", "w", "", "readers");
-    world.policies.changed(&key, Some(&tombstone), 2);
-    assert!(world.may(ROOT, &reader, "get") && !world.may(other, &reader, "get"));
-    world.policies.changed(&key, None, 3);
-    assert!(world.may(other, &reader, "get"));
-    world.role("w", "", "reader", json!([rule(&["watch"], &["pods"])]));
-    assert!(!world.may(other, &reader, "get") && world.may(other, &reader, "watch"));
-    assert!(!world.may(ROOT, &reader, "watch"));
+    policies.policies.changed(&key, Some(&tombstone), 2);
+    assert!(policies.is_allowed(ROOT, &reader, "get") && !policies.is_allowed(other, &reader, "get"));
+    policies.policies.changed(&key, None, 3);
+    assert!(policies.is_allowed(other, &reader, "get"));
+    policies.role("w", "", "reader", json!([rule(&["watch"], &["pods"])]));
+    assert!(!policies.is_allowed(other, &reader, "get") && policies.is_allowed(other, &reader, "watch"));
+    assert!(!policies.is_allowed(ROOT, &reader, "watch"));
     let key = Key::object(GROUP, "clusterroles", "w", "", "reader");
-    world.policies.changed(&key, Some(&tombstone), 4);
-    assert!(world.asks(other, &reader, "get").ends_with(
+    policies.policies.changed(&key, Some(&tombstone), 4);
+    assert!(policies.denial(other, &reader, "get").ends_with(
         "in the namespace \"n\": RBAC: clusterrole.rbac.authorization.k8s.io \"reader\" not found"
     ));
 }
 
 #[test]
-fn workspaces_are_entered_and_administered_from_above() {
-    let world = World::new();
+fn access_and_administration_are_granted_by_ancestors() {
+    let policies = TestPolicies::new();
     let step = |parent: &str, name: &str| Step { parent: parent.into(), name: name.into() };
     let steps = [step("root", "org"), step("o", "team")];
     let (org, team) = (Location { id: "o", steps: &steps[..1] }, Location { id: "t", steps: &steps });
     let (ann, master) = (user("ann", &["readers"]), user("root", &[MASTERS]));
-    let enters = |location: Location<'_>, user: &User| world.policies.here(location).may_enter(user);
-    assert!(enters(ROOT, &User::anonymous()) && enters(team, &master));
-    assert!(!enters(org, &ann) && !enters(team, &ann));
-    assert!(enters(team, &ann.clone().of_workspace("t")), "who is at home comes in");
-    assert!(!enters(team, &ann.clone().of_workspace("o")));
+    let has_access =
+        |location: Location<'_>, user: &User| policies.policies.authorizer(location).has_access(user);
+    assert!(has_access(ROOT, &User::anonymous()) && has_access(team, &master));
+    assert!(!has_access(org, &ann) && !has_access(team, &ann));
+    assert!(has_access(team, &ann.clone().of_workspace("t")), "a user of the workspace has access");
+    assert!(!has_access(team, &ann.clone().of_workspace("o")));
     // A role in one workspace grants nothing in another.
-    world.role("o", "", "all", json!([rule(&["*"], &["*"])]));
-    world.bind("o", "", "ClusterRole all", "User ann");
+    policies.role("o", "", "all", json!([rule(&["*"], &["*"])]));
+    policies.bind("o", "", "ClusterRole all", "User ann");
     assert!(
-        world.may(org, &ann, "delete")
-            && !world.may(team, &ann, "delete")
-            && !world.may(ROOT, &ann, "delete")
+        policies.is_allowed(org, &ann, "delete")
+            && !policies.is_allowed(team, &ann, "delete")
+            && !policies.is_allowed(ROOT, &ann, "delete")
     );
-    assert!(!enters(org, &ann), "nor does it open the door");
+    assert!(!has_access(org, &ann), "a role does not imply access");
     let access = json!([{ "verbs": ["access"], "nonResourceURLs": ["/"] }]);
-    world.role("o", "", "all", access);
-    assert!(enters(org, &ann) && !enters(team, &ann));
+    policies.role("o", "", "all", access);
+    assert!(has_access(org, &ann) && !has_access(team, &ann));
     let content = |verb: &str, name: &str| json!([{ "verbs": [verb], "apiGroups": ["atoll.dev"], "resources": ["workspaces/content"], "resourceNames": [name] }]);
-    world.role("o", "", "all", content("access", "team"));
-    assert!(!enters(org, &ann) && enters(team, &ann) && !world.may(team, &ann, "delete"));
-    world.role("o", "", "all", content("admin", "other"));
-    assert!(!enters(team, &ann));
-    world.role("o", "", "all", content("admin", "team"));
-    assert!(enters(team, &ann) && world.may(team, &ann, "delete") && !world.may(org, &ann, "delete"));
-    world.unbind("o", "");
-    world.role("root", "", "all", content("admin", "org"));
-    world.bind("root", "", "ClusterRole all", "User ann");
+    policies.role("o", "", "all", content("access", "team"));
+    assert!(!has_access(org, &ann) && has_access(team, &ann) && !policies.is_allowed(team, &ann, "delete"));
+    policies.role("o", "", "all", content("admin", "other"));
+    assert!(!has_access(team, &ann));
+    policies.role("o", "", "all", content("admin", "team"));
+    assert!(
+        has_access(team, &ann)
+            && policies.is_allowed(team, &ann, "delete")
+            && !policies.is_allowed(org, &ann, "delete")
+    );
+    policies.unbind("o", "");
+    policies.role("root", "", "all", content("admin", "org"));
+    policies.bind("root", "", "ClusterRole all", "User ann");
     for location in [org, team] {
-        assert!(enters(location, &ann) && world.may(location, &ann, "delete"));
+        assert!(has_access(location, &ann) && policies.is_allowed(location, &ann, "delete"));
     }
-    assert!(!world.may(ROOT, &ann, "delete"));
+    assert!(!policies.is_allowed(ROOT, &ann, "delete"));
     let target = Target::Path("/x");
     let Decision::Allowed(grant) =
-        world.policies.here(team).decide(&Attributes { user: &ann, verb: "get", target })
+        policies.policies.authorizer(team).decide(&Attributes { user: &ann, verb: "get", target })
     else {
         panic!("refused")
     };
@@ -211,11 +216,13 @@ fn refusals_are_worded_as_upstream() {
         (Target::Path("/<a>&"), "forbidden: User \"system:anonymous\" cannot list path \"/&lt;a&gt;&amp;\""),
     ];
     for (target, message) in cases {
-        let here = World::new();
-        let status = here.policies.here(ROOT).authorize(&Attributes { user: &user, verb: "list", target });
+        let test = TestPolicies::new();
+        let status =
+            test.policies.authorizer(ROOT).authorize(&Attributes { user: &user, verb: "list", target });
         assert_eq!(status.unwrap_err().message(), message);
     }
-    let missing = [Missing::Role("a".into()), Missing::ClusterRole("b".into()), Missing::Role("a".into())];
+    let missing =
+        [MissingRole::Role("a".into()), MissingRole::ClusterRole("b".into()), MissingRole::Role("a".into())];
     assert_eq!(
         reason(&missing),
         "RBAC: [role.rbac.authorization.k8s.io \"a\" not found, clusterrole.rbac.authorization.k8s.io \"b\" not found]"
@@ -223,13 +230,13 @@ fn refusals_are_worded_as_upstream() {
 }
 
 #[test]
-fn nobody_grants_what_they_do_not_have() {
-    let world = World::new();
+fn escalation_is_refused() {
+    let policies = TestPolicies::new();
     let ann = user("ann", &["readers"]);
     let check = |user: &User, resource: &str, name: &str, new: Value, old: Option<Value>| {
         let namespace = if resource.starts_with("cluster") { "" } else { "n" };
-        let change = Change { user, resource, namespace, name, new: &new, old: old.as_ref() };
-        let checked = world.policies.here(ROOT).check_escalation(&change);
+        let change = RoleChange { user, resource, namespace, name, new: &new, old: old.as_ref() };
+        let checked = policies.policies.authorizer(ROOT).check_escalation(&change);
         checked.err().map(|status| status.message().to_string()).unwrap_or_default()
     };
     let role = |rules: Value| json!({ "metadata": { "name": "r" }, "rules": rules });
@@ -248,17 +255,17 @@ fn nobody_grants_what_they_do_not_have() {
         {NonResourceURLs:[\"/b\"], Verbs:[\"get\"]}";
     assert_eq!(check(&ann, "clusterroles", "", role(more.clone()), None), refused);
     assert_eq!(check(&user("root", &[MASTERS]), "clusterroles", "", role(more.clone()), None), "");
-    // What only the collector of garbage cares about may change.
+    // Metadata for garbage collection may change.
     let mut kept = role(more.clone());
     kept["metadata"]["finalizers"] = json!(["a/b"]);
     assert_eq!(check(&ann, "roles", "r", role(more.clone()), Some(kept.clone())), "");
     kept["metadata"]["labels"] = json!({ "a": "b" });
     assert_ne!(check(&ann, "roles", "r", role(more.clone()), Some(kept)), "");
-    let mut gathers = role(json!([]));
-    gathers["aggregationRule"] = json!({ "clusterRoleSelectors": [{}] });
+    let mut aggregates = role(json!([]));
+    aggregates["aggregationRule"] = json!({ "clusterRoleSelectors": [{}] });
     let message = "clusterroles.rbac.authorization.k8s.io \"r\" is forbidden: must have cluster-admin privileges to use the aggregationRule";
-    assert_eq!(check(&ann, "clusterroles", "", gathers.clone(), None), message);
-    assert_eq!(check(&ann, "clusterroles", "r", role(json!([])), Some(gathers)), message);
+    assert_eq!(check(&ann, "clusterroles", "", aggregates.clone(), None), message);
+    assert_eq!(check(&ann, "clusterroles", "r", role(json!([])), Some(aggregates)), message);
     let many = vec!["x"; 1001];
     let huge = json!([{ "verbs": many, "apiGroups": many, "resources": ["pods"] }]);
     assert!(check(&ann, "roles", "", role(huge), None).contains("more than 1000000"));
@@ -268,27 +275,27 @@ fn nobody_grants_what_they_do_not_have() {
         check(&ann, "rolebindings", "", binding("Role", "none"), None),
         "rolebindings.rbac.authorization.k8s.io \"none\" not found"
     );
-    world.role("root", "", "strong", more);
+    policies.role("root", "", "strong", more);
     assert!(check(&ann, "clusterrolebindings", "", binding("ClusterRole", "strong"), None).starts_with(
         "clusterrolebindings.rbac.authorization.k8s.io \"b\" is forbidden: user \"ann\" (groups="
     ));
     let bind = json!([{ "verbs": ["bind"], "apiGroups": [GROUP], "resources": ["clusterroles"], "resourceNames": ["strong"] }]);
-    world.role("root", "", "binder", bind);
-    world.bind("root", "n", "ClusterRole binder", "User ann");
+    policies.role("root", "", "binder", bind);
+    policies.bind("root", "n", "ClusterRole binder", "User ann");
     assert_eq!(check(&ann, "rolebindings", "", binding("ClusterRole", "strong"), None), "");
     assert_ne!(check(&ann, "clusterrolebindings", "", binding("ClusterRole", "strong"), None), "");
 }
 
 #[test]
 fn bindings_do_not_apply_to_identities_of_other_workspaces() {
-    let world = World::new();
+    let policies = TestPolicies::new();
     let steps = [Step { parent: "root".into(), name: "team".into() }];
     let team = Location { id: "t", steps: &steps };
     let everything = json!([
         { "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] },
         { "verbs": ["*"], "nonResourceURLs": ["*"] },
     ]);
-    world.role("root", "", "all", everything.clone());
+    policies.role("root", "", "all", everything.clone());
     let robot = user(
         "system:serviceaccount:n:robot",
         &["system:serviceaccounts", "system:serviceaccounts:n", "dev", "readers"],
@@ -302,21 +309,27 @@ fn bindings_do_not_apply_to_identities_of_other_workspaces() {
         "Group system:authenticated",
         "Group dev",
     ] {
-        world.bind("root", "", "ClusterRole all", subject);
-        assert!(world.may(team, &robot, "delete"), "{subject}: a name that means the same everywhere");
-        assert!(!world.may(team, &own, "delete"), "{subject}");
-        assert!(!world.policies.here(team).may_enter_as(&own), "{subject}");
-        assert!(!world.policies.here(team).is_administrator(&own), "{subject}");
-        let (rules, _) = world.policies.here(team).rules_for(&own, "n");
+        policies.bind("root", "", "ClusterRole all", subject);
+        assert!(policies.is_allowed(team, &robot, "delete"), "{subject}: a global user");
+        assert!(!policies.is_allowed(team, &own, "delete"), "{subject}");
+        assert!(!policies.policies.authorizer(team).is_granted_access(&own), "{subject}");
+        assert!(!policies.policies.authorizer(team).is_administrator(&own), "{subject}");
+        let (rules, _) = policies.policies.authorizer(team).rules_for(&own, "n");
         assert!(!rules.iter().any(|rule| Rule::everything().contains(rule)), "{subject}: {rules:?}");
-        world.unbind("root", "");
+        policies.unbind("root", "");
     }
-    assert!(world.may(team, &own, "get"), "what every workspace is born with counts at home");
-    world.role("t", "", "all", everything);
-    world.bind("t", "", "ClusterRole all", "ServiceAccount n/robot");
-    assert!(world.may(team, &own, "delete"), "so do the workspace's own bindings");
-    assert!(!world.may(team, &robot.clone().of_workspace("o"), "delete"), "of this workspace's account only");
+    assert!(policies.is_allowed(team, &own, "get"), "the bootstrap layer applies in the own workspace");
+    policies.role("t", "", "all", everything);
+    policies.bind("t", "", "ClusterRole all", "ServiceAccount n/robot");
+    assert!(policies.is_allowed(team, &own, "delete"), "the workspace's own bindings apply");
+    assert!(
+        !policies.is_allowed(team, &robot.clone().of_workspace("o"), "delete"),
+        "only to accounts of this workspace"
+    );
     let master = user("root", &[MASTERS]).of_workspace("t");
-    assert!(world.may(team, &master, "delete") && !is_master(&master));
-    assert!(!world.may(ROOT, &master, "delete"), "nobody is master of another workspace");
+    assert!(policies.is_allowed(team, &master, "delete") && !is_master(&master));
+    assert!(
+        !policies.is_allowed(ROOT, &master, "delete"),
+        "a master of one workspace has no rights in others"
+    );
 }

@@ -1,34 +1,34 @@
-//! Where a cell's value comes from.
+//! The sources of cells.
 
 use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
 use crate::Column;
+use crate::fields::{at, length, list, number, text};
 use crate::format::{labels, selector, since};
-use crate::look::{at, length, list, number, text};
 
 /// A cell. Paths lead into the object, as in `spec.replicas`.
 #[derive(Clone, Copy, Debug)]
 pub enum Cell {
     /// The text at a path.
     Text(&'static str),
-    /// The same, or something else where there is none or an empty one.
+    /// The text at a path, or a default if it is absent or empty.
     TextOr(&'static str, &'static str),
-    /// The same, or something else only where there is none.
+    /// The text at a path, or a default if it is absent.
     Given(&'static str, &'static str),
     Number(&'static str),
     Flag(&'static str, bool),
-    /// How much a list or a map holds.
+    /// The number of elements of a list or map.
     Length(&'static str),
-    /// How long ago a time was.
+    /// The time since a timestamp.
     Since(&'static str),
-    /// The same where there is a time, else something else.
+    /// The time since a timestamp, or a default if it is absent.
     SinceOr(&'static str, &'static str),
     /// A map of labels.
     Labels(&'static str),
     /// A label selector.
     Selector(&'static str),
-    /// Names of the containers of the pod spec at a path.
+    /// The names of the containers of the pod spec at a path.
     ContainerNames(&'static str),
     ContainerImages(&'static str),
     Special(fn(&Value, Timestamp) -> Value),
@@ -94,13 +94,13 @@ impl Column {
         self
     }
 
-    /// The column tells objects apart.
+    /// Marks the column as the name of objects.
     pub const fn naming(mut self) -> Self {
         self.format = "name";
         self
     }
 
-    /// Shown in wide output only.
+    /// Limits the column to wide output.
     pub const fn wide(mut self) -> Self {
         self.priority = 1;
         self

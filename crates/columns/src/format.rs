@@ -1,14 +1,14 @@
-//! Values as people read them.
+//! Formatting of values for people.
 
 use atoll_meta::LabelSelector;
 use atoll_meta::time::{self, Timestamp, human_duration};
 use serde_json::Value;
 
-use crate::look::{list, map, text};
+use crate::fields::{list, map, text};
 
 const NANOS: i128 = 1_000_000_000;
 
-/// How long ago a time was.
+/// Formats the time since a timestamp.
 pub fn since(time: &str, now: Timestamp) -> String {
     match moment(time) {
         Some(then) => human_duration(between(then, now)),
@@ -21,26 +21,26 @@ pub fn moment(text: &str) -> Option<Timestamp> {
     parsed.filter(|moment| !moment.is_zero())
 }
 
-/// Whole seconds from one time to another; parts of a second do not count, in either direction.
+/// Returns the whole seconds from one time to another, rounded towards zero.
 pub fn between(from: Timestamp, to: Timestamp) -> i64 {
     let nanos = |moment: Timestamp| i128::from(moment.seconds) * NANOS + i128::from(moment.nanos);
     i64::try_from((nanos(to) - nanos(from)) / NANOS).unwrap_or(i64::MAX)
 }
 
-/// `a=b,c=d`.
+/// Formats labels as `a=b,c=d`.
 pub fn labels(object: &Value, path: &str) -> String {
     let pairs = map(object, path).map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
     let joined = pairs.collect::<Vec<_>>().join(",");
     if joined.is_empty() { "<none>".to_owned() } else { joined }
 }
 
-/// A label selector as one would write it on the command line; nothing if it cannot be.
+/// Formats a label selector for the command line; `None` if it is invalid.
 pub fn selector(selector: Option<&Value>) -> Option<String> {
     let selector = LabelSelector::from_object(selector.unwrap_or(&Value::Null)).ok()?;
     Some(selector.to_string())
 }
 
-/// A label selector as Go prints the struct.
+/// Formats a label selector as Go prints the struct.
 pub fn selector_struct(selector: &Value) -> String {
     let labels: String = map(selector, "matchLabels")
         .map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or_default()))
@@ -63,7 +63,7 @@ pub fn selector_struct(selector: &Value) -> String {
     )
 }
 
-/// The first of a list, and how many there are besides; `otherwise` if that is nothing.
+/// Formats the first elements of a list and the number of the others; `otherwise` if the result is empty.
 pub fn first_few<T: AsRef<str>>(all: &[T], most: usize, otherwise: &str) -> String {
     let shown = all.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(",");
     match all.len() {
@@ -73,7 +73,7 @@ pub fn first_few<T: AsRef<str>>(all: &[T], most: usize, otherwise: &str) -> Stri
     }
 }
 
-/// Texts in order, each once.
+/// Sorts and deduplicates texts.
 pub fn distinct<'t>(texts: impl Iterator<Item = &'t str>) -> String {
     let mut texts: Vec<&str> = texts.collect();
     texts.sort_unstable();
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages() {
+    fn ages_are_formatted() {
         let now = Timestamp::new(1_000_000, 500_000_000);
         let at = |seconds: i64| time::format(seconds);
         let cases = [
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors() {
+    fn selectors_are_formatted() {
         let cases = [
             (json!({}), Some("")),
             (json!({ "matchLabels": { "b": "1", "a": "2" } }), Some("a=2,b=1")),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_cut() {
+    fn long_lists_are_truncated() {
         assert_eq!(first_few(&["a", "b", "c"], 3, "<unset>"), "a,b,c");
         assert_eq!(first_few(&["a", "b", "c", "d", "e"], 3, "<unset>"), "a,b,c + 2 more...");
         assert_eq!(first_few::<&str>(&[], 3, "<unset>"), "<unset>");

@@ -1,4 +1,4 @@
-//! Which kind is shown how.
+//! Printers by kind.
 
 mod access;
 mod autoscaling;
@@ -13,7 +13,7 @@ use crate::{Cell, Column, Printer};
 
 /// The columns that nearly all kinds have.
 const NAME: Column = Column::new("Name", Cell::Text("metadata.name"), NAME_DESCRIPTION).naming();
-/// What upstream's tables say of the column, which is what it says of the field.
+/// Upstream's description of the column, which is that of the field.
 pub(crate) const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating resources, \
     although some resources may allow a client to request the generation of an appropriate name automatically. Name is \
     primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: \
@@ -33,7 +33,7 @@ impl Printer {
     }
 }
 
-/// For kinds that nobody has thought of columns for.
+/// The printer of kinds without columns of their own.
 static PLAIN: Printer = Printer {
     null_when_empty: true,
     ..Printer::new(&[
@@ -49,7 +49,7 @@ static PLAIN: Printer = Printer {
 
 static NAME_AND_AGE: Printer = Printer::new(&[NAME, AGE]);
 
-/// How objects of a kind are shown.
+/// Returns the printer of a kind.
 pub fn printer(group: &str, kind: &str) -> &'static Printer {
     match group {
         "" => core::printer(kind),

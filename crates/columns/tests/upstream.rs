@@ -1,8 +1,8 @@
-//! Our columns and cells against upstream's own, for random objects of every kind.
+//! Compares columns and cells with upstream's, for random objects of every kind.
 //!
-//! Without Go the comparison is skipped and says so; with ATOLL_REQUIRE_UPSTREAM=1 that is a failure.
+//! Without Go, the comparison is skipped; with ATOLL_REQUIRE_UPSTREAM=1 that is a failure.
 
-// Made for the comparison of JSON, which also asks for damaged texts.
+// The generator is shared with the comparison of JSON, which also needs malformed texts.
 #[allow(dead_code)]
 #[path = "../../schema/tests/upstream/generator.rs"]
 mod generator;
@@ -18,7 +18,7 @@ use generator::Generator;
 use go::{Question, ask};
 use serde_json::{Value, json};
 
-/// Objects of each kind.
+/// Number of objects of each kind.
 const OBJECTS: usize = 60;
 
 fn now() -> Timestamp {
@@ -26,12 +26,12 @@ fn now() -> Timestamp {
     Timestamp::new(since.as_secs().cast_signed(), since.subsec_nanos())
 }
 
-fn told(column: &Column) -> Value {
+fn definition(column: &Column) -> Value {
     json!({ "name": column.name, "type": column.kind, "format": column.format, "priority": column.priority })
 }
 
 #[test]
-fn rows_are_those_of_kubectl() {
+fn rows_match_upstream() {
     let types = Types::get();
     let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
     println!("seed {seed}");
@@ -39,8 +39,8 @@ fn rows_are_those_of_kubectl() {
     let mut questions = Vec::new();
     for row in resources() {
         let Some(id) = row.type_id else { continue };
-        // The server shows these two otherwise than the printers would: capacities without columns of their own,
-        // and autoscalers in their stored version.
+        // The server renders these two differently than the printers: CSIStorageCapacities without columns of
+        // their own, and autoscalers in their storage version.
         if matches!((row.kind, row.version), ("CSIStorageCapacity", _) | ("HorizontalPodAutoscaler", "v1")) {
             continue;
         }
@@ -49,7 +49,7 @@ fn rows_are_those_of_kubectl() {
             let mut object = atoll_schema::decode(types, id, text.as_bytes()).expect("it is right").value;
             atoll_schema::through_protobuf(types, id, &mut object);
             let members = object.as_object_mut().expect("it is an object");
-            // Never stored; and what it is, it is asked as.
+            // stringData is never stored; kind and apiVersion are in the question.
             members.retain(|name, _| !matches!(name.as_str(), "stringData" | "kind" | "apiVersion"));
             questions.push(Question { group: row.group, version: row.version, kind: row.kind, object });
         }
@@ -59,23 +59,26 @@ fn rows_are_those_of_kubectl() {
     let after = now();
     let (mut same, mut wrong) = (0, Vec::new());
     for (question, answer) in questions.iter().zip(&answers) {
-        let Some(theirs) = answer["cells"].as_array() else { continue };
+        let Some(upstream_cells) = answer["cells"].as_array() else { continue };
         let printer = printer(question.group, question.kind);
-        let columns: Vec<Value> = printer.columns.iter().map(told).collect();
-        let their_columns = answer["columns"].as_array().into_iter().flatten().map(|column| {
+        let columns: Vec<Value> = printer.columns.iter().map(definition).collect();
+        let upstream_columns = answer["columns"].as_array().into_iter().flatten().map(|column| {
             let mut column = column.clone();
             column.as_object_mut().map(|column| column.remove("description"));
             column
         });
         let conditions = (printer.conditions)(&question.object).unwrap_or_default();
         let (early, late) = (printer.cells(&question.object, before), printer.cells(&question.object, after));
-        // An age may have changed while Go was at it.
-        let cells = early.len() == theirs.len()
-            && theirs.iter().enumerate().all(|(place, cell)| [&early[place], &late[place]].contains(&cell));
-        match cells && columns == their_columns.collect::<Vec<_>>() && conditions == answer["conditions"] {
+        // An age may have changed while Go was running.
+        let cells = early.len() == upstream_cells.len()
+            && upstream_cells
+                .iter()
+                .enumerate()
+                .all(|(place, cell)| [&early[place], &late[place]].contains(&cell));
+        match cells && columns == upstream_columns.collect::<Vec<_>>() && conditions == answer["conditions"] {
             true => same += 1,
             false => wrong.push(format!(
-                "{} {}\n  go   {answer}\n  ours {} {conditions}",
+                "{} {}\n  go   {answer}\n  atoll {} {conditions}",
                 question.kind,
                 question.object,
                 Value::Array(late)

@@ -1,5 +1,5 @@
-//! What an answer consists of: nothing, bytes that are there, a list that is put together while it is sent,
-//! a stream that goes on, or what another server answers, as it is or with its links rewritten.
+//! The body of a response: empty, bytes, a list that is serialized while it is sent, a stream, or the body of
+//! another server's response, unchanged or with its links rewritten.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,17 +8,17 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
-use crate::connect::backend::Relayed;
-use crate::connect::page::Page;
-use crate::respond::list::{ListBody, Piece};
+use crate::connect::backend::RelayedBody;
+use crate::connect::page::HtmlBody;
+use crate::respond::list::{Chunk, ListBody};
 
 pub enum Body {
     Full(Option<Bytes>),
     List(Box<ListBody>),
     Stream(mpsc::Receiver<Bytes>),
-    /// It may break off, and then so does this answer.
-    Relayed(Box<Relayed>),
-    Page(Box<Page>),
+    /// Ends early if the backend's body ends early.
+    Relayed(Box<RelayedBody>),
+    Html(Box<HtmlBody>),
 }
 
 impl Body {
@@ -46,24 +46,24 @@ impl From<String> for Body {
 }
 
 impl http_body::Body for Body {
-    type Data = Piece;
+    type Data = Chunk;
     type Error = hyper::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Piece>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Chunk>, hyper::Error>>> {
         let next = match self.get_mut() {
-            Body::Full(bytes) => bytes.take().map(Piece::from),
-            Body::List(list) => ready!(list.poll_piece(context)),
-            Body::Stream(receiver) => ready!(receiver.poll_recv(context)).map(Piece::from),
+            Body::Full(bytes) => bytes.take().map(Chunk::from),
+            Body::List(list) => ready!(list.poll_chunk(context)),
+            Body::Stream(receiver) => ready!(receiver.poll_recv(context)).map(Chunk::from),
             Body::Relayed(relayed) => {
                 let frame = ready!(Pin::new(&mut **relayed).poll_frame(context));
-                return Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(Piece::from))));
+                return Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(Chunk::from))));
             }
-            Body::Page(page) => {
+            Body::Html(page) => {
                 let frame = ready!(Pin::new(&mut **page).poll_frame(context));
-                return Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(Piece::from))));
+                return Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(Chunk::from))));
             }
         };
         Poll::Ready(next.map(|piece| Ok(Frame::data(piece))))
@@ -74,7 +74,7 @@ impl http_body::Body for Body {
             Body::Full(bytes) => bytes.is_none(),
             Body::List(list) => list.is_done(),
             Body::Relayed(relayed) => relayed.is_end_stream(),
-            Body::Stream(_) | Body::Page(_) => false,
+            Body::Stream(_) | Body::Html(_) => false,
         }
     }
 
@@ -82,7 +82,7 @@ impl http_body::Body for Body {
         match self {
             Body::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Body::Relayed(relayed) => relayed.size_hint(),
-            Body::List(_) | Body::Stream(_) | Body::Page(_) => SizeHint::default(),
+            Body::List(_) | Body::Stream(_) | Body::Html(_) => SizeHint::default(),
         }
     }
 }

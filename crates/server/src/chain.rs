@@ -1,4 +1,4 @@
-//! The way of a request, in order.
+//! The handler chain: the steps of a request, in order.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::BodyExt;
 
 use crate::body::Body;
-use crate::connect::Open;
-use crate::identity::{Certificate, Identified};
-use crate::inflight::{Room, Sender};
+use crate::connect::ForwardedRequest;
+use crate::identity::{AuthenticatedUser, Certificate};
+use crate::inflight::{ResponseLimits, Sender};
 use crate::negotiate::{Output, wants_pretty};
-use crate::panics::caught;
+use crate::network_faults::FaultInjector;
+use crate::panics::catch_panic;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::respond;
-use crate::weather::Weather;
 use crate::workspace::{self, Workspace};
 use crate::{Server, discovery, health, openapi, openid, snapshot, sync, verbs, version};
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// What is known of the connection that a request came by.
+/// The connection of a request.
 #[derive(Clone, Default)]
 pub struct Peer {
     pub certificate: Certificate,
-    /// Where it comes from, if that is anywhere.
+    /// The client's address. `None` for requests within the process.
     pub address: Option<IpAddr>,
-    /// What whoever comes by it is exposed to.
-    pub weather: Option<Weather>,
+    /// Simulated network faults of this connection.
+    pub fault_injector: Option<FaultInjector>,
 }
 
-/// A request that has been read and may be carried out.
+/// A request that has been read, authenticated and authorized.
 pub struct Call {
     pub info: Arc<RequestInfo>,
     pub query: Query,
@@ -47,10 +47,10 @@ pub struct Call {
     pub workspace: Workspace,
     pub body: bytes::Bytes,
     pub output: Output,
-    pub room: Room,
+    pub response_limits: ResponseLimits,
 }
 
-/// Answers one request, whatever happens.
+/// Handles one request. Errors and panics become responses.
 pub async fn handle<B>(server: &Arc<Server>, peer: &Peer, request: Request<B>) -> Response<Body>
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
@@ -68,7 +68,7 @@ where
     let pretty = wants_pretty(request.headers(), &query);
     let failed = |status: &Status| respond::status(status, Output::of_refusal(accept.as_ref(), pretty));
     let traced = server.tracer.as_ref().map(|tracer| (tracer, request.headers().clone()));
-    // What goes on to somebody else takes as long as they take.
+    // Requests that are forwarded to a kubelet or Pod have no timeout.
     let timeout = match (info.is_connection(), info.verb) {
         (true, _) => Ok(Duration::MAX),
         (false, "watch") => Ok(server.limits.request_timeout),
@@ -76,7 +76,7 @@ where
     };
     let outcome = match timeout {
         Ok(timeout) => {
-            tokio::time::timeout(timeout, caught(route(server, peer, request, &info, query))).await
+            tokio::time::timeout(timeout, catch_panic(route(server, peer, request, &info, query))).await
         }
         Err(status) => Ok(Ok(Err(status))),
     };
@@ -88,7 +88,7 @@ where
                 request = id.to_str().unwrap_or_default(),
                 path = info.path,
                 panic,
-                "a request panicked"
+                "panic while serving a request"
             );
             failed(&Status::internal_error("this request caused a panic in the server; see its log"))
         }
@@ -113,7 +113,8 @@ where
     finish(response, id)
 }
 
-/// How long a request may take whose client gives it so much time. That is no more than others get.
+/// Returns the timeout of a request: the client's `timeout` parameter, but not more than the server's own
+/// limit.
 fn deadline(given: &str, most: Duration) -> Result<Duration, Status> {
     if given.is_empty() {
         return Ok(most);
@@ -127,7 +128,8 @@ fn deadline(given: &str, most: Duration) -> Result<Duration, Status> {
     })
 }
 
-/// authn, authz, limits, workspace; then health, discovery or a verb.
+/// Authenticates and authorizes the request and takes permits, then dispatches to health, discovery or a
+/// verb.
 async fn route<B>(
     server: &Arc<Server>,
     peer: &Peer,
@@ -141,15 +143,16 @@ where
 {
     let workspace = workspace::resolve(&server.registry, info.workspace.as_deref());
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let asked_in = workspace.as_ref().ok().and_then(Workspace::scope);
-    let identified = server.identify(&peer.certificate, authorization, asked_in);
-    let Identified { user, .. } = identified.map_err(|_| Status::unauthorized("Unauthorized"))?;
-    let asked_of = workspace.as_ref().ok();
-    // Members of system:masters, controllers among them, have to set right what keeps a server busy: their requests are not
-    // counted. The group counts only if the caller itself is in it, so a caller that impersonates pays for it itself.
-    let counted = |user: &User| (!is_master(user)).then(|| Sender::of(user, asked_of));
+    let workspace_id = workspace.as_ref().ok().and_then(Workspace::scope);
+    let authenticated = server.authenticate(&peer.certificate, authorization, workspace_id);
+    let AuthenticatedUser { user, .. } = authenticated.map_err(|_| Status::unauthorized("Unauthorized"))?;
+    let target_workspace = workspace.as_ref().ok();
+    // Requests of members of system:masters, including controllers, are not counted, because they may be
+    // needed to relieve an overloaded server. The caller itself must be in the group: impersonating a member
+    // does not suffice.
+    let counted = |user: &User| (!is_master(user)).then(|| Sender::of(user, target_workspace));
     let caller = counted(&user);
-    let user = match server.admit(user, request.headers(), info, &workspace) {
+    let user = match server.authorize(user, request.headers(), info, &workspace) {
         Ok(user) => user,
         Err(status) if matches!(status.code(), 400 | 403) => {
             return Ok(respond::forbidden(&status, Output::of_error(request.headers(), &query)));
@@ -158,81 +161,111 @@ where
     };
     let sender = caller.or_else(|| counted(&user));
     let workspace = workspace?;
-    let conditions = peer.weather.as_ref().map(Weather::now);
-    if conditions.as_ref().is_some_and(|conditions| conditions.is_plain) && info.workspace.is_some() {
+    let faults = peer.fault_injector.as_ref().map(FaultInjector::now);
+    if faults.as_ref().is_some_and(|faults| faults.hides_workspaces) && info.workspace.is_some() {
         return Ok(respond::not_found_page());
     }
     if info.is_malformed {
         let known = info.is_resource
             && !info.path.starts_with("//")
             && (server.registry.catalog.has_group_version(&info.group, &info.version)
-                || server.measured(info).is_some());
+                || server.metrics_row(info).is_some());
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     }
-    let mut share = server.inflight.begin(info, sender)?;
-    let shelves = server.shelves.seen(conditions.as_deref(), server.usage.is_some());
-    let is_hidden = conditions.is_some_and(|conditions| conditions.hides(&info.group, &info.version));
+    let mut share = server.inflight.start(info, sender)?;
+    let documents = server.discovery_cache.select(faults.as_deref(), server.usage.is_some());
+    let is_hidden = faults.is_some_and(|faults| faults.hides(&info.group, &info.version));
     if info.is_resource && is_hidden {
-        return match shelves.has_group(&info.group) {
+        return match documents.has_group(&info.group) {
             true => Err(Status::not_found_generic()),
             false => Ok(respond::not_found_page()),
         };
     }
     if info.is_connection() {
-        let room = share.room();
-        let _place = share.enter()?;
+        let response_limits = share.response_limits();
+        let _permit = share.acquire()?;
         let headers = request.headers().clone();
         let output = Output::of_error(&headers, &query);
         let (method, body) = (request.method().clone(), bytes::Bytes::new());
-        let call = Call { info: info.clone(), query, method, headers, user, workspace, body, output, room };
+        let call = Call {
+            info: info.clone(),
+            query,
+            method,
+            headers,
+            user,
+            workspace,
+            body,
+            output,
+            response_limits,
+        };
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
-        let open = Open { request, address: peer.address };
-        return verbs::dispatch(server, call, Some(open)).await;
+        let forwarded = ForwardedRequest { request, address: peer.address };
+        return verbs::dispatch(server, call, Some(forwarded)).await;
     }
     let (parts, body) = request.into_parts();
     if info.is_resource {
-        // A watch has no use for a body, and as it is not counted, neither would be the memory for it.
+        // A watch has no body, and its memory would not be counted.
         let body = match info.is_long_running() {
             true => bytes::Bytes::new(),
             false => share.read(body).await?,
         };
-        let room = share.room();
-        let _place = share.enter()?;
+        let response_limits = share.response_limits();
+        let _permit = share.acquire()?;
         let mut output = Output::negotiate(&parts.headers, info, &query)?;
         output.skew = server.registry.clock.skew();
         let (method, headers) = (parts.method, parts.headers);
-        let call = Call { info: info.clone(), query, method, headers, user, workspace, body, output, room };
+        let call = Call {
+            info: info.clone(),
+            query,
+            method,
+            headers,
+            user,
+            workspace,
+            body,
+            output,
+            response_limits,
+        };
         return verbs::dispatch(server, call, None).await;
     }
     let is_get = parts.method == Method::GET;
-    let takes_body = sync::cluster(&info.path).is_some() || server.page(&info.path).is_some();
+    let takes_body = sync::cluster(&info.path).is_some() || server.endpoint(&info.path).is_some();
     let (received, unread) = match takes_body {
         true => (share.read(body).await?, None),
         false => (bytes::Bytes::new(), Some(body)),
     };
-    let room = share.room();
-    let _place = share.enter()?;
+    let response_limits = share.response_limits();
+    let _permit = share.acquire()?;
     match info.path.as_str() {
         "/version" | "/version/" if !is_get => Err(Status::method_not_supported_generic()),
         "/version" | "/version/" => version::answer(&parts.headers),
         path if openid::is_document(path) => {
             openid::answer(server, info, workspace.id()?, &parts.method, &parts.headers)
         }
-        // What is about the whole server is the root's.
+        // Endpoints about the whole server are served in root only.
         "/metrics" | snapshot::PATH | snapshot::PREVIEW if !workspace.is_root() => {
             Ok(respond::not_found_page())
         }
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         path if openapi::is_document(path) => {
-            openapi::answer(server, shelves, workspace, info, query, parts.headers).await
+            openapi::answer(server, documents, workspace, info, query, parts.headers).await
         }
         sync::clusters::PATH => {
             let listed = RequestInfo { verb: "list", is_resource: true, ..RequestInfo::clone(info) };
             let mut output = Output::of_untyped(&parts.headers, &listed, &query)?;
             output.skew = server.registry.clock.skew();
             let (info, method, headers) = (info.clone(), parts.method, parts.headers);
-            let call = Call { info, query, method, headers, user, workspace, body: received, output, room };
+            let call = Call {
+                info,
+                query,
+                method,
+                headers,
+                user,
+                workspace,
+                body: received,
+                output,
+                response_limits,
+            };
             sync::clusters::answer(server, &call).await
         }
         path if let Some(cluster) = sync::cluster(path) => {
@@ -240,12 +273,12 @@ where
         }
         snapshot::PATH if let Some(body) = unread => snapshot::answer(server, &parts.method, body).await,
         snapshot::PREVIEW if let Some(body) = unread => snapshot::preview(server, &parts.method, body).await,
-        path if let Some((page, below)) = server.page(path) => {
-            let answer = page.answer(&parts.method, below, &received)?;
+        path if let Some((endpoint, below)) = server.endpoint(path) => {
+            let answer = endpoint.answer(&parts.method, below, &received)?;
             Ok(respond::json(&answer))
         }
         path => {
-            let answer = discovery::answer(server, &shelves.discovery, &workspace, path, &parts.headers)?;
+            let answer = discovery::answer(server, &documents.discovery, &workspace, path, &parts.headers)?;
             let is_document = answer.status() == StatusCode::OK;
             if is_document && !is_get { Err(Status::method_not_supported_generic()) } else { Ok(answer) }
         }
@@ -262,12 +295,12 @@ fn finish(mut response: Response<Body>, id: HeaderValue) -> Response<Body> {
     response
 }
 
-/// The client's own id of the request, or a new one: it stands in the answer and in the log.
+/// Returns the client's audit ID, or a new one. It is sent in the response and logged.
 fn audit_id(headers: &HeaderMap) -> HeaderValue {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     static PROCESS: std::sync::LazyLock<[u8; 8]> = std::sync::LazyLock::new(|| {
         let mut bytes = [0; 8];
-        // Without randomness ids are merely less unique across restarts.
+        // Without randomness, IDs may repeat after a restart.
         let _ = getrandom::fill(&mut bytes);
         bytes
     });

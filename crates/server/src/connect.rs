@@ -17,12 +17,12 @@ mod proxy;
 pub(crate) mod rewrite;
 mod stream;
 mod translate;
-mod vouched;
+mod trusted_kubelets;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use atoll_admission::Options;
+use atoll_admission::AdmissionOptions;
 use atoll_authz::Attributes;
 use atoll_meta::{Status, json};
 use atoll_registry::bootstrap::ROOT;
@@ -34,12 +34,12 @@ use self::backend::{Destination, RequestBody};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
-use crate::verbs::{Gate, Warnings, place};
+use crate::verbs::{RequestAdmission, Warnings, object_ref};
 
-/// A request that is not read here but goes on to somebody else.
-pub struct Open {
+/// A request whose body is not read here but forwarded.
+pub struct ForwardedRequest {
     pub request: Request<RequestBody>,
-    /// Where it came from.
+    /// The client's address.
     pub address: Option<IpAddr>,
 }
 
@@ -47,9 +47,9 @@ pub async fn answer(
     server: &Arc<Server>,
     row: &Row,
     call: &Call,
-    open: Open,
+    forwarded: ForwardedRequest,
 ) -> Result<Response<Body>, Status> {
-    let connection = Connection { server, row, call, place: place(row, call)? };
+    let connection = Connection { server, row, call, object_ref: object_ref(row, call)? };
     let subresource = call.info.subresource.as_str();
     if subresource == "log" {
         return logs::answer(&connection).await;
@@ -59,20 +59,20 @@ pub async fn answer(
     }
     connection.admit().await?;
     match subresource {
-        "proxy" => proxy::answer(&connection, open).await,
-        _ => stream::answer(&connection, open).await,
+        "proxy" => proxy::answer(&connection, forwarded).await,
+        _ => stream::answer(&connection, forwarded).await,
     }
 }
 
-/// What is known of such a request.
+/// The request and the object that it refers to.
 struct Connection<'a> {
     server: &'a Arc<Server>,
     row: &'a Row,
     call: &'a Call,
-    place: Place<'a>,
+    object_ref: Place<'a>,
 }
 
-/// A node, as far as it matters here.
+/// The address and features of a node.
 struct Node {
     host: String,
     port: u16,
@@ -82,19 +82,26 @@ struct Node {
 impl Connection<'_> {
     async fn admit(&self) -> Result<(), Status> {
         let warnings = Warnings::default();
-        let gate = Gate::of(self.server, self.row, self.call, self.place, Options::Connect, &warnings);
-        gate.connect().await
+        let admission = RequestAdmission::new(
+            self.server,
+            self.row,
+            self.call,
+            self.object_ref,
+            AdmissionOptions::Connect,
+            &warnings,
+        );
+        admission.connect().await
     }
 
-    /// Whoever wants into a container must be allowed to create, even if they only get.
+    /// Access to a container needs the right to create, even for GET.
     fn check_create(&self) -> Result<(), Status> {
         let info = &self.call.info;
         if info.verb == "create" {
             return Ok(());
         }
         let attributes = Attributes { user: &self.call.user, verb: "create", target: info.target() };
-        let allowed = self.server.here(&self.call.workspace)?.authorize(&attributes);
-        allowed.map_err(|_| Status::forbidden("", &self.row.resource, self.place.name, ""))
+        let allowed = self.server.authorizer(&self.call.workspace)?.authorize(&attributes);
+        allowed.map_err(|_| Status::forbidden("", &self.row.resource, self.object_ref.name, ""))
     }
 
     fn node(&self, name: &str) -> Result<Node, Status> {
@@ -107,52 +114,57 @@ impl Connection<'_> {
         Ok(Node { host, port: port.unwrap_or(kubelets::PORT), features })
     }
 
-    /// The way to a node's kubelet. Only the root's nodes are the server's own: others see no certificate of it, and are not
-    /// looked for on the server's own machine, unless root vouches for them.
+    /// Returns the destination of a node's kubelet. Only nodes of root get the server's client certificate
+    /// and may be at addresses of the server's own machine, unless a registered cluster of root provides the
+    /// CA of the kubelet.
     async fn kubelet(&self, node: &Node, skip_verification: bool) -> Result<Destination, Status> {
         let kubelets = &self.server.kubelets;
         if !self.is_trusted()
-            && let Some(authority) =
-                vouched::authority(&self.server.registry, self.place.workspace, &node.host, node.port)
+            && let Some(authority) = trusted_kubelets::authority(
+                &self.server.registry,
+                self.object_ref.workspace,
+                &node.host,
+                node.port,
+            )
         {
-            let tls = kubelets.vouched(&authority, self.place.workspace).map_err(|error| {
-                Status::internal_error(format!("the authority of the kubelet cannot be used: {error}"))
+            let tls = kubelets.for_trusted(&authority, self.object_ref.workspace).map_err(|error| {
+                Status::internal_error(format!("the CA of the kubelet is invalid: {error}"))
             })?;
             let addresses = Vec::new();
             return Ok(Destination { host: node.host.clone(), port: node.port, tls: Some(tls), addresses });
         }
         let tls = match self.is_trusted() {
             true => kubelets.tls(skip_verification),
-            false => kubelets.stranger(),
+            false => kubelets.untrusted(),
         };
         let addresses = self.addresses(&node.host, node.port).await?;
         Ok(Destination { host: node.host.clone(), port: node.port, tls: Some(tls), addresses })
     }
 
-    /// What a host is resolved to that a workspace below root has named; empty if it may be anywhere.
+    /// Resolves and checks a host that a workspace below root has named. Empty if any address is allowed.
     async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Status> {
         let kubelets = &self.server.kubelets;
         if self.is_trusted() || kubelets.tenants.are_unrestricted() {
             return Ok(Vec::new());
         }
         let found = kubelets.dialer.for_tenant(host, port, &kubelets.tenants).await;
-        found.map_err(|problem| Status::forbidden("", &self.row.resource, self.place.name, &problem))
+        found.map_err(|problem| Status::forbidden("", &self.row.resource, self.object_ref.name, &problem))
     }
 
     fn is_trusted(&self) -> bool {
-        self.place.workspace == ROOT
+        self.object_ref.workspace == ROOT
     }
 
     async fn check_host(&self, host: &str) -> Result<(), Status> {
         self.server.kubelets.dialer.is_allowed(host).await.map_err(Status::bad_request)
     }
 
-    /// An object of the core group. What is missing is called what the request is about, as upstream has it.
+    /// Returns an object of the core group. The error names the resource of the request, as upstream does.
     fn object(&self, resource: &str, name: &str) -> Result<Value, Status> {
         let missing = || Status::not_found("", &self.row.resource, name);
         let row = self.server.registry.catalog.find("", "v1", resource).ok_or_else(missing)?;
-        let namespace = if row.namespaced { self.place.namespace } else { "" };
-        let found = self.server.registry.get(row, &Place { namespace, name, ..self.place });
+        let namespace = if row.namespaced { self.object_ref.namespace } else { "" };
+        let found = self.server.registry.get(row, &Place { namespace, name, ..self.object_ref });
         let parsed = json::parse(&found.map_err(|_| missing())?.json());
         parsed.map(|parsed| parsed.value).map_err(|error| Status::internal_error(error.to_string()))
     }

@@ -1,4 +1,4 @@
-//! From a request body to an object of the kind that the URL names.
+//! Decoding of a request body to an object of the kind that the URL names.
 
 mod custom;
 pub mod yaml;
@@ -14,16 +14,16 @@ use serde_json::{Map, Value};
 use crate::negotiate::Input;
 use crate::options::FieldValidation;
 
-/// An object, and what a lenient reader only warns about.
+/// A decoded object and warnings of lenient decoding.
 pub struct Decoded {
     pub object: Value,
     pub warnings: Vec<String>,
 }
 
-/// The same for options.
+/// The source of the scheme of options in upstream's error messages.
 const OPTIONS_SCHEME: &str = "pkg/apis/meta/internalversion/scheme/register.go:27";
 
-/// Versions that upstream knows and does not serve, of groups with a `v1`.
+/// Versions that upstream can decode but does not serve, of groups with a `v1`.
 const RETIRED: [(&str, &str); 24] = [
     ("admissionregistration.k8s.io", "v1alpha1"),
     ("admissionregistration.k8s.io", "v1beta1"),
@@ -51,10 +51,10 @@ const RETIRED: [(&str, &str); 24] = [
     ("storage.k8s.io", "v1beta1"),
 ];
 
-/// Where the scheme stands that upstream says a kind is not registered in.
+/// The source of the scheme in upstream's error messages.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
-/// Reads the body as an object of `row`.
+/// Decodes the body as an object of `row`.
 pub fn object(
     row: &Row,
     headers: &HeaderMap,
@@ -67,7 +67,7 @@ pub fn object(
     }
 }
 
-/// Reads the body of a subresource whose kind is not its object's: group, version and kind.
+/// Decodes the body of a subresource whose kind differs from its object's: group, version and kind.
 pub fn other_kind(
     (group, version, kind): (&str, &str, &str),
     headers: &HeaderMap,
@@ -78,7 +78,7 @@ pub fn other_kind(
     decode(&expected, Input::negotiate(headers)?, body, validation)
 }
 
-/// Reads options that come as a body. Any group may have sent them.
+/// Decodes options in a body. Their apiVersion may be that of any group.
 pub fn options(
     group: &str,
     version: &str,
@@ -87,42 +87,45 @@ pub fn options(
     body: &[u8],
 ) -> Result<Value, Status> {
     let source = source(Input::negotiate(headers)?, body).map_err(Status::bad_request)?;
-    check_head(source.value()).map_err(Status::bad_request)?;
+    check_type_meta(source.value()).map_err(Status::bad_request)?;
     let given = object::kind(source.value());
     if !given.is_empty() && given != kind {
-        let api_version = given_or(object::api_version(source.value()), version);
+        let api_version = or_default(object::api_version(source.value()), version);
         return Err(Status::bad_request(format!(
             "no kind {given:?} is registered for version {api_version:?} in scheme {OPTIONS_SCHEME:?}"
         )));
     }
     let Some(id) = Types::get().by_kind(group, version, kind) else { return Ok(source.into_value()) };
-    let read = read(source, Some(id)).map_err(|error| Status::bad_request(error.words));
+    let read = read(source, Some(id)).map_err(|error| Status::bad_request(error.message));
     read.map(|(value, _)| value)
 }
 
-/// Puts a value that was made by a patch into the form of its kind. What is wrong comes as upstream words it.
+/// Normalises the result of a patch to the form of its kind. Errors are in upstream's words.
 pub fn patched(row: &Row, object: Value) -> Result<(Value, Vec<String>), String> {
     if let Some(custom) = &row.custom {
         return custom::patched(custom, object);
     }
     if object::kind(&object).is_empty() && object::api_version(&object).is_empty() {
-        // Upstream then reads into a form of its own, in which it finds none of these fields.
+        // Upstream then decodes into a type without any of these fields.
         let fields = object.as_object().into_iter().flat_map(Map::keys);
         let fields = fields.filter(|field| !matches!(field.as_str(), "kind" | "apiVersion"));
         let remarks = fields.map(|field| format!("unknown field {field:?}")).collect();
         return Ok((Value::Object(Map::new()), remarks));
     }
-    typed(&Expected::of(row), Source::Value(object)).map_err(|error| error.words)
+    typed(&Expected::of(row), Source::Value(object)).map_err(|error| error.message)
 }
 
-/// The same for a Scale.
+/// Normalises the result of a patch of a Scale.
 pub fn patched_scale(scale: Value) -> Result<(Value, Vec<String>), String> {
     let expected = Expected { kind: "Scale", group: "autoscaling", version: "v1", row: None };
-    typed(&expected, Source::Value(scale)).map_err(|error| error.words)
+    typed(&expected, Source::Value(scale)).map_err(|error| error.message)
 }
 
-/// Whether strict reading has remarks: an error, something to warn about, or nothing to speak of.
-pub fn heed(remarks: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, String> {
+/// Turns findings of strict decoding into an error or warnings, or drops them.
+pub fn apply_field_validation(
+    remarks: Vec<String>,
+    validation: FieldValidation,
+) -> Result<Vec<String>, String> {
     match validation {
         FieldValidation::Strict if !remarks.is_empty() => {
             Err(format!("strict decoding error: {}", remarks.join(", ")))
@@ -139,29 +142,30 @@ struct Expected<'a> {
     row: Option<&'a Row>,
 }
 
-/// What a body was read into so far.
+/// A parsed body.
 enum Source<'t> {
-    /// JSON, with its text: where something is wrong, that is read again by a slower reader that says exactly what.
+    /// JSON with its text. On errors, the text is parsed again by a slower parser with exact messages.
     Json {
         value: Value,
-        repeats: bool,
+        has_duplicates: bool,
         text: &'t [u8],
     },
-    /// YAML, and what strict reading of it objects to.
+    /// YAML and the error of strict parsing.
     Yaml(Value, Option<String>),
     Value(Value),
 }
 
-/// What is wrong with an object, and how the answer puts it.
-struct Unfit {
-    words: String,
-    /// The whole message is `words`; otherwise they say why one kind cannot be handled as another.
-    alone: bool,
+/// A decoding error.
+struct DecodeError {
+    message: String,
+    /// Whether `message` is complete. Otherwise a prefix says that one kind cannot be handled as
+    /// another.
+    is_complete: bool,
 }
 
-impl Unfit {
-    fn new(words: impl ToString) -> Self {
-        Unfit { words: words.to_string(), alone: false }
+impl DecodeError {
+    fn new(message: impl ToString) -> Self {
+        DecodeError { message: message.to_string(), is_complete: false }
     }
 }
 
@@ -193,38 +197,42 @@ fn decode(
         ))
     };
     let source = source(input, body).map_err(&unrecognized)?;
-    check_head(source.value()).map_err(&unrecognized)?;
+    check_type_meta(source.value()).map_err(&unrecognized)?;
     let api_version = object::api_version(source.value()).to_string();
     if api_version.matches('/').count() > 1 {
         return Err(unrecognized(format!("unexpected GroupVersion string: {api_version}")));
     }
-    let kind = given_or(object::kind(source.value()), expected.kind).to_string();
-    let unhandled = |words: String| {
+    let kind = or_default(object::kind(source.value()), expected.kind).to_string();
+    let unhandled = |message: String| {
         let version =
-            given_or(&api_version, expected.version).rsplit('/').next().unwrap_or_default().to_string();
+            or_default(&api_version, expected.version).rsplit('/').next().unwrap_or_default().to_string();
         let wanted = expected.kind;
-        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {words}"))
+        Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {wanted}: {message}"
+        ))
     };
-    let (object, remarks) = typed(expected, source).map_err(|error| match error.alone {
-        true => Status::bad_request(error.words),
-        false => unhandled(error.words),
+    let (object, remarks) = typed(expected, source).map_err(|error| match error.is_complete {
+        true => Status::bad_request(error.message),
+        false => unhandled(error.message),
     })?;
-    let warnings = heed(remarks, validation).map_err(unhandled)?;
+    let warnings = apply_field_validation(remarks, validation).map_err(unhandled)?;
     Ok(Decoded { object, warnings })
 }
 
 fn source(input: Input, body: &[u8]) -> Result<Source<'_>, String> {
     Ok(match input {
         Input::Json => match json::parse(body) {
-            Ok(parsed) => {
-                Source::Json { value: parsed.value, repeats: !parsed.duplicates.is_empty(), text: body }
-            }
+            Ok(parsed) => Source::Json {
+                value: parsed.value,
+                has_duplicates: !parsed.duplicates.is_empty(),
+                text: body,
+            },
             Err(error) => return Err(format!("couldn't get version/kind; json parse error: {error}")),
         },
         Input::Protobuf => Source::Value(protobuf(body).map_err(|error| error.to_string())?),
         Input::Yaml => {
-            let (value, complaint) = yaml::parse(body).map_err(|error| format!("yaml: {error}"))?;
-            Source::Yaml(value, complaint)
+            let (value, strict_error) = yaml::parse(body).map_err(|error| format!("yaml: {error}"))?;
+            Source::Yaml(value, strict_error)
         }
     })
 }
@@ -243,8 +251,8 @@ impl Source<'_> {
     }
 }
 
-/// Whether kind and version can be read off a body at all.
-fn check_head(value: &Value) -> Result<(), String> {
+/// Checks that kind and apiVersion can be read from a body.
+fn check_type_meta(value: &Value) -> Result<(), String> {
     let problem = "couldn't get version/kind; json parse error: json: cannot unmarshal";
     let found = match value {
         Value::Array(_) => "array",
@@ -269,56 +277,58 @@ fn check_head(value: &Value) -> Result<(), String> {
     ))
 }
 
-fn given_or<'a>(given: &'a str, otherwise: &'a str) -> &'a str {
+fn or_default<'a>(given: &'a str, otherwise: &'a str) -> &'a str {
     if given.is_empty() { otherwise } else { given }
 }
 
-/// The object in the form of its kind, and what strict reading remarks on.
-fn typed(expected: &Expected<'_>, source: Source<'_>) -> Result<(Value, Vec<String>), Unfit> {
+/// Returns the object in the form of its kind and the findings of strict decoding.
+fn typed(expected: &Expected<'_>, source: Source<'_>) -> Result<(Value, Vec<String>), DecodeError> {
     let own = expected.api_version();
     let types = Types::get();
     {
-        let api_version = given_or(object::api_version(source.value()), &own);
-        let kind = given_or(object::kind(source.value()), expected.kind);
+        let api_version = or_default(object::api_version(source.value()), &own);
+        let kind = or_default(object::kind(source.value()), expected.kind);
         if api_version != own || kind != expected.kind {
-            let unfit = wrong_kind(expected, api_version, kind);
-            // Upstream first reads the kind that it is given, and only then finds that it wants another.
+            let mismatch = wrong_kind(expected, api_version, kind);
+            // Upstream decodes the given kind before it compares it with the expected one.
             let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
             let given = types.by_kind(group, version, kind);
-            return Err(given.and_then(|id| read(source, Some(id)).err()).unwrap_or(unfit));
+            return Err(given.and_then(|id| read(source, Some(id)).err()).unwrap_or(mismatch));
         }
     }
     let managed = source.value().pointer("/metadata/managedFields").and_then(Value::as_array);
-    let forgets_managers = managed.is_some_and(Vec::is_empty);
+    let resets_managers = managed.is_some_and(Vec::is_empty);
     let type_id = match expected.row {
         Some(row) => row.type_id,
         None => types.by_kind(expected.group, expected.version, expected.kind),
     };
     let (mut value, mut remarks) = read(source, type_id)?;
     if let Some(schema) = expected.row.and_then(|row| row.schema.as_ref()) {
-        let unknown = schema.read(&mut value, Origin::Request).map_err(Unfit::new)?;
+        let unknown = schema.read(&mut value, Origin::Request).map_err(DecodeError::new)?;
         remarks.extend(unknown.into_iter().map(custom::unknown_field));
     }
     if !value["metadata"].is_object() {
         value["metadata"] = Value::Object(Map::new());
     }
     object::set_type(&mut value, &own, expected.kind);
-    if forgets_managers {
-        // An empty list would be as good as none in most places, but not to those who keep account.
+    if resets_managers {
+        // An empty list resets the managers, so it must be distinguishable from an absent one.
         value["metadata"]["managedFields"] = Value::Array(vec![Value::Object(Map::new())]);
     }
     Ok((value, remarks))
 }
 
-/// The value as its type has it, and what strict reading remarks on.
-fn read(source: Source<'_>, type_id: Option<TypeId>) -> Result<(Value, Vec<String>), Unfit> {
+/// Returns the value normalised to its type and the findings of strict decoding.
+fn read(source: Source<'_>, type_id: Option<TypeId>) -> Result<(Value, Vec<String>), DecodeError> {
     let types = Types::get();
     let (mut value, text) = match source {
-        Source::Json { value, repeats: true, text } if value.is_object() => return exactly(text, type_id),
+        Source::Json { value, has_duplicates: true, text } if value.is_object() => {
+            return decode_exactly(text, type_id);
+        }
         Source::Json { value, text, .. } => (value, Some(text)),
-        Source::Yaml(value, complaint) => {
+        Source::Yaml(value, strict_error) => {
             let (value, remarks) = read(Source::Value(value), type_id)?;
-            return Ok((value, complaint.into_iter().chain(remarks).collect()));
+            return Ok((value, strict_error.into_iter().chain(remarks).collect()));
         }
         Source::Value(value) => (value, None),
     };
@@ -328,30 +338,30 @@ fn read(source: Source<'_>, type_id: Option<TypeId>) -> Result<(Value, Vec<Strin
     let Some(id) = type_id else { return Ok((value, Vec::new())) };
     match (atoll_schema::normalise(types, id, &mut value), text) {
         (Ok(unknown), _) if unknown.is_empty() => Ok((value, Vec::new())),
-        (_, Some(text)) => exactly(text, type_id),
+        (_, Some(text)) => decode_exactly(text, type_id),
         (Ok(unknown), None) => Ok((value, unknown.iter().map(ToString::to_string).collect())),
-        (Err(error), None) => Err(Unfit::new(error)),
+        (Err(error), None) => Err(DecodeError::new(error)),
     }
 }
 
-/// The same in the order and the spelling of the text.
+/// The same with the order and spelling of the text.
 #[cold]
-fn exactly(text: &[u8], type_id: Option<TypeId>) -> Result<(Value, Vec<String>), Unfit> {
-    let document = Document::parse(text).map_err(Unfit::new)?;
+fn decode_exactly(text: &[u8], type_id: Option<TypeId>) -> Result<(Value, Vec<String>), DecodeError> {
+    let document = Document::parse(text).map_err(DecodeError::new)?;
     let decoded = match type_id {
-        Some(id) => document.decode(Types::get(), id).map_err(Unfit::new)?,
+        Some(id) => document.decode(Types::get(), id).map_err(DecodeError::new)?,
         None => document.untyped(),
     };
     Ok((decoded.value, decoded.remarks.iter().map(ToString::to_string).collect()))
 }
 
-fn wrong_kind(expected: &Expected<'_>, api_version: &str, kind: &str) -> Unfit {
+fn wrong_kind(expected: &Expected<'_>, api_version: &str, kind: &str) -> DecodeError {
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let types = Types::get();
-    // Upstream can still read versions that it no longer serves.
+    // Upstream can decode versions that it no longer serves.
     let retired = RETIRED.contains(&(group, version)) && types.by_kind(group, "v1", kind).is_some();
     if types.by_kind(group, version, kind).is_none() && !retired {
-        return Unfit::new(format!(
+        return DecodeError::new(format!(
             "no kind {kind:?} is registered for version {api_version:?} in scheme {SCHEME:?}"
         ));
     }
@@ -360,16 +370,16 @@ fn wrong_kind(expected: &Expected<'_>, api_version: &str, kind: &str) -> Unfit {
             "" => "core",
             group => group.split('.').next().unwrap_or_default(),
         };
-        return Unfit::new(format!(
+        return DecodeError::new(format!(
             "converting ({version}.{kind}) to ({package}.{}): unknown conversion",
             expected.kind
         ));
     }
     let own = expected.api_version();
-    let words = format!(
+    let message = format!(
         "the API version in the data ({api_version}) does not match the expected API version ({own})"
     );
-    Unfit { words, alone: true }
+    DecodeError { message, is_complete: true }
 }
 
 fn kind_of_non_string(value: &Value) -> Option<&'static str> {
@@ -382,7 +392,7 @@ fn kind_of_non_string(value: &Value) -> Option<&'static str> {
     }
 }
 
-/// The beginning of a body, for an error message.
+/// Returns the start of a body, for an error message.
 fn summary(body: &[u8]) -> String {
     const LENGTH: usize = 30;
     let shown = &body[..body.len().min(LENGTH)];
@@ -394,7 +404,7 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-/// An enveloped message as the object that it says it is; one of an unknown kind is left empty.
+/// Decodes an enveloped message. An unknown kind results in an empty object.
 pub fn protobuf(body: &[u8]) -> Result<Value, WireError> {
     let envelope = atoll_wire::open(body)?;
     let (group, version) = envelope.api_version.rsplit_once('/').unwrap_or(("", &envelope.api_version));

@@ -1,4 +1,4 @@
-//! What is served here: the old documents, one per group and version, and the new one that has it all.
+//! Discovery: one document per group and version, and the aggregated one.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -18,29 +18,29 @@ use serde_json::{Map, Value, json};
 use crate::Server;
 use crate::body::Body;
 use crate::negotiate::{Media, Output, clauses};
-use crate::weather::GroupVersion;
+use crate::network_faults::GroupVersion;
 use crate::workspace::Workspace;
 use crate::{openid, respond};
 
-/// The documents of what every workspace serves, made once, and those of sets of custom resources.
-pub struct Shelf {
+/// Discovery documents of the built-in resources, built once, and those of sets of custom resources.
+pub struct DocumentCache {
     shared: Documents,
-    /// Lately used ones last. Workspaces with the same definitions share theirs.
-    custom: Mutex<Vec<Custom>>,
+    /// In order of use, the most recent last. Workspaces with the same definitions share documents.
+    custom: Mutex<Vec<CustomDocuments>>,
     rows: Vec<SharedRow>,
     hidden: Box<[GroupVersion]>,
 }
 
-/// Which definitions they are of, and the documents.
-type Custom = (Box<[u64]>, Arc<Documents>);
+/// IDs of the definitions and their documents.
+type CustomDocuments = (Box<[u64]>, Arc<Documents>);
 
-/// How many sets of custom resources are remembered.
-const SETS: usize = 64;
+/// Maximum number of cached sets of custom resources.
+const MAX_CUSTOM_SETS: usize = 64;
 
-/// Documents by their paths. Those of a set of custom resources are only the ones that differ.
+/// Documents by path. For a set of custom resources, only those that differ from the shared ones.
 struct Documents {
     legacy: HashMap<String, Document>,
-    /// Of `/api` and `/apis`, for each version of the format.
+    /// For `/api` and `/apis`, by version of the format.
     aggregated: HashMap<(&'static str, &'static str), Document>,
 }
 
@@ -52,14 +52,14 @@ struct Document {
 /// Versions of the aggregated format.
 const FORMATS: [&str; 1] = ["v2"];
 
-impl Shelf {
-    /// Of `rows`, and of custom resources that are not `hidden`.
+impl DocumentCache {
+    /// For `rows` and for custom resources that are not in `hidden`.
     pub fn new(rows: Vec<SharedRow>, hidden: &[GroupVersion]) -> Self {
         let shared = Documents::new(&groups(&rows), |_| true);
-        Shelf { shared, custom: Mutex::default(), rows, hidden: hidden.into() }
+        DocumentCache { shared, custom: Mutex::default(), rows, hidden: hidden.into() }
     }
 
-    /// What a workspace serves beyond the rest, if it does.
+    /// Returns the documents of a workspace with these definitions, `None` if it has no custom resources.
     fn custom(&self, definitions: &[Arc<Definition>]) -> Option<Arc<Documents>> {
         let established = definitions.iter().filter(|definition| definition.is_established);
         let established: Vec<&Arc<Definition>> = established.collect();
@@ -83,7 +83,7 @@ impl Shelf {
         let all: Vec<SharedRow> = self.rows.iter().chain(&own).cloned().collect();
         let made = Arc::new(Documents::new(&groups(&all), |group| own.iter().any(|row| row.group == group)));
         let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
-        if custom.len() == SETS {
+        if custom.len() == MAX_CUSTOM_SETS {
             custom.remove(0);
         }
         custom.push((ids, made.clone()));
@@ -101,7 +101,7 @@ impl Shelf {
 }
 
 impl Documents {
-    /// The lists of all groups, and the documents of those that `wanted` picks.
+    /// Builds the lists of all groups, and the documents of groups that match `wanted`.
     fn new(groups: &[Group<'_>], wanted: impl Fn(&str) -> bool) -> Self {
         let mut legacy = HashMap::new();
         let mut add = |path: String, value: Value| legacy.insert(path, Document::new(&value));
@@ -153,7 +153,7 @@ impl Document {
 
 struct Group<'a> {
     name: &'a str,
-    /// The preferred one first.
+    /// The preferred version first.
     versions: Vec<Version<'a>>,
 }
 
@@ -162,7 +162,7 @@ struct Version<'a> {
     rows: Vec<&'a Row>,
 }
 
-/// The groups of rows: first the built-in ones in their order, then the others by name.
+/// Groups rows: first the built-in groups in their order, then the others by name.
 fn groups(rows: &[SharedRow]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for row in rows {
@@ -177,7 +177,7 @@ fn groups(rows: &[SharedRow]) -> Vec<Group<'_>> {
         }
     }
     let is_custom = |group: &Group<'_>| group.versions.iter().any(|version| version.rows[0].custom.is_some());
-    // What somebody else serves comes last.
+    // Aggregated APIs come last.
     let origin = |group: &Group<'_>| (group.name == METRICS, is_custom(group));
     groups.sort_by(|one, other| {
         let by_origin = origin(one).cmp(&origin(other));
@@ -234,7 +234,7 @@ fn resource_list(group: &Group<'_>, version: &Version<'_>) -> Value {
         "groupVersion": group_version(group.name, version.name),
         "resources": resources,
     });
-    // The core group's list never got one.
+    // Upstream's list of the core group has no apiVersion.
     if !group.name.is_empty() {
         list["apiVersion"] = "v1".into();
     }
@@ -264,7 +264,7 @@ fn resource(row: &Row) -> Value {
     entry
 }
 
-/// Tells clients whether they have seen this kind stored in another version.
+/// Lets clients detect that the storage version of a kind has changed.
 fn storage_version_hash(row: &Row, version: &str) -> String {
     let named = format!("{}/{version}/{}", row.group, row.kind);
     let hash = digest::digest(&digest::SHA256, named.as_bytes());
@@ -289,7 +289,7 @@ fn aggregated_resource(row: &Row) -> Value {
     let mut entry = json!({
         "resource": row.resource,
         "responseKind": match row.custom {
-            // Only what is built in leaves out what goes without saying.
+            // Upstream omits group and version of built-in kinds only.
             Some(_) => kind(&row.group, &row.version, &row.kind),
             None => kind("", "", &row.kind),
         },
@@ -319,21 +319,21 @@ fn aggregated_resource(row: &Row) -> Value {
     entry
 }
 
-/// A discovery document, or the page for paths that mean nothing.
+/// Returns a discovery document, or 404.
 pub fn answer(
     server: &Server,
-    shelf: &Shelf,
+    cache: &DocumentCache,
     workspace: &Workspace,
     path: &str,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Status> {
     let custom =
-        workspace.scope().and_then(|workspace| shelf.custom(&server.registry.definitions(workspace)));
+        workspace.scope().and_then(|workspace| cache.custom(&server.registry.definitions(workspace)));
     let path = match path.trim_end_matches('/') {
-        "" => return Ok(index(shelf, custom.as_deref())),
+        "" => return Ok(index(cache, custom.as_deref())),
         path => path,
     };
-    let sources = || custom.as_deref().into_iter().chain([&shelf.shared]);
+    let sources = || custom.as_deref().into_iter().chain([&cache.shared]);
     if matches!(path, "/api" | "/apis")
         && let Some((media, format)) = aggregated_format(headers)
         && let Some(document) = sources().find_map(|documents| {
@@ -342,16 +342,16 @@ pub fn answer(
     {
         return Ok(aggregated(document, media, format, headers));
     }
-    // It alone says where the server is.
+    // Only this document contains the server's address.
     if path == "/api" {
         let document = atoll_meta::json::to_vec(&api_versions(&server.advertised)).into();
         let output = Output::of_document(headers)?;
         return Ok(respond::compress(respond::object(StatusCode::OK, document, output), headers));
     }
     let Some(document) = sources().find_map(|documents| documents.legacy.get(path)) else {
-        // Within a group that is served, what is missing is missing the way a resource is.
+        // Within a served group, a missing version is reported as a Status.
         let group = path.rsplit_once('/').map_or("", |(group, _)| group);
-        let known = group == "/api" || (group != "/apis" && shelf.shared.legacy.contains_key(group));
+        let known = group == "/api" || (group != "/apis" && cache.shared.legacy.contains_key(group));
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     };
     let output = Output::of_document(headers)?;
@@ -392,7 +392,7 @@ fn aggregated(document: &Document, media: Media, format: &str, headers: &HeaderM
     response
 }
 
-/// The version of the aggregated format that the client wants most, and how it is written, if it wants one before
+/// Returns the media type and version of the aggregated format that the client prefers, `None` if it prefers
 /// the plain documents.
 fn aggregated_format(headers: &HeaderMap) -> Option<(Media, &'static str)> {
     let header = headers.get(ACCEPT)?.to_str().ok()?;
@@ -411,9 +411,9 @@ fn aggregated_format(headers: &HeaderMap) -> Option<(Media, &'static str)> {
     None
 }
 
-/// The paths that this server answers, at `/`.
-fn index(shelf: &Shelf, custom: Option<&Documents>) -> Response<Body> {
-    let documents = custom.into_iter().chain([&shelf.shared]);
+/// The paths of this server, at `/`.
+fn index(cache: &DocumentCache, custom: Option<&Documents>) -> Response<Body> {
+    let documents = custom.into_iter().chain([&cache.shared]);
     let mut paths: Vec<&str> =
         documents.flat_map(|documents| documents.legacy.keys()).map(String::as_str).collect();
     paths.extend([

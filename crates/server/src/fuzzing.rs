@@ -1,4 +1,4 @@
-//! A way in, for the targets in `fuzz/`, to parsers that are nobody else's business.
+//! Access to private parsers for the targets in `fuzz/`.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -20,47 +20,47 @@ pub use crate::paging::Token;
 pub use crate::query::Query;
 pub use crate::verbs::patch::{Patch, PatchKind};
 
-/// Reads YAML.
+/// Parses YAML.
 pub fn yaml(body: &[u8]) -> Result<Value, String> {
     crate::decode::yaml::parse(body).map(|(value, _)| value)
 }
 
-/// Whom headers ask to act as.
+/// Returns the user that headers ask to impersonate.
 pub fn impersonated(headers: &HeaderMap) -> Result<Option<User>, Status> {
-    crate::impersonation::wanted(headers)
+    crate::impersonation::requested_user(headers)
 }
 
-/// The trace that headers say a request is part of, or a new one.
+/// Returns the trace ID in the headers, or a new one.
 pub fn trace(headers: &HeaderMap) -> Option<String> {
-    crate::trace::lineage(headers).map(|lineage| lineage.trace)
+    crate::trace::trace_parent(headers).map(|trace_parent| trace_parent.trace)
 }
 
-/// Scheme, name and port of what is proxied to.
+/// Returns scheme, name and port of a proxy target.
 pub fn proxied(text: &str) -> Result<(&str, &str, &str), Status> {
-    let target = crate::connect::location::Target::parse("pod", text)?;
+    let target = crate::connect::location::ProxyTarget::parse("pod", text)?;
     Ok((target.scheme, target.name, target.port))
 }
 
-/// A page with its links rewritten.
+/// Returns a page with rewritten links.
 pub fn page(page: &[u8]) -> Vec<u8> {
-    let rewriter = crate::connect::rewrite::Rewriter {
+    let rewriter = crate::connect::rewrite::LinkRewriter {
         before: "/api/v1/namespaces/default/pods/a/proxy".into(),
         backend: "10.0.0.1:80".into(),
         host: "127.0.0.1:6443".into(),
     };
-    crate::connect::page::Links::rewritten(rewriter, page)
+    crate::connect::page::HtmlRewriter::rewritten(rewriter, page)
 }
 
-/// Reads a snapshot that arrives in pieces of `size`; how many objects are in it.
+/// Parses a snapshot that arrives in chunks of `size` and returns the number of objects.
 pub fn snapshot(content: &[u8], size: usize) -> Result<usize, Status> {
-    let pieces: Vec<_> = content.chunks(size.max(1)).map(Bytes::copy_from_slice).collect();
+    let chunks: Vec<_> = content.chunks(size.max(1)).map(Bytes::copy_from_slice).collect();
     let store = atoll_store::memory::MemoryStore::new();
-    finished(crate::snapshot::read(&store, Pieces(pieces.into_iter()))).map(|copy| copy.entries.len())
+    finished(crate::snapshot::read(&store, Chunks(chunks.into_iter()))).map(|copy| copy.entries.len())
 }
 
-struct Pieces(std::vec::IntoIter<Bytes>);
+struct Chunks(std::vec::IntoIter<Bytes>);
 
-impl http_body::Body for Pieces {
+impl http_body::Body for Chunks {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -72,7 +72,7 @@ impl http_body::Body for Pieces {
     }
 }
 
-/// The outcome of something that never waits.
+/// Polls a future that never waits.
 fn finished<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     loop {

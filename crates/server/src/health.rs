@@ -1,4 +1,4 @@
-//! `/healthz`, `/livez` and `/readyz`: one line a check, all at once or each at its own path.
+//! `/healthz`, `/livez` and `/readyz`: one line per check, all together or each at its own path.
 
 use std::time::Duration;
 
@@ -8,29 +8,31 @@ use crate::Server;
 use crate::body::Body;
 use crate::query::Query;
 
-/// How long the store may take to say where it is.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time that the store may take to return its revision.
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Check {
-    /// The server answers at all.
+    /// The server responds.
     Ping,
-    /// Logging is not stuck. Each thread writes its own lines, so a server that answers can log.
+    /// Logging works. Each thread writes its own lines, so a server that responds can log.
     Log,
-    /// The store answers. That it cannot be written to, for want of space say, is no reason to send readers away.
+    /// The store responds. A store that is only not writable, for example because the disk is full, still
+    /// serves reads.
     Store,
-    /// What is stored is in memory and followed.
+    /// Stored objects are in memory and kept up to date.
     Cache,
-    /// Something that kube-apiserver does after it has begun to serve, and this server before.
+    /// A post-start hook of kube-apiserver whose work this server does before it serves.
     Done(&'static str),
     /// The server is not about to stop.
     Shutdown,
 }
 
-/// In kube-apiserver's order and under its names, what is done here before the first request is served. Admission is set up and
-/// what is stored is in memory. Definitions are compiled. Every workspace has its namespaces, its roles, its priority classes,
-/// its Service and the ConfigMap with the authorities of clients from the beginning, and Services never share an address. Groups
-/// have their APIServices, and OpenAPI documents follow from what is in memory.
+/// Names of kube-apiserver's post-start hooks, in its order. Their work is done here before the first request
+/// is served: admission is set up, stored objects are in memory and definitions are compiled. Every workspace
+/// has its namespaces, roles, priority classes, Service and the ConfigMap with client CAs from the start, and
+/// Services never share an address. Groups have their APIServices, and OpenAPI documents are generated from
+/// memory.
 ///
 /// Upstream's end-to-end tests require all of them but `rbac/bootstrap-roles`.
 const DONE: [&str; 19] = [
@@ -67,7 +69,7 @@ impl Check {
         match self {
             Check::Ping => "ping",
             Check::Log => "log",
-            // There is no etcd, but a probe that names it is about this.
+            // There is no etcd, but probes use this name.
             Check::Store => "etcd",
             Check::Cache => "informer-sync",
             Check::Done(name) => name,
@@ -76,7 +78,7 @@ impl Check {
     }
 
     fn is_named(self, name: &str) -> bool {
-        // As it was called before.
+        // The former name of the check.
         self.name() == name || self == Check::Store && name == "store"
     }
 
@@ -84,7 +86,7 @@ impl Check {
         match self {
             Check::Ping | Check::Log | Check::Cache | Check::Done(_) => true,
             Check::Store => {
-                let asked = tokio::time::timeout(PATIENCE, server.registry.store.revision()).await;
+                let asked = tokio::time::timeout(STORE_TIMEOUT, server.registry.store.revision()).await;
                 matches!(asked, Ok(Ok(_)))
             }
             Check::Shutdown => !server.is_stopping(),
@@ -107,7 +109,7 @@ pub async fn answer(server: &Server, path: &str, query: &Query) -> Response<Body
     if let Some(wanted) = wanted {
         return match checks.iter().find(|check| check.is_named(wanted)) {
             Some(check) if check.passes(server).await => {
-                // Upstream lets browsers guess here.
+                // Upstream does not send nosniff here.
                 let mut response = text(StatusCode::OK, "ok".into());
                 response.headers_mut().remove(header::X_CONTENT_TYPE_OPTIONS);
                 response

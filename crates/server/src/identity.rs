@@ -1,5 +1,5 @@
-//! Who is asking: by certificate, by token, or nobody in particular. A ServiceAccount's token is good as long as the account
-//! is, and whatever else it is bound to; and it is good in its own workspace only.
+//! Authentication of requests: by client certificate, by token, or anonymous. A ServiceAccount's token is
+//! valid while its account and the objects that it is bound to exist, and in its own workspace only.
 
 use std::sync::Arc;
 
@@ -12,26 +12,27 @@ use serde_json::Value;
 
 use crate::Server;
 
-/// How long after its deletion began an object still counts as there, so that it can clean up.
+/// Seconds after its deletionTimestamp during which an object still counts as existing, so that it can clean
+/// up.
 const LEEWAY: i64 = 60;
 const INVALIDATED: &str = "service account token has been invalidated";
-/// A Secret with this label has been taken out of use.
+/// Label of a Secret whose legacy token is invalid.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// The client certificate of a connection.
 #[derive(Clone, Debug, Default)]
 pub enum Certificate {
-    /// None, or one that names nobody.
+    /// No certificate, or one without a user name.
     #[default]
     None,
-    /// Of another authority, or broken.
+    /// Signed by another CA, or malformed.
     Bad,
     Good(Arc<Holder>),
 }
 
 impl Certificate {
-    /// The same, good for as long as its connection lasts.
-    pub(crate) fn enduring(self) -> Self {
+    /// Returns the same certificate without expiry, for as long as its connection lasts.
+    pub(crate) fn without_expiry(self) -> Self {
         match self {
             Certificate::Good(holder) => {
                 let Holder { user, workspace, .. } = &*holder;
@@ -43,58 +44,63 @@ impl Certificate {
     }
 }
 
-/// Somebody who has proven who they are.
+/// An authenticated user.
 #[derive(Debug)]
-pub struct Identified {
+pub struct AuthenticatedUser {
     pub user: User,
-    /// Whom their token was meant for, of those that were asked for.
+    /// The requested audiences that the token is valid for.
     pub audiences: Vec<String>,
 }
 
 impl Server {
-    /// The user behind a client certificate or an `Authorization` header, for a request in `workspace`, if that exists.
-    pub fn identify(
+    /// Authenticates a client certificate or an `Authorization` header for a request in `workspace`, if that
+    /// exists.
+    pub fn authenticate(
         &self,
         certificate: &Certificate,
         header: Option<&str>,
         workspace: Option<&str>,
-    ) -> Result<Identified, Unauthorized> {
+    ) -> Result<AuthenticatedUser, Unauthorized> {
         let mut problem = None;
         match certificate {
             Certificate::None => {}
             Certificate::Bad => problem = Some(Unauthorized::Unknown),
             Certificate::Good(holder) => {
-                let at_home = holder.workspace.is_none() || holder.workspace.as_deref() == workspace;
-                if at_home && self.registry.clock.now() <= holder.expires {
+                let is_valid_here = holder.workspace.is_none() || holder.workspace.as_deref() == workspace;
+                if is_valid_here && self.registry.clock.now() <= holder.expires {
                     let user = match &holder.workspace {
                         Some(home) => holder.user.clone().of_workspace(home),
                         None => holder.user.clone(),
                     };
-                    return Ok(Identified { user, audiences: Vec::new() });
+                    return Ok(AuthenticatedUser { user, audiences: Vec::new() });
                 }
                 problem = Some(Unauthorized::Unknown);
             }
         }
         match (header.and_then(bearer_token), problem) {
-            (Some(token), _) => self.identify_bearer(token, workspace, None),
+            (Some(token), _) => self.authenticate_token(token, workspace, None),
             (None, Some(problem)) => Err(problem),
-            (None, None) => Ok(Identified { user: User::anonymous(), audiences: Vec::new() }),
+            (None, None) => Ok(AuthenticatedUser { user: User::anonymous(), audiences: Vec::new() }),
         }
     }
 
-    /// Nobody in particular, as far as this API is among `audiences`.
-    pub fn identify_nobody(
+    /// Returns the anonymous user, if this API is among `audiences`.
+    pub fn authenticate_anonymous(
         &self,
         workspace: &str,
         audiences: Option<&[String]>,
-    ) -> Result<Identified, Unauthorized> {
-        let audiences = self.accepted(workspace, audiences)?;
-        Ok(Identified { user: User::anonymous(), audiences })
+    ) -> Result<AuthenticatedUser, Unauthorized> {
+        let audiences = self.accepted_audiences(workspace, audiences)?;
+        Ok(AuthenticatedUser { user: User::anonymous(), audiences })
     }
 
-    /// What is left of `audiences` for a credential that says nothing of them: this API. None were asked for by those who
-    /// only want to come in.
-    fn accepted(&self, workspace: &str, audiences: Option<&[String]>) -> Result<Vec<String>, Unauthorized> {
+    /// Returns the part of `audiences` that a credential without audiences is valid for: this API. Empty for
+    /// requests, which ask for no audiences.
+    fn accepted_audiences(
+        &self,
+        workspace: &str,
+        audiences: Option<&[String]>,
+    ) -> Result<Vec<String>, Unauthorized> {
         let Some(audiences) = audiences else { return Ok(Vec::new()) };
         let issuer = self.issuer(workspace);
         match audiences.contains(&issuer) {
@@ -103,16 +109,16 @@ impl Server {
         }
     }
 
-    /// Whose token it is, if it is meant for one of `audiences`, or else for this API.
-    pub fn identify_bearer(
+    /// Authenticates a token for one of `audiences`, or for this API.
+    pub fn authenticate_token(
         &self,
         token: &str,
         workspace: Option<&str>,
         audiences: Option<&[String]>,
-    ) -> Result<Identified, Unauthorized> {
+    ) -> Result<AuthenticatedUser, Unauthorized> {
         if let Some(user) = self.authenticator.tokens.user(token) {
-            let audiences = self.accepted(workspace.unwrap_or_default(), audiences)?;
-            return Ok(Identified { user: user.clone(), audiences });
+            let audiences = self.accepted_audiences(workspace.unwrap_or_default(), audiences)?;
+            return Ok(AuthenticatedUser { user: user.clone(), audiences });
         }
         let (Some(tokens), Some(workspace)) = (&self.tokens, workspace) else {
             return Err(Unauthorized::Unknown);
@@ -123,16 +129,16 @@ impl Server {
             false => self.check_bound(&claims, workspace)?,
         }
         let audiences = std::mem::take(&mut claims.audiences);
-        Ok(Identified { user: claims.user().of_workspace(workspace), audiences })
+        Ok(AuthenticatedUser { user: claims.user().of_workspace(workspace), audiences })
     }
 
-    /// Who signs for a workspace.
+    /// Returns the token issuer of a workspace.
     pub fn issuer(&self, workspace: &str) -> String {
         self.tokens.as_ref().map(|tokens| tokens.issuer(workspace)).unwrap_or_default()
     }
 
-    /// The metadata of an object that a token speaks of.
-    fn referred(
+    /// Returns the metadata of an object that a token refers to.
+    fn referenced_metadata(
         &self,
         workspace: &str,
         resource: &str,
@@ -158,7 +164,7 @@ impl Server {
 
     fn check_bound(&self, claims: &Claims, workspace: &str) -> Result<(), Unauthorized> {
         let (namespace, account) = (claims.namespace.as_str(), &claims.account);
-        let metadata = self.referred(workspace, "serviceaccounts", namespace, &account.name)?;
+        let metadata = self.referenced_metadata(workspace, "serviceaccounts", namespace, &account.name)?;
         if metadata["uid"] != account.uid.as_str() {
             let uid = metadata["uid"].as_str().unwrap_or_default();
             let text = format!("service account UID ({uid}) does not match claim ({})", account.uid);
@@ -169,7 +175,7 @@ impl Server {
             return Err(Unauthorized::because(text));
         }
         let bound = |kind: &str, resource: &str, namespace: &str, claim: &Reference| {
-            let metadata = self.referred(workspace, resource, namespace, &claim.name);
+            let metadata = self.referenced_metadata(workspace, resource, namespace, &claim.name);
             let metadata = metadata.map_err(|_| Unauthorized::because(INVALIDATED))?;
             if metadata["uid"] != claim.uid.as_str() {
                 let uid = metadata["uid"].as_str().unwrap_or_default();
@@ -188,7 +194,7 @@ impl Server {
             bound("secret", "secrets", namespace, secret)?;
         }
         match (&claims.pod, &claims.node) {
-            // A Pod's token also names the Pod's node, which may be gone.
+            // A Pod's token also names the Pod's node, which may have been deleted.
             (Some(pod), _) => bound("pod", "pods", namespace, pod),
             (None, Some(node)) => bound("node", "nodes", "", node),
             (None, None) => Ok(()),
@@ -201,7 +207,7 @@ impl Server {
         since.is_some_and(|since| since.seconds < self.registry.clock.now() - LEEWAY)
     }
 
-    /// A token in a Secret is good as long as the Secret has it and its account is there.
+    /// Checks that the Secret of a legacy token still contains it and that its account exists.
     fn check_legacy(&self, claims: &Claims, token: &str, workspace: &str) -> Result<(), Unauthorized> {
         let (namespace, account) = (claims.namespace.as_str(), &claims.account);
         let name = claims.secret.as_ref().map_or("", |secret| secret.name.as_str());
@@ -211,11 +217,11 @@ impl Server {
         if object::is_being_deleted(&secret) {
             return Err(invalidated());
         }
-        let held = secret["data"]["token"].as_str().unwrap_or_default();
-        if !self.is_held(held, token) {
+        let stored = secret["data"]["token"].as_str().unwrap_or_default();
+        if !self.matches_token(stored, token) {
             return Err(Unauthorized::because("Token does not match server's copy"));
         }
-        let metadata = self.referred(workspace, "serviceaccounts", namespace, &account.name)?;
+        let metadata = self.referenced_metadata(workspace, "serviceaccounts", namespace, &account.name)?;
         if !metadata["deletionTimestamp"].is_null() {
             let text = format!("ServiceAccount {namespace}/{} has been deleted", account.name);
             return Err(Unauthorized::because(text));
@@ -236,10 +242,10 @@ impl Server {
         Ok(())
     }
 
-    /// Whether base64 text stands for this token, in a time that tells nothing.
-    fn is_held(&self, held: &str, token: &str) -> bool {
+    /// Compares base64 text with a token in constant time.
+    fn matches_token(&self, stored: &str, token: &str) -> bool {
         use base64::Engine;
-        let held = base64::engine::general_purpose::STANDARD.decode(held).unwrap_or_default();
-        aws_lc_rs::constant_time::verify_slices_are_equal(&held, token.as_bytes()).is_ok()
+        let stored = base64::engine::general_purpose::STANDARD.decode(stored).unwrap_or_default();
+        aws_lc_rs::constant_time::verify_slices_are_equal(&stored, token.as_bytes()).is_ok()
     }
 }

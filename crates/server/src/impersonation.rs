@@ -1,9 +1,10 @@
-//! Acting as somebody else, for those who may.
+//! Impersonation.
 //!
-//! Upstream knows two ways, and so do we. By the older one who may `impersonate` a user, a group, a uid or a value may do so
-//! for whatever that user may do. By the newer ones, which are tried first, somebody may be let act as others only for some requests: with
-//! `impersonate-on:MODE:VERB` on what is asked for and `impersonate:MODE` on whom they want to be. Which mode it is depends on who
-//! that is: a node, the node that the caller runs on, a ServiceAccount, or anybody else.
+//! There are two ways, as upstream. By the older one, a user with the verb `impersonate` on a user, group,
+//! UID or extra value may impersonate it for all requests. By constrained impersonation, which is tried
+//! first, impersonation can be limited to some requests: with `impersonate-on:MODE:VERB` on the requested
+//! resource and `impersonate:MODE` on the impersonated user. The mode depends on that user: a node, the node
+//! that the caller runs on, a ServiceAccount, or any other user.
 
 use std::collections::BTreeMap;
 
@@ -19,21 +20,21 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
-/// The group of reviews, to which whatever is not a user or a group belongs.
+/// The API group of UIDs and extras, which are neither users nor groups.
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 const NODE_PREFIX: &str = "system:node:";
 const NODES: &str = "system:nodes";
-/// The extra by which a ServiceAccount is known to run on a node.
+/// The extra that names the node on which a ServiceAccount runs.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
-/// From so many on it is first asked whether all may be impersonated.
-const MANY: usize = 4;
+/// Number of values from which a wildcard permission is checked first.
+const WILDCARD_THRESHOLD: usize = 4;
 
-/// Says whether somebody may.
-pub type May<'a> = dyn Fn(&Attributes<'_>) -> Result<(), Status> + 'a;
+/// Authorizes attributes.
+pub type Authorize<'a> = dyn Fn(&Attributes<'_>) -> Result<(), Status> + 'a;
 
-/// Whom the headers ask to act as, with nothing added.
-pub fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
+/// Returns the user that the headers ask to impersonate, without implied groups.
+pub fn requested_user(headers: &HeaderMap) -> Result<Option<User>, Status> {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let all = |name: &str| headers.get_all(name).iter().map(text);
     let one = |name: &str| all(name).next().unwrap_or_default();
@@ -52,12 +53,12 @@ pub fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
     if wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty() {
         return Ok(None);
     }
-    let message = format!("requested {} without impersonating a user name", shown(&wanted));
+    let message = format!("requested {} without impersonating a user name", go_format(&wanted));
     Err(Status::bad_request(message))
 }
 
-/// As Go shows it to programmers.
-fn shown(user: &User) -> String {
+/// Formats a user as Go's `%#v` does.
+fn go_format(user: &User) -> String {
     let list = |texts: &[String]| texts.iter().map(|text| quote(text)).collect::<Vec<_>>().join(", ");
     let groups = match user.groups.as_slice() {
         [] => "[]string(nil)".to_string(),
@@ -75,7 +76,7 @@ fn shown(user: &User) -> String {
     format!("&user.DefaultInfo{{Name:{name}, UID:{uid}, Groups:{groups}, Extra:{extra}}}")
 }
 
-/// The namespace and the name of a ServiceAccount, if that is whose user name it is.
+/// Returns namespace and name of the ServiceAccount with this user name.
 pub fn account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')?;
     let good = names::name_is_dns_label(namespace, false).is_empty()
@@ -88,11 +89,15 @@ fn node(user: &str) -> Option<&str> {
     names::name_is_dns_subdomain(name, false).is_empty().then_some(name)
 }
 
-/// The user that a request is to be carried out as. `request` is the request as its sender makes it.
-pub fn acting_as(wanted: User, request: &Attributes<'_>, may: &May<'_>) -> Result<User, Status> {
+/// Returns the impersonated user. `request` has the attributes of the request with its real caller.
+pub fn impersonate(
+    wanted: User,
+    request: &Attributes<'_>,
+    authorize: &Authorize<'_>,
+) -> Result<User, Status> {
     let mut refused = None;
     for mode in modes(&wanted, request.user) {
-        match mode.check(&wanted, request, may) {
+        match mode.check(&wanted, request, authorize) {
             Ok(user) => return Ok(user),
             Err(status) => refused = refused.or(Some(status)),
         }
@@ -100,12 +105,12 @@ pub fn acting_as(wanted: User, request: &Attributes<'_>, may: &May<'_>) -> Resul
     Err(refused.unwrap_or_else(|| refusal(request, "")))
 }
 
-/// A way to act as somebody, `None` for the older one.
+/// A mode of constrained impersonation, `None` for the older way.
 struct Mode(Option<&'static str>);
 
 const ASSOCIATED: &str = "associated-node";
 
-/// What could let a caller be this user, in the order in which it is tried.
+/// Returns the modes that apply, in the order in which they are tried.
 fn modes(wanted: &User, caller: &User) -> Vec<Mode> {
     let only_a_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
     let (node, account_of) = (node(&wanted.name), account(&wanted.name));
@@ -124,15 +129,20 @@ fn modes(wanted: &User, caller: &User) -> Vec<Mode> {
 }
 
 impl Mode {
-    fn check(&self, wanted: &User, request: &Attributes<'_>, may: &May<'_>) -> Result<User, Status> {
+    fn check(
+        &self,
+        wanted: &User,
+        request: &Attributes<'_>,
+        authorize: &Authorize<'_>,
+    ) -> Result<User, Status> {
         let user = request.user;
         if let Some(mode) = self.0 {
             let verb = format!("impersonate-on:{mode}:{}", request.verb);
-            may(&Attributes { user, verb: &verb, target: request.target })?;
+            authorize(&Attributes { user, verb: &verb, target: request.target })?;
         }
         let verb = self.0.map_or("impersonate".to_string(), |mode| format!("impersonate:{mode}"));
         let group = if self.0.is_some() { AUTHENTICATION } else { "" };
-        let ask = Ask { user, verb: &verb, may, constrained: self.0.is_some() };
+        let permissions = PermissionCheck { user, verb: &verb, authorize, constrained: self.0.is_some() };
         let mut actual = wanted.clone();
         match (account(&wanted.name), node(&wanted.name).filter(|_| self.0.is_some())) {
             (Some((namespace, name)), _) => {
@@ -140,22 +150,22 @@ impl Mode {
                     let own = format!("system:serviceaccounts:{namespace}");
                     actual.groups = vec!["system:serviceaccounts".into(), own];
                 }
-                ask.resource(group, "serviceaccounts", "", namespace, name)?;
+                permissions.resource(group, "serviceaccounts", "", namespace, name)?;
             }
             (None, Some(name)) => {
                 actual.groups = vec![NODES.into()];
-                // Whatever node it is: it is the caller's own.
+                // The caller's own node needs no name.
                 let name = if self.0 == Some(ASSOCIATED) { "*" } else { name };
-                ask.resource(group, "nodes", "", "", name)?;
+                permissions.resource(group, "nodes", "", "", name)?;
             }
-            (None, None) => ask.resource(group, "users", "", "", &wanted.name)?,
+            (None, None) => permissions.resource(group, "users", "", "", &wanted.name)?,
         }
         if !wanted.uid.is_empty() {
-            ask.resource(AUTHENTICATION, "uids", "", "", &wanted.uid)?;
+            permissions.resource(AUTHENTICATION, "uids", "", "", &wanted.uid)?;
         }
-        ask.groups(group, &wanted.groups)?;
-        ask.extra(&wanted.extra)?;
-        // Everybody is one or the other.
+        permissions.groups(group, &wanted.groups)?;
+        permissions.extra(&wanted.extra)?;
+        // Add the group of authenticated or unauthenticated users.
         let is_in = |group: &str| actual.groups.iter().any(|own| own == group);
         if actual.name == ANONYMOUS {
             if !is_in(UNAUTHENTICATED) {
@@ -168,14 +178,14 @@ impl Mode {
     }
 }
 
-struct Ask<'a> {
+struct PermissionCheck<'a> {
     user: &'a User,
     verb: &'a str,
-    may: &'a May<'a>,
+    authorize: &'a Authorize<'a>,
     constrained: bool,
 }
 
-impl Ask<'_> {
+impl PermissionCheck<'_> {
     fn attributes<'a>(
         &'a self,
         group: &'a str,
@@ -196,7 +206,7 @@ impl Ask<'_> {
         namespace: &str,
         name: &str,
     ) -> Result<(), Status> {
-        (self.may)(&self.attributes(group, resource, sub, namespace, name))
+        (self.authorize)(&self.attributes(group, resource, sub, namespace, name))
     }
 
     fn groups(&self, group: &str, wanted: &[String]) -> Result<(), Status> {
@@ -208,7 +218,7 @@ impl Ask<'_> {
         if self.constrained && wanted.iter().any(|wanted| wanted == MASTERS) {
             return refuse(MASTERS, "impersonating the system:masters group is not allowed");
         }
-        let many = self.constrained && wanted.len() >= MANY;
+        let many = self.constrained && wanted.len() >= WILDCARD_THRESHOLD;
         if many && self.resource(group, "groups", "", "", "*").is_ok() {
             return Ok(());
         }
@@ -224,7 +234,7 @@ impl Ask<'_> {
                 .map_err(|why| refusal(&self.attributes(AUTHENTICATION, resource, "", "", ""), &why))?;
         }
         let values: usize = wanted.values().map(Vec::len).sum();
-        let many = self.constrained && values.max(wanted.len()) >= MANY;
+        let many = self.constrained && values.max(wanted.len()) >= WILDCARD_THRESHOLD;
         if many && self.resource(AUTHENTICATION, resource, "*", "", "*").is_ok() {
             return Ok(());
         }
@@ -260,14 +270,18 @@ fn check_extra(key: &str, values: &[String]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// Whom a caller may act as, who is granted lines of `verb group/resource[/subresource] namespace/name`; a star for any name.
-    fn acted(granted: &[&str], headers: &[(&'static str, &'static str)]) -> Result<Option<User>, String> {
+    /// Impersonates with grants of the form `verb group/resource[/subresource] namespace/name`, where the
+    /// name may be a star.
+    fn impersonated(
+        granted: &[&str],
+        headers: &[(&'static str, &'static str)],
+    ) -> Result<Option<User>, String> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().expect("a header"));
         }
         let caller = User::authenticated("eve".into(), String::new(), Vec::new());
-        let may = |attributes: &Attributes<'_>| {
+        let authorize = |attributes: &Attributes<'_>| {
             let Target::Resource { group, resource, subresource, namespace, name } = attributes.target else {
                 return Err(refusal(attributes, ""));
             };
@@ -284,13 +298,13 @@ mod tests {
         let target =
             Target::Resource { group: "", resource: "pods", subresource: "", namespace: "n", name: "" };
         let request = Attributes { user: &caller, verb: "list", target };
-        let wanted = wanted(&map).map_err(|status| status.message().to_string())?;
-        let acted = wanted.map(|wanted| acting_as(wanted, &request, &may)).transpose();
-        acted.map_err(|status| status.message().to_string())
+        let wanted = requested_user(&map).map_err(|status| status.message().to_string())?;
+        let impersonated = wanted.map(|wanted| impersonate(wanted, &request, &authorize)).transpose();
+        impersonated.map_err(|status| status.message().to_string())
     }
 
     #[test]
-    fn the_older_way_asks_for_each_part() {
+    fn unconstrained_impersonation_checks_each_attribute() {
         let all = [
             "impersonate /users /*",
             "impersonate /groups /dev",
@@ -298,18 +312,20 @@ mod tests {
             "impersonate authentication.k8s.io/userextras/scopes /a",
             "impersonate /serviceaccounts n/*",
         ];
-        assert_eq!(acted(&all, &[]), Ok(None));
-        let bob =
-            acted(&all, &[(USER, "bob"), (GROUP, "dev"), (UID, "7"), ("impersonate-extra-Scopes", "a")]);
-        let bob = bob.expect("allowed").expect("somebody");
+        assert_eq!(impersonated(&all, &[]), Ok(None));
+        let bob = impersonated(
+            &all,
+            &[(USER, "bob"), (GROUP, "dev"), (UID, "7"), ("impersonate-extra-Scopes", "a")],
+        );
+        let bob = bob.expect("allowed").expect("a user");
         assert_eq!((bob.name.as_str(), bob.uid.as_str()), ("bob", "7"));
         assert_eq!(bob.groups, ["dev", AUTHENTICATED]);
         assert_eq!(bob.extra["scopes"], ["a"]);
         let account =
-            acted(&all, &[(USER, "system:serviceaccount:n:a")]).expect("allowed").expect("somebody");
+            impersonated(&all, &[(USER, "system:serviceaccount:n:a")]).expect("allowed").expect("a user");
         assert_eq!(account.groups, ["system:serviceaccounts", "system:serviceaccounts:n", AUTHENTICATED]);
-        let nobody = acted(&all, &[(USER, ANONYMOUS)]).expect("allowed").expect("somebody");
-        assert_eq!(nobody.groups, [UNAUTHENTICATED]);
+        let anonymous = impersonated(&all, &[(USER, ANONYMOUS)]).expect("allowed").expect("a user");
+        assert_eq!(anonymous.groups, [UNAUTHENTICATED]);
         for headers in [
             &[(USER, "bob"), (GROUP, "ops")][..],
             &[(USER, "bob"), (GROUP, MASTERS)],
@@ -317,13 +333,13 @@ mod tests {
             &[(USER, "bob"), ("impersonate-extra-scopes", "a"), ("impersonate-extra-scopes", "b")],
             &[(USER, "system:serviceaccount:m:a")],
         ] {
-            assert!(acted(&all, headers).is_err(), "{headers:?}");
+            assert!(impersonated(&all, headers).is_err(), "{headers:?}");
         }
-        assert!(acted(&[], &[(USER, "bob")]).is_err());
+        assert!(impersonated(&[], &[(USER, "bob")]).is_err());
     }
 
     #[test]
-    fn the_newer_ways_ask_for_the_request_too() {
+    fn constrained_impersonation_checks_the_request() {
         let group = "authentication.k8s.io";
         let on = |mode: &str| format!("impersonate-on:{mode}:list /pods n/*");
         let be = |mode: &str, what: &str| format!("impersonate:{mode} {group}/{what}");
@@ -339,23 +355,23 @@ mod tests {
         ];
         for (mode, what, name, groups) in cases {
             let (on, be) = (on(mode), be(mode, what));
-            let user = acted(&[&on, &be], &[(USER, name)]).expect("allowed").expect("somebody");
+            let user = impersonated(&[&on, &be], &[(USER, name)]).expect("allowed").expect("a user");
             assert_eq!(user.groups, groups, "{mode}");
-            let refused = acted(&[&be], &[(USER, name)]).expect_err("not for this request");
+            let refused = impersonated(&[&be], &[(USER, name)]).expect_err("not for this request");
             assert!(
                 refused.contains(&format!("cannot impersonate-on:{mode}:list resource \"pods\"")),
                 "{refused}"
             );
-            let refused = acted(&[&on], &[(USER, name)]).expect_err("not as this one");
+            let refused = impersonated(&[&on], &[(USER, name)]).expect_err("not as this one");
             assert!(refused.contains(&format!("cannot impersonate:{mode} resource")), "{refused}");
         }
         let all = [on("user-info"), be("user-info", "users /*"), be("user-info", "groups /*")];
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        let refused = acted(&all, &[(USER, "bob"), (GROUP, MASTERS)]).expect_err("too much");
+        let refused = impersonated(&all, &[(USER, "bob"), (GROUP, MASTERS)]).expect_err("too much");
         assert!(refused.ends_with(": impersonating the system:masters group is not allowed"), "{refused}");
-        // Whom else a node is with is not the caller's to say.
+        // Groups of a node cannot be impersonated.
         assert!(
-            acted(
+            impersonated(
                 &[&on("arbitrary-node"), &be("arbitrary-node", "nodes /n1")],
                 &[(USER, "system:node:n1"), (GROUP, "g")]
             )
@@ -364,9 +380,9 @@ mod tests {
     }
 
     #[test]
-    fn somebody_has_to_be_named() {
+    fn user_name_is_required() {
         assert_eq!(
-            acted(&[], &[(GROUP, "x"), ("impersonate-extra-a%2fb", "1")]),
+            impersonated(&[], &[(GROUP, "x"), ("impersonate-extra-a%2fb", "1")]),
             Err("requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"x\"}, Extra:map[string][]string{\"a/b\":[]string{\"1\"}}} \
                  without impersonating a user name"
                 .into())

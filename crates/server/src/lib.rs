@@ -1,4 +1,4 @@
-//! HTTP: from a connection to a verb and back.
+//! The HTTP server: from a connection to a verb and back.
 //!
 //! ```text
 //!  listen ─ TLS ─ chain ─┬─ authn ─ authz ─ workspace ─┬─ verbs/{create,get,list,watch,…} ─ admission ─ registry
@@ -7,8 +7,8 @@
 //!                        └─ health, version, metrics
 //! ```
 //!
-//! `chain` shows the way of a request in one function. Every answer that is not a success is a Status, made
-//! from an error in one place. The same handler serves the socket and the in-process client.
+//! `chain` is the handler chain in one function. Every error response is a Status, created in one place. The
+//! same handler serves connections and the in-process client.
 
 mod access;
 pub mod body;
@@ -16,6 +16,7 @@ pub mod chain;
 pub mod connect;
 mod decode;
 mod discovery;
+mod discovery_cache;
 #[doc(hidden)]
 pub mod fuzzing;
 mod health;
@@ -26,6 +27,7 @@ pub mod listen;
 pub mod local;
 pub mod metrics;
 mod negotiate;
+pub mod network_faults;
 mod openapi;
 mod openid;
 mod options;
@@ -34,14 +36,12 @@ mod panics;
 mod query;
 mod request;
 mod respond;
-mod shelves;
 mod snapshot;
 mod sync;
 pub mod trace;
 pub mod usage;
 mod verbs;
 mod version;
-pub mod weather;
 mod workspace;
 
 use std::sync::Arc;
@@ -56,33 +56,33 @@ use http::Method;
 use serde_json::Value;
 use tokio::sync::watch;
 
-pub use atoll_admission::Chain;
+pub use atoll_admission::AdmissionChain;
 pub use body::Body;
+pub use discovery_cache::DiscoveryCache;
 pub use request::RequestInfo;
-pub use shelves::Shelves;
-pub use verbs::spent;
+pub use verbs::kubeconfig_digest;
 pub use workspace::resolve;
 
 use crate::connect::kubelets::Kubelets;
 use crate::inflight::InFlight;
 use crate::metrics::Metrics;
-use crate::usage::Usage;
+use crate::usage::UsageSource;
 
-/// Largest request body, as upstream.
+/// Maximum size of a request body, as upstream.
 pub const MAX_BODY: usize = 3 << 20;
 
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// How long a request that is no watch may take.
+    /// Timeout of requests other than watches.
     pub request_timeout: Duration,
-    /// How long a client may take to send its headers, to finish a TLS handshake, and to send a body before it has to arrive
-    /// at a rate.
+    /// Time that a client may take to send its headers, to finish a TLS handshake, and to send a body before
+    /// a minimum rate applies.
     pub header_timeout: Duration,
-    /// Requests under way at once that only read.
+    /// Maximum number of reading requests in flight.
     pub reading: usize,
-    /// Requests under way at once that write.
+    /// Maximum number of mutating requests in flight.
     pub mutating: usize,
-    /// How long requests may go on after a shutdown was asked for.
+    /// Time that requests may take to finish during shutdown.
     pub drain: Duration,
 }
 
@@ -98,51 +98,51 @@ impl Default for Limits {
     }
 }
 
-/// Everything that a request can need.
+/// State that is shared by all requests.
 pub struct Server {
     pub registry: Arc<Registry>,
     pub authenticator: Authenticator,
-    /// Who may do what, in every workspace.
+    /// RBAC rules of all workspaces.
     pub policies: Arc<Policies>,
     /// Signs and verifies tokens of ServiceAccounts.
     pub tokens: Option<Arc<Tokens>>,
-    pub admission: Chain,
+    pub admission: AdmissionChain,
     pub metrics: Metrics,
     pub limits: Limits,
-    /// The way to nodes and Pods.
+    /// Connections to nodes and Pods.
     pub kubelets: Arc<Kubelets>,
-    /// Where traces go, if anywhere.
+    /// Receiver of traces.
     pub tracer: Option<trace::Tracer>,
-    /// Shown by discovery: where clients reach this server.
+    /// The server's address in discovery.
     pub advertised: String,
-    /// What the program around it serves besides.
-    pub pages: Vec<Arc<dyn Page>>,
-    /// Who knows what nodes and Pods use, if anybody does.
-    pub usage: Option<Arc<dyn Usage>>,
-    /// How often whoever syncs a cluster is asked to say so.
+    /// Endpoints of the program around the server.
+    pub endpoints: Vec<Arc<dyn CustomEndpoint>>,
+    /// Source of resource usage of nodes and Pods.
+    pub usage: Option<Arc<dyn UsageSource>>,
+    /// Interval at which syncers are asked to send heartbeats.
     pub heartbeat: Option<Duration>,
-    /// Whether controllers and the scheduler run beside it.
+    /// Whether controllers and the scheduler run in this process.
     pub runs_controllers: bool,
-    /// Whether the pods of all workloads are made here, as in a simulated cluster.
+    /// Whether Pods of all workloads are created here, as in a simulated cluster.
     pub runs_workloads: bool,
-    /// Who listens to the views of clusters.
-    pub(crate) listening: sync::Listening,
-    /// How many events of clusters are shown.
-    pub(crate) happenings: sync::Limits,
-    /// Which reports of clusters come too late.
-    pub(crate) orders: sync::Orders,
+    /// Open sync views.
+    pub(crate) open_views: sync::OpenViews,
+    /// Limits on events of member clusters.
+    pub(crate) event_limits: sync::EventLimits,
+    /// Sequence numbers, by which outdated reports of clusters are ignored.
+    pub(crate) report_sequences: sync::ReportSequences,
     inflight: InFlight,
-    shelves: Arc<Shelves>,
-    /// Turns true when the server is about to stop.
+    discovery_cache: Arc<DiscoveryCache>,
+    /// Becomes true when the server stops.
     stopping: watch::Sender<bool>,
 }
 
-/// Something that is not Kubernetes' API. Whoever may use such a path by the rules of the root workspace gets to it.
-pub trait Page: Send + Sync + 'static {
-    /// Where it is.
+/// An endpoint that is not part of Kubernetes' API. Access needs the right to its path in the root workspace.
+pub trait CustomEndpoint: Send + Sync + 'static {
+    /// The path of the endpoint.
     fn path(&self) -> &'static str;
 
-    /// What is answered there; `below` is what stands behind its path.
+    /// Handles a request. `below` is the rest of the path.
     fn answer(&self, method: &Method, below: &str, body: &[u8]) -> Result<Value, Status>;
 }
 
@@ -153,21 +153,21 @@ impl Server {
         limits: Limits,
         advertised: String,
         metrics: Metrics,
-        shelves: Arc<Shelves>,
+        discovery_cache: Arc<DiscoveryCache>,
         kubelets: Arc<Kubelets>,
     ) -> Self {
         Server {
-            shelves,
-            pages: Vec::new(),
+            discovery_cache,
+            endpoints: Vec::new(),
             usage: None,
             heartbeat: None,
             runs_controllers: false,
             runs_workloads: false,
-            listening: sync::Listening::default(),
-            happenings: sync::Limits::default(),
-            orders: sync::Orders::default(),
+            open_views: sync::OpenViews::default(),
+            event_limits: sync::EventLimits::default(),
+            report_sequences: sync::ReportSequences::default(),
             inflight: InFlight::new(limits.reading, limits.mutating, limits.header_timeout),
-            admission: Chain::default(),
+            admission: AdmissionChain::default(),
             tokens: None,
             tracer: None,
             stopping: watch::channel(false).0,
@@ -181,15 +181,15 @@ impl Server {
         }
     }
 
-    /// The page that a path is on, and what stands behind its own.
-    fn page<'a>(&self, path: &'a str) -> Option<(&dyn Page, &'a str)> {
-        self.pages.iter().find_map(|page| {
-            let below = path.strip_prefix(page.path())?;
-            (below.is_empty() || below.starts_with('/')).then(|| (&**page, below.trim_matches('/')))
+    /// Returns the endpoint of a path and the rest of the path.
+    fn endpoint<'a>(&self, path: &'a str) -> Option<(&dyn CustomEndpoint, &'a str)> {
+        self.endpoints.iter().find_map(|endpoint| {
+            let below = path.strip_prefix(endpoint.path())?;
+            (below.is_empty() || below.starts_with('/')).then(|| (&**endpoint, below.trim_matches('/')))
         })
     }
 
-    /// From now on the server is not ready, and watches end.
+    /// Makes the server not ready and ends watches.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
     }
@@ -198,11 +198,11 @@ impl Server {
         *self.stopping.borrow()
     }
 
-    /// Returns once the server was told to stop.
+    /// Resolves when the server stops.
     pub(crate) fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut stopping = self.stopping.subscribe();
         async move {
-            // A sender that is gone has stopped as well.
+            // A dropped sender means that the server has stopped.
             let _ = stopping.wait_for(|stopping| *stopping).await;
         }
     }

@@ -1,10 +1,10 @@
 //! Connections: TCP, TLS, HTTP/1.1 or HTTP/2, and a graceful end.
 
-mod dawdling;
-mod door;
-mod line;
-mod patience;
-mod secure;
+mod acceptor;
+mod client_stream;
+mod header_timeout;
+mod response_timeout;
+mod secure_stream;
 mod tls;
 
 use std::convert::Infallible;
@@ -22,89 +22,89 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use self::dawdling::Dawdling;
-use self::door::Door;
-use self::line::Line;
-use self::patience::{Heard, Patience};
+use self::acceptor::Acceptor;
+use self::client_stream::ClientStream;
+use self::header_timeout::{HeaderTimeout, TimedStream};
+use self::response_timeout::ResponseTimeout;
 pub use self::tls::Tls;
 use crate::Server;
 use crate::chain::{Peer, handle};
-use crate::weather::{Exposure, Weather};
+use crate::network_faults::{ConnectionFaults, FaultInjector};
 
-/// Streams at once on one HTTP/2 connection, as upstream.
+/// Maximum number of concurrent HTTP/2 streams per connection, as upstream.
 const MAX_STREAMS: u32 = 250;
-/// Size of a request's headers.
+/// Maximum size of a request's headers.
 const MAX_HEADERS: u32 = 64 << 10;
-/// How long a connection may rest between requests, as upstream.
-const REST: Duration = Duration::from_secs(90);
-/// Length of what every HTTP/2 connection begins with.
-const HTTP2_OPENING: usize = 24;
-/// As Go's server, which people search the web for.
+/// Idle timeout of connections, as upstream.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Length of the HTTP/2 connection preface.
+const HTTP2_PREFACE_LENGTH: usize = 24;
+/// The response of Go's server.
 const NOT_TLS: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
-/// A way into a server.
+/// Settings of a listener.
 #[derive(Clone)]
-pub struct Entrance {
+pub struct ListenerConfig {
     pub tls: Tls,
-    /// What it is exposed to.
-    pub weather: Option<Weather>,
-    /// By whose clock certificates are judged: the server's, or where an administrator must come in whatever that says,
-    /// the machine's.
+    /// Simulated network faults.
+    pub fault_injector: Option<FaultInjector>,
+    /// Whether client certificates are checked by the server's clock instead of the machine's. An
+    /// administrator needs access whatever the server's clock says.
     pub own_clock: bool,
 }
 
-/// Serves until `server` is told to stop, then lets requests under way finish.
-pub async fn serve(server: Arc<Server>, listener: TcpListener, entrance: Entrance) {
+/// Accepts connections until `server` stops, then lets requests in flight finish.
+pub async fn serve(server: Arc<Server>, listener: TcpListener, config: ListenerConfig) {
     let mut stopped = std::pin::pin!(server.stopped());
     let mut connections = JoinSet::new();
-    let mut door = match Door::new(listener, entrance.weather.clone()) {
-        Ok(door) => door,
-        Err(error) => return tracing::error!(%error, "nothing can be served"),
+    let mut acceptor = match Acceptor::new(listener, config.fault_injector.clone()) {
+        Ok(acceptor) => acceptor,
+        Err(error) => return tracing::error!(%error, "cannot read the address of the listener"),
     };
     loop {
         tokio::select! {
-            accepted = door.accept() => match accepted {
+            accepted = acceptor.accept() => match accepted {
                 Ok((stream, address)) => {
-                    let (server, entrance) = (server.clone(), entrance.clone());
+                    let (server, config) = (server.clone(), config.clone());
                     connections.spawn(async move {
-                        if let Err(error) = connection(server, entrance, stream).await {
+                        if let Err(error) = connection(server, config, stream).await {
                             tracing::debug!(%address, %error, "connection ended");
                         }
                     });
                 }
-                Err(error) => refused(&error).await,
+                Err(error) => wait_after_accept_error(&error).await,
             },
-            // Reaping as they end keeps the set small.
+            // Reap tasks as they end to keep the set small.
             Some(_) = connections.join_next() => {}
             () = &mut stopped => break,
         }
     }
-    drop(door);
+    drop(acceptor);
     let drained = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(server.limits.drain, drained).await.is_err() {
-        tracing::warn!("some requests were still under way and were cut off");
+        tracing::warn!("shutdown timeout exceeded: open requests were aborted");
     }
 }
 
-/// Out of file descriptors, for instance: others will end and free some.
-async fn refused(error: &io::Error) {
-    tracing::warn!(%error, "a connection could not be accepted");
+/// Waits after a failed accept, for example without free file descriptors, until other connections end.
+async fn wait_after_accept_error(error: &io::Error) {
+    tracing::warn!(%error, "cannot accept a connection");
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
 async fn connection(
     server: Arc<Server>,
-    entrance: Entrance,
+    config: ListenerConfig,
     stream: TcpStream,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
     let address = stream.peer_addr().ok().map(|address| address.ip());
-    let exposure = entrance.weather.clone().map(Exposure::new);
-    let mut stream = Line::new(stream, exposure.clone());
-    let tls = &entrance.tls;
+    let connection_faults = config.fault_injector.clone().map(ConnectionFaults::new);
+    let mut stream = ClientStream::new(stream, connection_faults.clone());
+    let tls = &config.tls;
     let limit = server.limits.header_timeout;
     let accepting = async {
-        // No record of TLS begins with a letter, and every request does.
+        // A TLS record never starts with a letter, an HTTP request always does.
         let mut first = [0];
         stream.peek(&mut first).await?;
         if first[0].is_ascii_uppercase() {
@@ -115,73 +115,74 @@ async fn connection(
     let Some(stream) = tokio::time::timeout(limit, accepting).await?? else { return Ok(()) };
     let session = stream.session();
     let is_http2 = session.alpn_protocol() == Some(b"h2");
-    let now = if entrance.own_clock { server.registry.clock.now() } else { SystemClock.now() };
+    let now = if config.own_clock { server.registry.clock.now() } else { SystemClock.now() };
     let mut certificate = tls.certificate(session.peer_certificates(), now);
-    if !entrance.own_clock {
-        certificate = certificate.enduring();
+    if !config.own_clock {
+        certificate = certificate.without_expiry();
     }
-    let peer = Peer { certificate, weather: entrance.weather, address };
-    let patience = Patience::new(limit);
-    let dawdling = Arc::new(Dawdling::default());
+    let peer = Peer { certificate, fault_injector: config.fault_injector, address };
+    let header_timeout = HeaderTimeout::new(limit);
+    let response_timeout = Arc::new(ResponseTimeout::default());
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let (server, peer, answering) = (server.clone(), peer.clone(), patience.answering());
-        let (exposure, dawdling) = (exposure.clone(), dawdling.clone());
+        let (server, peer, request_guard) = (server.clone(), peer.clone(), header_timeout.headers_received());
+        let (connection_faults, response_timeout) = (connection_faults.clone(), response_timeout.clone());
         async move {
             let mut response = handle(&server, &peer, request).await;
-            drop(answering);
-            dawdling.begins(&mut response);
-            Ok::<_, Infallible>(match exposure {
+            drop(request_guard);
+            response_timeout.start(&mut response);
+            Ok::<_, Infallible>(match connection_faults {
                 None => response,
-                Some(exposure) => exposure.carry(response).await,
+                Some(connection_faults) => connection_faults.delay_response(response).await,
             })
         }
     });
     let lost = async {
-        match &exposure {
+        match &connection_faults {
             None => std::future::pending().await,
-            Some(exposure) => exposure.lost().await,
+            Some(connection_faults) => connection_faults.lost().await,
         }
     };
-    // Driven until it ends, the client tries our patience, it gets lost, or the server stops.
+    // Drive the connection until it ends, the client is too slow, it is lost, or the server stops.
     macro_rules! drive {
         ($connection:expr) => {{
             let mut connection = std::pin::pin!($connection);
             tokio::select! {
                 outcome = connection.as_mut() => return Ok(outcome?),
-                () = patience.ended() => return Err("its headers took too long".into()),
-                () = dawdling.ended() => return Err("it did not read its answers".into()),
-                () = lost => return Err("it got lost".into()),
+                () = header_timeout.expired() => return Err("timeout while reading request headers".into()),
+                () = response_timeout.expired() => return Err("timeout while sending a response".into()),
+                () = lost => return Err("connection lost by a simulated network fault".into()),
                 () = server.stopped() => {}
             }
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 outcome = connection => Ok(outcome?),
-                () = patience.ended() => Err("its headers took too long".into()),
-                () = dawdling.ended() => Err("it did not read its answers".into()),
+                () = header_timeout.expired() => Err("timeout while reading request headers".into()),
+                () = response_timeout.expired() => Err("timeout while sending a response".into()),
             }
         }};
     }
     if is_http2 {
-        let stream = TokioIo::new(Heard::opening(stream, patience.clone(), HTTP2_OPENING));
+        let stream = TokioIo::new(TimedStream::preface(stream, header_timeout.clone(), HTTP2_PREFACE_LENGTH));
         drive!(http2_builder().serve_connection(stream, service))
     } else {
-        let stream = TokioIo::new(Heard::every_request(stream, patience.clone()));
+        let stream = TokioIo::new(TimedStream::every_request(stream, header_timeout.clone()));
         drive!(http1_builder().serve_connection(stream, service).with_upgrades())
     }
 }
 
-/// Tells someone who forgot TLS what is wrong.
-async fn refuse_plain(mut stream: Line) -> io::Result<()> {
+/// Sends a readable error to a client without TLS.
+async fn refuse_plain(mut stream: ClientStream) -> io::Result<()> {
     stream.write_all(NOT_TLS).await?;
     stream.shutdown().await?;
-    // What was sent is read, within bounds, or closing would take the answer with it.
+    // Read the rest of the request, within bounds. Otherwise closing would reset the connection and discard
+    // the response.
     let mut rest = stream.take(64 << 10);
     tokio::io::copy(&mut rest, &mut tokio::io::sink()).await.map(|_| ())
 }
 
 fn http1_builder() -> http1::Builder {
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(REST).max_buf_size(256 << 10);
+    builder.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT).max_buf_size(256 << 10);
     builder
 }
 
@@ -196,7 +197,7 @@ fn http2_builder() -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// Where a listener listens.
+/// Binds a listener.
 pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }

@@ -1,4 +1,4 @@
-//! The in-process client: the same handler that answers the socket, without the socket.
+//! The in-process client: the same handler without a connection.
 
 use std::sync::{Arc, Weak};
 
@@ -13,27 +13,30 @@ use http_body_util::{BodyExt, Full};
 use crate::Server;
 use crate::chain::{Peer, handle};
 use crate::identity::Certificate;
-use crate::respond::list::Piece;
+use crate::respond::list::Chunk;
 
-/// Requests in the name of a part of the control plane.
+/// Sends requests on behalf of a component of the control plane.
 pub struct Local {
-    /// Not an owner: a controller must not keep a stopped server alive.
+    /// Weak, so that a controller does not keep a stopped server alive.
     server: Weak<Server>,
     peer: Peer,
-    /// Under which its writes are kept account of.
+    /// The user agent, which is the field manager of its writes.
     agent: HeaderValue,
 }
 
 impl Local {
-    /// `user` is what the log and, later, the audit show; without the `system:` it manages the fields that are
-    /// written.
+    /// `user` appears in the log. Its part after the last colon is the field manager of its writes.
     pub fn new(server: &Arc<Server>, user: &str) -> Self {
         let agent = HeaderValue::from_str(user.rsplit(':').next().unwrap_or_default());
         let user = User::authenticated(user.into(), String::new(), vec![MASTERS.into()]);
         let holder = Holder { user, workspace: None, expires: i64::MAX };
         Local {
             server: Arc::downgrade(server),
-            peer: Peer { certificate: Certificate::Good(Arc::new(holder)), weather: None, address: None },
+            peer: Peer {
+                certificate: Certificate::Good(Arc::new(holder)),
+                fault_injector: None,
+                address: None,
+            },
             agent: agent.unwrap_or(HeaderValue::from_static("atoll")),
         }
     }
@@ -42,13 +45,13 @@ impl Local {
 impl Transport for Local {
     fn send(&self, mut request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         Box::pin(async move {
-            // Whoever asks one that stops is about to be stopped as well, and need not hear of it.
+            // During shutdown, the caller is about to be stopped as well, so it gets no response.
             let running = self.server.upgrade().filter(|server| !server.is_stopping());
             let Some(server) = running else { return std::future::pending().await };
             request.headers_mut().entry(USER_AGENT).or_insert_with(|| self.agent.clone());
             let response = handle(&server, &self.peer, request.map(Full::new)).await;
             Ok(response.map(|body| {
-                let whole = body.map_frame(|frame| frame.map_data(Piece::into_bytes));
+                let whole = body.map_frame(|frame| frame.map_data(Chunk::into_bytes));
                 whole.map_err(Into::into).boxed_unsync()
             }))
         })

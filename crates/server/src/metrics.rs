@@ -1,5 +1,5 @@
-//! `/metrics`: what upstream's dashboards know, by resource and never by workspace, namespace or name; and what clusters cost, by
-//! cluster, of which there are few.
+//! `/metrics`: request metrics as upstream, by resource and never by workspace, namespace or name; and memory
+//! of clusters, by cluster, of which there are few.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -26,7 +26,7 @@ use crate::body::Body;
 use crate::request::RequestInfo;
 use crate::respond;
 
-/// Labels name the row itself, so that counting a request copies no text; they are equal if what they show is.
+/// Labels refer to the row, so that counting a request copies no text. They are equal if their output is.
 #[derive(Clone, Debug)]
 struct RequestLabels {
     verb: &'static str,
@@ -50,13 +50,13 @@ impl RequestLabels {
 
 impl DurationLabels {
     fn shown(&self) -> (&str, [&str; 2]) {
-        // Versions of one resource are counted together.
+        // All versions of a resource are counted together.
         let [group, _, resource] = names(&self.row);
         (self.verb, [group, resource])
     }
 }
 
-/// Group, version and resource.
+/// Returns group, version and resource.
 fn names(row: &Option<SharedRow>) -> [&str; 3] {
     row.as_ref().map_or([""; 3], |row| [&row.group, &row.version, &row.resource])
 }
@@ -127,7 +127,7 @@ impl EncodeLabelSet for ClusterLabels {
 
 pub struct Metrics {
     exposed: Exposed,
-    /// Of the clusters that this process syncs.
+    /// Memory budgets of the clusters that this process syncs.
     pub clusters: Arc<Budgets>,
     cluster_memory: Family<ClusterLabels, Gauge>,
     cluster_refusals: Family<ClusterLabels, Gauge>,
@@ -138,25 +138,25 @@ pub struct Metrics {
     revision: Gauge,
     oldest: Gauge,
     watchers: Gauge,
-    refusals: Family<Limited, Gauge>,
-    usage: Family<Used, Gauge>,
-    limits: Family<Used, Gauge>,
+    refusals: Family<LimitLabels, Gauge>,
+    usage: Family<UsageLabels, Gauge>,
+    limits: Family<UsageLabels, Gauge>,
 }
 
-/// Which limit of a workspace it is about.
+/// A limit of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Limited {
+struct LimitLabels {
     limit: &'static str,
 }
 
-/// A workspace, by its id, and what is counted in it.
+/// A workspace ID and a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Used {
+struct UsageLabels {
     workspace: String,
     limit: &'static str,
 }
 
-/// Seconds, from what a read from memory takes to what nobody waits for.
+/// Seconds, from reads from memory to timeouts.
 const BUCKETS: [f64; 14] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
@@ -193,7 +193,7 @@ impl Metrics {
 
     fn register(mut self) -> Self {
         let exposed = &mut self.exposed;
-        // The library appends `_total` to counters by itself.
+        // The library appends `_total` to counters.
         exposed.register("apiserver_request", "Requests by verb, resource and code", self.requests.clone());
         exposed.register(
             "apiserver_request_duration_seconds",
@@ -214,7 +214,7 @@ impl Metrics {
         );
         exposed.register(
             "atoll_cluster_memory_bytes",
-            "Memory that answers of a synced cluster take, of the budget that each cluster has",
+            "Memory used by answers of a synced cluster, of the budget that each cluster has",
             self.cluster_memory.clone(),
         );
         exposed.register(
@@ -225,22 +225,23 @@ impl Metrics {
         let budget = Gauge::<i64>::default();
         budget.set(memory::CLUSTER as i64);
         exposed.register("atoll_cluster_memory_budget_bytes", "Memory that each cluster may take", budget);
-        exposed.register("apiserver_longrunning_requests", "Watches under way", self.watchers.clone());
+        exposed.register("apiserver_longrunning_requests", "Open watches", self.watchers.clone());
         exposed.register(
             "atoll_workspace_limit_refusals",
-            "Writes that were refused since the start because a limit of a workspace would be exceeded",
+            "Writes refused since the start because a limit of a workspace would be exceeded",
             self.refusals.clone(),
         );
         exposed.register(
             "atoll_workspace_usage",
-            "What is in a workspace and below, of the ten that are nearest to their limits",
+            "Usage of a workspace and its descendants, for the ten that are nearest to their limits",
             self.usage.clone(),
         );
         exposed.register("atoll_workspace_limit", "The limits of the same workspaces", self.limits.clone());
         self
     }
 
-    /// Counts a request. What is not served is counted under no resource, so that clients cannot make labels up.
+    /// Counts a request. Unknown resources are counted without a resource, so that clients cannot create
+    /// labels.
     pub fn request(&self, catalog: &Catalog, info: &RequestInfo, code: StatusCode, took: Duration) {
         let row = catalog.find(&info.group, &info.version, &info.resource);
         let subresource = row.and_then(|row| row.subresource(&info.subresource));
@@ -274,15 +275,15 @@ impl Metrics {
             self.cluster_refusals.get_or_create(&labels).set(usage.refusals as i64);
         }
         for (limit, refused) in usage::NAMES.into_iter().zip(registry.usage.refused()) {
-            self.refusals.get_or_create(&Limited { limit }).set(refused.cast_signed());
+            self.refusals.get_or_create(&LimitLabels { limit }).set(refused.cast_signed());
         }
-        // There are always the same few of these, however many workspaces there are.
+        // The number of these is constant, however many workspaces there are.
         self.usage.clear();
         self.limits.clear();
         for (workspace, used, limits) in registry.usage.fullest() {
             let each = usage::NAMES.into_iter().zip(used.list()).zip(limits.list());
             for ((limit, used), most) in each {
-                let labels = Used { workspace: workspace.clone(), limit };
+                let labels = UsageLabels { workspace: workspace.clone(), limit };
                 self.usage.get_or_create(&labels).set(used);
                 self.limits.get_or_create(&labels).set(most);
             }
@@ -293,19 +294,19 @@ impl Metrics {
         respond::with_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", Body::from(text))
     }
 
-    /// `store`, with the time of its writes measured.
-    pub fn measured(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
-        Arc::new(Measured { store, writes: self.writes.clone() })
+    /// Wraps `store` to measure the time of its writes.
+    pub fn timed(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        Arc::new(TimedStore { store, writes: self.writes.clone() })
     }
 }
 
 /// A store whose writes are timed.
-struct Measured {
+struct TimedStore {
     store: Arc<dyn Store>,
     writes: Histogram,
 }
 
-impl Store for Measured {
+impl Store for TimedStore {
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Revision, WriteError>> {
         Box::pin(async move {
             let started = Instant::now();
@@ -362,7 +363,7 @@ mod tests {
     use crate::query::Query;
 
     #[test]
-    fn requests_are_counted_by_what_is_served_and_never_by_name() {
+    fn requests_are_counted_by_resource_and_never_by_name() {
         let (metrics, catalog) = (Metrics::new(), Catalog::new(Profile::Minimal));
         let request = |path: &str, code: StatusCode| {
             let info = RequestInfo::parse(&Method::GET, path, &Query::default()).unwrap();

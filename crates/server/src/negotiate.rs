@@ -1,4 +1,4 @@
-//! Which media types come in and go out, and in which form.
+//! Content negotiation: media types of requests and responses, and forms of objects.
 
 mod accept;
 
@@ -10,14 +10,14 @@ use crate::query::Query;
 use crate::request::RequestInfo;
 pub use accept::{Clause, clauses};
 
-/// How an answer is written.
+/// Media type and form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Output {
     pub media: Media,
     pub form: Form,
-    /// How an error is written instead.
+    /// Media type of an error.
     refusal: Media,
-    /// By how many seconds the clock that ages are shown by is ahead of the machine's.
+    /// Seconds by which the server's clock, which determines ages, is ahead of the machine's.
     pub skew: i64,
 }
 
@@ -28,7 +28,7 @@ pub enum Media {
     Protobuf,
 }
 
-/// What of an object is answered.
+/// The representation of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// The object or list itself.
@@ -40,24 +40,24 @@ pub enum Form {
     Table(Meta, Include),
 }
 
-/// Versions of the group that other forms belong to.
+/// Versions of `meta.k8s.io`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meta {
     V1,
     V1beta1,
 }
 
-/// What a row of a table says of its object besides the cells.
+/// The part of its object that a table row contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Include {
     Metadata,
     Object,
     None,
-    /// Something else was asked for: that is refused once there is a table to show.
+    /// An invalid value: refused when a table is rendered.
     Unknown,
 }
 
-/// How a request body is written.
+/// Media type of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     Json,
@@ -65,7 +65,7 @@ pub enum Input {
     Protobuf,
 }
 
-/// What upstream says it could have sent.
+/// Upstream's list of available media types.
 const AVAILABLE: [&str; 5] = [
     "application/json",
     "application/yaml",
@@ -73,19 +73,19 @@ const AVAILABLE: [&str; 5] = [
     "application/json;stream=watch",
     "application/vnd.kubernetes.protobuf;stream=watch",
 ];
-/// The first of them are for whole answers, the last for watches.
+/// Number of types for complete responses; the others are for watches.
 const WHOLE: usize = 3;
 
-/// What a route may answer with.
+/// The media types and forms that a route supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endpoint {
-    /// A resource whose kind is known, or known only as JSON; not of everything are there tables.
+    /// A resource, either with a known type or as JSON only.
     Resource { typed: bool, tables: bool },
-    /// Anything else: only what there is, in its own form.
+    /// Anything else: no transformations.
     Plain,
 }
 
-/// Whether upstream shows as a table what such a request is about. Questions and orders are none.
+/// Whether upstream can render the response to such a request as a table. Reviews and actions have no tables.
 fn has_tables(info: &RequestInfo) -> bool {
     const NEVER: [&str; 7] =
         ["approval", "binding", "ephemeralcontainers", "eviction", "finalize", "resize", "token"];
@@ -130,20 +130,21 @@ impl Media {
 impl Output {
     /// JSON on one line.
     pub const COMPACT: Output = Output::whole(Media::JSON);
-    /// JSON for people.
+    /// Indented JSON.
     pub const INDENTED: Output = Output::whole(Media::Json { pretty: true });
 
     pub const fn whole(media: Media) -> Self {
         Output { media, form: Form::Whole, refusal: media, skew: 0 }
     }
 
-    /// As upstream in two steps: what the route can produce at all, then what the kind can be written as.
+    /// Negotiates in two steps, as upstream: first what the route can produce, then what the kind can be
+    /// encoded as.
     pub fn negotiate(headers: &HeaderMap, info: &RequestInfo, query: &Query) -> Result<Self, Status> {
         let clauses = clauses(text(headers.get(ACCEPT)));
         let produced =
             |clause: &Clause<'_>| clause.is_anything() || AVAILABLE[..WHOLE].contains(&clause.media);
         if !clauses.iter().any(produced) {
-            // A collection is listed and watched by the same route.
+            // Lists and watches have the same route.
             let listed = matches!(info.verb, "list" | "watch");
             return Err(Status::not_acceptable(&AVAILABLE[..if listed { AVAILABLE.len() } else { WHOLE }]));
         }
@@ -155,7 +156,7 @@ impl Output {
         Output::choose(&clauses, endpoint, info, query, pretty)
     }
 
-    /// For a kind that is known only as JSON.
+    /// For a kind that is available as JSON only.
     pub fn of_untyped(headers: &HeaderMap, info: &RequestInfo, query: &Query) -> Result<Self, Status> {
         let pretty = wants_pretty(headers, query);
         let endpoint = Endpoint::Resource { typed: false, tables: has_tables(info) };
@@ -185,12 +186,12 @@ impl Output {
         Ok(Output { media: media.indented(pretty), form, refusal, skew: 0 })
     }
 
-    /// For what exists as JSON only.
+    /// For responses that are available as JSON only.
     pub fn check_json(headers: &HeaderMap) -> Result<(), Status> {
         Output::check_only(headers, AVAILABLE[0])
     }
 
-    /// Refuses clients that cannot read the one type there is.
+    /// Rejects clients that do not accept the only available type.
     pub fn check_only(headers: &HeaderMap, available: &str) -> Result<(), Status> {
         let fits = |clause: &Clause<'_>| clause.is_anything() || clause.media == available;
         match clauses(text(headers.get(ACCEPT))).iter().any(fits) {
@@ -199,12 +200,12 @@ impl Output {
         }
     }
 
-    /// The media type of a discovery document, which is not there in other forms.
+    /// Negotiates the media type of a discovery document, which has no other forms.
     pub fn of_document(headers: &HeaderMap) -> Result<Self, Status> {
         Output::negotiate(headers, &RequestInfo::default(), &Query::default())
     }
 
-    /// For an error the best that can be done will do. Whoever accepts nothing that is there is taken for a person.
+    /// Chooses the media type of an error. Clients that accept no available type get indented JSON.
     pub fn of_error(headers: &HeaderMap, query: &Query) -> Self {
         Output::of_refusal(headers.get(ACCEPT), wants_pretty(headers, query))
     }
@@ -214,7 +215,7 @@ impl Output {
         Output::whole(accept::refusal(&clauses(text(accept)), pretty))
     }
 
-    /// The same for what goes wrong once this has been chosen.
+    /// The same for an error after negotiation.
     pub fn refusal(self) -> Self {
         Output::whole(self.refusal)
     }
@@ -229,7 +230,7 @@ impl Media {
     }
 }
 
-/// The Accept header; whoever sends none takes anything.
+/// Returns the Accept header, `*/*` if there is none.
 fn text(accept: Option<&HeaderValue>) -> &str {
     let header = accept.map_or("", |value| value.to_str().unwrap_or("?"));
     if header.trim().is_empty() { "*/*" } else { header }
@@ -246,7 +247,7 @@ impl Input {
     }
 }
 
-/// The media type of the body, without parameters, in lower case.
+/// Returns the media type of the body, without parameters, in lower case.
 pub fn media_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(CONTENT_TYPE)?.to_str().unwrap_or("?");
     if value.is_empty() {
@@ -255,7 +256,7 @@ pub fn media_type(headers: &HeaderMap) -> Option<String> {
     Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }
 
-/// People at a browser or curl get indented JSON, as upstream has it.
+/// Browsers and curl get indented JSON, as upstream.
 pub fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(pretty) = query.get("pretty").filter(|pretty| !pretty.is_empty()) {
         return matches!(pretty, "1" | "t" | "T" | "true" | "TRUE" | "True");
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_wanted_type_that_is_served_wins() {
+    fn the_preferred_available_type_wins() {
         let table = Ok((Media::JSON, Form::Table(Meta::V1, Include::Metadata)));
         let cases = [
             ("", "get", JSON),
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_only_as_json_is_never_protobuf() {
+    fn untyped_kinds_are_never_protobuf() {
         let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
         let cases = [
             ("application/vnd.kubernetes.protobuf", Err(406)),
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_come_in_their_own_form() {
+    fn errors_have_their_own_media_type() {
         let indented = Media::Json { pretty: true };
         let cases = [
             ("", Media::JSON),

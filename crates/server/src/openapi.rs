@@ -1,6 +1,6 @@
-//! OpenAPI: what is served, for programs that want to know before they ask.
+//! OpenAPI documents.
 //!
-//! Documents are written when somebody first wants one and kept compressed, which is how nearly all clients take them.
+//! They are generated on first use and kept compressed, because nearly all clients accept gzip.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Read, Write};
@@ -26,43 +26,43 @@ use serde_json::{Map, Value, json};
 
 use crate::Server;
 use crate::body::Body;
+use crate::discovery_cache;
 use crate::negotiate::clauses;
+use crate::network_faults::GroupVersion;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::respond::{self, accepts_gzip};
-use crate::shelves;
-use crate::weather::GroupVersion;
 use crate::workspace::Workspace;
 
-/// The protobuf form of version 2, under the name that clients ask for and the one that it is answered with.
+/// The protobuf media type of version 2, as clients request it and as it is returned.
 const PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const JSON: &str = "application/json";
 
-/// The documents of what every workspace serves, and those of sets of custom resources.
-pub struct Shelf {
+/// OpenAPI documents of the built-in resources, and those of sets of custom resources.
+pub struct DocumentCache {
     shared: Documents,
     rows: Vec<SharedRow>,
-    /// Lately used ones last. Workspaces with the same definitions share theirs.
-    custom: Mutex<Vec<Custom>>,
+    /// In order of use, the most recent last. Workspaces with the same definitions share documents.
+    custom: Mutex<Vec<CustomDocuments>>,
     hidden: Box<[GroupVersion]>,
 }
 
-/// Which definitions they are of, and the documents.
-type Custom = (Box<[u64]>, Arc<Documents>);
+/// IDs of the definitions and their documents.
+type CustomDocuments = (Box<[u64]>, Arc<Documents>);
 
-/// How many sets of custom resources are remembered.
-const SETS: usize = 16;
+/// Maximum number of cached sets of custom resources.
+const MAX_CUSTOM_SETS: usize = 16;
 
-impl Shelf {
-    /// Of `rows`, and of custom resources that are not `hidden`.
+impl DocumentCache {
+    /// For `rows` and for custom resources that are not in `hidden`.
     pub fn new(rows: Vec<SharedRow>, hidden: &[GroupVersion]) -> Self {
         let api = Api::new(rows.iter().map(|row| resource(row)).collect(), own_kinds(&rows));
         let shared = Documents::new(api, Vec::new());
-        Shelf { shared, rows, custom: Mutex::default(), hidden: hidden.into() }
+        DocumentCache { shared, rows, custom: Mutex::default(), hidden: hidden.into() }
     }
 
-    /// What a workspace serves beyond the rest, if it does.
+    /// Returns the documents of a workspace with these definitions, `None` if it has no custom resources.
     fn custom(&self, definitions: &[Arc<Definition>]) -> Option<Arc<Documents>> {
         let established = definitions.iter().filter(|definition| definition.is_established);
         let established: Vec<&Arc<Definition>> = established.collect();
@@ -90,7 +90,7 @@ impl Shelf {
         paths.sort_unstable();
         paths.dedup();
         let made = Arc::new(Documents::new(Api::new(resources, kinds), paths));
-        if custom.len() == SETS {
+        if custom.len() == MAX_CUSTOM_SETS {
             custom.remove(0);
         }
         custom.push((ids, made.clone()));
@@ -98,7 +98,7 @@ impl Shelf {
     }
 }
 
-/// Atoll's kinds and those that are measured, where there are any.
+/// Returns the kinds of Atoll and of `metrics.k8s.io`, if they are served.
 fn own_kinds(rows: &[SharedRow]) -> Vec<atoll_openapi::Kind> {
     let serves = |group: &str| rows.iter().any(|row| row.group == group);
     let mut kinds = Vec::new();
@@ -114,7 +114,7 @@ fn own_kinds(rows: &[SharedRow]) -> Vec<atoll_openapi::Kind> {
     kinds
 }
 
-/// The kinds of a definition.
+/// Returns the kinds of a definition.
 fn published(definition: &Definition) -> Vec<atoll_openapi::Kind> {
     let spec = definition.spec();
     let schema = |row: &Row| {
@@ -139,22 +139,22 @@ fn published(definition: &Definition) -> Vec<atoll_openapi::Kind> {
     definition.rows.iter().filter_map(kind).collect()
 }
 
-/// What is kept of the documents, each written on first demand.
+/// Documents, each generated on first use.
 struct Documents {
     api: Api,
-    /// Those of version 3 that there are; all if none is named.
+    /// Paths of the documents of version 3; all if empty.
     paths: Vec<String>,
-    /// The index needs the hashes of all of them, so they are written together.
+    /// Generated together, because the index needs the hashes of all of them.
     v3: OnceLock<BTreeMap<String, Document>>,
     v2: OnceLock<Document>,
     v2_protobuf: OnceLock<Document>,
 }
 
-/// A document as it is sent.
+/// A compressed document.
 #[derive(Default)]
 struct Document {
     zipped: Bytes,
-    /// SHA-512 of the whole, in hexadecimal.
+    /// SHA-512 of the uncompressed document, in hexadecimal.
     hash: String,
 }
 
@@ -180,7 +180,7 @@ impl Documents {
         self.v2.get_or_init(|| Document::write(|out| self.api.author().v2(out)).unwrap_or_default())
     }
 
-    /// The same in protobuf, under the same hash.
+    /// The same in protobuf, with the same hash.
     fn v2_protobuf(&self) -> &Document {
         self.v2_protobuf.get_or_init(|| {
             let document = Document::write(|out| self.api.author().v2_protobuf(out)).unwrap_or_default();
@@ -190,29 +190,29 @@ impl Documents {
 }
 
 impl Document {
-    /// Compresses and hashes while it is being written. Writing to memory does not fail.
+    /// Compresses and hashes a document while it is written. Writing to memory does not fail.
     fn write(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Self> {
         let mut out = BufWriter::with_capacity(
             32 << 10,
-            Hashed {
+            HashingWriter {
                 zip: GzEncoder::new(Vec::new(), Compression::default()),
                 hash: digest::Context::new(&digest::SHA512),
             },
         );
         write(&mut out)?;
-        let Hashed { zip, hash } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let HashingWriter { zip, hash } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         let hash = hash.finish().as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
         Ok(Document { zipped: Bytes::from(zip.finish()?), hash })
     }
 }
 
-/// A document on its way.
-struct Hashed {
+/// A writer that compresses and hashes.
+struct HashingWriter {
     zip: GzEncoder<Vec<u8>>,
     hash: digest::Context,
 }
 
-impl Write for Hashed {
+impl Write for HashingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.hash.update(bytes);
         self.zip.write_all(bytes)?;
@@ -240,7 +240,7 @@ fn resource(row: &Row) -> Resource {
         namespaced: row.namespaced,
         verbs: row.verbs.clone(),
         subresources: subresources.collect(),
-        // A namespace comes back as well, but upstream's documents do not say so.
+        // A deleted namespace is returned as well, but upstream's documents do not say so.
         custom: row.custom.is_some(),
         returns_deleted: row.strategy.returns_deleted
             && (row.group.as_str(), row.resource.as_str()) != ("", "namespaces"),
@@ -251,10 +251,10 @@ pub fn is_document(path: &str) -> bool {
     path == "/openapi/v2" || path == "/openapi/v3" || path.starts_with("/openapi/v3/")
 }
 
-/// Writing documents takes long enough to be kept away from the threads that serve requests.
+/// Generates documents on blocking threads, because it takes long.
 pub async fn answer(
     server: &Arc<Server>,
-    shelves: Arc<shelves::Shelf>,
+    documents: Arc<discovery_cache::ApiDocuments>,
     workspace: Workspace,
     info: &Arc<RequestInfo>,
     query: Query,
@@ -263,15 +263,15 @@ pub async fn answer(
     let registry = server.registry.clone();
     let tenant = workspace.scope().unwrap_or_default().to_string();
     let (server, info) = (server.clone(), info.clone());
-    // Tenants take turns, so that large definitions of one hold up no other.
+    // Workspaces take turns, so that large definitions of one do not delay others.
     let answered = registry.offload(&tenant, move || {
-        let shelf = &shelves.openapi;
+        let cache = &documents.openapi;
         let custom =
-            workspace.scope().and_then(|workspace| shelf.custom(&server.registry.definitions(workspace)));
+            workspace.scope().and_then(|workspace| cache.custom(&server.registry.definitions(workspace)));
         let custom = custom.as_deref();
         let request = Request {
             server: &server,
-            shared: &shelf.shared,
+            shared: &cache.shared,
             custom,
             info: &info,
             query: &query,
@@ -289,7 +289,7 @@ pub async fn answer(
 struct Request<'a> {
     server: &'a Server,
     shared: &'a Documents,
-    /// What the workspace serves beyond the rest.
+    /// Documents of the workspace's custom resources.
     custom: Option<&'a Documents>,
     info: &'a RequestInfo,
     query: &'a Query,
@@ -297,7 +297,7 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Where each document of version 3 is, with the hash that makes its address change when it does.
+    /// Returns the URLs of the documents of version 3, each with its hash.
     fn index(&self) -> Response<Body> {
         let own = self.custom.into_iter().flat_map(Documents::v3);
         let paths: Map<String, Value> = self
@@ -324,14 +324,14 @@ impl Request<'_> {
     fn v3(&self, path: &str) -> Response<Body> {
         let own = self.custom.and_then(|custom| custom.v3().get(path));
         let Some(document) = own.or_else(|| self.shared.v3().get(path)) else {
-            return bare(StatusCode::NOT_FOUND);
+            return empty_response(StatusCode::NOT_FOUND);
         };
-        if self.wanted(&[(JSON, JSON)]).is_none() {
+        if self.negotiate(&[(JSON, JSON)]).is_none() {
             return not_acceptable(&["Accept"]);
         }
         let given = self.query.get("hash").filter(|hash| !hash.is_empty());
         if given.is_some_and(|hash| hash != document.hash) {
-            let mut response = bare(StatusCode::MOVED_PERMANENTLY);
+            let mut response = empty_response(StatusCode::MOVED_PERMANENTLY);
             set(&mut response, LOCATION, &self.address(path, document));
             set(&mut response, CONTENT_TYPE, JSON);
             set(&mut response, ETAG, &format!("\"{}\"", document.hash));
@@ -343,7 +343,7 @@ impl Request<'_> {
         let compressed = response.headers().contains_key(CONTENT_ENCODING);
         vary(&mut response, if compressed { &ENCODED } else { &["Accept"] });
         if given.is_some() {
-            // What a hash names never changes.
+            // The content for a hash never changes.
             set(&mut response, CACHE_CONTROL, "public, immutable");
             set(&mut response, EXPIRES, &http_date(self.server.registry.clock.now() + YEAR));
         }
@@ -353,7 +353,7 @@ impl Request<'_> {
     fn v2(&self) -> Response<Body> {
         let documents = self.custom.unwrap_or(self.shared);
         let mut response =
-            match self.wanted(&[(JSON, JSON), (PROTOBUF_ASKED, PROTOBUF), (PROTOBUF, PROTOBUF)]) {
+            match self.negotiate(&[(JSON, JSON), (PROTOBUF_ASKED, PROTOBUF), (PROTOBUF, PROTOBUF)]) {
                 Some(JSON) => self.document(documents.v2(), JSON),
                 Some(protobuf) => self.document(documents.v2_protobuf(), protobuf),
                 None => return not_acceptable(&ENCODED),
@@ -362,8 +362,8 @@ impl Request<'_> {
         response
     }
 
-    /// The most wanted of the forms that there are, each as (what is asked for, what is answered).
-    fn wanted(&self, forms: &[(&str, &'static str)]) -> Option<&'static str> {
+    /// Chooses among media types, given as pairs of requested and returned type.
+    fn negotiate(&self, forms: &[(&str, &'static str)]) -> Option<&'static str> {
         let accept = self.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let accept = if accept.trim().is_empty() { "*/*" } else { accept };
         let wanted = clauses(accept);
@@ -380,7 +380,7 @@ impl Request<'_> {
         let known = self.headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let is_known = known.split(',').any(|known| matches!(known.trim(), "*") || known.trim() == etag);
         let mut response = if is_known {
-            bare(StatusCode::NOT_MODIFIED)
+            empty_response(StatusCode::NOT_MODIFIED)
         } else if accepts_gzip(self.headers) {
             let mut response =
                 respond::with_type(StatusCode::OK, content_type, Body::from(document.zipped.clone()));
@@ -394,22 +394,22 @@ impl Request<'_> {
     }
 }
 
-fn bare(code: StatusCode) -> Response<Body> {
+fn empty_response(code: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = code;
     response
 }
 
 fn not_acceptable(on: &[&'static str]) -> Response<Body> {
-    let mut response = bare(StatusCode::NOT_ACCEPTABLE);
+    let mut response = empty_response(StatusCode::NOT_ACCEPTABLE);
     vary(&mut response, on);
     response
 }
 
-/// What an answer depends on where it may be compressed.
+/// The Vary headers of responses that may be compressed.
 const ENCODED: [&str; 2] = ["Accept-Encoding", "Accept"];
 
-/// One header each, as upstream has it.
+/// Adds one header for each, as upstream.
 fn vary(response: &mut Response<Body>, on: &[&'static str]) {
     for name in on {
         response.headers_mut().append(VARY, HeaderValue::from_static(name));
@@ -424,14 +424,14 @@ fn set(response: &mut Response<Body>, name: HeaderName, value: &str) {
 
 fn unzip(zipped: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
-    // It was zipped here.
+    // This was compressed here, so it is valid.
     let _ = GzDecoder::new(zipped).read_to_end(&mut text);
     text
 }
 
 const YEAR: i64 = 365 * 86_400;
 
-/// A time as HTTP writes it: `Mon, 15 Nov 2027 12:04:02 GMT`.
+/// Formats a time for HTTP: `Mon, 15 Nov 2027 12:04:02 GMT`.
 fn http_date(seconds: i64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
@@ -456,7 +456,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_written_for_http() {
+    fn dates_are_formatted_for_http() {
         for (seconds, expected) in [
             (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
             (1_826_280_242, "Mon, 15 Nov 2027 12:04:02 GMT"),
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_come_back_whole() {
+    fn documents_are_decompressed_unchanged() {
         let text = "text ".repeat(100_000);
         let document = Document::write(|out| out.write_all(text.as_bytes())).expect("memory");
         assert_eq!(unzip(&document.zipped), text.as_bytes());

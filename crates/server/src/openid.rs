@@ -1,4 +1,4 @@
-//! What others need to verify tokens of ServiceAccounts themselves.
+//! OpenID discovery documents, with which others can verify tokens of ServiceAccounts.
 
 use atoll_authn::service_account::{configuration, key_set};
 use atoll_meta::Status;
@@ -18,7 +18,7 @@ pub fn is_document(path: &str) -> bool {
     matches!(path.strip_suffix('/').unwrap_or(path), CONFIGURATION | KEYS)
 }
 
-/// For how long the documents may be kept, as upstream.
+/// Cache lifetime of the documents, as upstream.
 const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 pub fn answer(

@@ -1,4 +1,4 @@
-//! The options of a request, from its query or its body, checked as upstream checks them.
+//! Options of requests, from the query or the body, validated as upstream.
 
 use atoll_meta::{FieldError, FieldPath, FieldSelector, LabelSelector, Status, object, quote};
 use atoll_registry::{DeleteOptions, Propagation, Row, Selection};
@@ -20,9 +20,9 @@ pub enum FieldValidation {
 pub struct WriteOptions {
     pub dry_run: bool,
     pub field_validation: FieldValidation,
-    /// Who is to manage what is written; empty if the request does not say.
+    /// The field manager; empty if the request does not name one.
     pub field_manager: String,
-    /// An apply takes what others manage.
+    /// Whether an apply takes over fields of other managers.
     pub force: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct ListOptions {
 }
 
 impl WriteOptions {
-    /// `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`; `own` are that kind's further mistakes.
+    /// `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`; `own` are further errors of that kind.
     pub fn parse(kind: &str, query: &Query, own: Vec<FieldError>) -> Result<Self, Status> {
         let mut errors = own;
         let manager = query.get("fieldManager").unwrap_or_default();
@@ -74,7 +74,7 @@ impl WriteOptions {
         })
     }
 
-    /// Who manages what is written: as the request says, or how its client calls itself.
+    /// Returns the field manager: the given one, or the start of the user agent.
     pub fn manager(&self, headers: &HeaderMap) -> String {
         if !self.field_manager.is_empty() {
             return self.field_manager.clone();
@@ -187,7 +187,7 @@ impl ListOptions {
         errors
     }
 
-    /// Only fields that the kind knows can be selected on.
+    /// Checks that the kind supports all selected fields.
     fn check_fields(&self, row: &Row) -> Result<(), Status> {
         for term in self.selection.fields.terms() {
             let known = matches!(term.field.as_str(), "metadata.name" | "metadata.namespace")
@@ -199,7 +199,7 @@ impl ListOptions {
             if known {
                 continue;
             }
-            // Kinds with fields of their own have another wording upstream than those without.
+            // Upstream's message depends on whether the kind has selectable fields of its own.
             let message = match row.strategy.fields.is_empty() && row.custom.is_none() {
                 _ if row.kind == "Job" => format!("field label {:?} not supported for Job", term.field),
                 true => {

@@ -1,4 +1,4 @@
-//! Continue tokens: where a list goes on, and at which revision. The form is upstream's.
+//! Continue tokens: the position and revision at which a list continues, in upstream's format.
 
 use atoll_meta::{Status, json};
 use atoll_registry::Start;
@@ -9,30 +9,31 @@ use serde_json::json;
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// Go does not mind bits behind the last byte.
+/// Like Go, accept trailing bits.
 const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
-/// What a token says.
+/// A decoded continue token.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Token {
-    /// `None`: whatever is current, from a token that was handed out because its revision had expired.
+    /// `None` means the current revision: the token was issued because its revision had expired.
     pub revision: Option<u64>,
-    /// What follows the list's prefix in the key of the last object sent.
+    /// The key of the last returned object, without the list's prefix.
     pub after: String,
-    /// How many objects were left when the token was handed out, so that they need not be counted again at its revision.
+    /// Number of remaining objects when the token was issued, so that they need not be counted again at its
+    /// revision.
     pub rest: Option<Rest>,
 }
 
-/// How many objects are left of a list.
+/// Number of remaining objects of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest {
     pub count: usize,
-    /// A hash of what was listed: in another namespace the token means another list, as upstream has it.
+    /// A hash of the list's scope: in another namespace the token denotes another list, as upstream.
     pub of: u64,
 }
 
 impl Token {
-    /// Where the next page begins.
+    /// Returns the start of the next page.
     pub fn start(&self) -> Start<'_> {
         let rest = self.rest.map(|rest| rest.count);
         Start { after: &self.after, rest, is_anew: self.revision.is_none() }
@@ -40,9 +41,9 @@ impl Token {
 
     pub fn encode(revision: Option<u64>, after: &str, rest: Option<Rest>) -> String {
         let revision = revision.map_or(json!(-1), |revision| json!(revision));
-        // The next key is the smallest one behind the last: the same with a zero byte.
+        // The next key is the smallest one after the last: the same with a zero byte.
         let mut token = json!({ "v": VERSION, "rv": revision, "start": format!("{after}\0") });
-        // Upstream's decoder ignores what it does not know.
+        // Upstream's decoder ignores unknown fields.
         if let Some(rest) = rest {
             token["rest"] = json!([rest.count, format!("{:x}", rest.of)]);
         }
@@ -81,7 +82,7 @@ impl Token {
                 "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)".into(),
             ));
         }
-        // A start is a name or a namespace and a name; anything that climbs out of the list is refused.
+        // A start is a name, or a namespace and a name. Relative segments are refused.
         let relative = start.strip_prefix('/').unwrap_or(start);
         if relative.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
             return Err(invalid(format!("continue key is not valid: {start}")));
@@ -90,7 +91,7 @@ impl Token {
         let count = token["rest"][0].as_u64().and_then(|count| usize::try_from(count).ok());
         let of = token["rest"][1].as_str().and_then(|of| u64::from_str_radix(of, 16).ok());
         let rest = count.zip(of).map(|(count, of)| Rest { count, of });
-        // Of a revision that has expired the count says nothing.
+        // The count is meaningless without a revision.
         Ok(Token { revision, after, rest: rest.filter(|_| revision.is_some()) })
     }
 }
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_comes_back() {
+    fn tokens_round_trip() {
         let three = Some(Rest { count: 3, of: u64::MAX });
         for (revision, after, rest) in [(Some(7), "default/a", three), (None, "x", None)] {
             let token = Token::decode(&Token::encode(revision, after, rest)).unwrap();
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_without_a_revision_does_not_say_how_many_are_left() {
+    fn a_token_without_revision_has_no_remaining_count() {
         for (revision, rest) in [(Some(7), Some(3)), (None, None)] {
             let three = Some(Rest { count: 3, of: 1 });
             let token = Token::decode(&Token::encode(revision, "a", three)).unwrap();
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_look_like_upstreams() {
+    fn upstream_tokens_are_decoded() {
         let upstream = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MjMyLCJzdGFydCI6ImRlZmF1bHQva3ViZS1yb290LWNhLmNydFx1MDAwMCJ9";
         let token = Token::decode(upstream).unwrap();
         assert_eq!(
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_tokens_are_explained() {
+    fn invalid_tokens_are_explained() {
         let message = |text: &str| Token::decode(text).unwrap_err().message().to_string();
         assert_eq!(
             message("xx"),

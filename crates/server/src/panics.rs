@@ -1,22 +1,23 @@
-//! A bug in one request must not take the others down: it is answered and logged.
+//! Panics of one request become an error response and a log line, and do not affect other requests.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A future whose panic is a result.
-pub struct Caught<F>(Pin<Box<F>>);
+/// A future that returns a panic as an error.
+pub struct CatchPanic<F>(Pin<Box<F>>);
 
-pub fn caught<F: Future>(future: F) -> Caught<F> {
-    Caught(Box::pin(future))
+pub fn catch_panic<F: Future>(future: F) -> CatchPanic<F> {
+    CatchPanic(Box::pin(future))
 }
 
-impl<F: Future> Future for Caught<F> {
-    /// `Err` with what the panic said.
+impl<F: Future> Future for CatchPanic<F> {
+    /// `Err` with the panic message.
     type Output = Result<F::Output, String>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // After a panic the future is dropped and never polled again; what it shared is guarded by its own locks.
+        // After a panic the future is dropped and never polled again. Shared state is guarded by its own
+        // locks.
         match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
             Ok(poll) => poll.map(Ok),
             Err(payload) => {
@@ -34,8 +35,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_becomes_an_error() {
-        assert_eq!(caught(async { 1 }).await, Ok(1));
-        let panicking = caught(async {
+        assert_eq!(catch_panic(async { 1 }).await, Ok(1));
+        let panicking = catch_panic(async {
             if std::hint::black_box(true) {
                 panic!("broken {}", 1);
             }

@@ -18,17 +18,18 @@ impl Query {
         Query { pairs: pairs.collect() }
     }
 
-    /// The first value given for `name`.
+    /// Returns the first value of `name`.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// All values given for `name`.
+    /// Returns all values of `name`.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.pairs.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// As upstream converts a query value to a bool: absent, `0` and `false` are false, anything else true.
+    /// Converts a query value to a bool as upstream does: absent, `0` and `false` are false, anything else is
+    /// true.
     pub fn is_true(&self, name: &str) -> bool {
         self.boolean(name).unwrap_or(false)
     }

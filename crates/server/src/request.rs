@@ -1,4 +1,4 @@
-//! What a request asks for, read off its method and path before anything else is known.
+//! The attributes of a request, parsed from its method and path.
 
 use atoll_authz::Target;
 use atoll_meta::names;
@@ -8,15 +8,15 @@ use percent_encoding::percent_decode_str;
 
 use crate::query::Query;
 
-/// A request on a resource, or on a path that is none.
+/// A resource request or a request for another path.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct RequestInfo {
-    /// The path below the workspace, decoded.
+    /// The decoded path below the workspace.
     pub path: String,
-    /// Where it begins with `/clusters/…`, the workspace as the caller wrote it.
+    /// The workspace in `/clusters/…`, as the client wrote it.
     pub workspace: Option<String>,
-    /// As in RBAC: get, list, watch, create, update, patch, delete, deletecollection; for a path that is no
-    /// resource, the HTTP method in lower case.
+    /// The RBAC verb: get, list, watch, create, update, patch, delete or deletecollection. For other paths,
+    /// the HTTP method in lower case.
     pub verb: &'static str,
     pub is_resource: bool,
     pub group: String,
@@ -25,21 +25,22 @@ pub struct RequestInfo {
     pub subresource: String,
     pub namespace: String,
     pub name: String,
-    /// The name that a list or a watch is limited to by its field selector: to authorization it is as good as one in the path.
+    /// The name that the field selector of a list or watch requires. Authorization treats it like a name in
+    /// the path.
     pub selected: String,
-    /// What stands behind the subresource, for those that take a path.
+    /// The path after the subresource, for proxies.
     pub rest: String,
-    /// Whether the path says `namespaces/…` before the resource; a Namespace's own path does not.
+    /// Whether the path has `namespaces/…` before the resource; the path of a Namespace itself does not.
     pub in_namespace: bool,
-    /// Whether there is a segment in it that no path has: an empty one, one that climbs, one with a slash in it.
+    /// Whether a segment is empty, `.` or `..`, or contains a slash.
     pub is_malformed: bool,
 }
 
-/// Paths that cannot be understood at all.
+/// A path that is not valid UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadPath;
 
-/// The subresources of a Namespace; anything else behind its name is a resource inside it.
+/// The subresources of a Namespace. Anything else after its name is a resource in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
 impl RequestInfo {
@@ -53,20 +54,20 @@ impl RequestInfo {
             }
             None => raw_path,
         };
-        // Each segment is decoded on its own: an encoded slash never becomes a separator.
+        // Each segment is decoded separately, so that an encoded slash never becomes a separator.
         let segments: Vec<String> = below.split('/').skip(1).map(decode).collect::<Result<_, _>>()?;
-        // Only the last may be empty: a path may end with a slash.
+        // Only the last segment may be empty: a path may end with a slash.
         let odd = |segment: &String| matches!(segment.as_str(), "." | "..") || segment.contains('/');
         let inner = segments.len().saturating_sub(1);
         info.path = format!("/{}", segments.join("/"));
         info.resource_of(&segments, query, method);
-        // What follows a proxy is none of our business.
-        let ours = match info.subresource.as_str() {
+        // The path after a proxy is passed on unchecked.
+        let checked = match info.subresource.as_str() {
             "proxy" => segments.iter().position(|segment| segment == "proxy").unwrap_or(inner),
             _ => inner,
         };
         info.is_malformed =
-            segments.iter().take(ours + 1).any(odd) || segments[..ours].iter().any(String::is_empty);
+            segments.iter().take(checked + 1).any(odd) || segments[..checked].iter().any(String::is_empty);
         Ok(info)
     }
 
@@ -92,7 +93,7 @@ impl RequestInfo {
             ["namespaces", namespace, resource, ..] if !NAMESPACE_SUBRESOURCES.contains(&resource) => {
                 (namespace, &parts[2..])
             }
-            // A Namespace is in itself, as authorization sees it.
+            // For authorization, a Namespace is in itself.
             ["namespaces", namespace, ..] if group.is_empty() => (namespace, &parts[..]),
             _ => ("", &parts[..]),
         };
@@ -140,7 +141,7 @@ impl RequestInfo {
         }
     }
 
-    /// `group/version`, or `version` for the core group.
+    /// Returns `group/version`, or `version` for the core group.
     pub fn api_version(&self) -> String {
         match self.group.as_str() {
             "" => self.version.clone(),
@@ -148,19 +149,19 @@ impl RequestInfo {
         }
     }
 
-    /// Whether this request may last for as long as the client wants.
+    /// Whether the request has no time limit.
     pub fn is_long_running(&self) -> bool {
         self.verb == "watch" || self.is_connection()
     }
 
-    /// Whether it goes on to a node or into a container.
+    /// Whether the request is forwarded to a node or a Pod.
     pub fn is_connection(&self) -> bool {
-        let ways: &[&str] = match (self.group.as_str(), self.resource.as_str()) {
+        let subresources: &[&str] = match (self.group.as_str(), self.resource.as_str()) {
             ("", "pods") => &["attach", "exec", "log", "portforward", "proxy"],
             ("", "services" | "nodes") => &["proxy"],
             _ => &[],
         };
-        ways.contains(&self.subresource.as_str())
+        subresources.contains(&self.subresource.as_str())
     }
 }
 
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_are_read_off_the_path() {
+    fn resources_are_parsed_from_the_path() {
         // method, uri → verb group version namespace resource name subresource
         let cases = [
             ("GET", "/api/v1/pods", "list||v1||pods||"),
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selected_name_counts_as_one_in_the_path() {
+    fn a_selected_name_is_authorized_like_a_name_in_the_path() {
         let cases = [
             ("/api/v1/pods?fieldSelector=metadata.name%3Da", "a"),
             ("/api/v1/pods?watch=1&fieldSelector=metadata.name=a,spec.x=y", "a"),
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_workspace_comes_first() {
+    fn the_workspace_is_parsed() {
         let info = parse("GET", "/clusters/root:org/api/v1/pods");
         assert_eq!((info.workspace.as_deref(), info.path.as_str()), (Some("root:org"), "/api/v1/pods"));
         assert_eq!(parse("GET", "/clusters/*/api/v1/pods").workspace.as_deref(), Some("*"));
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn path_tricks_are_refused() {
+    fn malformed_paths_are_detected() {
         let odd = [
             "/clusters/root/../x/api/v1/pods",
             "/api/v1/namespaces/a%2Fb/pods",
@@ -290,7 +291,7 @@ mod tests {
         assert!(parse("GET", &proxied.replace("pods/p", "pods//p")).is_malformed);
         let bad = RequestInfo::parse(&Method::GET, "/api/%ff", &Query::parse(""));
         assert_eq!(bad, Err(BadPath));
-        // A doubled prefix is just an unknown path.
+        // A repeated prefix is an unknown path.
         assert!(!parse("GET", "/clusters/root/clusters/other/api/v1/pods").is_resource);
     }
 }

@@ -1,4 +1,4 @@
-//! From a result to an HTTP response.
+//! Conversion of results to HTTP responses.
 
 pub mod list;
 pub mod metadata;
@@ -22,12 +22,12 @@ use crate::chain::Call;
 use crate::inflight::LARGE;
 use crate::negotiate::{Form, Media, Output};
 
-/// Bodies from this size on are compressed for clients that can read it.
+/// Minimum size of compressed responses.
 pub const GZIP_FROM: usize = 128 << 10;
 
-/// An object of a row, given as it is stored, in the form and encoding that the client wants. Where that takes long, it is
-/// done where it keeps no other request waiting.
-pub async fn of_row(
+/// Renders a stored object of a row in the negotiated form and encoding. Large objects are rendered on
+/// blocking threads.
+pub async fn stored_object(
     row: &Row,
     code: StatusCode,
     stored: Bytes,
@@ -36,25 +36,25 @@ pub async fn of_row(
     let (output, zips) = (call.output, accepts_gzip(&call.headers));
     let is_copied = output.form == Form::Whole && output.media == Media::Json { pretty: false } && !zips;
     if stored.len() < LARGE || is_copied {
-        return call.room.keep(shown(row.custom.as_deref(), code, stored, output));
+        return call.response_limits.reserve(render(row.custom.as_deref(), code, stored, output));
     }
     let (custom, size) = (row.custom.clone(), stored.len());
-    let work = move || zipped(shown(custom.as_deref(), code, stored, output), zips);
-    call.room.write(size, work).await
+    let work = move || zipped(render(custom.as_deref(), code, stored, output), zips);
+    call.response_limits.serialize(size, work).await
 }
 
-/// A Scale, whatever it is the scale of.
+/// Renders a Scale.
 pub fn scale(code: StatusCode, scale: &Value, output: Output) -> Response<Body> {
     object(code, Bytes::from(json::to_vec(scale)), output)
 }
 
-/// The same for an object of a kind that is built in.
+/// Renders an object of a built-in kind.
 pub fn object(code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
-    shown(None, code, stored, output)
+    render(None, code, stored, output)
 }
 
-fn shown(custom: Option<&Custom>, code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
-    let shown = match output.form {
+fn render(custom: Option<&Custom>, code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
+    let rendered = match output.form {
         Form::Whole => stored,
         Form::Metadata(version) => metadata::of(&stored, version),
         Form::MetadataList(_) => {
@@ -68,30 +68,30 @@ fn shown(custom: Option<&Custom>, code: StatusCode, stored: Bytes, output: Outpu
             table::of_object(&stored, custom, version, include, true, output.skew)
         }
     };
-    encoded(code, shown, output)
+    encoded(code, rendered, output)
 }
 
-/// A document that is no object.
+/// Renders a document that is not an object.
 pub fn document(json: Bytes, media: Media) -> Response<Body> {
     encoded(StatusCode::OK, json, Output::whole(media))
 }
 
-/// JSON, written as the client wants it.
+/// Encodes JSON in the negotiated media type.
 fn encoded(code: StatusCode, json: Bytes, output: Output) -> Response<Body> {
     let body = match output.media {
         Media::Json { pretty: false } => Body::from(line(&json)),
         Media::Json { pretty: true } => Body::from(pretty::indent(&json)),
         Media::Yaml => Body::from(yaml(&json)),
-        Media::Protobuf => match protobuf::sealed(&json) {
-            Some(sealed) => Body::from(sealed),
-            // There is always JSON; whoever asked for more was refused before.
+        Media::Protobuf => match protobuf::enveloped(&json) {
+            Some(message) => Body::from(message),
+            // Kinds without protobuf were refused before, so JSON is acceptable.
             None => return encoded(code, json, Output::COMPACT),
         },
     };
     with_type(code, output.media.content_type(), body)
 }
 
-/// JSON with a line break at its end, which people at a terminal see.
+/// Appends a line break, for terminals.
 fn line(json: &[u8]) -> Vec<u8> {
     let mut line = Vec::with_capacity(json.len() + 1);
     line.extend_from_slice(json);
@@ -99,7 +99,7 @@ fn line(json: &[u8]) -> Vec<u8> {
     line
 }
 
-/// A value that was made for this answer.
+/// Renders a value that is not stored.
 pub fn value(code: StatusCode, value: &Value, output: Output) -> Response<Body> {
     object(code, Bytes::from(json::to_vec(value)), output)
 }
@@ -108,7 +108,7 @@ pub fn json(value: &Value) -> Response<Body> {
     self::value(StatusCode::OK, value, Output::COMPACT)
 }
 
-/// A `Status`, which has no other form.
+/// Renders a `Status`, which has no other form.
 pub fn status(status: &Status, output: Output) -> Response<Body> {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = encoded(code, Bytes::from(status.to_json()), output);
@@ -118,14 +118,14 @@ pub fn status(status: &Status, output: Output) -> Response<Body> {
     response
 }
 
-/// What authorization refuses; no browser shall read anything else into it.
+/// Renders an authorization error, with nosniff as upstream.
 pub fn forbidden(status: &Status, output: Output) -> Response<Body> {
     let mut response = self::status(status, output);
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-/// What paths get that mean nothing here.
+/// The response for unknown paths.
 pub fn not_found_page() -> Response<Body> {
     let mut response = with_type(
         StatusCode::NOT_FOUND,
@@ -143,7 +143,7 @@ pub fn with_type(code: StatusCode, content_type: &'static str, body: Body) -> Re
     response
 }
 
-/// An answer with which the connection changes its protocol.
+/// A response that upgrades the connection.
 pub fn upgrade(response: Response<String>) -> Response<Body> {
     response.map(|_| Body::empty())
 }
@@ -154,17 +154,17 @@ pub fn accepts_gzip(headers: &HeaderMap) -> bool {
     accepted.split(',').any(|coding| coding.split(';').next().unwrap_or_default().trim() == "gzip")
 }
 
-/// Speed before size, as upstream chooses.
+/// Fastest compression, as upstream.
 pub fn gzip() -> GzEncoder<Vec<u8>> {
     GzEncoder::new(Vec::new(), Compression::new(1))
 }
 
-/// A large body in fewer bytes, if the client can read that.
+/// Compresses a large body if the client accepts it.
 pub fn compress(response: Response<Body>, request: &HeaderMap) -> Response<Body> {
     zipped(response, accepts_gzip(request))
 }
 
-/// The same for a client of which that is known.
+/// The same if it is known whether the client accepts it.
 fn zipped(mut response: Response<Body>, zips: bool) -> Response<Body> {
     let Body::Full(Some(bytes)) = response.body() else { return response };
     let is_done = response.headers().contains_key(header::CONTENT_ENCODING);

@@ -1,10 +1,10 @@
-//! A copy of everything, taken from and put back into a running server.
+//! Snapshots: a copy of all objects, taken from and restored to a running server.
 //!
-//! A snapshot is lines of JSON: a head with the format and the revision it was taken at, one line a key in key order, and an
-//! end with their number, so that a file that was cut off is known as such. What the store encrypts is encrypted here
-//! too, with the same key, as base64 under `sealed` instead of `value`. Putting it back is a sequence of
-//! ordinary writes (what differs is written, what is not in the snapshot is deleted), so watchers see it
-//! happen. The revision is first raised beyond any that a client of the copied server can have seen.
+//! A snapshot consists of lines of JSON: a header with the format and revision, one line per key in key
+//! order, and an end with their number, by which truncated files are detected. Encrypted values are encrypted
+//! with the same key, as base64 in `sealed` instead of `value`. Restoring is a sequence of ordinary writes
+//! (differing objects are written, objects that are not in the snapshot are deleted), so watchers observe it.
+//! The revision is first raised beyond any that a client of the copied server can have seen.
 
 mod preview;
 
@@ -27,18 +27,19 @@ use crate::body::Body;
 use crate::respond;
 
 pub const PATH: &str = "/atoll/snapshot";
-/// Says what a POST of the same body to [`PATH`] would destroy. A path of its own, so that no older server takes the question
-/// for the order.
+/// Reports what a POST of the same body to [`PATH`] would destroy. A path of its own, so that an older server
+/// does not mistake a preview for a restore.
 pub const PREVIEW: &str = "/atoll/snapshot/preview";
 
-/// Beyond what any server can have written since the snapshot was taken: a generous rate, and some more.
+/// Revisions beyond what a server can have written since the snapshot was taken: a generous rate and a
+/// margin.
 const REVISIONS_PER_SECOND: u64 = 100_000;
 const MARGIN: u64 = 1_000_000;
 
-/// In format 1, custom objects had the same keys as built-in ones. Such snapshots are still read.
+/// In format 1, custom objects had the same keys as built-in ones. Such snapshots can still be read.
 const FORMAT: u64 = 2;
 
-const PIECE: usize = 256 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
 
 pub async fn answer<B>(server: &Arc<Server>, method: &Method, body: B) -> Result<Response<Body>, Status>
 where
@@ -62,35 +63,37 @@ async fn save(server: &Arc<Server>) -> Result<Response<Body>, Status> {
     tokio::spawn(async move {
         let head =
             json!({ "atoll": "snapshot", "format": FORMAT, "revision": page.revision, "taken": taken });
-        let mut piece = line(&head);
+        let mut chunk = line(&head);
         let count = page.entries.len();
         for entry in page.entries {
             // Values are JSON already: they are copied, not parsed.
-            piece.extend_from_slice(b"{\"key\":");
-            json::write_string(&entry.key, &mut piece);
+            chunk.extend_from_slice(b"{\"key\":");
+            json::write_string(&entry.key, &mut chunk);
             match store.seal(&entry.key, &entry.value) {
                 Ok(None) => {
-                    piece.extend_from_slice(b",\"value\":");
-                    piece.extend_from_slice(&entry.value);
+                    chunk.extend_from_slice(b",\"value\":");
+                    chunk.extend_from_slice(&entry.value);
                 }
                 Ok(Some(sealed)) => {
-                    piece.extend_from_slice(b",\"sealed\":\"");
-                    piece.extend_from_slice(STANDARD.encode(sealed).as_bytes());
-                    piece.push(b'"');
+                    chunk.extend_from_slice(b",\"sealed\":\"");
+                    chunk.extend_from_slice(STANDARD.encode(sealed).as_bytes());
+                    chunk.push(b'"');
                 }
-                // Without its end the client knows that it has not got everything.
+                // The missing end tells the client that the snapshot is incomplete.
                 Err(error) => {
-                    tracing::error!(%error, "a snapshot was broken off");
+                    tracing::error!(%error, "snapshot aborted: an object cannot be encrypted");
                     return;
                 }
             }
-            piece.extend_from_slice(b"}\n");
-            if piece.len() >= PIECE && sender.send(Bytes::from(std::mem::take(&mut piece))).await.is_err() {
+            chunk.extend_from_slice(b"}\n");
+            if chunk.len() >= CHUNK_BYTES
+                && sender.send(Bytes::from(std::mem::take(&mut chunk))).await.is_err()
+            {
                 return;
             }
         }
-        piece.extend_from_slice(&line(&json!({ "end": count })));
-        let _ = sender.send(Bytes::from(piece)).await;
+        chunk.extend_from_slice(&line(&json!({ "end": count })));
+        let _ = sender.send(Bytes::from(chunk)).await;
     });
     Ok(respond::with_type(StatusCode::OK, "application/x-ndjson", Body::Stream(receiver)))
 }
@@ -101,7 +104,7 @@ fn line(value: &Value) -> Vec<u8> {
     line
 }
 
-/// Reads a snapshot and compares it with what there is.
+/// Compares a snapshot with the stored objects.
 pub async fn preview<B>(server: &Arc<Server>, method: &Method, body: B) -> Result<Response<Body>, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
@@ -115,7 +118,7 @@ where
     Ok(respond::json(&preview::summary(&current(store.as_ref()).await?, &copy.entries)))
 }
 
-/// Everything that there is.
+/// Returns all stored objects.
 async fn current(store: &dyn Store) -> Result<BTreeMap<Key, Bytes>, Status> {
     let current = store.range(Range::all(), None, 0).await;
     let current = current
@@ -130,10 +133,10 @@ where
 {
     let store = &server.registry.store;
     let copy = read(store.as_ref(), body).await?.upgraded();
-    let beyond = beyond(&copy, server.registry.clock.now());
+    let revision = unseen_revision(&copy, server.registry.clock.now());
     let refused =
-        |error: WriteError| Status::service_unavailable(format!("the snapshot was not put back: {error:?}"));
-    store.raise(beyond.max(server.registry.cache.revision() + 1)).await.map_err(refused)?;
+        |error: WriteError| Status::service_unavailable(format!("the snapshot was not restored: {error:?}"));
+    store.raise(revision.max(server.registry.cache.revision() + 1)).await.map_err(refused)?;
     let current = current(store.as_ref()).await?;
     let write = |key: &Key, value: Option<Bytes>| Write {
         key: key.clone(),
@@ -148,7 +151,7 @@ where
     let writes: Vec<Write> = changed.into_iter().chain(gone).collect();
     let count = writes.len();
     for chunk in writes.chunks(512) {
-        // Handed over together, they share commits.
+        // Concurrent writes share commits.
         let mut running = tokio::task::JoinSet::new();
         for write in chunk.iter().cloned() {
             let store = store.clone();
@@ -156,7 +159,7 @@ where
         }
         while let Some(outcome) = running.join_next().await {
             match outcome {
-                // Deleted by someone else in the meantime.
+                // Deleted by another writer in the meantime.
                 Ok(Ok(_) | Err(WriteError::Unmet { .. })) => {}
                 Ok(Err(error)) => return Err(refused(error)),
                 Err(error) => return Err(Status::internal_error(error.to_string())),
@@ -169,23 +172,23 @@ where
     ))
 }
 
-/// A revision that no client of the copied server can have seen by `now`. The file may say anything: what is too
-/// high is for the store to refuse.
-fn beyond(copy: &Copy, now: i64) -> u64 {
+/// Returns a revision that no client of the copied server can have seen by `now`. The file is not trusted:
+/// the store refuses a revision that is too high.
+fn unseen_revision(copy: &SnapshotFile, now: i64) -> u64 {
     let since = u64::try_from(now.saturating_sub(copy.taken)).unwrap_or(0);
     copy.revision.saturating_add(since.saturating_mul(REVISIONS_PER_SECOND)).saturating_add(MARGIN)
 }
 
-pub(crate) struct Copy {
+pub(crate) struct SnapshotFile {
     format: u64,
     revision: u64,
     taken: i64,
     pub(crate) entries: BTreeMap<Key, Bytes>,
 }
 
-impl Copy {
-    /// With the keys that this version of Atoll uses.
-    fn upgraded(mut self) -> Copy {
+impl SnapshotFile {
+    /// Upgrades the keys to those of this version of Atoll.
+    fn upgraded(mut self) -> SnapshotFile {
         if self.format < FORMAT {
             custom_keys::upgrade(&mut self.entries);
         }
@@ -193,57 +196,63 @@ impl Copy {
     }
 }
 
-/// Reads the whole of it before anything is touched: half a snapshot is none.
-pub(crate) async fn read<B>(store: &dyn Store, body: B) -> Result<Copy, Status>
+/// Parses the complete snapshot before anything is changed.
+pub(crate) async fn read<B>(store: &dyn Store, body: B) -> Result<SnapshotFile, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let wrong = |what: &str| Status::bad_request(format!("this is not a whole snapshot: {what}"));
+    let invalid = |what: &str| Status::bad_request(format!("the snapshot is not valid: {what}"));
     let mut body = std::pin::pin!(body);
     let mut pending = BytesMut::new();
-    let mut copy: Option<Copy> = None;
+    let mut copy: Option<SnapshotFile> = None;
     let mut ended = false;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| wrong(&error.into().to_string()))?;
+        let frame = frame.map_err(|error| invalid(&error.into().to_string()))?;
         let Ok(data) = frame.into_data() else { continue };
         pending.extend_from_slice(&data);
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line = pending.split_to(end + 1).freeze();
-            let value = json::parse(&line[..end]).map_err(|error| wrong(&error.to_string()))?.value;
+            let value = json::parse(&line[..end]).map_err(|error| invalid(&error.to_string()))?.value;
             match &mut copy {
                 None => {
                     copy = Some(head(&value).ok_or_else(|| {
-                        wrong("it has no head of a format that this version of Atoll knows")
+                        invalid(
+                            "its header is missing or of a format that this version of Atoll does not know",
+                        )
                     })?)
                 }
                 Some(copy) => match (value["key"].as_str(), value["end"].as_u64()) {
                     (Some(key), _) => {
                         let key = Key::from(key);
                         let stored = match value.get("sealed") {
-                            Some(sealed) => unsealed(store, &key, sealed)?,
+                            Some(sealed) => decrypt(store, &key, sealed)?,
                             None => encode(&value["value"]),
                         };
                         copy.entries.insert(key, stored);
                     }
                     (None, Some(count)) if count == copy.entries.len() as u64 => ended = true,
-                    _ => return Err(wrong("a line is neither an object nor the right end")),
+                    _ => {
+                        return Err(invalid(
+                            "a line is neither an object nor the end with the number of objects",
+                        ));
+                    }
                 },
             }
         }
     }
-    copy.filter(|_| ended).ok_or_else(|| wrong("its end is missing"))
+    copy.filter(|_| ended).ok_or_else(|| invalid("its end is missing"))
 }
 
-fn head(value: &Value) -> Option<Copy> {
+fn head(value: &Value) -> Option<SnapshotFile> {
     let format = value["format"].as_u64()?;
     let known = value["atoll"] == "snapshot" && (1..=FORMAT).contains(&format);
     let (revision, taken) = (value["revision"].as_u64()?, value["taken"].as_i64()?);
-    known.then(|| Copy { format, revision, taken, entries: BTreeMap::new() })
+    known.then(|| SnapshotFile { format, revision, taken, entries: BTreeMap::new() })
 }
 
-/// What was encrypted, if the key is there.
-fn unsealed(store: &dyn Store, key: &Key, sealed: &Value) -> Result<Bytes, Status> {
+/// Decrypts a value, if the key is available.
+fn decrypt(store: &dyn Store, key: &Key, sealed: &Value) -> Result<Bytes, Status> {
     let sealed = STANDARD.decode(sealed.as_str().unwrap_or_default());
     let sealed = sealed.map_err(|error| Status::bad_request(format!("{key} is not base64: {error}")))?;
     store.open(key, &Bytes::from(sealed)).map_err(|problem| match problem {
@@ -252,7 +261,7 @@ fn unsealed(store: &dyn Store, key: &Key, sealed: &Value) -> Result<Bytes, Statu
     })
 }
 
-/// The canonical encoding again, or a tombstone.
+/// Returns the canonical encoding, or a tombstone.
 fn encode(value: &Value) -> Bytes {
     match value {
         Value::Null => Bytes::from_static(atoll_watch::object::TOMBSTONE),
@@ -265,12 +274,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_revision_goes_beyond_any_that_a_client_has_seen() {
-        let copy = |revision, taken| Copy { format: FORMAT, revision, taken, entries: BTreeMap::new() };
-        assert_eq!(beyond(&copy(7, 100), 100), 7 + MARGIN);
-        assert_eq!(beyond(&copy(7, 100), 110), 7 + 10 * REVISIONS_PER_SECOND + MARGIN);
-        // A clock that went back, and numbers that nobody wrote.
-        assert_eq!(beyond(&copy(7, 110), 100), 7 + MARGIN);
-        assert_eq!(beyond(&copy(u64::MAX, i64::MIN), i64::MAX), u64::MAX);
+    fn the_revision_is_beyond_any_that_a_client_has_seen() {
+        let copy =
+            |revision, taken| SnapshotFile { format: FORMAT, revision, taken, entries: BTreeMap::new() };
+        assert_eq!(unseen_revision(&copy(7, 100), 100), 7 + MARGIN);
+        assert_eq!(unseen_revision(&copy(7, 100), 110), 7 + 10 * REVISIONS_PER_SECOND + MARGIN);
+        // A clock that was set back, and forged numbers.
+        assert_eq!(unseen_revision(&copy(7, 110), 100), 7 + MARGIN);
+        assert_eq!(unseen_revision(&copy(u64::MAX, i64::MIN), i64::MAX), u64::MAX);
     }
 }

@@ -1,26 +1,26 @@
-//! What whoever syncs a cluster sees and says: `/services/sync/CLUSTER` in the workspace that the cluster is registered in.
+//! The syncer's API: `/services/sync/CLUSTER` in the registering workspace.
 //!
 //! ```text
-//!   GET ─► view:   everything that is placed there, shaped for it, then every change; the latest state of each
-//!   POST ─► report: how objects fare there (records), that they are gone, how the cluster is (heartbeat),
-//!                   from which follow its status and a Lease
+//!   GET ─► view:   everything that is placed on the cluster, shaped for it, then every change; the latest state of each object
+//!   POST ─► report: status of objects (records), confirmed deletions, the state of the cluster (heartbeat),
+//!                   which updates its status and a Lease
 //! ```
 //!
-//! Who may use such a path by the rules of the workspace sees what is placed on that cluster, in that workspace and those
-//! below it, and nothing else.
+//! A user with the right to such a path in the workspace sees what is placed on that cluster, in that
+//! workspace and its descendants, and nothing else.
 
-pub mod advice;
-pub mod brakes;
+mod cluster_scope;
 pub mod clusters;
-mod family;
-mod happenings;
+mod events;
+mod exclusions;
 mod heartbeat;
+pub mod heartbeat_times;
 mod namespaces;
+pub mod pauses;
 mod records;
-pub mod renewals;
 mod report;
-mod stay;
 mod view;
+pub mod warnings;
 
 use std::sync::Arc;
 
@@ -38,13 +38,13 @@ use crate::body::Body;
 use crate::respond;
 use crate::workspace::Workspace;
 
-pub use self::happenings::Limits;
-pub use self::heartbeat::Listening;
-pub use self::report::Orders;
+pub use self::events::EventLimits;
+pub use self::heartbeat::OpenViews;
+pub use self::report::ReportSequences;
 
 const PATH: &str = "/services/sync/";
 
-/// The cluster that a path is about.
+/// Returns the cluster that a path names.
 pub fn cluster(path: &str) -> Option<&str> {
     let name = path.strip_prefix(PATH)?.trim_end_matches('/');
     (!name.is_empty() && !name.contains('/')).then_some(name)
@@ -66,8 +66,8 @@ pub async fn answer(
         Method::GET => Ok(view::answer(server, workspace, cluster, control_plane(server)?, uid)),
         Method::POST => {
             let report: Report = serde_json::from_slice(&body)
-                .map_err(|error| Status::bad_request(format!("this is not a report: {error}")))?;
-            report::heed(server, workspace, cluster, &uid, report).await?;
+                .map_err(|error| Status::bad_request(format!("the body is not a valid report: {error}")))?;
+            report::apply(server, workspace, cluster, &uid, report).await?;
             let answer = serde_json::to_value(heartbeat::answer(server));
             Ok(respond::json(&answer.map_err(|error| Status::internal_error(error.to_string()))?))
         }
@@ -75,13 +75,13 @@ pub async fn answer(
     }
 }
 
-/// The id of this control plane: that of its root's system namespace.
+/// Returns the ID of this control plane: the UID of root's namespace kube-system.
 fn control_plane(server: &Server) -> Result<String, Status> {
     let key = atoll_store::Key::object("", "namespaces", ROOT, "", "kube-system");
     let namespace = server.registry.snapshot().get(&key);
     let namespace = namespace.ok_or_else(|| {
         Status::internal_error(format!(
-            "the root has no namespace kube-system; {SYSTEM_NAMESPACE} needs its id"
+            "root has no namespace kube-system, whose UID identifies the control plane"
         ))
     })?;
     Ok(object::uid(&parse(&namespace.json())?).to_string())

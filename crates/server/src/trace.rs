@@ -1,6 +1,6 @@
-//! Traces of requests for an OpenTelemetry collector, where one was named: OTLP over HTTP, as JSON.
+//! Request traces for an OpenTelemetry collector, if configured: OTLP over HTTP, as JSON.
 //!
-//! Spans wait in a bounded queue and are sent in batches; a collector that is slow or away costs spans, never
+//! Spans are queued and sent in batches. A slow or unreachable collector loses spans and never delays
 //! requests.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,16 +19,16 @@ use crate::request::RequestInfo;
 
 const QUEUE: usize = 4096;
 const BATCH: usize = 512;
-const EVERY: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(5);
+const BATCH_INTERVAL: Duration = Duration::from_secs(1);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 pub struct Tracer {
     spans: mpsc::Sender<Value>,
 }
 
-/// Who is part of whose trace, from the `traceparent` header or made up.
-pub(crate) struct Lineage {
+/// Trace and parent span of a request, from the `traceparent` header or new.
+pub(crate) struct TraceParent {
     pub trace: String,
     parent: Option<String>,
 }
@@ -38,16 +38,16 @@ impl Tracer {
     pub fn start(endpoint: &str) -> Result<Tracer, String> {
         let uri: Uri = format!("{}/v1/traces", endpoint.trim_end_matches('/'))
             .parse()
-            .map_err(|error| format!("{endpoint:?} is no address of a collector: {error}"))?;
+            .map_err(|error| format!("{endpoint:?} is not a valid collector address: {error}"))?;
         if uri.scheme_str() != Some("http") || uri.host().is_none() {
-            return Err(format!("{endpoint:?} is no address of a collector; write http://HOST:4318"));
+            return Err(format!("{endpoint:?} is not a valid collector address; use http://HOST:4318"));
         }
         let (spans, waiting) = mpsc::channel(QUEUE);
         tokio::spawn(export(uri, waiting));
         Ok(Tracer { spans })
     }
 
-    /// Tells of a request that has just been answered.
+    /// Records a completed request.
     pub fn record(
         &self,
         info: &RequestInfo,
@@ -56,7 +56,7 @@ impl Tracer {
         code: StatusCode,
         took: Duration,
     ) {
-        let Some(lineage) = lineage(headers) else { return };
+        let Some(trace_parent) = trace_parent(headers) else { return };
         let end = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let start = end.saturating_sub(took);
         let mut attributes = vec![
@@ -75,7 +75,7 @@ impl Tracer {
         let name =
             if info.is_resource { format!("{} {}", info.verb, info.resource) } else { info.path.clone() };
         let mut span = json!({
-            "traceId": lineage.trace,
+            "traceId": trace_parent.trace,
             "spanId": random_hex(8),
             "name": name,
             "kind": 2,
@@ -84,10 +84,10 @@ impl Tracer {
             "attributes": attributes,
             "status": if code.is_server_error() { json!({ "code": 2 }) } else { json!({}) },
         });
-        if let Some(parent) = lineage.parent {
+        if let Some(parent) = trace_parent.parent {
             span["parentSpanId"] = parent.into();
         }
-        // Full: the collector does not keep up, and this span is not worth waiting for.
+        // If the queue is full, the span is dropped.
         let _ = self.spans.try_send(span);
     }
 }
@@ -96,16 +96,16 @@ fn attribute(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 
-/// `None` if the caller's trace is not to be recorded.
-pub(crate) fn lineage(headers: &HeaderMap) -> Option<Lineage> {
+/// Returns `None` if the caller's trace is not sampled.
+pub(crate) fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
     let given = headers.get("traceparent").and_then(|value| value.to_str().ok());
     let fields: Vec<&str> = given.map(|text| text.split('-').collect()).unwrap_or_default();
     match fields[..] {
         ["00", trace, parent, flags] if is_hex(trace, 32) && is_hex(parent, 16) && is_hex(flags, 2) => {
             let sampled = u8::from_str_radix(flags, 16).is_ok_and(|flags| flags & 1 == 1);
-            sampled.then(|| Lineage { trace: trace.into(), parent: Some(parent.into()) })
+            sampled.then(|| TraceParent { trace: trace.into(), parent: Some(parent.into()) })
         }
-        _ => Some(Lineage { trace: random_hex(16), parent: None }),
+        _ => Some(TraceParent { trace: random_hex(16), parent: None }),
     }
 }
 
@@ -115,7 +115,7 @@ fn is_hex(text: &str, length: usize) -> bool {
 
 fn random_hex(bytes: usize) -> String {
     let mut random = vec![0; bytes];
-    // An id that is not random is still an id.
+    // Without randomness, this is still a valid ID.
     let _ = getrandom::fill(&mut random);
     random.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -127,18 +127,18 @@ async fn export(uri: Uri, mut waiting: mpsc::Receiver<Value>) {
         if waiting.recv_many(&mut batch, BATCH).await == 0 {
             return;
         }
-        let sent = tokio::time::timeout(PATIENCE, send(&uri, batch)).await;
+        let sent = tokio::time::timeout(SEND_TIMEOUT, send(&uri, batch)).await;
         let failure = match sent {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error),
-            Err(_) => Some("no answer in time".to_string()),
+            Err(_) => Some("timeout".to_string()),
         };
-        // Once, until it works again: a collector that is away must not fill the log.
+        // Logged once per outage, so that a missing collector does not fill the log.
         if let Some(failure) = failure.as_ref().filter(|_| !reported) {
-            tracing::warn!(collector = %uri, failure, "traces are not being taken; some are lost");
+            tracing::warn!(collector = %uri, failure, "cannot send traces to the collector; spans are dropped");
         }
         reported = failure.is_some();
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(BATCH_INTERVAL).await;
     }
 }
 
@@ -168,24 +168,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_callers_trace_is_continued_unless_it_is_not_sampled() {
+    fn a_sampled_trace_is_continued() {
         let headers =
             |text: &str| HeaderMap::from_iter([("traceparent".parse().unwrap(), text.parse().unwrap())]);
         let trace = "0af7651916cd43dd8448eb211c80319c";
-        let continued = lineage(&headers(&format!("00-{trace}-b7ad6b7169203331-01"))).unwrap();
+        let continued = trace_parent(&headers(&format!("00-{trace}-b7ad6b7169203331-01"))).unwrap();
         assert_eq!(
             (continued.trace.as_str(), continued.parent.as_deref()),
             (trace, Some("b7ad6b7169203331"))
         );
-        assert!(lineage(&headers(&format!("00-{trace}-b7ad6b7169203331-00"))).is_none());
+        assert!(trace_parent(&headers(&format!("00-{trace}-b7ad6b7169203331-00"))).is_none());
         for broken in ["", "00-zz-b7ad6b7169203331-01", "01-x", "00-0af7-b7ad-01"] {
-            let fresh = lineage(&headers(broken)).unwrap();
+            let fresh = trace_parent(&headers(broken)).unwrap();
             assert!(fresh.trace.len() == 32 && fresh.parent.is_none(), "{broken}");
         }
     }
 
     #[test]
-    fn only_plain_http_collectors_are_taken() {
+    fn only_plain_http_collectors_are_accepted() {
         for endpoint in ["", "collector:4318", "https://collector:4318", "http://"] {
             assert!(Tracer::start(endpoint).is_err(), "{endpoint}");
         }

@@ -1,7 +1,8 @@
-//! What nodes and Pods use, as a metrics server tells it in `metrics.k8s.io`. Somebody else measures; here it becomes an answer.
+//! Resource usage of nodes and Pods, served as `metrics.k8s.io`. The measurements come from a `Usage`
+//! implementation.
 //!
 //! ```text
-//!   GET …/pods ─► which Pods are there and selected ─► Usage: what does each use ─► forms: JSON, table, protobuf
+//!   GET …/pods ─► list of selected Pods ─► Usage: measurements ─► forms: JSON, table, protobuf
 //! ```
 
 mod forms;
@@ -28,42 +29,42 @@ use crate::request::RequestInfo;
 use crate::verbs::{self, list};
 use crate::{respond, respond::metadata};
 
-/// Measures.
-pub trait Usage: Send + Sync + 'static {
-    /// What nodes use, by their names; each is one part without a name.
-    fn nodes(&self) -> HashMap<String, Measured>;
+/// Measures resource usage.
+pub trait UsageSource: Send + Sync + 'static {
+    /// Returns the usage of nodes by name; each has one part without a name.
+    fn nodes(&self) -> HashMap<String, Measurement>;
 
-    /// What the containers of a Pod use that run.
-    fn pod(&self, namespace: &str, name: &str) -> Option<Measured>;
+    /// Returns the usage of a Pod's running containers.
+    fn pod(&self, namespace: &str, name: &str) -> Option<Measurement>;
 }
 
-/// What was measured of something.
+/// A measurement of a node or Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measured {
-    /// When that was, in seconds since 1970.
+pub struct Measurement {
+    /// Time of the measurement, in seconds since 1970.
     pub at: i64,
-    /// The time up to then that it is about.
+    /// Duration that the measurement covers.
     pub window: Duration,
-    pub parts: Vec<Part>,
+    pub parts: Vec<UsagePart>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct UsagePart {
     pub name: String,
-    /// Billionths of processors.
+    /// CPU usage in billionths of a core.
     pub nanocores: u64,
     pub bytes: u64,
 }
 
 impl Server {
-    /// The row of what a request asks for, if that is measured here.
-    pub(crate) fn measured(&self, info: &RequestInfo) -> Option<Row> {
+    /// Returns the row of a request for `metrics.k8s.io`, if usage is measured here.
+    pub(crate) fn metrics_row(&self, info: &RequestInfo) -> Option<Row> {
         self.usage.as_ref().filter(|_| info.group == METRICS && info.version == "v1beta1")?;
         catalog::measured().into_iter().find(|row| row.resource == info.resource)
     }
 }
 
-/// Answers a request for what is measured.
+/// Handles a request for `metrics.k8s.io`.
 pub fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let info = &*call.info;
     if info.verb == "watch" {
@@ -71,14 +72,14 @@ pub fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<B
     }
     verbs::check_path(row, info, &call.method)?;
     let Some(usage) = &server.usage else { return Err(Status::not_found_generic()) };
-    // What is measured is what is there.
+    // Only existing objects have measurements.
     let registry = &server.registry;
     let known = registry.find(call.workspace.scope(), "", "v1", &row.resource);
     let known = known.ok_or_else(Status::not_found_generic)?;
     if info.verb == "get" {
         let namespace = if row.namespaced { info.namespace.as_str() } else { "" };
-        let place = Place { workspace: call.workspace.id()?, namespace, name: &info.name };
-        let found = registry.get(&known, &place)?;
+        let object_ref = Place { workspace: call.workspace.id()?, namespace, name: &info.name };
+        let found = registry.get(&known, &object_ref)?;
         let measured = match row.namespaced {
             true => usage.pod(&info.namespace, &info.name),
             false => usage.nodes().remove(&info.name),
@@ -114,8 +115,8 @@ fn parsed(object: &Object) -> Value {
     serde_json::from_slice(&object.json()).unwrap_or_default()
 }
 
-/// One of a list, for a Pod or a node.
-fn item(whole: &Value, measured: &Measured, row: &Row) -> Value {
+/// Returns the metrics of a Pod or a node.
+fn item(whole: &Value, measured: &Measurement, row: &Row) -> Value {
     let mut metadata = json!({ "name": object::name(whole), "creationTimestamp": time::format(measured.at) });
     if row.namespaced {
         metadata["namespace"] = object::namespace(whole).into();
@@ -135,8 +136,8 @@ fn item(whole: &Value, measured: &Measured, row: &Row) -> Value {
     item
 }
 
-/// As quantities.
-fn amounts(part: &Part) -> Value {
+/// Formats usage as quantities.
+fn amounts(part: &UsagePart) -> Value {
     let written = |text: String| Quantity::parse(&text).map(|quantity| quantity.canonical()).unwrap_or(text);
     let kibibytes = match part.bytes % 1024 {
         0 => format!("{}Ki", part.bytes / 1024),
@@ -151,7 +152,7 @@ fn one(item: &Value, output: Output) -> Response<Body> {
             let table = forms::table(std::slice::from_ref(item), version, include);
             respond::value(StatusCode::OK, &table, Output::whole(media))
         }
-        (Form::Whole, Media::Protobuf) => sealed(item),
+        (Form::Whole, Media::Protobuf) => protobuf_response(item),
         _ => respond::value(StatusCode::OK, item, output),
     }
 }
@@ -185,14 +186,14 @@ fn many(items: Vec<Value>, row: &Row, output: Output) -> Response<Body> {
         Form::Whole => {
             let list = list(&row.list_kind(), &row.api_version(), items);
             if output.media == Media::Protobuf {
-                return sealed(&list);
+                return protobuf_response(&list);
             }
             respond::value(StatusCode::OK, &list, whole)
         }
     }
 }
 
-fn sealed(object: &Value) -> Response<Body> {
+fn protobuf_response(object: &Value) -> Response<Body> {
     let body = Body::from(Bytes::from(forms::protobuf(object)));
     respond::with_type(StatusCode::OK, Media::Protobuf.content_type(), body)
 }

@@ -1,5 +1,6 @@
-//! One verb a file. Here a request finds its row and its verb.
+//! Dispatch of resource requests to verbs, which have one file each.
 
+mod admission;
 mod binding;
 mod components;
 mod create;
@@ -7,7 +8,6 @@ mod delete;
 mod delete_collection;
 mod escalation;
 mod eviction;
-mod gate;
 mod get;
 pub(crate) mod list;
 pub(crate) mod patch;
@@ -19,7 +19,7 @@ mod token;
 mod update;
 mod watch;
 
-pub use seal::spent;
+pub use seal::kubeconfig_digest;
 
 use std::sync::Arc;
 
@@ -32,30 +32,30 @@ use serde_json::Value;
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
-use crate::connect::{self, Open};
+use crate::connect::{self, ForwardedRequest};
 use crate::negotiate::{Form, Include, Output};
 use crate::request::RequestInfo;
 use crate::{respond, usage};
-pub use gate::Gate;
+pub use admission::RequestAdmission;
 pub use patch::Warnings;
 
-/// Carries out a request on a resource, which may go on to somebody else.
+/// Handles a resource request, which may be forwarded.
 pub async fn dispatch(
     server: &Arc<Server>,
     mut call: Call,
-    open: Option<Open>,
+    forwarded: Option<ForwardedRequest>,
 ) -> Result<Response<Body>, Status> {
     let info = call.info.clone();
     let info = &*info;
     if call.method == Method::HEAD && info.subresource != "proxy" {
         return Err(Status::method_not_supported_generic());
     }
-    if let Some(measured) = server.measured(info) {
-        return Ok(respond::compress(usage::answer(server, &measured, &call)?, &call.headers));
+    if let Some(metrics_row) = server.metrics_row(info) {
+        return Ok(respond::compress(usage::answer(server, &metrics_row, &call)?, &call.headers));
     }
     let workspace = call.workspace.scope();
     let Some(row) = server.registry.find(workspace, &info.group, &info.version, &info.resource) else {
-        // A group that is served at all answers for all that is not in it.
+        // Within a served group, an unknown resource is reported as a Status.
         let is_measured = server.usage.is_some() && info.group == METRICS;
         return match is_measured || server.registry.catalog.rows().iter().any(|row| row.group == info.group) {
             true => Err(Status::not_found_generic()),
@@ -63,11 +63,11 @@ pub async fn dispatch(
         };
     };
     match row.custom {
-        Some(_) if is_elsewhere(&row, info) => return Ok(respond::not_found_page()),
+        Some(_) if has_wrong_scope(&row, info) => return Ok(respond::not_found_page()),
         Some(_) => {}
         None => check_path(&row, info, &call.method)?,
     }
-    // A Scale is of a known type, whatever it is the scale of.
+    // A Scale has a known type, whatever resource it belongs to.
     if row.type_id.is_none() && info.subresource != "scale" {
         let skew = call.output.skew;
         call.output = Output::of_untyped(&call.headers, info, &call.query)?;
@@ -75,11 +75,11 @@ pub async fn dispatch(
     }
     let checked = if row.custom.is_some() { check_custom_path(&row, info) } else { Ok(()) };
     let answer = match checked {
-        Ok(()) => act(server, &row, &call, open).await,
+        Ok(()) => call_verb(server, &row, &call, forwarded).await,
         Err(status) => Err(status),
     };
     let response = match row.deprecation() {
-        Some(deprecation) => warn_first(answer, deprecation, &call),
+        Some(deprecation) => prepend_warning(answer, deprecation, &call),
         None => answer?,
     };
     if let Form::Table(_, Include::Unknown) = call.output.form
@@ -94,16 +94,16 @@ pub async fn dispatch(
     Ok(respond::compress(response, &call.headers))
 }
 
-/// Carries out the verb.
-async fn act(
+/// Calls the verb.
+async fn call_verb(
     server: &Arc<Server>,
     row: &Arc<Row>,
     call: &Call,
-    open: Option<Open>,
+    forwarded: Option<ForwardedRequest>,
 ) -> Result<Response<Body>, Status> {
     let info = &*call.info;
-    if let Some(open) = open {
-        return connect::answer(server, row, call, open).await;
+    if let Some(forwarded) = open {
+        return connect::answer(server, row, call, forwarded).await;
     }
     match (info.subresource.as_str(), info.verb) {
         ("binding", _) => binding::answer(server, row, call).await,
@@ -130,13 +130,13 @@ async fn act(
     }
 }
 
-/// Whether this row is served under such a path and with this verb.
+/// Checks that this row is served at such a path and with this verb.
 pub(crate) fn check_path(row: &Row, info: &RequestInfo, method: &Method) -> Result<(), Status> {
     let misplaced = match row.namespaced {
         true => info.namespace.is_empty() && !info.name.is_empty(),
         false => info.in_namespace,
     };
-    // Behind a proxy the path goes on.
+    // After a proxy, the path continues.
     if misplaced || (!info.rest.is_empty() && info.subresource != "proxy") {
         return Err(Status::not_found_generic());
     }
@@ -149,31 +149,32 @@ pub(crate) fn check_path(row: &Row, info: &RequestInfo, method: &Method) -> Resu
     };
     let whole_collection = matches!(info.verb, "create" | "deletecollection");
     let needs_namespace = row.namespaced && info.namespace.is_empty() && whole_collection;
-    let names_what_is_new = info.verb == "create" && !info.name.is_empty() && info.subresource.is_empty();
+    let names_new_object = info.verb == "create" && !info.name.is_empty() && info.subresource.is_empty();
     let names_nothing = matches!(info.verb, "update" | "patch") && info.name.is_empty();
-    // What can be listed is told apart from what can be watched only after its path is known to be served.
+    // A watch of a resource that can only be listed is refused later, after its path was checked.
     let is_list = info.subresource.is_empty() && info.verb == "watch" && row.serves("list");
-    // Whatever there is to ask, whoever is behind it answers.
-    let asks = info.verb.is_empty() && info.subresource == "proxy" && method == Method::OPTIONS;
+    // OPTIONS requests through a proxy are answered by the backend.
+    let is_proxied_options = info.verb.is_empty() && info.subresource == "proxy" && method == Method::OPTIONS;
     if needs_namespace
-        || names_what_is_new
+        || names_new_object
         || names_nothing
-        || !(asks || is_list || verbs.iter().any(|verb| verb == info.verb))
+        || !(is_proxied_options || is_list || verbs.iter().any(|verb| verb == info.verb))
     {
         return Err(Status::method_not_supported_generic());
     }
     Ok(())
 }
 
-/// Whether a custom resource is asked for where it is not: in a namespace, or in none. To upstream that is no path at all.
-fn is_elsewhere(row: &Row, info: &RequestInfo) -> bool {
+/// Whether a custom resource is requested with the wrong scope: with a namespace, or without. Upstream does
+/// not serve such a path.
+fn has_wrong_scope(row: &Row, info: &RequestInfo) -> bool {
     match row.namespaced {
         true => info.namespace.is_empty() && !matches!(info.verb, "list" | "watch"),
         false => !info.namespace.is_empty(),
     }
 }
 
-/// The same for a custom resource, whose paths are not looked at so closely.
+/// The same for a custom resource, whose paths upstream checks less strictly.
 fn check_custom_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
     let unsupported = || Err(Status::method_not_supported(&row.group, &row.resource, info.verb));
     if info.subresource.is_empty() {
@@ -192,8 +193,8 @@ fn check_custom_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
     if subresource.verbs.iter().any(|verb| verb == info.verb) { Ok(()) } else { unsupported() }
 }
 
-/// The object that a request names.
-pub fn place<'a>(row: &Row, call: &'a Call) -> Result<Place<'a>, Status> {
+/// Returns the object that a request names.
+pub fn object_ref<'a>(row: &Row, call: &'a Call) -> Result<Place<'a>, Status> {
     let wrong = names::name_is_path_segment(&call.info.name, false);
     if !wrong.is_empty() {
         let message = format!("Name parameter invalid: {:?}: {}", call.info.name, wrong.join(";"));
@@ -203,8 +204,7 @@ pub fn place<'a>(row: &Row, call: &'a Call) -> Result<Place<'a>, Status> {
     Ok(Place { workspace: call.workspace.id()?, namespace, name: &call.info.name })
 }
 
-/// An object that comes with a URL must not name another namespace; one without a namespace cannot name any,
-/// and what it says is dropped.
+/// Checks that the object's namespace matches the URL. For cluster-scoped objects, it is ignored.
 fn check_namespace(row: &Row, call: &Call, object: &Value) -> Result<(), Status> {
     let given = atoll_meta::object::namespace(object);
     let expected = if row.namespaced { call.info.namespace.as_str() } else { "" };
@@ -216,10 +216,10 @@ fn check_namespace(row: &Row, call: &Call, object: &Value) -> Result<(), Status>
     ))
 }
 
-/// Adds what a lenient reader remarked to the answer, be it good or bad.
+/// Adds warnings to a response or error.
 fn warn(answer: Result<Response<Body>, Status>, warnings: &[String], call: &Call) -> Response<Body> {
     let mut response = answer.unwrap_or_else(|status| respond::status(&status, call.output.refusal()));
-    for warning in limited(warnings) {
+    for warning in limit_warnings(warnings) {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             response.headers_mut().append(header::WARNING, value);
@@ -228,10 +228,11 @@ fn warn(answer: Result<Response<Body>, Status>, warnings: &[String], call: &Call
     response
 }
 
-/// Each warning once. Should all of them be too long for headers, each is cut short, and there may be fewer.
-fn limited(warnings: &[String]) -> Vec<&str> {
-    const MOST: usize = 4096;
-    const MOST_OF_EACH: usize = 256;
+/// Removes duplicates. If the warnings are too long for headers in total, each is truncated and some are
+/// dropped, as upstream.
+fn limit_warnings(warnings: &[String]) -> Vec<&str> {
+    const MAX_LENGTH: usize = 4096;
+    const MAX_LENGTH_EACH: usize = 256;
     let mut each: Vec<&str> = Vec::with_capacity(warnings.len());
     for warning in warnings {
         if !warning.is_empty() && !each.contains(&warning.as_str()) {
@@ -242,7 +243,7 @@ fn limited(warnings: &[String]) -> Vec<&str> {
     let (mut total, mut over) = (0, None);
     for (index, warning) in each.iter().enumerate() {
         total += length(warning);
-        if total > MOST {
+        if total > MAX_LENGTH {
             over = Some(index);
             break;
         }
@@ -250,11 +251,11 @@ fn limited(warnings: &[String]) -> Vec<&str> {
     let Some(over) = over else { return each };
     let mut written = 0;
     for (index, warning) in each.iter_mut().enumerate() {
-        if index > over && written >= MOST {
+        if index > over && written >= MAX_LENGTH {
             *warning = "";
             continue;
         }
-        let end = warning.char_indices().nth(MOST_OF_EACH).map_or(warning.len(), |(end, _)| end);
+        let end = warning.char_indices().nth(MAX_LENGTH_EACH).map_or(warning.len(), |(end, _)| end);
         *warning = &warning[..end];
         written += length(warning);
     }
@@ -262,8 +263,8 @@ fn limited(warnings: &[String]) -> Vec<&str> {
     each
 }
 
-/// Adds what is said of every request, before what is said of this one.
-fn warn_first(answer: Result<Response<Body>, Status>, warning: &str, call: &Call) -> Response<Body> {
+/// Adds a warning before those that exist.
+fn prepend_warning(answer: Result<Response<Body>, Status>, warning: &str, call: &Call) -> Response<Body> {
     let mut response = warn(answer, &[], call);
     let others: Vec<HeaderValue> = match response.headers_mut().entry(header::WARNING) {
         header::Entry::Occupied(entry) => entry.remove_entry_mult().1.collect(),
@@ -276,8 +277,8 @@ fn warn_first(answer: Result<Response<Body>, Status>, warning: &str, call: &Call
     response
 }
 
-/// Owners that are listed twice count once, and the client is told.
-fn without_repeated_owners(object: &mut Value, patched: bool) -> Option<String> {
+/// Removes duplicate owner references and returns a warning about them.
+fn dedup_owners(object: &mut Value, patched: bool) -> Option<String> {
     let owners = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     let mut repeated = Vec::new();
@@ -289,7 +290,7 @@ fn without_repeated_owners(object: &mut Value, patched: bool) -> Option<String> 
         }
     }
     *owners = kept;
-    // Upstream looks at a patched object only later, and says so.
+    // Upstream checks a patched object later, and its message says so.
     let when = if patched { " after mutating admission happens" } else { "" };
     (!repeated.is_empty()).then(|| {
         format!(
@@ -302,7 +303,7 @@ fn without_repeated_owners(object: &mut Value, patched: bool) -> Option<String> 
 
 #[cfg(test)]
 mod tests {
-    use super::limited;
+    use super::limit_warnings;
 
     #[test]
     fn warnings_fit_into_headers() {
@@ -311,7 +312,7 @@ mod tests {
             letters.map(|(length, letter)| letter.to_string().repeat(*length)).collect()
         };
         let lengths =
-            |warnings: &[String]| limited(warnings).iter().map(|text| text.len()).collect::<Vec<_>>();
+            |warnings: &[String]| limit_warnings(warnings).iter().map(|text| text.len()).collect::<Vec<_>>();
         assert_eq!(lengths(&texts(&[3, 4000, 93])), [3, 4000, 93]);
         assert_eq!(lengths(&texts(&[3, 4000, 94])), [3, 256, 94]);
         assert_eq!(lengths(&texts(&[300; 20])), [256; 16]);

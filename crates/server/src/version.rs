@@ -1,4 +1,4 @@
-//! `/version`: the Kubernetes version whose API this is.
+//! `/version`: the Kubernetes version of the API.
 
 use atoll_meta::Status;
 use http::{HeaderMap, Response, StatusCode};
@@ -33,7 +33,7 @@ pub fn answer(headers: &HeaderMap) -> Result<Response<Body>, Status> {
     Ok(respond::value(StatusCode::OK, &version, Output::INDENTED))
 }
 
-/// As Go names it, which is what clients expect.
+/// Returns the architecture by its Go name.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-//! From a path such as `root:org:team` to the id that keys are made of, before anything else.
+//! Resolution of a path such as `root:org:team` to a workspace ID.
 
 use atoll_authz::{Location, Step};
 use atoll_meta::{Status, object};
@@ -8,21 +8,21 @@ use atoll_registry::catalog::ATOLL;
 use atoll_store::Key;
 use serde_json::Value;
 
-/// Where a request takes place.
+/// The workspace of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workspace {
     One {
         id: String,
-        /// It is being deleted: nothing new is created in it.
+        /// Whether it is being deleted: nothing new can be created in it.
         deleting: bool,
-        /// The way to it from the root.
+        /// The path from root.
         steps: Vec<Step>,
     },
-    /// All of them, for lists and watches.
+    /// All workspaces, for lists and watches.
     All,
 }
 
-/// The workspace that `path` names; a request without one is in the root.
+/// Resolves a path; a request without one is in root.
 pub fn resolve(registry: &Registry, path: Option<&str>) -> Result<Workspace, Status> {
     let root = Workspace::One { id: ROOT.into(), deleting: false, steps: Vec::new() };
     let path = match path {
@@ -52,7 +52,7 @@ pub fn resolve(registry: &Registry, path: Option<&str>) -> Result<Workspace, Sta
 }
 
 impl Workspace {
-    /// The id for a request that concerns one object.
+    /// Returns the ID for a request about one object.
     pub fn id(&self) -> Result<&str, Status> {
         match self {
             Workspace::One { id, .. } => Ok(id),
@@ -62,7 +62,7 @@ impl Workspace {
         }
     }
 
-    /// The id for a list: `None` for all.
+    /// Returns the ID for a list, `None` for all workspaces.
     pub fn scope(&self) -> Option<&str> {
         match self {
             Workspace::One { id, .. } => Some(id),
@@ -70,7 +70,7 @@ impl Workspace {
         }
     }
 
-    /// The last step into it.
+    /// Returns the last step of the path.
     pub fn step(&self) -> Option<&Step> {
         match self {
             Workspace::One { steps, .. } => steps.last(),
@@ -82,7 +82,7 @@ impl Workspace {
         matches!(self, Workspace::One { steps, .. } if steps.is_empty())
     }
 
-    /// For those who decide what may be done in it; `None` for all of them at once.
+    /// Returns the location for authorization, `None` for all workspaces.
     pub fn location(&self) -> Option<Location<'_>> {
         match self {
             Workspace::One { id, steps, .. } => Some(Location { id, steps }),
@@ -90,7 +90,7 @@ impl Workspace {
         }
     }
 
-    /// Refuses to put anything new into a workspace that is on its way out.
+    /// Refuses to create objects in a workspace that is being deleted.
     pub fn check_create(&self, group: &str, resource: &str, object: &Value) -> Result<(), Status> {
         match self {
             Workspace::One { deleting: true, .. } => {

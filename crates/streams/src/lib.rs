@@ -1,4 +1,4 @@
-//! Streams into containers: what exec, attach and port-forward speak between clients, API servers and kubelets.
+//! Streaming protocols of exec, attach and port-forward between clients, API servers and kubelets.
 //!
 //! ```text
 //!   remote_command (exec, attach)      port_forward
@@ -8,14 +8,12 @@
 //!        └────────── an upgraded connection ─┘
 //! ```
 //!
-//! A session gives each of its streams as an [`Input`] or an [`Output`], whichever protocol carries it. Parsers are pure and
-//! take any bytes; connections hold a bounded number of bytes for each stream, and a reader that falls behind stops the sender.
-//! SPDY's windows are not used: no implementation that Kubernetes has ever met sends them.
+//! A session provides each of its streams as an [`Input`] or an [`Output`], whichever protocol carries it.
+//! Parsers are pure and accept any bytes. Connections buffer a bounded number of bytes per stream, and a slow
+//! reader blocks the sender. SPDY's flow control windows are not used, because no implementation in
+//! Kubernetes uses them.
 
-#![allow(
-    clippy::result_large_err,
-    reason = "a refusal is the whole answer to a request, made once a connection"
-)]
+#![allow(clippy::result_large_err, reason = "a refusal is a complete response, at most one per connection")]
 
 mod outbox;
 mod pipe;
@@ -26,4 +24,4 @@ mod upgrade;
 pub mod websocket;
 
 pub use pipe::{Input, Output};
-pub use upgrade::{Refusal, STREAM_PROTOCOL, header_values, is_upgrade};
+pub use upgrade::{STREAM_PROTOCOL, UpgradeRefusal, header_values, is_upgrade};

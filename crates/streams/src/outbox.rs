@@ -1,4 +1,4 @@
-//! What waits to be written to a connection, in order, and how much of it there may be.
+//! The bounded queue of messages that are written to a connection.
 
 use std::io;
 use std::sync::Arc;
@@ -6,77 +6,80 @@ use std::sync::Arc;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Bytes that may wait for a peer that reads slowly.
-const ROOM: usize = 256 << 10;
-/// Answers to what a peer asks that may wait: they have room of their own, or a peer that is slow to read one stream could not
-/// be heard on another.
-const ANSWERS: usize = 1024;
-/// Written in one piece, if so much is waiting.
-const PIECE: usize = 64 << 10;
+/// Maximum number of queued bytes for a slow peer.
+const MAX_BYTES: usize = 256 << 10;
+/// Maximum number of queued replies. They are limited separately, so that a peer that reads one stream slowly
+/// can still use others.
+const MAX_REPLIES: usize = 1024;
+/// Bytes that are written at once, if enough are queued.
+const WRITE_BYTES: usize = 64 << 10;
 
-/// Puts messages in line. Clones share the line.
+/// The sending end of the queue. Clones share it.
 pub struct Outbox<M> {
-    line: mpsc::UnboundedSender<Waiting<M>>,
+    sender: mpsc::UnboundedSender<Queued<M>>,
     room: Arc<Semaphore>,
-    answers: Arc<Semaphore>,
+    replies: Arc<Semaphore>,
 }
 
-enum Waiting<M> {
-    /// The permit gives the room back once it is written.
+enum Queued<M> {
+    /// The permit is released after the message was written.
     Message(M, Option<OwnedSemaphorePermit>),
     End,
 }
 
-/// The other end of the line.
-pub struct Line<M> {
-    waiting: mpsc::UnboundedReceiver<Waiting<M>>,
+/// The receiving end of the queue.
+pub struct OutboxReceiver<M> {
+    messages: mpsc::UnboundedReceiver<Queued<M>>,
     room: Arc<Semaphore>,
-    answers: Arc<Semaphore>,
+    replies: Arc<Semaphore>,
 }
 
 impl<M> Clone for Outbox<M> {
     fn clone(&self) -> Self {
-        Outbox { line: self.line.clone(), room: self.room.clone(), answers: self.answers.clone() }
+        Outbox { sender: self.sender.clone(), room: self.room.clone(), replies: self.replies.clone() }
     }
 }
 
 impl<M> Outbox<M> {
-    pub fn new() -> (Self, Line<M>) {
-        let (line, waiting) = mpsc::unbounded_channel();
-        let (room, answers) = (Arc::new(Semaphore::new(ROOM)), Arc::new(Semaphore::new(ANSWERS)));
-        (Outbox { line, room: room.clone(), answers: answers.clone() }, Line { waiting, room, answers })
+    pub fn new() -> (Self, OutboxReceiver<M>) {
+        let (sender, messages) = mpsc::unbounded_channel();
+        let (room, replies) = (Arc::new(Semaphore::new(MAX_BYTES)), Arc::new(Semaphore::new(MAX_REPLIES)));
+        (
+            Outbox { sender, room: room.clone(), replies: replies.clone() },
+            OutboxReceiver { messages, room, replies },
+        )
     }
 
-    /// At once, for what is small and cannot be many. Whether anybody will still write it.
+    /// Queues a small message without a limit. Returns false if the connection is gone.
     pub fn push(&self, message: M) -> bool {
-        self.line.send(Waiting::Message(message, None)).is_ok()
+        self.sender.send(Queued::Message(message, None)).is_ok()
     }
 
-    /// As soon as there is room for `bytes`. Given up before that, nothing was sent.
+    /// Queues a message when there is room for `bytes`. Cancel safe: nothing is sent if cancelled.
     pub async fn send(&self, message: M, bytes: usize) -> io::Result<()> {
-        self.send_within(&self.room, message, bytes.clamp(1, ROOM)).await
+        self.send_within(&self.room, message, bytes.clamp(1, MAX_BYTES)).await
     }
 
-    /// An answer to something that a peer may ask as often as it likes.
-    pub async fn answer(&self, message: M) -> io::Result<()> {
-        self.send_within(&self.answers, message, 1).await
+    /// Queues a reply to a request that a peer may repeat.
+    pub async fn reply(&self, message: M) -> io::Result<()> {
+        self.send_within(&self.replies, message, 1).await
     }
 
     async fn send_within(&self, room: &Arc<Semaphore>, message: M, wanted: usize) -> io::Result<()> {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let permit = room.clone().acquire_many_owned(wanted as u32).await.map_err(|_| gone())?;
-        self.line.send(Waiting::Message(message, Some(permit))).map_err(|_| gone())
+        self.sender.send(Queued::Message(message, Some(permit))).map_err(|_| gone())
     }
 
-    /// Nothing is written after what is in line now.
+    /// Ends the queue after the messages that are queued now.
     pub fn end(&self) {
-        // Where nobody writes any more, it has ended.
-        let _ = self.line.send(Waiting::End);
+        // If the receiver is gone, the queue has ended.
+        let _ = self.sender.send(Queued::End);
     }
 }
 
-impl<M> Line<M> {
-    /// Writes what comes until the end is asked for, then says so to the peer.
+impl<M> OutboxReceiver<M> {
+    /// Writes messages until the end of the queue, then shuts down the writer.
     pub async fn write<W: AsyncWrite + Unpin>(
         mut self,
         mut writer: W,
@@ -86,22 +89,22 @@ impl<M> Line<M> {
         let mut permits = Vec::new();
         let mut ended = false;
         while !ended {
-            let mut next = self.waiting.recv().await;
+            let mut next = self.messages.recv().await;
             loop {
                 match next {
-                    Some(Waiting::Message(message, permit)) => {
+                    Some(Queued::Message(message, permit)) => {
                         encode(message, &mut bytes);
                         permits.extend(permit);
                     }
-                    Some(Waiting::End) | None => {
+                    Some(Queued::End) | None => {
                         ended = true;
                         break;
                     }
                 }
-                if bytes.len() >= PIECE {
+                if bytes.len() >= WRITE_BYTES {
                     break;
                 }
-                match self.waiting.try_recv() {
+                match self.messages.try_recv() {
                     Ok(more) => next = Some(more),
                     Err(_) => break,
                 }
@@ -115,10 +118,10 @@ impl<M> Line<M> {
     }
 }
 
-impl<M> Drop for Line<M> {
+impl<M> Drop for OutboxReceiver<M> {
     fn drop(&mut self) {
-        // Whoever waits for room waits in vain.
+        // Wake senders that wait for room.
         self.room.close();
-        self.answers.close();
+        self.replies.close();
     }
 }

@@ -10,44 +10,44 @@ use crate::outbox::Outbox;
 use crate::spdy;
 use crate::websocket::channels;
 
-/// Pieces that may wait for whoever reads a stream.
-const WAITING: usize = 16;
-/// Most bytes in one piece.
-pub(crate) const PIECE: usize = 32 << 10;
+/// Maximum number of queued chunks of a reader.
+const MAX_QUEUED_CHUNKS: usize = 16;
+/// Maximum size of a chunk.
+pub(crate) const CHUNK_BYTES: usize = 32 << 10;
 
-/// What comes from the peer, piece by piece. Dropped, the rest is read and thrown away.
+/// Data from the peer, in chunks. After it is dropped, further data is discarded.
 #[derive(Debug)]
 pub struct Input {
-    pieces: mpsc::Receiver<Bytes>,
-    /// The way back on the same stream, if nobody uses it: it must not close before this does.
+    chunks: mpsc::Receiver<Bytes>,
+    /// The unused output of the same stream, which must stay open as long as the input.
     _back: Option<Output>,
 }
 
 pub(crate) fn input(back: Option<Output>) -> (mpsc::Sender<Bytes>, Input) {
-    let (sender, pieces) = mpsc::channel(WAITING);
-    (sender, Input { pieces, _back: back })
+    let (sender, chunks) = mpsc::channel(MAX_QUEUED_CHUNKS);
+    (sender, Input { chunks, _back: back })
 }
 
 impl Input {
-    /// What came next; nothing once the peer has closed the stream or is gone.
+    /// Returns the next chunk; `None` once the peer has closed the stream or is gone.
     pub async fn next(&mut self) -> Option<Bytes> {
-        self.pieces.recv().await
+        self.chunks.recv().await
     }
 
-    /// Everything up to the end, but no more than `most` bytes of it.
+    /// Reads to the end and returns at most `most` bytes.
     pub async fn read_to_end(&mut self, most: usize) -> Vec<u8> {
         let mut all = Vec::new();
-        while let Some(piece) = self.next().await {
-            let room = most.saturating_sub(all.len()).min(piece.len());
-            all.extend_from_slice(&piece[..room]);
+        while let Some(chunk) = self.next().await {
+            let room = most.saturating_sub(all.len()).min(chunk.len());
+            all.extend_from_slice(&chunk[..room]);
         }
         all
     }
 
-    /// Writes everything that comes to `writer`.
+    /// Copies all data to `writer`.
     pub async fn copy_to<W: AsyncWrite + Unpin>(&mut self, writer: &mut W) -> io::Result<()> {
-        while let Some(piece) = self.next().await {
-            writer.write_all(&piece).await?;
+        while let Some(chunk) = self.next().await {
+            writer.write_all(&chunk).await?;
             writer.flush().await?;
         }
         Ok(())
@@ -59,11 +59,11 @@ impl Input {
     }
 }
 
-/// What goes to the peer. Dropped, it is closed.
+/// Data to the peer. It is closed when dropped.
 #[derive(Debug)]
 pub struct Output {
     carrier: Carrier,
-    /// Its other end is gone as soon as nobody listens.
+    /// Its sender is dropped when the peer stops reading.
     alive: watch::Receiver<()>,
     is_open: bool,
 }
@@ -87,34 +87,34 @@ impl Output {
         Output { carrier, alive, is_open: true }
     }
 
-    /// Waits for room and sends. An error if the peer does not listen any more.
+    /// Waits for room and sends. Returns an error if the peer has stopped reading.
     pub async fn write(&mut self, bytes: impl Into<Bytes>) -> io::Result<()> {
         let mut bytes = bytes.into();
         while !bytes.is_empty() {
             if self.alive.has_changed().is_err() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            let piece = bytes.split_to(bytes.len().min(PIECE));
-            let length = piece.len();
+            let chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES));
+            let length = chunk.len();
             match &self.carrier {
                 Carrier::Spdy { outbox, stream, .. } => {
-                    let frame = spdy::Frame::Data { stream: *stream, fin: false, bytes: piece };
+                    let frame = spdy::Frame::Data { stream: *stream, fin: false, bytes: chunk };
                     outbox.send(frame, length).await?;
                 }
                 Carrier::Channel { outbox, encoding, channel } => {
-                    outbox.send(encoding.message(*channel, &piece), length).await?;
+                    outbox.send(encoding.message(*channel, &chunk), length).await?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Sends everything that `reader` has. Ends early if the peer does not listen any more.
+    /// Sends all data of `reader`. Returns an error if the peer has stopped reading.
     pub async fn copy_from<R: AsyncRead + Unpin>(&mut self, reader: &mut R) -> io::Result<()> {
         let mut alive = self.alive.clone();
         let mut buffer = bytes::BytesMut::new();
         loop {
-            buffer.reserve(PIECE);
+            buffer.reserve(CHUNK_BYTES);
             tokio::select! {
                 read = reader.read_buf(&mut buffer) => if read? == 0 { return Ok(()) },
                 _ = alive.changed() => return Err(io::ErrorKind::BrokenPipe.into()),
@@ -123,18 +123,18 @@ impl Output {
         }
     }
 
-    /// Returns once the peer does not listen to this stream any more.
-    pub async fn abandoned(&self) {
-        // Nothing is ever sent this way: it changes by ending.
+    /// Resolves when the peer has stopped reading this stream.
+    pub async fn closed_by_peer(&self) {
+        // No value is ever sent: it changes when the sender is dropped.
         let _ = self.alive.clone().changed().await;
     }
 
-    /// Nothing more will come.
+    /// Closes the stream.
     pub fn close(mut self) {
         self.finish();
     }
 
-    /// Nothing more will come, and nothing is wanted.
+    /// Resets the stream in both directions.
     pub fn reset(mut self) {
         if let Carrier::Spdy { outbox, streams, stream } = &self.carrier
             && self.is_open

@@ -1,11 +1,11 @@
-//! Port-forward: connections to ports of a Pod, as many as a client likes, on one connection.
+//! Port-forward: any number of connections to ports of a Pod, multiplexed on one connection.
 //!
 //! ```text
-//!   request ─► accept ─► Opening ─► Forwards ─► Forward { port, data, error } ─► relay
+//!   request ─► accept ─► PendingForwards ─► Forwards ─► Forward { port, data, error } ─► relay
 //! ```
 //!
-//! Each has a stream for data and one for what went wrong. Clients bring SPDY, or SPDY in a WebSocket, or (long ago) channels of
-//! a WebSocket, two for each port of the query.
+//! Each has a data stream and an error stream. Clients use SPDY, SPDY in a WebSocket, or (older ones)
+//! WebSocket channels, two for each port of the query.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,27 +17,27 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use crate::pipe::{Input, Output};
 use crate::spdy::{Connection, Role, Stream};
-use crate::upgrade::{self, Refusal, refusal};
+use crate::upgrade::{self, UpgradeRefusal, refusal};
 use crate::websocket::channels::{Channels, Encoding};
 use crate::websocket::{Handshake, is_websocket, offered, tunnel};
 
 pub const PROTOCOL: &str = "portforward.k8s.io";
-/// Before the name of a protocol that goes through a WebSocket on top of SPDY.
+/// Prefix of protocols that are tunneled as SPDY in a WebSocket.
 pub const TUNNELED: &str = "SPDY/3.1+";
-/// Behind the names of all protocols that do.
+/// Suffix of all tunneled protocols.
 pub const TUNNELED_SUFFIX: &str = ".k8s.io";
 
 const TYPE: &str = "streamType";
 const PORT: &str = "port";
 const REQUEST: &str = "requestID";
-/// Forwards whose second stream has not come yet.
-const MOST_HALVES: usize = 64;
-/// Bytes between a WebSocket and the SPDY within.
-const TUNNEL: usize = 64 << 10;
-/// What may be written on the stream for errors.
-const LONGEST_MESSAGE: usize = 4096;
+/// Maximum number of streams that wait for their second one.
+const MAX_UNPAIRED: usize = 64;
+/// Buffer size between a WebSocket and the SPDY connection in it.
+const TUNNEL_BUFFER: usize = 64 << 10;
+/// Maximum length of a message on the error stream.
+const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// Protocols that are spoken in a WebSocket, without the prefix.
+/// Returns the offered tunneled protocols, without the prefix.
 pub fn tunneled(headers: &http::HeaderMap) -> Vec<&str> {
     let names = offered(headers).into_iter().filter_map(|name| name.strip_prefix(TUNNELED));
     if is_websocket(headers) {
@@ -47,38 +47,38 @@ pub fn tunneled(headers: &http::HeaderMap) -> Vec<&str> {
     }
 }
 
-/// Forwarding whose request was agreed to.
-pub struct Opening {
+/// An accepted port-forward request.
+pub struct PendingForwards {
     upgrade: OnUpgrade,
-    agreement: Agreement,
+    negotiated: Negotiated,
 }
 
-enum Agreement {
+enum Negotiated {
     Spdy,
     Tunnel,
     Channels(Encoding, Vec<u16>),
 }
 
-/// Agrees to a request for port-forward.
-pub fn accept<B>(request: &mut Request<B>) -> Result<(Response<String>, Opening), Refusal> {
+/// Accepts a port-forward request.
+pub fn accept<B>(request: &mut Request<B>) -> Result<(Response<String>, PendingForwards), UpgradeRefusal> {
     let headers = request.headers();
-    let (response, agreement) = if !tunneled(headers).is_empty() {
+    let (response, negotiated) = if !tunneled(headers).is_empty() {
         let tunnel = format!("{TUNNELED}{PROTOCOL}");
-        (Handshake::new(request.method(), headers, &[&tunnel])?.response, Agreement::Tunnel)
+        (Handshake::new(request.method(), headers, &[&tunnel])?.response, Negotiated::Tunnel)
     } else if is_websocket(headers) {
         let ports = ports(request.uri().query().unwrap_or_default())
             .map_err(|problem| refusal(StatusCode::BAD_REQUEST, &problem))?;
         let known = ["v4.channel.k8s.io", "v4.base64.channel.k8s.io", ""];
         let Handshake { protocol, response } = Handshake::new(request.method(), headers, &known)?;
         let encoding = if protocol.contains("base64") { Encoding::Base64 } else { Encoding::Binary };
-        (response, Agreement::Channels(encoding, ports))
+        (response, Negotiated::Channels(encoding, ports))
     } else {
-        (upgrade::spdy(headers, &[PROTOCOL])?.1, Agreement::Spdy)
+        (upgrade::spdy(headers, &[PROTOCOL])?.1, Negotiated::Spdy)
     };
-    Ok((response, Opening { upgrade: hyper::upgrade::on(request), agreement }))
+    Ok((response, PendingForwards { upgrade: hyper::upgrade::on(request), negotiated }))
 }
 
-/// The ports of a query; channels have numbers of one byte, and a digit in base64.
+/// Parses the ports of a query. Channel numbers are one byte, or one digit with base64.
 fn ports(query: &str) -> Result<Vec<u16>, String> {
     let given = query.split('&').filter_map(|pair| pair.split_once('=')).filter(|(name, _)| *name == PORT);
     let mut ports = Vec::new();
@@ -95,24 +95,24 @@ fn ports(query: &str) -> Result<Vec<u16>, String> {
     if ports.is_empty() { Err(format!("query parameter {PORT:?} is required")) } else { Ok(ports) }
 }
 
-impl Opening {
-    /// What the client forwards, once it has switched protocols.
+impl PendingForwards {
+    /// Returns the forwarded connections, once the client has switched protocols.
     pub async fn forwards(self) -> io::Result<Forwards> {
         let upgraded = TokioIo::new(self.upgrade.await.map_err(io::Error::other)?);
-        let carrier = match self.agreement {
-            Agreement::Spdy => Carrier::Spdy(Connection::new(upgraded, Role::Server), HashMap::new()),
-            Agreement::Tunnel => {
-                let (inner, outer) = tokio::io::duplex(TUNNEL);
+        let carrier = match self.negotiated {
+            Negotiated::Spdy => ForwardCarrier::Spdy(Connection::new(upgraded, Role::Server), HashMap::new()),
+            Negotiated::Tunnel => {
+                let (inner, outer) = tokio::io::duplex(TUNNEL_BUFFER);
                 tokio::spawn(tunnel(upgraded, outer));
-                Carrier::Spdy(Connection::new(inner, Role::Server), HashMap::new())
+                ForwardCarrier::Spdy(Connection::new(inner, Role::Server), HashMap::new())
             }
-            Agreement::Channels(encoding, ports) => channels(upgraded, encoding, &ports).await?,
+            Negotiated::Channels(encoding, ports) => channels(upgraded, encoding, &ports).await?,
         };
         Ok(Forwards { carrier })
     }
 }
 
-async fn channels<S>(stream: S, encoding: Encoding, ports: &[u16]) -> io::Result<Carrier>
+async fn channels<S>(stream: S, encoding: Encoding, ports: &[u16]) -> io::Result<ForwardCarrier>
 where
     S: AsyncRead + AsyncWrite + Send + 'static,
 {
@@ -127,18 +127,18 @@ where
         forwards.push(Forward { port: *port, input, output: data, error });
     }
     forwards.reverse();
-    Ok(Carrier::Channels(channels, forwards))
+    Ok(ForwardCarrier::Channels(channels, forwards))
 }
 
-/// What a client forwards. Dropped, the connection is cut.
+/// The connections of a client. Dropping it closes the connection.
 pub struct Forwards {
-    carrier: Carrier,
+    carrier: ForwardCarrier,
 }
 
-enum Carrier {
-    /// With the first streams of forwards whose second has not come yet.
+enum ForwardCarrier {
+    /// With streams that wait for their second one.
     Spdy(Connection, HashMap<String, Stream>),
-    /// With what was not asked for yet.
+    /// With forwards that were not returned yet.
     Channels(Channels, Vec<Forward>),
 }
 
@@ -152,19 +152,19 @@ pub struct Forward {
 }
 
 impl Forwards {
-    /// The next connection; nothing once the client is gone.
+    /// Returns the next connection; `None` once the client is gone.
     pub async fn next(&mut self) -> Option<Forward> {
         match &mut self.carrier {
-            Carrier::Channels(channels, forwards) => {
+            ForwardCarrier::Channels(channels, forwards) => {
                 let next = forwards.pop();
                 if next.is_none() {
                     channels.closed().await;
                 }
                 next
             }
-            Carrier::Spdy(connection, halves) => loop {
+            ForwardCarrier::Spdy(connection, unpaired) => loop {
                 let stream = connection.next().await?;
-                if let Some(forward) = pair(halves, stream) {
+                if let Some(forward) = pair(unpaired, stream) {
                     return Some(forward);
                 }
             },
@@ -172,8 +172,8 @@ impl Forwards {
     }
 }
 
-/// Puts a stream together with the one that it belongs to, if that has come.
-fn pair(halves: &mut HashMap<String, Stream>, stream: Stream) -> Option<Forward> {
+/// Combines a stream with its counterpart, if that has arrived.
+fn pair(unpaired: &mut HashMap<String, Stream>, stream: Stream) -> Option<Forward> {
     let port = stream.headers.get(PORT).and_then(|port| port.parse::<u16>().ok()).filter(|port| *port > 0);
     let is_data = match stream.headers.get(TYPE) {
         Some("data") => true,
@@ -189,13 +189,13 @@ fn pair(halves: &mut HashMap<String, Stream>, stream: Stream) -> Option<Forward>
     };
     let request = match stream.headers.get(REQUEST).filter(|request| !request.is_empty()) {
         Some(request) => request.to_string(),
-        // Clients of old open the one for errors first, and the other right behind it.
+        // Older clients open the error stream first, and the data stream right after it.
         None if is_data => stream.id.saturating_sub(2).to_string(),
         None => stream.id.to_string(),
     };
-    let Some(other) = halves.remove(&request) else {
-        if halves.len() < MOST_HALVES {
-            halves.insert(request, stream);
+    let Some(other) = unpaired.remove(&request) else {
+        if unpaired.len() < MAX_UNPAIRED {
+            unpaired.insert(request, stream);
         } else {
             stream.output.reset();
         }
@@ -211,32 +211,32 @@ fn pair(halves: &mut HashMap<String, Stream>, stream: Stream) -> Option<Forward>
 }
 
 impl Forward {
-    /// Carries bytes between the client and `stream` until the latter has nothing more to say, or the client is gone.
+    /// Copies data between the client and `stream` until `stream` ends or the client is gone.
     pub async fn relay<S: AsyncRead + AsyncWrite>(self, stream: S) {
         let Forward { mut input, mut output, error, .. } = self;
         let (mut reader, mut writer) = tokio::io::split(stream);
         let inwards = async {
             let copied = input.copy_to(&mut writer).await;
-            // The other side may go on talking.
+            // The other direction may continue.
             let _ = writer.shutdown().await;
             if copied.is_ok() {
                 std::future::pending::<()>().await;
             }
         };
-        let abandoned = tokio::select! {
+        let is_abandoned = tokio::select! {
             sent = output.copy_from(&mut reader) => sent.is_err(),
             () = inwards => true,
         };
-        match abandoned {
+        match is_abandoned {
             true => output.reset(),
             false => output.close(),
         }
         error.close();
     }
 
-    /// Tells the client why there is no connection.
+    /// Reports an error to the client.
     pub async fn fail(mut self, message: &str) {
-        let end = message.floor_char_boundary(LONGEST_MESSAGE);
+        let end = message.floor_char_boundary(MAX_MESSAGE_BYTES);
         let _ = self.error.write(message[..end].to_string()).await;
         self.error.close();
         self.output.reset();
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_in_the_query() {
+    fn ports_are_parsed_from_the_query() {
         let cases = [
             ("port=80", Ok(vec![80])),
             ("port=80&x=y&port=443%2C8080", Ok(vec![80, 443, 8080])),

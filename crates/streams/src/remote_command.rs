@@ -1,20 +1,21 @@
-//! Exec and attach: standard input, output and error of something in a container, how it ended, and the size of a terminal.
+//! Exec and attach: standard input, output and error of a process in a container, its exit status, and the
+//! terminal size.
 //!
 //! ```text
-//!   request ─► accept ─► Opening ─► Session { stdin, stdout, stderr, resize } ─► end(Outcome)
+//!   request ─► accept ─► PendingSession ─► Session { stdin, stdout, stderr, resize } ─► end(ExecStatus)
 //! ```
 //!
-//! A kubelet answers the request with the response that [`accept`] returns and then waits for the session.
+//! A kubelet sends the response that [`accept`] returns and then waits for the session.
 
-mod outcome;
+mod exec_status;
 mod resize;
 mod session;
 
-pub use outcome::{Outcome, StatusFormat};
+pub use exec_status::{ExecStatus, StatusFormat};
 #[doc(hidden)]
 pub use resize::sizes;
 pub use resize::{Resizes, TerminalSize};
-pub use session::{Opening, Session, accept, accept_websocket};
+pub use session::{PendingSession, Session, accept, accept_websocket};
 
 /// Names of streams, in the header `streamType`.
 pub mod stream {
@@ -28,29 +29,29 @@ pub mod stream {
 
 pub const V5: &str = "v5.channel.k8s.io";
 pub const V4: &str = "v4.channel.k8s.io";
-/// What is spoken on top of SPDY, newest first.
+/// Protocols on top of SPDY, newest first.
 pub const SPDY_PROTOCOLS: [&str; 4] = [V4, "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
 const WEBSOCKET_PROTOCOLS: [&str; 6] =
     [V5, V4, "v4.base64.channel.k8s.io", "channel.k8s.io", "base64.channel.k8s.io", ""];
 
-/// Which streams there are.
+/// The requested streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct StreamOptions {
     pub stdin: bool,
     pub stdout: bool,
     pub stderr: bool,
     pub tty: bool,
 }
 
-impl Options {
-    /// As kubelets read them from the query of a request. A terminal has no standard error of its own.
-    pub fn from_query(query: &str) -> Result<Options, &'static str> {
+impl StreamOptions {
+    /// Parses options as kubelets do. A terminal has no standard error.
+    pub fn from_query(query: &str) -> Result<StreamOptions, &'static str> {
         let is_set = |name: &str| {
             let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
             pairs.clone().find(|(key, _)| *key == name).is_some_and(|(_, value)| value == "1")
         };
         let tty = is_set("tty");
-        let options = Options {
+        let options = StreamOptions {
             stdin: is_set("input"),
             stdout: is_set("output"),
             stderr: is_set("error") && !tty,
@@ -62,7 +63,7 @@ impl Options {
         }
     }
 
-    /// As API servers write them.
+    /// Encodes options as API servers do.
     pub fn to_query(self) -> Vec<(&'static str, &'static str)> {
         let all = [("error", self.stderr), ("input", self.stdin), ("output", self.stdout), ("tty", self.tty)];
         all.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (name, "1")).collect()
@@ -74,19 +75,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_in_the_query() {
-        let all = Options { stdin: true, stdout: true, stderr: true, tty: false };
-        let terminal = Options { stderr: false, tty: true, ..all };
+    fn options_are_parsed_from_the_query() {
+        let all = StreamOptions { stdin: true, stdout: true, stderr: true, tty: false };
+        let terminal = StreamOptions { stderr: false, tty: true, ..all };
         let cases = [
             ("input=1&output=1&error=1", Ok(all)),
             ("input=1&output=1&error=1&tty=1&command=ls", Ok(terminal)),
-            ("output=1", Ok(Options { stdout: true, ..Options::default() })),
+            ("output=1", Ok(StreamOptions { stdout: true, ..StreamOptions::default() })),
             ("output=true&input=0", Err("you must specify at least 1 of stdin, stdout, stderr")),
             ("tty=1&error=1", Err("you must specify at least 1 of stdin, stdout, stderr")),
             ("", Err("you must specify at least 1 of stdin, stdout, stderr")),
         ];
         for (query, expected) in cases {
-            assert_eq!(Options::from_query(query), expected, "{query}");
+            assert_eq!(StreamOptions::from_query(query), expected, "{query}");
         }
         assert_eq!(terminal.to_query(), [("input", "1"), ("output", "1"), ("tty", "1")]);
     }

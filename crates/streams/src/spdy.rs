@@ -1,4 +1,5 @@
-//! SPDY/3.1 as Kubernetes uses it: many streams on one connection, opened by the client, each with a few headers.
+//! SPDY/3.1 as Kubernetes uses it: many streams on one connection, opened by the client, each with a few
+//! headers.
 //!
 //! ```text
 //!   Stream { headers, input, output }
@@ -12,8 +13,8 @@ mod headers;
 
 pub(crate) use connection::Streams;
 pub use connection::{Connection, Role, Stream};
-pub use frame::{Frame, HEAD, Head, LARGEST_CONTROL, Malformed, reset};
+pub use frame::{Frame, FrameError, HEAD, Head, LARGEST_CONTROL, reset};
 pub use headers::{Headers, Packer, Unpacker};
 
-/// What an upgrade to it is called.
+/// The name of the protocol in upgrades.
 pub const PROTOCOL: &str = "SPDY/3.1";

@@ -1,32 +1,32 @@
-//! Requests that ask for another protocol.
+//! Upgrade requests.
 
 use http::header::{CONNECTION, CONTENT_TYPE, UPGRADE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use crate::spdy;
 
-/// Names the protocol on top of SPDY.
+/// The header with the protocol on top of SPDY.
 pub const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
 const ACCEPTED_PROTOCOLS: &str = "x-accepted-stream-protocol-versions";
 
-/// Why an upgrade does not happen, as the answer to the request.
-pub type Refusal = Response<String>;
+/// The response to a refused upgrade.
+pub type UpgradeRefusal = Response<String>;
 
-/// Whether a request asks for another protocol at all.
+/// Whether a request asks for an upgrade.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
     let asks =
         |value: &HeaderValue| value.to_str().is_ok_and(|text| text.to_ascii_lowercase().contains("upgrade"));
     headers.get_all(CONNECTION).iter().any(asks)
 }
 
-/// The values of a header that is a list, however many times it is given.
+/// Returns the values of a list header, which may occur several times.
 pub fn header_values<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
     let lists = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     lists.flat_map(|list| list.split(',')).map(str::trim).filter(|value| !value.is_empty()).collect()
 }
 
-/// A line of text for people, as upstream's servers answer.
-pub(crate) fn refusal(code: StatusCode, text: &str) -> Refusal {
+/// Returns a plain text error, as upstream's servers do.
+pub(crate) fn refusal(code: StatusCode, text: &str) -> UpgradeRefusal {
     let mut response = Response::new(if text.is_empty() { String::new() } else { format!("{text}\n") });
     *response.status_mut() = code;
     let headers = response.headers_mut();
@@ -37,8 +37,11 @@ pub(crate) fn refusal(code: StatusCode, text: &str) -> Refusal {
     response
 }
 
-/// Agrees to SPDY with the first of the client's protocols that is in `known`.
-pub(crate) fn spdy(headers: &HeaderMap, known: &[&str]) -> Result<(String, Response<String>), Refusal> {
+/// Accepts SPDY with the first of the client's protocols that is in `known`.
+pub(crate) fn spdy(
+    headers: &HeaderMap,
+    known: &[&str],
+) -> Result<(String, Response<String>), UpgradeRefusal> {
     let bad = |text: String| Err(refusal(StatusCode::BAD_REQUEST, &format!("unable to upgrade: {text}")));
     if !headers.contains_key(STREAM_PROTOCOL) {
         let count = headers.keys_len();
@@ -84,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spdy_is_agreed_on_with_a_protocol_that_both_know() {
+    fn spdy_is_accepted_with_a_common_protocol() {
         let request = |upgrade: &'static str, protocols: &[&'static str]| {
             let mut headers = HeaderMap::new();
             headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));

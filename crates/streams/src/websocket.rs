@@ -1,4 +1,5 @@
-//! WebSocket (RFC 6455) as Kubernetes uses it: messages that begin with the number of a channel, or a tunnel for SPDY.
+//! WebSocket (RFC 6455) as Kubernetes uses it: messages that start with a channel number, or a tunnel for
+//! SPDY.
 //!
 //! ```text
 //!   channels ─┐            ┌─ frame: bytes ↔ frames
@@ -11,12 +12,12 @@ mod handshake;
 mod reader;
 mod tunnel;
 
-pub use frame::{Head, Malformed, Message, Opcode, Role};
+pub use frame::{FrameError, Head, Message, Opcode, Role};
 pub use handshake::{Handshake, accept_key, is_websocket, offered};
 pub use reader::{Event, Reader};
 pub use tunnel::tunnel;
 
-/// A connection that has done what it was for.
+/// Normal closure.
 pub const CLOSE_NORMAL: u16 = 1000;
-/// The peer broke the protocol.
+/// Protocol error of the peer.
 pub const CLOSE_PROTOCOL_ERROR: u16 = 1002;

@@ -1,11 +1,11 @@
-//! Sessions as a kubelet has them, with clients over SPDY and over WebSocket.
+//! Sessions of a kubelet with clients over SPDY and WebSocket.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy recognizes only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 use std::convert::Infallible;
 
-use atoll_streams::remote_command::{self, Options, Outcome, TerminalSize};
+use atoll_streams::remote_command::{self, ExecStatus, StreamOptions, TerminalSize};
 use atoll_streams::spdy::{Connection, Headers, Role, Stream};
 use atoll_streams::websocket::{self, Event, Message, Opcode};
 use atoll_streams::{STREAM_PROTOCOL, port_forward};
@@ -20,9 +20,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 type Client = TokioIo<Upgraded>;
 
-/// Runs what standard input says: echoes it in upper case, complains about it, and exits with the number of its lines.
-async fn exec(opening: remote_command::Opening) {
-    let mut session = opening.session().await.unwrap();
+/// Echoes standard input in upper case, writes to standard error, and exits with the number of lines.
+async fn exec(pending: remote_command::PendingSession) {
+    let mut session = pending.session().await.unwrap();
     let mut stdin = session.stdin.take().unwrap();
     let (mut stdout, mut stderr) = (session.stdout.take().unwrap(), session.stderr.take());
     if let Some(resize) = &mut session.resize {
@@ -36,15 +36,15 @@ async fn exec(opening: remote_command::Opening) {
     }
     let lines = text.iter().filter(|byte| **byte == b'\n').count();
     drop((stdout, stderr));
-    session.end(&Outcome::exit(lines as i32)).await;
+    session.end(&ExecStatus::exit(lines as i32)).await;
 }
 
-async fn forward(opening: port_forward::Opening) {
-    let mut forwards = opening.forwards().await.unwrap();
+async fn forward(pending: port_forward::PendingForwards) {
+    let mut forwards = pending.forwards().await.unwrap();
     while let Some(forward) = forwards.next().await {
         tokio::spawn(async move {
             if forward.port == 1 {
-                return forward.fail("nobody listens").await;
+                return forward.fail("connection refused").await;
             }
             let (mut service, stream) = tokio::io::duplex(1000);
             let port = forward.port;
@@ -60,14 +60,14 @@ async fn forward(opening: port_forward::Opening) {
 }
 
 async fn kubelet(mut request: Request<Incoming>) -> Result<Response<String>, Infallible> {
-    let options = Options::from_query(request.uri().query().unwrap_or_default());
+    let options = StreamOptions::from_query(request.uri().query().unwrap_or_default());
     let answer = match request.uri().path() {
-        "/portForward" => port_forward::accept(&mut request).map(|(response, opening)| {
-            tokio::spawn(forward(opening));
+        "/portForward" => port_forward::accept(&mut request).map(|(response, pending)| {
+            tokio::spawn(forward(pending));
             response
         }),
-        _ => remote_command::accept(&mut request, options.unwrap()).map(|(response, opening)| {
-            tokio::spawn(exec(opening));
+        _ => remote_command::accept(&mut request, options.unwrap()).map(|(response, pending)| {
+            tokio::spawn(exec(pending));
             response
         }),
     };
@@ -83,7 +83,7 @@ fn connect() -> DuplexStream {
     client
 }
 
-/// The connection after an upgrade, and the protocol that was agreed on.
+/// Returns the connection after an upgrade, and the accepted protocol.
 async fn upgrade(uri: &str, headers: &[(&str, &str)]) -> (Client, String) {
     let connection = hyper::client::conn::http1::handshake(TokioIo::new(connect())).await.unwrap();
     let (mut sender, connection) = connection;
@@ -132,11 +132,11 @@ async fn terminals_have_a_size_and_no_standard_error() {
     resize.output.write(TerminalSize { width: 80, height: 24 }.encode()).await.unwrap();
     stdin.output.close();
     assert_eq!(stdout.input.read_to_end(100).await, b"80x24 ");
-    // Before the fourth version nothing is said if all is well.
+    // Before version 4, success is an empty error stream.
     assert_eq!(error.input.read_to_end(1000).await, b"");
 }
 
-/// A client's side of a WebSocket.
+/// The client side of a WebSocket.
 struct Socket {
     reader: websocket::Reader<tokio::io::ReadHalf<Client>>,
     writer: tokio::io::WriteHalf<Client>,
@@ -162,7 +162,7 @@ impl Socket {
         self.writer.write_all(&bytes).await.unwrap();
     }
 
-    /// All messages up to the goodbye.
+    /// Returns all messages up to the close frame.
     async fn messages(mut self) -> Vec<Vec<u8>> {
         let mut messages = Vec::new();
         loop {
@@ -213,7 +213,8 @@ async fn ports_are_forwarded_in_parallel() {
         let answer = data.input.read_to_end(100).await;
         answers.push((answer, error.input.read_to_end(100).await));
     }
-    let expected: [(&[u8], &[u8]); 3] = [(b"80: ping", b""), (b"443: ping", b""), (b"", b"nobody listens")];
+    let expected: [(&[u8], &[u8]); 3] =
+        [(b"80: ping", b""), (b"443: ping", b""), (b"", b"connection refused")];
     assert_eq!(answers, expected.map(|(data, error)| (data.to_vec(), error.to_vec())));
 }
 
@@ -247,7 +248,7 @@ async fn ports_are_forwarded_through_a_tunnel() {
 }
 
 #[tokio::test]
-async fn ports_are_forwarded_on_channels_as_long_ago() {
+async fn ports_are_forwarded_on_legacy_channels() {
     let mut socket = Socket::open("/portForward?port=80", "v4.channel.k8s.io").await;
     socket.send(Opcode::Binary, b"\0ping").await;
     let mut channels = [Vec::new(), Vec::new()];
@@ -256,6 +257,6 @@ async fn ports_are_forwarded_on_channels_as_long_ago() {
             channels[usize::from(bytes[0])].extend_from_slice(&bytes[1..]);
         }
     }
-    // Each channel first says which port it belongs to.
+    // Each channel starts with its port.
     assert_eq!(channels, [&b"\x50\080: ping"[..], b"\x50\0"]);
 }

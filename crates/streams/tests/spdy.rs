@@ -1,6 +1,6 @@
-//! Connections with streams, from both ends and from ends that misbehave.
+//! SPDY connections, between well-behaved and misbehaving peers.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy recognizes only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn pair() -> (Connection, Connection) {
 }
 
 #[tokio::test]
-async fn streams_carry_bytes_both_ways_and_close_one_by_one() {
+async fn streams_are_bidirectional_and_close_individually() {
     let (client, mut server) = pair();
     let opened = tokio::spawn(async move {
         let mut stream = server.next().await.unwrap();
@@ -35,21 +35,22 @@ async fn streams_carry_bytes_both_ways_and_close_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_reset_ends_a_stream_and_no_other() {
+async fn a_reset_ends_only_its_stream() {
     let (client, mut server) = pair();
     let mut one = client.open(Headers::default()).await.unwrap();
     let mut other = client.open(Headers::default()).await.unwrap();
-    let (theirs, mut others) = (server.next().await.unwrap(), server.next().await.unwrap());
-    theirs.output.reset();
+    let (server_stream, mut other_server_stream) =
+        (server.next().await.unwrap(), server.next().await.unwrap());
+    server_stream.output.reset();
     assert_eq!(one.input.next().await, None);
-    one.output.abandoned().await;
+    one.output.closed_by_peer().await;
     assert!(one.output.write("more").await.is_err());
     other.output.write("still here").await.unwrap();
-    assert_eq!(others.input.next().await.unwrap(), "still here");
+    assert_eq!(other_server_stream.input.next().await.unwrap(), "still here");
 }
 
 #[tokio::test]
-async fn what_nobody_reads_does_not_hold_up_the_rest() {
+async fn a_dropped_input_does_not_block_other_streams() {
     let (client, mut server) = pair();
     let mut ignored = client.open(Headers::default()).await.unwrap();
     let mut read = client.open(Headers::default()).await.unwrap();
@@ -61,18 +62,18 @@ async fn what_nobody_reads_does_not_hold_up_the_rest() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_cut_ends_all_its_streams() {
+async fn a_closed_connection_ends_all_streams() {
     let (client, mut server) = pair();
     let mut stream = client.open(Headers::default()).await.unwrap();
-    let mut theirs = server.next().await.unwrap();
+    let mut server_stream = server.next().await.unwrap();
     drop(client);
-    assert_eq!(theirs.input.next().await, None);
+    assert_eq!(server_stream.input.next().await, None);
     server.closed().await;
     assert!(server.next().await.is_none());
     assert!(stream.output.write("lost").await.is_err());
 }
 
-/// A peer that is written by hand.
+/// A peer that sends frames directly.
 struct Peer {
     stream: DuplexStream,
     packer: Packer,
@@ -104,15 +105,15 @@ impl Peer {
     }
 }
 
-fn by_hand() -> (Peer, Connection) {
+fn manual_peer() -> (Peer, Connection) {
     let (stream, server) = tokio::io::duplex(64 << 10);
     let peer = Peer { stream, packer: Packer::default(), unpacker: Unpacker::default() };
     (peer, Connection::new(server, Role::Server))
 }
 
 #[tokio::test]
-async fn frames_are_answered_as_they_should_be() {
-    let (mut peer, mut server) = by_hand();
+async fn frames_get_the_expected_replies() {
+    let (mut peer, mut server) = manual_peer();
     let open = |stream, fin| Frame::SynStream { stream, fin, headers: Headers::default() };
     let reply = |stream| Frame::SynReply { stream, fin: false, headers: Headers::default() };
     let refused = |stream, status| Frame::RstStream { stream, status };
@@ -145,8 +146,8 @@ async fn frames_are_answered_as_they_should_be() {
 }
 
 #[tokio::test]
-async fn streams_beyond_measure_are_refused() {
-    let (mut peer, mut server) = by_hand();
+async fn too_many_streams_are_refused() {
+    let (mut peer, mut server) = manual_peer();
     let mut held = Vec::new();
     for stream in (1..).step_by(2) {
         peer.send(Frame::SynStream { stream, fin: false, headers: Headers::default() }).await;
@@ -162,7 +163,7 @@ async fn streams_beyond_measure_are_refused() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_frames_end_the_connection() {
+async fn malformed_bytes_end_the_connection() {
     let cases: [&[u8]; 5] = [
         b"\0\0\0\0\0\0\0\0",
         b"GET / HTTP/1.1\r\n",
@@ -171,7 +172,7 @@ async fn bytes_that_are_no_frames_end_the_connection() {
         b"\x80\x03\0\x01\0\0\0\x0e\0\0\0\x01\0\0\0\0\0\0junk",
     ];
     for bytes in cases {
-        let (mut peer, server) = by_hand();
+        let (mut peer, server) = manual_peer();
         peer.stream.write_all(bytes).await.unwrap();
         peer.stream.shutdown().await.unwrap();
         server.closed().await;
@@ -179,19 +180,19 @@ async fn bytes_that_are_no_frames_end_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_never_agrees_is_not_waited_for_forever() {
+async fn opening_a_stream_times_out() {
     let (stream, _silent) = tokio::io::duplex(64 << 10);
     let client = Connection::new(stream, Role::Client);
     let error = client.open(Headers::default()).await.unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-    // Nor is one that never closes.
+    // Closing times out, too.
     tokio::time::timeout(Duration::from_secs(60), client.close()).await.unwrap();
 }
 
 #[test]
-fn any_bytes_are_taken_or_refused() {
+fn arbitrary_bytes_do_not_panic() {
     use atoll_streams::websocket;
-    // A simple generator: what matters is that it is the same each time.
+    // A deterministic generator.
     let mut state = 7_u64;
     let mut next = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -15,7 +15,7 @@ fn pod(requests: Value, limits: Value) -> Value {
 }
 
 #[test]
-fn containers_get_what_they_do_not_say() {
+fn containers_get_defaults() {
     let range = range(
         "Container",
         json!({ "default": { "cpu": "1", "memory": "1Gi" }, "defaultRequest": { "cpu": "500m" } }),
@@ -106,7 +106,7 @@ fn bounds_are_worded_as_upstream() {
 }
 
 #[test]
-fn claims_are_judged_by_what_they_ask_for() {
+fn claims_are_checked_by_their_requests() {
     let claim = |size: &str| json!({ "spec": { "resources": { "requests": { "storage": size } } } });
     let bounds = json!({ "min": { "storage": "2Gi" }, "max": { "storage": "4Gi" } });
     let range = range("PersistentVolumeClaim", bounds);

@@ -1,10 +1,10 @@
-//! Which secrets a Pod uses.
+//! Secrets that a Pod uses.
 
 use serde_json::Value;
 
-use crate::amounts::containers;
+use crate::resource_list::containers;
 
-/// Whether the Pod uses any.
+/// Whether the Pod uses any secrets.
 pub fn any(pod: &Value) -> bool {
     let spec = &pod["spec"];
     let named = |value: &Value| value.as_str().is_some_and(|name| !name.is_empty());
@@ -23,7 +23,7 @@ pub fn any(pod: &Value) -> bool {
         })
 }
 
-/// The secrets that a container's variables come from, with how they are used.
+/// Returns the secrets of a container's environment variables, with their use.
 fn of_container(container: &Value) -> impl Iterator<Item = (String, &str)> {
     let variables = containers(container, "env").filter_map(|variable| {
         let name = variable["name"].as_str().unwrap_or_default();
@@ -38,7 +38,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// What to say of the first secret that the account does not list.
+/// Returns an error about the first secret that the account does not list.
 pub fn foreign(pod: &Value, account: &Value) -> Option<String> {
     let (spec, account_name) = (&pod["spec"], atoll_meta::object::name(account));
     let lists = |part: &str, name: &str| containers(account, part).any(|own| text(own, "name") == name);
@@ -64,7 +64,7 @@ pub fn foreign(pod: &Value, account: &Value) -> Option<String> {
         })
 }
 
-/// The same for containers that are added to a running Pod.
+/// The same for ephemeral containers.
 pub fn foreign_to_ephemeral(pod: &Value, account: &Value) -> Option<String> {
     of_containers(pod, account, "ephemeralContainers", "ephemeral container")
 }

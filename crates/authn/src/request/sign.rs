@@ -1,6 +1,6 @@
-//! A certificate, made of what a request asks for and of the terms that somebody agreed to.
+//! Certificates from certificate requests.
 //!
-//! It is put together here because the subject must stay as it was written: several organizations are several groups.
+//! They are assembled here because the subject must be preserved: several organizations are several groups.
 
 use std::time::Duration;
 
@@ -21,19 +21,19 @@ use super::CertificateRequest;
 use crate::authority::{AuthorityError, unusable};
 use crate::certificate::WORKSPACE;
 
-/// When the century of two digits ends, in seconds since 1970.
+/// From 2050 on, times need four digits of the year. In seconds since 1970.
 const YEAR_2050: u64 = 2_524_608_000;
-/// Clocks may be behind by this much.
+/// Seconds by which clocks may be behind.
 const BACKDATE: i64 = 300;
-/// What lives less than this gets its whole time in spite of that.
+/// Certificates with a shorter lifetime are not shortened by the backdate.
 const SHORT: i64 = 8 * 3600;
 
-/// How a certificate shall be made.
+/// Parameters of a signed certificate.
 pub struct Terms<'a> {
-    /// As a CertificateSigningRequest names them.
+    /// Usages, as in a CertificateSigningRequest.
     pub usages: &'a [&'a str],
     pub seconds: i64,
-    /// The only workspace that it is good in; all of them without.
+    /// The only workspace that it is valid in; all of them if `None`.
     pub workspace: Option<&'a str>,
     /// In seconds since 1970.
     pub now: i64,
@@ -52,7 +52,7 @@ const USAGES: [(&str, KeyUsages); 10] = [
     ("decipher only", KeyUsages::DecipherOnly),
 ];
 
-/// In the order in which upstream puts them.
+/// In upstream's order.
 const EXTENDED: [(&str, &str); 13] = [
     ("any", "2.5.29.37.0"),
     ("server auth", "1.3.6.1.5.5.7.3.1"),
@@ -69,7 +69,8 @@ const EXTENDED: [(&str, &str); 13] = [
     ("netscape sgc", "2.16.840.1.113730.4.1"),
 ];
 
-/// The certificate that `request` asks for, in PEM, signed by the authority whose certificate and key these are.
+/// Returns a signed certificate for `request` as PEM. `authority` and `key` are certificate and key of the
+/// CA.
 pub(crate) fn certificate(
     request: &CertificateRequest,
     terms: &Terms<'_>,
@@ -92,7 +93,7 @@ pub(crate) fn certificate(
     let inner = (|| -> x509_cert::der::Result<Vec<u8>> {
         let mut serial = [0; 16];
         aws_lc_rs::rand::fill(&mut serial).map_err(|_| x509_cert::der::ErrorKind::Failed)?;
-        // Positive, and as long as it looks.
+        // Positive, and without leading zero bytes.
         serial[0] = serial[0] & 0x3f | 0x40;
         let validity: Validity = Validity::new(time(terms.now - BACKDATE)?, time(until)?);
         let extensions: Vec<Vec<u8>> = extensions(request, terms, authority)?;
@@ -167,7 +168,7 @@ fn extensions(
 
 const SEQUENCE: u8 = 0x30;
 
-/// An element of DER with others in it.
+/// Returns a DER element that contains others.
 fn element(tag: u8, parts: &[Vec<u8>]) -> Vec<u8> {
     let length: usize = parts.iter().map(Vec::len).sum();
     let mut element = vec![tag];
@@ -193,7 +194,7 @@ fn time(seconds: i64) -> x509_cert::der::Result<Time> {
     })
 }
 
-/// How the authority signs, as DER names it.
+/// Returns the signature algorithm of the CA as DER.
 fn algorithm(key: &KeyPair) -> Result<Vec<u8>, AuthorityError> {
     let known = [
         (&rcgen::PKCS_ECDSA_P256_SHA256, "1.2.840.10045.4.3.2", false),
@@ -206,9 +207,6 @@ fn algorithm(key: &KeyPair) -> Result<Vec<u8>, AuthorityError> {
     match (found, id) {
         (Some((_, _, true)), Some(id)) => Ok(element(SEQUENCE, &[id, vec![0x05, 0x00]])),
         (Some(_), Some(id)) => Ok(element(SEQUENCE, &[id])),
-        _ => Err(unusable(
-            "ca.key",
-            &"keys of its kind cannot sign certificates here; use ECDSA, RSA or Ed25519",
-        )),
+        _ => Err(unusable("ca.key", &"this type of key is not supported; use ECDSA, RSA or Ed25519")),
     }
 }

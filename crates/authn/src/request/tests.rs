@@ -24,7 +24,7 @@ fn authority() -> (tempfile::TempDir, Authority) {
 }
 
 #[test]
-fn requests_are_read() {
+fn requests_are_parsed() {
     let names = vec![
         SanType::DnsName("a.example".try_into().expect("a name")),
         SanType::IpAddress(IpAddr::from([10, 0, 0, 1])),
@@ -47,7 +47,7 @@ fn requests_are_read() {
 }
 
 #[test]
-fn a_changed_request_is_not_signed() {
+fn a_modified_request_is_rejected() {
     let text = pem("ann", "dev", Vec::new());
     let mut request = CertificateRequest::from_pem(text.as_bytes()).expect("a request");
     let at = request.der.windows(3).position(|window| window == b"ann").expect("the name");
@@ -59,11 +59,11 @@ fn a_changed_request_is_not_signed() {
 }
 
 #[test]
-fn certificates_say_what_was_asked_for() {
+fn certificates_contain_the_requested_attributes() {
     let (_directory, authority) = authority();
     let now = OffsetDateTime::now_utc().unix_timestamp();
     let request = CertificateRequest::from_pem(pem("ann", "dev", Vec::new()).as_bytes()).expect("a request");
-    // Requests with several organizations are made by hand, see the tests of the program.
+    // Requests with several organizations are tested in the atoll crate.
     for (seconds, expires) in [(600, now + 600), (86_400, now + 86_400 - 300)] {
         let usages = ["client auth", "digital signature"];
         let terms = Terms { usages: &usages, seconds, workspace: Some("w1"), now };
@@ -71,7 +71,7 @@ fn certificates_say_what_was_asked_for() {
         let der = CertificateDer::from_pem_slice(text.as_bytes()).expect("PEM");
         let parsed = x509_cert::Certificate::from_der(&der).expect("a certificate");
         for extension in parsed.tbs_certificate().extensions().expect("it has some") {
-            // Go reads no certificate with a larger number in it.
+            // Go rejects certificates with larger numbers.
             let is_small = extension.extn_id.arcs().all(|arc| arc < 1 << 31);
             assert!(is_small, "{}", extension.extn_id);
         }

@@ -1,4 +1,4 @@
-//! What a token says once its signature was found good.
+//! The claims of a token with a verified signature.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,24 @@ use serde_json::Value;
 
 use crate::{AUTHENTICATED, Unauthorized, User};
 
-/// How far clocks may be apart.
+/// Seconds by which clocks may differ.
 pub const LEEWAY: i64 = 60;
 
 const EXTRA: &str = "authentication.kubernetes.io/";
 
-/// An object that a token speaks of.
+/// An object that a token refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     pub name: String,
-    /// Empty where it is not known.
+    /// Empty if it is not known.
     pub uid: String,
 }
 
 #[derive(Clone, Debug)]
 pub struct Claims {
-    /// Lies in a Secret and is good for as long as it does.
+    /// Whether the token is in a Secret and valid as long as it is.
     pub is_legacy: bool,
-    /// Whom it is meant for; after it was verified, those of them that were asked for.
+    /// Audiences; after verification, those that were requested.
     pub audiences: Vec<String>,
     pub namespace: String,
     pub account: Reference,
@@ -31,7 +31,7 @@ pub struct Claims {
     pub secret: Option<Reference>,
     pub node: Option<Reference>,
     pub id: String,
-    /// From when on its use is remarkable.
+    /// The time after which its use is recorded.
     pub warn_after: Option<i64>,
     subject: String,
     not_before: Option<i64>,
@@ -40,7 +40,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// What the claims say. Whether they are true is for whoever has checked the signature to say.
+    /// Reads the claims. The caller has verified the signature.
     pub fn read(claims: &Value, is_legacy: bool) -> Result<Claims, Unauthorized> {
         let own = &claims["kubernetes.io"];
         let time = |value: &Value| value.as_f64().map(|seconds| seconds as i64);
@@ -85,13 +85,13 @@ impl Claims {
         }
         self.account = Reference { name, uid };
         self.secret = Some(Reference { name: secret, uid: String::new() });
-        // What only other tokens say is nothing here.
+        // These claims only occur in other tokens.
         (self.pod, self.node, self.id) = (None, None, String::new());
         (self.not_before, self.expires, self.issued) = (None, None, None);
         Ok(())
     }
 
-    /// Whether they are good at a time, in seconds since 1970.
+    /// Checks the validity at a time, in seconds since 1970.
     pub fn check_time(&self, now: i64) -> Result<(), Unauthorized> {
         let problem = if self.not_before.is_some_and(|time| now + LEEWAY < time) {
             "service account token is not valid yet"
@@ -105,7 +105,7 @@ impl Claims {
         Err(Unauthorized::because(problem))
     }
 
-    /// The user that a good token makes of its bearer.
+    /// Returns the user of a valid token.
     pub fn user(&self) -> User {
         let mut extra = BTreeMap::new();
         let mut set = |name: &str, value: String| drop(extra.insert(format!("{EXTRA}{name}"), vec![value]));

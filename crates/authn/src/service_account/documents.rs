@@ -1,4 +1,4 @@
-//! What others need to check tokens themselves: where the keys are, and the keys.
+//! OpenID discovery documents, with which others can verify tokens.
 
 use serde::Serialize;
 
@@ -29,7 +29,7 @@ struct Key<'a> {
     y: String,
 }
 
-/// The document at `/.well-known/openid-configuration`.
+/// Returns the document at `/.well-known/openid-configuration`.
 pub fn configuration(issuer: &str, jwks_uri: &str) -> Vec<u8> {
     let document = Configuration {
         issuer,
@@ -41,7 +41,7 @@ pub fn configuration(issuer: &str, jwks_uri: &str) -> Vec<u8> {
     serde_json::to_vec(&document).unwrap_or_default()
 }
 
-/// The document at `/openid/v1/jwks`.
+/// Returns the document at `/openid/v1/jwks`.
 pub fn key_set(keys: &Keys) -> Vec<u8> {
     let keys = keys.verifying.iter().map(|key| {
         let (x, y) = key.coordinates();

@@ -1,8 +1,8 @@
-//! The keys that sign and verify tokens: one that signs, and the public halves of those that did before.
+//! The keys that sign and verify tokens: one that signs, and the public keys of its predecessors.
 //!
-//! `service-account.key` has the private key that signs, `service-account.pub` the public keys that tokens are still verified
-//! with, newest first. When a key is replaced its private half is gone for good; tokens that it signed stay valid until
-//! its public half is retired. A running server looks at the files now and then.
+//! `service-account.key` has the signing private key, `service-account.pub` the public keys that tokens are
+//! verified with, newest first. When a key is replaced, its private key is deleted; tokens that it signed
+//! stay valid until its public key is retired. A running server checks the files for changes regularly.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -25,18 +25,18 @@ use crate::authority::{AuthorityError, read, unusable, write_private};
 
 const PRIVATE: &str = "service-account.key";
 const PUBLIC: &str = "service-account.pub";
-/// What stands before the point in the DER form of a public key on this curve.
+/// The DER prefix of a public key on this curve, before the point.
 const PREFIX: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
     0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
-/// How many keys are kept to verify with; the oldest goes first.
-const MOST: usize = 64;
+/// Maximum number of verifying keys; the oldest are dropped.
+const MAX_KEYS: usize = 64;
 
 /// A key that tokens are verified with.
 pub struct PublicKey {
     id: String,
-    /// A byte that says how it is written, then both coordinates.
+    /// The format byte, then both coordinates.
     point: Vec<u8>,
 }
 
@@ -45,10 +45,10 @@ pub struct SigningKey {
     id: String,
 }
 
-/// What signs and verifies at one time.
+/// The current keys.
 pub struct Keys {
     pub signing: SigningKey,
-    /// Newest first, the one that signs among them.
+    /// Newest first, including the signing key.
     pub verifying: Vec<PublicKey>,
 }
 
@@ -59,7 +59,7 @@ pub struct KeyRing {
     seen: ArcSwap<Stamp>,
 }
 
-/// When the files were last written, how long they are, and which files they are.
+/// Modification times, lengths and inodes of the files.
 type Stamp = [Option<(SystemTime, u64, u64)>; 2];
 
 impl PublicKey {
@@ -101,18 +101,18 @@ impl SigningKey {
 }
 
 impl Keys {
-    /// Reads the keys in `directory`, or makes a first one.
+    /// Reads the keys in `directory`, or creates the first one.
     fn open(directory: &Path) -> Result<Keys, AuthorityError> {
         let path = directory.join(PRIVATE);
         if !path.exists() {
-            make(&path)?;
+            create_key(&path)?;
         }
         let mut keys = Keys::from_pem(&read(&path)?)?;
         keys.verifying.extend(public(directory)?.into_iter().filter(|key| key.id != keys.signing.id));
         Ok(keys)
     }
 
-    /// One key alone.
+    /// Returns a single key.
     fn from_pem(text: &str) -> Result<Keys, AuthorityError> {
         let unfit = |error: &dyn std::fmt::Display| unusable(PRIVATE, &error.to_string());
         let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(|error| unfit(&error))?;
@@ -138,7 +138,7 @@ impl KeyRing {
         })
     }
 
-    /// One private key that is given (P-256, as PKCS #8) and stays the same.
+    /// A fixed private key (P-256, as PKCS #8).
     pub fn from_pem(text: &str) -> Result<Self, AuthorityError> {
         Ok(KeyRing {
             directory: PathBuf::new(),
@@ -151,7 +151,7 @@ impl KeyRing {
         self.keys.load_full()
     }
 
-    /// Takes over what has changed in the files, and tells whether anything had.
+    /// Reloads the files if they have changed, and returns whether they had.
     pub fn refresh(&self) -> Result<bool, AuthorityError> {
         let now = stamp(&self.directory);
         if **self.seen.load() == now {
@@ -162,26 +162,26 @@ impl KeyRing {
         Ok(true)
     }
 
-    /// When the key that signs was made, in seconds since 1970.
+    /// Returns the age of the signing key.
     pub fn age(&self, now: SystemTime) -> std::time::Duration {
         let made = std::fs::metadata(self.directory.join(PRIVATE)).and_then(|metadata| metadata.modified());
         made.ok().and_then(|made| now.duration_since(made).ok()).unwrap_or_default()
     }
 }
 
-/// Replaces the key that signs by a new one; what the old ones have signed stays valid. Returns the new key's id.
+/// Replaces the signing key. Tokens of the old one stay valid. Returns the new key's ID.
 pub fn rotate(directory: &Path) -> Result<String, AuthorityError> {
     let before = Keys::open(directory)?;
-    // In this order a crash between the two loses no key that anything was signed with.
+    // In this order, a crash in between loses no key that was used for signing.
     write_public(directory, &before.verifying)?;
-    make(&directory.join(PRIVATE))?;
+    create_key(&directory.join(PRIVATE))?;
     let mut after = Keys::open(directory)?;
-    after.verifying.truncate(MOST);
+    after.verifying.truncate(MAX_KEYS);
     write_public(directory, &after.verifying)?;
     Ok(after.signing.id)
 }
 
-/// Forgets a key: what it has signed is no longer valid. The one that signs cannot be retired.
+/// Removes a key: tokens that it has signed become invalid. The signing key cannot be retired.
 pub fn retire(directory: &Path, id: &str) -> Result<(), AuthorityError> {
     let mut keys = Keys::open(directory)?;
     if keys.signing.id == id {
@@ -190,17 +190,17 @@ pub fn retire(directory: &Path, id: &str) -> Result<(), AuthorityError> {
     let count = keys.verifying.len();
     keys.verifying.retain(|key| key.id != id);
     match keys.verifying.len() == count {
-        true => Err(unusable(id, &"there is no such key; `atoll keys list` shows those there are")),
+        true => Err(unusable(id, &"there is no such key; list keys with: atoll keys list")),
         false => write_public(directory, &keys.verifying),
     }
 }
 
-/// The ids of all keys, newest first: the first one signs.
+/// Returns the IDs of all keys, newest first: the first one signs.
 pub fn list(directory: &Path) -> Result<Vec<String>, AuthorityError> {
     Ok(Keys::open(directory)?.verifying.into_iter().map(|key| key.id).collect())
 }
 
-fn make(path: &Path) -> Result<(), AuthorityError> {
+fn create_key(path: &Path) -> Result<(), AuthorityError> {
     let made = rcgen::KeyPair::generate().map_err(|error| unusable(PRIVATE, &error))?;
     write_private(path, &made.serialize_pem())
 }
@@ -216,7 +216,7 @@ fn public(directory: &Path) -> Result<Vec<PublicKey>, AuthorityError> {
             let der = der.map_err(|error| unusable(PUBLIC, &error))?;
             match der.strip_prefix(&PREFIX) {
                 Some(point) if point.len() == 65 => Ok(PublicKey::of(point)),
-                _ => Err(unusable(PUBLIC, &"it has a key that is not of the curve P-256")),
+                _ => Err(unusable(PUBLIC, &"it contains a key that is not on the curve P-256")),
             }
         })
         .collect()
@@ -228,10 +228,10 @@ fn write_public(directory: &Path, keys: &[PublicKey]) -> Result<(), AuthorityErr
 }
 
 fn stamp(directory: &Path) -> Stamp {
-    // Two changes may come so soon after each other that the time alone does not tell them apart.
-    let told = |name: &str| {
+    // Two changes may have the same time, so length and inode are compared as well.
+    let stamp_of = |name: &str| {
         let own = std::fs::metadata(directory.join(name)).ok()?;
         Some((own.modified().ok()?, own.len(), own.ino()))
     };
-    [told(PRIVATE), told(PUBLIC)]
+    [stamp_of(PRIVATE), stamp_of(PUBLIC)]
 }

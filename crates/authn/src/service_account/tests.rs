@@ -23,7 +23,7 @@ fn refusal(outcome: Result<Claims, Unauthorized>) -> String {
 }
 
 #[test]
-fn a_token_is_good_in_its_time_and_place() {
+fn a_token_is_valid_in_its_lifetime_and_workspace() {
     let (directory, tokens) = tokens();
     let good = token(&tokens, ISSUER);
     let user = tokens.verify(&good, ROOT, None, 1500).expect("good").user();
@@ -35,7 +35,7 @@ fn a_token_is_good_in_its_time_and_place() {
     let expected = ["credential-id=JTI=id", "node-name=m", "pod-name=p", "pod-uid=2"];
     assert_eq!(extra, expected.map(|own| format!("{prefix}{own}")));
     let again = Tokens::new(ISSUER, KeyRing::open(directory.path()).expect("the same key"));
-    assert!(again.verify(&good, ROOT, None, 1500).is_ok(), "a restart changes nothing");
+    assert!(again.verify(&good, ROOT, None, 1500).is_ok(), "the token stays valid after a restart");
     let at = |now| tokens.verify(&good, ROOT, None, now);
     assert!(at(2060).is_ok() && at(940).is_ok(), "clocks may be a minute apart");
     assert_eq!(refusal(at(2061)), "service account token has expired");
@@ -44,7 +44,7 @@ fn a_token_is_good_in_its_time_and_place() {
 }
 
 #[test]
-fn audiences_are_those_that_both_sides_name() {
+fn audiences_are_the_intersection() {
     let (_directory, tokens) = tokens();
     let several = ["x".to_string(), "y".to_string()];
     let own = tokens.issue(&subject(ROOT), &several, "id", NOW).expect("a token");
@@ -77,7 +77,7 @@ fn workspaces_have_issuers_of_their_own() {
 }
 
 #[test]
-fn what_was_tampered_with_is_refused() {
+fn forged_tokens_are_rejected() {
     let (_directory, tokens) = tokens();
     let (_other_directory, other) = self::tokens();
     let good = token(&tokens, ISSUER);
@@ -114,7 +114,7 @@ fn keys_are_replaced_and_retired() {
     let first = tokens.keys.current().signing.id().to_string();
     let second = rotate(directory.path()).expect("another key");
     assert!(tokens.keys.refresh().expect("it can be read"), "the files have changed");
-    assert!(!tokens.keys.refresh().expect("it can be read"), "and not again");
+    assert!(!tokens.keys.refresh().expect("it can be read"), "no further changes");
     assert_eq!(list(directory.path()).expect("keys"), [second.clone(), first.clone()]);
     let new = token(&tokens, ISSUER);
     assert_eq!(decode(new.split('.').next().unwrap_or_default()).expect("a header")["kid"], second.as_str());

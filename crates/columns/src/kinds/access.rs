@@ -1,11 +1,11 @@
-//! Who may do what, with which certificates, and what is asked before.
+//! RBAC, certificate signing requests, webhooks and admission policies.
 
 use atoll_meta::time::{Timestamp, human_duration};
 use serde_json::Value;
 
 use super::{AGE, NAME, PLAIN};
+use crate::fields::{at, list, text};
 use crate::format::selector_struct;
-use crate::look::{at, list, text};
 use crate::{Cell, Column, Printer};
 
 pub fn printer(kind: &str) -> &'static Printer {
@@ -22,14 +22,20 @@ pub fn printer(kind: &str) -> &'static Printer {
 
 static BINDING: Printer = Printer::new(&[
     NAME,
-    Column::new("Role", Cell::Special(role), "What they may do."),
+    Column::new("Role", Cell::Special(role), "The role that is bound."),
     AGE,
-    Column::new("Users", Cell::Special(|binding, _| subjects(binding, "User")), "Users that may.").wide(),
-    Column::new("Groups", Cell::Special(|binding, _| subjects(binding, "Group")), "Groups that may.").wide(),
+    Column::new("Users", Cell::Special(|binding, _| subjects(binding, "User")), "Users in the roleBinding.")
+        .wide(),
+    Column::new(
+        "Groups",
+        Cell::Special(|binding, _| subjects(binding, "Group")),
+        "Groups in the roleBinding.",
+    )
+    .wide(),
     Column::new(
         "ServiceAccounts",
         Cell::Special(|binding, _| subjects(binding, "ServiceAccount")),
-        "Service accounts that may.",
+        "ServiceAccounts in the roleBinding.",
     )
     .wide(),
 ]);
@@ -50,10 +56,10 @@ fn subjects(binding: &Value, kind: &str) -> Value {
 static SIGNING_REQUEST: Printer = Printer::new(&[
     NAME,
     AGE,
-    Column::new("SignerName", Cell::TextOr("spec.signerName", "<none>"), "Who shall sign it."),
-    Column::new("Requestor", Cell::Text("spec.username"), "Who asks for it."),
-    Column::new("RequestedDuration", Cell::Special(requested), "How long it shall be valid."),
-    Column::new("Condition", Cell::Special(decision), "What became of it."),
+    Column::new("SignerName", Cell::TextOr("spec.signerName", "<none>"), "Signer of the certificate."),
+    Column::new("Requestor", Cell::Text("spec.username"), "User that created the request."),
+    Column::new("RequestedDuration", Cell::Special(requested), "Requested validity of the certificate."),
+    Column::new("Condition", Cell::Special(decision), "Approval state of the request."),
 ]);
 
 fn requested(request: &Value, _: Timestamp) -> Value {
@@ -82,7 +88,7 @@ fn decision(request: &Value, _: Timestamp) -> Value {
 
 static WEBHOOKS: Printer = Printer::new(&[
     NAME,
-    Column::new("Webhooks", Cell::Length("webhooks"), "How many webhooks there are.").integer(),
+    Column::new("Webhooks", Cell::Length("webhooks"), "Number of webhooks.").integer(),
     AGE,
 ]);
 
@@ -91,14 +97,14 @@ const PARAMETER_KIND: Column =
 
 static VALIDATING_POLICY: Printer = Printer::new(&[
     NAME,
-    Column::new("Validations", Cell::Length("spec.validations"), "How many rules there are.").integer(),
+    Column::new("Validations", Cell::Length("spec.validations"), "Number of validations.").integer(),
     PARAMETER_KIND,
     AGE,
 ]);
 
 static MUTATING_POLICY: Printer = Printer::new(&[
     NAME,
-    Column::new("Mutations", Cell::Length("spec.mutations"), "How many changes there are.").integer(),
+    Column::new("Mutations", Cell::Length("spec.mutations"), "Number of mutations.").integer(),
     PARAMETER_KIND,
     AGE,
 ]);
@@ -112,8 +118,8 @@ fn parameter_kind(policy: &Value, _: Timestamp) -> Value {
 
 static POLICY_BINDING: Printer = Printer::new(&[
     NAME,
-    Column::new("PolicyName", Cell::Text("spec.policyName"), "Which policy it puts to use."),
-    Column::new("ParamRef", Cell::Special(parameters), "With which parameters."),
+    Column::new("PolicyName", Cell::Text("spec.policyName"), "Name of the bound policy."),
+    Column::new("ParamRef", Cell::Special(parameters), "Parameters of the policy."),
     AGE,
 ]);
 

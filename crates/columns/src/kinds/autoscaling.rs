@@ -4,7 +4,7 @@ use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, NAME, NAME_DESCRIPTION, PLAIN};
-use crate::look::{at, list, text};
+use crate::fields::{at, list, text};
 use crate::{Cell, Column, Printer};
 
 pub fn printer(kind: &str) -> &'static Printer {
@@ -15,23 +15,23 @@ pub fn printer(kind: &str) -> &'static Printer {
     }
 }
 
-/// How many metrics are shown.
+/// Maximum number of metrics in a cell.
 const SHOWN: usize = 2;
 
 static AUTOSCALER: Printer = Printer::new(&[
     NAME,
-    Column::new("Reference", Cell::Special(reference), "What is scaled."),
-    Column::new("Targets", Cell::Special(targets), "Metrics as they are, and as they should be."),
-    Column::new("MinPods", Cell::Special(least), "The least that it scales to."),
-    Column::new("MaxPods", Cell::Number("spec.maxReplicas"), "The most that it scales to."),
-    Column::new("Replicas", Cell::Number("status.currentReplicas"), "How many there are."),
+    Column::new("Reference", Cell::Special(reference), "Object that is scaled."),
+    Column::new("Targets", Cell::Special(targets), "Current and target values of metrics."),
+    Column::new("MinPods", Cell::Special(least), "Minimum number of replicas."),
+    Column::new("MaxPods", Cell::Number("spec.maxReplicas"), "Maximum number of replicas."),
+    Column::new("Replicas", Cell::Number("status.currentReplicas"), "Current number of replicas."),
     AGE,
 ]);
 
 static SCALE: Printer = Printer::new(&[
     Column::new("Name", Cell::Text("metadata.name"), NAME_DESCRIPTION),
-    Column::new("Desired", Cell::Number("spec.replicas"), "How many there should be.").integer(),
-    Column::new("Available", Cell::Number("status.replicas"), "How many there are.").integer(),
+    Column::new("Desired", Cell::Number("spec.replicas"), "Desired number of replicas.").integer(),
+    Column::new("Available", Cell::Number("status.replicas"), "Current number of replicas.").integer(),
     AGE,
 ]);
 
@@ -47,7 +47,7 @@ fn least(object: &Value, _: Timestamp) -> Value {
 fn targets(object: &Value, _: Timestamp) -> Value {
     let metrics = list(object, "spec.metrics");
     let statuses = list(object, "status.currentMetrics");
-    // The first version knows the processor only.
+    // autoscaling/v1 supports CPU only.
     if let Some(target) = at(object, "spec.targetCPUUtilizationPercentage") {
         let current = percentage(at(object, "status.currentCPUUtilizationPercentage"), "<unknown>");
         return format!("cpu: {current}/{target}%").into();
@@ -68,7 +68,7 @@ fn targets(object: &Value, _: Timestamp) -> Value {
     }
 }
 
-/// One metric: what it is, what it should be, and for some of what.
+/// Formats a metric with its current and target value.
 fn target(metric: &Value, status: Option<&Value>) -> String {
     let (source, of_resource, averages) = match text(metric, "type") {
         "External" => ("external", false, false),
@@ -105,7 +105,7 @@ fn target(metric: &Value, status: Option<&Value>) -> String {
     }
 }
 
-/// A quantity, as Go prints one that may be nil.
+/// Formats a quantity as Go does, where it may be nil.
 fn amount(quantity: Option<&Value>) -> String {
     quantity.and_then(Value::as_str).unwrap_or("<nil>").to_owned()
 }

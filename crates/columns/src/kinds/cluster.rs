@@ -1,4 +1,4 @@
-//! The cluster itself: leases, priorities, devices, APIs, and Atoll's own kinds.
+//! Cluster-level kinds: leases, priorities, devices, APIs, and Atoll's own kinds.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, NAME, NAME_AND_AGE, PLAIN};
-use crate::look::{at, condition, is_deleting, list, number, text};
+use crate::fields::{at, condition, is_deleting, list, number, text};
 use crate::{Cell, Column, Printer};
 
 pub fn printer(group: &str, kind: &str) -> &'static Printer {
@@ -27,24 +27,35 @@ pub fn printer(group: &str, kind: &str) -> &'static Printer {
     }
 }
 
-static LEASE: Printer =
-    Printer::new(&[NAME, Column::new("Holder", Cell::Text("spec.holderIdentity"), "Who has it."), AGE]);
+static LEASE: Printer = Printer::new(&[
+    NAME,
+    Column::new("Holder", Cell::Text("spec.holderIdentity"), "Identity of the holder."),
+    AGE,
+]);
 
 static PRIORITY_CLASS: Printer = Printer::new(&[
     NAME,
-    Column::new("Value", Cell::Number("value"), "The higher, the sooner.").integer(),
+    Column::new("Value", Cell::Number("value"), "Priority value; higher values are scheduled first.")
+        .integer(),
     Column::new(
         "Global-Default",
         Cell::Flag("globalDefault", false),
-        "Whether it is for pods that name none.",
+        "Whether it applies to pods without a priority class.",
     )
     .boolean(),
     AGE,
-    Column::new("PreemptionPolicy", Cell::Text("preemptionPolicy"), "Whether others must make room."),
+    Column::new(
+        "PreemptionPolicy",
+        Cell::Text("preemptionPolicy"),
+        "Whether pods with lower priority are preempted.",
+    ),
 ]);
 
-static RUNTIME_CLASS: Printer =
-    Printer::new(&[NAME, Column::new("Handler", Cell::Text("handler"), "What runs the containers."), AGE]);
+static RUNTIME_CLASS: Printer = Printer::new(&[
+    NAME,
+    Column::new("Handler", Cell::Text("handler"), "Handler of the container runtime."),
+    AGE,
+]);
 
 static FLOW_SCHEMA: Printer = Printer {
     order: Some(by_precedence),
@@ -53,17 +64,17 @@ static FLOW_SCHEMA: Printer = Printer {
         Column::new(
             "PriorityLevel",
             Cell::Text("spec.priorityLevelConfiguration.name"),
-            "Where requests wait.",
+            "Priority level of the requests.",
         ),
         Column::new(
             "MatchingPrecedence",
             Cell::Number("spec.matchingPrecedence"),
-            "The lower, the sooner it is asked.",
+            "Precedence; lower values are matched first.",
         ),
         Column::new(
             "DistinguisherMethod",
             Cell::Given("spec.distinguisherMethod.type", "<none>"),
-            "What makes requests a flow.",
+            "How requests are grouped into flows.",
         ),
         AGE,
         Column::new("MissingPL", Cell::Special(dangling), "Whether that priority level is missing."),
@@ -82,22 +93,22 @@ fn dangling(schema: &Value, _: Timestamp) -> Value {
 
 static PRIORITY_LEVEL: Printer = Printer::new(&[
     NAME,
-    Column::new("Type", Cell::Text("spec.type"), "Whether it is limited."),
+    Column::new("Type", Cell::Text("spec.type"), "Whether requests are limited."),
     Column::new(
         "NominalConcurrencyShares",
         Cell::Special(|level, _| limited(level, "spec.limited", "nominalConcurrencyShares")),
-        "Its part of all places.",
+        "Share of the server's concurrency.",
     ),
-    Column::new("Queues", Cell::Special(|level, _| queuing(level, "queues")), "How many queues it has."),
+    Column::new("Queues", Cell::Special(|level, _| queuing(level, "queues")), "Number of queues."),
     Column::new(
         "HandSize",
         Cell::Special(|level, _| queuing(level, "handSize")),
-        "How many of them a flow uses.",
+        "Number of queues per flow.",
     ),
     Column::new(
         "QueueLengthLimit",
         Cell::Special(|level, _| queuing(level, "queueLengthLimit")),
-        "How long each is.",
+        "Maximum length of a queue.",
     ),
     AGE,
 ]);
@@ -110,8 +121,11 @@ fn limited(level: &Value, path: &str, field: &str) -> Value {
     at(level, path).map_or_else(|| "<none>".into(), |limits| number(limits, field).into())
 }
 
-static RESOURCE_CLAIM: Printer =
-    Printer::new(&[NAME, Column::new("State", Cell::Special(claim_state), "Whether it has devices."), AGE]);
+static RESOURCE_CLAIM: Printer = Printer::new(&[
+    NAME,
+    Column::new("State", Cell::Special(claim_state), "Allocation state of the claim."),
+    AGE,
+]);
 
 fn claim_state(claim: &Value, _: Timestamp) -> Value {
     let allocated = at(claim, "status.allocation").is_some();
@@ -132,9 +146,9 @@ fn claim_state(claim: &Value, _: Timestamp) -> Value {
 
 static RESOURCE_SLICE: Printer = Printer::new(&[
     NAME,
-    Column::new("Node", Cell::Text("spec.nodeName"), "Where the devices are."),
-    Column::new("Driver", Cell::Text("spec.driver"), "Who knows them."),
-    Column::new("Pool", Cell::Text("spec.pool.name"), "What they are part of."),
+    Column::new("Node", Cell::Text("spec.nodeName"), "Node of the devices."),
+    Column::new("Driver", Cell::Text("spec.driver"), "Driver of the devices."),
+    Column::new("Pool", Cell::Text("spec.pool.name"), "Pool of the devices."),
     AGE,
 ]);
 
@@ -142,8 +156,8 @@ static API_SERVICE: Printer = Printer {
     always_headed: true,
     ..Printer::new(&[
         NAME,
-        Column::new("Service", Cell::Special(service), "Who serves it."),
-        Column::new("Available", Cell::Special(available), "Whether it is served."),
+        Column::new("Service", Cell::Special(service), "Service that serves the API."),
+        Column::new("Available", Cell::Special(available), "Whether the API is available."),
         AGE,
     ])
 };
@@ -166,42 +180,38 @@ fn available(api: &Value, _: Timestamp) -> Value {
 
 static CLUSTER: Printer = Printer::new(&[
     NAME,
-    Column::new("Mode", Cell::Text("spec.mode"), "Who copies to it and from it."),
-    Column::new("Ready", Cell::Special(ready), "Whether work can go there, and why not."),
-    Column::new("Version", Cell::TextOr("status.kubernetesVersion", "<unknown>"), "Of Kubernetes."),
-    Column::new("Nodes", Cell::Special(nodes), "How many of its nodes are ready."),
-    Column::new(
-        "CPU",
-        Cell::Special(|cluster, _| used(cluster, "cpu")),
-        "What pods ask for, of what there is.",
-    ),
+    Column::new("Mode", Cell::Text("spec.mode"), "How the cluster is synced."),
+    Column::new("Ready", Cell::Special(ready), "Whether the cluster is ready, and why not."),
+    Column::new("Version", Cell::TextOr("status.kubernetesVersion", "<unknown>"), "Kubernetes version."),
+    Column::new("Nodes", Cell::Special(nodes), "Ready and total nodes."),
+    Column::new("CPU", Cell::Special(|cluster, _| used(cluster, "cpu")), "Requested and allocatable CPU."),
     Column::new(
         "Memory",
         Cell::Special(|cluster, _| used(cluster, "memory")),
-        "What pods ask for, of what there is.",
+        "Requested and allocatable memory.",
     ),
-    Column::new("Region", Cell::TextOr("status.region", "<none>"), "Where it is."),
+    Column::new("Region", Cell::TextOr("status.region", "<none>"), "Region of the cluster."),
     Column::new(
         "Heartbeat",
         Cell::SinceOr("status.syncer.lastHeartbeatTime", "<never>"),
-        "How long ago it was heard of.",
+        "Time since the last heartbeat.",
     ),
     AGE,
-    Column::new("Latency", Cell::Text("status.latency"), "How long it takes to answer.").wide(),
-    Column::new("ID", Cell::Text("status.id"), "By which it is known.").wide(),
+    Column::new("Latency", Cell::Text("status.latency"), "Latency of the cluster's API.").wide(),
+    Column::new("ID", Cell::Text("status.id"), "ID of the cluster.").wide(),
 ]);
 
 static OBJECT_STATUS: Printer = Printer::new(&[
     NAME,
-    Column::new("Cluster", Cell::Text("spec.cluster"), "Where."),
-    Column::new("Resource", Cell::Text("spec.resource.resource"), "Of which kind."),
-    Column::new("Object", Cell::Text("spec.name"), "Which."),
-    Column::new("State", Cell::Text("status.state"), "Whether the cluster has it."),
+    Column::new("Cluster", Cell::Text("spec.cluster"), "Name of the cluster."),
+    Column::new("Resource", Cell::Text("spec.resource.resource"), "Resource of the object."),
+    Column::new("Object", Cell::Text("spec.name"), "Name of the object."),
+    Column::new("State", Cell::Text("status.state"), "State of the object in the cluster."),
     AGE,
-    Column::new("Message", Cell::Text("status.message"), "What is wrong."),
+    Column::new("Message", Cell::Text("status.message"), "Details of the state."),
 ]);
 
-/// Taint of a cluster on which nothing runs any more.
+/// The taint of a fenced cluster.
 const FENCED: &str = "atoll.dev/fenced";
 
 fn ready(cluster: &Value, _: Timestamp) -> Value {
@@ -244,13 +254,13 @@ fn used(cluster: &Value, resource: &str) -> Value {
 
 static WORKSPACE: Printer = Printer::new(&[
     NAME,
-    Column::new("Phase", Cell::Text("status.phase"), "Whether it can be used."),
+    Column::new("Phase", Cell::Text("status.phase"), "Phase of the workspace."),
     AGE,
-    Column::new("ID", Cell::Text("status.id"), "What its keys are made of.").wide(),
+    Column::new("ID", Cell::Text("status.id"), "ID of the workspace.").wide(),
     Column::new(
         "Grain",
         Cell::TextOr("spec.grain", "<default>"),
-        "Where pods are made of what is created in it.",
+        "Whether workloads are placed as objects or pod by pod.",
     )
     .wide(),
 ]);

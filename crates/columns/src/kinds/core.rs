@@ -1,11 +1,11 @@
-//! The core group, but for pods and volumes.
+//! The core group, except for Pods and volumes.
 
 use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, NAME, NAME_AND_AGE, PLAIN, network, pod, storage, workloads};
+use crate::fields::{flag, length, list, map, number, text, text_or};
 use crate::format::{distinct, since};
-use crate::look::{flag, length, list, map, number, text, text_or};
 use crate::{Cell, Column, Printer};
 
 pub fn printer(kind: &str) -> &'static Printer {
@@ -48,7 +48,7 @@ static CONFIG_MAP: Printer = Printer::new(&[
 
 static SECRET: Printer = Printer::new(&[
     NAME,
-    Column::new("Type", Cell::Text("type"), "What the data is for."),
+    Column::new("Type", Cell::Text("type"), "Type of the secret."),
     Column::new("Data", Cell::Length("data"), "Number of entries."),
     AGE,
 ]);
@@ -58,26 +58,26 @@ static NAMESPACE: Printer =
 
 static NODE: Printer = Printer::new(&[
     NAME,
-    Column::new("Status", Cell::Special(node_status), "Whether the node is ready and open for pods."),
+    Column::new("Status", Cell::Special(node_status), "Whether the node is ready and schedulable."),
     Column::new("Roles", Cell::Special(node_roles), "Roles of the node."),
     AGE,
     Column::new("Version", Cell::Text("status.nodeInfo.kubeletVersion"), "Version of the kubelet."),
-    Column::new("Internal-IP", Cell::Special(|node, _| address(node, "InternalIP")), "Address within.")
+    Column::new("Internal-IP", Cell::Special(|node, _| address(node, "InternalIP")), "Internal address.")
         .wide(),
-    Column::new("External-IP", Cell::Special(|node, _| address(node, "ExternalIP")), "Address outside.")
+    Column::new("External-IP", Cell::Special(|node, _| address(node, "ExternalIP")), "External address.")
         .wide(),
     Column::new("OS-Image", Cell::TextOr("status.nodeInfo.osImage", "<unknown>"), "Operating system.").wide(),
     Column::new("Kernel-Version", Cell::Special(kernel), "Version of the kernel.").wide(),
     Column::new(
         "Container-Runtime",
         Cell::TextOr("status.nodeInfo.containerRuntimeVersion", "<unknown>"),
-        "What runs the containers.",
+        "Container runtime and version.",
     )
     .wide(),
 ]);
 
 fn node_status(node: &Value, _: Timestamp) -> Value {
-    // Of several conditions of one type the last counts.
+    // The last condition of a type counts.
     let ready = list(node, "status.conditions").iter().rfind(|condition| text(condition, "type") == "Ready");
     let status = match ready.map(|condition| text(condition, "status")) {
         Some("True") => "Ready",
@@ -115,35 +115,35 @@ fn kernel(node: &Value, _: Timestamp) -> Value {
     }
 }
 
-/// Both groups that have events show them alike; the newer has other names for what it took over.
+/// The printer of events of both groups. events.k8s.io has other names for some fields.
 pub static EVENT: Printer = Printer::new(&[
     Column::new(
         "Last Seen",
         Cell::Special(|event, now| last_seen(event, now).into()),
-        "When it last happened.",
+        "Time since the last occurrence.",
     ),
     Column::new("Type", Cell::Text("type"), "Normal or Warning."),
-    Column::new("Reason", Cell::Text("reason"), "Why it happened, in a word."),
-    Column::new("Object", Cell::Special(involved), "What it is about."),
+    Column::new("Reason", Cell::Text("reason"), "Reason of the event."),
+    Column::new("Object", Cell::Special(involved), "Object of the event."),
     Column::new(
         "Subobject",
         Cell::Special(|event, _| either(event, "involvedObject.fieldPath", "regarding.fieldPath").into()),
-        "Which part of it.",
+        "Part of the object.",
     )
     .wide(),
-    Column::new("Source", Cell::Special(source), "Who reports it.").wide(),
+    Column::new("Source", Cell::Special(source), "Component that reports the event.").wide(),
     Column::new(
         "Message",
         Cell::Special(|event, _| either(event, "message", "note").trim().into()),
-        "What happened, in words.",
+        "Description of the event.",
     ),
     Column::new(
         "First Seen",
         Cell::Special(|event, now| first_seen(event, now).into()),
-        "When it first happened.",
+        "Time since the first occurrence.",
     )
     .wide(),
-    Column::new("Count", Cell::Special(count), "How often it happened.").wide(),
+    Column::new("Count", Cell::Special(count), "Number of occurrences.").wide(),
     NAME.wide(),
 ]);
 
@@ -171,7 +171,7 @@ fn count(event: &Value, _: Timestamp) -> Value {
         return number(event, "series.count").into();
     }
     match number(event, "count") + number(event, "deprecatedCount") {
-        // What happened once is not counted by those that report it the new way.
+        // Reporters with the new API do not count single events.
         0 => 1.into(),
         count => count.into(),
     }
@@ -202,8 +202,12 @@ fn source(event: &Value, _: Timestamp) -> Value {
 
 static RESOURCE_QUOTA: Printer = Printer::new(&[
     NAME,
-    Column::new("Request", Cell::Special(|quota, _| used(quota, false)), "What is requested, of how much."),
-    Column::new("Limit", Cell::Special(|quota, _| used(quota, true)), "Sums of limits, of how much."),
+    Column::new(
+        "Request",
+        Cell::Special(|quota, _| used(quota, false)),
+        "Used and hard amounts of requests.",
+    ),
+    Column::new("Limit", Cell::Special(|quota, _| used(quota, true)), "Used and hard amounts of limits."),
     AGE,
 ]);
 
@@ -220,8 +224,12 @@ fn used(quota: &Value, limits: bool) -> Value {
 static COMPONENT_STATUS: Printer = Printer::new(&[
     NAME,
     Column::new("Status", Cell::Special(health), "Whether the component is healthy."),
-    Column::new("Message", Cell::Special(|object, _| healthy(object, "message")), "What it says."),
-    Column::new("Error", Cell::Special(|object, _| healthy(object, "error")), "What is wrong."),
+    Column::new(
+        "Message",
+        Cell::Special(|object, _| healthy(object, "message")),
+        "Message of the component.",
+    ),
+    Column::new("Error", Cell::Special(|object, _| healthy(object, "error")), "Error of the component."),
 ]);
 
 fn healthy(object: &Value, field: &str) -> Value {

@@ -1,11 +1,11 @@
-//! Services and what leads to them.
+//! Services, endpoints, ingresses and network policies.
 
 use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, NAME, NAME_DESCRIPTION, PLAIN};
+use crate::fields::{annotation, at, list, number, text, text_or};
 use crate::format::{distinct, first_few};
-use crate::look::{annotation, at, list, number, text, text_or};
 use crate::{Cell, Column, Printer};
 
 pub fn printer(kind: &str) -> &'static Printer {
@@ -20,17 +20,17 @@ pub fn printer(kind: &str) -> &'static Printer {
     }
 }
 
-/// How many addresses, ports or hosts are shown.
+/// Maximum number of addresses, ports or hosts in a cell.
 const SHOWN: usize = 3;
 
 pub static SERVICE: Printer = Printer::new(&[
     NAME,
-    Column::new("Type", Cell::Text("spec.type"), "How it is reached."),
-    Column::new("Cluster-IP", Cell::Special(cluster_ip), "Address within."),
-    Column::new("External-IP", Cell::Special(external_ip), "Addresses outside."),
-    Column::new("Port(s)", Cell::Special(service_ports), "Ports, and ports of nodes."),
+    Column::new("Type", Cell::Text("spec.type"), "Type of the service."),
+    Column::new("Cluster-IP", Cell::Special(cluster_ip), "Cluster IP."),
+    Column::new("External-IP", Cell::Special(external_ip), "External addresses."),
+    Column::new("Port(s)", Cell::Special(service_ports), "Ports and node ports."),
     AGE,
-    Column::new("Selector", Cell::Labels("spec.selector"), "Which pods are behind it.").wide(),
+    Column::new("Selector", Cell::Labels("spec.selector"), "Selector of the pods.").wide(),
 ]);
 
 fn cluster_ip(service: &Value, _: Timestamp) -> Value {
@@ -57,7 +57,7 @@ fn joined(texts: &[Value]) -> String {
     texts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
 }
 
-/// The addresses of a load balancer.
+/// Returns the addresses of a load balancer.
 fn balancer(object: &Value) -> String {
     let ingress = list(object, "status.loadBalancer.ingress").iter();
     distinct(
@@ -96,7 +96,7 @@ fn endpoints(object: &Value, _: Timestamp) -> Value {
     for subset in subsets {
         let addresses = list(subset, "addresses");
         let ports = list(subset, "ports");
-        // A service without ports has endpoints without them.
+        // A Service without ports has endpoints without ports.
         if ports.is_empty() {
             addresses.iter().for_each(|address| add(address, None));
         }
@@ -121,7 +121,7 @@ fn host_and_port(address: &str, port: Option<i64>) -> String {
 
 static ENDPOINT_SLICE: Printer = Printer::new(&[
     NAME,
-    Column::new("AddressType", Cell::Text("addressType"), "What kind of addresses they are."),
+    Column::new("AddressType", Cell::Text("addressType"), "Type of the addresses."),
     Column::new("Ports", Cell::Special(slice_ports), "Ports of each endpoint."),
     Column::new("Endpoints", Cell::Special(slice_addresses), "Addresses."),
     AGE,
@@ -145,10 +145,14 @@ fn slice_addresses(slice: &Value, _: Timestamp) -> Value {
 
 static INGRESS: Printer = Printer::new(&[
     NAME,
-    Column::new("Class", Cell::Given("spec.ingressClassName", "<none>"), "Who serves it."),
-    Column::new("Hosts", Cell::Special(hosts), "Names that it answers to."),
-    Column::new("Address", Cell::Special(|object, _| balancer(object).into()), "Where it is reached."),
-    Column::new("Ports", Cell::Special(ingress_ports), "Ports that it listens on."),
+    Column::new("Class", Cell::Given("spec.ingressClassName", "<none>"), "Ingress class."),
+    Column::new("Hosts", Cell::Special(hosts), "Host names."),
+    Column::new(
+        "Address",
+        Cell::Special(|object, _| balancer(object).into()),
+        "Addresses of the load balancer.",
+    ),
+    Column::new("Ports", Cell::Special(ingress_ports), "Ports."),
     AGE,
 ]);
 
@@ -165,7 +169,7 @@ fn hosts(ingress: &Value, _: Timestamp) -> Value {
     }
     match (shown.is_empty(), more) {
         (true, _) => "*".into(),
-        // Rules without a host count as well here.
+        // Rules without a host are counted here, too.
         (false, true) => format!("{} + {} more...", shown.join(","), rules.len() - SHOWN).into(),
         (false, false) => shown.join(",").into(),
     }
@@ -177,8 +181,8 @@ fn ingress_ports(ingress: &Value, _: Timestamp) -> Value {
 
 static INGRESS_CLASS: Printer = Printer::new(&[
     Column::new("Name", Cell::Special(class_name), NAME_DESCRIPTION).naming(),
-    Column::new("Controller", Cell::Text("spec.controller"), "Who serves it."),
-    Column::new("Parameters", Cell::Special(parameters), "Where its settings are."),
+    Column::new("Controller", Cell::Text("spec.controller"), "Controller of the class."),
+    Column::new("Parameters", Cell::Special(parameters), "Reference to parameters."),
     AGE,
 ]);
 
@@ -201,7 +205,7 @@ fn parameters(class: &Value, _: Timestamp) -> Value {
 
 static NETWORK_POLICY: Printer = Printer::new(&[
     NAME,
-    Column::new("Pod-Selector", Cell::Selector("spec.podSelector"), "Which pods it is about."),
+    Column::new("Pod-Selector", Cell::Selector("spec.podSelector"), "Selector of the pods."),
     AGE,
 ]);
 
@@ -217,7 +221,7 @@ static SERVICE_CIDR: Printer = Printer::new(&[
 
 static IP_ADDRESS: Printer = Printer {
     surplus: Some(AGE.cell),
-    ..Printer::new(&[NAME, Column::new("ParentRef", Cell::Special(parent), "Who has the address.")])
+    ..Printer::new(&[NAME, Column::new("ParentRef", Cell::Special(parent), "Object that uses the address.")])
 };
 
 fn parent(address: &Value, _: Timestamp) -> Value {

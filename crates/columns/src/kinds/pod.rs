@@ -1,11 +1,11 @@
-//! Pods, whose one word of status is gathered from all over the object.
+//! Pods, whose status is computed from several fields.
 
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::{AGE, NAME};
+use crate::fields::{at, flag, is_condition_true, is_deleting, list, number, text, text_or};
 use crate::format::{moment, since};
-use crate::look::{at, flag, is_condition_true, is_deleting, list, number, text, text_or};
 use crate::{Cell, Column, Printer};
 
 pub static POD: Printer = Printer {
@@ -20,23 +20,23 @@ pub static POD: Printer = Printer {
         Column::new(
             "Status",
             Cell::Special(|pod, _| Summary::of(pod).reason.into()),
-            "How its containers are.",
+            "Aggregate status of the containers.",
         ),
         Column::new(
             "Restarts",
             Cell::Special(|pod, now| Summary::of(pod).restarts(now).into()),
-            "How often containers were restarted, and when last.",
+            "Number of restarts and time since the last one.",
         ),
         AGE,
         Column::new("IP", Cell::Special(address), "Address of the pod.").wide(),
-        Column::new("Node", Cell::TextOr("spec.nodeName", "<none>"), "Where it runs.").wide(),
+        Column::new("Node", Cell::TextOr("spec.nodeName", "<none>"), "Node of the pod.").wide(),
         Column::new(
             "Nominated Node",
             Cell::TextOr("status.nominatedNodeName", "<none>"),
-            "Where it will run once others have gone.",
+            "Node on which pods are preempted for it.",
         )
         .wide(),
-        Column::new("Readiness Gates", Cell::Special(readiness_gates), "Further conditions that hold.")
+        Column::new("Readiness Gates", Cell::Special(readiness_gates), "Readiness gates that are satisfied.")
             .wide(),
     ])
 };
@@ -52,7 +52,7 @@ fn conditions(pod: &Value) -> Option<Value> {
 }
 
 fn address(pod: &Value, _: Timestamp) -> Value {
-    // Where both are given and differ, upstream believes the older field.
+    // If both fields are set and differ, upstream uses the older one.
     let first = list(pod, "status.podIPs").first().map_or("", |address| text(address, "ip"));
     match text_or(pod, "status.podIP", first) {
         "" => "<none>".into(),
@@ -69,13 +69,13 @@ fn readiness_gates(pod: &Value, _: Timestamp) -> Value {
     format!("{open}/{}", gates.len()).into()
 }
 
-/// What the containers of a pod come to.
+/// The aggregate state of a Pod's containers.
 struct Summary {
     total: usize,
     ready: usize,
     reason: String,
     restarts: i64,
-    /// When the last of the restarted ones ended.
+    /// Time of the last termination of a restarted container.
     restarted: Option<(Timestamp, String)>,
 }
 
@@ -114,15 +114,15 @@ impl Summary {
         summary
     }
 
-    /// Looks at the init containers. Once they are done, it is the restarts of the sidecars among them that still
-    /// count: those are returned then.
+    /// Processes init containers. If they are done, returns the restarts of sidecars, which are the only ones
+    /// that still count.
     fn initialise(&mut self, pod: &Value) -> Option<(i64, Option<(Timestamp, String)>)> {
         let specs = list(pod, "spec.initContainers");
         let (mut sidecar_restarts, mut sidecar_restarted) = (0, None);
         let mut initialising = false;
         for (position, container) in list(pod, "status.initContainerStatuses").iter().enumerate() {
             let name = text(container, "name");
-            // Of several with one name the last counts.
+            // The last container with a name counts.
             let sidecar = specs.iter().rfind(|spec| text(spec, "name") == name).is_some_and(is_sidecar);
             self.restarts += number(container, "restartCount");
             later(&mut self.restarted, container);
@@ -151,7 +151,7 @@ impl Summary {
         done.then_some((sidecar_restarts, sidecar_restarted))
     }
 
-    /// Looks at the containers, from the last to the first: the first has the last word.
+    /// Processes containers in reverse, so that the first one determines the reason.
     fn run(&mut self, pod: &Value) {
         let mut running = false;
         let mut failure = None;
@@ -171,7 +171,7 @@ impl Summary {
                 self.ready += 1;
             }
         }
-        // One that has ended well does not speak for the others.
+        // A completed container does not determine the reason if others are running or failed.
         if self.reason == "Completed" {
             if running && is_condition_true(pod, "Ready") {
                 self.reason = "Running".to_owned();
@@ -195,12 +195,12 @@ impl Summary {
     }
 }
 
-/// An init container that goes on running.
+/// Whether an init container keeps running.
 fn is_sidecar(container: &Value) -> bool {
     text(container, "restartPolicy") == "Always"
 }
 
-/// Keeps the later of a time and that of a container's last end.
+/// Keeps the later of a time and that of a container's last termination.
 fn later(kept: &mut Option<(Timestamp, String)>, container: &Value) {
     let finished = text(container, "lastState.terminated.finishedAt");
     if let Some(end) = moment(finished)
@@ -210,7 +210,7 @@ fn later(kept: &mut Option<(Timestamp, String)>, container: &Value) {
     }
 }
 
-/// How a container ended.
+/// Returns the reason of a container's termination.
 fn end(state: &Value) -> String {
     match (text(state, "reason"), number(state, "signal")) {
         ("", 0) => format!("ExitCode:{}", number(state, "exitCode")),

@@ -1,10 +1,10 @@
-//! Volumes, and who provides them.
+//! Volumes and storage classes.
 
 use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, NAME, NAME_DESCRIPTION, PLAIN};
-use crate::look::{annotation, at, is_deleting, list, text};
+use crate::fields::{annotation, at, is_deleting, list, text};
 use crate::{Cell, Column, Printer};
 
 pub fn printer(kind: &str) -> &'static Printer {
@@ -29,32 +29,32 @@ const MODE: Column =
 
 pub static PERSISTENT_VOLUME: Printer = Printer::new(&[
     NAME,
-    Column::new("Capacity", Cell::TextOr("spec.capacity.storage", "0"), "How large it is."),
+    Column::new("Capacity", Cell::TextOr("spec.capacity.storage", "0"), "Capacity of the volume."),
     Column::new(
         "Access Modes",
         Cell::Special(|volume, _| access_modes(volume, "spec.accessModes").into()),
-        "Who may use it at once.",
+        "Access modes.",
     ),
     Column::new(
         "Reclaim Policy",
         Cell::Text("spec.persistentVolumeReclaimPolicy"),
-        "What becomes of it later.",
+        "Reclaim policy of the volume.",
     ),
-    Column::new("Status", Cell::Special(phase), "Whether it is free."),
-    Column::new("Claim", Cell::Special(claim), "Who has it."),
+    Column::new("Status", Cell::Special(phase), "Phase of the volume."),
+    Column::new("Claim", Cell::Special(claim), "Claim that is bound to the volume."),
     Column::new("StorageClass", Cell::Special(class), "Class of the volume."),
     ATTRIBUTES,
-    Column::new("Reason", Cell::Text("status.reason"), "Why it is in this state."),
+    Column::new("Reason", Cell::Text("status.reason"), "Reason of the status."),
     AGE,
     MODE,
 ]);
 
 pub static PERSISTENT_VOLUME_CLAIM: Printer = Printer::new(&[
     NAME,
-    Column::new("Status", Cell::Special(phase), "Whether it has a volume."),
-    Column::new("Volume", Cell::Text("spec.volumeName"), "Which one."),
-    Column::new("Capacity", Cell::Special(capacity), "How large that is."),
-    Column::new("Access Modes", Cell::Special(bound_modes), "Who may use it at once."),
+    Column::new("Status", Cell::Special(phase), "Phase of the claim."),
+    Column::new("Volume", Cell::Text("spec.volumeName"), "Volume that is bound to the claim."),
+    Column::new("Capacity", Cell::Special(capacity), "Capacity of the volume."),
+    Column::new("Access Modes", Cell::Special(bound_modes), "Access modes."),
     Column::new("StorageClass", Cell::Special(class), "Class of the volume."),
     ATTRIBUTES,
     AGE,
@@ -72,7 +72,7 @@ fn claim(volume: &Value, _: Timestamp) -> Value {
     }
 }
 
-/// An annotation of old goes before the field.
+/// The deprecated annotation takes precedence over the field.
 fn class(object: &Value, _: Timestamp) -> Value {
     let annotated = annotation(object, "volume.beta.kubernetes.io/storage-class");
     annotated.unwrap_or_else(|| text(object, "spec.storageClassName")).into()
@@ -90,7 +90,7 @@ fn access_modes(object: &Value, path: &str) -> String {
     given.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
 }
 
-/// What a claim without a volume gets is not known yet.
+/// A claim without a volume has no capacity and access modes.
 fn is_bound(claim: &Value) -> bool {
     !text(claim, "spec.volumeName").is_empty()
 }
@@ -109,10 +109,18 @@ fn capacity(claim: &Value, _: Timestamp) -> Value {
 
 static STORAGE_CLASS: Printer = Printer::new(&[
     Column::new("Name", Cell::Special(class_name), NAME_DESCRIPTION).naming(),
-    Column::new("Provisioner", Cell::Text("provisioner"), "Who makes the volumes."),
-    Column::new("ReclaimPolicy", Cell::Given("reclaimPolicy", "Delete"), "What becomes of them later."),
-    Column::new("VolumeBindingMode", Cell::Given("volumeBindingMode", "Immediate"), "When they are made."),
-    Column::new("AllowVolumeExpansion", Cell::Flag("allowVolumeExpansion", false), "Whether they may grow."),
+    Column::new("Provisioner", Cell::Text("provisioner"), "Provisioner of volumes."),
+    Column::new("ReclaimPolicy", Cell::Given("reclaimPolicy", "Delete"), "Reclaim policy of volumes."),
+    Column::new(
+        "VolumeBindingMode",
+        Cell::Given("volumeBindingMode", "Immediate"),
+        "When volumes are bound and provisioned.",
+    ),
+    Column::new(
+        "AllowVolumeExpansion",
+        Cell::Flag("allowVolumeExpansion", false),
+        "Whether volumes can be expanded.",
+    ),
     AGE,
 ]);
 
@@ -126,18 +134,16 @@ fn class_name(class: &Value, _: Timestamp) -> Value {
     }
 }
 
-static VOLUME_ATTRIBUTES_CLASS: Printer = Printer::new(&[
-    NAME,
-    Column::new("DriverName", Cell::Text("driverName"), "Who knows the attributes."),
-    AGE,
-]);
+static VOLUME_ATTRIBUTES_CLASS: Printer =
+    Printer::new(&[NAME, Column::new("DriverName", Cell::Text("driverName"), "Driver of the class."), AGE]);
 
 static VOLUME_ATTACHMENT: Printer = Printer::new(&[
     NAME,
-    Column::new("Attacher", Cell::Text("spec.attacher"), "Who attaches it.").naming(),
-    Column::new("PV", Cell::Text("spec.source.persistentVolumeName"), "Which volume."),
-    Column::new("Node", Cell::Text("spec.nodeName"), "Where to."),
-    Column::new("Attached", Cell::Flag("status.attached", false), "Whether that is done.").boolean(),
+    Column::new("Attacher", Cell::Text("spec.attacher"), "Driver that attaches the volume.").naming(),
+    Column::new("PV", Cell::Text("spec.source.persistentVolumeName"), "Volume that is attached."),
+    Column::new("Node", Cell::Text("spec.nodeName"), "Node to which the volume is attached."),
+    Column::new("Attached", Cell::Flag("status.attached", false), "Whether the volume is attached.")
+        .boolean(),
     AGE,
 ]);
 
@@ -152,25 +158,29 @@ static CSI_DRIVER: Printer = Printer::new(&[
     Column::new(
         "AttachRequired",
         Cell::Flag("spec.attachRequired", true),
-        "Whether volumes are attached first.",
+        "Whether volumes must be attached.",
     )
     .boolean(),
-    Column::new("PodInfoOnMount", Cell::Flag("spec.podInfoOnMount", false), "Whether it is told of the pod.")
-        .boolean(),
+    Column::new(
+        "PodInfoOnMount",
+        Cell::Flag("spec.podInfoOnMount", false),
+        "Whether pod information is passed on mount.",
+    )
+    .boolean(),
     Column::new(
         "StorageCapacity",
         Cell::Flag("spec.storageCapacity", false),
-        "Whether it says what is left.",
+        "Whether the driver reports storage capacity.",
     )
     .boolean(),
-    Column::new("TokenRequests", Cell::Special(audiences), "Tokens that it needs."),
+    Column::new("TokenRequests", Cell::Special(audiences), "Audiences of service account tokens."),
     Column::new(
         "RequiresRepublish",
         Cell::Flag("spec.requiresRepublish", false),
-        "Whether it is called again.",
+        "Whether volumes are republished periodically.",
     )
     .boolean(),
-    Column::new("Modes", Cell::Special(modes), "Kinds of volumes."),
+    Column::new("Modes", Cell::Special(modes), "Volume lifecycle modes."),
     AGE,
 ]);
 

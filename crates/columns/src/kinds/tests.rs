@@ -1,4 +1,4 @@
-//! Rows of objects whose cells take some thought.
+//! Rows of objects with computed cells.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn cells(group: &str, kind: &str, object: &Value) -> Vec<Value> {
     printer(group, kind).cells(object, Timestamp::new(NOW, 0))
 }
 
-/// The cells at some places, as text.
+/// Returns the cells at some positions, as text.
 fn shown(group: &str, kind: &str, object: &Value, places: &[usize]) -> Vec<String> {
     let cells = cells(group, kind, object);
     let text = |cell: &Value| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned);
@@ -35,7 +35,7 @@ fn every_row_has_a_cell_for_each_column() {
 }
 
 #[test]
-fn pods_say_how_they_are() {
+fn pod_status_is_computed() {
     let terminated =
         |code: i64, reason: &str| json!({ "terminated": { "exitCode": code, "reason": reason } });
     let running = json!({ "running": {} });
@@ -100,7 +100,7 @@ fn pods_say_how_they_are() {
 }
 
 #[test]
-fn pods_say_how_far_their_init_containers_are() {
+fn init_container_progress_is_shown() {
     let sidecar = json!([{ "name": "i" }, { "name": "s", "restartPolicy": "Always" }]);
     let done = json!({ "name": "i", "restartCount": 2, "state": { "terminated": { "exitCode": 0 } } });
     let cases = [
@@ -135,7 +135,7 @@ fn pods_say_how_far_their_init_containers_are() {
 }
 
 #[test]
-fn pods_that_have_ended_say_so_to_machines() {
+fn terminated_pods_have_a_completed_condition() {
     let conditions = |phase: &str| (pod::POD.conditions)(&json!({ "status": { "phase": phase } }));
     assert_eq!(conditions("Running"), None);
     assert_eq!(conditions("Failed").unwrap()[0]["message"], "The pod failed.");

@@ -1,11 +1,11 @@
-//! What makes pods, and what protects them.
+//! Workloads and disruption budgets.
 
 use atoll_meta::time::{Timestamp, human_duration};
 use serde_json::Value;
 
 use super::{AGE, NAME, PLAIN};
+use crate::fields::{at, flag, is_condition_true, is_deleting, list, number, text};
 use crate::format::{between, moment, selector};
-use crate::look::{at, flag, is_condition_true, is_deleting, list, number, text};
 use crate::{Cell, Column, Printer};
 
 pub fn printer(kind: &str) -> &'static Printer {
@@ -27,13 +27,13 @@ const CONTAINERS: Column =
 const IMAGES: Column =
     Column::new("Images", Cell::ContainerImages("spec.template.spec"), "Images of the containers.").wide();
 const SELECTOR: Column =
-    Column::new("Selector", Cell::Selector("spec.selector"), "Which pods are its own.").wide();
+    Column::new("Selector", Cell::Selector("spec.selector"), "Selector of the pods.").wide();
 const DESIRED: Column =
-    Column::new("Desired", Cell::Number("spec.replicas"), "How many pods there should be.").integer();
+    Column::new("Desired", Cell::Number("spec.replicas"), "Desired number of pods.").integer();
 const CURRENT: Column =
-    Column::new("Current", Cell::Number("status.replicas"), "How many there are.").integer();
+    Column::new("Current", Cell::Number("status.replicas"), "Current number of pods.").integer();
 const READY: Column =
-    Column::new("Ready", Cell::Number("status.readyReplicas"), "How many are ready.").integer();
+    Column::new("Ready", Cell::Number("status.readyReplicas"), "Number of ready pods.").integer();
 
 pub static REPLICATION_CONTROLLER: Printer = Printer::new(&[
     NAME,
@@ -43,7 +43,7 @@ pub static REPLICATION_CONTROLLER: Printer = Printer::new(&[
     AGE,
     CONTAINERS,
     IMAGES,
-    Column::new("Selector", Cell::Labels("spec.selector"), "Which pods are its own.").wide(),
+    Column::new("Selector", Cell::Labels("spec.selector"), "Selector of the pods.").wide(),
 ]);
 
 static REPLICA_SET: Printer =
@@ -51,22 +51,22 @@ static REPLICA_SET: Printer =
 
 static DEPLOYMENT: Printer = Printer::new(&[
     NAME,
-    Column::new("Ready", Cell::Special(ready), "Pods that are ready, of those that should be."),
+    Column::new("Ready", Cell::Special(ready), "Ready and desired pods."),
     Column::new("Up-to-date", Cell::Number("status.updatedReplicas"), "Pods of the latest template."),
     Column::new(
         "Available",
         Cell::Number("status.availableReplicas"),
-        "Pods that have been ready for a while.",
+        "Pods that have been ready for the minimum time.",
     ),
     AGE,
     CONTAINERS,
     IMAGES,
-    Column::new("Selector", Cell::Special(deployment_selector), "Which pods are its own.").wide(),
+    Column::new("Selector", Cell::Special(deployment_selector), "Selector of the pods.").wide(),
 ]);
 
 static STATEFUL_SET: Printer = Printer::new(&[
     NAME,
-    Column::new("Ready", Cell::Special(ready), "Pods that are ready, of those that should be."),
+    Column::new("Ready", Cell::Special(ready), "Ready and desired pods."),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -76,7 +76,7 @@ fn ready(object: &Value, _: Timestamp) -> Value {
     format!("{}/{}", number(object, "status.readyReplicas"), number(object, "spec.replicas")).into()
 }
 
-/// Unlike other kinds' this is empty if it selects everything.
+/// Unlike for other kinds, this is empty if it selects everything.
 fn deployment_selector(object: &Value, _: Timestamp) -> Value {
     selector(at(object, "spec.selector")).unwrap_or_else(|| "<invalid>".to_owned()).into()
 }
@@ -96,7 +96,7 @@ static DAEMON_SET: Printer = Printer::new(&[
     Column::new(
         "Available",
         Cell::Number("status.numberAvailable"),
-        "Nodes where it has been ready for a while.",
+        "Nodes where it has been ready for the minimum time.",
     )
     .integer(),
     Column::new("Node Selector", Cell::Labels("spec.template.spec.nodeSelector"), "Labels of its nodes."),
@@ -108,8 +108,8 @@ static DAEMON_SET: Printer = Printer::new(&[
 
 static CONTROLLER_REVISION: Printer = Printer::new(&[
     NAME,
-    Column::new("Controller", Cell::Special(controller), "Whose history this is part of."),
-    Column::new("Revision", Cell::Number("revision"), "Its number in that history."),
+    Column::new("Controller", Cell::Special(controller), "Controller of the revision."),
+    Column::new("Revision", Cell::Number("revision"), "Number of the revision."),
     AGE,
 ]);
 
@@ -127,9 +127,9 @@ fn controller(object: &Value, _: Timestamp) -> Value {
 
 static JOB: Printer = Printer::new(&[
     NAME,
-    Column::new("Status", Cell::Special(job_status), "How far the job is."),
-    Column::new("Completions", Cell::Special(completions), "Pods that have succeeded, of those that must."),
-    Column::new("Duration", Cell::Special(duration), "Time that it took or takes."),
+    Column::new("Status", Cell::Special(job_status), "Status of the job."),
+    Column::new("Completions", Cell::Special(completions), "Succeeded and desired pods."),
+    Column::new("Duration", Cell::Special(duration), "Duration of the job."),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -172,11 +172,15 @@ fn duration(job: &Value, now: Timestamp) -> Value {
 
 static CRON_JOB: Printer = Printer::new(&[
     NAME,
-    Column::new("Schedule", Cell::Text("spec.schedule"), "When it runs."),
-    Column::new("Timezone", Cell::Given("spec.timeZone", "<none>"), "Where that time holds."),
-    Column::new("Suspend", Cell::Special(suspended), "Whether it is paused.").boolean(),
-    Column::new("Active", Cell::Length("status.active"), "Jobs that are running.").integer(),
-    Column::new("Last Schedule", Cell::SinceOr("status.lastScheduleTime", "<none>"), "When it last ran."),
+    Column::new("Schedule", Cell::Text("spec.schedule"), "Schedule in Cron format."),
+    Column::new("Timezone", Cell::Given("spec.timeZone", "<none>"), "Time zone of the schedule."),
+    Column::new("Suspend", Cell::Special(suspended), "Whether the cron job is suspended.").boolean(),
+    Column::new("Active", Cell::Length("status.active"), "Number of running jobs.").integer(),
+    Column::new(
+        "Last Schedule",
+        Cell::SinceOr("status.lastScheduleTime", "<none>"),
+        "Time since the last run.",
+    ),
     AGE,
     Column::new(
         "Containers",
@@ -190,8 +194,7 @@ static CRON_JOB: Printer = Printer::new(&[
         "Images of the containers.",
     )
     .wide(),
-    Column::new("Selector", Cell::Selector("spec.jobTemplate.spec.selector"), "Which pods are its own.")
-        .wide(),
+    Column::new("Selector", Cell::Selector("spec.jobTemplate.spec.selector"), "Selector of the pods.").wide(),
 ]);
 
 fn suspended(job: &Value, _: Timestamp) -> Value {
@@ -208,19 +211,23 @@ static POD_DISRUPTION_BUDGET: Printer = Printer::new(&[
     Column::new(
         "Min Available",
         Cell::Special(|budget, _| bound(budget, "spec.minAvailable")),
-        "Pods that must stay.",
+        "Pods that must be available.",
     ),
     Column::new(
         "Max Unavailable",
         Cell::Special(|budget, _| bound(budget, "spec.maxUnavailable")),
-        "Pods that may be missing.",
+        "Pods that may be unavailable.",
     ),
-    Column::new("Allowed Disruptions", Cell::Number("status.disruptionsAllowed"), "Pods that may go now.")
-        .integer(),
+    Column::new(
+        "Allowed Disruptions",
+        Cell::Number("status.disruptionsAllowed"),
+        "Pods that may be disrupted now.",
+    )
+    .integer(),
     AGE,
 ]);
 
-/// A number or a percentage, always as text.
+/// Formats a number or a percentage as text.
 fn bound(budget: &Value, path: &str) -> Value {
     match at(budget, path) {
         Some(Value::String(text)) => text.as_str().into(),

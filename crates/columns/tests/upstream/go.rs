@@ -1,4 +1,4 @@
-//! Asks upstream's own printers, through `upstream/build printers`.
+//! Runs upstream's printers, through `upstream/build printers`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// An object, and the kind that it is.
+/// An object and its kind.
 pub struct Question {
     pub group: &'static str,
     pub version: &'static str,
@@ -15,10 +15,10 @@ pub struct Question {
     pub object: Value,
 }
 
-/// What `upstream/build` ends with where Go is absent.
+/// The exit code of `upstream/build` without Go.
 const NO_GO: i32 = 3;
 
-/// Go's answers, or nothing where there is no Go.
+/// Returns Go's answers, `None` without Go.
 pub fn ask(questions: &[Question]) -> Option<Vec<Value>> {
     let program = program()?;
     let mut input = String::new();

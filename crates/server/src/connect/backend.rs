@@ -1,4 +1,4 @@
-//! Connections to kubelets, Pods and whatever else a request leads to.
+//! Connections to kubelets, Pods and other backends.
 
 use std::fmt;
 use std::io;
@@ -24,23 +24,23 @@ use tokio_rustls::TlsConnector;
 
 use super::location::{authority, is_global_unicast};
 
-/// As upstream's clients.
-const DIALING: Duration = Duration::from_secs(30);
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Timeouts of upstream's clients.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
+const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The body of a request that goes on to somebody else.
+/// The body of a forwarded request.
 pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// Bytes both ways.
+/// A bidirectional byte stream.
 pub trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 
-/// Opens connections. There is one for networks; a simulated cluster has its own.
+/// Opens connections. `Network` is the real one; a simulated cluster has its own.
 pub trait Dialer: Send + Sync + 'static {
-    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, Unreachable>>;
+    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, DialError>>;
 
-    /// The addresses of a host that a tenant has named, which is resolved only once: those that may be connected to. None if the
-    /// dialer reaches nothing but its own nodes and Pods.
+    /// Resolves a host named by a tenant, once, and returns the addresses that may be connected to. Empty if
+    /// the dialer reaches only its own nodes and Pods.
     fn for_tenant<'a>(
         &'a self,
         host: &'a str,
@@ -48,15 +48,15 @@ pub trait Dialer: Send + Sync + 'static {
         rule: &'a TenantAddresses,
     ) -> BoxFuture<'a, Result<Vec<SocketAddr>, String>>;
 
-    /// Whether `host` is a place that Pods and other people's nodes may be at.
+    /// Checks that `host` is an address that Pods and nodes of workspaces below root may have.
     fn is_allowed<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// Why there is no connection, in Go's words.
+/// The reason why a connection failed, in the words of Go's net package.
 #[derive(Debug)]
-pub struct Unreachable(pub String);
+pub struct DialError(pub String);
 
-impl fmt::Display for Unreachable {
+impl fmt::Display for DialError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -66,7 +66,7 @@ impl fmt::Display for Unreachable {
 pub struct Network;
 
 impl Dialer for Network {
-    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, Unreachable>> {
+    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, DialError>> {
         Box::pin(async move { open(&authority(host, port), resolve(host, port)).await })
     }
 
@@ -77,7 +77,7 @@ impl Dialer for Network {
         rule: &'a TenantAddresses,
     ) -> BoxFuture<'a, Result<Vec<SocketAddr>, String>> {
         Box::pin(async move {
-            let resolved = tokio::time::timeout(DIALING, resolve(host, port)).await;
+            let resolved = tokio::time::timeout(DIAL_TIMEOUT, resolve(host, port)).await;
             let found = resolved.map_err(|_| format!("lookup {host}: i/o timeout"))?;
             rule.allowed(host, found.map_err(|error| error.0)?)
         })
@@ -94,14 +94,14 @@ impl Dialer for Network {
     }
 }
 
-/// A connection to the first of some addresses that takes one.
+/// Connects to the first address that accepts a connection.
 async fn open(
     target: &str,
-    addresses: impl Future<Output = Result<Vec<SocketAddr>, Unreachable>> + Send,
-) -> Result<Box<dyn Socket>, Unreachable> {
-    let refused = |error: &io::Error| Unreachable(format!("dial tcp {target}: {}", go_text(error)));
+    addresses: impl Future<Output = Result<Vec<SocketAddr>, DialError>> + Send,
+) -> Result<Box<dyn Socket>, DialError> {
+    let refused = |error: &io::Error| DialError(format!("dial tcp {target}: {}", go_text(error)));
     let dialing = async {
-        let mut last = Unreachable(format!("dial tcp {target}: no addresses"));
+        let mut last = DialError(format!("dial tcp {target}: no addresses"));
         for address in addresses.await? {
             match TcpStream::connect(address).await {
                 Ok(stream) => return Ok(stream),
@@ -110,23 +110,23 @@ async fn open(
         }
         Err(last)
     };
-    let in_vain = |_| Unreachable(format!("dial tcp {target}: i/o timeout"));
-    let stream = tokio::time::timeout(DIALING, dialing).await.map_err(in_vain)??;
+    let timed_out = |_| DialError(format!("dial tcp {target}: i/o timeout"));
+    let stream = tokio::time::timeout(DIAL_TIMEOUT, dialing).await.map_err(timed_out)??;
     stream.set_nodelay(true).map_err(|error| refused(&error))?;
     Ok(Box::new(stream))
 }
 
-async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Unreachable> {
+async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, DialError> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
-    let missing = || Unreachable(format!("dial tcp: lookup {host}: no such host"));
+    let missing = || DialError(format!("dial tcp: lookup {host}: no such host"));
     let found: Vec<SocketAddr> =
         tokio::net::lookup_host((host, port)).await.map_err(|_| missing())?.collect();
     if found.is_empty() { Err(missing()) } else { Ok(found) }
 }
 
-/// What Go says of errors of the system.
+/// Returns the text of Go for an error of the operating system.
 fn go_text(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connect: connection refused".into(),
@@ -138,28 +138,32 @@ fn go_text(error: &io::Error) -> String {
     }
 }
 
-/// What Go says of certificates that it does not trust.
+/// Returns the text of Go for an untrusted certificate.
 fn go_tls_text(error: &io::Error, host: &str) -> String {
-    use rustls::CertificateError as Wrong;
+    use rustls::CertificateError as Problem;
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let Some(rustls::Error::InvalidCertificate(wrong)) = inner else { return go_text(error) };
     let problem = match wrong {
-        Wrong::UnknownIssuer | Wrong::BadSignature => "certificate signed by unknown authority".to_string(),
-        Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => {
+        Problem::UnknownIssuer | Problem::BadSignature => {
+            "certificate signed by unknown authority".to_string()
+        }
+        Problem::NotValidForName | Problem::NotValidForNameContext { .. } => {
             format!("certificate is not valid for {host}")
         }
-        Wrong::Expired | Wrong::ExpiredContext { .. } => "certificate has expired or is not yet valid".into(),
+        Problem::Expired | Problem::ExpiredContext { .. } => {
+            "certificate has expired or is not yet valid".into()
+        }
         other => other.to_string(),
     };
     format!("tls: failed to verify certificate: x509: {problem}")
 }
 
-/// Where a connection goes, and how it is made safe, if it is.
+/// Host, port and TLS configuration of a backend.
 pub struct Destination {
     pub host: String,
     pub port: u16,
     pub tls: Option<Arc<ClientConfig>>,
-    /// What the host was resolved to, if a tenant has named it; nothing else is connected to then.
+    /// The resolved addresses of a host that a tenant has named. If not empty, only they are connected to.
     pub addresses: Vec<SocketAddr>,
 }
 
@@ -172,34 +176,34 @@ impl Destination {
         authority(&self.host, self.port)
     }
 
-    pub async fn connect(&self, dialer: &dyn Dialer) -> Result<Box<dyn Socket>, Unreachable> {
+    pub async fn connect(&self, dialer: &dyn Dialer) -> Result<Box<dyn Socket>, DialError> {
         let stream = match self.addresses.is_empty() {
             true => dialer.dial(&self.host, self.port).await?,
             false => open(&self.authority(), std::future::ready(Ok(self.addresses.clone()))).await?,
         };
         let Some(config) = &self.tls else { return Ok(stream) };
         let name = ServerName::try_from(self.host.clone())
-            .map_err(|_| Unreachable(format!("{:?} is no name of a server", self.host)))?;
+            .map_err(|_| DialError(format!("{:?} is not a valid server name", self.host)))?;
         let handshake = TlsConnector::from(config.clone()).connect(name, stream);
-        match tokio::time::timeout(HANDSHAKE, handshake).await {
+        match tokio::time::timeout(TLS_TIMEOUT, handshake).await {
             Ok(Ok(stream)) => Ok(Box::new(stream)),
-            Ok(Err(error)) => Err(Unreachable(go_tls_text(&error, &self.host))),
-            Err(_) => Err(Unreachable("net/http: TLS handshake timeout".into())),
+            Ok(Err(error)) => Err(DialError(go_tls_text(&error, &self.host))),
+            Err(_) => Err(DialError("net/http: TLS handshake timeout".into())),
         }
     }
 }
 
-/// A task that ends with its owner.
-pub struct Owned(Option<JoinHandle<()>>);
+/// A task that is aborted when this is dropped.
+pub struct AbortOnDrop(Option<JoinHandle<()>>);
 
-impl Owned {
-    /// Lets it go on by itself.
+impl AbortOnDrop {
+    /// Lets the task run to its end.
     pub fn release(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Owned {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         if let Some(task) = &self.0 {
             task.abort();
@@ -207,37 +211,38 @@ impl Drop for Owned {
     }
 }
 
-/// Sends one request on a connection of its own. What drives the connection has to be kept for as long as the answer is read.
+/// Sends one request on a connection of its own. The returned task drives the connection and must be kept
+/// while the body is read.
 pub async fn exchange(
     stream: Box<dyn Socket>,
     request: Request<RequestBody>,
-) -> Result<(Response<Incoming>, Owned), Unreachable> {
+) -> Result<(Response<Incoming>, AbortOnDrop), DialError> {
     let failed = |error: hyper::Error| {
         let cut = error.is_incomplete_message() || error.is_canceled() || error.is_closed();
-        Unreachable(if cut { "EOF".into() } else { error.to_string() })
+        DialError(if cut { "EOF".into() } else { error.to_string() })
     };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    let driving = Owned(Some(tokio::spawn(async move {
-        // What went wrong is in the answer, or in its body.
+    let driving = AbortOnDrop(Some(tokio::spawn(async move {
+        // Errors are reported by the response or its body.
         let _ = connection.with_upgrades().await;
     })));
     let response = sender.send_request(request).await.map_err(failed)?;
     Ok((response, driving))
 }
 
-/// The body of an answer, and what keeps it coming.
-pub struct Relayed {
+/// The body of a backend's response, with the task that drives the connection.
+pub struct RelayedBody {
     body: Incoming,
-    _driving: Owned,
+    _driving: AbortOnDrop,
 }
 
-impl Relayed {
-    pub fn new(body: Incoming, driving: Owned) -> Self {
-        Relayed { body, _driving: driving }
+impl RelayedBody {
+    pub fn new(body: Incoming, driving: AbortOnDrop) -> Self {
+        RelayedBody { body, _driving: driving }
     }
 }
 
-impl http_body::Body for Relayed {
+impl http_body::Body for RelayedBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

@@ -1,4 +1,4 @@
-//! Which headers go on, and which stay here.
+//! Headers of forwarded requests and responses.
 
 use std::net::IpAddr;
 
@@ -10,10 +10,11 @@ use http::header::{
 use http::{HeaderMap, header};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// What begins a protocol of a WebSocket that is none, but a token.
+/// Prefix of a WebSocket subprotocol that carries a bearer token.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// What a request brings to a server behind this one: everything but who the client has proven to be, and where it came from.
+/// Returns the headers of a forwarded request: without credentials and impersonation, and with the client's
+/// address.
 pub fn forwarded(original: &HeaderMap, address: Option<IpAddr>) -> HeaderMap {
     let mut headers = original.clone();
     headers.remove(AUTHORIZATION);
@@ -32,20 +33,20 @@ pub fn forwarded(original: &HeaderMap, address: Option<IpAddr>) -> HeaderMap {
         }
     }
     if let Some(address) = address {
-        let mut way = header_values(original, FORWARDED_FOR.as_str()).join(", ");
-        if !way.is_empty() {
-            way.push_str(", ");
+        let mut forwarded_for = header_values(original, FORWARDED_FOR.as_str()).join(", ");
+        if !forwarded_for.is_empty() {
+            forwarded_for.push_str(", ");
         }
-        way.push_str(&address.to_string());
-        if let Ok(way) = HeaderValue::from_str(&way) {
-            headers.insert(FORWARDED_FOR, way);
+        forwarded_for.push_str(&address.to_string());
+        if let Ok(forwarded_for) = HeaderValue::from_str(&forwarded_for) {
+            headers.insert(FORWARDED_FOR, forwarded_for);
         }
     }
     headers
 }
 
-/// Takes away what is only about the connection that a message came by.
-pub fn without_hops(headers: &mut HeaderMap) {
+/// Removes hop-by-hop headers.
+pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = header_values(headers, CONNECTION.as_str())
         .into_iter()
         .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
@@ -58,8 +59,8 @@ pub fn without_hops(headers: &mut HeaderMap) {
     }
 }
 
-/// Takes away what a backend allows other sites: that is not for it to say.
-pub fn without_sharing(headers: &mut HeaderMap) {
+/// Removes CORS headers: a backend must not grant other origins access to the API server.
+pub fn remove_cors(headers: &mut HeaderMap) {
     for name in [
         header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
         header::ACCESS_CONTROL_ALLOW_HEADERS,
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_stay_here() {
+    fn credentials_are_not_forwarded() {
         let original = headers(&[
             ("authorization", "Bearer secret"),
             ("impersonate-user", "ann"),
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_about_the_connection_stays_with_it() {
+    fn hop_by_hop_headers_are_removed() {
         let mut all = headers(&[
             ("connection", "close, x-mine"),
             ("x-mine", "1"),
@@ -110,7 +111,7 @@ mod tests {
             ("transfer-encoding", "chunked"),
             ("x-other", "2"),
         ]);
-        without_hops(&mut all);
+        remove_hop_by_hop(&mut all);
         assert_eq!(all, headers(&[("x-other", "2")]));
     }
 }

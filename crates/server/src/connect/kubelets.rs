@@ -1,4 +1,4 @@
-//! How kubelets are called: who the server says it is, and which certificates it takes from them.
+//! TLS configuration for connections to kubelets: the client certificate and the trusted CAs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,93 +15,95 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootC
 use super::ROOT;
 use super::backend::{Dialer, Network};
 
-/// Addresses of nodes, the kind that is tried first before the others, as upstream.
+/// Types of node addresses in order of preference, as upstream.
 pub const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
-/// Where kubelets listen that do not say where.
+/// The default port of kubelets.
 pub const PORT: u16 = 10250;
 
-/// The way to nodes and Pods.
+/// Settings for connections to nodes and Pods.
 pub struct Kubelets {
-    /// Which addresses of a node are used, in this order.
+    /// Types of node addresses in order of preference.
     pub address_types: Vec<String>,
     pub dialer: Box<dyn Dialer>,
-    /// What nodes and Pods of workspaces below root may be reached at.
+    /// Addresses that nodes and Pods of workspaces below root may have.
     pub tenants: TenantAddresses,
     provider: Arc<CryptoProvider>,
-    /// Whose certificates kubelets must have; without it any will do, as upstream.
+    /// The CA of kubelets. Without one, any certificate is accepted, as upstream.
     authority: Option<Arc<dyn ServerCertVerifier>>,
-    identified: ArcSwap<Identified>,
-    /// For whoever must not learn who we are.
-    stranger: Arc<ClientConfig>,
+    configs: ArcSwap<ClientConfigs>,
+    /// Without client certificate and verification, for untrusted backends.
+    untrusted: Arc<ClientConfig>,
 }
 
-/// With our certificate.
-struct Identified {
+/// Configurations with the server's client certificate.
+struct ClientConfigs {
     verifying: Arc<ClientConfig>,
-    trusting: Arc<ClientConfig>,
-    identity: Option<Identity>,
+    insecure: Arc<ClientConfig>,
+    certificate: Option<ClientCertificate>,
 }
 
-/// A chain of certificates, and the key of the first.
-pub type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+/// A certificate chain and its private key.
+pub type ClientCertificate = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 impl Kubelets {
-    /// `authority` is PEM with one certificate or more.
-    pub fn new(identity: Option<Identity>, authority: Option<&[u8]>) -> Result<Self, Error> {
+    /// `authority` is PEM with one or more certificates.
+    pub fn new(certificate: Option<ClientCertificate>, authority: Option<&[u8]>) -> Result<Self, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        // Only the nodes of root are called with it.
+        // This CA is used for nodes of root only.
         let authority = authority.map(|pem| verifier(&provider, pem, ROOT)).transpose()?;
-        let identified = identified(&provider, authority.clone(), identity)?;
-        let stranger = Arc::new(config(&provider, None, None)?);
+        let configs = configs(&provider, authority.clone(), certificate)?;
+        let untrusted = Arc::new(config(&provider, None, None)?);
         Ok(Kubelets {
             address_types: ADDRESS_TYPES.map(String::from).into(),
             dialer: Box::new(Network),
             tenants: TenantAddresses::default(),
             provider,
             authority,
-            identified: ArcSwap::from_pointee(identified),
-            stranger,
+            configs: ArcSwap::from_pointee(configs),
+            untrusted,
         })
     }
 
-    /// Another certificate from now on.
-    pub fn replace(&self, identity: Identity) -> Result<(), Error> {
-        let identified = identified(&self.provider, self.authority.clone(), Some(identity))?;
-        self.identified.store(Arc::new(identified));
+    /// Replaces the client certificate.
+    pub fn replace(&self, certificate: ClientCertificate) -> Result<(), Error> {
+        let configs = configs(&self.provider, self.authority.clone(), Some(certificate))?;
+        self.configs.store(Arc::new(configs));
         Ok(())
     }
 
-    /// For a kubelet; `skip` takes any certificate from it.
+    /// Returns the configuration for a kubelet of root. `skip` disables verification of its certificate.
     pub(super) fn tls(&self, skip: bool) -> Arc<ClientConfig> {
-        let identified = self.identified.load();
-        if skip { identified.trusting.clone() } else { identified.verifying.clone() }
+        let configs = self.configs.load();
+        if skip { configs.insecure.clone() } else { configs.verifying.clone() }
     }
 
-    /// For a kubelet of a workspace whose certificate must be from this authority (PEM).
-    pub(super) fn vouched(&self, authority: &[u8], workspace: &str) -> Result<Arc<ClientConfig>, Error> {
-        let identity = self.identified.load().identity.as_ref().map(copy);
-        config(&self.provider, Some(verifier(&self.provider, authority, workspace)?), identity).map(Arc::new)
+    /// Returns the configuration for a kubelet of a workspace whose certificate must be signed by this CA
+    /// (PEM).
+    pub(super) fn for_trusted(&self, authority: &[u8], workspace: &str) -> Result<Arc<ClientConfig>, Error> {
+        let certificate = self.configs.load().certificate.as_ref().map(copy);
+        config(&self.provider, Some(verifier(&self.provider, authority, workspace)?), certificate)
+            .map(Arc::new)
     }
 
-    /// For anybody else: nothing is checked, and nothing of us is told.
-    pub(super) fn stranger(&self) -> Arc<ClientConfig> {
-        self.stranger.clone()
+    /// Returns a configuration without client certificate and without verification.
+    pub(super) fn untrusted(&self) -> Arc<ClientConfig> {
+        self.untrusted.clone()
     }
 }
 
-fn identified(
+fn configs(
     provider: &Arc<CryptoProvider>,
     authority: Option<Arc<dyn ServerCertVerifier>>,
-    identity: Option<Identity>,
-) -> Result<Identified, Error> {
-    Ok(Identified {
-        verifying: Arc::new(config(provider, authority, identity.as_ref().map(copy))?),
-        trusting: Arc::new(config(provider, None, identity.as_ref().map(copy))?),
-        identity,
+    certificate: Option<ClientCertificate>,
+) -> Result<ClientConfigs, Error> {
+    Ok(ClientConfigs {
+        verifying: Arc::new(config(provider, authority, certificate.as_ref().map(copy))?),
+        insecure: Arc::new(config(provider, None, certificate.as_ref().map(copy))?),
+        certificate,
     })
 }
 
-fn copy((chain, key): &Identity) -> Identity {
+fn copy((chain, key): &ClientCertificate) -> ClientCertificate {
     (chain.clone(), key.clone_key())
 }
 
@@ -117,20 +119,20 @@ fn verifier(
     }
     let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
     let inner = builder.build().map_err(|error| unusable(&error))?;
-    Ok(Arc::new(OfWorkspace { inner, workspace: workspace.into() }))
+    Ok(Arc::new(WorkspaceVerifier { inner, workspace: workspace.into() }))
 }
 
 fn config(
     provider: &Arc<CryptoProvider>,
     authority: Option<Arc<dyn ServerCertVerifier>>,
-    identity: Option<Identity>,
+    certificate: Option<ClientCertificate>,
 ) -> Result<ClientConfig, Error> {
-    let verifier = authority.unwrap_or_else(|| Arc::new(AnyServer { provider: provider.clone() }));
+    let verifier = authority.unwrap_or_else(|| Arc::new(InsecureVerifier { provider: provider.clone() }));
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
         .dangerous()
         .with_custom_certificate_verifier(verifier);
-    let mut config = match identity {
+    let mut config = match certificate {
         Some((chain, key)) => builder.with_client_auth_cert(chain, key)?,
         None => builder.with_no_client_auth(),
     };
@@ -138,24 +140,25 @@ fn config(
     Ok(config)
 }
 
-/// Takes the certificates of an authority that are good in a workspace. Atoll signs those of kubelets in all workspaces with
-/// one authority: tenants choose the names and addresses in theirs, which may be those of a node elsewhere.
+/// Verifies that a certificate is valid in a workspace. Atoll signs the certificates of kubelets in all
+/// workspaces with one CA, and tenants choose the names and addresses in them, which may be those of a node
+/// in another workspace.
 #[derive(Debug)]
-struct OfWorkspace {
+struct WorkspaceVerifier {
     inner: Arc<WebPkiServerVerifier>,
     workspace: String,
 }
 
-impl ServerCertVerifier for OfWorkspace {
+impl ServerCertVerifier for WorkspaceVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
-        between: &[CertificateDer<'_>],
+        intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified = self.inner.verify_server_cert(certificate, between, name, ocsp, now)?;
+        let verified = self.inner.verify_server_cert(certificate, intermediates, name, ocsp, now)?;
         let unreadable = |_| Error::InvalidCertificate(CertificateError::BadEncoding);
         match atoll_authn::certificate::workspace(certificate).map_err(unreadable)? {
             Some(own) if own != self.workspace => {
@@ -188,13 +191,13 @@ impl ServerCertVerifier for OfWorkspace {
     }
 }
 
-/// Takes every certificate whose key the server has.
+/// Accepts every certificate.
 #[derive(Debug)]
-struct AnyServer {
+struct InsecureVerifier {
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for AnyServer {
+impl ServerCertVerifier for InsecureVerifier {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -240,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    /// A certificate for a kubelet at 10.0.0.1, as it is signed in a workspace.
+    /// Returns a certificate for a kubelet at 10.0.0.1, signed for a workspace.
     fn signed(authority: &Authority, workspace: Option<&str>) -> CertificateDer<'static> {
         let mut parameters = CertificateParams::default();
         parameters.distinguished_name = DistinguishedName::new();
@@ -255,22 +258,25 @@ mod tests {
     }
 
     #[test]
-    fn kubelets_of_one_workspace_do_not_stand_for_those_of_another() {
+    fn certificate_of_one_workspace_is_rejected_in_another() {
         let directory = tempfile::tempdir().unwrap();
         let now = OffsetDateTime::now_utc();
         let authority = Authority::open_for(Purpose::Kubelets, directory.path(), now).unwrap();
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let is_taken = |certificate: &CertificateDer<'_>, workspace: &str, address: &str| {
+        let is_accepted = |certificate: &CertificateDer<'_>, workspace: &str, address: &str| {
             let verifier = verifier(&provider, authority.certificate_pem.as_bytes(), workspace).unwrap();
             let name = ServerName::try_from(address.to_string()).unwrap();
             verifier.verify_server_cert(certificate, &[], &name, &[], UnixTime::now()).is_ok()
         };
         let [own, other] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb"];
         let (of_root, of_tenant) = (signed(&authority, None), signed(&authority, Some(own)));
-        assert!(is_taken(&of_root, ROOT, "10.0.0.1"));
-        assert!(is_taken(&of_tenant, own, "10.0.0.1"));
-        assert!(!is_taken(&of_tenant, ROOT, "10.0.0.1"), "a tenant's kubelet is taken for one of root");
-        assert!(!is_taken(&of_tenant, other, "10.0.0.1"));
-        assert!(!is_taken(&of_root, ROOT, "10.0.0.2"), "the address counts as before");
+        assert!(is_accepted(&of_root, ROOT, "10.0.0.1"));
+        assert!(is_accepted(&of_tenant, own, "10.0.0.1"));
+        assert!(
+            !is_accepted(&of_tenant, ROOT, "10.0.0.1"),
+            "a tenant's certificate is accepted for a kubelet of root"
+        );
+        assert!(!is_accepted(&of_tenant, other, "10.0.0.1"));
+        assert!(!is_accepted(&of_root, ROOT, "10.0.0.2"), "a certificate for another address is accepted");
     }
 }

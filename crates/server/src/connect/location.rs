@@ -1,4 +1,4 @@
-//! Where a request is to go, from what objects say. All of it is pure.
+//! Destinations of requests, computed from objects.
 
 use std::net::IpAddr;
 
@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::options::integer;
 use crate::query::Query;
 
-/// What Go leaves as it is in the values of a query.
+/// Characters that Go escapes in query values.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b' ');
-/// What may stand in a segment of a path.
+/// Characters that are escaped in a path segment.
 const SEGMENT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':').remove(b'@');
 
-/// The name of the container that is meant by `wanted`, which may be empty.
+/// Returns the container that is meant by `wanted`, which may be empty.
 pub fn container<'a>(pod: &'a Value, wanted: &'a str) -> Result<&'a str, Status> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let named = |list: &str| names(&pod["spec"][list]);
@@ -36,12 +36,12 @@ fn names(containers: &Value) -> Vec<&str> {
     containers.as_array().into_iter().flatten().filter_map(|container| container["name"].as_str()).collect()
 }
 
-/// The node that a Pod is on, if it is on one.
+/// Returns the node that a Pod is bound to.
 pub fn node_of(pod: &Value) -> Option<&str> {
     pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())
 }
 
-/// The address of a node whose kind comes first in `preferred`.
+/// Returns the address of a node whose type comes first in `preferred`.
 pub fn node_address<'a>(node: &'a Value, preferred: &[String]) -> Result<&'a str, Status> {
     let addresses = node["status"]["addresses"].as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |address: &'a Value, name: &str| address[name].as_str().unwrap_or_default();
@@ -58,7 +58,7 @@ pub fn node_address<'a>(node: &'a Value, preferred: &[String]) -> Result<&'a str
     Err(Status::plain_internal(message))
 }
 
-/// The first address of a Pod, if Pods may be reached by such a one.
+/// Returns the first address of a Pod, if it is a global unicast address.
 pub fn pod_address(pod: &Value) -> Result<IpAddr, Status> {
     let first = pod["status"]["podIPs"][0]["ip"].as_str();
     let address = first.or(pod["status"]["podIP"].as_str()).and_then(|address| address.parse().ok());
@@ -67,14 +67,14 @@ pub fn pod_address(pod: &Value) -> Result<IpAddr, Status> {
         .ok_or_else(|| Status::bad_request("address not allowed"))
 }
 
-/// The first port that a container of a Pod has.
+/// Returns the first container port of a Pod.
 pub fn first_port(pod: &Value) -> Option<u16> {
     let containers = pod["spec"]["containers"].as_array()?;
     let port = containers.iter().find_map(|container| container["ports"][0]["containerPort"].as_u64())?;
     port.try_into().ok()
 }
 
-/// What Go calls a global unicast address.
+/// Reports whether an address is global unicast by the definition of Go's net package.
 pub fn is_global_unicast(address: IpAddr) -> bool {
     let local = match address {
         IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
@@ -86,16 +86,16 @@ pub fn is_global_unicast(address: IpAddr) -> bool {
     !(local || address.is_unspecified() || address.is_loopback() || address.is_multicast())
 }
 
-/// What `name`, `name:port` or `scheme:name:port` names.
+/// A parsed `name`, `name:port` or `scheme:name:port`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Target<'a> {
+pub struct ProxyTarget<'a> {
     pub scheme: &'a str,
     pub name: &'a str,
     pub port: &'a str,
 }
 
-impl<'a> Target<'a> {
-    pub fn parse(kind: &str, text: &'a str) -> Result<Target<'a>, Status> {
+impl<'a> ProxyTarget<'a> {
+    pub fn parse(kind: &str, text: &'a str) -> Result<ProxyTarget<'a>, Status> {
         let parts: Vec<&str> = text.split(':').collect();
         let (scheme, name, port) = match parts[..] {
             [name] => ("", name, ""),
@@ -105,12 +105,12 @@ impl<'a> Target<'a> {
         };
         match name.is_empty() || !matches!(scheme, "" | "http" | "https") {
             true => Err(Status::bad_request(format!("invalid {kind} request {text:?}"))),
-            false => Ok(Target { scheme, name, port }),
+            false => Ok(ProxyTarget { scheme, name, port }),
         }
     }
 }
 
-/// The query of a request for a log, or why it makes no sense.
+/// Validates the options of a request for logs and returns the query for the kubelet.
 pub fn log_query(query: &Query, pod: &str) -> Result<String, Status> {
     let mut errors = Vec::new();
     let mut invalid = |name: &'static str, value: i64, message: &str| {
@@ -139,7 +139,7 @@ pub fn log_query(query: &Query, pod: &str) -> Result<String, Status> {
     if !errors.is_empty() {
         return Err(Status::invalid("", "PodLogOptions", pod, errors));
     }
-    // By name, as upstream writes them.
+    // Sorted by name, as upstream encodes them.
     let flag = |name: &'static str| query.is_true(name).then(|| (name, "true".to_string()));
     let number = |name: &'static str, value: Option<i64>| value.map(|value| (name, value.to_string()));
     let all = [
@@ -154,7 +154,7 @@ pub fn log_query(query: &Query, pod: &str) -> Result<String, Status> {
     Ok(encode(all.iter().flatten().map(|(name, value)| (*name, value.as_str()))))
 }
 
-/// The ports of a request for port-forward.
+/// Returns the query for the kubelet's port-forward endpoint.
 pub fn forward_query(query: &Query) -> Result<String, Status> {
     let mut ports = Vec::new();
     for text in query.all("ports").flat_map(|ports| ports.split(',')) {
@@ -173,14 +173,14 @@ pub fn forward_query(query: &Query) -> Result<String, Status> {
     Ok(encode((!ports.is_empty()).then_some(("port", ports.as_str()))))
 }
 
-/// Pairs as Go writes them in a query.
+/// Encodes pairs as a query, as Go does.
 pub fn encode<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let escaped = |text| utf8_percent_encode(text, ESCAPED).to_string().replace(' ', "+");
     let pairs = pairs.into_iter().map(|(name, value)| format!("{}={}", escaped(name), escaped(value)));
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// A path of these segments.
+/// Returns a path of these segments, escaped.
 pub fn path(segments: &[&str]) -> String {
     segments
         .iter()
@@ -188,7 +188,7 @@ pub fn path(segments: &[&str]) -> String {
         .collect()
 }
 
-/// Host and port, with brackets where they are needed.
+/// Joins host and port, with brackets around IPv6 addresses.
 pub fn authority(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn containers_are_found_or_chosen() {
+    fn container_is_found_or_defaulted() {
         let one = json!({ "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "a" }] } });
         let many = json!({ "metadata": { "name": "p" }, "spec": {
             "containers": [{ "name": "a" }, { "name": "b" }], "initContainers": [{ "name": "i" }],
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_reached_by_the_address_that_is_preferred() {
+    fn preferred_node_address_is_used() {
         let node = json!({ "status": { "addresses": [
             { "type": "InternalIP", "address": "10.0.0.1" }, { "type": "Hostname", "address": "n" },
         ] } });
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_of_pods_are_reached() {
+    fn only_global_unicast_pod_addresses_are_allowed() {
         for (address, expected) in [
             ("10.0.0.1", true),
             ("fd00::1", true),
@@ -259,8 +259,8 @@ mod tests {
     }
 
     #[test]
-    fn targets_have_a_name_and_may_have_more() {
-        let target = |scheme, name, port| Ok(Target { scheme, name, port });
+    fn targets_are_parsed() {
+        let target = |scheme, name, port| Ok(ProxyTarget { scheme, name, port });
         let cases = [
             ("a", target("", "a", "")),
             ("a:80", target("", "a", "80")),
@@ -271,13 +271,13 @@ mod tests {
             ("a:b:c:d", Err("invalid pod request \"a:b:c:d\"")),
         ];
         for (text, expected) in cases {
-            let seen = Target::parse("pod", text).map_err(|status| status.message().to_string());
+            let seen = ProxyTarget::parse("pod", text).map_err(|status| status.message().to_string());
             assert_eq!(seen, expected.map_err(String::from), "{text}");
         }
     }
 
     #[test]
-    fn queries_for_kubelets_are_written_as_upstream_does() {
+    fn kubelet_queries_are_encoded_as_upstream_does() {
         let log = |query: &str| {
             log_query(&Query::parse(query), "p")
                 .map_err(|status| (status.code(), status.message().to_string()))

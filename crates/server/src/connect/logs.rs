@@ -1,4 +1,4 @@
-//! Logs: whatever the kubelet says, as it says it.
+//! The `log` subresource: relays the kubelet's response.
 
 use atoll_meta::Status;
 use bytes::Bytes;
@@ -6,20 +6,20 @@ use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Limited};
 
-use super::backend::{Relayed, exchange};
+use super::backend::{RelayedBody, exchange};
 use super::{Connection, location};
 use crate::body::Body;
 
-/// As much of a refusal is passed on, as upstream does.
-const LONGEST_REFUSAL: usize = 50_000;
+/// Bytes of a kubelet's error message that are passed on, as upstream.
+const MAX_ERROR_BYTES: usize = 50_000;
 
 pub async fn answer(connection: &Connection<'_>) -> Result<Response<Body>, Status> {
-    let (query, name) = (&connection.call.query, connection.place.name);
+    let (query, name) = (&connection.call.query, connection.object_ref.name);
     let wanted = location::log_query(query, name)?;
     let pod = connection.object("pods", name)?;
     let container = location::container(&pod, query.get("container").unwrap_or_default())?;
     let Some(node) = location::node_of(&pod) else {
-        // What has not begun anywhere has nothing to say.
+        // A Pod without a node has no logs.
         let mut nothing = Response::new(Body::empty());
         *nothing.status_mut() = StatusCode::NO_CONTENT;
         return Ok(nothing);
@@ -27,7 +27,7 @@ pub async fn answer(connection: &Connection<'_>) -> Result<Response<Body>, Statu
     let node = connection.node(node)?;
     let skip = query.is_true("insecureSkipTLSVerifyBackend");
     let kubelet = connection.kubelet(&node, skip).await?;
-    let mut target = location::path(&["containerLogs", connection.place.namespace, name, container]);
+    let mut target = location::path(&["containerLogs", connection.object_ref.namespace, name, container]);
     if !wanted.is_empty() {
         target = format!("{target}?{wanted}");
     }
@@ -46,16 +46,16 @@ pub async fn answer(connection: &Connection<'_>) -> Result<Response<Body>, Statu
     }
     if !(200..=206).contains(&response.status().as_u16()) {
         let code = response.status().as_u16();
-        let text = Limited::new(response.into_body(), LONGEST_REFUSAL).collect().await;
+        let text = Limited::new(response.into_body(), MAX_ERROR_BYTES).collect().await;
         let text = text.map_err(|error| Status::internal_error(error.to_string()))?.to_bytes();
         return Err(refused(code, &String::from_utf8_lossy(&text), name));
     }
-    let mut answer = Response::new(Body::Relayed(Box::new(Relayed::new(response.into_body(), driving))));
+    let mut answer = Response::new(Body::Relayed(Box::new(RelayedBody::new(response.into_body(), driving))));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     Ok(answer)
 }
 
-/// What a kubelet's refusal is to a client.
+/// Converts a kubelet's error to a Status.
 fn refused(code: u16, text: &str, name: &str) -> Status {
     match code {
         500 => Status::internal_error(text),

@@ -1,5 +1,5 @@
-//! Pages that come through a proxy, with their links rewritten while they pass. However large a page is, no more of it than
-//! one tag is in memory: requests to proxies are not counted, so what each of them holds has to be small.
+//! HTML pages that pass through a proxy, with their links rewritten on the fly. At most one tag is kept in
+//! memory, because requests to proxies are not counted against the limits on requests in flight.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -9,57 +9,58 @@ use bytes::Bytes;
 use flate2::write::{GzEncoder, MultiGzDecoder};
 use http_body::Frame;
 
-use super::backend::Relayed;
-use super::rewrite::Rewriter;
+use super::backend::RelayedBody;
+use super::rewrite::LinkRewriter;
 use crate::respond::gzip;
 
-/// A tag that is longer, which an image within the page can make it, is passed on as it is.
-const LARGEST_TAG: usize = 64 << 10;
-/// So much of a page is rewritten at once, and so much of a compressed one, which can become a thousand times as much.
-const SLICE: usize = 64 << 10;
-const ZIPPED_SLICE: usize = 4 << 10;
+/// Longer tags, for example with embedded images, are passed on unchanged.
+const MAX_TAG_BYTES: usize = 64 << 10;
+/// Bytes of a page that are rewritten at once. The limit for compressed pages is lower because they can
+/// expand a thousandfold.
+const MAX_CHUNK: usize = 64 << 10;
+const MAX_GZIP_CHUNK: usize = 4 << 10;
 
-/// The links of one page.
-pub struct Links {
-    rewriter: Rewriter,
-    within: Within,
-    /// What can only be judged with what follows.
+/// Rewrites the links of one page.
+pub struct HtmlRewriter {
+    rewriter: LinkRewriter,
+    state: ParserState,
+    /// Input that cannot be processed before more input arrives.
     held: Vec<u8>,
-    /// How much has to be held before it is worth another look. Without it, a tag that arrives byte by byte would be read from
-    /// its beginning for each of them.
-    enough: usize,
+    /// Length of `held` before it is parsed again. Without it, a tag that arrives byte by byte would be
+    /// parsed from its start for each byte.
+    min_length: usize,
 }
 
-enum Within {
+enum ParserState {
     Text,
     Comment,
-    /// Something that ends with this.
+    /// Raw text that ends with this end tag.
     Raw(String),
 }
 
-impl Links {
-    pub fn new(rewriter: Rewriter) -> Self {
-        Links { rewriter, within: Within::Text, held: Vec::new(), enough: 0 }
+impl HtmlRewriter {
+    pub fn new(rewriter: LinkRewriter) -> Self {
+        HtmlRewriter { rewriter, state: ParserState::Text, held: Vec::new(), min_length: 0 }
     }
 
-    /// A whole page.
-    pub fn rewritten(rewriter: Rewriter, page: &[u8]) -> Vec<u8> {
-        let mut links = Links::new(rewriter);
+    /// Rewrites a complete page.
+    pub fn rewritten(rewriter: LinkRewriter, page: &[u8]) -> Vec<u8> {
+        let mut links = HtmlRewriter::new(rewriter);
         let mut written = Vec::with_capacity(page.len());
         links.push(page, &mut written);
         links.finish(&mut written);
         written
     }
 
-    /// Takes a piece of the page, and writes as much as is certain.
-    pub fn push(&mut self, piece: &[u8], written: &mut Vec<u8>) {
-        self.held.extend_from_slice(piece);
-        if self.held.len() >= self.enough {
+    /// Processes a chunk of the page and writes the finished output.
+    pub fn push(&mut self, chunk: &[u8], written: &mut Vec<u8>) {
+        self.held.extend_from_slice(chunk);
+        if self.held.len() >= self.min_length {
             self.write(false, written);
         }
     }
 
-    /// Writes what is left at the end of the page.
+    /// Writes the rest at the end of the page.
     pub fn finish(&mut self, written: &mut Vec<u8>) {
         self.write(true, written);
     }
@@ -67,12 +68,12 @@ impl Links {
     fn write(&mut self, is_end: bool, written: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
         let mut rest = held.as_slice();
-        self.enough = 0;
+        self.min_length = 0;
         while !rest.is_empty() {
-            let length = match &self.within {
-                Within::Text => self.text(rest, is_end, written),
-                Within::Comment => self.up_to(rest, b"-->", 3, is_end, written),
-                Within::Raw(end) => {
+            let length = match &self.state {
+                ParserState::Text => self.text(rest, is_end, written),
+                ParserState::Comment => self.up_to(rest, b"-->", 3, is_end, written),
+                ParserState::Raw(end) => {
                     let end = end.clone();
                     self.up_to(rest, end.as_bytes(), 0, is_end, written)
                 }
@@ -85,7 +86,8 @@ impl Links {
         self.held = rest.to_vec();
     }
 
-    /// Writes text, and the tag behind it. How much of `rest` is done with; `None` if more of the page has to come.
+    /// Writes text or the next tag. Returns the number of bytes of `rest` that were consumed, `None` if more
+    /// input is needed.
     fn text(&mut self, rest: &[u8], is_end: bool, written: &mut Vec<u8>) -> Option<usize> {
         if rest[0] != b'<' {
             let length = rest.iter().position(|byte| *byte == b'<').unwrap_or(rest.len());
@@ -96,7 +98,7 @@ impl Links {
             return None;
         }
         if rest.starts_with(b"<!--") {
-            self.within = Within::Comment;
+            self.state = ParserState::Comment;
             written.extend_from_slice(b"<!");
             return Some(2);
         }
@@ -107,7 +109,7 @@ impl Links {
         let before = written.len();
         if let Some(tag) = self.rewriter.tag(rest, written) {
             if let Some(element) = tag.raw {
-                self.within = Within::Raw(format!("</{element}"));
+                self.state = ParserState::Raw(format!("</{element}"));
             }
             return Some(tag.length);
         }
@@ -115,15 +117,15 @@ impl Links {
             return Some(rest.len());
         }
         written.truncate(before);
-        if rest.len() > LARGEST_TAG {
+        if rest.len() > MAX_TAG_BYTES {
             written.extend_from_slice(rest);
             return Some(rest.len());
         }
-        self.enough = 2 * rest.len();
+        self.min_length = 2 * rest.len();
         None
     }
 
-    /// Writes what is no HTML as it is, with so much of what ends it.
+    /// Copies content that is not HTML up to `end`, including `with` bytes of `end`.
     fn up_to(
         &mut self,
         rest: &[u8],
@@ -135,11 +137,11 @@ impl Links {
         let found = rest.windows(end.len()).position(|window| window.eq_ignore_ascii_case(end));
         let length = match found {
             Some(at) => {
-                self.within = Within::Text;
+                self.state = ParserState::Text;
                 at + with
             }
             None if is_end => rest.len(),
-            // Its end may have begun.
+            // The input may end with the start of `end`.
             None => rest.len().saturating_sub(end.len() - 1),
         };
         written.extend_from_slice(&rest[..length]);
@@ -147,24 +149,24 @@ impl Links {
     }
 }
 
-/// Rewrites what is compressed: what is written to it is plain, and what comes out is compressed again.
-struct Zipped {
-    links: Links,
+/// Rewrites decompressed input and compresses the output.
+struct GzipRewriter {
+    links: HtmlRewriter,
     encoder: GzEncoder<Vec<u8>>,
 }
 
-impl Zipped {
+impl GzipRewriter {
     fn encode(&mut self, plain: &[u8]) -> io::Result<()> {
         self.encoder.write_all(plain)
     }
 }
 
-impl Write for Zipped {
-    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        let mut plain = Vec::with_capacity(piece.len());
-        self.links.push(piece, &mut plain);
+impl Write for GzipRewriter {
+    fn write(&mut self, chunk: &[u8]) -> io::Result<usize> {
+        let mut plain = Vec::with_capacity(chunk.len());
+        self.links.push(chunk, &mut plain);
         self.encode(&plain)?;
-        Ok(piece.len())
+        Ok(chunk.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -173,20 +175,20 @@ impl Write for Zipped {
 }
 
 enum Coding {
-    Plain(Links),
-    Gzip(Box<MultiGzDecoder<Zipped>>),
+    Plain(HtmlRewriter),
+    Gzip(Box<MultiGzDecoder<GzipRewriter>>),
 }
 
 impl Coding {
-    fn push(&mut self, piece: &[u8]) -> io::Result<Vec<u8>> {
+    fn push(&mut self, chunk: &[u8]) -> io::Result<Vec<u8>> {
         match self {
             Coding::Plain(links) => {
-                let mut written = Vec::with_capacity(piece.len());
-                links.push(piece, &mut written);
+                let mut written = Vec::with_capacity(chunk.len());
+                links.push(chunk, &mut written);
                 Ok(written)
             }
             Coding::Gzip(decoder) => {
-                decoder.write_all(piece)?;
+                decoder.write_all(chunk)?;
                 decoder.flush()?;
                 Ok(std::mem::take(decoder.get_mut().encoder.get_mut()))
             }
@@ -210,34 +212,34 @@ impl Coding {
     }
 }
 
-/// The body of an answer that is such a page.
-pub struct Page {
-    body: Relayed,
+/// The body of a response that is an HTML page.
+pub struct HtmlBody {
+    body: RelayedBody,
     coding: Coding,
-    /// What has arrived and was not looked at.
+    /// Input that has not been processed.
     arrived: Bytes,
-    /// Whether anything has arrived: an answer to HEAD is empty, whatever its coding.
+    /// Whether any data arrived: a response to HEAD is empty with any encoding.
     has_content: bool,
     is_done: bool,
 }
 
-impl Page {
-    pub fn new(body: Relayed, rewriter: Rewriter, is_zipped: bool) -> Self {
-        let links = Links::new(rewriter);
+impl HtmlBody {
+    pub fn new(body: RelayedBody, rewriter: LinkRewriter, is_zipped: bool) -> Self {
+        let links = HtmlRewriter::new(rewriter);
         let coding = match is_zipped {
-            true => Coding::Gzip(Box::new(MultiGzDecoder::new(Zipped { links, encoder: gzip() }))),
+            true => Coding::Gzip(Box::new(MultiGzDecoder::new(GzipRewriter { links, encoder: gzip() }))),
             false => Coding::Plain(links),
         };
-        Page { body, coding, arrived: Bytes::new(), has_content: false, is_done: false }
+        HtmlBody { body, coding, arrived: Bytes::new(), has_content: false, is_done: false }
     }
 
-    /// What to pass on. A page that is not compressed as it claims ends here, without the end that its coding has, by which
-    /// the client sees that something is missing.
-    fn passed_on(&mut self, written: io::Result<Vec<u8>>) -> Option<Bytes> {
+    /// Returns the output to send. A page with invalid gzip data ends without a gzip trailer, so that the
+    /// client detects that it is incomplete.
+    fn output(&mut self, written: io::Result<Vec<u8>>) -> Option<Bytes> {
         match written {
             Ok(written) => (!written.is_empty()).then(|| Bytes::from(written)),
             Err(error) => {
-                tracing::debug!(%error, "a page that came through a proxy is broken");
+                tracing::debug!(%error, "HTML page from a proxied backend is not valid gzip");
                 self.is_done = true;
                 None
             }
@@ -245,7 +247,7 @@ impl Page {
     }
 }
 
-impl http_body::Body for Page {
+impl http_body::Body for HtmlBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -256,13 +258,13 @@ impl http_body::Body for Page {
         let page = &mut *self;
         while !page.is_done {
             if !page.arrived.is_empty() {
-                let most = if matches!(page.coding, Coding::Plain(_)) { SLICE } else { ZIPPED_SLICE };
+                let most = if matches!(page.coding, Coding::Plain(_)) { MAX_CHUNK } else { MAX_GZIP_CHUNK };
                 let slice = page.arrived.split_to(page.arrived.len().min(most));
                 let written = page.coding.push(&slice);
-                if let Some(written) = page.passed_on(written) {
+                if let Some(written) = page.output(written) {
                     return Poll::Ready(Some(Ok(Frame::data(written))));
                 }
-                // Others have their turn before the next slice.
+                // Yield to other tasks before the next chunk.
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -272,14 +274,15 @@ impl http_body::Body for Page {
                         page.has_content |= !data.is_empty();
                         page.arrived = data;
                     }
-                    // Trailers would have to wait for the end of the page, and no browser reads them.
+                    // Trailers are dropped: they would have to wait for the end of the page, and browsers
+                    // ignore them.
                     Err(_trailers) => {}
                 },
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => {
                     page.is_done = true;
                     let written = if page.has_content { page.coding.finish() } else { Ok(Vec::new()) };
-                    if let Some(written) = page.passed_on(written) {
+                    if let Some(written) = page.output(written) {
                         return Poll::Ready(Some(Ok(Frame::data(written))));
                     }
                 }
@@ -315,28 +318,28 @@ mod tests {
             ("<a href=", "<a href="),
             ("<", "<"),
         ] {
-            let whole = Links::rewritten(rewriter(), page.as_bytes());
+            let whole = HtmlRewriter::rewritten(rewriter(), page.as_bytes());
             assert_eq!(String::from_utf8(whole).unwrap(), expected, "{page}");
-            let mut links = Links::new(rewriter());
-            let mut bit_by_bit = Vec::new();
-            page.bytes().for_each(|byte| links.push(&[byte], &mut bit_by_bit));
-            links.finish(&mut bit_by_bit);
-            assert_eq!(String::from_utf8(bit_by_bit).unwrap(), expected, "{page}, one byte at a time");
+            let mut links = HtmlRewriter::new(rewriter());
+            let mut byte_by_byte = Vec::new();
+            page.bytes().for_each(|byte| links.push(&[byte], &mut byte_by_byte));
+            links.finish(&mut byte_by_byte);
+            assert_eq!(String::from_utf8(byte_by_byte).unwrap(), expected, "{page}, one byte at a time");
         }
     }
 
     #[test]
-    fn no_more_than_a_tag_is_held() {
-        let mut links = Links::new(rewriter());
+    fn at_most_one_tag_is_buffered() {
+        let mut links = HtmlRewriter::new(rewriter());
         let mut written = Vec::new();
         let image =
-            format!("<img src=\"data:image/png;base64,{}\"><a href=\"/x\">", "A".repeat(8 * LARGEST_TAG));
-        for piece in image.as_bytes().chunks(1000) {
-            links.push(piece, &mut written);
-            assert!(links.held.len() <= 2 * LARGEST_TAG + 1000);
+            format!("<img src=\"data:image/png;base64,{}\"><a href=\"/x\">", "A".repeat(8 * MAX_TAG_BYTES));
+        for chunk in image.as_bytes().chunks(1000) {
+            links.push(chunk, &mut written);
+            assert!(links.held.len() <= 2 * MAX_TAG_BYTES + 1000);
         }
         links.finish(&mut written);
         let expected = image.replace("/x", "/p/proxy/x");
-        assert!(written == expected.as_bytes(), "the page is otherwise the same");
+        assert!(written == expected.as_bytes(), "only the link is rewritten");
     }
 }

@@ -1,4 +1,4 @@
-//! Requests to whatever a node, a Pod or a Service serves.
+//! The `proxy` subresource of nodes, Pods and Services.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,64 +8,67 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderName, HeaderVal
 use http::{Method, Request, Response, StatusCode};
 use serde_json::Value;
 
-use super::backend::{Destination, Relayed, exchange};
-use super::location::{Target, first_port, pod_address};
-use super::page::Page;
-use super::rewrite::{self, Rewriter};
-use super::{Connection, Open, headers, stream};
+use super::backend::{Destination, RelayedBody, exchange};
+use super::location::{ProxyTarget, first_port, pod_address};
+use super::page::HtmlBody;
+use super::rewrite::{self, LinkRewriter};
+use super::{Connection, ForwardedRequest, headers, stream};
 use crate::body::Body;
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
-pub async fn answer(connection: &Connection<'_>, open: Open) -> Result<Response<Body>, Status> {
+pub async fn answer(
+    connection: &Connection<'_>,
+    forwarded: ForwardedRequest,
+) -> Result<Response<Body>, Status> {
     let destination = match connection.row.resource.as_str() {
         "pods" => pod(connection).await?,
         "services" => service(connection).await?,
         _ => node(connection).await?,
     };
-    let (before, path) = split(open.request.uri().path());
+    let (before, path) = split(forwarded.request.uri().path());
     let (before, path) = (before.to_string(), path.to_string());
-    let query = open.request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
-    if is_upgrade(open.request.headers()) {
+    let query = forwarded.request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    if is_upgrade(forwarded.request.headers()) {
         let path = if path.is_empty() { "/" } else { &path };
-        return stream::relay(connection.server, open, &destination, &format!("{path}{query}")).await;
+        return stream::relay(connection.server, forwarded, &destination, &format!("{path}{query}")).await;
     }
-    if path.is_empty() && matches!(*open.request.method(), Method::GET | Method::HEAD) {
-        return Ok(with_slash(&format!("{before}/{query}")));
+    if path.is_empty() && matches!(*forwarded.request.method(), Method::GET | Method::HEAD) {
+        return Ok(redirect_with_slash(&format!("{before}/{query}")));
     }
     let unreachable = |error: &dyn std::fmt::Display| {
         Status::service_unavailable(format!("error trying to reach service: {error}"))
     };
-    let Open { request, address } = open;
+    let ForwardedRequest { request, address } = forwarded;
     let host = request.headers().get(HOST).cloned().or_else(|| {
-        // HTTP/2 has it elsewhere.
+        // HTTP/2 sends the host as `:authority`.
         HeaderValue::from_str(request.uri().authority()?.as_str()).ok()
     });
     let (parts, body) = request.into_parts();
-    let mut onwards = Request::new(body);
+    let mut outgoing = Request::new(body);
     let target = format!("{}{query}", if path.is_empty() { "/" } else { &path });
-    *onwards.method_mut() = parts.method;
-    *onwards.uri_mut() = target.parse().map_err(|error: http::uri::InvalidUri| unreachable(&error))?;
-    *onwards.headers_mut() = headers::forwarded(&parts.headers, address);
-    headers::without_hops(onwards.headers_mut());
+    *outgoing.method_mut() = parts.method;
+    *outgoing.uri_mut() = target.parse().map_err(|error: http::uri::InvalidUri| unreachable(&error))?;
+    *outgoing.headers_mut() = headers::forwarded(&parts.headers, address);
+    headers::remove_hop_by_hop(outgoing.headers_mut());
     let host = host.or_else(|| HeaderValue::from_str(&destination.authority()).ok());
     if let Some(host) = &host {
-        onwards.headers_mut().insert(HOST, host.clone());
+        outgoing.headers_mut().insert(HOST, host.clone());
     }
     if let Ok(uri) = HeaderValue::from_str(&format!("{before}{path}")) {
-        onwards.headers_mut().insert(FORWARDED_URI, uri);
+        outgoing.headers_mut().insert(FORWARDED_URI, uri);
     }
     let dialed = destination.connect(&*connection.server.kubelets.dialer).await;
     let stream = dialed.map_err(|error| unreachable(&error))?;
-    let (response, driving) = exchange(stream, onwards).await.map_err(|error| unreachable(&error))?;
-    let rewriter = Rewriter {
+    let (response, driving) = exchange(stream, outgoing).await.map_err(|error| unreachable(&error))?;
+    let rewriter = LinkRewriter {
         before,
         backend: destination.authority(),
         host: host.and_then(|host| host.to_str().ok().map(String::from)).unwrap_or_default(),
     };
     let (mut parts, body) = response.into_parts();
-    headers::without_hops(&mut parts.headers);
-    headers::without_sharing(&mut parts.headers);
+    headers::remove_hop_by_hop(&mut parts.headers);
+    headers::remove_cors(&mut parts.headers);
     let location = parts.headers.get(LOCATION).and_then(|location| location.to_str().ok());
     if let Some(location) = location.map(|location| rewriter.link(location)) {
         if let Ok(location) = HeaderValue::from_str(&location) {
@@ -74,15 +77,15 @@ pub async fn answer(connection: &Connection<'_>, open: Open) -> Result<Response<
     } else if rewrite::is_html(&parts.headers) && parts.status != StatusCode::NOT_MODIFIED {
         let coding = parts.headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes).unwrap_or_default();
         if matches!(coding, b"" | b"gzip") {
-            let page = Page::new(Relayed::new(body, driving), rewriter, coding == b"gzip");
+            let page = HtmlBody::new(RelayedBody::new(body, driving), rewriter, coding == b"gzip");
             parts.headers.remove(CONTENT_LENGTH);
-            return Ok(Response::from_parts(parts, Body::Page(Box::new(page))));
+            return Ok(Response::from_parts(parts, Body::Html(Box::new(page))));
         }
     }
-    Ok(Response::from_parts(parts, Body::Relayed(Box::new(Relayed::new(body, driving)))))
+    Ok(Response::from_parts(parts, Body::Relayed(Box::new(RelayedBody::new(body, driving)))))
 }
 
-/// A path up to `proxy`, and what follows.
+/// Splits a path after `proxy`.
 fn split(path: &str) -> (&str, &str) {
     let below = match path.strip_prefix("/clusters/") {
         Some(rest) => rest.find('/').map_or(path.len(), |slash| "/clusters/".len() + slash),
@@ -95,8 +98,8 @@ fn split(path: &str) -> (&str, &str) {
     path.split_at(end)
 }
 
-/// Relative links only work below a slash.
-fn with_slash(location: &str) -> Response<Body> {
+/// Redirects to the path with a trailing slash, because relative links need it.
+fn redirect_with_slash(location: &str) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
     if let Ok(location) = HeaderValue::from_str(location) {
@@ -106,7 +109,7 @@ fn with_slash(location: &str) -> Response<Body> {
 }
 
 async fn pod(connection: &Connection<'_>) -> Result<Destination, Status> {
-    let target = Target::parse("pod", connection.place.name)?;
+    let target = ProxyTarget::parse("pod", connection.object_ref.name)?;
     let pod = connection.object("pods", target.name)?;
     let port = match target.port {
         "" => first_port(&pod),
@@ -116,14 +119,14 @@ async fn pod(connection: &Connection<'_>) -> Result<Destination, Status> {
     destination(connection, target.scheme, host, port).await
 }
 
-/// With the port that goes with the scheme if there is none.
+/// Returns a destination. The default port depends on the scheme.
 async fn destination(
     connection: &Connection<'_>,
     scheme: &str,
     host: String,
     port: Option<u16>,
 ) -> Result<Destination, Status> {
-    let tls = (scheme == "https").then(|| connection.server.kubelets.stranger());
+    let tls = (scheme == "https").then(|| connection.server.kubelets.untrusted());
     let usual = if tls.is_some() { 443 } else { 80 };
     let port = port.unwrap_or(usual);
     let addresses = connection.addresses(&host, port).await?;
@@ -138,7 +141,7 @@ fn number(port: &str) -> Result<u16, Status> {
 }
 
 async fn service(connection: &Connection<'_>) -> Result<Destination, Status> {
-    let Target { scheme, name, mut port } = Target::parse("service", connection.place.name)?;
+    let ProxyTarget { scheme, name, mut port } = ProxyTarget::parse("service", connection.object_ref.name)?;
     let service;
     if let Ok(number) = port.parse::<i64>() {
         service = connection.object("services", name)?;
@@ -156,35 +159,35 @@ async fn service(connection: &Connection<'_>) -> Result<Destination, Status> {
     if subsets.is_empty() {
         return Err(none(name));
     }
-    // Another one each time, so that all have their share.
-    static TURN: AtomicUsize = AtomicUsize::new(0);
-    let turn = TURN.fetch_add(1, Ordering::Relaxed);
-    for subset in in_turn(subsets, turn) {
+    // Rotate through subsets and addresses to spread the load.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let turn = NEXT.fetch_add(1, Ordering::Relaxed);
+    for subset in rotated(subsets, turn) {
         let ports = subset["ports"].as_array().into_iter().flatten();
         let addresses = subset["addresses"].as_array().map(Vec::as_slice).unwrap_or_default();
         for found in ports.filter(|found| found["name"].as_str().unwrap_or_default() == port) {
             let Some(number) = found["port"].as_u64().and_then(|number| number.try_into().ok()) else {
                 continue;
             };
-            let mut addresses = in_turn(addresses, turn);
+            let mut addresses = rotated(addresses, turn);
             if let Some(address) = addresses.find(|address| is_pod(connection, address)) {
                 let host = address["ip"].as_str().unwrap_or_default().to_string();
                 return destination(connection, scheme, host, Some(number)).await;
             }
         }
     }
-    Err(none(connection.place.name))
+    Err(none(connection.object_ref.name))
 }
 
-fn in_turn(items: &[Value], turn: usize) -> impl Iterator<Item = &Value> {
+fn rotated(items: &[Value], turn: usize) -> impl Iterator<Item = &Value> {
     let start = if items.is_empty() { 0 } else { turn % items.len() };
     items[start..].iter().chain(&items[..start])
 }
 
-/// Whether an address is that of a Pod in the same namespace: nothing else is called.
+/// Reports whether an address belongs to a Pod in the same namespace. Other addresses are not connected to.
 fn is_pod(connection: &Connection<'_>, address: &Value) -> bool {
     let (target, ip) = (&address["targetRef"], &address["ip"]);
-    if target["namespace"] != connection.place.namespace {
+    if target["namespace"] != connection.object_ref.namespace {
         return false;
     }
     let Ok(pod) = connection.object("pods", target["name"].as_str().unwrap_or_default()) else {
@@ -196,9 +199,9 @@ fn is_pod(connection: &Connection<'_>, address: &Value) -> bool {
 }
 
 async fn node(connection: &Connection<'_>) -> Result<Destination, Status> {
-    let target = Target::parse("node", connection.place.name)?;
+    let target = ProxyTarget::parse("node", connection.object_ref.name)?;
     let node = connection.node(target.name)?;
-    // As upstream, also for nodes of root; workspaces below it have a rule of their own.
+    // As upstream, this applies to nodes of root; workspaces below root have `TenantAddresses`.
     if connection.is_trusted() {
         connection.check_host(&node.host).await?;
     }
@@ -214,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_split_behind_the_proxy() {
+    fn paths_are_split_after_proxy() {
         let pod = "/api/v1/namespaces/n/pods/p:80/proxy";
         let cases = [
             (pod.to_string(), pod, ""),

@@ -1,9 +1,9 @@
-//! Links in what comes through a proxy: a page must not lead its reader away from it.
+//! Rewriting of links in proxied responses, so that they lead through the proxy.
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
-/// Attributes that are links, by the element that they belong to.
+/// Attributes that contain links, by element.
 const LINKS: [(&str, &[&str]); 25] = [
     ("a", &["href"]),
     ("applet", &["codebase"]),
@@ -32,7 +32,7 @@ const LINKS: [(&str, &[&str]); 25] = [
     ("video", &["poster", "src"]),
 ];
 
-/// What is in these is no HTML.
+/// Elements whose content is not parsed as HTML.
 const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
 
 pub fn is_html(headers: &HeaderMap) -> bool {
@@ -40,17 +40,17 @@ pub fn is_html(headers: &HeaderMap) -> bool {
     kind.split(';').next().unwrap_or_default().trim() == "text/html"
 }
 
-pub struct Rewriter {
-    /// The path up to the proxy.
+pub struct LinkRewriter {
+    /// The request path up to and including `proxy`.
     pub before: String,
-    /// Host and port of who answered.
+    /// Host and port of the backend.
     pub backend: String,
-    /// The host that the client asked.
+    /// The `Host` header of the client's request.
     pub host: String,
 }
 
-impl Rewriter {
-    /// Where a link has to lead so that it goes through the proxy.
+impl LinkRewriter {
+    /// Returns the link that leads through the proxy to the same target.
     pub fn link(&self, link: &str) -> String {
         let scheme = link.find(':').filter(|end| {
             let text = &link[..*end];
@@ -66,7 +66,7 @@ impl Rewriter {
         if is_elsewhere || !path.starts_with('/') {
             return link.to_string();
         }
-        // Where the client itself is named, it stays.
+        // A link with the client's host keeps its origin.
         let origin =
             if host == self.host && !host.is_empty() { &link[..link.len() - path.len()] } else { "" };
         match path.starts_with(&self.before) {
@@ -75,7 +75,8 @@ impl Rewriter {
         }
     }
 
-    /// Writes the tag that `page` begins with. `None` if the page ends before the tag does; all of it is written then.
+    /// Writes the tag at the start of `page`. Returns `None` if the page ends within the tag; all of it is
+    /// written then.
     pub fn tag(&self, page: &[u8], written: &mut Vec<u8>) -> Option<Tag> {
         let name_end = page[1..].iter().position(|byte| b" \t\r\n\x0c/>".contains(byte));
         let name_end = name_end.map_or(page.len(), |end| end + 1);
@@ -110,24 +111,24 @@ impl Rewriter {
     }
 }
 
-/// A tag that was written.
+/// The result of writing a tag.
 pub struct Tag {
     pub length: usize,
-    /// Its element, if what follows is no HTML until that ends.
+    /// The element, if its content is not parsed as HTML.
     pub raw: Option<&'static str>,
 }
 
 struct Attribute<'a> {
     name: &'a [u8],
-    /// Everything before the value, with its quote if it has one.
+    /// Text before the value, including the opening quote.
     before: &'a [u8],
     value: &'a [u8],
-    /// With the closing quote.
+    /// Length including the closing quote.
     length: usize,
 }
 
 impl<'a> Attribute<'a> {
-    /// At the beginning of `text`, if there is one with a value.
+    /// Parses the attribute at the start of `text`.
     fn parse(text: &'a [u8]) -> Option<Attribute<'a>> {
         let is_space = |byte: &u8| b" \t\r\n\x0c".contains(byte);
         let name_end = text.iter().position(|byte| is_space(byte) || b"=/>\"'".contains(byte))?;
@@ -137,7 +138,7 @@ impl<'a> Attribute<'a> {
         let spaces = |from: usize| from + text[from..].iter().take_while(|byte| is_space(byte)).count();
         let equals = spaces(name_end);
         if text.get(equals) != Some(&b'=') {
-            // One without a value.
+            // An attribute without a value.
             let name = &text[..name_end];
             return Some(Attribute { name: b"", before: name, value: b"", length: name_end });
         }
@@ -145,7 +146,7 @@ impl<'a> Attribute<'a> {
         let (start, end, length) = match text.get(start)? {
             quote @ (b'"' | b'\'') => {
                 let Some(end) = text[start + 1..].iter().position(|byte| byte == quote) else {
-                    // It goes on to the end of the page, and so do browsers.
+                    // Without a closing quote, the value ends with the page, as in browsers.
                     return Some(Attribute { name: b"", before: text, value: b"", length: text.len() });
                 };
                 let end = start + 1 + end;
@@ -165,12 +166,12 @@ impl<'a> Attribute<'a> {
 pub mod tests {
     use super::*;
 
-    pub fn rewriter() -> Rewriter {
-        Rewriter { before: "/p/proxy".into(), backend: "10.0.0.1:80".into(), host: "api:6443".into() }
+    pub fn rewriter() -> LinkRewriter {
+        LinkRewriter { before: "/p/proxy".into(), backend: "10.0.0.1:80".into(), host: "api:6443".into() }
     }
 
     #[test]
-    fn links_stay_within_the_proxy() {
+    fn links_lead_through_the_proxy() {
         for (link, expected) in [
             ("/a/b/?c=d#e", "/p/proxy/a/b/?c=d#e"),
             ("/p/proxy/a", "/p/proxy/a"),

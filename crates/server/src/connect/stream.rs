@@ -1,9 +1,10 @@
-//! Exec, attach and port-forward: a connection of another protocol between a client and a kubelet.
+//! The `exec`, `attach` and `portforward` subresources: an upgraded connection between a client and a
+//! kubelet.
 
 use std::sync::Arc;
 
 use atoll_meta::Status;
-use atoll_streams::remote_command::{Options, V5};
+use atoll_streams::remote_command::{StreamOptions, V5};
 use atoll_streams::websocket::{self, Handshake, is_websocket, tunnel};
 use atoll_streams::{STREAM_PROTOCOL, is_upgrade, port_forward, spdy};
 use http::header::{
@@ -15,23 +16,26 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::backend::{Destination, RequestBody, exchange};
-use super::{Connection, Open, headers, location, translate};
+use super::{Connection, ForwardedRequest, headers, location, translate};
 use crate::Server;
 use crate::body::Body;
 use crate::query::Query;
 use crate::respond;
 
-/// What a node declares whose kubelet understands WebSockets itself.
+/// The feature that a node declares whose kubelet supports WebSockets.
 const WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
 
-pub async fn answer(connection: &Connection<'_>, open: Open) -> Result<Response<Body>, Status> {
+pub async fn answer(
+    connection: &Connection<'_>,
+    forwarded: ForwardedRequest,
+) -> Result<Response<Body>, Status> {
     connection.check_create()?;
-    let (query, name) = (&connection.call.query, connection.place.name);
+    let (query, name) = (&connection.call.query, connection.object_ref.name);
     let subresource = connection.call.info.subresource.as_str();
     let is_forward = subresource == "portforward";
     let wanted = if is_forward { location::forward_query(query)? } else { command_query(query) };
     let pod = connection.object("pods", name)?;
-    let namespace = connection.place.namespace;
+    let namespace = connection.object_ref.namespace;
     let mut target = match is_forward {
         true => location::path(&["portForward", namespace, name]),
         false => {
@@ -48,47 +52,47 @@ pub async fn answer(connection: &Connection<'_>, open: Open) -> Result<Response<
         target = format!("{target}?{wanted}");
     }
     let has_websockets = node.features.iter().any(|feature| feature == WEBSOCKETS);
-    let offered = websocket::offered(open.request.headers());
-    let is_fifth = is_websocket(open.request.headers()) && offered.contains(&V5);
-    if !is_forward && is_fifth && !has_websockets {
-        return translate::answer(connection.server, open.request, options(query), kubelet, target);
+    let offered = websocket::offered(forwarded.request.headers());
+    let is_v5 = is_websocket(forwarded.request.headers()) && offered.contains(&V5);
+    if !is_forward && is_v5 && !has_websockets {
+        return translate::answer(connection.server, forwarded.request, options(query), kubelet, target);
     }
-    let tunneled = port_forward::tunneled(open.request.headers());
+    let tunneled = port_forward::tunneled(forwarded.request.headers());
     if is_forward && !tunneled.is_empty() && !has_websockets {
-        return through_tunnel(connection.server, open, &kubelet, &target).await;
+        return tunnel_port_forward(connection.server, forwarded, &kubelet, &target).await;
     }
-    if !is_upgrade(open.request.headers()) {
+    if !is_upgrade(forwarded.request.headers()) {
         return Err(Status::bad_request("Upgrade request required"));
     }
-    relay(connection.server, open, &kubelet, &target).await
+    relay(connection.server, forwarded, &kubelet, &target).await
 }
 
-fn options(query: &Query) -> Options {
+fn options(query: &Query) -> StreamOptions {
     let [stdin, stdout, stderr, tty] = ["stdin", "stdout", "stderr", "tty"].map(|name| query.is_true(name));
-    Options { stdin, stdout, stderr, tty }
+    StreamOptions { stdin, stdout, stderr, tty }
 }
 
-/// What a command is, for the kubelet.
+/// Returns the query for the kubelet's exec and attach endpoints.
 fn command_query(query: &Query) -> String {
     let command = query.all("command").map(|word| ("command", word));
     location::encode(command.chain(options(query).to_query()))
 }
 
-/// Passes an upgrade on to `destination` as it is, and then whatever is said.
+/// Forwards an upgrade request unchanged to `destination`, then copies bytes in both directions.
 pub async fn relay(
     server: &Arc<Server>,
-    open: Open,
+    forwarded: ForwardedRequest,
     destination: &Destination,
     target: &str,
 ) -> Result<Response<Body>, Status> {
-    let Open { request, address } = open;
+    let ForwardedRequest { request, address } = forwarded;
     let (mut parts, body) = request.into_parts();
     let upgrade = parts.extensions.remove::<OnUpgrade>();
     parts.headers = headers::forwarded(&parts.headers, address);
     let request = Request::from_parts(parts, body);
-    let backend = match upgraded(server, request, destination, target).await? {
+    let backend = match request_upgrade(server, request, destination, target).await? {
         Upgrade::Refused(response) => return Ok(response),
-        Upgrade::Agreed(backend) => backend,
+        Upgrade::Accepted(backend) => backend,
     };
     let (response, backend) = backend.into_parts();
     let Some(upgrade) = upgrade else { return Err(not_upgradable()) };
@@ -103,19 +107,19 @@ pub async fn relay(
     Ok(response)
 }
 
-/// A connection that cannot change its protocol, such as one of HTTP/2.
+/// The error for a connection that cannot be upgraded, such as HTTP/2.
 fn not_upgradable() -> Status {
     Status::plain_internal("unable to upgrade: the connection of this request cannot change its protocol")
 }
 
-/// What became of an upgrade at a backend.
+/// The backend's response to an upgrade request.
 pub enum Upgrade {
-    Agreed(Backend),
-    /// Its answer, for the client.
+    Accepted(Backend),
+    /// The backend's error response, for the client.
     Refused(Response<Body>),
 }
 
-/// An answer of 101, and the connection behind it.
+/// A 101 response with its upgraded connection.
 pub struct Backend {
     pub response: Response<hyper::body::Incoming>,
 }
@@ -127,8 +131,8 @@ impl Backend {
     }
 }
 
-/// Asks a backend for an upgrade.
-pub async fn upgraded(
+/// Sends an upgrade request to a backend.
+pub async fn request_upgrade(
     server: &Server,
     request: Request<RequestBody>,
     destination: &Destination,
@@ -138,33 +142,33 @@ pub async fn upgraded(
     let dialed = destination.connect(&*server.kubelets.dialer).await;
     let stream = dialed.map_err(|error| failed(&format!("error dialing backend: {error}")))?;
     let (parts, body) = request.into_parts();
-    let mut onwards = Request::new(body);
-    *onwards.method_mut() = parts.method;
-    *onwards.uri_mut() = target.parse().map_err(|error: http::uri::InvalidUri| failed(&error))?;
-    *onwards.headers_mut() = parts.headers;
-    if !onwards.headers().contains_key(HOST) {
+    let mut outgoing = Request::new(body);
+    *outgoing.method_mut() = parts.method;
+    *outgoing.uri_mut() = target.parse().map_err(|error: http::uri::InvalidUri| failed(&error))?;
+    *outgoing.headers_mut() = parts.headers;
+    if !outgoing.headers().contains_key(HOST) {
         let host = HeaderValue::from_str(&destination.authority()).map_err(|error| failed(&error))?;
-        onwards.headers_mut().insert(HOST, host);
+        outgoing.headers_mut().insert(HOST, host);
     }
-    let (response, driving) = exchange(stream, onwards).await.map_err(|error| failed(&error))?;
+    let (response, driving) = exchange(stream, outgoing).await.map_err(|error| failed(&error))?;
     match response.status() {
         StatusCode::SWITCHING_PROTOCOLS => {
             driving.release();
-            Ok(Upgrade::Agreed(Backend { response }))
+            Ok(Upgrade::Accepted(Backend { response }))
         }
         code if code.as_u16() < 400 => {
             Err(failed(&format!("invalid upgrade response: status code {}", code.as_u16())))
         }
         _ => {
             let (mut parts, body) = response.into_parts();
-            headers::without_hops(&mut parts.headers);
-            let body = Body::Relayed(Box::new(super::backend::Relayed::new(body, driving)));
+            headers::remove_hop_by_hop(&mut parts.headers);
+            let body = Body::Relayed(Box::new(super::backend::RelayedBody::new(body, driving)));
             Ok(Upgrade::Refused(Response::from_parts(parts, body)))
         }
     }
 }
 
-/// Bytes both ways until one side ends; then both do.
+/// Copies bytes in both directions until one side ends, then closes both.
 async fn join<C, B>(client: C, backend: B)
 where
     C: AsyncRead + AsyncWrite + Send,
@@ -172,7 +176,7 @@ where
 {
     let (mut client_reader, mut client_writer) = tokio::io::split(client);
     let (mut backend_reader, mut backend_writer) = tokio::io::split(backend);
-    // What ended it does not matter to the other side.
+    // The other side is not told which error ended the connection.
     tokio::select! {
         _ = tokio::io::copy(&mut client_reader, &mut backend_writer) => {}
         _ = tokio::io::copy(&mut backend_reader, &mut client_writer) => {}
@@ -180,33 +184,33 @@ where
     let _ = tokio::join!(client_writer.shutdown(), backend_writer.shutdown());
 }
 
-/// Port-forward in a WebSocket: what is in it goes on as SPDY.
-async fn through_tunnel(
+/// Port-forward tunneled in a WebSocket: the content is forwarded as SPDY.
+async fn tunnel_port_forward(
     server: &Arc<Server>,
-    open: Open,
+    forwarded: ForwardedRequest,
     kubelet: &Destination,
     target: &str,
 ) -> Result<Response<Body>, Status> {
-    let Open { request, address } = open;
+    let ForwardedRequest { request, address } = forwarded;
     let (mut parts, body) = request.into_parts();
-    let mut onwards = Request::new(body);
-    *onwards.method_mut() = Method::POST;
-    let onwards_headers = onwards.headers_mut();
-    *onwards_headers = headers::forwarded(&parts.headers, address);
+    let mut outgoing = Request::new(body);
+    *outgoing.method_mut() = Method::POST;
+    let outgoing_headers = outgoing.headers_mut();
+    *outgoing_headers = headers::forwarded(&parts.headers, address);
     for name in [SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION] {
-        onwards_headers.remove(name);
+        outgoing_headers.remove(name);
     }
-    onwards_headers.insert(UPGRADE, HeaderValue::from_static(spdy::PROTOCOL));
-    onwards_headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    onwards_headers.remove(STREAM_PROTOCOL);
+    outgoing_headers.insert(UPGRADE, HeaderValue::from_static(spdy::PROTOCOL));
+    outgoing_headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    outgoing_headers.remove(STREAM_PROTOCOL);
     for protocol in port_forward::tunneled(&parts.headers) {
         if let Ok(protocol) = HeaderValue::from_str(protocol) {
-            onwards_headers.append(STREAM_PROTOCOL, protocol);
+            outgoing_headers.append(STREAM_PROTOCOL, protocol);
         }
     }
-    let backend = match upgraded(server, onwards, kubelet, target).await? {
+    let backend = match request_upgrade(server, outgoing, kubelet, target).await? {
         Upgrade::Refused(response) => return Ok(response),
-        Upgrade::Agreed(backend) => backend,
+        Upgrade::Accepted(backend) => backend,
     };
     let (response, backend) = backend.into_parts();
     let chosen = response.headers().get(STREAM_PROTOCOL).and_then(|protocol| protocol.to_str().ok());
@@ -220,7 +224,7 @@ async fn through_tunnel(
     tokio::spawn(async move {
         let (Ok(client), Ok(backend)) = (upgrade.await, backend.await) else { return };
         tokio::select! {
-            // Either side may end it as it likes.
+            // Errors of either side just end the tunnel.
             _ = tunnel(TokioIo::new(client), TokioIo::new(backend)) => {}
             () = stopped => {}
         }

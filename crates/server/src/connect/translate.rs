@@ -1,4 +1,4 @@
-//! Exec and attach for a client that speaks WebSocket and a kubelet that speaks SPDY.
+//! Exec and attach between a client with WebSocket and a kubelet with SPDY.
 
 use std::io;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use atoll_meta::Status;
 use atoll_streams::remote_command::{
-    Opening, Options, Outcome, SPDY_PROTOCOLS, Session, StatusFormat, V4, V5, accept_websocket, stream,
+    ExecStatus, PendingSession, SPDY_PROTOCOLS, Session, StatusFormat, StreamOptions, V4, V5,
+    accept_websocket, stream,
 };
 use atoll_streams::spdy::{self, Connection, Headers, Role, Stream};
 use atoll_streams::{Input, Output, STREAM_PROTOCOL};
@@ -21,53 +22,60 @@ use crate::Server;
 use crate::body::Body;
 use crate::respond;
 
-/// How often a kubelet is asked whether it is there, as upstream.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
-/// Most that is read of how something ended, or of why it did not begin.
-const LONGEST_STATUS: usize = 64 << 10;
+/// Interval of SPDY pings to the kubelet, as upstream.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+/// Maximum size of the kubelet's status or error message.
+const MAX_STATUS_BYTES: usize = 64 << 10;
 
-/// Agrees with the client first and calls the kubelet then: what goes wrong there is told in the client's session.
+/// Accepts the client's WebSocket before dialing the kubelet. Errors of the kubelet are reported in the
+/// session.
 pub fn answer(
     server: &Arc<Server>,
     mut request: Request<RequestBody>,
-    options: Options,
+    options: StreamOptions,
     kubelet: Destination,
     target: String,
 ) -> Result<Response<Body>, Status> {
-    let (response, opening) = match accept_websocket(&mut request, options, &[V5]) {
+    let (response, pending) = match accept_websocket(&mut request, options, &[V5]) {
         Ok(agreed) => agreed,
         Err(refusal) => return Ok(refusal.map(Body::from)),
     };
     let (server, stopped) = (server.clone(), server.stopped());
     tokio::spawn(async move {
         tokio::select! {
-            () = run(server, opening, options, kubelet, target) => {}
+            () = run(server, pending, options, kubelet, target) => {}
             () = stopped => {}
         }
     });
     Ok(respond::upgrade(response))
 }
 
-async fn run(server: Arc<Server>, opening: Opening, options: Options, kubelet: Destination, target: String) {
-    let Ok(mut session) = opening.session().await else { return };
+async fn run(
+    server: Arc<Server>,
+    pending: PendingSession,
+    options: StreamOptions,
+    kubelet: Destination,
+    target: String,
+) {
+    let Ok(mut session) = pending.session().await else { return };
     let mut closed = session.closed();
     let outcome = tokio::select! {
         outcome = translate(&server, &mut session, options, &kubelet, &target) => outcome,
-        // A client that is gone does not need to know how it ended.
+        // The client is gone, so no status is sent.
         () = &mut closed => return,
     };
-    session.end(&outcome.unwrap_or_else(Outcome::Failure)).await;
+    session.end(&outcome.unwrap_or_else(ExecStatus::Failure)).await;
 }
 
 async fn translate(
     server: &Server,
     session: &mut Session,
-    options: Options,
+    options: StreamOptions,
     kubelet: &Destination,
     target: &str,
-) -> Result<Outcome, String> {
+) -> Result<ExecStatus, String> {
     let (connection, protocol) = connect(server, kubelet, target).await?;
-    connection.keep_alive(SIGN_OF_LIFE);
+    connection.keep_alive(PING_INTERVAL);
     let open = async |kind: &str, is_wanted: bool| -> Result<Option<Stream>, String> {
         if !is_wanted {
             return Ok(None);
@@ -75,8 +83,8 @@ async fn translate(
         let stream = connection.open(Headers::new([(stream::TYPE, kind)])).await;
         stream.map(Some).map_err(|error| error.to_string())
     };
-    // Always there, and in this order.
-    let Some(mut error) = open(stream::ERROR, true).await? else { return Ok(Outcome::Success) };
+    // The error stream always exists and is opened first, as upstream.
+    let Some(mut error) = open(stream::ERROR, true).await? else { return Ok(ExecStatus::Success) };
     let stdin = open(stream::STDIN, options.stdin).await?;
     let stdout = open(stream::STDOUT, options.stdout).await?;
     let stderr = open(stream::STDERR, options.stderr && !options.tty).await?;
@@ -107,45 +115,46 @@ async fn translate(
     };
     let out_of_kubelet = async {
         tokio::join!(receive(stdout, to_stdout), receive(stderr, to_stderr));
-        error.input.read_to_end(LONGEST_STATUS).await
+        error.input.read_to_end(MAX_STATUS_BYTES).await
     };
     let status = tokio::select! {
         status = out_of_kubelet => status,
         () = into_kubelet => Vec::new(),
     };
     let format = if is_new { StatusFormat::Json } else { StatusFormat::Text };
-    // The client is told before the kubelet has said goodbye.
+    // Report the status to the client without waiting for the connection to close.
     tokio::spawn(connection.close());
-    Ok(Outcome::decode(&status, format))
+    Ok(ExecStatus::decode(&status, format))
 }
 
-/// Standard input, until it ends or the kubelet wants no more of it.
+/// Copies standard input until it ends or the kubelet closes the stream.
 async fn send(mut input: Input, stdin: Stream) {
     let Stream { input: mut back, mut output, .. } = stdin;
     let sending = async {
-        while let Some(piece) = input.next().await {
-            if output.write(piece).await.is_err() {
+        while let Some(chunk) = input.next().await {
+            if output.write(chunk).await.is_err() {
                 break;
             }
         }
     };
     tokio::select! {
         () = sending => {}
-        // Nothing ever comes this way but its end.
+        // The kubelet never sends data on this stream; this returns when it closes.
         _ = back.read_to_end(0) => {}
     }
 }
 
-/// What a command says, until it ends. If the client does not listen any more, it is read all the same.
+/// Copies output of the command until it ends. It is read even if the client is gone, so that the command is
+/// not blocked.
 async fn receive(stream: Option<Stream>, output: Option<Output>) {
     let (Some(mut stream), Some(mut output)) = (stream, output) else { return };
-    while let Some(piece) = stream.input.next().await {
+    while let Some(chunk) = stream.input.next().await {
         // The session ends by itself when the client is gone.
-        let _ = output.write(piece).await;
+        let _ = output.write(chunk).await;
     }
 }
 
-/// A connection to a kubelet with streams, and which version of the protocol it speaks.
+/// Opens a SPDY connection to a kubelet and returns it with the negotiated protocol version.
 async fn connect(
     server: &Server,
     kubelet: &Destination,
@@ -168,7 +177,7 @@ async fn connect(
     let request = request.body(nothing).map_err(|error| format!("error creating request: {error}"))?;
     let (mut response, driving) = exchange(stream, request).await.map_err(|error| failed(&error))?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        let text = Limited::new(response.into_body(), LONGEST_STATUS).collect().await;
+        let text = Limited::new(response.into_body(), MAX_STATUS_BYTES).collect().await;
         let text = text.map(|text| text.to_bytes()).unwrap_or_default();
         return Err(format!("unable to upgrade connection: {}", refusal(&text)));
     }
@@ -180,14 +189,14 @@ async fn connect(
     Ok((Connection::new(TokioIo::new(upgraded), Role::Client), protocol))
 }
 
-/// What a kubelet's refusal says, be it a `Status` or plain text.
+/// Returns the message of a kubelet's error, which is a `Status` or plain text.
 fn refusal(text: &[u8]) -> String {
     let status: serde_json::Value = serde_json::from_slice(text).unwrap_or_default();
-    let said = ["message", "error"].iter().find_map(|name| {
-        let said = status[*name].as_str()?.trim();
-        (!said.is_empty()).then(|| said.to_string())
+    let message = ["message", "error"].iter().find_map(|name| {
+        let message = status[*name].as_str()?.trim();
+        (!message.is_empty()).then(|| message.to_string())
     });
-    said.unwrap_or_else(|| match String::from_utf8_lossy(text).trim() {
+    message.unwrap_or_else(|| match String::from_utf8_lossy(text).trim() {
         "" => "empty server response".into(),
         text => text.to_string(),
     })

@@ -1,4 +1,4 @@
-//! Objects of custom resources: what a request says is of no Go type, but of a schema.
+//! Decoding of custom resources, which have a schema instead of a Go type.
 
 use atoll_extension::Origin;
 use atoll_meta::{Status, json, object};
@@ -6,7 +6,7 @@ use atoll_registry::Row;
 use atoll_registry::definitions::Custom;
 use serde_json::Value;
 
-use super::{Decoded, Source, check_head, heed, source, summary};
+use super::{Decoded, Source, apply_field_validation, check_type_meta, source, summary};
 use crate::negotiate::Input;
 use crate::options::FieldValidation;
 
@@ -27,7 +27,7 @@ pub fn object(
         ))
     };
     let source = source(input, body).map_err(&unrecognized)?;
-    check_head(source.value()).map_err(&unrecognized)?;
+    check_type_meta(source.value()).map_err(&unrecognized)?;
     let text = |value: &Value| match input {
         Input::Json => String::from_utf8_lossy(body).into_owned(),
         _ => json::to_string(value),
@@ -37,20 +37,20 @@ pub fn object(
     }
     let (kind, api_version) =
         (object::kind(source.value()).to_owned(), object::api_version(source.value()).to_owned());
-    let unhandled = |words: String| {
+    let unhandled = |message: String| {
         let version = api_version.rsplit('/').next().unwrap_or_default();
         Status::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {}: {words}",
+            "{kind} in version {version:?} cannot be handled as a {}: {message}",
             row.kind
         ))
     };
-    let repeated = repeated(&source, body);
+    let strict_findings = strict_findings(&source, body);
     let mut object = source.into_value();
     let is_own = kind == row.kind && api_version == row.api_version();
-    let mut remarks = repeated;
+    let mut remarks = strict_findings;
     let unknown = read(custom, &mut object, is_own).map_err(&unhandled)?;
     remarks.extend(unknown.into_iter().map(unknown_field));
-    let warnings = heed(remarks, validation).map_err(&unhandled)?;
+    let warnings = apply_field_validation(remarks, validation).map_err(&unhandled)?;
     if api_version != row.api_version() {
         return Err(Status::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({})",
@@ -60,9 +60,9 @@ pub fn object(
     Ok(Decoded { object, warnings })
 }
 
-/// What a patch has made. What is wrong comes as upstream words it.
+/// Normalises the result of a patch. Errors are in upstream's words.
 pub fn patched(custom: &Custom, mut object: Value) -> Result<(Value, Vec<String>), String> {
-    check_head(&object)?;
+    check_type_meta(&object)?;
     if object::kind(&object).is_empty() {
         return Err(missing_kind(&json::to_string(&object)));
     }
@@ -70,13 +70,13 @@ pub fn patched(custom: &Custom, mut object: Value) -> Result<(Value, Vec<String>
     Ok((object, unknown.into_iter().map(unknown_field).collect()))
 }
 
-/// Only what is of this kind is of its form; all else is refused later.
+/// Applies the schema if the object is of this kind. Other objects are rejected later.
 fn read(custom: &Custom, object: &mut Value, is_own: bool) -> Result<Vec<String>, String> {
     let unknown = match is_own {
         true => custom.shape(object, Origin::Request)?,
         false => Vec::new(),
     };
-    // Whoever fills it in finds a place to do so.
+    // Create `metadata`, because later code fills it in.
     object::metadata_mut(object);
     Ok(unknown)
 }
@@ -89,14 +89,14 @@ pub fn unknown_field(path: String) -> String {
     format!("unknown field \"{path}\"")
 }
 
-/// What strict reading of the text objects to, before it is known what it means.
-fn repeated(source: &Source<'_>, body: &[u8]) -> Vec<String> {
+/// Returns the findings of strict parsing.
+fn strict_findings(source: &Source<'_>, body: &[u8]) -> Vec<String> {
     match source {
-        Source::Json { repeats: true, .. } => {
+        Source::Json { has_duplicates: true, .. } => {
             let parsed = json::parse(body).map(|parsed| parsed.duplicates).unwrap_or_default();
             parsed.iter().map(|path| format!("duplicate field {path:?}")).collect()
         }
-        Source::Yaml(_, Some(complaint)) => vec![complaint.clone()],
+        Source::Yaml(_, Some(strict_error)) => vec![strict_error.clone()],
         _ => Vec::new(),
     }
 }

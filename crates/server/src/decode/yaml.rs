@@ -1,4 +1,4 @@
-//! YAML bodies, with the keys that stand twice.
+//! YAML bodies, including duplicate keys.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,12 +8,13 @@ use serde_json::Value;
 use serde_saphyr::options::{AliasLimits, DuplicateKeyPolicy};
 use serde_saphyr::{Error, Spanned};
 
-/// How upstream's YAML reader begins a list of complaints, one a line.
-const COMPLAINTS: &str = "yaml: unmarshal errors:";
+/// First line of the errors of upstream's YAML parser; the others follow one per line.
+const ERRORS_HEADER: &str = "yaml: unmarshal errors:";
 
-/// The value, in which of a key that stands twice the last counts, and the complaint of strict reading about that.
+/// Returns the value, where the last of duplicate keys wins, and the error of strict parsing about
+/// duplicates.
 pub fn parse(body: &[u8]) -> Result<(Value, Option<String>), String> {
-    // What stands around an error may be secret, and is not quoted.
+    // Errors do not quote the input because it may be secret.
     let text = std::str::from_utf8(body).map_err(|_| "control characters are not allowed".to_string())?;
     let options = serde_saphyr::options! {
         legacy_octal_numbers: true, with_snippet: false, alias_limits: alias_limits(),
@@ -27,14 +28,15 @@ pub fn parse(body: &[u8]) -> Result<(Value, Option<String>), String> {
     }
 }
 
-/// A few hundred bytes of aliases of aliases would otherwise be millions of nodes. Upstream refuses excessive aliasing, too.
+/// Limits alias expansion: a few hundred bytes of nested aliases could become millions of nodes. Upstream
+/// rejects excessive aliasing, too.
 fn alias_limits() -> AliasLimits {
     serde_saphyr::alias_limits! { max_total_replayed_events: 10_000 }
 }
 
-/// The lines of a complaint, each as a warning of its own.
+/// Splits an error into its lines, one warning each.
 pub fn warnings(remark: String) -> Vec<String> {
-    match remark.strip_prefix(COMPLAINTS) {
+    match remark.strip_prefix(ERRORS_HEADER) {
         Some(lines) => {
             lines.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
         }
@@ -42,7 +44,7 @@ pub fn warnings(remark: String) -> Vec<String> {
     }
 }
 
-/// Reads it once more if that was all there was to object to.
+/// Parses again if duplicate keys were the only error.
 #[cold]
 fn with_duplicates(text: &str) -> Option<(Value, Option<String>)> {
     let options = || {
@@ -51,83 +53,83 @@ fn with_duplicates(text: &str) -> Option<(Value, Option<String>)> {
         }
     };
     let value = serde_saphyr::from_str_with_options(text, options()).ok()?;
-    let Lines(lines) = serde_saphyr::from_str_with_options(text, options()).ok()?;
-    let mut complaint = COMPLAINTS.to_owned();
+    let DuplicateKeys(lines) = serde_saphyr::from_str_with_options(text, options()).ok()?;
+    let mut strict_error = ERRORS_HEADER.to_owned();
     for (line, key) in lines {
-        complaint.push_str(&format!("\n  line {line}: key {key:?} already set in map"));
+        strict_error.push_str(&format!("\n  line {line}: key {key:?} already set in map"));
     }
-    Some((value, Some(complaint)))
+    Some((value, Some(strict_error)))
 }
 
-/// The keys that stand twice, each with the line of its second value; inner ones first, as upstream finds them.
+/// Duplicate keys, each with the line of its second value; inner ones first, in upstream's order.
 #[derive(Default)]
-struct Lines(Vec<(u64, String)>);
+struct DuplicateKeys(Vec<(u64, String)>);
 
-impl<'de> Deserialize<'de> for Lines {
+impl<'de> Deserialize<'de> for DuplicateKeys {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Search)
+        deserializer.deserialize_any(DuplicateKeysVisitor)
     }
 }
 
-struct Search;
+struct DuplicateKeysVisitor;
 
-impl<'de> Visitor<'de> for Search {
-    type Value = Lines;
+impl<'de> Visitor<'de> for DuplicateKeysVisitor {
+    type Value = DuplicateKeys;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("YAML")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Lines, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DuplicateKeys, A::Error> {
         let mut found = Vec::new();
         let mut seen = HashSet::new();
-        while let Some((key, value)) = map.next_entry::<String, Spanned<Lines>>()? {
+        while let Some((key, value)) = map.next_entry::<String, Spanned<DuplicateKeys>>()? {
             found.extend(value.value.0);
             if !seen.insert(key.clone()) {
                 found.push((value.referenced.line(), key));
             }
         }
-        Ok(Lines(found))
+        Ok(DuplicateKeys(found))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Lines, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<DuplicateKeys, A::Error> {
         let mut found = Vec::new();
-        while let Some(Lines(inner)) = elements.next_element()? {
+        while let Some(DuplicateKeys(inner)) = elements.next_element()? {
             found.extend(inner);
         }
-        Ok(Lines(found))
+        Ok(DuplicateKeys(found))
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Lines, D::Error> {
-        Lines::deserialize(deserializer)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<DuplicateKeys, D::Error> {
+        DuplicateKeys::deserialize(deserializer)
     }
 
-    fn visit_unit<E>(self) -> Result<Lines, E> {
-        Ok(Lines::default())
+    fn visit_unit<E>(self) -> Result<DuplicateKeys, E> {
+        Ok(DuplicateKeys::default())
     }
 
-    fn visit_none<E>(self) -> Result<Lines, E> {
-        Ok(Lines::default())
+    fn visit_none<E>(self) -> Result<DuplicateKeys, E> {
+        Ok(DuplicateKeys::default())
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Lines, E> {
-        Ok(Lines::default())
+    fn visit_bool<E>(self, _: bool) -> Result<DuplicateKeys, E> {
+        Ok(DuplicateKeys::default())
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Lines, E> {
-        Ok(Lines::default())
+    fn visit_i64<E>(self, _: i64) -> Result<DuplicateKeys, E> {
+        Ok(DuplicateKeys::default())
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Lines, E> {
-        Ok(Lines::default())
+    fn visit_u64<E>(self, _: u64) -> Result<DuplicateKeys, E> {
+        Ok(DuplicateKeys::default())
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Lines, E> {
-        Ok(Lines::default())
+    fn visit_f64<E>(self, _: f64) -> Result<DuplicateKeys, E> {
+        Ok(DuplicateKeys::default())
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Lines, E> {
-        Ok(Lines::default())
+    fn visit_str<E>(self, _: &str) -> Result<DuplicateKeys, E> {
+        Ok(DuplicateKeys::default())
     }
 }
 
@@ -137,7 +139,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn keys_that_stand_twice_are_found_with_their_lines() {
+    fn duplicate_keys_are_found_with_their_lines() {
         let cases = [
             ("a: 1\nb: [x, {c: d}]", json!({ "a": 1, "b": ["x", { "c": "d" }] }), None),
             ("a: 1\na: 2", json!({ "a": 2 }), Some("\n  line 2: key \"a\" already set in map")),
@@ -153,8 +155,8 @@ mod tests {
             ),
         ];
         for (text, value, lines) in cases {
-            let complaint = lines.map(|lines| format!("{COMPLAINTS}{lines}"));
-            assert_eq!(parse(text.as_bytes()), Ok((value, complaint)), "{text}");
+            let strict_error = lines.map(|lines| format!("{ERRORS_HEADER}{lines}"));
+            assert_eq!(parse(text.as_bytes()), Ok((value, strict_error)), "{text}");
         }
         assert!(parse(b"a: [").is_err());
         // Nine levels of nine aliases each.
@@ -165,7 +167,7 @@ mod tests {
         assert!(bomb.len() < 600 && parse(bomb.as_bytes()).is_err());
         assert_eq!(parse(b"a: &a [1]\nb: *a").unwrap().0, json!({ "a": [1], "b": [1] }));
         assert_eq!(
-            warnings(format!("{COMPLAINTS}\n  line 1: x\n  line 2: y")),
+            warnings(format!("{ERRORS_HEADER}\n  line 1: x\n  line 2: y")),
             ["line 1: x".to_owned(), "line 2: y".to_owned()]
         );
     }

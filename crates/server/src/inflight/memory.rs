@@ -1,84 +1,84 @@
-//! Memory that all senders share, and of which each has a part, as of places.
+//! Memory that all senders share, divided like permits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_meta::Status;
 
-use super::{PART, SHARE, Sender, busy};
+use super::{GROUP_DIVISOR, SENDER_DIVISOR, Sender, too_many_requests};
 
-/// So many bytes for all.
+/// A memory limit for all senders.
 pub struct Memory {
     limit: usize,
-    /// What a circle may have that has nothing else, even if its share is smaller: or what is large could not be had at all
-    /// deep down in workspaces.
-    alone: usize,
-    held: Mutex<Held>,
+    /// Bytes that a group without other reservations may have even if its share is smaller. Otherwise large
+    /// requests would be impossible in deeply nested workspaces.
+    single: usize,
+    reserved: Mutex<ReservedBytes>,
 }
 
-/// What is taken, in all and by each circle. A circle that has nothing has no entry.
+/// Reserved bytes, in total and per group. Groups without reservations have no entry.
 #[derive(Default)]
-struct Held {
+struct ReservedBytes {
     all: usize,
-    circles: HashMap<Box<str>, usize>,
+    groups: HashMap<Box<str>, usize>,
 }
 
-/// Memory that is taken until this is dropped.
-pub struct Reserved {
+/// Memory that is reserved until this is dropped.
+pub struct Reservation {
     memory: Arc<Memory>,
-    /// Without one, nothing is counted.
+    /// Without a sender, nothing is counted.
     sender: Option<Sender>,
     bytes: usize,
 }
 
 impl Memory {
-    pub fn new(limit: usize, alone: usize) -> Arc<Self> {
-        Arc::new(Memory { limit, alone, held: Mutex::default() })
+    pub fn new(limit: usize, single: usize) -> Arc<Self> {
+        Arc::new(Memory { limit, single, reserved: Mutex::default() })
     }
 
-    /// Nothing yet, on account of a sender.
-    pub fn nothing(self: &Arc<Self>, sender: Option<Sender>) -> Reserved {
-        Reserved { memory: self.clone(), sender, bytes: 0 }
+    /// An empty reservation of a sender.
+    pub fn empty_reservation(self: &Arc<Self>, sender: Option<Sender>) -> Reservation {
+        Reservation { memory: self.clone(), sender, bytes: 0 }
     }
 }
 
-impl Held {
+impl ReservedBytes {
     fn has_room(&self, memory: &Memory, sender: &Sender, own: usize, more: usize) -> bool {
-        let mut share = memory.limit / SHARE;
-        let fits = sender.0.iter().all(|circle| {
-            let held = self.circles.get(circle).copied().unwrap_or_default();
-            let most = if held <= own { share.max(memory.alone) } else { share };
-            share /= PART;
-            held.saturating_add(more) <= most
+        let mut share = memory.limit / SENDER_DIVISOR;
+        let fits = sender.0.iter().all(|group| {
+            let reserved = self.groups.get(group).copied().unwrap_or_default();
+            let most = if reserved <= own { share.max(memory.single) } else { share };
+            share /= GROUP_DIVISOR;
+            reserved.saturating_add(more) <= most
         });
         fits && self.all.saturating_add(more) <= memory.limit
     }
 
     fn change(&mut self, sender: &Sender, from: usize, to: usize) {
         self.all = self.all.saturating_sub(from).saturating_add(to);
-        for circle in sender.0.iter() {
-            let held = self.circles.entry(circle.clone()).or_default();
-            *held = held.saturating_sub(from).saturating_add(to);
-            if *held == 0 {
-                self.circles.remove(circle);
+        for group in sender.0.iter() {
+            let reserved = self.groups.entry(group.clone()).or_default();
+            *reserved = reserved.saturating_sub(from).saturating_add(to);
+            if *reserved == 0 {
+                self.groups.remove(group);
             }
         }
     }
 }
 
-impl Reserved {
+impl Reservation {
     pub fn is_counted(&self) -> bool {
         self.sender.is_some()
     }
 
-    /// Takes so much instead, or advises to come back later.
+    /// Changes the reserved size, or returns an error with Retry-After.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Status> {
         self.set(bytes, false)
     }
 
-    /// Takes so much instead even if there is no room for it: others are then turned away for it.
+    /// Changes the reserved size even if the limit is exceeded. Other requests are refused then.
     pub fn force(&mut self, bytes: usize) {
-        // What is forced does not fail.
+        // A forced change does not fail.
         let _ = self.set(bytes, true);
     }
 
@@ -87,12 +87,12 @@ impl Reserved {
         if bytes == self.bytes {
             return Ok(());
         }
-        let mut held = self.memory.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reserved = self.memory.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         let more = bytes.saturating_sub(self.bytes);
-        if more > 0 && !forced && !held.has_room(&self.memory, sender, self.bytes, more) {
-            return Err(busy());
+        if more > 0 && !forced && !reserved.has_room(&self.memory, sender, self.bytes, more) {
+            return Err(too_many_requests());
         }
-        held.change(sender, self.bytes, bytes);
+        reserved.change(sender, self.bytes, bytes);
         self.bytes = bytes;
         Ok(())
     }
@@ -100,14 +100,14 @@ impl Reserved {
 
 #[cfg(test)]
 impl Memory {
-    /// How much is taken in all, and by how many circles.
-    pub fn taken(&self) -> (usize, usize) {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        (held.all, held.circles.len())
+    /// Returns the reserved bytes and the number of groups with reservations.
+    pub fn reserved(&self) -> (usize, usize) {
+        let reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        (reserved.all, reserved.groups.len())
     }
 }
 
-impl Drop for Reserved {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.force(0);
     }

@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-fn person(name: &str) -> User {
+fn user(name: &str) -> User {
     User::authenticated(name.into(), String::new(), Vec::new())
 }
 
@@ -26,64 +26,64 @@ fn within(path: &[&str]) -> Workspace {
     Workspace::One { id: path.last().unwrap_or(&"root").to_string(), deleting: false, steps: steps.collect() }
 }
 
-fn begin<'a>(inflight: &'a InFlight, verb: &'static str, user: &User) -> Result<Share<'a>, Status> {
-    inflight.begin(&request(verb), Some(Sender::of(user, None)))
+fn start<'a>(inflight: &'a InFlight, verb: &'static str, user: &User) -> Result<Share<'a>, Status> {
+    inflight.start(&request(verb), Some(Sender::of(user, None)))
 }
 
 #[test]
-fn the_last_place_taken_turns_others_away_until_it_is_free() {
-    let inflight = InFlight::new(1, 1, PATIENCE);
-    let (ann, bob) = (person("ann"), person("bob"));
-    let enter = |verb: &'static str, user: &User| begin(&inflight, verb, user).and_then(Share::enter);
-    let place = enter("list", &ann).ok();
+fn requests_are_refused_while_all_permits_are_taken() {
+    let inflight = InFlight::new(1, 1, BODY_TIMEOUT);
+    let (ann, bob) = (user("ann"), user("bob"));
+    let acquire = |verb: &'static str, user: &User| start(&inflight, verb, user).and_then(Share::acquire);
+    let permit = acquire("list", &ann).ok();
     for user in [&ann, &bob] {
-        let refused = enter("list", user).err().unwrap();
+        let refused = acquire("list", user).err().unwrap();
         assert_eq!((refused.code(), refused.retry_after()), (429, Some(1)));
     }
-    assert!(enter("create", &ann).is_ok(), "writes have places of their own");
-    assert!(enter("watch", &ann).is_ok());
-    assert!(inflight.begin(&request("list"), None).and_then(Share::enter).is_ok());
+    assert!(acquire("create", &ann).is_ok(), "writes have permits of their own");
+    assert!(acquire("watch", &ann).is_ok());
+    assert!(inflight.start(&request("list"), None).and_then(Share::acquire).is_ok());
     let probe = RequestInfo { verb: "get", path: "/livez".into(), ..RequestInfo::default() };
-    assert!(inflight.begin(&probe, Some(Sender::of(&ann, None))).and_then(Share::enter).is_ok());
-    drop(place);
-    assert!(enter("list", &ann).is_ok());
-    assert!(inflight.senders.0.lock().unwrap().is_empty(), "nothing is left of those who are gone");
+    assert!(inflight.start(&probe, Some(Sender::of(&ann, None))).and_then(Share::acquire).is_ok());
+    drop(permit);
+    assert!(acquire("list", &ann).is_ok());
+    assert!(inflight.senders.0.lock().unwrap().is_empty(), "senders without requests have no entry");
 }
 
 #[test]
-fn nobody_has_more_than_a_share() {
-    let inflight = InFlight::new(16, 16, PATIENCE);
-    let (ann, bob) = (person("ann"), person("bob"));
-    let held: Vec<_> = std::iter::from_fn(|| begin(&inflight, "create", &ann).ok()).collect();
+fn a_sender_cannot_exceed_its_share() {
+    let inflight = InFlight::new(16, 16, BODY_TIMEOUT);
+    let (ann, bob) = (user("ann"), user("bob"));
+    let held: Vec<_> = std::iter::from_fn(|| start(&inflight, "create", &ann).ok()).collect();
     assert_eq!(held.len(), 4);
-    assert!(begin(&inflight, "list", &ann).is_ok() && begin(&inflight, "create", &bob).is_ok());
-    // Identities of a workspace share what their workspace has, and that what the one above has.
+    assert!(start(&inflight, "list", &ann).is_ok() && start(&inflight, "create", &bob).is_ok());
+    // Users of a workspace share what their workspace has, and workspaces share what their parent has.
     let fill = |user: &User, workspace: &Workspace| -> Vec<Share<'_>> {
         let sender = || Some(Sender::of(user, Some(workspace)));
-        std::iter::from_fn(|| inflight.begin(&request("create"), sender()).ok()).collect()
+        std::iter::from_fn(|| inflight.start(&request("create"), sender()).ok()).collect()
     };
     let (org, team, other) = (within(&["o"]), within(&["o", "t"]), within(&["o", "u"]));
-    let one = fill(&person("a").of_workspace("t"), &team);
-    let two = fill(&person("b").of_workspace("t"), &team);
+    let one = fill(&user("a").of_workspace("t"), &team);
+    let two = fill(&user("b").of_workspace("t"), &team);
     assert_eq!((one.len(), two.len()), (1, 1), "the team has two, and a user one of them");
-    assert!(fill(&person("c").of_workspace("t"), &team).is_empty());
-    let three = fill(&person("a").of_workspace("u"), &other);
+    assert!(fill(&user("c").of_workspace("t"), &team).is_empty());
+    let three = fill(&user("a").of_workspace("u"), &other);
     assert_eq!(three.len(), 1);
-    let four = fill(&person("a").of_workspace("o"), &org);
-    assert_eq!(four.len(), 1, "four are of the organization now");
-    assert!(fill(&person("d").of_workspace("u"), &other).is_empty());
-    let elsewhere = fill(&person("a").of_workspace("x"), &within(&["x"]));
+    let four = fill(&user("a").of_workspace("o"), &org);
+    assert_eq!(four.len(), 1, "the organization has four requests now");
+    assert!(fill(&user("d").of_workspace("u"), &other).is_empty());
+    let elsewhere = fill(&user("a").of_workspace("x"), &within(&["x"]));
     assert_eq!(elsewhere.len(), 2);
 }
 
 #[test]
-fn accounts_of_a_namespace_share_and_those_of_agents_do_not() {
-    let inflight = InFlight::new(16, 16, PATIENCE);
+fn accounts_of_a_namespace_share_but_agents_do_not() {
+    let inflight = InFlight::new(16, 16, BODY_TIMEOUT);
     let root = within(&[]);
     let fill = |namespace: &str, name: &str| -> Vec<Share<'_>> {
-        let user = person(&format!("system:serviceaccount:{namespace}:{name}")).of_workspace(ROOT);
+        let user = user(&format!("system:serviceaccount:{namespace}:{name}")).of_workspace(ROOT);
         let sender = || Some(Sender::of(&user, Some(&root)));
-        std::iter::from_fn(|| inflight.begin(&request("create"), sender()).ok()).collect()
+        std::iter::from_fn(|| inflight.start(&request("create"), sender()).ok()).collect()
     };
     let held = ["a", "b", "c"].map(|name| fill("n", name));
     assert_eq!(
@@ -95,10 +95,10 @@ fn accounts_of_a_namespace_share_and_those_of_agents_do_not() {
     assert_eq!(agents.each_ref().map(Vec::len), [4, 4], "a quarter for each agent");
 }
 
-/// A body whose pieces come from elsewhere.
-struct Pieces(mpsc::Receiver<Bytes>);
+/// A body whose chunks are sent through a channel.
+struct Chunks(mpsc::Receiver<Bytes>);
 
-impl http_body::Body for Pieces {
+impl http_body::Body for Chunks {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -106,17 +106,17 @@ impl http_body::Body for Pieces {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+        self.0.poll_recv(context).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_do_not_arrive_are_cut() {
-    let inflight = InFlight::new(4, 4, PATIENCE);
-    let ann = person("ann");
-    let mut share = begin(&inflight, "create", &ann).unwrap();
+async fn slow_bodies_time_out() {
+    let inflight = InFlight::new(4, 4, BODY_TIMEOUT);
+    let ann = user("ann");
+    let mut share = start(&inflight, "create", &ann).unwrap();
     assert_eq!(share.read(Full::new(Bytes::from("whole"))).await.unwrap(), "whole");
-    // A piece of `size` bytes every second, `count` times.
+    // Sends `count` chunks of `size` bytes, one per second.
     let sent = |size: usize, count: usize| {
         let (sender, receiver) = mpsc::channel(1);
         tokio::spawn(async move {
@@ -129,45 +129,49 @@ async fn bodies_that_do_not_arrive_are_cut() {
                 }
             }
         });
-        Pieces(receiver)
+        Chunks(receiver)
     };
-    assert_eq!(share.read(sent(1, 9)).await.unwrap().len(), 9, "anybody has some time");
-    let fast = SLOWEST as usize;
-    assert_eq!(share.read(sent(fast, 60)).await.unwrap().len(), 60 * fast, "and more if it is needed");
+    assert_eq!(share.read(sent(1, 9)).await.unwrap().len(), 9, "any body may take some time");
+    let fast = MIN_BODY_RATE as usize;
+    assert_eq!(
+        share.read(sent(fast, 60)).await.unwrap().len(),
+        60 * fast,
+        "a fast large body may take longer"
+    );
     assert_eq!(share.read(sent(1, 60)).await.unwrap_err().code(), 504);
     assert_eq!(share.read(sent(fast / 2, 60)).await.unwrap_err().code(), 504);
     assert_eq!(share.read(sent(MAX_BODY, 2)).await.unwrap_err().code(), 413);
 }
 
 #[tokio::test]
-async fn memory_for_bodies_has_an_end() {
-    let inflight = InFlight::new(4, 4, PATIENCE);
+async fn memory_for_bodies_is_limited() {
+    let inflight = InFlight::new(4, 4, BODY_TIMEOUT);
     let whole = || Full::new(Bytes::from(vec![b'x'; MAX_BODY]));
     let mut held = Vec::new();
     for name in ["a", "b", "c", "d"] {
-        let mut share = begin(&inflight, "create", &person(name)).unwrap();
+        let mut share = start(&inflight, "create", &user(name)).unwrap();
         share.read(whole()).await.unwrap();
         held.push(share);
     }
-    let eve = person("eve");
-    assert_eq!(begin(&inflight, "create", &eve).unwrap().read(whole()).await.unwrap_err().code(), 429);
+    let eve = user("eve");
+    assert_eq!(start(&inflight, "create", &eve).unwrap().read(whole()).await.unwrap_err().code(), 429);
     held.pop();
-    assert!(begin(&inflight, "create", &eve).unwrap().read(whole()).await.is_ok());
+    assert!(start(&inflight, "create", &eve).unwrap().read(whole()).await.is_ok());
 }
 
 #[tokio::test]
 async fn bodies_of_one_sender_leave_memory_to_others() {
-    // Sixteen bodies for all: four for a workspace, two for a user in it.
+    // Sixteen bodies in total: four for a workspace, two for a user in it.
     let bodies = Memory::new(16 * MAX_BODY, MAX_BODY);
-    let inflight = InFlight { bodies, ..InFlight::new(64, 64, PATIENCE) };
+    let inflight = InFlight { bodies, ..InFlight::new(64, 64, BODY_TIMEOUT) };
     let whole = || Full::new(Bytes::from(vec![b'x'; MAX_BODY]));
     let org = within(&["o"]);
     let (mut held, mut counts) = (Vec::new(), Vec::new());
     for name in ["a", "b", "c"] {
-        let sender = Sender::of(&person(name).of_workspace("o"), Some(&org));
+        let sender = Sender::of(&user(name).of_workspace("o"), Some(&org));
         let before = held.len();
         let refused = loop {
-            let mut share = inflight.begin(&request("create"), Some(sender.clone())).unwrap();
+            let mut share = inflight.start(&request("create"), Some(sender.clone())).unwrap();
             match share.read(whole()).await {
                 Ok(_) => held.push(share),
                 Err(refused) => break refused,
@@ -177,19 +181,19 @@ async fn bodies_of_one_sender_leave_memory_to_others() {
         counts.push(held.len() - before);
     }
     assert_eq!(counts, [2, 2, 0]);
-    let mut other = begin(&inflight, "create", &person("other")).unwrap();
+    let mut other = start(&inflight, "create", &user("other")).unwrap();
     assert!(other.read(whole()).await.is_ok());
     drop((held, other));
-    assert_eq!(inflight.bodies.taken(), (0, 0));
+    assert_eq!(inflight.bodies.reserved(), (0, 0));
 }
 
 #[tokio::test]
-async fn what_reads_has_no_body() {
-    let inflight = InFlight::new(4, 4, PATIENCE);
+async fn bodies_of_reading_requests_are_ignored() {
+    let inflight = InFlight::new(4, 4, BODY_TIMEOUT);
     for verb in ["get", "list"] {
-        let mut share = begin(&inflight, verb, &person("ann")).unwrap();
-        // It would never arrive.
+        let mut share = start(&inflight, verb, &user("ann")).unwrap();
+        // This body never arrives.
         let (_sender, receiver) = mpsc::channel(1);
-        assert!(share.read(Pieces(receiver)).await.unwrap().is_empty());
+        assert!(share.read(Chunks(receiver)).await.unwrap().is_empty());
     }
 }

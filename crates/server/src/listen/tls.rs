@@ -1,8 +1,8 @@
-//! TLS: a certificate of ours that can be replaced while connections come in, and client certificates, which are looked at
-//! here and judged later.
+//! TLS: a serving certificate that can be replaced at runtime, and client certificates.
 //!
-//! A handshake takes any certificate whose key the client has. What it is worth is the business of authentication, so that
-//! one of another authority gets the same answer as a wrong token, and not a broken connection.
+//! The handshake accepts any client certificate whose key the client has. It is verified during
+//! authentication, so that a certificate of another CA results in the same response as a wrong token and not
+//! in a broken connection.
 
 use std::fmt;
 use std::io;
@@ -20,24 +20,24 @@ use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig, SignatureScheme};
 use tokio_rustls::TlsAcceptor;
 
-use super::line::Line;
-use super::secure::Secure;
+use super::client_stream::ClientStream;
+use super::secure_stream::SecureStream;
 use crate::identity::Certificate;
 
-/// How connections are made safe; clones share what they serve.
+/// TLS configuration of a listener. Clones share the serving certificate.
 #[derive(Clone)]
 pub struct Tls {
     acceptor: TlsAcceptor,
-    /// For certificates that are good everywhere, or where they say.
+    /// Verifies certificates that are valid everywhere, or in the workspace that they name.
     verifier: Arc<dyn ClientCertVerifier>,
-    /// For certificates that must say in which workspace they are good.
+    /// Verifies certificates that must name a workspace.
     of_workspaces: Arc<dyn ClientCertVerifier>,
     serving: Arc<Serving>,
 }
 
 impl Tls {
-    /// TLS 1.2 and 1.3, HTTP/2 first, client certificates of `authority` and, for one workspace each, of `workspaces` welcome
-    /// but not required.
+    /// TLS 1.2 and 1.3, HTTP/2 preferred. Client certificates of `authority` and, for one workspace each, of
+    /// `workspaces` are accepted but not required.
     pub fn new(
         authority: CertificateDer<'static>,
         workspaces: CertificateDer<'static>,
@@ -55,7 +55,7 @@ impl Tls {
                 .build()
                 .map_err(|error| Error::General(error.to_string()))
         };
-        // Clients choose a certificate by the authorities that a server names.
+        // Clients choose a certificate by the CAs that a server names.
         let named = verifier(&[&authority, &workspaces])?;
         let (verifier, of_workspaces) = (verifier(&[&authority])?, verifier(&[&workspaces])?);
         let current = ArcSwap::new(certified(&provider, certificate, key)?);
@@ -68,7 +68,7 @@ impl Tls {
         Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), verifier, of_workspaces, serving })
     }
 
-    /// Serves another certificate from now on; connections that exist go on with theirs.
+    /// Replaces the serving certificate. Existing connections keep the old one.
     pub fn replace(
         &self,
         certificate: CertificateDer<'static>,
@@ -78,11 +78,11 @@ impl Tls {
         Ok(())
     }
 
-    pub(super) async fn accept(&self, stream: Line) -> io::Result<Secure> {
-        self.acceptor.accept(stream).await.map(Secure::from)
+    pub(super) async fn accept(&self, stream: ClientStream) -> io::Result<SecureStream> {
+        self.acceptor.accept(stream).await.map(SecureStream::from)
     }
 
-    /// Whose certificate a client has presented, if any, and whether it is good at `now`.
+    /// Verifies a client's certificate at the time `now`.
     pub(super) fn certificate(&self, chain: Option<&[CertificateDer<'_>]>, now: i64) -> Certificate {
         let Some([leaf, rest @ ..]) = chain else { return Certificate::None };
         let now = UnixTime::since_unix_epoch(Duration::from_secs(now.max(0).cast_unsigned()));
@@ -91,7 +91,7 @@ impl Tls {
             Err(error) => match self.of_workspaces.verify_client_cert(leaf, rest, now) {
                 Ok(_) => true,
                 Err(_) => {
-                    tracing::debug!(%error, "a client certificate was refused");
+                    tracing::debug!(%error, "client certificate rejected");
                     return Certificate::Bad;
                 }
             },
@@ -113,7 +113,7 @@ fn certified(
     CertifiedKey::from_der(vec![certificate], key, provider).map(Arc::new)
 }
 
-/// The certificate that is served now.
+/// The current serving certificate.
 struct Serving {
     provider: Arc<CryptoProvider>,
     current: ArcSwap<CertifiedKey>,
@@ -131,7 +131,7 @@ impl fmt::Debug for Serving {
     }
 }
 
-/// Takes every certificate whose key the client can prove to have.
+/// Accepts every certificate whose key the client can prove to have.
 #[derive(Debug)]
 struct AnyCertificate {
     verifier: Arc<dyn ClientCertVerifier>,

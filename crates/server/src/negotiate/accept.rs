@@ -1,11 +1,11 @@
-//! The Accept header: its clauses, and which of them can be served first.
+//! The Accept header: its clauses, and the choice among them.
 
 use super::{AVAILABLE, Endpoint, Form, Include, Media, Meta, WHOLE};
 
-/// What an answer may be written as, in the order of preference where the client has none.
+/// Available media types, in the order of preference for clients without one.
 const SERVED: [Media; WHOLE] = [Media::JSON, Media::Yaml, Media::Protobuf];
 
-/// The group of tables and of metadata alone.
+/// The group of tables and partial metadata.
 const META_GROUP: &str = "meta.k8s.io";
 
 /// One clause of an Accept header.
@@ -44,7 +44,7 @@ impl<'a> Clause<'a> {
         self.parameters.iter().rev().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 
-    /// A clause that asks for another form of the object than the object itself.
+    /// Whether the clause asks for a representation other than the object itself.
     pub fn is_transformed(&self) -> bool {
         ["as", "g", "v"].iter().any(|name| self.parameter(name).is_some())
     }
@@ -53,7 +53,7 @@ impl<'a> Clause<'a> {
         self.media == "*/*"
     }
 
-    /// Whether upstream looks at this clause before another: its order of two clauses is not one of many.
+    /// Whether upstream orders this clause before another. This is not a total order.
     fn precedes(&self, other: &Clause<'_>) -> bool {
         let parts = |clause: &Clause<'_>| {
             let (kind, subtype) = clause.media.split_once('/').unwrap_or_default();
@@ -63,7 +63,7 @@ impl<'a> Clause<'a> {
         self.quality > other.quality || (!kind && other_kind) || (!subtype && other_subtype)
     }
 
-    /// What this clause gets where any form is served.
+    /// Returns the media type for this clause where any form is available.
     pub fn first_served(&self) -> Option<Media> {
         SERVED.into_iter().zip(AVAILABLE).find(|(_, name)| self.matches(name)).map(|(media, _)| media)
     }
@@ -72,7 +72,7 @@ impl<'a> Clause<'a> {
         self.is_anything() || self.media == "application/*" || self.media == media
     }
 
-    /// The form in which this clause wants what is served as `media`; nothing if it cannot have it.
+    /// Returns the form that this clause asks for in `media`, `None` if it is not available.
     fn form(&self, media: Media, endpoint: Endpoint, include: &dyn Fn() -> Include) -> Option<Form> {
         let given = |name: &str| self.parameter(name).filter(|value| !value.is_empty());
         if given("stream").is_some_and(|stream| stream != "watch" || media == Media::Yaml) {
@@ -95,14 +95,14 @@ impl<'a> Clause<'a> {
         match self.parameter("as")? {
             "PartialObjectMetadata" => Some(Form::Metadata(version)),
             "PartialObjectMetadataList" => Some(Form::MetadataList(version)),
-            // Tables were never given a message.
+            // Tables have no protobuf message.
             "Table" if tables && media != Media::Protobuf => Some(Form::Table(version, include())),
             _ => None,
         }
     }
 }
 
-/// The clauses of the Accept header, most wanted first. What is not wanted at all counts as wanted least.
+/// Parses the clauses of the Accept header, in order of preference. A quality of 0 means least preferred.
 pub fn clauses(header: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = header.split(',').filter_map(Clause::parse).collect();
     for end in 1..clauses.len() {
@@ -115,7 +115,7 @@ pub fn clauses(header: &str) -> Vec<Clause<'_>> {
     clauses
 }
 
-/// The first clause that can be served, and how.
+/// Returns media type and form of the first clause that can be satisfied.
 pub(super) fn choose(
     clauses: &[Clause<'_>],
     endpoint: Endpoint,
@@ -130,7 +130,7 @@ pub(super) fn choose(
     })
 }
 
-/// How an error is written.
+/// Returns the media type of an error.
 pub(super) fn refusal(clauses: &[Clause<'_>], pretty: bool) -> Media {
     let chosen = choose(clauses, Endpoint::Plain, &|| Include::None);
     chosen.map_or(Media::Json { pretty: true }, |(media, _)| media.indented(pretty))

@@ -1,8 +1,8 @@
-//! A list. As JSON it is put together in pieces while it is sent: however long it is, little of it is in memory
+//! Lists. JSON lists are assembled in chunks while they are sent, so that little of a long list is in memory
 //! twice.
 
-mod piece;
-mod run;
+mod chunk;
+mod slices;
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -16,8 +16,8 @@ use bytes::{Buf, Bytes};
 use flate2::write::GzEncoder;
 use http::{HeaderValue, Response, StatusCode, header};
 
-pub use self::piece::Piece;
-use self::run::{Run, Source};
+pub use self::chunk::Chunk;
+use self::slices::{SliceBuffer, Source};
 use super::table::Table;
 use super::{GZIP_FROM, accepts_gzip, gzip, metadata, protobuf};
 use crate::body::Body;
@@ -26,87 +26,87 @@ use crate::inflight::LARGE;
 use crate::negotiate::{Form, Media, Meta, Output};
 use crate::workspace::Workspace;
 
-/// Pieces are at most this long: encrypted, and with what HTTP puts around them, they are sent at once.
-const CHUNK: usize = (256 << 10) - 1024;
-/// How many slices a piece usually has: two for each of many small objects.
+/// Maximum size of a chunk: encrypted and framed, it is sent at once.
+const MAX_CHUNK: usize = (256 << 10) - 1024;
+/// Typical number of slices of a chunk: two for each of many small objects.
 const SLICES: usize = 512;
-/// What follows kind and version in every object that has them.
+/// Follows kind and apiVersion in every typed object.
 const METADATA: &[u8] = b"\"metadata\":{";
-/// What an item, and the end of the list, may need besides the object's own JSON; an origin comes on top.
-const ROOM: usize = 8;
+/// Bytes that an item, and the end of the list, may need besides the object's own JSON, without its origin.
+const ITEM_OVERHEAD: usize = 8;
 
 pub struct ListBody {
     head: Vec<u8>,
     objects: Stretch,
     items: Items,
     done: bool,
-    /// A piece is on its way.
+    /// Whether the last chunk is still being sent.
     sending: bool,
     gzip: Option<GzEncoder<Vec<u8>>>,
 }
 
-/// Writes items, one after the other.
+/// Writes items.
 struct Items {
     item: Item,
-    /// Items say which workspace they are from.
+    /// Whether items contain their workspace.
     origin: bool,
     first: bool,
-    /// How the last item began, up to its metadata: most of a list begin alike.
+    /// The start of the last item, up to its metadata: most items of a list start alike.
     opening: Vec<u8>,
-    /// How much of `opening` is left out.
-    left_out: usize,
+    /// Length of the omitted prefix of `opening`.
+    omitted: usize,
 }
 
-/// What is shown of an item.
+/// The part of an object that an item contains.
 enum Item {
-    /// Items of built-in lists do not repeat kind and version.
+    /// Items of built-in lists omit kind and apiVersion.
     Typed,
     Untyped,
     Metadata(Meta),
 }
 
-/// The answer to a list of `row`; `token` continues it. What is not put together while it is sent is written where it keeps
-/// no other request waiting, if it is large.
+/// Renders a list of `row`; `token` continues it. Large lists that cannot be assembled while they are sent
+/// are rendered on blocking threads.
 pub async fn answer(
     row: &Row,
     listing: Listing,
     token: Option<&str>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
-    let writing = Writing {
+    let renderer = ListRenderer {
         output: call.output,
         origin: call.workspace == Workspace::All,
         zips: accepts_gzip(&call.headers),
     };
-    // What refuses the form is as short as what has only begun.
-    if writing.is_in_pieces() || matches!(writing.output.form, Form::Metadata(_)) {
-        return Ok(writing.written(row, listing, token));
+    // An error about the form is short, and a list in chunks is not in memory yet.
+    if renderer.is_chunked() || matches!(renderer.output.form, Form::Metadata(_)) {
+        return Ok(renderer.render(row, listing, token));
     }
     let size = size(&listing.objects, usize::MAX);
     if size < LARGE {
-        return call.room.keep(writing.written(row, listing, token));
+        return call.response_limits.reserve(renderer.render(row, listing, token));
     }
     let (row, token) = (row.clone(), token.map(str::to_string));
-    let work = move || super::zipped(writing.written(&row, listing, token.as_deref()), writing.zips);
-    call.room.write(size, work).await
+    let work = move || super::zipped(renderer.render(&row, listing, token.as_deref()), renderer.zips);
+    call.response_limits.serialize(size, work).await
 }
 
-/// How a list is written.
+/// Parameters of rendering a list.
 #[derive(Clone, Copy)]
-struct Writing {
+struct ListRenderer {
     output: Output,
-    /// Items say which workspace they are from.
+    /// Whether items contain their workspace.
     origin: bool,
     zips: bool,
 }
 
-impl Writing {
-    fn is_in_pieces(&self) -> bool {
+impl ListRenderer {
+    fn is_chunked(&self) -> bool {
         let is_list = matches!(self.output.form, Form::Whole | Form::MetadataList(_));
         is_list && self.output.media == Media::Json { pretty: false }
     }
 
-    fn written(&self, row: &Row, mut listing: Listing, token: Option<&str>) -> Response<Body> {
+    fn render(&self, row: &Row, mut listing: Listing, token: Option<&str>) -> Response<Body> {
         if row.may_convert() {
             let shown: Vec<_> = listing.objects.iter().map(|object| row.shown(object.clone())).collect();
             listing.objects = shown.into();
@@ -180,12 +180,12 @@ impl Writing {
             return super::encoded(StatusCode::OK, Bytes::from(head), output);
         }
         head.push(b'[');
-        let in_pieces = self.is_in_pieces();
-        let size = size(&listing.objects, if in_pieces { GZIP_FROM } else { usize::MAX });
+        let is_chunked = self.is_chunked();
+        let size = size(&listing.objects, if is_chunked { GZIP_FROM } else { usize::MAX });
         let items = Items::new(item, self.origin);
         let mut body = ListBody::new(head, listing.objects, items);
-        if size < GZIP_FROM || !in_pieces {
-            return super::encoded(StatusCode::OK, Bytes::from(body.whole(size)), output);
+        if size < GZIP_FROM || !is_chunked {
+            return super::encoded(StatusCode::OK, Bytes::from(body.into_bytes(size)), output);
         }
         body.gzip = self.zips.then(gzip);
         let body = Body::List(Box::new(body));
@@ -198,7 +198,7 @@ impl Writing {
     }
 }
 
-/// How long the JSON of all objects is, if less than `enough`; at least that much otherwise.
+/// Returns the size of the JSON of all objects; the exact value only if it is less than `enough`.
 fn size(objects: &Stretch, enough: usize) -> usize {
     let mut size = 0;
     for object in objects.iter() {
@@ -211,7 +211,7 @@ fn size(objects: &Stretch, enough: usize) -> usize {
 }
 
 fn list_metadata(listing: &Listing, token: Option<&str>) -> Vec<u8> {
-    // What is not stored has no revision.
+    // Objects that are not stored have no revision.
     if listing.revision == 0 {
         return b"{}".to_vec();
     }
@@ -232,52 +232,52 @@ impl ListBody {
         ListBody { head, objects, items, done: false, sending: false, gzip: None }
     }
 
-    /// The next piece, `None` at the end. After each it is somebody else's turn, and whoever sends pieces sends this one
-    /// before there is another.
-    pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Piece>> {
+    /// Returns the next chunk, `None` at the end. After each chunk the task yields, so that the chunk is sent
+    /// before the next one is assembled.
+    pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Chunk>> {
         if std::mem::take(&mut self.sending) {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let piece = self.next_piece();
-        // Nothing is to come between the last piece and the end.
+        let chunk = self.next_chunk();
+        // Nothing comes between the last chunk and the end.
         self.sending = !self.done;
-        Poll::Ready(piece)
+        Poll::Ready(chunk)
     }
 
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    fn next_piece(&mut self) -> Option<Piece> {
+    fn next_chunk(&mut self) -> Option<Chunk> {
         while !self.done {
-            let run = self.run();
-            let Some(encoder) = &mut self.gzip else { return Some(Piece::Run(Box::new(run))) };
-            let mut run = run;
-            while run.has_remaining() {
-                let chunk = run.chunk();
-                // Writing into memory cannot fail.
+            let slices = self.assemble();
+            let Some(encoder) = &mut self.gzip else { return Some(Chunk::Slices(Box::new(slices))) };
+            let mut slices = slices;
+            while slices.has_remaining() {
+                let chunk = slices.chunk();
+                // Writing to memory cannot fail.
                 let _ = encoder.write_all(chunk);
                 let length = chunk.len();
-                run.advance(length);
+                slices.advance(length);
             }
             let zipped = match self.done {
                 true => self.gzip.take()?.finish().ok()?,
                 false => std::mem::take(encoder.get_mut()),
             };
             if !zipped.is_empty() {
-                return Some(Piece::Bytes(Bytes::from(zipped)));
+                return Some(Chunk::Bytes(Bytes::from(zipped)));
             }
         }
         None
     }
 
-    /// The next objects, as they are sent.
-    fn run(&mut self) -> Run {
+    /// Assembles the next chunk.
+    fn assemble(&mut self) -> SliceBuffer {
         let source = Source { head: std::mem::take(&mut self.head), objects: self.objects.clone() };
         let (mut passed, mut last) = (0, None);
         let (items, done) = (&mut self.items, &mut self.done);
-        let run = Run::new(source, |source| {
+        let buffer = SliceBuffer::new(source, |source| {
             let mut slices: Vec<Cow<'_, [u8]>> = Vec::with_capacity(SLICES);
             let mut size = source.head.len();
             if size > 0 {
@@ -285,12 +285,12 @@ impl ListBody {
             }
             let mut before = None;
             for next in source.objects.iter() {
-                let fits = size + next.size() + ROOM <= CHUNK;
+                let fits = size + next.size() + ITEM_OVERHEAD <= MAX_CHUNK;
                 if !fits && size > 0 {
                     last = before.map(|object: &Arc<Object>| object.key.clone());
                     return slices;
                 }
-                size += next.size() + ROOM;
+                size += next.size() + ITEM_OVERHEAD;
                 items.write(next, |slice| slices.push(slice));
                 (passed, before) = (passed + 1, Some(next));
             }
@@ -301,10 +301,10 @@ impl ListBody {
         if let Some(last) = last {
             self.objects.pass(passed, &last);
         }
-        run
+        buffer
     }
 
-    fn whole(mut self, size: usize) -> Vec<u8> {
+    fn into_bytes(mut self, size: usize) -> Vec<u8> {
         let mut whole = std::mem::take(&mut self.head);
         whole.reserve(size + 16);
         for object in self.objects.iter() {
@@ -317,10 +317,10 @@ impl ListBody {
 
 impl Items {
     fn new(item: Item, origin: bool) -> Self {
-        Items { item, origin, first: true, opening: Vec::new(), left_out: 0 }
+        Items { item, origin, first: true, opening: Vec::new(), omitted: 0 }
     }
 
-    /// Puts the slices of an item one after the other.
+    /// Passes the slices of an item to `put`.
     fn write<'a>(&mut self, object: &'a Object, mut put: impl FnMut(Cow<'a, [u8]>)) {
         let is_first = std::mem::take(&mut self.first);
         let separator: &[u8] = match (&self.item, is_first) {
@@ -343,7 +343,7 @@ impl Items {
             let start = if matches!(self.item, Item::Typed) { self.prefix_len(&json) } else { 0 };
             return put(Cow::Owned(json[start..].to_vec()));
         }
-        // Kind and version stand before anything that is shared with others.
+        // Kind and apiVersion are in the first slice.
         for (number, slice) in object.slices().enumerate() {
             let starts = number == 0 && matches!(self.item, Item::Typed);
             let start = if starts { self.prefix_len(slice) } else { 0 };
@@ -351,17 +351,17 @@ impl Items {
         }
     }
 
-    /// The same as [`json::prefix_len`], which needs not look again at what it has just seen.
+    /// The same as [`json::prefix_len`], but reuses the result for objects that start alike.
     fn prefix_len(&mut self, json: &[u8]) -> usize {
         if self.opening.is_empty() || !json.starts_with(&self.opening) {
-            self.left_out = json::prefix_len(json);
+            self.omitted = json::prefix_len(json);
             self.opening.clear();
-            // Only what ends in the metadata's name is known to be that long a prefix of others too.
-            if let Some(behind) = json[self.left_out..].strip_prefix(METADATA) {
+            // Only a prefix up to the metadata's name has the same length in other objects.
+            if let Some(behind) = json[self.omitted..].strip_prefix(METADATA) {
                 self.opening.extend_from_slice(&json[..json.len() - behind.len()]);
             }
         }
-        self.left_out
+        self.omitted
     }
 }
 

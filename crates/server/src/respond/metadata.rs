@@ -1,11 +1,11 @@
-//! Metadata alone: an object without what makes it one of its kind.
+//! `PartialObjectMetadata`.
 
 use atoll_meta::{json, object};
 use bytes::Bytes;
 
 use crate::negotiate::Meta;
 
-/// What stands before the metadata.
+/// Returns the JSON before the metadata.
 pub fn opening(version: Meta) -> &'static [u8] {
     match version {
         Meta::V1 => br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#,
@@ -13,7 +13,7 @@ pub fn opening(version: Meta) -> &'static [u8] {
     }
 }
 
-/// An object's `PartialObjectMetadata`.
+/// Returns an object's `PartialObjectMetadata`.
 pub fn of(stored: &[u8], version: Meta) -> Bytes {
     let mut out = Vec::with_capacity(512);
     write(stored, version, &mut out);
@@ -25,7 +25,7 @@ pub fn write(stored: &[u8], version: Meta, out: &mut Vec<u8>) {
     out.extend_from_slice(opening(version));
     match json::metadata_of(stored) {
         Some(metadata) => out.extend_from_slice(metadata),
-        // What was made for this answer has its fields in another order.
+        // Objects that are not stored have their fields in another order.
         None => {
             let parsed = json::parse(stored).map(|parsed| parsed.value).unwrap_or_default();
             json::write(parsed.get("metadata").unwrap_or(&json::Value::Object(json::Map::new())), out);
@@ -34,7 +34,7 @@ pub fn write(stored: &[u8], version: Meta, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// How upstream's Go names the type of an object.
+/// Returns the name of an object's Go type upstream.
 pub fn go_type(stored: &[u8]) -> String {
     let parsed = json::parse(stored).map(|parsed| parsed.value).unwrap_or_default();
     let (group, version) = object::split_api_version(object::api_version(&parsed)).unwrap_or_default();
@@ -42,7 +42,7 @@ pub fn go_type(stored: &[u8]) -> String {
     go_name(group, object::kind(&parsed), typed)
 }
 
-/// How upstream's Go names a kind of a group.
+/// Returns the name of a kind's Go type upstream.
 pub fn go_name(group: &str, kind: &str, typed: bool) -> String {
     if !typed {
         return format!("*unstructured.Unstructured{}", if kind.ends_with("List") { "List" } else { "" });
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metadata_is_what_is_left() {
+    fn only_metadata_is_rendered() {
         let stored = br#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{}}"#;
         let made = br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#;
         let expected =

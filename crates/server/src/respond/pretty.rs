@@ -1,4 +1,4 @@
-//! JSON with line breaks and two spaces a level, without parsing it.
+//! Indents JSON by two spaces per level, without parsing it.
 
 pub fn indent(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 3 / 2);

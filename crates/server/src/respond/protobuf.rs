@@ -1,4 +1,4 @@
-//! Answers in Kubernetes' protobuf, written from the JSON of the objects.
+//! Responses in Kubernetes' protobuf, encoded from the JSON of the objects.
 
 use atoll_meta::json;
 use atoll_schema::{TypeId, Types};
@@ -7,43 +7,43 @@ use bytes::Bytes;
 
 use crate::negotiate::Meta;
 
-/// An object in its envelope; nothing for a kind that is known only as JSON.
-pub fn sealed(json: &[u8]) -> Option<Vec<u8>> {
+/// Returns an enveloped object, `None` for a kind without protobuf.
+pub fn enveloped(json: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(json.len() + 64);
     Encoder::new(Types::get()).sealed(json, &mut out).then_some(out)
 }
 
-/// One event of a watch, of which `json` is the object in its final form.
+/// Returns one watch event with an object in its final form.
 pub fn frame(event_type: &str, json: &[u8]) -> Bytes {
-    Bytes::from(atoll_wire::frame(event_type, &sealed(json).unwrap_or_default()))
+    Bytes::from(atoll_wire::frame(event_type, &enveloped(json).unwrap_or_default()))
 }
 
-/// A list that is being written.
+/// A list that is being encoded.
 pub struct List {
     encoder: Encoder<'static>,
     item: Item,
     items: Vec<u8>,
 }
 
-/// What is written of an item.
+/// The part of an object that an item contains.
 enum Item {
     Whole(TypeId),
-    /// In the field with this number.
+    /// With the number of the field of items.
     Metadata(u32),
 }
 
-/// Where lists have their metadata and their items.
+/// Field numbers of metadata and items in lists.
 const METADATA: u32 = 1;
 const ITEMS: u32 = 2;
 
 impl List {
-    /// A list of objects; `size` is a guess at how long it will be.
+    /// A list of objects with the expected `size`.
     pub fn of_objects(item: TypeId, size: usize) -> Self {
         List::new(Item::Whole(item), size)
     }
 
     pub fn of_metadata(version: Meta, size: usize) -> Self {
-        // The first version of these lists had its fields the other way round.
+        // In v1beta1, the two fields were swapped.
         List::new(Item::Metadata(if version == Meta::V1 { ITEMS } else { METADATA }), size)
     }
 
@@ -66,7 +66,7 @@ impl List {
         }
     }
 
-    /// The list in its envelope; `metadata` is its own, as JSON.
+    /// Returns the enveloped list. `metadata` is the list's own, as JSON.
     pub fn finish(mut self, api_version: &str, kind: &str, metadata: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.items.len() + metadata.len() + 256);
         write_sealed(api_version, kind, &mut out, |out| {

@@ -1,4 +1,4 @@
-//! Objects as rows, for people: the cells come from `atoll_columns`.
+//! Tables of objects. The cells come from `atoll_columns`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::metadata;
 use crate::negotiate::{Include, Meta};
 
-/// The annotation of the bookmark that ends the initial events: its object is always told.
+/// The annotation of the bookmark that ends the initial events: its object is always included.
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// A table that is being written.
+/// A table that is being rendered.
 pub struct Table<'a> {
     printer: Columns<'a>,
     version: Meta,
@@ -24,17 +24,17 @@ pub struct Table<'a> {
     rows: Vec<Row>,
 }
 
-/// Where the columns come from.
+/// The source of the columns.
 #[derive(Clone, Copy)]
 enum Columns<'a> {
     Known(&'static Printer),
-    /// From a definition.
+    /// Columns of a CustomResourceDefinition.
     Custom(&'a Custom),
 }
 
 struct Row {
     object: Value,
-    /// The object as it is shown, and what its metadata is taken from.
+    /// The object, and the JSON from which its metadata is taken.
     whole: Bytes,
     metadata: Bytes,
 }
@@ -46,7 +46,7 @@ impl Row {
     }
 }
 
-/// The table of one object; `headers` says whether its columns are told.
+/// Renders a table of one object; `headers` includes the column definitions.
 pub fn of_object(
     stored: &[u8],
     custom: Option<&Custom>,
@@ -72,7 +72,7 @@ pub fn of_object(
 }
 
 impl<'a> Table<'a> {
-    /// `skew` is by how much the clock that ages are shown by is ahead of the machine's.
+    /// `skew` is the number of seconds by which the server's clock is ahead of the machine's.
     pub fn new(
         group: &str,
         kind: &str,
@@ -92,7 +92,7 @@ impl<'a> Table<'a> {
         self.rows.push(Row::new(stored));
     }
 
-    /// The whole table; `metadata` is the list's, as JSON.
+    /// Returns the table; `metadata` is the list's, as JSON.
     pub fn finish(mut self, metadata: &[u8], headers: bool) -> Bytes {
         let mut out = Vec::with_capacity(1024 + 512 * self.rows.len());
         out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"");
@@ -164,8 +164,8 @@ fn write_heading(texts: [&str; 4], priority: i32, out: &mut Vec<u8>) {
     out.extend_from_slice(format!(",\"priority\":{priority}}}").as_bytes());
 }
 
-/// The columns of a definition, behind that of the name, which all kinds have. Where it says nothing about the age, that is
-/// described as for all others.
+/// Writes the columns of a definition after the name column, which all kinds have. An age column without
+/// description gets the default one.
 fn write_custom_columns(custom: &Custom, out: &mut Vec<u8>) {
     let known = atoll_columns::printer("", "ServiceAccount").columns;
     let described = |name: &str| known.iter().find(|column| column.name == name);

@@ -1,4 +1,4 @@
-//! What putting a snapshot back would destroy, without doing it.
+//! The effects of restoring a snapshot, without doing it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use atoll_store::{Key, key};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// Counts what is in `current` and not in the snapshot, what differs, and what would come back.
+/// Counts objects that would be deleted, changed and created.
 pub fn summary(current: &BTreeMap<Key, Bytes>, restored: &BTreeMap<Key, Bytes>) -> Value {
     let (mut deleted, mut workspaces, mut namespaces) = (0, BTreeSet::new(), 0);
     let mut placed: BTreeMap<String, usize> = BTreeMap::new();
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_in_the_snapshot_is_counted() {
+    fn objects_missing_in_the_snapshot_are_counted() {
         let object = |group: &str, resource: &str, name: &str| Key::object(group, resource, "w", "", name);
         let plain = Bytes::from_static(b"{}");
         let placement = r#"{"clusters":[{"name":"east"}],"leaving":["west"]}"#;

@@ -1,7 +1,8 @@
 //! The clusters that serve a workspace, wherever they are registered: `/services/clusters`.
 //!
-//! Clusters of workspaces above serve a workspace as well, and tenants who have no rights there need their names to place
-//! objects. Whoever may list clusters in a workspace sees of the inherited ones what [`shown`] leaves.
+//! Clusters of ancestors serve a workspace as well, and tenants without rights there need their names to
+//! place objects. A user with the right to list clusters in a workspace sees the part of inherited ones that
+//! [`public_fields`] returns.
 
 use std::sync::Arc;
 
@@ -15,16 +16,16 @@ use bytes::Bytes;
 use http::{Method, Response};
 use serde_json::{Value, json};
 
-use super::renewals;
+use super::heartbeat_times;
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
 use crate::negotiate::Form;
 use crate::respond;
 
-/// Where it is.
+/// The path of the list.
 pub const PATH: &str = "/services/clusters";
-/// The resource that is listed: who may list it may look here.
+/// The resource that is listed. The right to list it gives access to this path.
 pub const RESOURCE: &str = "clusters";
 
 pub async fn answer(server: &Arc<Server>, call: &Call) -> Result<Response<Body>, Status> {
@@ -42,13 +43,13 @@ pub async fn answer(server: &Arc<Server>, call: &Call) -> Result<Response<Body>,
             let name = object::name(&found.cluster).to_string();
             let mut cluster = match found.workspace == here {
                 true => found.cluster,
-                false => shown(&found.cluster),
+                false => public_fields(&found.cluster),
             };
             let from = registry.path_of(&found.workspace);
             object::set_annotation(&mut cluster, REGISTERED_IN, &from);
             let mut text = Bytes::from(json::to_vec(&cluster));
             if is_table && found.workspace == here {
-                text = renewals::of(&text, here, &name, &snapshot).unwrap_or(text);
+                text = heartbeat_times::with_heartbeat_time(&text, here, &name, &snapshot).unwrap_or(text);
             }
             let key = Key::object(ATOLL, RESOURCE, &found.workspace, "", &name);
             Arc::new(Object::complete(key, snapshot.revision, text, Arc::default()))
@@ -59,18 +60,18 @@ pub async fn answer(server: &Arc<Server>, call: &Call) -> Result<Response<Body>,
     respond::list::answer(row, listing, None, call).await
 }
 
-/// What tenants may know of a Cluster that is registered in a workspace above. Everything that is not named here is left out:
-/// credentials, addresses, ids and sizes, and messages, which may have any of these in them.
-fn shown(cluster: &Value) -> Value {
+/// Returns the part of an inherited Cluster that tenants may see. All other fields are omitted: credentials,
+/// addresses, IDs, sizes, and messages, which may contain any of these.
+fn public_fields(cluster: &Value) -> Value {
     const CONDITIONS: [&str; 2] = ["Ready", "Schedulable"];
     let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
     let conditions: Vec<Value> = conditions
         .filter(|one| CONDITIONS.iter().any(|kind| one["type"] == *kind))
-        .map(|one| picked(one, &["type", "status", "reason", "lastTransitionTime"]))
+        .map(|one| pick(one, &["type", "status", "reason", "lastTransitionTime"]))
         .collect();
-    let mut status = picked(&cluster["status"], &["kubernetesVersion", "region", "zones"]);
+    let mut status = pick(&cluster["status"], &["kubernetesVersion", "region", "zones"]);
     if let Some(nodes) = cluster["status"].get("nodes") {
-        status["nodes"] = picked(nodes, &["total", "ready"]);
+        status["nodes"] = pick(nodes, &["total", "ready"]);
     }
     if !conditions.is_empty() {
         status["conditions"] = conditions.into();
@@ -78,14 +79,14 @@ fn shown(cluster: &Value) -> Value {
     json!({
         "apiVersion": cluster["apiVersion"],
         "kind": cluster["kind"],
-        "metadata": picked(&cluster["metadata"], &["name", "labels", "creationTimestamp"]),
-        "spec": picked(&cluster["spec"], &["unschedulable", "taints", "access", "podSecurity"]),
+        "metadata": pick(&cluster["metadata"], &["name", "labels", "creationTimestamp"]),
+        "spec": pick(&cluster["spec"], &["unschedulable", "taints", "access", "podSecurity"]),
         "status": status,
     })
 }
 
-/// An object with some of the fields of another.
-fn picked(from: &Value, names: &[&str]) -> Value {
+/// Returns an object with only the named fields.
+fn pick(from: &Value, names: &[&str]) -> Value {
     let fields = names.iter().filter_map(|name| Some((name.to_string(), from.get(name)?.clone())));
     Value::Object(fields.collect())
 }
@@ -95,10 +96,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_inherited_clusters_only_what_tenants_need_is_shown() {
+    fn inherited_clusters_are_reduced_to_public_fields() {
         let since = "2026-11-17T08:00:00Z";
         let condition = |kind: &str| json!({ "type": kind, "status": "False", "reason": "R", "lastTransitionTime": since });
-        let told = |kind: &str| {
+        let with_message = |kind: &str| {
             let mut condition = condition(kind);
             condition["message"] = "https://secret:6443".into();
             condition
@@ -109,7 +110,7 @@ mod tests {
         let mut whole = json!({
             "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": metadata, "spec": spec,
             "status": {
-                "conditions": [told("Ready"), told("Reachable"), told("Schedulable")], "kubernetesVersion": "v1",
+                "conditions": [with_message("Ready"), with_message("Reachable"), with_message("Schedulable")], "kubernetesVersion": "v1",
                 "region": "lab", "zones": ["a"], "nodes": { "total": 3, "ready": 2, "names": ["secret"] },
                 "id": "secret", "capacity": { "cpu": "secret" }, "problem": { "message": "secret" },
             },
@@ -127,7 +128,7 @@ mod tests {
                 "region": "lab", "zones": ["a"], "nodes": { "total": 3, "ready": 2 },
             },
         });
-        assert_eq!(shown(&whole), expected);
-        assert_eq!(shown(&json!({ "metadata": { "name": "new" } }))["status"], json!({}));
+        assert_eq!(public_fields(&whole), expected);
+        assert_eq!(public_fields(&json!({ "metadata": { "name": "new" } }))["status"], json!({}));
     }
 }

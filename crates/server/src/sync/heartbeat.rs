@@ -1,7 +1,7 @@
-//! That something was heard of a cluster, and what.
+//! Heartbeats of syncers.
 //!
-//! When is in a Lease, which is small and renewed each time; what is in the status of the Cluster, which is written only when
-//! something has changed.
+//! Each heartbeat renews a Lease, which is small. The status of the Cluster is written only when something
+//! has changed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,8 +16,8 @@ use super::records::write_status;
 use super::report::{MANAGER, row};
 use crate::Server;
 
-/// Fields of a Cluster's status that whoever syncs it knows.
-const HEARD: [&str; 9] = [
+/// Fields of a Cluster's status that a syncer reports.
+const REPORTED_FIELDS: [&str; 9] = [
     "kubernetesVersion",
     "nodes",
     "capacity",
@@ -28,39 +28,39 @@ const HEARD: [&str; 9] = [
     "zones",
     "latency",
 ];
-/// Namespaces of the cluster that other workspaces use without a label that allows it, and how many are kept.
+/// Namespaces of the cluster that other workspaces use without a label that allows it.
 const UNMAPPED: &str = "unmappedNamespaces";
-/// How old the time of the last heartbeat may be in a status in which nothing else changes, in seconds.
-const STALE: i64 = 60;
-/// How long a lease holds if nobody says so, in seconds.
-const USUAL: i64 = 30;
-/// Latencies that differ by less than this, in nanoseconds, are the same to people.
-const ALIKE: i64 = 20_000_000;
+/// Seconds after which the time of the last heartbeat is updated even if nothing else changes.
+const MAX_HEARTBEAT_AGE: i64 = 60;
+/// Default duration of a lease in seconds.
+const DEFAULT_LEASE_SECONDS: i64 = 30;
+/// Difference of latencies, in nanoseconds, that is not worth a write.
+const SIMILAR_LATENCY: i64 = 20_000_000;
 
-/// What becomes of a lease that is not there.
+/// Action if the lease does not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
-    IsMade,
-    IsLeft,
+enum IfMissing {
+    Create,
+    Skip,
 }
 
-/// Who listens to the views of clusters at this moment.
+/// Open sync views, by workspace and cluster.
 #[derive(Default)]
-pub struct Listening {
+pub struct OpenViews {
     counts: Mutex<HashMap<(String, String), usize>>,
 }
 
-impl Listening {
+impl OpenViews {
     fn has(&self, workspace: &str, cluster: &str) -> bool {
         self.counts().contains_key(&(workspace.to_string(), cluster.to_string()))
     }
 
-    pub fn begin(&self, workspace: &str, cluster: &str) {
+    pub fn open(&self, workspace: &str, cluster: &str) {
         *self.counts().entry((workspace.to_string(), cluster.to_string())).or_default() += 1;
     }
 
-    /// Whether it was the last one.
-    pub fn end(&self, workspace: &str, cluster: &str) -> bool {
+    /// Returns whether it was the last one.
+    pub fn close(&self, workspace: &str, cluster: &str) -> bool {
         let mut counts = self.counts();
         let key = (workspace.to_string(), cluster.to_string());
         let left = counts.get(&key).map_or(0, |count| count.saturating_sub(1));
@@ -76,34 +76,44 @@ impl Listening {
     }
 }
 
-/// A Cluster whose syncer is heard.
-pub struct Heard<'a> {
+/// A Cluster that receives heartbeats.
+pub struct ClusterHeartbeat<'a> {
     pub server: &'a Arc<Server>,
     pub workspace: &'a str,
     pub cluster: &'a str,
-    /// The Cluster's uid.
+    /// The Cluster's UID.
     pub uid: &'a str,
 }
 
-impl Heard<'_> {
-    /// Notes that something was heard, and what.
-    pub async fn beat(&self, heartbeat: &Value) -> Result<(), Status> {
+impl ClusterHeartbeat<'_> {
+    /// Records a heartbeat.
+    pub async fn record(&self, heartbeat: &Value) -> Result<(), Status> {
         let heartbeat = &self.with_paths(heartbeat);
         let holder = heartbeat["syncer"]["instance"].as_str().unwrap_or_default();
         let seconds = heartbeat["leaseDurationSeconds"].as_i64().filter(|it| (1..=86_400).contains(it));
         let now = self.server.registry.clock.now();
-        self.renew(Missing::IsMade, &|lease| renewed(lease, holder, seconds.unwrap_or(USUAL), now)).await?;
+        self.renew(IfMissing::Create, &|lease| {
+            renew_lease(lease, holder, seconds.unwrap_or(DEFAULT_LEASE_SECONDS), now)
+        })
+        .await?;
         let row = row(self.server, "clusters")?;
-        let place = Place { workspace: self.workspace, namespace: "", name: self.cluster };
-        let known = super::parse(&self.server.registry.get(&row, &place)?.json())?;
-        if told(&known, heartbeat, now) == known {
+        let object_ref = Place { workspace: self.workspace, namespace: "", name: self.cluster };
+        let known = super::parse(&self.server.registry.get(&row, &object_ref)?.json())?;
+        if with_heartbeat(&known, heartbeat, now) == known {
             return Ok(());
         }
-        write_status(self.server, &row, &place, &|existing| told(existing, heartbeat, now), &Unasked).await
+        write_status(
+            self.server,
+            &row,
+            &object_ref,
+            &|existing| with_heartbeat(existing, heartbeat, now),
+            &Unasked,
+        )
+        .await
     }
 
-    /// A heartbeat whose workspaces have paths, for people: syncers know ids. Only workspaces that the cluster serves are
-    /// named.
+    /// Adds paths to the workspaces of a heartbeat, because syncers only know IDs. Workspaces that the
+    /// cluster does not serve are removed.
     fn with_paths(&self, heartbeat: &Value) -> Value {
         let mut heartbeat = heartbeat.clone();
         let Some(namespaces) = heartbeat.get_mut(UNMAPPED).and_then(Value::as_array_mut) else {
@@ -121,42 +131,42 @@ impl Heard<'_> {
         heartbeat
     }
 
-    /// Whoever says so will not be heard of any longer: the lease is anybody's.
-    pub async fn farewell(&self, holder: &str) -> Result<(), Status> {
+    /// Releases the lease of a syncer that stops.
+    pub async fn release_lease(&self, holder: &str) -> Result<(), Status> {
         let release = |lease: &mut Value| {
             if lease["spec"]["holderIdentity"] == holder {
                 lease["spec"]["holderIdentity"] = "".into();
             }
         };
-        match self.renew(Missing::IsLeft, &release).await {
+        match self.renew(IfMissing::Skip, &release).await {
             Err(status) if status.reason() == "NotFound" => Ok(()),
             noted => noted,
         }
     }
 
-    /// Nobody listens any longer. It is for people, and nothing depends on it.
-    pub async fn left(&self) {
-        if let Err(status) = self.renew(Missing::IsLeft, &|_| {}).await
+    /// Records that the sync view was closed. This is informational only.
+    pub async fn record_view_closed(&self) {
+        if let Err(status) = self.renew(IfMissing::Skip, &|_| {}).await
             && status.reason() != "NotFound"
         {
-            tracing::debug!(%status, cluster = self.cluster, "cannot note that nobody listens");
+            tracing::debug!(%status, cluster = self.cluster, "cannot record that the sync view is closed");
         }
     }
 
     /// Changes the lease.
-    async fn renew(&self, missing: Missing, change: &(dyn Fn(&mut Value) + Sync)) -> Result<(), Status> {
+    async fn renew(&self, missing: IfMissing, change: &(dyn Fn(&mut Value) + Sync)) -> Result<(), Status> {
         let registry = &self.server.registry;
         let leases = registry.catalog.find("coordination.k8s.io", "v1", "leases");
         let leases: &Row = leases.ok_or_else(Status::not_found_generic)?;
         let name = marks::heartbeat(self.cluster);
-        let place = Place { workspace: self.workspace, namespace: SYSTEM_NAMESPACE, name: &name };
-        if missing == Missing::IsMade && registry.get(leases, &place).is_err() {
+        let object_ref = Place { workspace: self.workspace, namespace: SYSTEM_NAMESPACE, name: &name };
+        if missing == IfMissing::Create && registry.get(leases, &object_ref).is_err() {
             self.ensure_namespace().await?;
         }
-        let view = if self.server.listening.has(self.workspace, self.cluster) { "open" } else { "closed" };
+        let view = if self.server.open_views.has(self.workspace, self.cluster) { "open" } else { "closed" };
         let transform = |existing: Option<&Value>| {
-            let is_known = existing.is_some_and(|lease| is_of(lease, self.uid));
-            if missing == Missing::IsLeft && !is_known {
+            let is_known = existing.is_some_and(|lease| is_owned_by(lease, self.uid));
+            if missing == IfMissing::Skip && !is_known {
                 return Err(Status::not_found(&leases.group, &leases.resource, &name));
             }
             let mut lease = existing.cloned().unwrap_or_else(|| {
@@ -166,7 +176,7 @@ impl Heard<'_> {
                 })
             });
             object::set_label(&mut lease, marks::CLUSTER, self.cluster);
-            // It goes with the Cluster.
+            // The Lease is garbage collected with the Cluster.
             lease["metadata"]["ownerReferences"] = json!([{
                 "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "name": self.cluster, "uid": self.uid,
             }]);
@@ -176,46 +186,46 @@ impl Heard<'_> {
         };
         let update = Update {
             subresource: "",
-            // Written again and again, and by nobody else: who manages its fields would be half of it.
+            // Written often, and by the server only: field managers would double its size.
             manager: None,
             transform: &transform,
             admission: &Unasked,
             uid: None,
-            create_missing: missing == Missing::IsMade,
+            create_missing: missing == IfMissing::Create,
             dry_run: false,
         };
-        registry.update(leases, &place, &update).await.map(drop)
+        registry.update(leases, &object_ref, &update).await.map(drop)
     }
 
     async fn ensure_namespace(&self) -> Result<(), Status> {
         let registry = &self.server.registry;
         let namespaces = registry.catalog.find("", "v1", "namespaces");
         let namespaces: &Row = namespaces.ok_or_else(Status::not_found_generic)?;
-        let place = Place { workspace: self.workspace, namespace: "", name: SYSTEM_NAMESPACE };
-        if registry.get(namespaces, &place).is_ok() {
+        let object_ref = Place { workspace: self.workspace, namespace: "", name: SYSTEM_NAMESPACE };
+        if registry.get(namespaces, &object_ref).is_ok() {
             return Ok(());
         }
         let namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } });
-        match registry.create(namespaces, &place, namespace, Some(MANAGER), false, &Unasked).await {
+        match registry.create(namespaces, &object_ref, namespace, Some(MANAGER), false, &Unasked).await {
             Err(status) if status.reason() == "AlreadyExists" => Ok(()),
             made => made.map(drop),
         }
     }
 }
 
-/// Whether a lease is about the Cluster with this uid.
-fn is_of(lease: &Value, uid: &str) -> bool {
+/// Whether a lease belongs to the Cluster with this UID.
+fn is_owned_by(lease: &Value, uid: &str) -> bool {
     object::owner_references(lease).any(|owner| owner.uid == uid)
 }
 
-/// What whoever was heard is answered.
+/// Returns the response to a heartbeat.
 pub fn answer(server: &Server) -> Answer {
     let asked = server.heartbeat.map(|every| u64::try_from(every.as_millis()).unwrap_or(u64::MAX));
     Answer { heartbeat_milliseconds: asked }
 }
 
-fn renewed(lease: &mut Value, holder: &str, seconds: i64, now: i64) {
+fn renew_lease(lease: &mut Value, holder: &str, seconds: i64, now: i64) {
     let now = time::format_micro(now, 0);
     let spec = &mut lease["spec"];
     if spec["holderIdentity"] != holder {
@@ -228,17 +238,17 @@ fn renewed(lease: &mut Value, holder: &str, seconds: i64, now: i64) {
     spec["renewTime"] = now.into();
 }
 
-/// The Cluster with what was heard of it.
-fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
+/// Returns the Cluster with the status of a heartbeat.
+fn with_heartbeat(existing: &Value, heartbeat: &Value, now: i64) -> Value {
     let mut next = existing.clone();
-    for field in HEARD {
+    for field in REPORTED_FIELDS {
         if let Some(value) = heartbeat.get(field)
-            && !(field == "latency" && is_alike(&existing["status"]["latency"], value))
+            && !(field == "latency" && is_similar(&existing["status"]["latency"], value))
         {
             next["status"][field] = value.clone();
         }
     }
-    // Which cluster it is was settled when it was first heard of.
+    // The ID of the cluster is set by the first heartbeat.
     if let Some(id) = heartbeat.get("id").filter(|_| next["status"]["id"].as_str().is_none_or(str::is_empty))
     {
         next["status"]["id"] = id.clone();
@@ -250,7 +260,7 @@ fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
         Some(_) => drop(next["status"].as_object_mut().and_then(|status| status.remove(UNMAPPED))),
         None => {}
     }
-    // Whoever syncs says that it has stopped making and deleting, and why.
+    // The syncer reports that it is paused, and why.
     match &heartbeat["paused"] {
         Value::Null if heartbeat.get("syncer").is_some() => {
             drop(next["status"].as_object_mut().and_then(|status| status.remove("paused")));
@@ -266,8 +276,8 @@ fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
     }
     let syncer = &existing["status"]["syncer"];
     let last = syncer["lastHeartbeatTime"].as_str().and_then(|text| time::parse(text).ok());
-    // Clocks may be set back as well.
-    let is_fresh = last.is_some_and(|last| now.abs_diff(last.seconds) < STALE.unsigned_abs());
+    // The clock may have been set back.
+    let is_fresh = last.is_some_and(|last| now.abs_diff(last.seconds) < MAX_HEARTBEAT_AGE.unsigned_abs());
     let same = |field: &str| syncer[field] == heartbeat["syncer"][field];
     if !(is_fresh && same("version") && same("instance") && next == *existing) {
         next["status"]["syncer"] = json!({
@@ -278,13 +288,13 @@ fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
     next
 }
 
-/// Whether two latencies say the same to people: it is measured each time, and never quite the same.
-fn is_alike(one: &Value, other: &Value) -> bool {
+/// Whether two latencies are similar: measurements always differ a little.
+fn is_similar(one: &Value, other: &Value) -> bool {
     let nanos = |value: &Value| value.as_str().and_then(time::parse_duration);
     match (nanos(one), nanos(other)) {
         (Some(one), Some(other)) => {
             let (low, high) = (one.min(other), one.max(other));
-            high - low <= ALIKE.max(low)
+            high - low <= SIMILAR_LATENCY.max(low)
         }
         _ => false,
     }
@@ -297,11 +307,11 @@ mod tests {
     const NOW: i64 = 1_700_000_000;
 
     #[test]
-    fn a_status_is_written_when_something_has_changed() {
+    fn status_is_written_only_on_changes() {
         let beat = json!({
             "id": "a", "nodes": { "total": 3 }, "latency": "12ms", "syncer": { "version": "1", "instance": "one" },
         });
-        let known = told(&json!({ "status": {} }), &beat, NOW);
+        let known = with_heartbeat(&json!({ "status": {} }), &beat, NOW);
         assert_eq!(known["status"]["syncer"]["lastHeartbeatTime"], time::format(NOW));
         let with = |field: &str, value: Value| {
             let mut beat = beat.clone();
@@ -318,25 +328,29 @@ mod tests {
             (with("reason", "Unreachable".into()), 10, true),
             (with("paused", "storm".into()), 10, true),
             (with("syncer", json!({ "version": "1", "instance": "two" })), 10, true),
-            // Now and then, so that whoever looks sees that all is well; and when the clock has jumped.
+            // Periodically, so that users see that the cluster is alive, and when the clock has jumped.
             (beat.clone(), 60, true),
             (beat.clone(), 86_400 * 3, true),
             (beat.clone(), -86_400 * 3, true),
         ] {
-            let next = told(&known, &beat, NOW + later);
+            let next = with_heartbeat(&known, &beat, NOW + later);
             assert_eq!(next != known, is_written, "{later}: {beat}");
             if is_written {
                 assert_eq!(next["status"]["syncer"]["lastHeartbeatTime"], time::format(NOW + later));
             }
         }
-        assert_eq!(told(&known, &with("id", "b".into()), NOW)["status"]["id"], "a", "it stays the same one");
+        assert_eq!(
+            with_heartbeat(&known, &with("id", "b".into()), NOW)["status"]["id"],
+            "a",
+            "the ID does not change"
+        );
     }
 
     #[test]
-    fn a_lease_knows_who_had_it_and_since_when() {
+    fn a_lease_records_its_holder_and_times() {
         let mut lease = json!({ "spec": {} });
-        renewed(&mut lease, "one", 30, NOW);
-        renewed(&mut lease, "one", 30, NOW + 10);
+        renew_lease(&mut lease, "one", 30, NOW);
+        renew_lease(&mut lease, "one", 30, NOW + 10);
         assert_eq!(
             lease["spec"],
             json!({
@@ -344,7 +358,7 @@ mod tests {
                 "acquireTime": time::format_micro(NOW, 0), "renewTime": time::format_micro(NOW + 10, 0),
             })
         );
-        renewed(&mut lease, "two", 30, NOW + 20);
+        renew_lease(&mut lease, "two", 30, NOW + 20);
         assert_eq!(lease["spec"]["leaseTransitions"], 1);
         assert_eq!(lease["spec"]["acquireTime"], time::format_micro(NOW + 20, 0));
     }

@@ -1,4 +1,4 @@
-//! Which namespaces are deleted, or get other Pod Security labels, in any workspace.
+//! Namespaces in all workspaces that are deleted or whose Pod Security labels change.
 
 use std::sync::Arc;
 
@@ -12,31 +12,32 @@ use crate::Server;
 
 /// Namespaces with their workspaces.
 #[derive(Default)]
-pub struct Changes {
-    /// Being deleted, or gone.
-    pub ended: Vec<(String, String)>,
-    /// Whose Pod Security labels may have changed.
+pub struct NamespaceChanges {
+    /// Being deleted, or deleted.
+    pub terminating: Vec<(String, String)>,
+    /// With changed Pod Security labels.
     pub relabelled: Vec<(String, String)>,
 }
 
-/// Tells of each that it is being deleted, or was, beginning with what is still remembered: whoever was away for a while does not
-/// miss it. That one is missing is not enough: after an old backup was restored, say, nobody has deleted anything.
-pub struct Namespaces {
+/// Reports namespaces that are being deleted or were deleted, starting with the oldest revision in the
+/// history, so that a syncer that was disconnected does not miss them. A namespace that is merely missing was
+/// not necessarily deleted: an old backup may have been restored.
+pub struct NamespaceWatch {
     server: Arc<Server>,
     watcher: Option<Watcher>,
 }
 
-impl Namespaces {
-    pub fn follow(server: &Arc<Server>) -> Namespaces {
-        Namespaces { server: server.clone(), watcher: None }
+impl NamespaceWatch {
+    pub fn new(server: &Arc<Server>) -> NamespaceWatch {
+        NamespaceWatch { server: server.clone(), watcher: None }
     }
 
-    /// The next ones.
-    pub async fn changes(&mut self) -> Changes {
+    /// Waits for the next changes.
+    pub async fn changes(&mut self) -> NamespaceChanges {
         loop {
             let Some(watcher) = self.watcher.as_mut() else {
                 let cache = &self.server.registry.cache;
-                // Forgotten in between, it is tried again with what is remembered then.
+                // If the revision was compacted in between, try again with the oldest one.
                 self.watcher = cache.watch(Scope::new("", "namespaces", None, None), cache.oldest()).ok();
                 if self.watcher.is_none() {
                     tokio::task::yield_now().await;
@@ -47,22 +48,26 @@ impl Namespaces {
                 self.watcher = None;
                 continue;
             };
-            let ended: Vec<(String, String)> = events.iter().filter_map(|event| ended(event)).collect();
-            let relabelled: Vec<(String, String)> =
-                events.iter().filter(|event| is_relabelled(event)).filter_map(|event| place(event)).collect();
-            if !ended.is_empty() || !relabelled.is_empty() {
-                return Changes { ended, relabelled };
+            let terminating: Vec<(String, String)> =
+                events.iter().filter_map(|event| terminating(event)).collect();
+            let relabelled: Vec<(String, String)> = events
+                .iter()
+                .filter(|event| is_relabelled(event))
+                .filter_map(|event| key_of(event))
+                .collect();
+            if !terminating.is_empty() || !relabelled.is_empty() {
+                return NamespaceChanges { terminating, relabelled };
             }
         }
     }
 }
 
-fn ended(event: &Event) -> Option<(String, String)> {
+fn terminating(event: &Event) -> Option<(String, String)> {
     let seen = event.object.as_ref().or(event.previous.as_ref())?;
-    // Most are not, and every view looks at all of them.
+    // Cheap check first: most namespaces are not being deleted, and every view looks at all of them.
     memmem::find(&seen.whole(), b"deletionTimestamp")?;
     let namespace = parse(&seen.json()).ok()?;
-    object::is_being_deleted(&namespace).then(|| place(event)).flatten()
+    object::is_being_deleted(&namespace).then(|| key_of(event)).flatten()
 }
 
 fn is_relabelled(event: &Event) -> bool {
@@ -75,7 +80,7 @@ fn label<'a>(object: Option<&'a Object>, key: &str) -> Option<&'a str> {
     object.and_then(|object| object.facts.label(key))
 }
 
-fn place(event: &Event) -> Option<(String, String)> {
+fn key_of(event: &Event) -> Option<(String, String)> {
     let parts = event.key.parts()?;
     Some((parts.workspace.to_string(), parts.name.to_string()))
 }

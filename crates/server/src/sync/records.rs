@@ -1,4 +1,4 @@
-//! ObjectStatus records: how one object fares in one cluster.
+//! ObjectStatus records: the status of one object in one cluster.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use atoll_meta::{Status, object};
 use atoll_registry::{Admission, DeleteOptions, Limited, Place, Row, Unasked, Update};
 use serde_json::{Value, json};
 
-use super::family::Family;
+use super::cluster_scope::ClusterScope;
 use super::report::{MANAGER, row};
 use crate::Server;
 
-/// What a record says instead of a status for which the workspace has no room.
-const OMITTED: &str = "the status is not shown: the workspace has reached its limit";
+/// The message of a record whose status exceeds the limit of the workspace.
+const OMITTED: &str = "the status is omitted: the workspace has reached its limit";
 
 fn name(cluster: &str, record: &Record) -> String {
     format!("{}.{cluster}", record.target.uid)
@@ -27,55 +27,61 @@ fn namespace(record: &Record) -> &str {
 }
 
 /// Whether a cluster has reported that it has an object.
-pub fn has(server: &Server, family: Family<'_>, target: &Target) -> bool {
+pub fn is_reported(server: &Server, scope: ClusterScope<'_>, target: &Target) -> bool {
     let record = Record { target: target.clone(), ..Record::default() };
-    let name = name(family.cluster, &record);
-    let place = Place { workspace: &target.workspace, namespace: namespace(&record), name: &name };
-    let found = row(server, "objectstatuses").and_then(|row| server.registry.get(&row, &place));
+    let name = name(scope.cluster, &record);
+    let object_ref = Place { workspace: &target.workspace, namespace: namespace(&record), name: &name };
+    let found = row(server, "objectstatuses").and_then(|row| server.registry.get(&row, &object_ref));
     let found = found.and_then(|found| super::parse(&found.json()));
     found.is_ok_and(|found| {
-        found["spec"]["clusterUID"] == family.uid && found["status"]["generation"].as_i64() > Some(0)
+        found["spec"]["clusterUID"] == scope.uid && found["status"]["generation"].as_i64() > Some(0)
     })
 }
 
-pub async fn forget(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
+pub async fn delete(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
     let row = row(server, "objectstatuses")?;
     let name = name(cluster, record);
-    let place = Place { workspace: &record.target.workspace, namespace: namespace(record), name: &name };
-    server.registry.delete(&row, &place, &DeleteOptions::default(), &Unasked).await.map(drop)
+    let object_ref = Place { workspace: &record.target.workspace, namespace: namespace(record), name: &name };
+    server.registry.delete(&row, &object_ref, &DeleteOptions::default(), &Unasked).await.map(drop)
 }
 
-/// Records that a cluster does not get an object as it is now, and why. What the cluster had before stays, and so does the
-/// status of that. If the write fails, the refusal is recorded again when the object changes.
-pub async fn refuse(server: &Arc<Server>, family: Family<'_>, target: Target, message: String) {
-    let cluster = family.cluster;
+/// Records that a cluster does not get the current version of an object, and why. The previous version stays
+/// in the cluster, and so does its status. If the write fails, the refusal is recorded again when the object
+/// changes.
+pub async fn record_refusal(server: &Arc<Server>, scope: ClusterScope<'_>, target: Target, message: String) {
+    let cluster = scope.cluster;
     let mut record = Record { target, state: State::Refused, message, ..Record::default() };
     let known = row(server, "objectstatuses").and_then(|row| {
         let name = name(cluster, &record);
-        let place = Place { workspace: &record.target.workspace, namespace: namespace(&record), name: &name };
-        super::parse(&server.registry.get(&row, &place)?.json())
+        let object_ref =
+            Place { workspace: &record.target.workspace, namespace: namespace(&record), name: &name };
+        super::parse(&server.registry.get(&row, &object_ref)?.json())
     });
     if let Ok(mut known) = known {
         record.generation = known["status"]["generation"].as_i64().unwrap_or(0);
         record.observed = known["status"]["observed"] == true;
         record.status = known["status"]["status"].take();
     }
-    if let Err(status) = keep(server, family, &record).await {
-        tracing::warn!(cluster, object = record.target.name, error = %status, "cannot record that the object is refused");
+    if let Err(status) = write_within_limits(server, scope, &record).await {
+        tracing::warn!(cluster, object = record.target.name, error = %status, "cannot record that the object was refused");
     }
 }
 
 /// Writes the one record of an object and a cluster. It counts for the limits of the workspace: an agent must not fill the
 /// memory of the control plane with statuses. Beyond the limit, the record is written without the status.
-pub async fn keep(server: &Arc<Server>, family: Family<'_>, record: &Record) -> Result<(), Status> {
-    match write(server, family, record, &Limited).await {
+pub async fn write_within_limits(
+    server: &Arc<Server>,
+    scope: ClusterScope<'_>,
+    record: &Record,
+) -> Result<(), Status> {
+    match write(server, scope, record, &Limited).await {
         Err(status) if status.code() == 403 => {
             let message = match record.message.as_str() {
                 "" => OMITTED.to_string(),
                 message => format!("{message}; {OMITTED}"),
             };
             let without = Record { status: Value::Null, message, ..record.clone() };
-            write(server, family, &without, &Unasked).await
+            write(server, scope, &without, &Unasked).await
         }
         outcome => outcome,
     }
@@ -83,21 +89,21 @@ pub async fn keep(server: &Arc<Server>, family: Family<'_>, record: &Record) -> 
 
 async fn write<A: Admission>(
     server: &Arc<Server>,
-    family: Family<'_>,
+    scope: ClusterScope<'_>,
     record: &Record,
     admission: &A,
 ) -> Result<(), Status> {
     let row = row(server, "objectstatuses")?;
     let (target, resource) = (&record.target, &record.target.resource);
-    let name = name(family.cluster, record);
-    let place = Place { workspace: &target.workspace, namespace: namespace(record), name: &name };
+    let name = name(scope.cluster, record);
+    let object_ref = Place { workspace: &target.workspace, namespace: namespace(record), name: &name };
     let wanted = json!({
         "apiVersion": row.api_version(),
         "kind": row.kind,
-        "metadata": { "name": name, "namespace": place.namespace },
+        "metadata": { "name": name, "namespace": object_ref.namespace },
         "spec": {
-            "cluster": family.cluster,
-            "clusterUID": family.uid,
+            "cluster": scope.cluster,
+            "clusterUID": scope.uid,
             "resource": { "group": resource.group, "version": resource.version, "resource": resource.resource },
             "namespace": target.namespace,
             "name": target.name,
@@ -116,38 +122,38 @@ async fn write<A: Admission>(
         next["status"] = wanted["status"].clone();
         next
     };
-    match server.registry.get(&row, &place).and_then(|found| super::parse(&found.json())) {
-        // A record of another cluster that had the name before says nothing of this one.
+    match server.registry.get(&row, &object_ref).and_then(|found| super::parse(&found.json())) {
+        // The record belongs to another cluster that had the same name before.
         Ok(found) if found["spec"]["clusterUID"] != wanted["spec"]["clusterUID"] => {
             let options =
                 DeleteOptions { uid: Some(object::uid(&found).to_string()), ..DeleteOptions::default() };
-            match server.registry.delete(&row, &place, &options, &Unasked).await {
+            match server.registry.delete(&row, &object_ref, &options, &Unasked).await {
                 Err(status) if !matches!(status.code(), 404 | 409) => return Err(status),
                 _ => {}
             }
         }
-        Ok(_) => return write_status(server, &row, &place, &change, admission).await,
+        Ok(_) => return write_status(server, &row, &object_ref, &change, admission).await,
         Err(_) => {}
     }
-    match server.registry.create(&row, &place, wanted.clone(), Some(MANAGER), false, admission).await {
+    match server.registry.create(&row, &object_ref, wanted.clone(), Some(MANAGER), false, admission).await {
         Err(status) if status.reason() == "AlreadyExists" => {
-            write_status(server, &row, &place, &change, admission).await
+            write_status(server, &row, &object_ref, &change, admission).await
         }
         outcome => outcome.map(drop),
     }
 }
 
-/// Writes the status of an object that exists.
+/// Writes the status of an existing object.
 pub(super) async fn write_status<A: Admission>(
     server: &Arc<Server>,
     row: &Row,
-    place: &Place<'_>,
+    object_ref: &Place<'_>,
     change: &(dyn Fn(&Value) -> Value + Sync),
     admission: &A,
 ) -> Result<(), Status> {
     let transform = |existing: Option<&Value>| match existing {
         Some(existing) => Ok(change(existing)),
-        None => Err(Status::not_found(&row.group, &row.resource, place.name)),
+        None => Err(Status::not_found(&row.group, &row.resource, object_ref.name)),
     };
     let update = Update {
         subresource: "status",
@@ -158,5 +164,5 @@ pub(super) async fn write_status<A: Admission>(
         create_missing: false,
         dry_run: false,
     };
-    server.registry.update(row, place, &update).await.map(drop)
+    server.registry.update(row, object_ref, &update).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! How objects fare in a cluster, and how the cluster is.
+//! Reports of syncers about objects and the cluster.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,34 +13,36 @@ use atoll_registry::{Place, Row};
 use serde_json::Value;
 use tokio::task::{JoinError, JoinSet};
 
-use super::family::Family;
-use super::heartbeat::Heard;
-use super::{happenings, records};
+use super::cluster_scope::ClusterScope;
+use super::heartbeat::ClusterHeartbeat;
+use super::{events, records};
 use crate::Server;
 
-/// Clusters whose reports are put in order. What is forgotten is heard as if it were the first.
-const MOST: usize = 10_000;
+/// Maximum number of clusters whose sequence numbers are kept. The next report of a forgotten cluster is
+/// accepted.
+const MAX_CLUSTERS: usize = 10_000;
 
-/// The order of reports, by the uid of the cluster.
+/// Sequence numbers of reports, by the UID of the cluster.
 #[derive(Default)]
-pub struct Orders(Mutex<HashMap<String, Order>>);
+pub struct ReportSequences(Mutex<HashMap<String, Order>>);
 
-impl Orders {
-    fn admit(&self, uid: &str, run: u64, number: u64) -> bool {
-        let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if orders.len() >= MOST && !orders.contains_key(uid) {
-            orders.clear();
+impl ReportSequences {
+    fn accept(&self, uid: &str, run: u64, number: u64) -> bool {
+        let mut sequences = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sequences.len() >= MAX_CLUSTERS && !sequences.contains_key(uid) {
+            sequences.clear();
         }
-        orders.entry(uid.to_string()).or_default().admits(run, number)
+        sequences.entry(uid.to_string()).or_default().admits(run, number)
     }
 }
 
-/// Who writes what is heard of clusters.
+/// The field manager of reports.
 pub(super) const MANAGER: &str = "atoll-syncer";
-/// Records of a report that are written at once: each waits for the disk, and those that wait together wait once.
-const AT_ONCE: usize = 32;
-/// Takes in a report. What is not this cluster's business is left out: a syncer may be late.
-pub async fn heed(
+/// Number of records that are written concurrently: writes that wait for the disk together share one sync.
+const CONCURRENT_WRITES: usize = 32;
+/// Processes a report. Records of objects that are not placed on the cluster are ignored, because a syncer
+/// may be late.
+pub async fn apply(
     server: &Arc<Server>,
     workspace: &str,
     cluster: &str,
@@ -50,23 +52,23 @@ pub async fn heed(
     let Report { mut records, mut events, heartbeat, farewell, run, number } = report;
     let heartbeat = heartbeat.map(|heartbeat| heartbeat::checked(&heartbeat)).transpose();
     let heartbeat = heartbeat.map_err(|errors| Status::invalid(ATOLL, "Cluster", cluster, errors))?;
-    if !server.orders.admit(uid, run, number) {
-        return Err(Status::conflict(ATOLL, "clusters", cluster, "a later report has been heard already"));
+    if !server.report_sequences.accept(uid, run, number) {
+        return Err(Status::conflict(ATOLL, "clusters", cluster, "a later report has already been received"));
     }
-    let heard = Heard { server, workspace, cluster, uid };
-    // What cannot be written of objects does not make a cluster silent.
+    let heartbeats = ClusterHeartbeat { server, workspace, cluster, uid };
+    // The heartbeat is recorded even if records cannot be written.
     let mut outcome = match &heartbeat {
-        Some(heartbeat) => heard.beat(heartbeat).await,
+        Some(heartbeat) => heartbeats.record(heartbeat).await,
         None => Ok(()),
     };
     if let Some(holder) = &farewell {
-        outcome = outcome.and(heard.farewell(holder).await);
+        outcome = outcome.and(heartbeats.release_lease(holder).await);
     }
-    let family = Family { workspace, cluster, uid };
-    records.retain(|record| family.has(&server.registry, &record.target.workspace));
+    let scope = ClusterScope { workspace, cluster, uid };
+    records.retain(|record| scope.contains(&server.registry, &record.target.workspace));
     let mut writing = JoinSet::new();
     for record in records.into_iter().map(Record::bounded) {
-        if writing.len() >= AT_ONCE
+        if writing.len() >= CONCURRENT_WRITES
             && let Some(written) = writing.join_next().await
         {
             outcome = outcome.and(finished(written));
@@ -74,18 +76,18 @@ pub async fn heed(
         let (server, workspace) = (server.clone(), workspace.to_string());
         let (cluster, uid) = (cluster.to_string(), uid.to_string());
         writing.spawn(async move {
-            let family = Family { workspace: &workspace, cluster: &cluster, uid: &uid };
-            take(&server, family, &record).await
+            let scope = ClusterScope { workspace: &workspace, cluster: &cluster, uid: &uid };
+            apply_record(&server, scope, &record).await
         });
     }
-    events.retain(|event| family.has(&server.registry, &event.target.workspace));
+    events.retain(|event| scope.contains(&server.registry, &event.target.workspace));
     for event in &events {
-        // Who lists events does not miss one.
-        if let Err(status) = happenings::note(server, family, event).await {
-            tracing::debug!(%status, cluster, "an event is not shown");
+        // A lost event is not an error.
+        if let Err(status) = events::record(server, scope, event).await {
+            tracing::debug!(%status, cluster, "cannot record an event of the cluster");
         }
     }
-    // What was begun is waited for even if something has failed: it may be told again at once.
+    // Wait for all writes even after an error, because the syncer may repeat the report at once.
     while let Some(written) = writing.join_next().await {
         outcome = outcome.and(finished(written));
     }
@@ -96,84 +98,86 @@ fn finished(written: Result<Result<(), Status>, JoinError>) -> Result<(), Status
     written.unwrap_or_else(|error| Err(Status::internal_error(error.to_string())))
 }
 
-async fn take(server: &Arc<Server>, family: Family<'_>, record: &Record) -> Result<(), Status> {
+async fn apply_record(server: &Arc<Server>, scope: ClusterScope<'_>, record: &Record) -> Result<(), Status> {
     let target = &record.target;
     let resource = &target.resource;
     let row =
         server.registry.find(Some(&target.workspace), &resource.group, &resource.version, &resource.resource);
     let Some(row) = row else { return Ok(()) };
-    let place = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
-    // Nobody has a say in what is not placed on its cluster.
-    if !server.registry.placements.is_on(family.cluster, family.uid, &row.key(&place)) {
+    let object_ref = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
+    // A cluster may only report on objects that are placed on it.
+    if !server.registry.placements.is_on(scope.cluster, scope.uid, &row.key(&object_ref)) {
         return Ok(());
     }
-    // Nor in what only has the name of what is: somebody else's record would be written.
-    let Ok(found) = server.registry.get(&row, &place) else { return Ok(()) };
+    // An object with the same name but another UID is another object.
+    let Ok(found) = server.registry.get(&row, &object_ref) else { return Ok(()) };
     let found = super::parse(&found.json())?;
     let placement = Placement::of(&found);
-    if object::uid(&found) != target.uid || !family.holds(&server.registry, &target.workspace, &placement) {
+    if object::uid(&found) != target.uid || !scope.may_have(&server.registry, &target.workspace, &placement) {
         return Ok(());
     }
-    // Records go by the name of the cluster: while another one of that name has the object, the record is about that.
-    let is_anothers = placement.share(family.cluster).is_some()
-        && family.share(&server.registry, &target.workspace, &placement).is_none();
+    // Records are named by the cluster's name: while another cluster of that name has the object, the record
+    // belongs to that one.
+    let belongs_to_other_cluster = placement.share(scope.cluster).is_some()
+        && scope.share(&server.registry, &target.workspace, &placement).is_none();
     let outcome = match record.state {
         State::Refused if target.is_namespace() && object::is_being_deleted(&found) => {
-            happenings::waiting(server, family, target, &row.kind, &record.message).await
+            events::record_waiting(server, scope, target, &row.kind, &record.message).await
         }
         // Namespaces have no status from clusters.
         _ if target.is_namespace() && record.state != State::Gone => Ok(()),
         State::Gone => {
-            let outcome = let_go(server, family, record, &row, &place).await;
+            let outcome = confirm_deleted(server, scope, record, &row, &object_ref).await;
             if let (Ok(true), Some(why)) = (&outcome, record.retained())
                 && let Err(status) =
-                    happenings::retained(server, family, &record.target, &row.kind, why).await
+                    events::record_retained(server, scope, &record.target, &row.kind, why).await
             {
-                tracing::warn!(%status, cluster = family.cluster, object = record.target.name, "{why}");
+                tracing::warn!(%status, cluster = scope.cluster, object = record.target.name, "{why}");
             }
             outcome.map(drop)
         }
-        _ if is_anothers => Ok(()),
-        _ => records::keep(server, family, record).await,
+        _ if belongs_to_other_cluster => Ok(()),
+        _ => records::write_within_limits(server, scope, record).await,
     };
     match outcome {
-        // It was deleted meanwhile, or made anew.
+        // The object was deleted or recreated meanwhile.
         Err(status) if matches!(status.code(), 404 | 409) => Ok(()),
         other => other,
     }
 }
 
-/// A cluster has nothing of an object any longer. Returns whether that ends a share of it.
-async fn let_go(
+/// Handles the confirmation that an object is gone from a cluster. Returns whether that ends a share.
+async fn confirm_deleted(
     server: &Arc<Server>,
-    family: Family<'_>,
+    scope: ClusterScope<'_>,
     record: &Record,
     row: &Row,
-    place: &Place<'_>,
+    object_ref: &Place<'_>,
 ) -> Result<bool, Status> {
-    let key = row.key(place);
-    let held = server.registry.placements.leaving_since(family.cluster, family.uid, &key).is_some();
+    let key = row.key(object_ref);
+    let held = server.registry.placements.leaving_since(scope.cluster, scope.uid, &key).is_some();
     let change = |existing: &Value, current: &Placement| {
-        let since = server.registry.placements.leaving_since(family.cluster, family.uid, &key);
+        let since = server.registry.placements.leaving_since(scope.cluster, scope.uid, &key);
         if record.since != 0 && since != Some(record.since) {
-            let message = "it was to be there again meanwhile: what is said is of the time before";
-            return Err(Status::conflict(&row.group, &row.resource, place.name, message));
+            let message =
+                "the object was placed on the cluster again in the meantime: the report is outdated";
+            return Err(Status::conflict(&row.group, &row.resource, object_ref.name, message));
         }
         let is_deleted = object::is_being_deleted(existing);
         if record.target.is_namespace() {
-            if !is_deleted && family.has_placed(&server.registry, place.workspace, place.name) {
-                let message = "something in it is placed on the cluster";
-                return Err(Status::conflict(&row.group, &row.resource, place.name, message));
+            if !is_deleted && scope.has_objects_in(&server.registry, object_ref.workspace, object_ref.name) {
+                let message = "an object in the namespace is placed on the cluster";
+                return Err(Status::conflict(&row.group, &row.resource, object_ref.name, message));
             }
-            return Ok(current.let_go(family.cluster, family.uid, true));
+            return Ok(current.let_go(scope.cluster, scope.uid, true));
         }
-        Ok(current.let_go(family.cluster, family.uid, is_deleted))
+        Ok(current.let_go(scope.cluster, scope.uid, is_deleted))
     };
-    let placed = server.registry.place(row, place, Some(&record.target.uid), false, &change).await?;
-    if Placement::of(&super::parse(&placed.json)?).share(family.cluster).is_some() {
+    let placed = server.registry.place(row, object_ref, Some(&record.target.uid), false, &change).await?;
+    if Placement::of(&super::parse(&placed.json)?).share(scope.cluster).is_some() {
         return Ok(false);
     }
-    match records::forget(server, family.cluster, record).await {
+    match records::delete(server, scope.cluster, record).await {
         Err(status) if status.code() != 404 => Err(status),
         _ => Ok(held),
     }

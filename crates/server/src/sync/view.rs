@@ -1,4 +1,4 @@
-//! What is placed on a cluster, line by line: everything, then every change.
+//! The sync view: a stream of everything that is placed on a cluster, then of every change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -17,20 +17,20 @@ use http::{Response, StatusCode};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::family::Family;
-use super::heartbeat::Heard;
-use super::namespaces::Namespaces;
-use super::{brakes, parse, records, stay};
+use super::cluster_scope::ClusterScope;
+use super::heartbeat::ClusterHeartbeat;
+use super::namespaces::NamespaceWatch;
+use super::{exclusions, parse, pauses, records};
 use crate::Server;
 use crate::body::Body;
 use crate::respond;
 
-/// How often something is said, so that a connection that broke is noticed.
-const ALIVE: Duration = Duration::from_secs(10);
-/// Pieces that may wait for a slow connection; behind them changes of the same object become one.
-const WAITING: usize = 4;
-/// Lines that are ready at once are sent as one piece up to this size.
-const PIECE: usize = 64 << 10;
+/// Interval of keepalive lines, by which broken connections are detected.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// Chunks that may be queued for a slow connection. Further changes of an object are merged.
+const MAX_QUEUED_CHUNKS: usize = 4;
+/// Maximum size of a chunk of lines that are ready at the same time.
+const CHUNK_BYTES: usize = 64 << 10;
 
 pub fn answer(
     server: &Arc<Server>,
@@ -39,22 +39,22 @@ pub fn answer(
     control_plane: String,
     uid: String,
 ) -> Response<Body> {
-    let (sender, receiver) = mpsc::channel(WAITING);
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
     let view = View {
         server: server.clone(),
         cluster: cluster.to_string(),
         uid: uid.clone(),
-        own: Key::object(ATOLL, "clusters", workspace, "", cluster),
+        cluster_key: Key::object(ATOLL, "clusters", workspace, "", cluster),
         overrides: Err(String::new()),
         controllers: false,
         registered: Value::Null,
         paused: BTreeMap::new(),
-        ended: HashSet::new(),
+        terminating: HashSet::new(),
         labels: HashMap::new(),
         workspace: workspace.to_string(),
-        told: HashMap::new(),
+        sent: HashMap::new(),
         hashes: RandomState::new(),
-        piece: Vec::new(),
+        chunk: Vec::new(),
         sender: sender.clone(),
     };
     let follower = server.registry.placements.follow(cluster);
@@ -62,16 +62,17 @@ pub fn answer(
     let (server, workspace, cluster, own) =
         (server.clone(), workspace.to_string(), cluster.to_string(), uid.clone());
     tokio::spawn(async move {
-        server.listening.begin(&workspace, &cluster);
+        server.open_views.open(&workspace, &cluster);
         let is_stopped = tokio::select! {
             biased;
             _ = view.run(follower, control_plane, uid) => false,
             () = stopped => true,
             () = sender.closed() => false,
         };
-        if server.listening.end(&workspace, &cluster) && !is_stopped {
-            let heard = Heard { server: &server, workspace: &workspace, cluster: &cluster, uid: &own };
-            heard.left().await;
+        if server.open_views.close(&workspace, &cluster) && !is_stopped {
+            let heartbeat =
+                ClusterHeartbeat { server: &server, workspace: &workspace, cluster: &cluster, uid: &own };
+            heartbeat.record_view_closed().await;
         }
     });
     respond::with_type(StatusCode::OK, "application/json", Body::Stream(receiver))
@@ -80,100 +81,106 @@ pub fn answer(
 struct View {
     server: Arc<Server>,
     cluster: String,
-    /// Of the Cluster.
+    /// The UID of the Cluster.
     uid: String,
-    /// Where it is registered.
-    own: Key,
-    /// What is different there, or why nobody knows.
+    /// The key of the Cluster.
+    cluster_key: Key,
+    /// Overrides of the Cluster, or why they are invalid.
     overrides: Result<Overrides, String>,
-    /// Whether controllers may run there.
+    /// Whether controllers are allowed in the cluster.
     controllers: bool,
-    /// The Cluster, as it was last.
+    /// The Cluster, as last read.
     registered: Value,
-    /// What is paused there, as it was last said.
+    /// Pauses, as last sent.
     paused: BTreeMap<String, String>,
-    /// Namespaces of which it was said that they are being deleted, with their workspaces.
-    ended: HashSet<(String, String)>,
-    /// What namespaces below have to enforce, by workspace and namespace: as it was last said, or goes without saying.
+    /// Namespaces that were sent as being deleted, with their workspaces.
+    terminating: HashSet<(String, String)>,
+    /// Pod Security labels of namespaces below, by workspace and namespace: as last sent, or the defaults.
     labels: HashMap<(String, String), Labels>,
-    /// Id of the workspace where that is.
+    /// ID of the registering workspace.
     workspace: String,
-    /// What was said: something that is gone has no uid any more.
-    told: HashMap<Key, Told>,
+    /// Sent objects. They are kept because the UID of a deleted object is needed.
+    sent: HashMap<Key, SentObject>,
     hashes: RandomState,
-    piece: Vec<u8>,
+    chunk: Vec<u8>,
     sender: mpsc::Sender<Bytes>,
 }
 
-/// What was said of an object last.
+/// The last line that was sent about an object.
 #[derive(Default)]
-struct Told {
+struct SentObject {
     target: Target,
-    /// Of the line, if one was said. Most changes of an object are of its status, and nobody below needs to hear of them.
+    /// Hash of the line, if one was sent. Most changes of an object are status changes, which are not sent.
     hash: Option<u64>,
 }
 
-/// Whoever listened is gone, or what it is about.
-struct Ended;
+/// The client is gone, or the Cluster is no longer registered.
+struct ViewEnded;
 
 impl View {
-    async fn run(mut self, follower: Arc<Follower>, control_plane: String, uid: String) -> Result<(), Ended> {
-        self.catch_up(&follower, true).await?;
-        // With the workspace of the Cluster: an older syncer gives plain names to whoever is the only one.
-        let workspaces = self.told.values().map(|told| told.target.workspace.clone());
+    async fn run(
+        mut self,
+        follower: Arc<Follower>,
+        control_plane: String,
+        uid: String,
+    ) -> Result<(), ViewEnded> {
+        self.send_changes(&follower, true).await?;
+        // Includes the workspace of the Cluster: older syncers give plain namespace names to the only
+        // workspace.
+        let workspaces = self.sent.values().map(|sent| sent.target.workspace.clone());
         let workspaces: BTreeSet<String> = workspaces.chain([self.workspace.clone()]).collect();
         let workspaces = workspaces.into_iter().collect();
-        let cluster = self.server.registry.snapshot().get(&self.own);
+        let cluster = self.server.registry.snapshot().get(&self.cluster_key);
         let cluster = cluster.and_then(|cluster| parse(&cluster.json()).ok()).unwrap_or_default();
         let synced = Line::Synced {
             control_plane,
             uid: uid.clone(),
             workspaces,
-            workspace: self.own.parts().map(|parts| parts.workspace.to_string()).unwrap_or_default(),
+            workspace: self.cluster_key.parts().map(|parts| parts.workspace.to_string()).unwrap_or_default(),
             id: cluster["status"]["id"].as_str().unwrap_or_default().to_string(),
             observe: cluster["spec"]["access"] == "observe",
         };
-        self.say(&synced).await?;
-        let mut namespaces = Namespaces::follow(&self.server);
+        self.send(&synced).await?;
+        let mut namespaces = NamespaceWatch::new(&self.server);
         loop {
             self.flush().await?;
             tokio::select! {
                 biased;
-                () = follower.changed() => self.catch_up(&follower, false).await?,
+                () = follower.changed() => self.send_changes(&follower, false).await?,
                 changes = namespaces.changes() => {
-                    self.say_labels(changes.relabelled).await?;
-                    self.say_ended(changes.ended).await?;
+                    self.send_labels(changes.relabelled).await?;
+                    self.send_terminating(changes.terminating).await?;
                 }
-                () = tokio::time::sleep(ALIVE) => {
-                    self.say(&Line::Alive).await?;
-                    self.reconsider().await?;
+                () = tokio::time::sleep(KEEPALIVE_INTERVAL) => {
+                    self.send(&Line::Alive).await?;
+                    self.recheck_refused().await?;
                 }
             }
-            // A Cluster that is no longer registered has no view, and one that was registered anew has another.
+            // The view ends when the Cluster is deleted or recreated.
             if !self.is_registered(&uid) {
-                return Err(Ended);
+                return Err(ViewEnded);
             }
         }
     }
 
     fn is_registered(&self, uid: &str) -> bool {
-        let registered = self.server.registry.snapshot().get(&self.own);
+        let registered = self.server.registry.snapshot().get(&self.cluster_key);
         registered.and_then(|found| parse(&found.json()).ok()).is_some_and(|found| object::uid(&found) == uid)
     }
 
-    /// Says all that has changed.
-    async fn catch_up(&mut self, follower: &Follower, is_first: bool) -> Result<(), Ended> {
+    /// Sends everything that has changed.
+    async fn send_changes(&mut self, follower: &Follower, is_first: bool) -> Result<(), ViewEnded> {
         let (mut keys, revision) = follower.take();
         self.server.registry.cache.wait_for(revision).await;
         let snapshot = self.server.registry.snapshot();
         let read = |key: &Key| snapshot.get(key).and_then(|object| parse(&object.json()).ok());
         let mut relabelled = Vec::new();
-        // A cluster that is no longer registered keeps what it has, as it is.
-        if (is_first || keys.remove(&self.own))
-            && let Some(cluster) = read(&self.own)
+        // A deleted cluster keeps its objects unchanged.
+        if (is_first || keys.remove(&self.cluster_key))
+            && let Some(cluster) = read(&self.cluster_key)
         {
             let overrides = Overrides::of(&cluster);
-            let controllers = stay::allows_controllers(&cluster);
+            let controllers = exclusions::allows_controllers(&cluster);
             if cluster["spec"]["podSecurity"] != self.registered["spec"]["podSecurity"] {
                 relabelled.extend(self.labels.keys().cloned());
             }
@@ -182,49 +189,50 @@ impl View {
                 || cluster["spec"]["drift"] != self.registered["spec"]["drift"];
             if is_changed {
                 (self.overrides, self.controllers) = (overrides, controllers);
-                keys.extend(self.told.keys().cloned());
+                keys.extend(self.sent.keys().cloned());
             }
             self.registered = cluster;
         }
-        // Before anything that it may be about.
-        self.say_what_is_paused(&keys).await?;
+        // Send pauses first, so that the syncer never acts on a paused object.
+        self.send_pauses(&keys).await?;
         relabelled.sort_unstable();
-        self.say_labels(relabelled).await?;
-        // In an order that is the same every time.
+        self.send_labels(relabelled).await?;
+        // In a deterministic order.
         let mut keys: Vec<Key> = keys.into_iter().collect();
         keys.sort_unstable();
         for key in keys {
             let object = read(&key);
             if let Some(line) = object.as_ref().and_then(|object| self.first_labels(&key, object)) {
-                self.say(&line).await?;
+                self.send(&line).await?;
             }
-            if let Some((workspace, namespace)) = self.ending(&key, object.as_ref(), &read) {
-                self.say(&Line::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
+            if let Some((workspace, namespace)) = self.terminating_namespace(&key, object.as_ref(), &read) {
+                self.send(&Line::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
             }
-            if let Some(line) = self.news(&key, object).await {
+            if let Some(line) = self.changed_line(&key, object).await {
                 self.add(&line).await?;
             }
         }
         Ok(())
     }
 
-    /// Looks again at what does not go there: rights may have changed, which nobody follows here.
-    async fn reconsider(&mut self) -> Result<(), Ended> {
-        let refused = self.told.iter().filter(|(_, told)| told.hash.is_none());
+    /// Checks refused objects again: rights may have changed, which are not watched here.
+    async fn recheck_refused(&mut self) -> Result<(), ViewEnded> {
+        let refused = self.sent.iter().filter(|(_, sent)| sent.hash.is_none());
         let mut keys: Vec<Key> = refused.map(|(key, _)| key.clone()).collect();
         keys.sort_unstable();
         for key in keys {
             let found = self.server.registry.snapshot().get(&key);
             let object = found.and_then(|found| parse(&found.json()).ok());
-            if let Some(line) = self.news(&key, object).await {
+            if let Some(line) = self.changed_line(&key, object).await {
                 self.add(&line).await?;
             }
         }
         Ok(())
     }
 
-    /// The namespace of an object that is being deleted, if that is being deleted as well and nobody was told yet.
-    fn ending(
+    /// Returns the namespace of an object that is being deleted, if the namespace is being deleted as well
+    /// and this was not sent yet.
+    fn terminating_namespace(
         &mut self,
         key: &Key,
         object: Option<&Value>,
@@ -233,31 +241,32 @@ impl View {
         let parts = key.parts().filter(|parts| !parts.namespace.is_empty())?;
         let place = (parts.workspace.to_string(), parts.namespace.to_string());
         if !object.is_some_and(object::is_being_deleted) {
-            // Perhaps another one of the same name.
+            // The namespace may be a new one of the same name.
             if object.is_some() {
-                self.ended.remove(&place);
+                self.terminating.remove(&place);
             }
             return None;
         }
-        if self.ended.contains(&place) || !self.family().has(&self.server.registry, parts.workspace) {
+        if self.terminating.contains(&place) || !self.scope().contains(&self.server.registry, parts.workspace)
+        {
             return None;
         }
         let namespace = read(&Key::object("", "namespaces", parts.workspace, "", parts.namespace))?;
         object::is_being_deleted(&namespace).then(|| {
-            self.ended.insert(place.clone());
+            self.terminating.insert(place.clone());
             place
         })
     }
 
-    /// What the namespace of an object has to enforce below, if nothing of that namespace was said yet and it does not go
-    /// without saying.
+    /// Returns a line with the Pod Security labels of an object's namespace, if it is the first object in it
+    /// and the labels are not the defaults.
     fn first_labels(&mut self, key: &Key, object: &Value) -> Option<Line> {
         let parts = key.parts().filter(|parts| !parts.namespace.is_empty())?;
         let place = (parts.workspace.to_string(), parts.namespace.to_string());
         if self.labels.contains_key(&place) {
             return None;
         }
-        self.family().share(&self.server.registry, parts.workspace, &Placement::of(object))?;
+        self.scope().share(&self.server.registry, parts.workspace, &Placement::of(object))?;
         let labels = self.labels_of(&place);
         let is_news = labels != Labels::unsaid(place.0 == self.workspace);
         self.labels.insert(place.clone(), labels.clone());
@@ -265,15 +274,15 @@ impl View {
         is_news.then_some(Line::Namespace { workspace, namespace, labels })
     }
 
-    /// Says of namespaces what they have to enforce below, if that has changed.
-    async fn say_labels(&mut self, places: Vec<(String, String)>) -> Result<(), Ended> {
+    /// Sends changed Pod Security labels of namespaces.
+    async fn send_labels(&mut self, places: Vec<(String, String)>) -> Result<(), ViewEnded> {
         for place in places {
             let Some(before) = self.labels.get(&place) else { continue };
             let labels = self.labels_of(&place);
             if labels != *before {
                 self.labels.insert(place.clone(), labels.clone());
                 let (workspace, namespace) = place;
-                self.say(&Line::Namespace { workspace, namespace, labels }).await?;
+                self.send(&Line::Namespace { workspace, namespace, labels }).await?;
             }
         }
         Ok(())
@@ -286,13 +295,14 @@ impl View {
         Labels::of(&self.registered, *workspace == self.workspace, &namespace)
     }
 
-    fn family(&self) -> Family<'_> {
-        Family { workspace: &self.workspace, cluster: &self.cluster, uid: &self.uid }
+    fn scope(&self) -> ClusterScope<'_> {
+        ClusterScope { workspace: &self.workspace, cluster: &self.cluster, uid: &self.uid }
     }
 
-    /// Says of namespaces that they are being deleted, or were: nothing that is placed need be in them.
-    async fn say_ended(&mut self, ended: Vec<(String, String)>) -> Result<(), Ended> {
-        let family = self.family();
+    /// Sends that namespaces are being deleted or were deleted, so that the syncer deletes what is left in
+    /// them.
+    async fn send_terminating(&mut self, ended: Vec<(String, String)>) -> Result<(), ViewEnded> {
+        let scope = self.scope();
         let snapshot = self.server.registry.snapshot();
         let is_there = |(workspace, name): &(String, String)| {
             let found = snapshot.get(&Key::object("", "namespaces", workspace, "", name));
@@ -301,81 +311,87 @@ impl View {
         };
         let ended: Vec<(String, String)> = ended
             .into_iter()
-            .filter(|place| !is_there(place) && family.has(&self.server.registry, &place.0))
+            .filter(|place| !is_there(place) && scope.contains(&self.server.registry, &place.0))
             .collect();
         for (workspace, namespace) in ended {
-            self.say(&Line::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
+            self.send(&Line::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
         }
         Ok(())
     }
 
-    async fn say_what_is_paused(&mut self, keys: &HashSet<Key>) -> Result<(), Ended> {
+    async fn send_pauses(&mut self, keys: &HashSet<Key>) -> Result<(), ViewEnded> {
         let workspaces = || {
-            let told = self.told.values().map(|told| told.target.workspace.clone());
+            let sent = self.sent.values().map(|sent| sent.target.workspace.clone());
             let more = keys.iter().filter_map(|key| key.parts()).map(|parts| parts.workspace.to_string());
-            told.chain(more).collect()
+            sent.chain(more).collect()
         };
-        let home = self.own.parts().map(|parts| parts.workspace.to_string()).unwrap_or_default();
-        let paused = brakes::of_view(&self.server, &self.cluster, &self.registered, &home, workspaces);
+        let home = self.cluster_key.parts().map(|parts| parts.workspace.to_string()).unwrap_or_default();
+        let paused = pauses::for_view(&self.server, &self.cluster, &self.registered, &home, workspaces);
         let before = std::mem::replace(&mut self.paused, paused.clone());
         for workspace in before.keys().filter(|workspace| !paused.contains_key(*workspace)) {
-            self.say(&Line::Paused { workspace: workspace.clone(), paused: false, why: String::new() })
+            self.send(&Line::Paused { workspace: workspace.clone(), paused: false, why: String::new() })
                 .await?;
         }
         for (workspace, why) in paused {
             if before.get(&workspace) != Some(&why) {
-                self.say(&Line::Paused { workspace, paused: true, why }).await?;
+                self.send(&Line::Paused { workspace, paused: true, why }).await?;
             }
         }
         Ok(())
     }
 
-    /// The line that there is to say of an object, unless it was the last one that was said.
-    async fn news(&mut self, key: &Key, object: Option<Value>) -> Option<Vec<u8>> {
+    /// Returns the line about an object, unless it is equal to the last one.
+    async fn changed_line(&mut self, key: &Key, object: Option<Value>) -> Option<Vec<u8>> {
         let line = self.line(key, object).await?.bytes();
-        let Some(told) = self.told.get_mut(key) else { return Some(line) };
+        let Some(sent) = self.sent.get_mut(key) else { return Some(line) };
         let hash = Some(self.hashes.hash_one(&line));
-        (std::mem::replace(&mut told.hash, hash) != hash).then_some(line)
+        (std::mem::replace(&mut sent.hash, hash) != hash).then_some(line)
     }
 
-    /// What there is to say of an object, if it is anybody's business here.
+    /// Returns the line about an object, if it concerns this cluster.
     async fn line(&mut self, key: &Key, object: Option<Value>) -> Option<Line> {
         let Some(object) = object else {
-            return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
+            return self.sent.remove(key).map(|SentObject { target, .. }| Line::Forget { target });
         };
         let parts = key.parts()?;
-        let (family, registry) = (self.family(), &self.server.registry);
+        let (scope, registry) = (self.scope(), &self.server.registry);
         let placement = Placement::of(&object);
-        let shall = family.share(registry, parts.workspace, &placement);
-        if shall.is_none() && !family.leaves(registry, parts.workspace, &placement) {
-            return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
+        let share = scope.share(registry, parts.workspace, &placement);
+        if share.is_none() && !scope.is_leaving(registry, parts.workspace, &placement) {
+            return self.sent.remove(key).map(|SentObject { target, .. }| Line::Forget { target });
         }
         let target = target(&parts, &object);
         if target.is_namespace() {
             return self.namespace_line(key, target, &object);
         }
-        // Nothing goes to a cluster before it is on record that its namespace does.
+        // An object is sent only after the placement of its namespace is recorded.
         if let Err(status) = self.record_namespace(&parts).await {
-            tracing::warn!(%status, cluster = self.cluster, object = %key, "it is not noted on its namespace that this is placed; trying again");
-            self.told.entry(key.clone()).or_insert_with(|| Told { target, hash: None }).hash = None;
+            tracing::warn!(%status, cluster = self.cluster, object = %key, "cannot record the placement on the object's namespace; retrying");
+            self.sent.entry(key.clone()).or_insert_with(|| SentObject { target, hash: None }).hash = None;
             return None;
         }
-        if let Some(message) = shall.and_then(|_| self.waits(&target, &placement)) {
+        if let Some(message) = share.and_then(|_| self.waits_for_deletion(&target, &placement)) {
             self.refuse(key, target, message).await;
             return None;
         }
-        self.told.entry(key.clone()).or_default().target.clone_from(&target);
-        Some(match shall {
+        self.sent.entry(key.clone()).or_default().target.clone_from(&target);
+        Some(match share {
             Some(share) if !object::is_being_deleted(&object) => {
                 let mut shaped = shape::shape(&object, &self.cluster, share.replicas);
-                if let Some(message) = self.weakened(&parts, &object, &shaped) {
+                if let Some(message) = self.pod_security_violation(&parts, &object, &shaped) {
                     self.refuse(key, target, message).await;
                     return None;
                 }
                 let overridden = self.overrides.as_ref().map_err(String::clone);
                 let overridden = overridden.and_then(|overrides| overrides.apply(&mut shaped));
                 let taken = overridden.and_then(|()| {
-                    let objection = stay::objection(&self.server, &parts, &object, &shaped, self.controllers);
+                    let objection = exclusions::exclusion_reason(
+                        &self.server,
+                        &parts,
+                        &object,
+                        &shaped,
+                        self.controllers,
+                    );
                     objection.map_or(Ok(()), Err)
                 });
                 if let Err(message) = taken {
@@ -387,23 +403,28 @@ impl View {
             }
             _ => {
                 let since = self.server.registry.placements.leaving_since(&self.cluster, &self.uid, key);
-                // If that has changed since, there is more to say soon.
+                // If it has changed meanwhile, another change follows.
                 Line::Remove { target, since: since? }
             }
         })
     }
 
-    /// Records why the cluster does not get an object as it is now. What it had before stays.
+    /// Records why the cluster does not get the current version of an object. The previous version stays.
     async fn refuse(&mut self, key: &Key, target: Target, message: String) {
-        let told = self.told.entry(key.clone()).or_default();
-        told.target.clone_from(&target);
-        told.hash = None;
-        records::refuse(&self.server, self.family(), target, message).await;
+        let sent = self.sent.entry(key.clone()).or_default();
+        sent.target.clone_from(&target);
+        sent.hash = None;
+        records::record_refusal(&self.server, self.scope(), target, message).await;
     }
 
-    /// What an object violates of the cluster's Pod Security level once only those of its fields are left that go down,
-    /// although it violates nothing as it is stored: tenants write `managedFields` themselves.
-    fn weakened(&self, parts: &key::Parts<'_>, object: &Value, shaped: &Value) -> Option<String> {
+    /// Returns how a shape violates the cluster's Pod Security level although the stored object does not.
+    /// Tenants write `managedFields` themselves, and only managed fields are sent.
+    fn pod_security_violation(
+        &self,
+        parts: &key::Parts<'_>,
+        object: &Value,
+        shaped: &Value,
+    ) -> Option<String> {
         let registry = &self.server.registry;
         let version = object::api_version(object).rsplit('/').next().unwrap_or_default();
         let row = registry.find(Some(parts.workspace), parts.api_group(), version, parts.resource)?;
@@ -412,20 +433,21 @@ impl View {
         sent["spec"] = shaped["spec"].clone();
         let violation = registry.violates(&row, parts.workspace, &sent, &registered)?;
         let is_new = registry.violates(&row, parts.workspace, object, &registered).is_none();
-        is_new.then(|| format!("without the fields that no manager owns, it {violation}"))
+        is_new.then(|| format!("without the fields that have no manager, it {violation}"))
     }
 
-    /// Why a cluster does not get an object yet: another cluster has still to let go of it, and it must not run twice.
-    fn waits(&self, target: &Target, placement: &Placement) -> Option<String> {
+    /// Returns why a cluster does not get an object yet: it must run only once, and another cluster has not
+    /// confirmed its deletion.
+    fn waits_for_deletion(&self, target: &Target, placement: &Placement) -> Option<String> {
         let resource = &target.resource;
         if placement.duplicate
             || placement.leaving.is_empty()
             || !placement::runs_once(&resource.group, &resource.resource)
-            || records::has(&self.server, self.family(), target)
+            || records::is_reported(&self.server, self.scope(), target)
         {
             return None;
         }
-        // What was on a fenced cluster does not run there any more: an administrator has seen to that.
+        // A fence declares that nothing runs on the cluster any more.
         let is_fenced = |name: &str, uid: &str| {
             let found = self.server.registry.cluster(&target.workspace, name, uid);
             found.is_some_and(|found| atoll_fleet::closed::is_fenced(&found.cluster))
@@ -436,49 +458,49 @@ impl View {
             return None;
         }
         Some(format!(
-            "it must not run twice, and {names} has not let go of it yet; if that cluster is gone for good: atoll cluster remove \
+            "it must not run twice, and {names} has not confirmed its deletion yet; if that cluster is gone for good: atoll cluster remove \
              {names} --lost"
         ))
     }
 
-    /// Notes on the namespace of an object that the cluster may have a namespace for it.
+    /// Records on the namespace of an object that the cluster may have a copy of the namespace.
     async fn record_namespace(&self, parts: &key::Parts<'_>) -> Result<(), Status> {
         if parts.namespace.is_empty() {
             return Ok(());
         }
         let registry = &self.server.registry;
         match registry.place_namespace(parts.workspace, parts.namespace, &self.cluster, &self.uid).await {
-            // What is in no namespace is nobody's contents.
+            // The namespace does not exist.
             Err(status) if status.code() == 404 => Ok(()),
             outcome => outcome,
         }
     }
 
-    /// What there is to say of a namespace that the cluster may have: nothing, until it is being deleted.
+    /// Returns the line about a namespace that the cluster may have, if the namespace is being deleted.
     fn namespace_line(&mut self, key: &Key, target: Target, object: &Value) -> Option<Line> {
         if !object::is_being_deleted(object) {
             return None;
         }
-        self.told.entry(key.clone()).or_default().target.clone_from(&target);
+        self.sent.entry(key.clone()).or_default().target.clone_from(&target);
         let since = self.server.registry.placements.leaving_since(&self.cluster, &self.uid, key)?;
         Some(Line::Ending { workspace: target.workspace, namespace: target.name, uid: target.uid, since })
     }
 
-    async fn say(&mut self, line: &Line) -> Result<(), Ended> {
+    async fn send(&mut self, line: &Line) -> Result<(), ViewEnded> {
         self.add(&line.bytes()).await
     }
 
-    async fn add(&mut self, line: &[u8]) -> Result<(), Ended> {
-        self.piece.extend_from_slice(line);
-        if self.piece.len() >= PIECE { self.flush().await } else { Ok(()) }
+    async fn add(&mut self, line: &[u8]) -> Result<(), ViewEnded> {
+        self.chunk.extend_from_slice(line);
+        if self.chunk.len() >= CHUNK_BYTES { self.flush().await } else { Ok(()) }
     }
 
-    async fn flush(&mut self) -> Result<(), Ended> {
-        if self.piece.is_empty() {
+    async fn flush(&mut self) -> Result<(), ViewEnded> {
+        if self.chunk.is_empty() {
             return Ok(());
         }
-        let piece = Bytes::from(std::mem::take(&mut self.piece));
-        self.sender.send(piece).await.map_err(|_| Ended)
+        let chunk = Bytes::from(std::mem::take(&mut self.chunk));
+        self.sender.send(chunk).await.map_err(|_| ViewEnded)
     }
 }
 

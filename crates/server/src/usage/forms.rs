@@ -1,4 +1,5 @@
-//! What is measured as a table and as protobuf: other than of what Kubernetes itself serves, no facts are kept of these kinds.
+//! Usage as a table and as protobuf. There are no facts for these kinds, because Kubernetes itself does not
+//! serve them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::negotiate::{Include, Meta};
 
-/// A column for each resource, whichever there are.
+/// Returns a table with a column for each resource.
 pub fn table(items: &[Value], version: Meta, include: Include) -> Value {
     let column = |name: &str, format: &str, description: &str| json!({ "name": name, "type": "string", "format": format, "description": description, "priority": 0 });
     let names: Vec<String> = items.first().map(|first| sums(first).into_keys().collect()).unwrap_or_default();
@@ -45,7 +46,7 @@ pub fn table(items: &[Value], version: Meta, include: Include) -> Value {
     })
 }
 
-/// What something uses of each resource, with all its parts.
+/// Returns the usage of each resource, summed over all parts.
 fn sums(item: &Value) -> BTreeMap<String, Quantity> {
     let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
     let containers = item["containers"].as_array().into_iter().flatten();
@@ -61,7 +62,7 @@ fn sums(item: &Value) -> BTreeMap<String, Quantity> {
     sums
 }
 
-/// An object or a list of them, in its envelope.
+/// Returns an enveloped object or list.
 pub fn protobuf(object: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     write_sealed(object::api_version(object), object::kind(object), &mut out, |out| {
@@ -101,7 +102,7 @@ fn write_item(encoder: &mut Encoder<'_>, item: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// A map of quantities in the field with this number.
+/// Writes a map of quantities in the field with this number.
 fn write_usage(number: u32, usage: &Value, out: &mut Vec<u8>) {
     for (name, amount) in usage.as_object().into_iter().flatten() {
         write_message(number, out, |out| {
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn protobuf_has_the_fields_where_readers_expect_them() {
+    fn protobuf_has_the_expected_fields() {
         let mut node = json!({
             "kind": "NodeMetrics", "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {"name": "n"},
             "timestamp": "1970-01-01T00:00:07Z", "window": "1ns", "usage": {"cpu": "1"},

@@ -1,14 +1,14 @@
-//! POST of a Binding, to a Pod or to the namespace that it is in.
+//! POST of a Binding, to a Pod or to its namespace.
 
 use std::sync::Arc;
 
-use atoll_admission::Options;
+use atoll_admission::AdmissionOptions;
 use atoll_meta::{Status, object};
 use atoll_registry::{Admission, Place, Row};
 use http::Response;
 use serde_json::Value;
 
-use super::gate::Gate;
+use super::admission::RequestAdmission;
 use super::patch::Warnings;
 use super::{check_namespace, warn};
 use crate::Server;
@@ -42,21 +42,21 @@ async fn bind(
     }
     let pods = server.registry.catalog.stored("", "pods").ok_or_else(Status::not_found_generic)?;
     let namespace = call.info.namespace.as_str();
-    let place = Place { workspace: call.workspace.id()?, namespace, name: &name };
+    let object_ref = Place { workspace: call.workspace.id()?, namespace, name: &name };
     let manager = options.manager(&call.headers);
-    let gate = Gate {
+    let admission = RequestAdmission {
         name: &name,
-        ..Gate::of(
+        ..RequestAdmission::new(
             server,
             row,
             call,
-            place,
-            Options::Write { manager: &manager, dry_run: options.dry_run },
+            object_ref,
+            AdmissionOptions::Write { manager: &manager, dry_run: options.dry_run },
             warnings,
         )
     };
-    gate.mutate(&mut binding, None).await?;
-    gate.validate(Some(&binding), None).await?;
-    server.registry.bind(pods, &place, &binding, options.dry_run).await?;
+    admission.mutate(&mut binding, None).await?;
+    admission.validate(Some(&binding), None).await?;
+    server.registry.bind(pods, &object_ref, &binding, options.dry_run).await?;
     Ok(respond::status(&Status::success_with_code(201), call.output))
 }

@@ -1,4 +1,4 @@
-//! ComponentStatuses: nothing is stored of them, each request asks the parts of the control plane how they are.
+//! ComponentStatuses. They are not stored: each request checks the components of the control plane.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::chain::Call;
 use crate::options::ListOptions;
 use crate::respond;
 
-/// How long the store may take to answer, as upstream waits for etcd.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout of the store, as upstream for etcd.
+const STORE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The parts of a control plane, by the names that tools know, in the order of a list.
+/// The components, by the names that tools know, sorted.
 const COMPONENTS: [&str; 3] = ["controller-manager", "etcd-0", "scheduler"];
 
 pub fn is_component(row: &Row) -> bool {
@@ -29,10 +29,10 @@ pub fn is_component(row: &Row) -> bool {
 
 pub async fn get(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let name = COMPONENTS.into_iter().find(|name| *name == call.info.name);
-    // The resource is in the singular here, as upstream has it.
+    // Upstream uses the singular here.
     let name = name.ok_or_else(|| Status::not_found("", "componentstatus", &call.info.name))?;
     let object = component(server, row, name).await;
-    respond::of_row(row, StatusCode::OK, object.json(), call).await
+    respond::stored_object(row, StatusCode::OK, object.json(), call).await
 }
 
 pub async fn list(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
@@ -48,10 +48,10 @@ pub async fn list(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Respon
     respond::list::answer(row, listing, None, call).await
 }
 
-/// How one of them is now.
+/// Returns the current status of a component.
 async fn component(server: &Server, row: &Row, name: &str) -> Arc<Object> {
     let (is_healthy, message, error) = match name {
-        "etcd-0" => match tokio::time::timeout(PATIENCE, server.registry.store.revision()).await {
+        "etcd-0" => match tokio::time::timeout(STORE_TIMEOUT, server.registry.store.revision()).await {
             Ok(Ok(_)) => (true, "ok", String::new()),
             Ok(Err(error)) => (false, "", error.to_string()),
             Err(_elapsed) => (false, "", "context deadline exceeded".to_string()),
@@ -60,7 +60,7 @@ async fn component(server: &Server, row: &Row, name: &str) -> Arc<Object> {
         _ => (false, "this server was started without controllers", String::new()),
     };
     let mut condition = json!({ "type": "Healthy", "status": if is_healthy { "True" } else { "False" } });
-    // Absent rather than empty, as Go writes it.
+    // Absent rather than empty, as in Go.
     for (field, text) in [("message", message), ("error", error.as_str())] {
         if !text.is_empty() {
             condition[field] = text.into();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll_admission::Options;
+use atoll_admission::AdmissionOptions;
 use atoll_authn::User;
 use atoll_meta::{Status, object};
 use atoll_registry::Row;
@@ -10,10 +10,10 @@ use atoll_registry::strategy::Requester;
 use http::{Response, StatusCode};
 use serde_json::Value;
 
-use super::gate::Gate;
+use super::admission::RequestAdmission;
 use super::patch::Warnings;
 use super::seal;
-use super::{check_namespace, place, warn, without_repeated_owners};
+use super::{check_namespace, dedup_owners, object_ref, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -24,9 +24,9 @@ use crate::{decode, respond};
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
     let decoded = decode::object(row, &call.headers, &call.body, options.field_validation);
-    let decoded = decoded.map_err(|status| seal::unquoted(row, status))?;
+    let decoded = decoded.map_err(|status| seal::without_quoted_body(row, status))?;
     let Decoded { mut object, mut warnings } = decoded;
-    warnings.extend(without_repeated_owners(&mut object, false));
+    warnings.extend(dedup_owners(&mut object, false));
     warnings.extend(row.remarks_on_given(&object));
     let remarks = Warnings::default();
     let created = create(server, row, call, object, &options, &remarks).await;
@@ -43,23 +43,24 @@ async fn create(
     remarks: &Warnings,
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, &object)?;
-    let place = place(row, call)?;
+    let object_ref = object_ref(row, call)?;
     let User { name, uid, groups, extra, .. } = &call.user;
     (row.strategy.attribute)(&mut object, &Requester { name, uid, groups, extra });
     let manager = options.manager(&call.headers);
     let name = object::name(&object).to_string();
-    let gate = Gate {
+    let admission = RequestAdmission {
         name: &name,
-        ..Gate::of(
+        ..RequestAdmission::new(
             server,
             row,
             call,
-            place,
-            Options::Write { manager: &manager, dry_run: options.dry_run },
+            object_ref,
+            AdmissionOptions::Write { manager: &manager, dry_run: options.dry_run },
             remarks,
         )
     };
-    let created = server.registry.create(row, &place, object, Some(&manager), options.dry_run, &gate).await;
-    gate.unseal(&created).await;
-    respond::of_row(row, StatusCode::CREATED, created?.json, call).await
+    let created =
+        server.registry.create(row, &object_ref, object, Some(&manager), options.dry_run, &admission).await;
+    admission.delete_unused_secret(&created).await;
+    respond::stored_object(row, StatusCode::CREATED, created?.json, call).await
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use atoll_admission::Options;
+use atoll_admission::AdmissionOptions;
 use atoll_meta::Status;
 use atoll_registry::{DeleteOptions, Deleted, Row};
 use http::{Response, StatusCode};
 
-use super::gate::Gate;
+use super::admission::RequestAdmission;
 use super::patch::Warnings;
-use super::{place, warn};
+use super::{object_ref, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -17,13 +17,14 @@ use crate::{decode, options, respond};
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = read_options(call)?;
-    let place = place(row, call)?;
+    let object_ref = object_ref(row, call)?;
     let warnings = Warnings::default();
-    let gate = Gate::of(server, row, call, place, Options::Delete(&options), &warnings);
-    let deleted = server.registry.delete(row, &place, &options, &gate).await;
+    let admission =
+        RequestAdmission::new(server, row, call, object_ref, AdmissionOptions::Delete(&options), &warnings);
+    let deleted = server.registry.delete(row, &object_ref, &options, &admission).await;
     let answer = match deleted {
         Ok(Deleted::Gone(answer) | Deleted::Marked(answer)) => {
-            respond::of_row(row, StatusCode::OK, answer.json, call).await
+            respond::stored_object(row, StatusCode::OK, answer.json, call).await
         }
         Ok(Deleted::Status(status)) => Ok(respond::status(&status, call.output)),
         Err(status) => Err(status),
@@ -31,7 +32,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     Ok(warn(answer, &warnings.take(), call))
 }
 
-/// From the body if there is one, else from the query.
+/// Reads the options from the body if there is one, else from the query.
 pub fn read_options(call: &Call) -> Result<DeleteOptions, Status> {
     if call.body.is_empty() {
         return options::delete(&call.query, None);

@@ -1,16 +1,16 @@
-//! DELETE on a collection: everything that is selected, each like a delete of its own.
+//! DELETE on a collection: deletes all selected objects, each with a delete of its own.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use atoll_admission::Options;
+use atoll_admission::AdmissionOptions;
 use atoll_meta::Status;
 use atoll_registry::{Place, Row};
 use http::Response;
 use tokio::task::JoinSet;
 
+use super::admission::RequestAdmission;
 use super::delete::read_options;
-use super::gate::Gate;
 use super::list::{position, scope};
 use super::patch::Warnings;
 use super::warn;
@@ -21,8 +21,8 @@ use crate::options::ListOptions;
 use crate::paging::Token;
 use crate::respond;
 
-/// How many deletions are under way at once: enough to share commits, not so many as to crowd others out.
-const AT_ONCE: usize = 64;
+/// Number of concurrent deletions: enough to share commits, and few enough not to crowd out others.
+const CONCURRENT_DELETIONS: usize = 64;
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let list = ListOptions::parse(row, &call.query, false)?;
@@ -32,34 +32,35 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let start = token.as_ref().map(Token::start);
     let listing = server.registry.list(row, &snapshot, &scope, &list.selection, start, list.limit);
     let row = Arc::new(row.clone());
-    let asking = Arc::new((call.user.clone(), call.workspace.clone()));
+    let requester = Arc::new((call.user.clone(), call.workspace.clone()));
     let warnings = Arc::new(Warnings::default());
     let mut running = JoinSet::new();
     for object in listing.objects.iter() {
-        if running.len() == AT_ONCE {
+        if running.len() == CONCURRENT_DELETIONS {
             finished(running.join_next().await)?;
         }
         let (server, row, options, key) = (server.clone(), row.clone(), options.clone(), object.key.clone());
-        let (asking, warnings) = (asking.clone(), warnings.clone());
+        let (requester, warnings) = (requester.clone(), warnings.clone());
         running.spawn(async move {
             let Some(parts) = key.parts() else { return Ok(()) };
-            let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
-            let gate = Gate {
+            let object_ref =
+                Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+            let admission = RequestAdmission {
                 server: &server,
                 row: &row,
                 subresource: "",
-                workspace: &asking.1,
-                place,
-                name: place.name,
-                user: &asking.0,
-                options: Options::Delete(&options),
+                workspace: &requester.1,
+                object_ref,
+                name: object_ref.name,
+                user: &requester.0,
+                options: AdmissionOptions::Delete(&options),
                 warnings: &warnings,
-                held: Mutex::default(),
+                reservations: Mutex::default(),
                 sealed: Mutex::default(),
-                is_ignored: AtomicBool::default(),
+                is_placement_ignored: AtomicBool::default(),
             };
-            match server.registry.delete(&row, &place, &options, &gate).await {
-                // Someone else deleted it in the meantime: it is gone all the same.
+            match server.registry.delete(&row, &object_ref, &options, &admission).await {
+                // Deleted by another client in the meantime.
                 Err(status) if status.reason() == "NotFound" => Ok(()),
                 outcome => outcome.map(|_| ()),
             }
@@ -69,7 +70,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         finished(Some(outcome))?;
     }
     let answer = respond::list::answer(&row, listing, None, call).await;
-    Ok(warn(answer, &warnings.told(), call))
+    Ok(warn(answer, &warnings.current(), call))
 }
 
 fn finished(outcome: Option<Result<Result<(), Status>, tokio::task::JoinError>>) -> Result<(), Status> {

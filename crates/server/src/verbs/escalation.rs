@@ -1,24 +1,23 @@
-//! Before a role or a binding is written: does it grant more than its writer has?
+//! Privilege escalation checks of roles and bindings.
 
-use atoll_authz::Change;
+use atoll_authz::RoleChange;
 use atoll_authz::binding::GROUP;
 use atoll_meta::Status;
 use serde_json::Value;
 
-use super::gate::Gate;
+use super::admission::RequestAdmission;
 
-impl Gate<'_> {
-    /// Judges what a request makes of `old`, whichever way it does, once nobody changes it any more and before anything else
-    /// is checked.
+impl RequestAdmission<'_> {
+    /// Checks the result of any kind of write, after mutating admission and before validation.
     pub fn check_escalation(&self, new: &Value, old: Option<&Value>) -> Result<(), Status> {
         if self.row.group != GROUP {
             return Ok(());
         }
-        self.server.here(self.workspace)?.check_escalation(&Change {
+        self.server.authorizer(self.workspace)?.check_escalation(&RoleChange {
             user: self.user,
             resource: &self.row.resource,
-            namespace: self.place.namespace,
-            name: self.place.name,
+            namespace: self.object_ref.namespace,
+            name: self.object_ref.name,
             new,
             old,
         })

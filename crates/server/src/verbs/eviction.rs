@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use atoll_admission::Options;
+use atoll_admission::AdmissionOptions;
 use atoll_meta::{FieldError, FieldPath, Status, object};
 use atoll_registry::{Admission, Row};
 use http::Response;
 use serde_json::Value;
 
-use super::gate::Gate;
+use super::admission::RequestAdmission;
 use super::patch::Warnings;
-use super::{check_namespace, place, warn};
+use super::{check_namespace, object_ref, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -36,16 +36,16 @@ async fn evict(
     warnings: &Warnings,
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, &eviction)?;
-    let (place, manager) = (place(row, call)?, write.manager(&call.headers));
-    let gate = Gate::of(
+    let (object_ref, manager) = (object_ref(row, call)?, write.manager(&call.headers));
+    let admission = RequestAdmission::new(
         server,
         row,
         call,
-        place,
-        Options::Write { manager: &manager, dry_run: write.dry_run },
+        object_ref,
+        AdmissionOptions::Write { manager: &manager, dry_run: write.dry_run },
         warnings,
     );
-    gate.mutate(&mut eviction, None).await?;
+    admission.mutate(&mut eviction, None).await?;
     if object::name(&eviction) != call.info.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
@@ -59,7 +59,7 @@ async fn evict(
     }
     let mut options = options::delete(&call.query, Some(own))?;
     options.dry_run |= write.dry_run;
-    gate.validate(Some(&eviction), None).await?;
-    server.registry.evict(row, &place, &options).await?;
+    admission.validate(Some(&eviction), None).await?;
+    server.registry.evict(row, &object_ref, &options).await?;
     Ok(respond::status(&Status::success_with_code(201), call.output))
 }

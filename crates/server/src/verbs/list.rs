@@ -1,6 +1,6 @@
-//! GET on a collection: any revision that is wanted, all at once or in pages.
+//! GET on a collection: at any revision, complete or in pages.
 
-mod elsewhere;
+mod kubectl_pods;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::chain::Call;
 use crate::options::{ListOptions, Match};
 use crate::paging::{Rest, Token};
 use crate::respond;
-use crate::sync::renewals;
+use crate::sync::heartbeat_times;
 
-/// How long a reader waits for a revision that has not happened yet, as upstream.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Time that a read waits for a future revision, as upstream.
+const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
 
 const EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start \
     a new list without the continue parameter, or use the continue token in this response to retrieve the remainder \
@@ -29,16 +29,16 @@ const EXPIRED: &str = "The provided continue parameter is too old to display a c
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, false)?;
-    elsewhere::check(server, row, call, &options)?;
+    kubectl_pods::check(server, row, call, &options)?;
     let scope = scope(row, call, &options);
     let (snapshot, token) = position(server, &scope, &options).await?;
     let registry = &server.registry;
-    // Whoever takes any revision takes all of it: upstream answers that from its cache, which does not page.
+    // Upstream serves lists at revision 0 from its watch cache, which ignores the limit.
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
     let start = token.as_ref().map(Token::start);
     let mut listing = registry.list(row, &snapshot, &scope, &options.selection, start, limit);
-    if renewals::concerns(row, call) {
-        renewals::renewed(&mut listing, &snapshot);
+    if heartbeat_times::is_cluster_table(row, call) {
+        heartbeat_times::set_heartbeat_times(&mut listing, &snapshot);
     }
     let next = listing.next.as_deref();
     let rest = listing.remaining.map(|count| Rest { count, of: hash(&scope) });
@@ -46,7 +46,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     respond::list::answer(row, listing, token.as_deref(), call).await
 }
 
-/// What is listed; one object only if the selector names it.
+/// Returns the scope of a list; a single object if the selector names it.
 pub fn scope(row: &Row, call: &Call, options: &ListOptions) -> Scope {
     let workspace = call.workspace.scope();
     let namespace = if row.namespaced { call.info.namespace.as_str() } else { "" };
@@ -61,7 +61,7 @@ pub fn scope(row: &Row, call: &Call, options: &ListOptions) -> Scope {
     }
 }
 
-/// The snapshot that shall be listed, and where it is to be continued.
+/// Returns the snapshot to list and the position to continue from.
 pub async fn position(
     server: &Arc<Server>,
     scope: &Scope,
@@ -79,7 +79,7 @@ pub async fn position(
         let snapshot = match token.revision {
             None => cache.snapshot(),
             Some(revision) => cache.continued(revision, scope).map_err(|error| match error {
-                // How many objects are left at the current revision has to be counted anew.
+                // The number of remaining objects at the current revision must be counted again.
                 RevisionError::Expired { .. } => {
                     Status::expired(EXPIRED).with_continue(Token::encode(None, &token.after, None))
                 }
@@ -94,10 +94,10 @@ pub async fn position(
     let exact = match options.resource_version_match {
         Some(Match::Exact) => true,
         Some(Match::NotOlderThan) => false,
-        // Of old, a limited list at a revision is exact.
+        // By default, a limited list at a revision is exact.
         None => options.limit > 0 && revision > 0,
     };
-    fresh_enough(server, revision).await?;
+    wait_for_revision(server, revision).await?;
     if !exact {
         return Ok((cache.snapshot(), None));
     }
@@ -110,20 +110,20 @@ pub async fn position(
     Ok((snapshot, None))
 }
 
-/// What tells one list from another in a continue token.
+/// Distinguishes lists in continue tokens.
 fn hash(scope: &Scope) -> u64 {
     let mut hasher = DefaultHasher::new();
     scope.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Waits a little for a revision that is still to come.
-pub async fn fresh_enough(server: &Arc<Server>, revision: u64) -> Result<(), Status> {
+/// Waits for a future revision, within a timeout.
+pub async fn wait_for_revision(server: &Arc<Server>, revision: u64) -> Result<(), Status> {
     let cache = &server.registry.cache;
     if cache.revision() >= revision {
         return Ok(());
     }
-    let waited = tokio::time::timeout(PATIENCE, cache.wait_for(revision)).await;
+    let waited = tokio::time::timeout(REVISION_TIMEOUT, cache.wait_for(revision)).await;
     waited.map_err(|_| too_large(revision, cache.revision()))
 }
 
@@ -131,7 +131,7 @@ fn too_large(requested: u64, current: u64) -> Status {
     Status::resource_version_too_large(requested, current)
 }
 
-/// 0 if there is none.
+/// Returns 0 for an empty text.
 pub fn parse_revision(text: &str) -> Result<u64, FieldError> {
     if text.is_empty() {
         return Ok(0);

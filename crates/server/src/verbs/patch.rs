@@ -1,11 +1,12 @@
-//! PATCH: a JSON patch, a merge patch, a strategic merge or a configuration, applied to whatever is there when it is written.
+//! PATCH: a JSON patch, merge patch, strategic merge patch or apply configuration, applied to the latest
+//! version of the object.
 
 mod apply;
 mod strategic;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll_admission::Options;
+use atoll_admission::AdmissionOptions;
 use atoll_merge::apply::Author;
 use atoll_merge::{check_merge_patch, json_patch, merge_patch, unknown_fields};
 use atoll_meta::{FieldError, FieldPath, Status, json};
@@ -13,10 +14,10 @@ use atoll_registry::{Row, Update, resets};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
-use super::gate::Gate;
+use super::admission::RequestAdmission;
 use super::seal;
 use super::update::check_name;
-use super::{check_namespace, place, warn, without_repeated_owners};
+use super::{check_namespace, dedup_owners, object_ref, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -24,27 +25,27 @@ use crate::negotiate::media_type;
 use crate::options::WriteOptions;
 use crate::{decode, respond};
 
-/// A patch that has been read.
+/// A parsed patch.
 pub struct Patch {
     kind: PatchKind,
     pub value: Value,
-    /// What strict reading of the patch itself objects to.
+    /// Findings of strict decoding of the patch itself.
     pub remarks: Vec<String>,
 }
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let kind = PatchKind::of(call, row)?;
     let options = options(call, kind)?;
-    // What is missing is told before what is wrong with the patch.
-    let patch = Patch::parse(kind, &call.body).map_err(|status| seal::unquoted(row, status));
-    let place = place(row, call)?;
+    // A missing object is reported before an invalid patch.
+    let patch = Patch::parse(kind, &call.body).map_err(|status| seal::without_quoted_body(row, status));
+    let object_ref = object_ref(row, call)?;
     let warnings = Warnings::default();
     let manager = options.manager(&call.headers);
     let applies = kind == PatchKind::Apply;
     let transform = |existing: Option<&Value>| {
-        // Only PUT and apply create what is missing.
+        // Only PUT and apply create missing objects.
         if existing.is_none() && !applies {
-            return Err(Status::not_found(&row.group, &row.resource, place.name));
+            return Err(Status::not_found(&row.group, &row.resource, object_ref.name));
         }
         let patch = patch.as_ref().map_err(Status::clone)?;
         let author = Author {
@@ -53,90 +54,91 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             time: &server.registry.now(),
             resets: resets::of(row, &call.info.subresource),
         };
-        let (mut patched, mut remarks) = patch.apply(Form::Of(row), existing, &author, &options)?;
-        remarks.extend(without_repeated_owners(&mut patched, true));
-        warnings.set(remarks);
+        let (mut patched, mut remarks) =
+            patch.apply(PatchTarget::Object(row), existing, &author, &options)?;
+        remarks.extend(dedup_owners(&mut patched, true));
+        warnings.set_request_warnings(remarks);
         check_namespace(row, call, &patched)?;
         check_name(&patched, &call.info.name)?;
         Ok(patched)
     };
-    let gate = Gate::of(
+    let admission = RequestAdmission::new(
         server,
         row,
         call,
-        place,
-        Options::Write { manager: &manager, dry_run: options.dry_run },
+        object_ref,
+        AdmissionOptions::Write { manager: &manager, dry_run: options.dry_run },
         &warnings,
     );
     let update = Update {
         subresource: &call.info.subresource,
-        // Applying says itself who manages what then.
+        // Apply records managed fields itself.
         manager: (!applies).then_some(&*manager),
         transform: &transform,
-        admission: &gate,
+        admission: &admission,
         uid: None,
         create_missing: applies && call.info.subresource.is_empty(),
         dry_run: options.dry_run,
     };
-    let updated = server.registry.update(row, &place, &update).await;
-    gate.unseal(&updated).await;
+    let updated = server.registry.update(row, &object_ref, &update).await;
+    admission.delete_unused_secret(&updated).await;
     let answer = match updated {
         Ok((patched, created)) => {
             let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-            respond::of_row(row, code, patched.json, call).await
+            respond::stored_object(row, code, patched.json, call).await
         }
         Err(status) => Err(status),
     };
     Ok(warn(answer, &warnings.take(), call))
 }
 
-/// What the last try remarked on is what the client is told.
+/// Warnings of a request. Each retry of a write replaces those of the previous one.
 #[derive(Default)]
 pub struct Warnings {
-    read: Mutex<Vec<String>>,
-    contents: Mutex<Vec<String>>,
+    request: Mutex<Vec<String>>,
+    object: Mutex<Vec<String>>,
 }
 
 impl Warnings {
-    /// About how the request was written.
-    pub fn set(&self, remarks: Vec<String>) {
-        *self.read.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
+    /// Sets the warnings about the body of the request.
+    pub fn set_request_warnings(&self, remarks: Vec<String>) {
+        *self.request.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
     }
 
-    /// One more about how the request was written.
-    pub fn about_request(&self, remark: String) {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner).push(remark);
+    /// Adds a warning about the body of the request.
+    pub fn add_request_warning(&self, remark: String) {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner).push(remark);
     }
 
-    /// About what the object contains.
-    pub fn remark(&self, remarks: Vec<String>) {
-        *self.contents.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
+    /// Sets the warnings about the object.
+    pub fn set_object_warnings(&self, remarks: Vec<String>) {
+        *self.object.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
     }
 
-    /// One more about what the object contains. Of many objects, all may be remarked on alike.
-    pub fn also(&self, remark: String) {
-        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
-        if !contents.contains(&remark) {
-            contents.push(remark);
+    /// Adds a warning about the object, once for many objects.
+    pub fn add(&self, remark: String) {
+        let mut object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
+        if !object.contains(&remark) {
+            object.push(remark);
         }
     }
 
-    /// What there is so far.
-    pub fn told(&self) -> Vec<String> {
-        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
-        read.into_iter().chain(contents.iter().cloned()).collect()
+    /// Returns the warnings so far.
+    pub fn current(&self) -> Vec<String> {
+        let read = self.request.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
+        read.into_iter().chain(object.iter().cloned()).collect()
     }
 
     pub fn take(self) -> Vec<String> {
-        let mut all = self.read.into_inner().unwrap_or_else(PoisonError::into_inner);
-        all.extend(self.contents.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let mut all = self.request.into_inner().unwrap_or_else(PoisonError::into_inner);
+        all.extend(self.object.into_inner().unwrap_or_else(PoisonError::into_inner));
         all
     }
 }
 
-/// A patch that makes something of which no object can be read.
-fn unreadable(patched: &str, error: &str) -> Status {
+/// The error for a patch whose result cannot be decoded.
+fn undecodable(patched: &str, error: &str) -> Status {
     let error = FieldError::invalid(&FieldPath::new("patch"), patched, error);
     Status::invalid("", "", "", vec![error])
 }
@@ -149,7 +151,7 @@ pub enum PatchKind {
     Apply,
 }
 
-/// What kinds without known types, as custom resources, may be patched with.
+/// Supported patch types of kinds without known types, such as custom resources.
 const UNTYPED: [&str; 3] =
     ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
@@ -166,11 +168,11 @@ impl PatchKind {
     }
 }
 
-/// What a patch is applied to, and has to result in.
+/// The target type of a patch.
 #[derive(Clone, Copy)]
-pub enum Form<'a> {
+pub enum PatchTarget<'a> {
     /// An object of a row.
-    Of(&'a Row),
+    Object(&'a Row),
     Scale,
 }
 
@@ -218,20 +220,20 @@ impl Patch {
         Ok(Patch { kind, value: parsed.value, remarks })
     }
 
-    /// What the patch makes of an object, and what to warn about. Only applying makes something of nothing.
+    /// Returns the patched object and warnings. Only apply creates an object.
     pub fn apply(
         &self,
-        form: Form<'_>,
+        target: PatchTarget<'_>,
         existing: Option<&Value>,
         author: &Author<'_>,
         options: &WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
         let mut object = match (self.kind, existing) {
             (PatchKind::Apply, existing) => {
-                let applied = apply::apply(self, form, existing, author, options);
-                return applied.map_err(|status| match form {
-                    Form::Of(row) => seal::unquoted(row, status),
-                    Form::Scale => status,
+                let applied = apply::apply(self, target, existing, author, options);
+                return applied.map_err(|status| match target {
+                    PatchTarget::Object(row) => seal::without_quoted_body(row, status),
+                    PatchTarget::Scale => status,
                 });
             }
             (_, existing) => existing.cloned().unwrap_or_default(),
@@ -239,23 +241,23 @@ impl Patch {
         match self.kind {
             PatchKind::Json => json_patch(&mut object, &self.value).map_err(|error| error.status())?,
             PatchKind::Merge => merge_patch(&mut object, &self.value),
-            PatchKind::Strategic => return strategic::apply(self, form, &object, options.field_validation),
+            PatchKind::Strategic => return strategic::apply(self, target, &object, options.field_validation),
             PatchKind::Apply => {}
         }
         let refuse = |error: String| {
-            let object = match form {
-                Form::Of(row) => seal::told(row, &object),
-                Form::Scale => json::to_string(&object),
+            let object = match target {
+                PatchTarget::Object(row) => seal::scrubbed_json(row, &object),
+                PatchTarget::Scale => json::to_string(&object),
             };
-            unreadable(&object, &error)
+            undecodable(&object, &error)
         };
-        let read = match form {
-            Form::Of(row) => decode::patched(row, object.clone()),
-            Form::Scale => decode::patched_scale(object.clone()),
+        let read = match target {
+            PatchTarget::Object(row) => decode::patched(row, object.clone()),
+            PatchTarget::Scale => decode::patched_scale(object.clone()),
         };
         let (patched, unknown) = read.map_err(refuse)?;
         let remarks = self.remarks.iter().cloned().chain(unknown).collect();
-        let warnings = decode::heed(remarks, options.field_validation).map_err(refuse)?;
+        let warnings = decode::apply_field_validation(remarks, options.field_validation).map_err(refuse)?;
         Ok((patched, warnings))
     }
 }

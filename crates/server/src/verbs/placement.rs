@@ -1,5 +1,4 @@
-//! The placement subresource: on which clusters an object shall be. Whoever may write it decides; the object itself stays as
-//! it is.
+//! The placement subresource: the clusters of an object. The object itself is not changed.
 
 mod closed;
 mod shares;
@@ -16,36 +15,36 @@ use atoll_registry::placement::{Registered, SUBRESOURCE, VERBS, is_kept, is_plac
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
+use super::object_ref;
 use super::patch::{PatchKind, options as patch_options};
-use super::place;
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
 use crate::options::WriteOptions;
-use crate::sync::brakes;
+use crate::sync::pauses;
 use crate::{decode, respond};
 
 const KIND: &str = "Placement";
 const VERSION: &str = "v1alpha1";
-/// Who decided, if nobody says.
+/// The default of `by`.
 const BY_HAND: &str = "hand";
 
-/// Whether this is one that the row has, and whether it can be asked for in this way.
+/// Whether this subresource exists for the row, and whether the verb is supported.
 pub fn serves(row: &Row, subresource: &str, verb: &str) -> Option<bool> {
     (subresource == SUBRESOURCE && is_placeable(row)).then(|| VERBS.contains(&verb))
 }
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
-    let place = place(row, call)?;
-    let (wanted, dry_run): (Wanted, bool) = match call.info.verb {
+    let object_ref = object_ref(row, call)?;
+    let (wanted, dry_run): (PlacementChange, bool) = match call.info.verb {
         "get" => {
-            let object = server.registry.get(row, &place)?;
+            let object = server.registry.get(row, &object_ref)?;
             return Ok(shown(&parse(&object.json())?, call));
         }
         "update" => {
             let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
             let body = decode::options(ATOLL, VERSION, KIND, &call.headers, &call.body)?;
-            (Wanted::Whole(body), options.dry_run)
+            (PlacementChange::Replace(body), options.dry_run)
         }
         _ => {
             let kind = PatchKind::of(call, row)?;
@@ -53,8 +52,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             let patch = json::parse(&call.body)
                 .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
             match kind {
-                PatchKind::Json => (Wanted::JsonPatch(patch.value), dry_run),
-                PatchKind::Merge => (Wanted::MergePatch(patch.value), dry_run),
+                PatchKind::Json => (PlacementChange::JsonPatch(patch.value), dry_run),
+                PatchKind::Merge => (PlacementChange::MergePatch(patch.value), dry_run),
                 _ => {
                     let known = ["application/json-patch+json", "application/merge-patch+json"];
                     return Err(Status::unsupported_media_type(&known));
@@ -72,62 +71,63 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         {
             let message =
                 "the object has been modified; please apply your changes to the latest version and try again";
-            return Err(Status::conflict(&row.group, &row.resource, place.name, message));
+            return Err(Status::conflict(&row.group, &row.resource, object_ref.name, message));
         }
         let shares = shares::read(server, row, call, &wanted, current)
-            .map_err(|errors| Status::invalid(ATOLL, KIND, place.name, errors))?;
+            .map_err(|errors| Status::invalid(ATOLL, KIND, object_ref.name, errors))?;
         let clusters = shares.all;
-        let closed = closed::check(row, &place, &wanted, &clusters, &shares.new);
+        let closed = closed::check(row, &object_ref, &wanted, &clusters, &shares.new);
         if !closed.is_empty() {
-            return Err(Status::invalid(ATOLL, KIND, place.name, closed));
+            return Err(Status::invalid(ATOLL, KIND, object_ref.name, closed));
         }
         if let Some(reason) = is_kept(&row.group, &row.resource, existing).filter(|_| !clusters.is_empty()) {
             let error = FieldError::forbidden(&FieldPath::new("spec").child("clusters"), reason);
-            return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));
+            return Err(Status::invalid(ATOLL, KIND, object_ref.name, vec![error]));
         }
-        let violation = |new: &Registered| server.registry.violates(row, place.workspace, existing, new);
+        let violation = |new: &Registered| server.registry.violates(row, object_ref.workspace, existing, new);
         if let Some(violation) = shares.new.iter().find_map(violation) {
-            return Err(Status::forbidden(&row.group, &row.resource, place.name, violation));
+            return Err(Status::forbidden(&row.group, &row.resource, object_ref.name, violation));
         }
         let duplicate = wanted["spec"]["duplicate"] == true;
-        let named = (row.group.as_str(), row.resource.as_str(), place.namespace, place.name);
+        let named = (row.group.as_str(), row.resource.as_str(), object_ref.namespace, object_ref.name);
         if let Some(reason) = placement::duplicates(named, current, &clusters, duplicate) {
             let error = FieldError::forbidden(&FieldPath::new("spec").child("clusters"), reason);
-            return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));
+            return Err(Status::invalid(ATOLL, KIND, object_ref.name, vec![error]));
         }
         let by = wanted["spec"]["by"].as_str().filter(|by| !by.is_empty()).unwrap_or(BY_HAND);
         if let Some(wrong) = names::label_value(by).first() {
             let error =
                 FieldError::invalid(&FieldPath::new("spec").child("by"), clean(by, 64), wrong.clone());
-            return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));
+            return Err(Status::invalid(ATOLL, KIND, object_ref.name, vec![error]));
         }
         let mut decided = current.decided(clusters, by);
         decided.duplicate = duplicate && !decided.clusters.is_empty();
-        // A cluster that is not registered any more never reports that it has let go.
-        let is_there = |name: &str, uid: &str| server.registry.cluster(place.workspace, name, uid).is_some();
+        // A cluster that is no longer registered never confirms a deletion.
+        let is_there =
+            |name: &str, uid: &str| server.registry.cluster(object_ref.workspace, name, uid).is_some();
         decided.leaving.retain(|one| is_there(&one.name, &one.uid));
-        brakes::check(server, row, &call.workspace, place.name, current, &decided)?;
+        pauses::check(server, row, &call.workspace, object_ref.name, current, &decided)?;
         Ok(decided)
     };
-    let placed = server.registry.place(row, &place, None, dry_run, &change).await?;
+    let placed = server.registry.place(row, &object_ref, None, dry_run, &change).await?;
     Ok(shown(&parse(&placed.json)?, call))
 }
 
-enum Wanted {
-    Whole(Value),
+enum PlacementChange {
+    Replace(Value),
     JsonPatch(Value),
     MergePatch(Value),
 }
 
-impl Wanted {
+impl PlacementChange {
     fn of(&self, existing: &Value, current: &Placement) -> Result<Value, Status> {
         let mut placement = shape(existing, current);
         match self {
-            Wanted::Whole(wanted) => return Ok(wanted.clone()),
-            Wanted::JsonPatch(patch) => {
+            PlacementChange::Replace(wanted) => return Ok(wanted.clone()),
+            PlacementChange::JsonPatch(patch) => {
                 atoll_merge::json_patch(&mut placement, patch).map_err(|error| error.status())?;
             }
-            Wanted::MergePatch(patch) => atoll_merge::merge_patch(&mut placement, patch),
+            PlacementChange::MergePatch(patch) => atoll_merge::merge_patch(&mut placement, patch),
         }
         Ok(placement)
     }

@@ -1,4 +1,4 @@
-//! POST of a review: a question that is answered in its status, and kept nowhere.
+//! POST of a review, which is answered in its status and not stored.
 
 mod access;
 mod selectors;
@@ -16,7 +16,7 @@ use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
 use crate::decode::Decoded;
-use crate::identity::Identified;
+use crate::identity::AuthenticatedUser;
 use crate::options::WriteOptions;
 use crate::{decode, respond};
 
@@ -33,7 +33,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     if row.namespaced {
         object::set_namespace(&mut review, &call.info.namespace);
     }
-    // What only a server says is not heard.
+    // Fields that only a server sets are removed.
     for field in ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "selfLink", "uid"] {
         object::metadata_mut(&mut review).remove(field);
     }
@@ -52,7 +52,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         _ => access::answer(server, row, call, &review),
     };
     if row.resource == "selfsubjectrulesreviews" {
-        // Upstream gives the answer without the question.
+        // Upstream returns the status without the spec.
         (review["metadata"], review["spec"]) = (json!({}), json!({}));
     }
     let answer = answered.map(|status| {
@@ -73,7 +73,7 @@ fn user_info(user: &User) -> Value {
     info
 }
 
-/// Whose token it is. A wrong one is an answer, not an error.
+/// Authenticates a token. An invalid token is reported in the status, not as an error.
 fn token(server: &Server, call: &Call, review: &Value) -> Result<Value, Status> {
     let token = text(&review["spec"], "token");
     if token.is_empty() {
@@ -87,17 +87,17 @@ fn token(server: &Server, call: &Call, review: &Value) -> Result<Value, Status> 
     }
     let audiences = Some(audiences.as_slice());
     let header = format!("Bearer {token}");
-    let identified = match bearer_token(&header) {
-        Some(token) => server.identify_bearer(token, Some(workspace), audiences),
-        // A token of spaces is none at all, and who has none is nobody.
-        None => server.identify_nobody(workspace, audiences),
+    let authenticated = match bearer_token(&header) {
+        Some(token) => server.authenticate_token(token, Some(workspace), audiences),
+        // A token of spaces is no token, so the user is anonymous.
+        None => server.authenticate_anonymous(workspace, audiences),
     };
-    Ok(match identified {
-        Ok(Identified { user, audiences }) => {
+    Ok(match authenticated {
+        Ok(AuthenticatedUser { user, audiences }) => {
             json!({ "authenticated": true, "user": user_info(&user), "audiences": audiences })
         }
         Err(problem @ Unauthorized::Unknown) => json!({ "user": {}, "error": problem.to_string() }),
-        // As upstream lists what each of several ways to know a token has to say.
+        // Upstream lists the errors of all authenticators.
         Err(problem) => {
             json!({ "user": {}, "error": format!("[{}, {problem}]", Unauthorized::Unknown) })
         }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use atoll_admission::Options;
+use atoll_admission::AdmissionOptions;
 use atoll_merge::apply::{Author, Resets};
 use atoll_meta::{Status, json, object};
 use atoll_registry::{Row, Update, scale};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
-use super::gate::Gate;
-use super::patch::{Form, Patch, PatchKind, Warnings, options as patch_options};
+use super::admission::RequestAdmission;
+use super::patch::{Patch, PatchKind, PatchTarget, Warnings, options as patch_options};
 use super::update::check_name;
-use super::{check_namespace, place, warn};
+use super::{check_namespace, object_ref, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -20,13 +20,13 @@ use crate::options::WriteOptions;
 use crate::{decode, respond};
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
-    let place = place(row, call)?;
-    // What the last try remarked on is what the client is told.
+    let object_ref = object_ref(row, call)?;
+    // Each retry of a write replaces the warnings of the previous one.
     let warnings = Warnings::default();
     let mut applies = false;
-    let (wanted, options): (Wanted, WriteOptions) = match call.info.verb {
+    let (wanted, options): (ScaleChange, WriteOptions) = match call.info.verb {
         "get" => {
-            let object = server.registry.get(row, &place)?;
+            let object = server.registry.get(row, &object_ref)?;
             let scale = scale::of(row, &parse(&object.json())?)?;
             return Ok(respond::scale(StatusCode::OK, &scale, call.output));
         }
@@ -35,33 +35,34 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             let kind = ("autoscaling", "v1", "Scale");
             let decoded = decode::other_kind(kind, &call.headers, &call.body, options.field_validation)?;
             let scale = decoded.object;
-            warnings.set(decoded.warnings);
+            warnings.set_request_warnings(decoded.warnings);
             check_namespace(row, call, &scale)?;
             check_name(&scale, &call.info.name)?;
-            (Wanted::Scale(scale), options)
+            (ScaleChange::Scale(scale), options)
         }
         _ => {
             let kind = PatchKind::of(call, row)?;
             applies = kind == PatchKind::Apply;
-            (Wanted::Patched(Patch::parse(kind, &call.body)), patch_options(call, kind)?)
+            (ScaleChange::Patch(Patch::parse(kind, &call.body)), patch_options(call, kind)?)
         }
     };
     let uid = match &wanted {
-        Wanted::Scale(scale) => Some(object::uid(scale)).filter(|uid| !uid.is_empty()),
-        Wanted::Patched(_) => None,
+        ScaleChange::Scale(scale) => Some(object::uid(scale)).filter(|uid| !uid.is_empty()),
+        ScaleChange::Patch(_) => None,
     };
     let manager = options.manager(&call.headers);
     let transform = |existing: Option<&Value>| {
-        let existing = existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
+        let existing =
+            existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, object_ref.name))?;
         let (time, resets) = (server.registry.now(), Resets::NONE);
         let author = Author { manager: &manager, subresource: "scale", time: &time, resets };
         let current = scale::with_managers(row, existing)?;
         let mut scaled = match &wanted {
-            Wanted::Scale(wanted) => wanted.clone(),
-            Wanted::Patched(patch) => {
+            ScaleChange::Scale(wanted) => wanted.clone(),
+            ScaleChange::Patch(patch) => {
                 let patch = patch.as_ref().map_err(Status::clone)?;
-                let (scaled, remarks) = patch.apply(Form::Scale, Some(&current), &author, &options)?;
-                warnings.set(remarks);
+                let (scaled, remarks) = patch.apply(PatchTarget::Scale, Some(&current), &author, &options)?;
+                warnings.set_request_warnings(remarks);
                 check_name(&scaled, &call.info.name)?;
                 scaled
             }
@@ -71,24 +72,24 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         }
         scale::apply(row, existing, &scaled)
     };
-    let gate = Gate::of(
+    let admission = RequestAdmission::new(
         server,
         row,
         call,
-        place,
-        Options::Write { manager: &manager, dry_run: options.dry_run },
+        object_ref,
+        AdmissionOptions::Write { manager: &manager, dry_run: options.dry_run },
         &warnings,
     );
     let update = Update {
         subresource: "",
         manager: None,
         transform: &transform,
-        admission: &gate,
+        admission: &admission,
         uid,
         create_missing: false,
         dry_run: options.dry_run,
     };
-    let updated = server.registry.update(row, &place, &update).await;
+    let updated = server.registry.update(row, &object_ref, &update).await;
     let answer = updated.and_then(|(updated, _)| {
         let scale = scale::after(row, &parse(&updated.json)?)?;
         Ok(respond::scale(StatusCode::OK, &scale, call.output))
@@ -96,10 +97,10 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     Ok(warn(answer, &warnings.take(), call))
 }
 
-enum Wanted {
+enum ScaleChange {
     Scale(Value),
-    /// Or what is wrong with it, which is told after what is missing.
-    Patched(Result<Patch, Status>),
+    /// Or the error of the patch, which is reported after a missing object.
+    Patch(Result<Patch, Status>),
 }
 
 fn parse(stored: &[u8]) -> Result<Value, Status> {

@@ -1,16 +1,18 @@
-//! Clusters of kcp come with a kubeconfig. It goes into a Secret before anything is written, and the Cluster names that.
+//! The kubeconfig of kcp Clusters. It is moved to a Secret before the Cluster is written, and the Cluster
+//! refers to that.
 //!
 //! ```text
-//!   kubeconfig ─► scrubbed ─► new Secret ─► the Cluster, which names it: from here on it counts
-//!                                └─ the write failed? the Secret goes again; if nobody was left to do that, whoever
-//!                                   looks after Clusters of kcp finds that no Cluster names it
+//!   kubeconfig ─► removed from the object ─► new Secret ─► the Cluster is written with a reference to it
+//!                                └─ if the write fails, the Secret is deleted; after a crash, the
+//!                                   controller of kcp Clusters deletes Secrets without a Cluster
 //! ```
 //!
-//! Once a cluster has joined, its kubeconfig is not needed any more: then the Secret only tells whether another one is the same.
+//! Once a cluster has joined, its kubeconfig is not needed any more: then the Secret only serves to detect
+//! whether another one is the same.
 
 use std::sync::{MutexGuard, PoisonError};
 
-use atoll_admission::Options;
+use atoll_admission::AdmissionOptions;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_meta::{Status, id, json, object};
 use atoll_registry::dialect::{kcp, seal};
@@ -20,52 +22,52 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::gate::Gate;
+use super::admission::RequestAdmission;
 
-/// Who makes Secrets of kubeconfigs.
+/// The field manager of Secrets with kubeconfigs.
 const MANAGER: &str = "atoll-kcp";
 const KUBECONFIG: &str = "kubeconfig";
 const SALT: &str = "salt";
 const DIGEST: &str = "digest";
 
-/// The data of a Secret whose kubeconfig is no longer needed: it can still be recognized.
-pub fn spent(kubeconfig: &str) -> Result<Value, Status> {
+/// Returns the data of a Secret whose kubeconfig is no longer needed, but can still be recognized.
+pub fn kubeconfig_digest(kubeconfig: &str) -> Result<Value, Status> {
     let salt: [u8; 32] = random()?;
     let digest = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &salt), kubeconfig.as_bytes());
     Ok(json!({ SALT: STANDARD.encode(salt), DIGEST: STANDARD.encode(digest.as_ref()) }))
 }
 
-/// The Secret that a kubeconfig was put into for a request, and the one that it takes the place of.
+/// The Secret to which a kubeconfig was moved for a request, and the one that it replaces.
 pub struct Sealed {
     secret: String,
     replaced: Option<String>,
 }
 
-/// What a Secret says about a kubeconfig.
+/// The relation of a Secret to a kubeconfig.
 #[derive(Debug, PartialEq, Eq)]
-enum Known {
-    /// It has this one, and somebody is yet to use it.
-    Waiting,
-    /// It had this one, which was used.
-    Spent,
+enum KubeconfigMatch {
+    /// The Secret contains this kubeconfig, which has not been used yet.
+    Unused,
+    /// The Secret contained this kubeconfig, which has been used.
+    Used,
     Other,
 }
 
-fn compare(secret: &Value, kubeconfig: &str) -> Known {
+fn compare(secret: &Value, kubeconfig: &str) -> KubeconfigMatch {
     let data = |name: &str| secret["data"][name].as_str().and_then(|text| STANDARD.decode(text).ok());
     let same = |held: &[u8]| constant_time::verify_slices_are_equal(held, kubeconfig.as_bytes()).is_ok();
     if data(KUBECONFIG).is_some_and(|held| same(&held)) {
-        return Known::Waiting;
+        return KubeconfigMatch::Unused;
     }
     match (data(SALT), data(DIGEST)) {
         (Some(salt), Some(digest)) => {
             let key = hmac::Key::new(hmac::HMAC_SHA256, &salt);
             match hmac::verify(&key, kubeconfig.as_bytes(), &digest) {
-                Ok(()) => Known::Spent,
-                Err(_) => Known::Other,
+                Ok(()) => KubeconfigMatch::Used,
+                Err(_) => KubeconfigMatch::Other,
             }
         }
-        _ => Known::Other,
+        _ => KubeconfigMatch::Other,
     }
 }
 
@@ -81,34 +83,34 @@ fn random<const N: usize>() -> Result<[u8; N], Status> {
     Ok(bytes)
 }
 
-/// What can be told of an object that was refused.
-pub fn told(row: &Row, object: &Value) -> String {
+/// Returns an object for an error message, without sealed fields.
+pub fn scrubbed_json(row: &Row, object: &Value) -> String {
     if !seal::is_sealed(row) {
         return json::to_string(object);
     }
     let mut scrubbed = object.clone();
-    // Of what is no text nothing is left either.
+    // Values that are not text are removed as well.
     let _ = seal::scrub(&mut scrubbed);
     json::to_string(&scrubbed)
 }
 
-/// Why a body cannot be read, without a word of what stands in it.
-pub fn unquoted(row: &Row, status: Status) -> Status {
-    // Which fields are unknown, or there twice, is told by their names alone.
+/// Replaces a decoding error that may quote the body.
+pub fn without_quoted_body(row: &Row, status: Status) -> Status {
+    // Errors about unknown or duplicate fields contain only their names.
     let is_by_name = status.message().starts_with("strict decoding error");
     if !seal::is_sealed(row) || !matches!(status.code(), 400 | 500) || is_by_name {
         return status;
     }
     let (kind, version) = (&row.kind, row.api_version());
     status.with_message(format!(
-        "the body cannot be read as an object with apiVersion {version} and kind {kind}; it is not quoted, for it may be secret"
+        "the body cannot be decoded as an object with apiVersion {version} and kind {kind}; it is not quoted because it may be secret"
     ))
 }
 
-impl Gate<'_> {
-    /// Takes the kubeconfig out of what is about to be written, if it is a Cluster of kcp, and puts it where it belongs.
+impl RequestAdmission<'_> {
+    /// Moves the kubeconfig of a kcp Cluster to a Secret before the Cluster is written.
     pub async fn seal(&self, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
-        if !seal::is_sealed(self.row) || !self.server.registry.speaks(self.place.workspace, kcp::NAME) {
+        if !seal::is_sealed(self.row) || !self.server.registry.speaks(self.object_ref.workspace, kcp::NAME) {
             return Ok(());
         }
         let given = seal::scrub(new);
@@ -120,41 +122,42 @@ impl Gate<'_> {
         let Some(kubeconfig) = given.filter(|_| self.subresource.is_empty()) else { return Ok(()) };
         let known = current.as_deref().and_then(|name| self.secret(name));
         let replaced = current.filter(|_| known.is_some());
-        let is_kept = match known.map_or(Known::Other, |secret| compare(&secret, &kubeconfig)) {
-            Known::Waiting => true,
-            // Whoever applies it again to a cluster that is not well wants it to join anew.
-            Known::Spent => old.is_some_and(is_ready),
-            Known::Other => false,
+        let is_kept = match known.map_or(KubeconfigMatch::Other, |secret| compare(&secret, &kubeconfig)) {
+            KubeconfigMatch::Unused => true,
+            // Applying it again to a cluster that is not ready makes the cluster join again.
+            KubeconfigMatch::Used => old.is_some_and(is_ready),
+            KubeconfigMatch::Other => false,
         };
         if is_kept {
-            // What an earlier try of this write has made is for nothing.
+            // A Secret of an earlier try of this write is not needed.
             if let Some(sealed) = &mut *self.sealed() {
                 sealed.replaced = Some(sealed.secret.clone());
             }
             return Ok(());
         }
-        if matches!(self.options, Options::Write { dry_run: true, .. }) {
+        if matches!(self.options, AdmissionOptions::Write { dry_run: true, .. }) {
             return Ok(());
         }
         let made = self.sealed().as_ref().map(|sealed| sealed.secret.clone());
         let secret = match made {
             Some(secret) => secret,
-            None => self.keep(new, &kubeconfig).await?,
+            None => self.create_secret(new, &kubeconfig).await?,
         };
         seal::point(new, Some(&secret));
         *self.sealed() = Some(Sealed { secret, replaced });
         Ok(())
     }
 
-    /// Makes a Secret of a kubeconfig.
-    async fn keep(&self, cluster: &Value, kubeconfig: &str) -> Result<String, Status> {
+    /// Creates a Secret with a kubeconfig.
+    async fn create_secret(&self, cluster: &Value, kubeconfig: &str) -> Result<String, Status> {
         let registry = &self.server.registry;
         let (namespaces, secrets) = (self.core("namespaces")?, self.core("secrets")?);
         let namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } });
-        let place = Place { workspace: self.place.workspace, namespace: "", name: SYSTEM_NAMESPACE };
-        if registry.get(&namespaces, &place).is_err() {
-            match registry.create(&namespaces, &place, namespace, Some(MANAGER), false, &Unasked).await {
+        let object_ref =
+            Place { workspace: self.object_ref.workspace, namespace: "", name: SYSTEM_NAMESPACE };
+        if registry.get(&namespaces, &object_ref).is_err() {
+            match registry.create(&namespaces, &object_ref, namespace, Some(MANAGER), false, &Unasked).await {
                 Err(status) if status.reason() != "AlreadyExists" => return Err(status),
                 _ => {}
             }
@@ -169,28 +172,31 @@ impl Gate<'_> {
             "metadata": { "name": name, "namespace": SYSTEM_NAMESPACE, "labels": { seal::LABEL: kcp::NAME } },
             "data": { KUBECONFIG: STANDARD.encode(kubeconfig) },
         });
-        let place = self.at(&name);
-        registry.create(&secrets, &place, secret, Some(MANAGER), false, &Unasked).await?;
+        let object_ref = self.secret_ref(&name);
+        registry.create(&secrets, &object_ref, secret, Some(MANAGER), false, &Unasked).await?;
         Ok(name)
     }
 
-    /// Deletes the Secret that no Cluster names after a write: the one before, or the new one if it was for nothing. Of a
-    /// write that nobody knows the end of, both stay for now.
-    pub async fn unseal<T>(&self, outcome: &Result<T, Status>) {
+    /// Deletes the Secret that is no longer needed after a write: the previous one, or the new one if the
+    /// write failed. If the outcome is unknown, both are kept for now.
+    pub async fn delete_unused_secret<T>(&self, outcome: &Result<T, Status>) {
         let Some(sealed) = self.sealed().take() else { return };
-        let superfluous = match outcome {
+        let unused = match outcome {
             Ok(_) => sealed.replaced,
             Err(status) if status.code() < 500 => Some(sealed.secret),
             Err(_) => None,
         };
-        let Some(name) = superfluous else { return };
+        let Some(name) = unused else { return };
         let Ok(secrets) = self.core("secrets") else { return };
-        let gone =
-            self.server.registry.delete(&secrets, &self.at(&name), &DeleteOptions::default(), &Unasked).await;
+        let gone = self
+            .server
+            .registry
+            .delete(&secrets, &self.secret_ref(&name), &DeleteOptions::default(), &Unasked)
+            .await;
         if let Err(status) = gone
             && status.reason() != "NotFound"
         {
-            tracing::warn!(%status, "a Secret that nobody needs could not be deleted; it goes later");
+            tracing::warn!(%status, "cannot delete an unused Secret of a kubeconfig; it is deleted later");
         }
     }
 
@@ -199,14 +205,14 @@ impl Gate<'_> {
     }
 
     fn secret(&self, name: &str) -> Option<Value> {
-        let found = self.server.registry.get(&*self.core("secrets").ok()?, &self.at(name)).ok()?;
+        let found = self.server.registry.get(&*self.core("secrets").ok()?, &self.secret_ref(name)).ok()?;
         let secret = json::parse(&found.json()).map(|parsed| parsed.value).ok()?;
-        // Whoever can name others' Secrets gets nothing from that.
+        // Only Secrets that were created here are read, because clients can write the reference.
         Some(secret).filter(|secret| secret["metadata"]["labels"][seal::LABEL] == kcp::NAME)
     }
 
-    fn at<'n>(&'n self, name: &'n str) -> Place<'n> {
-        Place { workspace: self.place.workspace, namespace: SYSTEM_NAMESPACE, name }
+    fn secret_ref<'n>(&'n self, name: &'n str) -> Place<'n> {
+        Place { workspace: self.object_ref.workspace, namespace: SYSTEM_NAMESPACE, name }
     }
 
     fn core(&self, resource: &str) -> Result<SharedRow, Status> {
@@ -220,16 +226,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kubeconfig_is_recognized_before_and_after_it_was_used() {
+    fn a_kubeconfig_is_recognized_before_and_after_use() {
         let waiting = json!({ "data": { "kubeconfig": STANDARD.encode("a") } });
-        let spent = json!({ "data": spent("a").unwrap() });
+        let spent = json!({ "data": kubeconfig_digest("a").unwrap() });
         assert!(!spent.to_string().contains(&STANDARD.encode("a")));
         for (secret, text, expected) in [
-            (&waiting, "a", Known::Waiting),
-            (&waiting, "b", Known::Other),
-            (&spent, "a", Known::Spent),
-            (&spent, "b", Known::Other),
-            (&json!({}), "a", Known::Other),
+            (&waiting, "a", KubeconfigMatch::Unused),
+            (&waiting, "b", KubeconfigMatch::Other),
+            (&spent, "a", KubeconfigMatch::Used),
+            (&spent, "b", KubeconfigMatch::Other),
+            (&json!({}), "a", KubeconfigMatch::Other),
         ] {
             assert_eq!(compare(secret, text), expected);
         }

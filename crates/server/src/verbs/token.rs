@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use atoll_admission::Options;
+use atoll_admission::AdmissionOptions;
 use atoll_authn::service_account::{Lifetime, Subject};
 use atoll_merge::apply::{Author, Kind, Resets};
 use atoll_meta::{FieldError, FieldPath, Status, id, json, object};
@@ -11,9 +11,9 @@ use atoll_schema::Types;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::gate::Gate;
+use super::admission::RequestAdmission;
 use super::patch::Warnings;
-use super::{check_namespace, place, warn};
+use super::{check_namespace, object_ref, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -25,7 +25,7 @@ const GROUP: &str = "authentication.k8s.io";
 const DEFAULT_SECONDS: i64 = 3600;
 const LEAST_SECONDS: i64 = 600;
 const MOST_SECONDS: i64 = 1 << 32;
-/// What kubelets ask for where a Pod says nothing: such tokens are good for much longer, and their use is noted.
+/// The default that kubelets request. Such tokens are valid for much longer, and their use is recorded.
 const WARNED_SECONDS: i64 = 60 * 60 + 7;
 const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 
@@ -53,36 +53,36 @@ async fn issue(
     options: &WriteOptions,
     warnings: &Warnings,
 ) -> Result<Response<Body>, Status> {
-    let (place, manager) = (place(row, call)?, options.manager(&call.headers));
+    let (object_ref, manager) = (object_ref(row, call)?, options.manager(&call.headers));
     let now = server.registry.clock.now();
-    let gate = Gate::of(
+    let admission = RequestAdmission::new(
         server,
         row,
         call,
-        place,
-        Options::Write { manager: &manager, dry_run: options.dry_run },
+        object_ref,
+        AdmissionOptions::Write { manager: &manager, dry_run: options.dry_run },
         warnings,
     );
     record(&mut request, &manager, now);
-    gate.mutate(&mut request, None).await?;
-    check_names(&request, &place)?;
-    let account = parse(&server.registry.get(row, &place)?.json())?;
+    admission.mutate(&mut request, None).await?;
+    check_names(&request, &object_ref)?;
+    let account = parse(&server.registry.get(row, &object_ref)?.json())?;
     let uid = object::uid(&account);
     if !matches!(object::uid(&request), "" | "0") && object::uid(&request) != uid {
         let message = format!(
             "the UID in the token request ({}) does not match the UID of the service account ({uid})",
             object::uid(&request)
         );
-        return Err(Status::conflict(GROUP, "TokenRequest", place.name, message));
+        return Err(Status::conflict(GROUP, "TokenRequest", object_ref.name, message));
     }
-    let api = server.issuer(place.workspace);
-    complete(&mut request, &place, uid, &api, now);
+    let api = server.issuer(object_ref.workspace);
+    complete(&mut request, &object_ref, uid, &api, now);
     let errors = check(&request);
     if !errors.is_empty() {
         return Err(Status::invalid(GROUP, "TokenRequest", "", errors));
     }
-    gate.validate(Some(&request), None).await?;
-    let bound = bound(server, &request, &place)?;
+    admission.validate(Some(&request), None).await?;
+    let bound = bound(server, &request, &object_ref)?;
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
     let audiences: Vec<String> = texts(&request["spec"]["audiences"]).map(String::from).collect();
     let mut random = [0; 16];
@@ -95,8 +95,13 @@ async fn issue(
         true => Lifetime { from: now, until: now + EXTENDED_SECONDS, warn_after: Some(now + seconds) },
         false => Lifetime { from: now, until: now + seconds, warn_after: None },
     };
-    let subject =
-        Subject { workspace: place.workspace, namespace: place.namespace, name: place.name, uid, bound };
+    let subject = Subject {
+        workspace: object_ref.workspace,
+        namespace: object_ref.namespace,
+        name: object_ref.name,
+        uid,
+        bound,
+    };
     let issued = tokens.issue(&subject, &audiences, &id::uuid_v4(random), lifetime);
     let token = issued.map_err(|_| failed("it cannot be signed".into()))?;
     request["status"] =
@@ -112,28 +117,28 @@ fn texts(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// A request that says for whom it is must mean the account in the URL.
-fn check_names(request: &Value, place: &Place<'_>) -> Result<(), Status> {
+/// Checks that the names in the request match the URL.
+fn check_names(request: &Value, object_ref: &Place<'_>) -> Result<(), Status> {
     let pairs = [
-        ("name", object::name(request), place.name),
-        ("namespace", object::namespace(request), place.namespace),
+        ("name", object::name(request), object_ref.name),
+        ("namespace", object::namespace(request), object_ref.namespace),
     ];
     for (field, given, own) in pairs {
         if !given.is_empty() && given != own {
             let path = FieldPath::new("metadata").child(field);
             let message = format!("must match the service account {field} if specified");
             let error = FieldError::invalid(&path, given, message);
-            return Err(Status::invalid(GROUP, "TokenRequest", place.name, vec![error]));
+            return Err(Status::invalid(GROUP, "TokenRequest", object_ref.name, vec![error]));
         }
     }
     Ok(())
 }
 
-/// What the request leaves open.
-fn complete(request: &mut Value, place: &Place<'_>, uid: &str, api: &str, now: i64) {
+/// Fills in defaults.
+fn complete(request: &mut Value, object_ref: &Place<'_>, uid: &str, api: &str, now: i64) {
     let fields = object::metadata_mut(request);
-    fields.insert("name".into(), place.name.into());
-    fields.insert("namespace".into(), place.namespace.into());
+    fields.insert("name".into(), object_ref.name.into());
+    fields.insert("namespace".into(), object_ref.namespace.into());
     fields.insert("uid".into(), uid.into());
     fields.insert("creationTimestamp".into(), atoll_meta::time::format(now).into());
     if texts(&request["spec"]["audiences"]).next().is_none() {
@@ -141,13 +146,13 @@ fn complete(request: &mut Value, place: &Place<'_>, uid: &str, api: &str, now: i
     }
 }
 
-/// Who has asked for what, as upstream tells it of every object.
+/// Records managed fields, as upstream does for every object.
 fn record(request: &mut Value, manager: &str, now: i64) {
     static KIND: LazyLock<Kind> = LazyLock::new(|| {
         let id = Types::get().by_kind(GROUP, "v1", "TokenRequest");
         Kind::new(format!("{GROUP}/v1"), "TokenRequest", id)
     });
-    // What goes without saying counts as said.
+    // Defaults are recorded as well.
     if request["spec"]["expirationSeconds"].as_i64().is_none() {
         request["spec"]["expirationSeconds"] = DEFAULT_SECONDS.into();
     }
@@ -173,8 +178,12 @@ fn check(request: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The claims about the object that the token shall be bound to.
-fn bound(server: &Server, request: &Value, place: &Place<'_>) -> Result<Vec<(&'static str, Value)>, Status> {
+/// Returns the claims about the object that the token is bound to.
+fn bound(
+    server: &Server,
+    request: &Value,
+    object_ref: &Place<'_>,
+) -> Result<Vec<(&'static str, Value)>, Status> {
     let Some(wanted) = request["spec"].get("boundObjectRef").filter(|wanted| wanted.is_object()) else {
         return Ok(Vec::new());
     };
@@ -182,12 +191,12 @@ fn bound(server: &Server, request: &Value, place: &Place<'_>) -> Result<Vec<(&'s
     let (group, version) = match text("apiVersion").matches('/').count() {
         0 => ("", text("apiVersion")),
         1 => text("apiVersion").split_once('/').unwrap_or_default(),
-        // What cannot be read is nothing.
+        // An invalid apiVersion counts as empty.
         _ => ("", ""),
     };
     let (claim, resource, namespace) = match (group, text("kind")) {
-        ("", "Pod") => ("pod", "pods", place.namespace),
-        ("", "Secret") => ("secret", "secrets", place.namespace),
+        ("", "Pod") => ("pod", "pods", object_ref.namespace),
+        ("", "Secret") => ("secret", "secrets", object_ref.namespace),
         ("", "Node") => ("node", "nodes", ""),
         (group, kind) => {
             let message = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
@@ -196,14 +205,14 @@ fn bound(server: &Server, request: &Value, place: &Place<'_>) -> Result<Vec<(&'s
     };
     let find = |resource: &str, namespace: &str, name: &str| {
         let row = server.registry.catalog.stored("", resource).ok_or_else(Status::not_found_generic)?;
-        let found = server.registry.get(row, &Place { workspace: place.workspace, namespace, name })?;
+        let found = server.registry.get(row, &Place { workspace: object_ref.workspace, namespace, name })?;
         parse(&found.json())
     };
     let object = find(resource, namespace, text("name"))?;
-    if claim == "pod" && object["spec"]["serviceAccountName"] != place.name {
+    if claim == "pod" && object["spec"]["serviceAccountName"] != object_ref.name {
         return Err(Status::bad_request(format!(
             "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
-            place.name
+            object_ref.name
         )));
     }
     if !text("uid").is_empty() && text("uid") != object::uid(&object) {

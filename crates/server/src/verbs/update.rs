@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use atoll_admission::Options;
+use atoll_admission::AdmissionOptions;
 use atoll_meta::{Status, object};
 use atoll_registry::{Row, Update};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
-use super::gate::Gate;
+use super::admission::RequestAdmission;
 use super::patch::Warnings;
 use super::seal;
-use super::{check_namespace, place, warn, without_repeated_owners};
+use super::{check_namespace, dedup_owners, object_ref, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -22,9 +22,9 @@ use crate::{decode, respond};
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
     let decoded = decode::object(row, &call.headers, &call.body, options.field_validation);
-    let decoded = decoded.map_err(|status| seal::unquoted(row, status))?;
+    let decoded = decoded.map_err(|status| seal::without_quoted_body(row, status))?;
     let Decoded { mut object, mut warnings } = decoded;
-    warnings.extend(without_repeated_owners(&mut object, false));
+    warnings.extend(dedup_owners(&mut object, false));
     let remarks = Warnings::default();
     let updated = update(server, row, call, &object, &options, &remarks).await;
     warnings.extend(remarks.take());
@@ -41,34 +41,34 @@ async fn update(
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, wanted)?;
     check_name(wanted, &call.info.name)?;
-    let place = place(row, call)?;
+    let object_ref = object_ref(row, call)?;
     let uid = Some(object::uid(wanted)).filter(|uid| !uid.is_empty());
     let manager = options.manager(&call.headers);
-    let gate = Gate::of(
+    let admission = RequestAdmission::new(
         server,
         row,
         call,
-        place,
-        Options::Write { manager: &manager, dry_run: options.dry_run },
+        object_ref,
+        AdmissionOptions::Write { manager: &manager, dry_run: options.dry_run },
         remarks,
     );
     let update = Update {
         subresource: &call.info.subresource,
         manager: Some(&manager),
         transform: &|_| Ok(wanted.clone()),
-        admission: &gate,
+        admission: &admission,
         uid,
         create_missing: false,
         dry_run: options.dry_run,
     };
-    let updated = server.registry.update(row, &place, &update).await;
-    gate.unseal(&updated).await;
+    let updated = server.registry.update(row, &object_ref, &update).await;
+    admission.delete_unused_secret(&updated).await;
     let (updated, created) = updated?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-    respond::of_row(row, code, updated.json, call).await
+    respond::stored_object(row, code, updated.json, call).await
 }
 
-/// The object must be the one that the URL names.
+/// Checks that the object's name matches the URL.
 pub fn check_name(wanted: &Value, name: &str) -> Result<(), Status> {
     match object::name(wanted) {
         given if given == name => Ok(()),

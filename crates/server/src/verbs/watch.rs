@@ -1,4 +1,4 @@
-//! GET on a collection with `watch`: what is there, then what happens, until time is up.
+//! GET on a collection with `watch`: existing objects, then changes, until the timeout.
 
 mod frames;
 
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use self::frames::Frames;
-use super::list::{fresh_enough, parse_revision, scope};
+use super::list::{parse_revision, scope, wait_for_revision};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -26,26 +26,27 @@ use crate::respond;
 use crate::respond::table::INITIAL_EVENTS_END;
 use crate::workspace::Workspace;
 
-/// A watch without a timeout of its own ends after once to twice this long, so that they do not all end at once.
+/// A watch without a timeout of its own ends after once to twice this time, so that not all end at once.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
-/// How often a watcher that asked for bookmarks gets one, whatever else happens.
+/// Interval of bookmarks, if the client asked for them.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// A last bookmark comes this long before the end: the client then resumes from where it really was.
+/// Time before the end at which a last bookmark is sent, so that the client can resume from it.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// Pieces that may wait for a slow connection; behind them the watcher's own queue fills, then the history counts.
-const WAITING: usize = 4;
-/// Events that are ready at once are sent as one piece up to this size.
-const PIECE: usize = 64 << 10;
+/// Chunks that may be queued for a slow connection. After that, the watcher's own queue fills, then it falls
+/// behind the history.
+const MAX_QUEUED_CHUNKS: usize = 4;
+/// Maximum size of a chunk of events that are ready at the same time.
+const CHUNK_BYTES: usize = 64 << 10;
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, true)?;
     let wanted = parse_revision(&options.resource_version);
     let wanted = wanted.map_err(|error| Status::plain_internal(error.to_string()))?;
     let scope = scope(row, call, &options);
-    // Without a revision to start from, a watch begins with everything that is there.
+    // Without a revision, a watch starts with all existing objects.
     let initial = options.send_initial_events.unwrap_or(wanted == 0);
-    let too_new = if initial { fresh_enough(server, wanted).await.err() } else { None };
-    let (sender, receiver) = mpsc::channel(WAITING);
+    let too_new = if initial { wait_for_revision(server, wanted).await.err() } else { None };
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
     let content_type = call.output.media.of_watch();
     let response = respond::with_type(StatusCode::OK, content_type, Body::Stream(receiver));
     let start = if initial || wanted == 0 { None } else { Some(wanted) };
@@ -69,7 +70,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
 
 fn default_timeout() -> Duration {
     let mut random = [0; 4];
-    // Without randomness all watches last equally long, which is merely unwise.
+    // Without randomness, all watches have the same timeout, which is acceptable.
     let _ = getrandom::fill(&mut random);
     MIN_TIMEOUT.mul_f64(1.0 + f64::from(u32::from_ne_bytes(random)) / f64::from(u32::MAX))
 }
@@ -81,18 +82,18 @@ struct Stream {
     selection: Selection,
     frames: Frames,
     bookmarks: bool,
-    /// Say when the initial events are over.
+    /// Whether to send a bookmark after the initial events.
     announce_end: bool,
     initial: bool,
-    /// The revision that was asked for is still to come: that ends the watch before it began.
+    /// The error for a requested revision that is in the future.
     too_new: Option<Status>,
-    /// Events up to this revision are not wanted, even if they are yet to happen.
+    /// Events up to this revision are not sent.
     not_before: u64,
     deadline: Instant,
 }
 
-/// The client is gone, or has been told that it is over.
-struct Ended;
+/// The client is gone, or an error was sent.
+struct WatchEnded;
 
 impl Stream {
     async fn run(self, scope: Scope, start: Option<u64>) {
@@ -106,7 +107,7 @@ impl Stream {
         }
     }
 
-    async fn send_all(&self, scope: &Scope, start: Option<u64>) -> Result<(), Ended> {
+    async fn send_all(&self, scope: &Scope, start: Option<u64>) -> Result<(), WatchEnded> {
         if let Some(status) = &self.too_new {
             return self.error(status).await;
         }
@@ -132,22 +133,22 @@ impl Stream {
         self.send_events(&mut watcher).await
     }
 
-    async fn send_initial(&self, snapshot: &atoll_watch::Snapshot, scope: &Scope) -> Result<(), Ended> {
-        let mut piece = Vec::new();
+    async fn send_initial(&self, snapshot: &atoll_watch::Snapshot, scope: &Scope) -> Result<(), WatchEnded> {
+        let mut chunk = Vec::new();
         let objects: Vec<Arc<Object>> = snapshot.list(scope, None).collect();
-        for object in objects.iter().filter(|object| self.wants(object)) {
-            piece.extend_from_slice(&self.frames.initial(object));
-            if piece.len() >= PIECE {
-                self.send(Bytes::from(std::mem::take(&mut piece))).await?;
+        for object in objects.iter().filter(|object| self.is_selected(object)) {
+            chunk.extend_from_slice(&self.frames.initial(object));
+            if chunk.len() >= CHUNK_BYTES {
+                self.send(Bytes::from(std::mem::take(&mut chunk))).await?;
             }
         }
-        if piece.is_empty() { Ok(()) } else { self.send(Bytes::from(piece)).await }
+        if chunk.is_empty() { Ok(()) } else { self.send(Bytes::from(chunk)).await }
     }
 
-    async fn send_events(&self, watcher: &mut Watcher) -> Result<(), Ended> {
+    async fn send_events(&self, watcher: &mut Watcher) -> Result<(), WatchEnded> {
         let mut bookmark_at = self.next_bookmark();
         loop {
-            // What is due by the clock first: events may never end.
+            // Timers first, because there may always be events.
             tokio::select! {
                 biased;
                 () = sleep_until(self.deadline) => return Ok(()),
@@ -156,14 +157,14 @@ impl Stream {
                     bookmark_at = self.next_bookmark();
                 }
                 events = watcher.next() => match events {
-                    Ok(events) => self.send_pieces(&events).await?,
+                    Ok(events) => self.send_batched(&events).await?,
                     Err(Expired { seen, oldest }) => return self.expired(seen, oldest).await,
                 },
             }
         }
     }
 
-    /// Every minute, and once shortly before the end.
+    /// Returns the time of the next bookmark: periodically, and shortly before the end.
     fn next_bookmark(&self) -> Instant {
         let now = Instant::now();
         let last = self.deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
@@ -171,37 +172,38 @@ impl Stream {
         last.map_or(regular, |last| last.min(regular))
     }
 
-    async fn send_pieces(&self, events: &VecDeque<Arc<Event>>) -> Result<(), Ended> {
+    async fn send_batched(&self, events: &VecDeque<Arc<Event>>) -> Result<(), WatchEnded> {
         let wanted = events.iter().filter(|event| event.revision > self.not_before);
         let mut frames = wanted.filter_map(|event| {
-            let seen = event.seen_by(|object| self.wants(object))?;
+            let seen = event.seen_by(|object| self.is_selected(object))?;
             Some(self.frames.event(event, seen))
         });
-        let Some(mut piece) = frames.next() else { return Ok(()) };
-        // One event is sent as it is, shared with every other watcher of it; several are joined.
+        let Some(mut chunk) = frames.next() else { return Ok(()) };
+        // A single event is sent without copying, because it is shared with other watchers; several are
+        // joined.
         for next in frames {
-            if piece.len() + next.len() > PIECE {
-                self.send(std::mem::replace(&mut piece, next)).await?;
+            if chunk.len() + next.len() > CHUNK_BYTES {
+                self.send(std::mem::replace(&mut chunk, next)).await?;
             } else {
-                let mut joined = Vec::with_capacity(piece.len() + next.len());
-                joined.extend_from_slice(&piece);
+                let mut joined = Vec::with_capacity(chunk.len() + next.len());
+                joined.extend_from_slice(&chunk);
                 joined.extend_from_slice(&next);
-                piece = Bytes::from(joined);
+                chunk = Bytes::from(joined);
             }
         }
-        self.send(piece).await
+        self.send(chunk).await
     }
 
-    fn wants(&self, object: &Arc<Object>) -> bool {
+    fn is_selected(&self, object: &Arc<Object>) -> bool {
         self.selection.is_everything() || self.selection.matches_in(&self.row, object)
     }
 
-    async fn bookmark(&self, revision: u64, initial_events_end: bool) -> Result<(), Ended> {
+    async fn bookmark(&self, revision: u64, initial_events_end: bool) -> Result<(), WatchEnded> {
         let mut object = match self.row.type_id {
             Some(id) => Types::get().zero(TypeRef::Struct(id)),
             None => json!({}),
         };
-        // In upstream's own form of these the number is always there.
+        // In upstream's internal type, replicas is always set.
         if self.row.group == "apps" && self.row.subresource("scale").is_some() {
             object["spec"]["replicas"] = 0.into();
         }
@@ -214,17 +216,17 @@ impl Stream {
         self.send(self.frames.object("BOOKMARK", &atoll_meta::json::to_vec(&object))).await
     }
 
-    async fn expired(&self, requested: u64, oldest: u64) -> Result<(), Ended> {
+    async fn expired(&self, requested: u64, oldest: u64) -> Result<(), WatchEnded> {
         self.error(&Status::expired(format!("too old resource version: {requested} ({oldest})"))).await
     }
 
-    async fn error(&self, status: &Status) -> Result<(), Ended> {
+    async fn error(&self, status: &Status) -> Result<(), WatchEnded> {
         self.send(self.frames.status(status)).await?;
-        Err(Ended)
+        Err(WatchEnded)
     }
 
-    async fn send(&self, piece: Bytes) -> Result<(), Ended> {
-        let sending = tokio::time::timeout_at(self.deadline, self.sender.send(piece)).await;
-        sending.map_err(|_| Ended)?.map_err(|_| Ended)
+    async fn send(&self, chunk: Bytes) -> Result<(), WatchEnded> {
+        let sending = tokio::time::timeout_at(self.deadline, self.sender.send(chunk)).await;
+        sending.map_err(|_| WatchEnded)?.map_err(|_| WatchEnded)
     }
 }

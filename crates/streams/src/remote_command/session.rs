@@ -1,4 +1,4 @@
-//! The side that a kubelet has, and an API server that translates for one.
+//! The server side of sessions, in a kubelet or in an API server that translates for one.
 
 use std::io;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::outcome::{Outcome, StatusFormat};
+use super::exec_status::{ExecStatus, StatusFormat};
 use super::resize::Resizes;
-use super::{Options, SPDY_PROTOCOLS, V5, WEBSOCKET_PROTOCOLS, stream};
+use super::{SPDY_PROTOCOLS, StreamOptions, V5, WEBSOCKET_PROTOCOLS, stream};
 use crate::pipe::{Input, Output};
 use crate::spdy::{Connection, Role};
-use crate::upgrade::{self, Refusal};
+use crate::upgrade::{self, UpgradeRefusal};
 use crate::websocket::channels::{Channels, Encoding};
 use crate::websocket::{Handshake, is_websocket};
 
-/// How long a client may take to open its streams, as upstream.
-const OPENING: Duration = Duration::from_secs(30);
+/// Time that a client may take to open its streams, as upstream.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
@@ -26,49 +26,52 @@ const STDERR: u8 = 2;
 const ERROR: u8 = 3;
 const RESIZE: u8 = 4;
 
-/// A session whose request was agreed to.
-pub struct Opening {
+/// An accepted session request.
+pub struct PendingSession {
     upgrade: OnUpgrade,
-    agreement: Agreement,
-    options: Options,
+    negotiated: Negotiated,
+    options: StreamOptions,
 }
 
 #[derive(Debug)]
-enum Agreement {
+enum Negotiated {
     Spdy(String),
     WebSocket(String),
 }
 
-/// Agrees to a request for such a session, over SPDY or WebSocket, with whatever version the client likes best.
-pub fn accept<B>(request: &mut Request<B>, options: Options) -> Result<(Response<String>, Opening), Refusal> {
+/// Accepts a session request over SPDY or WebSocket, with the client's preferred version.
+pub fn accept<B>(
+    request: &mut Request<B>,
+    options: StreamOptions,
+) -> Result<(Response<String>, PendingSession), UpgradeRefusal> {
     if is_websocket(request.headers()) {
         return accept_websocket(request, options, &WEBSOCKET_PROTOCOLS);
     }
     let (protocol, response) = upgrade::spdy(request.headers(), &SPDY_PROTOCOLS)?;
     let upgrade = hyper::upgrade::on(request);
-    Ok((response, Opening { upgrade, agreement: Agreement::Spdy(protocol), options }))
+    Ok((response, PendingSession { upgrade, negotiated: Negotiated::Spdy(protocol), options }))
 }
 
-/// The same over WebSocket only, with one of these versions.
+/// Accepts a session request over WebSocket only, with one of these versions.
 pub fn accept_websocket<B>(
     request: &mut Request<B>,
-    options: Options,
+    options: StreamOptions,
     protocols: &[&str],
-) -> Result<(Response<String>, Opening), Refusal> {
+) -> Result<(Response<String>, PendingSession), UpgradeRefusal> {
     let Handshake { protocol, response } = Handshake::new(request.method(), request.headers(), protocols)?;
     let upgrade = hyper::upgrade::on(request);
-    Ok((response, Opening { upgrade, agreement: Agreement::WebSocket(protocol), options }))
+    Ok((response, PendingSession { upgrade, negotiated: Negotiated::WebSocket(protocol), options }))
 }
 
-impl Opening {
-    /// The session, once the client has switched protocols and opened its streams.
+impl PendingSession {
+    /// Returns the session, once the client has switched protocols and opened its streams.
     pub async fn session(self) -> io::Result<Session> {
         let upgraded = self.upgrade.await.map_err(io::Error::other)?;
-        Session::open(TokioIo::new(upgraded), self.agreement, self.options).await
+        Session::open(TokioIo::new(upgraded), self.negotiated, self.options).await
     }
 }
 
-/// Streams as the client asked for them. Dropped, the connection is cut.
+/// The streams that the client asked for. Dropping it closes the connection.
 pub struct Session {
     pub stdin: Option<Input>,
     pub stdout: Option<Output>,
@@ -76,32 +79,32 @@ pub struct Session {
     pub resize: Option<Resizes>,
     error: Output,
     format: StatusFormat,
-    carrier: Carrier,
+    carrier: SessionCarrier,
 }
 
-enum Carrier {
+enum SessionCarrier {
     Spdy(Connection),
     WebSocket(Channels),
 }
 
 impl Session {
-    async fn open<S>(stream: S, agreement: Agreement, options: Options) -> io::Result<Session>
+    async fn open<S>(stream: S, negotiated: Negotiated, options: StreamOptions) -> io::Result<Session>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        match agreement {
-            Agreement::WebSocket(protocol) => Ok(Session::of_channels(stream, &protocol, options)),
-            Agreement::Spdy(protocol) => {
+        match negotiated {
+            Negotiated::WebSocket(protocol) => Ok(Session::of_channels(stream, &protocol, options)),
+            Negotiated::Spdy(protocol) => {
                 let opening = Session::of_streams(stream, &protocol, options);
-                let in_vain = || {
+                let timed_out = || {
                     io::Error::new(io::ErrorKind::TimedOut, "timed out waiting for client to create streams")
                 };
-                tokio::time::timeout(OPENING, opening).await.map_err(|_| in_vain())?
+                tokio::time::timeout(OPEN_TIMEOUT, opening).await.map_err(|_| timed_out())?
             }
         }
     }
 
-    fn of_channels<S>(stream: S, protocol: &str, options: Options) -> Session
+    fn of_channels<S>(stream: S, protocol: &str, options: StreamOptions) -> Session
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
@@ -110,8 +113,8 @@ impl Session {
         let reads = [options.stdin, false, false, false, options.tty];
         let mut channels = Channels::new(stream, encoding, protocol == V5, &reads);
         channels.greet(match options {
-            Options { stdout: true, .. } => STDOUT,
-            Options { stderr: true, .. } => STDERR,
+            StreamOptions { stdout: true, .. } => STDOUT,
+            StreamOptions { stderr: true, .. } => STDERR,
             _ => ERROR,
         });
         Session {
@@ -121,39 +124,39 @@ impl Session {
             resize: channels.input(RESIZE).map(Resizes::new),
             error: channels.output(ERROR),
             format: if is_new { StatusFormat::Json } else { StatusFormat::Text },
-            carrier: Carrier::WebSocket(channels),
+            carrier: SessionCarrier::WebSocket(channels),
         }
     }
 
-    async fn of_streams<S>(io: S, protocol: &str, options: Options) -> io::Result<Session>
+    async fn of_streams<S>(io: S, protocol: &str, options: StreamOptions) -> io::Result<Session>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let mut connection = Connection::new(io, Role::Server);
-        let (is_fourth, is_third) = (protocol == SPDY_PROTOCOLS[0], protocol == SPDY_PROTOCOLS[1]);
-        let resizes = options.tty && (is_fourth || is_third);
+        let (is_v4, is_v3) = (protocol == SPDY_PROTOCOLS[0], protocol == SPDY_PROTOCOLS[1]);
+        let resizes = options.tty && (is_v4 || is_v3);
         let (mut stdin, mut stdout, mut stderr, mut error, mut resize) = (None, None, None, None, None);
         loop {
-            let there = [stdin.is_some(), stdout.is_some(), stderr.is_some(), resize.is_some()];
+            let opened_kinds = [stdin.is_some(), stdout.is_some(), stderr.is_some(), resize.is_some()];
             let wanted = [options.stdin, options.stdout, options.stderr, resizes];
-            // The one for errors is always there.
-            if there == wanted
+            // The error stream always exists.
+            if opened_kinds == wanted
                 && let Some(error) = error.take()
             {
-                let format = if is_fourth { StatusFormat::Json } else { StatusFormat::Text };
+                let format = if is_v4 { StatusFormat::Json } else { StatusFormat::Text };
                 let resize = resize.map(Resizes::new);
-                let carrier = Carrier::Spdy(connection);
+                let carrier = SessionCarrier::Spdy(connection);
                 return Ok(Session { stdin, stdout, stderr, resize, error, format, carrier });
             }
             let gone = || io::Error::from(io::ErrorKind::UnexpectedEof);
             let opened = connection.next().await.ok_or_else(gone)?;
-            // Clients stop sending once we close our side, so both sides are kept.
+            // Clients stop sending when the server closes its side, so both sides are kept.
             match (opened.headers.get(stream::TYPE), options) {
-                (Some(stream::STDIN), Options { stdin: true, .. }) => {
+                (Some(stream::STDIN), StreamOptions { stdin: true, .. }) => {
                     stdin = Some(opened.input.with_back(opened.output));
                 }
-                (Some(stream::STDOUT), Options { stdout: true, .. }) => stdout = Some(opened.output),
-                (Some(stream::STDERR), Options { stderr: true, .. }) => stderr = Some(opened.output),
+                (Some(stream::STDOUT), StreamOptions { stdout: true, .. }) => stdout = Some(opened.output),
+                (Some(stream::STDERR), StreamOptions { stderr: true, .. }) => stderr = Some(opened.output),
                 (Some(stream::RESIZE), _) if resizes => {
                     resize = Some(opened.input.with_back(opened.output));
                 }
@@ -163,25 +166,25 @@ impl Session {
         }
     }
 
-    /// Returns once the client is gone.
+    /// Resolves when the client is gone.
     pub fn closed(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
         match &self.carrier {
-            Carrier::Spdy(connection) => Box::pin(connection.closed()),
-            Carrier::WebSocket(channels) => Box::pin(channels.closed()),
+            SessionCarrier::Spdy(connection) => Box::pin(connection.closed()),
+            SessionCarrier::WebSocket(channels) => Box::pin(channels.closed()),
         }
     }
 
-    /// Tells the client how it ended and closes the connection.
-    pub async fn end(mut self, outcome: &Outcome) {
-        // What was written is in line before it already.
+    /// Sends the exit status and closes the connection.
+    pub async fn end(mut self, outcome: &ExecStatus) {
+        // Data that was written before is already queued.
         (self.stdout, self.stderr, self.stdin, self.resize) = (None, None, None, None);
         let status = outcome.encode(self.format);
-        // A client that is gone does not need to know.
+        // The client may be gone.
         let _ = self.error.write(status).await;
         self.error.close();
         match self.carrier {
-            Carrier::Spdy(connection) => connection.close().await,
-            Carrier::WebSocket(channels) => channels.close().await,
+            SessionCarrier::Spdy(connection) => connection.close().await,
+            SessionCarrier::WebSocket(channels) => channels.close().await,
         }
     }
 }

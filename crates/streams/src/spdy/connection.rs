@@ -1,4 +1,4 @@
-//! A connection with streams on it: one task reads, one writes.
+//! A connection with streams: one task reads, one writes.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,16 +13,16 @@ use tokio::task::JoinHandle;
 use super::frame::{Frame, HEAD, Head, reset};
 use super::headers::{Headers, Packer, Unpacker};
 use crate::outbox::Outbox;
-use crate::pipe::{Carrier, Input, Output, PIECE, input};
+use crate::pipe::{CHUNK_BYTES, Carrier, Input, Output, input};
 
-/// Streams that a peer may have open at once.
-const MOST_STREAMS: usize = 1024;
-/// Streams that a peer has opened and nobody has looked at yet.
-const UNSEEN: usize = 64;
-/// How long a peer may take to agree to a stream, as upstream.
-const AGREEMENT: Duration = Duration::from_secs(30);
-/// How long a peer may take to close its end once we have closed ours.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// Maximum number of open streams of a peer.
+const MAX_STREAMS: usize = 1024;
+/// Maximum number of streams that a peer has opened and that were not accepted yet.
+const MAX_UNACCEPTED: usize = 64;
+/// Time that a peer may take to accept a stream, as upstream.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time that a peer may take to close its end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -37,7 +37,7 @@ pub struct Connection {
     tasks: Tasks,
 }
 
-/// Dropped, they end where they are.
+/// Tasks that are aborted when this is dropped.
 struct Tasks {
     reading: JoinHandle<()>,
     writing: JoinHandle<()>,
@@ -50,7 +50,7 @@ impl Drop for Tasks {
     }
 }
 
-/// A stream in both directions, and what it was opened with.
+/// A bidirectional stream and its headers.
 #[derive(Debug)]
 pub struct Stream {
     pub id: u32,
@@ -65,42 +65,42 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let (reader, writer) = tokio::io::split(stream);
-        let (outbox, line) = Outbox::new();
-        let (arrived, opened) = mpsc::channel(UNSEEN);
+        let (outbox, queue) = Outbox::new();
+        let (arrived, opened) = mpsc::channel(MAX_UNACCEPTED);
         let streams = Streams::new(role);
-        let reading = Reading { outbox: outbox.clone(), streams: streams.clone(), arrived };
+        let reading = ConnectionReader { outbox: outbox.clone(), streams: streams.clone(), arrived };
         let reading = tokio::spawn(async move {
-            // Whatever ended it, it has ended.
+            // Errors just end the connection.
             let _ = reading.run(reader).await;
         });
         let mut packer = Packer::default();
         let writing = tokio::spawn(async move {
-            let _ = line.write(writer, |frame: Frame, into| frame.encode(&mut packer, into)).await;
+            let _ = queue.write(writer, |frame: Frame, into| frame.encode(&mut packer, into)).await;
         });
         Connection { outbox, streams, opened, tasks: Tasks { reading, writing } }
     }
 
-    /// The next stream that the peer opens; nothing once it is gone.
+    /// Returns the next stream that the peer opens; `None` once it is gone.
     pub async fn next(&mut self) -> Option<Stream> {
         self.opened.recv().await
     }
 
-    /// Opens a stream and waits until the peer has agreed.
+    /// Opens a stream and waits until the peer has accepted it.
     pub async fn open(&self, headers: Headers) -> io::Result<Stream> {
-        let (agreed, agreement) = oneshot::channel();
+        let (accepted, acceptance) = oneshot::channel();
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let frame = |stream| Frame::SynStream { stream, fin: false, headers: headers.clone() };
-        let opened = self.streams.open(&self.outbox, agreed, frame).ok_or_else(gone)?;
+        let opened = self.streams.open(&self.outbox, accepted, frame).ok_or_else(gone)?;
         let (id, input, output) = opened;
         let stream = Stream { id, headers, input, output };
-        match tokio::time::timeout(AGREEMENT, agreement).await {
+        match tokio::time::timeout(ACCEPT_TIMEOUT, acceptance).await {
             Ok(Ok(())) => Ok(stream),
             Ok(Err(_)) => Err(io::Error::new(io::ErrorKind::ConnectionReset, "Stream reset")),
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "Timeout occured")),
         }
     }
 
-    /// Returns once the peer is gone.
+    /// Resolves when the peer is gone.
     pub fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut ended = self.streams.ended.subscribe();
         async move {
@@ -108,7 +108,7 @@ impl Connection {
         }
     }
 
-    /// Asks the peer for a sign of life every now and then, for as long as the connection lasts.
+    /// Sends pings regularly, as long as the connection exists.
     pub fn keep_alive(&self, every: Duration) {
         let (outbox, closed) = (self.outbox.clone(), self.closed());
         tokio::spawn(async move {
@@ -127,21 +127,21 @@ impl Connection {
         });
     }
 
-    /// Sends what waits, says goodbye, and gives the peer a moment to do so too.
+    /// Sends queued frames and GOAWAY, and waits shortly for the peer to close.
     pub async fn close(mut self) {
         let last = self.streams.lock().newest;
         self.outbox.push(Frame::GoAway { last, status: 0 });
         self.outbox.end();
         self.opened.close();
-        let goodbye = async {
+        let closing = async {
             let _ = (&mut self.tasks.writing).await;
             let _ = (&mut self.tasks.reading).await;
         };
-        let _ = tokio::time::timeout(FAREWELL, goodbye).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
     }
 }
 
-/// The streams that are open.
+/// The open streams.
 #[derive(Clone)]
 pub(crate) struct Streams {
     table: Arc<Mutex<Table>>,
@@ -151,7 +151,7 @@ pub(crate) struct Streams {
 struct Table {
     role: Role,
     open: HashMap<u32, Entry>,
-    /// The id of the next stream that is opened here.
+    /// The ID of the next stream that is opened here.
     next: u32,
     /// The newest stream of the peer.
     newest: u32,
@@ -159,13 +159,13 @@ struct Table {
 }
 
 struct Entry {
-    /// Until the peer has closed its side.
+    /// `None` after the peer has closed its side.
     data: Option<mpsc::Sender<Bytes>>,
-    /// Until the peer has agreed.
-    agreed: Option<oneshot::Sender<()>>,
-    /// Whether our side is closed.
+    /// `None` after the peer has accepted the stream.
+    accepted: Option<oneshot::Sender<()>>,
+    /// Whether this side is closed.
     is_finished: bool,
-    /// Dropped with the entry: nobody listens any more.
+    /// Dropped with the entry, which tells writers that the peer has stopped reading.
     _alive: watch::Sender<()>,
 }
 
@@ -180,26 +180,26 @@ impl Streams {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(
+    fn insert(
         &self,
         table: &mut Table,
         outbox: &Outbox<Frame>,
         stream: u32,
-        agreed: Option<oneshot::Sender<()>>,
+        accepted: Option<oneshot::Sender<()>>,
     ) -> (Input, Output) {
         let (data, input) = input(None);
         let (keep, alive) = watch::channel(());
-        let entry = Entry { data: Some(data), agreed, is_finished: false, _alive: keep };
+        let entry = Entry { data: Some(data), accepted, is_finished: false, _alive: keep };
         table.open.insert(stream, entry);
         let carrier = Carrier::Spdy { outbox: outbox.clone(), streams: self.clone(), stream };
         (input, Output::new(carrier, alive))
     }
 
-    /// A stream of ours. Its frame is put in line before anybody else gets the next id: they must rise on the wire.
+    /// Opens a stream. Its frame is queued while the lock is held, because IDs must increase on the wire.
     fn open(
         &self,
         outbox: &Outbox<Frame>,
-        agreed: oneshot::Sender<()>,
+        accepted: oneshot::Sender<()>,
         frame: impl FnOnce(u32) -> Frame,
     ) -> Option<(u32, Input, Output)> {
         let mut table = self.lock();
@@ -209,11 +209,11 @@ impl Streams {
         }
         table.next += 2;
         outbox.push(frame(stream));
-        let (input, output) = self.enter(&mut table, outbox, stream, Some(agreed));
+        let (input, output) = self.insert(&mut table, outbox, stream, Some(accepted));
         Some((stream, input, output))
     }
 
-    /// A stream of the peer's, or why it is none.
+    /// Accepts a stream of the peer, or returns the reset status.
     fn accept(&self, outbox: &Outbox<Frame>, stream: u32) -> Result<(Input, Output), u32> {
         let mut table = self.lock();
         let is_odd = stream % 2 == 1;
@@ -221,13 +221,13 @@ impl Streams {
             return Err(reset::PROTOCOL_ERROR);
         }
         table.newest = stream;
-        if table.role == Role::Client || table.open.len() >= MOST_STREAMS {
+        if table.role == Role::Client || table.open.len() >= MAX_STREAMS {
             return Err(reset::REFUSED_STREAM);
         }
-        Ok(self.enter(&mut table, outbox, stream, None))
+        Ok(self.insert(&mut table, outbox, stream, None))
     }
 
-    /// Our side of a stream is closed. Whether there was one to close.
+    /// Closes this side of a stream. Returns whether the stream was open.
     pub fn finish(&self, stream: u32) -> bool {
         let mut table = self.lock();
         let Some(entry) = table.open.get_mut(&stream) else { return false };
@@ -238,8 +238,8 @@ impl Streams {
         true
     }
 
-    /// The peer's side is closed.
-    fn finished(&self, stream: u32) {
+    /// Handles that the peer has closed its side.
+    fn peer_finished(&self, stream: u32) {
         let mut table = self.lock();
         let Some(entry) = table.open.get_mut(&stream) else { return };
         entry.data = None;
@@ -252,11 +252,11 @@ impl Streams {
         self.lock().open.remove(&stream);
     }
 
-    fn agreed(&self, stream: u32) {
-        let agreed = self.lock().open.get_mut(&stream).and_then(|entry| entry.agreed.take());
-        if let Some(agreed) = agreed {
-            // Whoever asked may have given up.
-            let _ = agreed.send(());
+    fn accepted(&self, stream: u32) {
+        let accepted = self.lock().open.get_mut(&stream).and_then(|entry| entry.accepted.take());
+        if let Some(accepted) = accepted {
+            // The caller may have been cancelled.
+            let _ = accepted.send(());
         }
     }
 
@@ -264,7 +264,7 @@ impl Streams {
         self.lock().open.get(&stream)?.data.clone()
     }
 
-    /// Nothing will come any more, and nothing is heard.
+    /// Ends all streams.
     fn end(&self) {
         let mut table = self.lock();
         table.has_ended = true;
@@ -274,21 +274,21 @@ impl Streams {
     }
 }
 
-struct Reading {
+struct ConnectionReader {
     outbox: Outbox<Frame>,
     streams: Streams,
     arrived: mpsc::Sender<Stream>,
 }
 
-impl Drop for Reading {
+impl Drop for ConnectionReader {
     fn drop(&mut self) {
         self.streams.end();
-        // Nobody would hear what comes after what is in line.
+        // Further frames would not be answered, so end the queue.
         self.outbox.end();
     }
 }
 
-impl Reading {
+impl ConnectionReader {
     async fn run<R: AsyncRead + Unpin>(self, mut reader: R) -> io::Result<()> {
         let mut unpacker = Unpacker::default();
         let mut buffer = BytesMut::new();
@@ -299,7 +299,7 @@ impl Reading {
                 Head::Data { stream, fin, length } => {
                     self.data(&mut reader, &mut buffer, stream, length).await?;
                     if fin {
-                        self.streams.finished(stream);
+                        self.streams.peer_finished(stream);
                     }
                 }
                 Head::Control { kind, flags, length } => {
@@ -312,7 +312,7 @@ impl Reading {
         }
     }
 
-    /// Data goes on piece by piece, at the pace of whoever reads it.
+    /// Passes data to the reader in chunks. A slow reader blocks the connection.
     async fn data<R: AsyncRead + Unpin>(
         &self,
         reader: &mut R,
@@ -323,17 +323,17 @@ impl Reading {
         let mut wanted = self.streams.reader_of(stream);
         let mut left = length;
         while left > 0 {
-            let most = left.min(PIECE);
+            let most = left.min(CHUNK_BYTES);
             buffer.reserve(most);
-            let mut piece = bytes::BufMut::limit(&mut *buffer, most);
-            let read = reader.read_buf(&mut piece).await?;
+            let mut chunk = bytes::BufMut::limit(&mut *buffer, most);
+            let read = reader.read_buf(&mut chunk).await?;
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             left -= read;
-            let piece = buffer.split().freeze();
+            let chunk = buffer.split().freeze();
             if let Some(reader) = &wanted
-                && reader.send(piece).await.is_err()
+                && reader.send(chunk).await.is_err()
             {
                 wanted = None;
             }
@@ -344,12 +344,12 @@ impl Reading {
     async fn control(&self, frame: Frame) -> io::Result<()> {
         match frame {
             Frame::SynStream { stream: id, fin, headers } => match self.streams.accept(&self.outbox, id) {
-                Err(status) => self.outbox.answer(Frame::RstStream { stream: id, status }).await?,
+                Err(status) => self.outbox.reply(Frame::RstStream { stream: id, status }).await?,
                 Ok((input, output)) => {
                     let reply = Frame::SynReply { stream: id, fin: false, headers: Headers::default() };
-                    self.outbox.answer(reply).await?;
+                    self.outbox.reply(reply).await?;
                     if fin {
-                        self.streams.finished(id);
+                        self.streams.peer_finished(id);
                     }
                     let stream = Stream { id, headers, input, output };
                     if let Err(refused) = self.arrived.try_send(stream) {
@@ -358,18 +358,18 @@ impl Reading {
                 }
             },
             Frame::SynReply { stream, fin, .. } => {
-                self.streams.agreed(stream);
+                self.streams.accepted(stream);
                 if fin {
-                    self.streams.finished(stream);
+                    self.streams.peer_finished(stream);
                 }
             }
             Frame::RstStream { stream, .. } => self.streams.forget(stream),
-            Frame::Headers { stream, fin: true, .. } => self.streams.finished(stream),
-            // Those with our parity are answers to ours.
+            Frame::Headers { stream, fin: true, .. } => self.streams.peer_finished(stream),
+            // Pings with this side's parity are replies.
             Frame::Ping(id) => {
-                let ours = (id % 2 == 1) == (self.streams.lock().role == Role::Client);
-                if !ours {
-                    self.outbox.answer(Frame::Ping(id)).await?;
+                let is_reply = (id % 2 == 1) == (self.streams.lock().role == Role::Client);
+                if !is_reply {
+                    self.outbox.reply(Frame::Ping(id)).await?;
                 }
             }
             Frame::GoAway { .. } => return Err(io::ErrorKind::ConnectionAborted.into()),

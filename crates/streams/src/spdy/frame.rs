@@ -1,4 +1,4 @@
-//! Frames of SPDY/3.1, as bytes and as what they say.
+//! Frames of SPDY/3.1.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use bytes::Bytes;
 use super::headers::{Headers, Packer, Unpacker};
 
 pub const HEAD: usize = 8;
-/// Control frames are small; one that says it is not means harm.
+/// Maximum size of control frames, against malicious peers.
 pub const LARGEST_CONTROL: usize = 64 << 10;
 const VERSION: u16 = 3;
 const FIN: u8 = 1;
-/// Stream ids have 31 bits.
+/// Stream IDs have 31 bits.
 const ID: u32 = 0x7fff_ffff;
 
-/// Why bytes are no frame.
+/// The reason why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Malformed {
+pub enum FrameError {
     Version,
     Length,
     /// Stream 0 does not exist.
@@ -25,22 +25,22 @@ pub enum Malformed {
     Kind,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Malformed::Version => "a frame of another version of SPDY",
-            Malformed::Length => "a frame of a length that it cannot have",
-            Malformed::Stream => "a frame about no stream",
-            Malformed::Headers => "headers that cannot be unpacked",
-            Malformed::Kind => "a frame of an unknown kind",
+            FrameError::Version => "unsupported SPDY version",
+            FrameError::Length => "invalid frame length",
+            FrameError::Stream => "frame without a stream",
+            FrameError::Headers => "invalid compressed headers",
+            FrameError::Kind => "unknown frame type",
         })
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for FrameError {}
 
-impl From<Malformed> for std::io::Error {
-    fn from(malformed: Malformed) -> Self {
+impl From<FrameError> for std::io::Error {
+    fn from(malformed: FrameError) -> Self {
         std::io::Error::new(std::io::ErrorKind::InvalidData, malformed)
     }
 }
@@ -53,27 +53,27 @@ pub enum Head {
 }
 
 impl Head {
-    pub fn parse(bytes: [u8; HEAD]) -> Result<Head, Malformed> {
+    pub fn parse(bytes: [u8; HEAD]) -> Result<Head, FrameError> {
         let [first, second, third, fourth, flags, rest @ ..] = bytes;
         let length = u32::from_be_bytes([0, rest[0], rest[1], rest[2]]) as usize;
         if first & 0x80 == 0 {
             let stream = u32::from_be_bytes([first, second, third, fourth]);
             return match stream {
-                0 => Err(Malformed::Stream),
+                0 => Err(FrameError::Stream),
                 stream => Ok(Head::Data { stream, fin: flags & FIN != 0, length }),
             };
         }
         if u16::from_be_bytes([first & 0x7f, second]) != VERSION {
-            return Err(Malformed::Version);
+            return Err(FrameError::Version);
         }
         if length > LARGEST_CONTROL {
-            return Err(Malformed::Length);
+            return Err(FrameError::Length);
         }
         Ok(Head::Control { kind: u16::from_be_bytes([third, fourth]), flags, length })
     }
 }
 
-/// Why a stream was reset.
+/// Reset status codes.
 pub mod reset {
     pub const PROTOCOL_ERROR: u32 = 1;
     pub const INVALID_STREAM: u32 = 2;
@@ -97,7 +97,7 @@ pub enum Frame {
         stream: u32,
         status: u32,
     },
-    /// What a peer would like; nothing of it is needed here.
+    /// Settings of the peer, which are ignored.
     Settings(Vec<(u32, u32)>),
     Ping(u32),
     GoAway {
@@ -130,19 +130,19 @@ const HEADERS: u16 = 8;
 const WINDOW_UPDATE: u16 = 9;
 
 impl Frame {
-    /// A control frame from what follows its head.
+    /// Parses the payload of a control frame.
     pub fn control(
         kind: u16,
         flags: u8,
         payload: &[u8],
         unpacker: &mut Unpacker,
-    ) -> Result<Frame, Malformed> {
+    ) -> Result<Frame, FrameError> {
         let fin = flags & FIN != 0;
         Ok(match kind {
             SYN_STREAM => {
                 let (stream, rest) = stream(payload)?;
-                // Which stream it belongs to, its priority and its slot are of no interest.
-                let block = rest.get(6..).ok_or(Malformed::Length)?;
+                // The associated stream, the priority and the slot are ignored.
+                let block = rest.get(6..).ok_or(FrameError::Length)?;
                 Frame::SynStream { stream, fin, headers: unpacker.unpack(block)? }
             }
             SYN_REPLY => {
@@ -167,7 +167,7 @@ impl Frame {
                 let (stream, rest) = word(payload)?;
                 Frame::WindowUpdate { stream: stream & ID, delta: only(rest)? & ID }
             }
-            _ => return Err(Malformed::Kind),
+            _ => return Err(FrameError::Kind),
         })
     }
 
@@ -211,31 +211,31 @@ fn flags_and_length(flags: u8, length: usize) -> [u8; 4] {
     (u32::from(flags) << 24 | (length as u32 & 0xff_ffff)).to_be_bytes()
 }
 
-fn word(payload: &[u8]) -> Result<(u32, &[u8]), Malformed> {
-    let (word, rest) = payload.split_first_chunk::<4>().ok_or(Malformed::Length)?;
+fn word(payload: &[u8]) -> Result<(u32, &[u8]), FrameError> {
+    let (word, rest) = payload.split_first_chunk::<4>().ok_or(FrameError::Length)?;
     Ok((u32::from_be_bytes(*word), rest))
 }
 
-/// A word with nothing behind it.
-fn only(payload: &[u8]) -> Result<u32, Malformed> {
+/// Parses a word without further data.
+fn only(payload: &[u8]) -> Result<u32, FrameError> {
     match word(payload)? {
         (word, []) => Ok(word),
-        _ => Err(Malformed::Length),
+        _ => Err(FrameError::Length),
     }
 }
 
-fn stream(payload: &[u8]) -> Result<(u32, &[u8]), Malformed> {
+fn stream(payload: &[u8]) -> Result<(u32, &[u8]), FrameError> {
     match word(payload)? {
         (id, rest) if id & ID != 0 => Ok((id & ID, rest)),
-        _ => Err(Malformed::Stream),
+        _ => Err(FrameError::Stream),
     }
 }
 
-fn settings(payload: &[u8]) -> Result<Vec<(u32, u32)>, Malformed> {
+fn settings(payload: &[u8]) -> Result<Vec<(u32, u32)>, FrameError> {
     let (count, rest) = word(payload)?;
     let (pairs, left) = rest.as_chunks::<8>();
     if pairs.len() != count as usize || !left.is_empty() {
-        return Err(Malformed::Length);
+        return Err(FrameError::Length);
     }
     let half = |pair: &[u8; 8], from: usize| {
         u32::from_be_bytes([pair[from], pair[from + 1], pair[from + 2], pair[from + 3]])
@@ -247,8 +247,8 @@ fn settings(payload: &[u8]) -> Result<Vec<(u32, u32)>, Malformed> {
 mod tests {
     use super::*;
 
-    fn read(bytes: &[u8]) -> Result<Frame, Malformed> {
-        let (head, payload) = bytes.split_first_chunk::<HEAD>().ok_or(Malformed::Length)?;
+    fn read(bytes: &[u8]) -> Result<Frame, FrameError> {
+        let (head, payload) = bytes.split_first_chunk::<HEAD>().ok_or(FrameError::Length)?;
         match Head::parse(*head)? {
             Head::Control { kind, flags, length } if length == payload.len() => {
                 Frame::control(kind, flags, payload, &mut Unpacker::default())
@@ -256,12 +256,12 @@ mod tests {
             Head::Data { stream, fin, length } if length == payload.len() => {
                 Ok(Frame::Data { stream, fin, bytes: Bytes::copy_from_slice(payload) })
             }
-            _ => Err(Malformed::Length),
+            _ => Err(FrameError::Length),
         }
     }
 
     #[test]
-    fn frames_survive_the_wire() {
+    fn frames_round_trip() {
         let headers = Headers::new([("streamType", "error")]);
         let frames = [
             Frame::SynStream { stream: 1, fin: false, headers: headers.clone() },
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn known_bytes_are_what_they_are() {
+    fn known_frames_are_encoded_and_parsed() {
         let cases: [(&[u8], Frame); 4] = [
             (b"\x80\x03\0\x06\0\0\0\x04\0\0\0\x01", Frame::Ping(1)),
             (b"\x80\x03\0\x03\0\0\0\x08\0\0\0\x03\0\0\0\x05", Frame::RstStream { stream: 3, status: 5 }),
@@ -301,19 +301,19 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_refused() {
-        let cases: [(&[u8], Malformed); 11] = [
-            (b"\0\0\0\0\0\0\0\0", Malformed::Stream),
-            (b"\x80\x02\0\x06\0\0\0\x04\0\0\0\x01", Malformed::Version),
-            (b"\x80\x03\0\x06\0\xff\xff\xff", Malformed::Length),
-            (b"\x80\x03\0\x06\0\0\0\x05\0\0\0\x01\0", Malformed::Length),
-            (b"\x80\x03\0\x06\0\0\0\x03\0\0\x01", Malformed::Length),
-            (b"\x80\x03\0\x63\0\0\0\0", Malformed::Kind),
-            (b"\x80\x03\0\x03\0\0\0\x08\0\0\0\0\0\0\0\x05", Malformed::Stream),
-            (b"\x80\x03\0\x01\0\0\0\x04\0\0\0\x01", Malformed::Length),
-            (b"\x80\x03\0\x01\0\0\0\x0a\0\0\0\x01\0\0\0\0\0\0", Malformed::Headers),
-            (b"\x80\x03\0\x02\0\0\0\x06\0\0\0\x01zz", Malformed::Headers),
-            (b"\x80\x03\0\x04\0\0\0\x04\xff\xff\xff\xff", Malformed::Length),
+    fn malformed_frames_are_rejected() {
+        let cases: [(&[u8], FrameError); 11] = [
+            (b"\0\0\0\0\0\0\0\0", FrameError::Stream),
+            (b"\x80\x02\0\x06\0\0\0\x04\0\0\0\x01", FrameError::Version),
+            (b"\x80\x03\0\x06\0\xff\xff\xff", FrameError::Length),
+            (b"\x80\x03\0\x06\0\0\0\x05\0\0\0\x01\0", FrameError::Length),
+            (b"\x80\x03\0\x06\0\0\0\x03\0\0\x01", FrameError::Length),
+            (b"\x80\x03\0\x63\0\0\0\0", FrameError::Kind),
+            (b"\x80\x03\0\x03\0\0\0\x08\0\0\0\0\0\0\0\x05", FrameError::Stream),
+            (b"\x80\x03\0\x01\0\0\0\x04\0\0\0\x01", FrameError::Length),
+            (b"\x80\x03\0\x01\0\0\0\x0a\0\0\0\x01\0\0\0\0\0\0", FrameError::Headers),
+            (b"\x80\x03\0\x02\0\0\0\x06\0\0\0\x01zz", FrameError::Headers),
+            (b"\x80\x03\0\x04\0\0\0\x04\xff\xff\xff\xff", FrameError::Length),
         ];
         for (bytes, expected) in cases {
             assert_eq!(read(bytes), Err(expected), "{bytes:x?}");

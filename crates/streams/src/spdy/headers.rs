@@ -1,14 +1,14 @@
-//! Headers of SPDY streams: names and values with their lengths, compressed with a dictionary that both sides know.
+//! Headers of SPDY streams: length-prefixed names and values, compressed with a fixed dictionary.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-use super::frame::Malformed;
+use super::frame::FrameError;
 
-/// What a block may come to when it is unpacked.
+/// Maximum size of an uncompressed block.
 const LARGEST_BLOCK: usize = 64 << 10;
 const MOST_HEADERS: usize = 100;
 
-/// Words that begin the dictionary, each with its length before it.
+/// Words at the start of the dictionary, each prefixed with its length.
 const WORDS: [&str; 65] = [
     "options",
     "head",
@@ -77,7 +77,7 @@ const WORDS: [&str; 65] = [
     "origin",
 ];
 
-/// What follows the words, with no lengths.
+/// The rest of the dictionary, without lengths.
 const REST: &str = concat!(
     "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505",
     "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized",
@@ -101,7 +101,7 @@ fn put(text: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(text);
 }
 
-/// The headers that a stream begins with. Names are in lower case on the wire and compared without regard to case.
+/// The headers of a stream. Names are in lower case on the wire and compared case-insensitively.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);
 
@@ -110,7 +110,7 @@ impl Headers {
         Headers(headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_string())).into())
     }
 
-    /// The first value of a header.
+    /// Returns the first value of a header.
     pub fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.split('\0').next().unwrap_or_default())
@@ -125,18 +125,18 @@ impl Headers {
         bytes
     }
 
-    fn parse(mut block: &[u8]) -> Result<Self, Malformed> {
+    fn parse(mut block: &[u8]) -> Result<Self, FrameError> {
         let count = take_length(&mut block)?;
         if count > MOST_HEADERS {
-            return Err(Malformed::Headers);
+            return Err(FrameError::Headers);
         }
         let mut headers = Vec::with_capacity(count);
         for _ in 0..count {
-            let mut text = || -> Result<String, Malformed> {
+            let mut text = || -> Result<String, FrameError> {
                 let length = take_length(&mut block)?;
-                let (text, rest) = block.split_at_checked(length).ok_or(Malformed::Headers)?;
+                let (text, rest) = block.split_at_checked(length).ok_or(FrameError::Headers)?;
                 block = rest;
-                String::from_utf8(text.to_vec()).map_err(|_| Malformed::Headers)
+                String::from_utf8(text.to_vec()).map_err(|_| FrameError::Headers)
             };
             headers.push((text()?.to_ascii_lowercase(), text()?));
         }
@@ -144,19 +144,19 @@ impl Headers {
     }
 }
 
-fn take_length(block: &mut &[u8]) -> Result<usize, Malformed> {
-    let (length, rest) = block.split_first_chunk::<4>().ok_or(Malformed::Headers)?;
+fn take_length(block: &mut &[u8]) -> Result<usize, FrameError> {
+    let (length, rest) = block.split_first_chunk::<4>().ok_or(FrameError::Headers)?;
     *block = rest;
     Ok(u32::from_be_bytes(*length) as usize)
 }
 
-/// Packs the headers of one direction of a connection; each block builds on those before it.
+/// Compresses the headers of one direction of a connection; each block depends on the previous ones.
 pub struct Packer(Compress);
 
 impl Default for Packer {
     fn default() -> Self {
         let mut compress = Compress::new(Compression::best(), true);
-        // It can only be refused after something was compressed.
+        // This can only fail after something was compressed.
         let set = compress.set_dictionary(&dictionary());
         debug_assert!(set.is_ok());
         Packer(compress)
@@ -166,7 +166,7 @@ impl Default for Packer {
 impl Packer {
     pub fn pack(&mut self, headers: &Headers) -> Vec<u8> {
         let block = headers.encode();
-        // So much more than what goes in never comes out.
+        // Upper bound of the compressed size.
         let mut packed = Vec::with_capacity(block.len() + block.len() / 8 + 64);
         let (start, mut done) = (self.0.total_in(), 0);
         loop {
@@ -181,7 +181,7 @@ impl Packer {
     }
 }
 
-/// Unpacks the headers of the other direction.
+/// Decompresses the headers of the other direction.
 pub struct Unpacker(Decompress);
 
 impl Default for Unpacker {
@@ -191,7 +191,7 @@ impl Default for Unpacker {
 }
 
 impl Unpacker {
-    pub fn unpack(&mut self, packed: &[u8]) -> Result<Headers, Malformed> {
+    pub fn unpack(&mut self, packed: &[u8]) -> Result<Headers, FrameError> {
         let mut block = Vec::with_capacity(1024);
         let (start, mut done) = (self.0.total_in(), 0);
         while done < packed.len() {
@@ -199,38 +199,38 @@ impl Unpacker {
                 block.reserve(1024);
             }
             if block.len() > LARGEST_BLOCK {
-                return Err(Malformed::Headers);
+                return Err(FrameError::Headers);
             }
             let before = (done, block.len());
             let outcome = self.0.decompress_vec(&packed[done..], &mut block, FlushDecompress::Sync);
             done = (self.0.total_in() - start) as usize;
             match outcome {
-                Ok(Status::StreamEnd) => return Err(Malformed::Headers),
+                Ok(Status::StreamEnd) => return Err(FrameError::Headers),
                 Ok(_) if before == (done, block.len()) && block.len() < block.capacity() => {
-                    return Err(Malformed::Headers);
+                    return Err(FrameError::Headers);
                 }
                 Ok(_) => {}
                 Err(error) if error.needs_dictionary().is_some() => {
-                    self.0.set_dictionary(&dictionary()).map_err(|_| Malformed::Headers)?;
+                    self.0.set_dictionary(&dictionary()).map_err(|_| FrameError::Headers)?;
                 }
-                Err(_) => return Err(Malformed::Headers),
+                Err(_) => return Err(FrameError::Headers),
             }
         }
         self.drain(&mut block)?;
         Headers::parse(&block)
     }
 
-    /// What was taken in but did not fit into the block yet.
-    fn drain(&mut self, block: &mut Vec<u8>) -> Result<(), Malformed> {
+    /// Decompresses input that did not fit into the block yet.
+    fn drain(&mut self, block: &mut Vec<u8>) -> Result<(), FrameError> {
         loop {
             if block.len() > LARGEST_BLOCK {
-                return Err(Malformed::Headers);
+                return Err(FrameError::Headers);
             }
             if block.len() < block.capacity() {
                 return Ok(());
             }
             block.reserve(1024);
-            // Nothing left is an error to the library, and the end of it to us.
+            // The library returns an error when nothing is left.
             if self.0.decompress_vec(&[], block, FlushDecompress::Sync).is_err() {
                 return Ok(());
             }
@@ -243,16 +243,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_dictionary_is_the_one_that_everybody_has() {
+    fn dictionary_matches_the_specification() {
         let bytes = dictionary();
         assert_eq!(bytes.len(), 1423);
-        // Its checksum stands at the beginning of whatever is compressed with it.
+        // Its checksum is at the start of all compressed data.
         let packed = Packer::default().pack(&Headers::default());
         assert_eq!(packed[2..6], [0xe3, 0xc6, 0xa7, 0xc2]);
     }
 
     #[test]
-    fn blocks_build_on_each_other() {
+    fn blocks_depend_on_previous_blocks() {
         let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
         let long = "x".repeat(40_000);
         let all = [
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_are_no_headers_are_refused() {
+    fn invalid_blocks_are_rejected() {
         let pack = |block: &[u8]| {
             let mut compress = Compress::new(Compression::best(), true);
             compress.set_dictionary(&dictionary()).unwrap();
@@ -291,8 +291,8 @@ mod tests {
         ];
         for case in cases {
             let seen = Unpacker::default().unpack(&pack(case));
-            // A block of nothing but zeroes has no headers, and too much behind them.
-            assert_eq!(seen, Err(Malformed::Headers), "{:?}", &case[..case.len().min(20)]);
+            // A block of zeroes has no headers, and trailing data.
+            assert_eq!(seen, Err(FrameError::Headers), "{:?}", &case[..case.len().min(20)]);
         }
         for garbage in [&b"garbage"[..], b"\x78\x9c", b"\x78\xbb\0\0\0\0\0", &[]] {
             assert!(Unpacker::default().unpack(garbage).is_err());

@@ -1,4 +1,4 @@
-//! Several streams on one WebSocket: each message begins with the number of the channel that it belongs to.
+//! Several streams on one WebSocket: each message starts with its channel number.
 
 use std::io;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use super::{CLOSE_NORMAL, CLOSE_PROTOCOL_ERROR};
 use crate::outbox::Outbox;
 use crate::pipe::{Carrier, Input, Output, input};
 
-/// Instead of a channel: the next byte is a channel that closes.
-const CLOSES: u8 = 255;
-/// How long a client may take to say goodbye once we have.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// Marks a message whose next byte is the channel to close.
+const CLOSE_CHANNEL: u8 = 255;
+/// Time that a client may take to close its end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How messages are written.
+/// The encoding of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     Binary,
@@ -43,7 +43,7 @@ impl Encoding {
     }
 }
 
-/// A server's side of such a connection.
+/// The server side of such a connection.
 pub struct Channels {
     outbox: Outbox<Message>,
     encoding: Encoding,
@@ -65,33 +65,33 @@ impl Drop for Tasks {
 }
 
 impl Channels {
-    /// With as many channels as there are `reads`, each saying whether anybody reads it. `can_close`: whether clients close
-    /// channels one by one.
+    /// Creates one channel for each of `reads`, which says whether it is readable. `can_close` says whether
+    /// clients may close channels individually.
     pub fn new<S>(stream: S, encoding: Encoding, can_close: bool, reads: &[bool]) -> Self
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let (reader, writer) = tokio::io::split(stream);
-        let (outbox, line) = Outbox::new();
+        let (outbox, queue) = Outbox::new();
         let (keep, alive) = watch::channel(());
         let (senders, inputs) = reads.iter().map(|read| read.then(|| input(None)).unzip()).unzip();
-        let reading = Reading {
+        let reading = ChannelReader {
             outbox: outbox.clone(),
             encoding,
             can_close,
             channels: senders,
-            current: Current::Ignored,
+            current: CurrentMessage::Ignored,
             _alive: keep,
         };
         let reading = tokio::spawn(reading.run(Reader::new(reader, Role::Server)));
         let writing = tokio::spawn(async move {
-            // Whatever ended it, it has ended.
-            let _ = line.write(writer, |message: Message, into| message.encode(into)).await;
+            // Errors just end the connection.
+            let _ = queue.write(writer, |message: Message, into| message.encode(into)).await;
         });
         Channels { outbox, encoding, inputs, alive, tasks: Tasks { reading, writing } }
     }
 
-    /// What clients send on a channel, for the one who reads it.
+    /// Returns the input of a channel, once.
     pub fn input(&mut self, channel: u8) -> Option<Input> {
         self.inputs.get_mut(usize::from(channel))?.take()
     }
@@ -101,12 +101,12 @@ impl Channels {
         Output::new(carrier, self.alive.clone())
     }
 
-    /// A message with nothing in it, which tells clients that the connection is there.
+    /// Sends an empty message, which tells clients that the connection is established.
     pub fn greet(&self, channel: u8) {
         self.outbox.push(self.encoding.message(channel, &[]));
     }
 
-    /// Returns once the client is gone.
+    /// Resolves when the client is gone.
     pub fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut alive = self.alive.clone();
         async move {
@@ -114,53 +114,53 @@ impl Channels {
         }
     }
 
-    /// Sends what waits, says goodbye, and gives the client a moment to do so too.
+    /// Sends queued messages and the close frame, and waits shortly for the client to close.
     pub async fn close(mut self) {
         self.outbox.push(Message::close(CLOSE_NORMAL));
         self.outbox.end();
         self.inputs.clear();
-        let goodbye = async {
+        let closing = async {
             let _ = (&mut self.tasks.writing).await;
             let _ = (&mut self.tasks.reading).await;
         };
-        let _ = tokio::time::timeout(FAREWELL, goodbye).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
     }
 }
 
-struct Reading {
+struct ChannelReader {
     outbox: Outbox<Message>,
     encoding: Encoding,
     can_close: bool,
     channels: Vec<Option<mpsc::Sender<Bytes>>>,
-    current: Current,
-    /// Dropped at the end: nobody listens any more.
+    current: CurrentMessage,
+    /// Dropped at the end, which tells writers that the client is gone.
     _alive: watch::Sender<()>,
 }
 
-/// What the rest of a message is.
-enum Current {
+/// The rest of the current message.
+enum CurrentMessage {
     Ignored,
-    /// The number of a channel that closes.
+    /// The number of a channel to close.
     Closing,
-    /// Data of a channel, and what is left of base64 that did not come out even.
+    /// Data of a channel, and the incomplete base64 group at its end.
     Data {
         channel: usize,
         left: Vec<u8>,
     },
 }
 
-impl Drop for Reading {
+impl Drop for ChannelReader {
     fn drop(&mut self) {
-        // Nobody would hear what comes after what is in line.
+        // Further messages would not be answered, so end the queue.
         self.outbox.end();
     }
 }
 
-impl Reading {
+impl ChannelReader {
     async fn run<R: AsyncRead + Unpin>(mut self, mut reader: Reader<R>) {
         loop {
             let outcome = match reader.next().await {
-                Ok(event) => self.take(event).await,
+                Ok(event) => self.handle(event).await,
                 Err(error) => Err(error),
             };
             match outcome {
@@ -176,10 +176,10 @@ impl Reading {
         }
     }
 
-    /// Whether there is more to come.
-    async fn take(&mut self, event: Event) -> io::Result<bool> {
+    /// Handles an event. Returns whether the connection continues.
+    async fn handle(&mut self, event: Event) -> io::Result<bool> {
         match event {
-            Event::Ping(payload) => self.outbox.answer(Message { opcode: Opcode::Pong, payload }).await?,
+            Event::Ping(payload) => self.outbox.reply(Message { opcode: Opcode::Pong, payload }).await?,
             Event::Pong => {}
             Event::Close(_) => {
                 self.outbox.push(Message::close(CLOSE_NORMAL));
@@ -187,43 +187,43 @@ impl Reading {
             }
             Event::Data { mut bytes, is_first, is_last, .. } => {
                 if is_first && bytes.is_empty() && !is_last {
-                    // The channel is in a later piece, which nobody sends.
-                    self.current = Current::Ignored;
+                    // A channel number in a later frame is not supported; no client sends that.
+                    self.current = CurrentMessage::Ignored;
                 } else if is_first && !bytes.is_empty() {
-                    self.current = self.begin(bytes[0]);
+                    self.current = self.start_message(bytes[0]);
                     bytes = bytes.slice(1..);
                 }
-                self.go_on(bytes, is_last).await?;
+                self.continue_message(bytes, is_last).await?;
             }
         }
         Ok(true)
     }
 
-    fn begin(&self, first: u8) -> Current {
-        if first == CLOSES && self.can_close {
-            return Current::Closing;
+    fn start_message(&self, first: u8) -> CurrentMessage {
+        if first == CLOSE_CHANNEL && self.can_close {
+            return CurrentMessage::Closing;
         }
         let channel = match self.encoding {
             Encoding::Binary => first,
             Encoding::Base64 => first.wrapping_sub(b'0'),
         };
         match self.channels.get(usize::from(channel)) {
-            Some(Some(_)) => Current::Data { channel: channel.into(), left: Vec::new() },
-            _ => Current::Ignored,
+            Some(Some(_)) => CurrentMessage::Data { channel: channel.into(), left: Vec::new() },
+            _ => CurrentMessage::Ignored,
         }
     }
 
-    async fn go_on(&mut self, bytes: Bytes, is_last: bool) -> io::Result<()> {
+    async fn continue_message(&mut self, bytes: Bytes, is_last: bool) -> io::Result<()> {
         match &mut self.current {
-            Current::Ignored => {}
-            Current::Closing => match bytes[..] {
+            CurrentMessage::Ignored => {}
+            CurrentMessage::Closing => match bytes[..] {
                 [] if !is_last => return Ok(()),
                 [channel] if is_last && usize::from(channel) < self.channels.len() => {
                     self.channels[usize::from(channel)] = None;
                 }
                 _ => return Err(io::ErrorKind::InvalidData.into()),
             },
-            Current::Data { channel, left } => {
+            CurrentMessage::Data { channel, left } => {
                 let channel = *channel;
                 let data = match self.encoding {
                     Encoding::Binary => bytes,
@@ -234,7 +234,7 @@ impl Reading {
                         *left = text.split_off(even);
                         match STANDARD.decode(&text) {
                             Ok(data) => data.into(),
-                            // As upstream: what cannot be read is passed over.
+                            // As upstream, invalid base64 is ignored.
                             Err(_) => Bytes::new(),
                         }
                     }
@@ -244,12 +244,12 @@ impl Reading {
                     && reader.send(data).await.is_err()
                 {
                     self.channels[channel] = None;
-                    self.current = Current::Ignored;
+                    self.current = CurrentMessage::Ignored;
                 }
             }
         }
         if is_last {
-            self.current = Current::Ignored;
+            self.current = CurrentMessage::Ignored;
         }
         Ok(())
     }
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_go_to_their_channels() {
+    async fn messages_are_dispatched_to_channels() {
         let (mut client, server) = tokio::io::duplex(1 << 20);
         let mut channels = Channels::new(server, Encoding::Binary, true, &[true, false, false, false, true]);
         let (mut stdin, mut resize) = (channels.input(0).unwrap(), channels.input(4).unwrap());
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn base64_is_text_with_a_digit() {
+    async fn base64_messages_have_a_digit_prefix() {
         let (mut client, server) = tokio::io::duplex(1 << 20);
         let mut channels = Channels::new(server, Encoding::Base64, false, &[true]);
         let mut stdin = channels.input(0).unwrap();
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_breaks_the_protocol_is_told_so() {
+    async fn protocol_errors_close_the_connection() {
         for bytes in [&b"\x83\x80\0\0\0\0"[..], b"\x82\x01\0", b"\x82\x82\0\0\0\0\xff\x09"] {
             let (mut client, server) = tokio::io::duplex(1 << 20);
             let channels = Channels::new(server, Encoding::Binary, true, &[true]);

@@ -1,10 +1,10 @@
-//! Frames: a head of 2 to 14 bytes, and a payload that clients mask.
+//! Frames: a header of 2 to 14 bytes, and a payload that clients mask.
 
 use std::fmt;
 
 use bytes::Bytes;
 
-/// Control frames are no longer than this.
+/// Maximum size of control frames.
 pub const LARGEST_CONTROL: u64 = 125;
 pub const LARGEST_HEAD: usize = 14;
 
@@ -53,36 +53,36 @@ impl Opcode {
     }
 }
 
-/// Why bytes are no frame.
+/// The reason why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Malformed {
-    /// Extensions that were not agreed on.
+pub enum FrameError {
+    /// Extensions that were not negotiated.
     Reserved,
     Opcode,
-    /// A control frame in parts or too long, or a length beyond all measure.
+    /// A fragmented or too long control frame, or an invalid length.
     Length,
-    /// Clients mask what they send, servers do not.
+    /// Clients must mask frames, servers must not.
     Mask,
-    /// A part of nothing, or a message within a message.
+    /// A continuation without a message, or a message within a message.
     Order,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Malformed::Reserved => "a frame with an extension that was not agreed on",
-            Malformed::Opcode => "a frame of an unknown kind",
-            Malformed::Length => "a frame of a length that it cannot have",
-            Malformed::Mask => "a frame that is masked and should not be, or the other way round",
-            Malformed::Order => "a frame that does not follow on the one before",
+            FrameError::Reserved => "frame with an extension that was not negotiated",
+            FrameError::Opcode => "unknown frame type",
+            FrameError::Length => "invalid frame length",
+            FrameError::Mask => "wrong masking of a frame",
+            FrameError::Order => "frame out of order",
         })
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for FrameError {}
 
-impl From<Malformed> for std::io::Error {
-    fn from(malformed: Malformed) -> Self {
+impl From<FrameError> for std::io::Error {
+    fn from(malformed: FrameError) -> Self {
         std::io::Error::new(std::io::ErrorKind::InvalidData, malformed)
     }
 }
@@ -97,17 +97,17 @@ pub struct Head {
 }
 
 impl Head {
-    /// The head at the beginning of `bytes` and how long it is; nothing if more bytes are needed to tell. `role` is the
-    /// reader's.
-    pub fn parse(bytes: &[u8], role: Role) -> Result<Option<(Head, usize)>, Malformed> {
+    /// Parses the header at the start of `bytes` and returns it with its length; `None` if more bytes are
+    /// needed. `role` is the reader's.
+    pub fn parse(bytes: &[u8], role: Role) -> Result<Option<(Head, usize)>, FrameError> {
         let [first, second, rest @ ..] = bytes else { return Ok(None) };
         if first & 0x70 != 0 {
-            return Err(Malformed::Reserved);
+            return Err(FrameError::Reserved);
         }
-        let opcode = Opcode::parse(first & 0x0f).ok_or(Malformed::Opcode)?;
+        let opcode = Opcode::parse(first & 0x0f).ok_or(FrameError::Opcode)?;
         let (fin, masked) = (first & 0x80 != 0, second & 0x80 != 0);
         if masked != (role == Role::Server) {
-            return Err(Malformed::Mask);
+            return Err(FrameError::Mask);
         }
         let (length, rest) = match second & 0x7f {
             126 => {
@@ -121,7 +121,7 @@ impl Head {
             short => (u64::from(short), rest),
         };
         if length >> 63 != 0 || (opcode.is_control() && (!fin || length > LARGEST_CONTROL)) {
-            return Err(Malformed::Length);
+            return Err(FrameError::Length);
         }
         let (mask, rest) = match masked {
             true => {
@@ -134,7 +134,7 @@ impl Head {
     }
 }
 
-/// Takes the mask off a piece of a payload, or puts it on. `position` is where in the payload the piece begins.
+/// Applies the mask to a part of a payload. `position` is the offset of the part.
 pub fn mask(piece: &mut [u8], mask: [u8; 4], position: u64) {
     for (index, byte) in piece.iter_mut().enumerate() {
         *byte ^= mask[(position as usize + index) % 4];
@@ -157,12 +157,12 @@ impl Message {
         Message { opcode: Opcode::Close, payload: Bytes::copy_from_slice(&code.to_be_bytes()) }
     }
 
-    /// As servers send it.
+    /// Encodes the message as a server.
     pub fn encode(&self, into: &mut Vec<u8>) {
         self.encode_masked(None, into);
     }
 
-    /// As clients send it, with a mask.
+    /// Encodes the message as a client, with a mask.
     pub fn encode_masked(&self, key: Option<[u8; 4]>, into: &mut Vec<u8>) {
         let masked = if key.is_some() { 0x80 } else { 0 };
         into.push(0x80 | self.opcode.bits());
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_are_read_as_soon_as_they_are_whole() {
+    fn frame_headers_are_parsed_when_complete() {
         let cases: [(&[u8], Head, usize); 5] = [
             (b"\x82\x03abc", Head { opcode: Opcode::Binary, fin: true, mask: None, length: 3 }, 2),
             (b"\x01\x00", Head { opcode: Opcode::Text, fin: false, mask: None, length: 0 }, 2),
@@ -219,24 +219,24 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_refused() {
-        let cases: [(&[u8], Malformed); 7] = [
-            (b"\xc2\x00", Malformed::Reserved),
-            (b"\x83\x00", Malformed::Opcode),
-            (b"\x8f\x00", Malformed::Opcode),
-            (b"\x82\x80\0\0\0\0", Malformed::Mask),
-            (b"\x09\x00", Malformed::Length),
-            (b"\x88\x7e\x00\x7e", Malformed::Length),
-            (b"\x82\x7f\xff\0\0\0\0\0\0\0", Malformed::Length),
+    fn malformed_frames_are_rejected() {
+        let cases: [(&[u8], FrameError); 7] = [
+            (b"\xc2\x00", FrameError::Reserved),
+            (b"\x83\x00", FrameError::Opcode),
+            (b"\x8f\x00", FrameError::Opcode),
+            (b"\x82\x80\0\0\0\0", FrameError::Mask),
+            (b"\x09\x00", FrameError::Length),
+            (b"\x88\x7e\x00\x7e", FrameError::Length),
+            (b"\x82\x7f\xff\0\0\0\0\0\0\0", FrameError::Length),
         ];
         for (bytes, expected) in cases {
             assert_eq!(Head::parse(bytes, Role::Client), Err(expected), "{bytes:x?}");
         }
-        assert_eq!(Head::parse(b"\x82\x00", Role::Server), Err(Malformed::Mask));
+        assert_eq!(Head::parse(b"\x82\x00", Role::Server), Err(FrameError::Mask));
     }
 
     #[test]
-    fn messages_survive_the_wire() {
+    fn messages_round_trip() {
         for length in [0, 1, 125, 126, 65_535, 65_536] {
             for key in [None, Some([0xff, 0, 0x12, 7])] {
                 let message = Message::binary(vec![7; length]);
@@ -246,7 +246,7 @@ mod tests {
                 let (head, start) = Head::parse(&bytes, role).unwrap().unwrap();
                 assert_eq!((head.length, head.mask), (length as u64, key));
                 if let Some(key) = key {
-                    // In pieces, as it is read.
+                    // In parts, as it is read.
                     let middle = start + length / 3;
                     mask(&mut bytes[start..middle], key, 0);
                     mask(&mut bytes[middle..], key, (length / 3) as u64);

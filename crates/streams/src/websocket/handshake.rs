@@ -1,4 +1,4 @@
-//! How a request becomes a WebSocket, and with which protocol.
+//! The WebSocket handshake and protocol negotiation.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
@@ -9,7 +9,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
-use crate::upgrade::{Refusal, header_values, is_upgrade, refusal};
+use crate::upgrade::{UpgradeRefusal, header_values, is_upgrade, refusal};
 
 /// Whether a request asks for a WebSocket.
 pub fn is_websocket(headers: &HeaderMap) -> bool {
@@ -17,12 +17,12 @@ pub fn is_websocket(headers: &HeaderMap) -> bool {
     is_upgrade(headers) && wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case("websocket"))
 }
 
-/// The protocols that a client would speak, the one that it likes best first.
+/// Returns the protocols that a client offers, in order of preference.
 pub fn offered(headers: &HeaderMap) -> Vec<&str> {
     header_values(headers, SEC_WEBSOCKET_PROTOCOL.as_str())
 }
 
-/// A handshake that was agreed on.
+/// An accepted handshake.
 #[derive(Debug)]
 pub struct Handshake {
     pub protocol: String,
@@ -30,8 +30,9 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// Agrees to the first protocol of the client's that is in `known`. No protocol is one, too, if it is among them.
-    pub fn new(method: &Method, headers: &HeaderMap, known: &[&str]) -> Result<Handshake, Refusal> {
+    /// Accepts the client's first protocol that is in `known`. An empty string in `known` stands for no
+    /// protocol.
+    pub fn new(method: &Method, headers: &HeaderMap, known: &[&str]) -> Result<Handshake, UpgradeRefusal> {
         if method != Method::GET {
             return Err(refusal(StatusCode::METHOD_NOT_ALLOWED, ""));
         }
@@ -66,7 +67,7 @@ impl Handshake {
     }
 }
 
-/// Proves that a key was read by somebody who knows what it is.
+/// Returns the value of `Sec-WebSocket-Accept` for a key.
 pub fn accept_key(key: &[u8]) -> String {
     let text = [key, b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"].concat();
     STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &text))
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_common_protocol_is_agreed_on() {
+    fn the_first_common_protocol_is_accepted() {
         type Case<'a> = (&'a [&'a str], &'a [&'a str], Result<&'a str, u16>);
         let cases: [Case<'_>; 6] = [
             (&["v5", "v4"], &["v4", "v5"], Ok("v5")),
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_handshake_is_refused() {
+    fn invalid_handshakes_are_rejected() {
         let without = |name: http::HeaderName| {
             let mut headers = headers(&["a"]);
             headers.remove(name);

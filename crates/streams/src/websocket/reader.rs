@@ -1,16 +1,17 @@
-//! Reads messages piece by piece, so that none is too large.
+//! Reads messages in chunks, so that their size is not limited by memory.
 
 use std::io;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::frame::{Head, LARGEST_HEAD, Malformed, Opcode, Role, mask};
-use crate::pipe::PIECE;
+use super::frame::{FrameError, Head, LARGEST_HEAD, Opcode, Role, mask};
+use crate::pipe::CHUNK_BYTES;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A piece of a message. Every message has a first and a last piece, which may be the same and may be empty.
+    /// A chunk of a message. Every message has a first and a last chunk, which may be the same and may be
+    /// empty.
     Data {
         bytes: Bytes,
         is_text: bool,
@@ -19,7 +20,7 @@ pub enum Event {
     },
     Ping(Bytes),
     Pong,
-    /// The peer's goodbye, with its reason.
+    /// A close frame with its code.
     Close(Option<u16>),
 }
 
@@ -29,45 +30,45 @@ pub struct Reader<R> {
     buffer: BytesMut,
     /// The frame whose payload is being read.
     frame: Option<Frame>,
-    /// Whether the message that is being read is text, if there is one.
+    /// Whether the current message is text, if there is one.
     message: Option<bool>,
-    /// Whether nothing of that message was seen yet.
+    /// Whether no chunk of that message was returned yet.
     is_first: bool,
 }
 
 #[derive(Clone, Copy)]
 struct Frame {
     head: Head,
-    /// How much of the payload was read.
+    /// Number of payload bytes that were read.
     position: u64,
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
-    /// `role` is ours.
+    /// `role` is that of this side.
     pub fn new(reader: R, role: Role) -> Self {
         Reader { reader, role, buffer: BytesMut::new(), frame: None, message: None, is_first: false }
     }
 
-    /// What comes next. Given up, nothing is lost. The end of the connection is an error: peers say goodbye.
+    /// Returns the next event. Cancel safe. The end of the connection without a close frame is an error.
     pub async fn next(&mut self) -> io::Result<Event> {
         loop {
             if let Some(event) = self.parse()? {
                 return Ok(event);
             }
-            self.buffer.reserve(PIECE);
+            self.buffer.reserve(CHUNK_BYTES);
             if self.reader.read_buf(&mut self.buffer).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
     }
 
-    fn parse(&mut self) -> Result<Option<Event>, Malformed> {
+    fn parse(&mut self) -> Result<Option<Event>, FrameError> {
         let frame = match self.frame {
             Some(frame) => frame,
             None => {
                 let start = &self.buffer[..self.buffer.len().min(LARGEST_HEAD)];
                 let Some((head, length)) = Head::parse(start, self.role)? else { return Ok(None) };
-                self.begin(head)?;
+                self.start_frame(head)?;
                 let _ = self.buffer.split_to(length);
                 Frame { head, position: 0 }
             }
@@ -79,20 +80,20 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         if (opcode.is_control() && here < left) || (here == 0 && left > 0) {
             return Ok(None);
         }
-        let mut piece = self.buffer.split_to(here as usize);
+        let mut chunk = self.buffer.split_to(here as usize);
         if let Some(key) = key {
-            mask(&mut piece, key, frame.position);
+            mask(&mut chunk, key, frame.position);
         }
         let is_done = here == left;
         self.frame = (!is_done).then_some(Frame { position: frame.position + here, ..frame });
-        let bytes = piece.freeze();
+        let bytes = chunk.freeze();
         Ok(Some(match opcode {
             Opcode::Ping => Event::Ping(bytes),
             Opcode::Pong => Event::Pong,
             Opcode::Close => {
                 let code = bytes.first_chunk().map(|code| u16::from_be_bytes(*code));
                 if bytes.len() == 1 {
-                    return Err(Malformed::Length);
+                    return Err(FrameError::Length);
                 }
                 Event::Close(code)
             }
@@ -108,14 +109,14 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }))
     }
 
-    fn begin(&mut self, head: Head) -> Result<(), Malformed> {
+    fn start_frame(&mut self, head: Head) -> Result<(), FrameError> {
         match (head.opcode, self.message) {
             (Opcode::Text | Opcode::Binary, None) => {
                 self.message = Some(head.opcode == Opcode::Text);
                 self.is_first = true;
                 Ok(())
             }
-            (Opcode::Text | Opcode::Binary, Some(_)) | (Opcode::Continuation, None) => Err(Malformed::Order),
+            (Opcode::Text | Opcode::Binary, Some(_)) | (Opcode::Continuation, None) => Err(FrameError::Order),
             _ => Ok(()),
         }
     }
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_come_in_pieces_with_others_in_between() {
+    async fn fragmented_messages_are_interleaved_with_control_frames() {
         let bytes = b"\x02\x02ab\x89\x01p\x00\x00\x80\x01c\x81\x01t\x82\x00\x8a\x00\x88\x02\x03\xe8";
         let (events, end) = events(bytes).await;
         let expected = [
@@ -159,21 +160,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_out_of_order_are_refused() {
+    async fn frames_out_of_order_are_rejected() {
         for bytes in [&b"\x80\x01a"[..], b"\x02\x01a\x02\x01b", b"\x88\x01a", b"\x02\x01a\x81\x00"] {
             assert_eq!(events(bytes).await.1, io::ErrorKind::InvalidData, "{bytes:x?}");
         }
     }
 
     #[tokio::test]
-    async fn a_message_arrives_whole_however_it_is_cut() {
+    async fn a_message_is_reassembled_from_any_chunks() {
         let mut bytes = Vec::new();
         let sent: Vec<u8> = (0..100_000_u32).map(|number| number as u8).collect();
         super::super::Message::binary(sent.clone()).encode_masked(Some([9, 8, 7, 6]), &mut bytes);
         let (mut client, server) = tokio::io::duplex(1000);
         let writing = tokio::spawn(async move {
-            for piece in bytes.chunks(777) {
-                tokio::io::AsyncWriteExt::write_all(&mut client, piece).await.unwrap();
+            for chunk in bytes.chunks(777) {
+                tokio::io::AsyncWriteExt::write_all(&mut client, chunk).await.unwrap();
             }
         });
         let mut reader = Reader::new(server, Role::Server);

@@ -1,4 +1,4 @@
-//! Bytes of another protocol in the messages of a WebSocket.
+//! Tunnels another protocol in WebSocket messages.
 
 use std::io;
 
@@ -9,9 +9,9 @@ use super::frame::{Message, Opcode, Role};
 use super::reader::{Event, Reader};
 use super::{CLOSE_NORMAL, CLOSE_PROTOCOL_ERROR};
 use crate::outbox::Outbox;
-use crate::pipe::PIECE;
+use crate::pipe::CHUNK_BYTES;
 
-/// Carries bytes between a client's WebSocket and `other` until one of them ends, then closes both.
+/// Copies data between a client's WebSocket and `other` until one of them ends, then closes both.
 pub async fn tunnel<W, O>(websocket: W, other: O) -> io::Result<()>
 where
     W: AsyncRead + AsyncWrite + Send,
@@ -19,12 +19,12 @@ where
 {
     let (reader, writer) = tokio::io::split(websocket);
     let (mut other_reader, mut other_writer) = tokio::io::split(other);
-    let (outbox, line) = Outbox::new();
+    let (outbox, queue) = Outbox::new();
     let inwards = async {
         let mut reader = Reader::new(reader, Role::Server);
         loop {
             match reader.next().await? {
-                Event::Ping(payload) => outbox.answer(Message { opcode: Opcode::Pong, payload }).await?,
+                Event::Ping(payload) => outbox.reply(Message { opcode: Opcode::Pong, payload }).await?,
                 Event::Pong => {}
                 Event::Close(_) => return Ok(()),
                 Event::Data { is_text: true, .. } => return Err(io::Error::from(io::ErrorKind::InvalidData)),
@@ -38,7 +38,7 @@ where
     let outwards = async {
         let mut buffer = BytesMut::new();
         loop {
-            buffer.reserve(PIECE);
+            buffer.reserve(CHUNK_BYTES);
             if other_reader.read_buf(&mut buffer).await? == 0 {
                 return Ok::<(), io::Error>(());
             }
@@ -47,12 +47,12 @@ where
             outbox.send(Message::binary(bytes), length).await?;
         }
     };
-    let writing = line.write(writer, |message: Message, into| message.encode(into));
+    let writing = queue.write(writer, |message: Message, into| message.encode(into));
     let mut writing = std::pin::pin!(writing);
     let ended = tokio::select! {
         ended = inwards => ended,
         ended = outwards => ended,
-        // Only an error ends it before it is asked to.
+        // The writer ends early only with an error.
         ended = &mut writing => return ended,
     };
     let code = match &ended {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn bytes_go_both_ways_until_one_side_ends() {
+    async fn data_is_copied_until_one_side_ends() {
         let (mut client, websocket) = tokio::io::duplex(1 << 20);
         let (mut service, other) = tokio::io::duplex(1 << 20);
         let tunnel = tokio::spawn(tunnel(websocket, other));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn text_is_no_tunnel() {
+    async fn text_messages_are_rejected() {
         let (mut client, websocket) = tokio::io::duplex(1 << 20);
         let (_service, other) = tokio::io::duplex(1 << 20);
         let tunnel = tokio::spawn(tunnel(websocket, other));

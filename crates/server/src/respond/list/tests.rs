@@ -18,27 +18,27 @@ fn body(sizes: &[usize]) -> ListBody {
 }
 
 #[test]
-fn pieces_make_up_the_list_and_never_grow() {
-    let most = CHUNK - 100;
+fn chunks_make_up_the_list_and_are_limited() {
+    let most = MAX_CHUNK - 100;
     for sizes in [
         vec![],
         vec![1000; 500],
         vec![most, most, 10, most],
-        vec![10, 3 * CHUNK, 10],
+        vec![10, 3 * MAX_CHUNK, 10],
         (0..300).map(|number| number * 17 % 5000).collect(),
     ] {
-        let mut pieces = Vec::new();
+        let mut chunks = Vec::new();
         let mut list = body(&sizes);
-        while let Some(piece) = list.next_piece() {
-            let piece = piece.into_bytes();
-            let whole_object = sizes.iter().any(|size| piece.len() > *size && *size >= most);
-            assert!(piece.len() <= CHUNK || whole_object, "{} bytes", piece.len());
-            pieces.extend_from_slice(&piece);
+        while let Some(chunk) = list.next_chunk() {
+            let chunk = chunk.into_bytes();
+            let whole_object = sizes.iter().any(|size| chunk.len() > *size && *size >= most);
+            assert!(chunk.len() <= MAX_CHUNK || whole_object, "{} bytes", chunk.len());
+            chunks.extend_from_slice(&chunk);
         }
-        let mut whole = body(&sizes).whole(0);
+        let mut whole = body(&sizes).into_bytes(0);
         whole.push(b'\n');
-        assert_eq!(pieces, whole);
-        let list: serde_json::Value = serde_json::from_slice(&pieces).unwrap();
+        assert_eq!(chunks, whole);
+        let list: serde_json::Value = serde_json::from_slice(&chunks).unwrap();
         let items = list["items"].as_array().unwrap();
         let lengths: Vec<usize> = items.iter().map(|item| item["d"].as_str().unwrap().len()).collect();
         assert_eq!(lengths, sizes);
@@ -46,27 +46,27 @@ fn pieces_make_up_the_list_and_never_grow() {
     }
 }
 #[test]
-fn others_have_their_turn_after_each_piece_but_the_last() {
+fn task_yields_after_each_chunk_but_the_last() {
     let mut context = Context::from_waker(std::task::Waker::noop());
-    let (mut list, mut expected) = (body(&vec![1000; 1500]), body(&vec![1000; 1500]).whole(0));
+    let (mut list, mut expected) = (body(&vec![1000; 1500]), body(&vec![1000; 1500]).into_bytes(0));
     expected.push(b'\n');
     let (mut all, mut count) = (Vec::new(), 0);
-    while let Poll::Ready(Some(piece)) = list.poll_piece(&mut context) {
-        all.extend_from_slice(&piece.into_bytes());
+    while let Poll::Ready(Some(chunk)) = list.poll_chunk(&mut context) {
+        all.extend_from_slice(&chunk.into_bytes());
         count += 1;
         assert_eq!(list.is_done(), all.len() == expected.len());
         assert_eq!(list.sending, !list.is_done());
         if !list.is_done() {
-            assert!(list.poll_piece(&mut context).is_pending());
+            assert!(list.poll_chunk(&mut context).is_pending());
         }
     }
-    assert!(matches!(list.poll_piece(&mut context), Poll::Ready(None)));
+    assert!(matches!(list.poll_chunk(&mut context), Poll::Ready(None)));
     assert!(all == expected);
     assert!(count > 3);
 }
 
 #[test]
-fn items_begin_with_their_metadata_whatever_the_others_are() {
+fn items_start_with_their_metadata() {
     let mut items = Items::new(Item::Typed, false);
     for (json, shown) in [
         (r#"{"kind":"K","apiVersion":"v1","metadata":{"name":"a"}}"#, r#""metadata":{"name":"a"}}"#),

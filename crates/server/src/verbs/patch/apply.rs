@@ -1,19 +1,19 @@
-//! Server-side apply: a configuration that says all that its manager wants.
+//! Server-side apply.
 
 use atoll_merge::apply::Author;
 use atoll_meta::{Status, json, object};
 use atoll_registry::scale;
 use serde_json::{Map, Value};
 
-use super::{Form, Patch, PatchKind};
+use super::{Patch, PatchKind, PatchTarget};
 use crate::decode::{self, yaml};
 use crate::options::{FieldValidation, WriteOptions};
 
-/// Reads a configuration, which is YAML, of which JSON is a part.
+/// Parses a configuration, which is YAML or JSON.
 pub(super) fn parse(body: &[u8]) -> Result<Patch, Status> {
     let decoding = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
     let json = body.trim_ascii_start().starts_with(b"{").then(|| json::parse(body));
-    let (value, complaint) = match json {
+    let (value, strict_error) = match json {
         Some(Ok(parsed)) if parsed.duplicates.is_empty() => (parsed.value, None),
         _ => yaml::parse(body)
             .map_err(|error| decoding(format!("error converting YAML to JSON: yaml: {error}")))?,
@@ -32,20 +32,20 @@ pub(super) fn parse(body: &[u8]) -> Result<Patch, Status> {
         )));
     }
     let value = if value.is_null() { Value::Object(Map::new()) } else { value };
-    Ok(Patch { kind: PatchKind::Apply, value, remarks: complaint.into_iter().collect() })
+    Ok(Patch { kind: PatchKind::Apply, value, remarks: strict_error.into_iter().collect() })
 }
 
-/// What comes of applying the configuration, and what to warn about.
+/// Returns the applied object and warnings.
 pub(super) fn apply(
     patch: &Patch,
-    form: Form<'_>,
+    target: PatchTarget<'_>,
     existing: Option<&Value>,
     author: &Author<'_>,
     options: &WriteOptions,
 ) -> Result<(Value, Vec<String>), Status> {
-    let managed = match form {
-        Form::Of(row) => &row.managed,
-        Form::Scale => &scale::MANAGED,
+    let managed = match target {
+        PatchTarget::Object(row) => &row.managed,
+        PatchTarget::Scale => &scale::MANAGED,
     };
     let live = existing.unwrap_or(managed.empty());
     let applied = managed.apply(live, &patch.value, author, options.force)?;
@@ -54,14 +54,14 @@ pub(super) fn apply(
         FieldValidation::Warn => patch.remarks.iter().cloned().flat_map(yaml::warnings).collect(),
         FieldValidation::Strict => match patch.remarks.first() {
             None => Vec::new(),
-            Some(complaint) => {
+            Some(strict_error) => {
                 return Err(Status::bad_request(format!(
-                    "error strict decoding YAML: error converting YAML to JSON: {complaint}"
+                    "error strict decoding YAML: error converting YAML to JSON: {strict_error}"
                 )));
             }
         },
     };
-    if let (Form::Of(row), None, uid) = (form, existing, object::uid(&applied))
+    if let (PatchTarget::Object(row), None, uid) = (target, existing, object::uid(&applied))
         && !uid.is_empty()
     {
         let message = format!(
@@ -70,11 +70,11 @@ pub(super) fn apply(
         return Err(Status::conflict(&row.group, &row.resource, object::name(&applied), message));
     }
     let (namespace, name) = (object::namespace(&applied).to_owned(), object::name(&applied).to_owned());
-    let (kind, read) = match form {
-        Form::Of(row) => {
+    let (kind, read) = match target {
+        PatchTarget::Object(row) => {
             (format!("{}/{}, Kind={}", row.group, row.version, row.kind), decode::patched(row, applied))
         }
-        Form::Scale => ("autoscaling/v1, Kind=Scale".to_owned(), decode::patched_scale(applied)),
+        PatchTarget::Scale => ("autoscaling/v1, Kind=Scale".to_owned(), decode::patched_scale(applied)),
     };
     let (object, _) = read.map_err(|error| {
         Status::plain_internal(format!(

@@ -1,11 +1,11 @@
-//! Strategic merges of objects whose types are known.
+//! Strategic merge patches of objects with known types.
 
 use atoll_merge::{print_map, strategic_merge};
 use atoll_meta::{Status, object};
 use atoll_schema::{TypeId, Types, normalise, restore};
 use serde_json::{Map, Value};
 
-use super::{Form, Patch, unreadable};
+use super::{Patch, PatchTarget, undecodable};
 use crate::decode;
 use crate::options::FieldValidation;
 
@@ -13,37 +13,39 @@ const SCALE: (&str, &str, &str) = ("autoscaling", "v1", "Scale");
 
 pub(super) fn apply(
     patch: &Patch,
-    form: Form<'_>,
+    target: PatchTarget<'_>,
     existing: &Value,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
     let types = Types::get();
-    let id = match form {
-        Form::Of(row) => row.type_id,
-        Form::Scale => types.by_kind(SCALE.0, SCALE.1, SCALE.2),
+    let id = match target {
+        PatchTarget::Object(row) => row.type_id,
+        PatchTarget::Scale => types.by_kind(SCALE.0, SCALE.1, SCALE.2),
     };
     let id = id.ok_or_else(|| Status::bad_request("strategic merge patch format is not supported"))?;
     let (mut patched, mut left) = merged(types, id, existing, &patch.value)?;
     let mut remarks = patch.remarks.clone();
     if !matches!(normalise(types, id, &mut patched), Ok(unknown) if unknown.is_empty()) {
-        // Upstream puts the result into its struct without passing by JSON: some more fits, and the words are others.
+        // Upstream converts the result to its struct without JSON: that accepts more, and its messages
+        // differ.
         (patched, left) = merged(types, id, existing, &patch.value)?;
         let unknown = restore(types, id, &mut patched).map_err(|error| refuse(&left, &error))?;
         remarks.extend(unknown);
     }
-    let warnings = decode::heed(remarks, validation).map_err(|error| refuse(&left, &error))?;
+    let warnings =
+        decode::apply_field_validation(remarks, validation).map_err(|error| refuse(&left, &error))?;
     if !patched["metadata"].is_object() {
         patched["metadata"] = Value::Object(Map::new());
     }
-    // The kind is the struct's, whatever the patch says.
-    match form {
-        Form::Of(row) => object::set_type(&mut patched, &row.api_version(), &row.kind),
-        Form::Scale => object::set_type(&mut patched, "autoscaling/v1", SCALE.2),
+    // The kind is that of the type, whatever the patch says.
+    match target {
+        PatchTarget::Object(row) => object::set_type(&mut patched, &row.api_version(), &row.kind),
+        PatchTarget::Scale => object::set_type(&mut patched, "autoscaling/v1", SCALE.2),
     }
     Ok((patched, warnings))
 }
 
-/// The merged object, and what is left of the patch.
+/// Returns the merged object and the rest of the patch.
 fn merged(types: &Types, id: TypeId, existing: &Value, patch: &Value) -> Result<(Value, Value), Status> {
     let (mut object, mut left) = (existing.clone(), patch.clone());
     strategic_merge(types, id, &mut object, &mut left).map_err(|error| error.status())?;
@@ -51,5 +53,5 @@ fn merged(types: &Types, id: TypeId, existing: &Value, patch: &Value) -> Result<
 }
 
 fn refuse(left: &Value, error: &str) -> Status {
-    unreadable(&left.as_object().map_or_else(|| "map[]".to_owned(), print_map), error)
+    undecodable(&left.as_object().map_or_else(|| "map[]".to_owned(), print_map), error)
 }

@@ -1,4 +1,4 @@
-//! Clusters that take nothing new: cordoned, fenced, observed and unready ones.
+//! Clusters that accept no new shares: cordoned, fenced, observed and unready ones.
 
 use atoll_fleet::closed::closed;
 use atoll_fleet::placed;
@@ -8,13 +8,13 @@ use atoll_registry::placement::Registered;
 use atoll_registry::{Place, Row};
 use serde_json::Value;
 
-/// Who places what others refer to.
+/// The `by` of placements of dependents.
 const DEPENDENT: &str = "reference";
 
-/// What is wrong with shares of clusters that the object was not on before, `new`.
+/// Returns the errors of shares of clusters that the object was not on before, `new`.
 pub fn check(
     row: &Row,
-    place: &Place<'_>,
+    object_ref: &Place<'_>,
     wanted: &Value,
     shares: &[Share],
     new: &[Registered],
@@ -26,8 +26,9 @@ pub fn check(
         let index = shares.iter().position(|share| share.name == object::name(&new.cluster))?;
         let mut why = closed.why();
         if closed.can_be_forced {
-            let command = placed::command(&row.kind, place.namespace, place.name, &names_of(shares));
-            why = format!("{why}, or place it there nevertheless (spec.force) with: {command} --force");
+            let command =
+                placed::command(&row.kind, object_ref.namespace, object_ref.name, &names_of(shares));
+            why = format!("{why}, or force the placement (spec.force) with: {command} --force");
         }
         Some(FieldError::forbidden(&path.index(index), why))
     });

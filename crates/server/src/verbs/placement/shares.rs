@@ -1,4 +1,4 @@
-//! The clusters that a Placement names: which ones they are, and whether they may be used.
+//! The clusters that a Placement names.
 
 use atoll_fleet::Placement;
 use atoll_fleet::placement::Share;
@@ -16,7 +16,7 @@ pub struct Shares {
     pub new: Vec<Registered>,
 }
 
-/// The clusters that a Placement names, or all that is wrong with it.
+/// Resolves the clusters that a Placement names, or returns all errors.
 pub fn read(
     server: &Server,
     row: &Row,
@@ -45,18 +45,20 @@ pub fn read(
             errors.push(FieldError::duplicate(&path.child("name"), name));
         } else {
             match resolve(server, row, workspace, name, &uid, current) {
-                Cluster::Kept(known) => uid = known,
-                Cluster::New(registered) => match server.registry.closed(workspace, &registered) {
+                ResolvedCluster::Kept(known) => uid = known,
+                ResolvedCluster::New(registered) => match server.registry.closed(workspace, &registered) {
                     Some(reason) => errors.push(FieldError::forbidden(&path.child("name"), reason)),
                     None => {
                         uid = object::uid(&registered.cluster).to_string();
                         shares.new.push(registered);
                     }
                 },
-                Cluster::Unknown if uid.is_empty() => {
+                ResolvedCluster::Unknown if uid.is_empty() => {
                     errors.push(FieldError::not_found(&path.child("name"), name));
                 }
-                Cluster::Unknown => errors.push(FieldError::not_found(&path.child("uid"), uid.as_str())),
+                ResolvedCluster::Unknown => {
+                    errors.push(FieldError::not_found(&path.child("uid"), uid.as_str()))
+                }
             }
         }
         let replicas = match &share["replicas"] {
@@ -80,17 +82,17 @@ pub fn read(
     if errors.is_empty() { Ok(shares) } else { Err(errors) }
 }
 
-/// What a name in a Placement means.
-enum Cluster {
-    /// A cluster that the object is on already, with its uid if that is known. Whether it is still there, and on what terms
-    /// it takes something new, does not matter.
+/// The resolution of a name in a Placement.
+enum ResolvedCluster {
+    /// A cluster that the object is already on, with its UID if known. It need not exist or accept new
+    /// shares.
     Kept(String),
     New(Registered),
     Unknown,
 }
 
-/// A cluster serves the workspace that it is registered in and those below it. What is in no namespace goes down only from
-/// where the cluster is registered.
+/// Resolves a name. A cluster serves its registering workspace and the descendants. Cluster-scoped objects
+/// can only be placed from the registering workspace.
 fn resolve(
     server: &Server,
     row: &Row,
@@ -98,20 +100,24 @@ fn resolve(
     name: &str,
     uid: &str,
     current: &Placement,
-) -> Cluster {
+) -> ResolvedCluster {
     let in_reach = |uid: &str| {
         let found = server.registry.cluster(workspace, name, uid);
         found.filter(|found| row.namespaced || found.workspace == workspace)
     };
     if let Some(share) = current.share_of(name, uid) {
-        // Without a uid in the placement, the nearest cluster of that name is meant.
+        // Without a UID in the placement, the nearest cluster of that name is meant.
         let meant = in_reach(if share.uid.is_empty() { uid } else { &share.uid });
         match (meant, in_reach("")) {
-            (Some(registered), _) => return Cluster::Kept(object::uid(&registered.cluster).to_string()),
-            // The one that it was on is gone, and another has taken its name since.
-            (None, Some(nearest)) if uid.is_empty() && !share.uid.is_empty() => return Cluster::New(nearest),
-            (None, _) => return Cluster::Kept(share.uid.clone()),
+            (Some(registered), _) => {
+                return ResolvedCluster::Kept(object::uid(&registered.cluster).to_string());
+            }
+            // The previous cluster is gone, and another one has its name.
+            (None, Some(nearest)) if uid.is_empty() && !share.uid.is_empty() => {
+                return ResolvedCluster::New(nearest);
+            }
+            (None, _) => return ResolvedCluster::Kept(share.uid.clone()),
         }
     }
-    in_reach(uid).map_or(Cluster::Unknown, Cluster::New)
+    in_reach(uid).map_or(ResolvedCluster::Unknown, ResolvedCluster::New)
 }

@@ -1,9 +1,9 @@
-//! May somebody do something, and what all may I?
+//! Access reviews and rules reviews.
 
 use std::collections::BTreeMap;
 
 use atoll_authn::{HOME, User};
-use atoll_authz::{Attributes, Decision, Missing, Rule, Target, reason};
+use atoll_authz::{Attributes, Decision, MissingRole, Rule, Target, reason};
 use atoll_meta::{FieldError, FieldPath, Status};
 use atoll_registry::Row;
 use serde_json::{Value, json};
@@ -13,20 +13,20 @@ use crate::Server;
 use crate::chain::Call;
 use crate::impersonation::account;
 
-/// May somebody do something?
+/// Answers an access review.
 pub fn answer(server: &Server, row: &Row, call: &Call, review: &Value) -> Result<Value, Status> {
     let spec = &review["spec"];
     let errors = check(row, call, spec, review);
     if !errors.is_empty() {
-        // Upstream does not say of which kind.
+        // Upstream omits the kind.
         return Err(Status::invalid(&row.group, "", "", errors));
     }
-    let asked;
+    let reviewed;
     let user = match row.resource.as_str() {
         "selfsubjectaccessreviews" => &call.user,
         _ => {
-            asked = subject(spec, call.workspace.id()?);
-            &asked
+            reviewed = subject(spec, call.workspace.id()?);
+            &reviewed
         }
     };
     let resource = &spec["resourceAttributes"];
@@ -43,13 +43,17 @@ pub fn answer(server: &Server, row: &Row, call: &Call, review: &Value) -> Result
             },
         ),
     };
-    let here = server.here(&call.workspace)?;
-    let (mut allowed, mut why) = match here.decide(&Attributes { user, verb, target }) {
+    let authorizer = server.authorizer(&call.workspace)?;
+    let (mut allowed, mut why) = match authorizer.decide(&Attributes { user, verb, target }) {
         Decision::Allowed(grant) => (true, grant.reason(user)),
         Decision::Refused(missing) => (false, reason(&missing)),
     };
-    // Whether somebody may come in can also be decided above.
-    if !allowed && verb == "access" && matches!(target, Target::Path("/")) && here.may_enter_as(user) {
+    // Access to a workspace can also be granted by its ancestors.
+    if !allowed
+        && verb == "access"
+        && matches!(target, Target::Path("/"))
+        && authorizer.is_granted_access(user)
+    {
         (allowed, why) = (true, "RBAC: allowed by the workspace above".into());
     }
     let mut status = json!({ "allowed": allowed });
@@ -62,8 +66,8 @@ pub fn answer(server: &Server, row: &Row, call: &Call, review: &Value) -> Result
     Ok(status)
 }
 
-/// The user that a review in a workspace is about. ServiceAccounts are those of the workspace; others who are known in one
-/// workspace only say so in their `extra`.
+/// Returns the user of a review. ServiceAccounts belong to the workspace of the review; other users of a
+/// single workspace name it in their `extra`.
 fn subject(spec: &Value, workspace: &str) -> User {
     let texts = |list: &Value| -> Vec<String> {
         list.as_array().into_iter().flatten().filter_map(Value::as_str).map(String::from).collect()
@@ -79,20 +83,20 @@ fn subject(spec: &Value, workspace: &str) -> User {
     }
 }
 
-/// Everything that the user may do in a namespace.
+/// Returns all rules of the user in a namespace.
 pub fn rules(server: &Server, call: &Call, review: &Value) -> Result<Value, Status> {
     let namespace = text(&review["spec"], "namespace");
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    let (rules, missing) = server.here(&call.workspace)?.rules_for(&call.user, namespace);
+    let (rules, missing) = server.authorizer(&call.workspace)?.rules_for(&call.user, namespace);
     let shown = |show: fn(&Rule) -> Option<Value>| rules.iter().filter_map(show).collect::<Vec<_>>();
     let mut status = json!({
         "resourceRules": shown(Rule::resource_rule),
         "nonResourceRules": shown(Rule::path_rule),
         "incomplete": false,
     });
-    if let Some(error) = Missing::joined(&missing) {
+    if let Some(error) = MissingRole::joined(&missing) {
         status["evaluationError"] = error.into();
     }
     Ok(status)
@@ -114,8 +118,8 @@ fn check(row: &Row, call: &Call, spec: &Value, review: &Value) -> Vec<FieldError
         }
         _ => {}
     }
-    let nobody = text(spec, "user").is_empty() && spec["groups"].as_array().is_none_or(Vec::is_empty);
-    if row.resource != "selfsubjectaccessreviews" && nobody {
+    let has_no_subject = text(spec, "user").is_empty() && spec["groups"].as_array().is_none_or(Vec::is_empty);
+    if row.resource != "selfsubjectaccessreviews" && has_no_subject {
         let message = "at least one of user or group must be specified";
         errors.push(FieldError::invalid(&path.child("user"), text(spec, "user"), message));
     }
@@ -147,7 +151,7 @@ fn check(row: &Row, call: &Call, spec: &Value, review: &Value) -> Vec<FieldError
     errors
 }
 
-/// As upstream shows them in errors: in its internal form, which has capitals.
+/// Returns the attributes as upstream formats them in errors: in its internal form, with capitals.
 fn path_attributes(spec: &Value) -> Value {
     let attributes = &spec["nonResourceAttributes"];
     json!({ "Path": text(attributes, "path"), "Verb": text(attributes, "verb") })

@@ -1,4 +1,4 @@
-//! The selectors of an access review: what a list or a watch is limited to.
+//! The selectors of an access review.
 
 use atoll_meta::selector::{FieldSelector, LabelSelector};
 use atoll_meta::{FieldError, FieldPath, names};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::text;
 
-/// Checks both selectors of `resourceAttributes`. Operators that nobody knows yet are left to the authorizer.
+/// Checks both selectors of `resourceAttributes`. Unknown operators are left to the authorizer.
 pub fn check(errors: &mut Vec<FieldError>, attributes: &Value, path: &FieldPath) {
     selector(errors, &attributes["fieldSelector"], &path.child("fieldSelector"), |errors, one, path| {
         if text(one, "key").is_empty() {
@@ -51,7 +51,7 @@ fn selector(
     }
 }
 
-/// Some operators want values, others want none.
+/// Checks that operators have values as required.
 fn count(errors: &mut Vec<FieldError>, requirement: &Value, path: &FieldPath) {
     let path = path.child("values");
     match (text(requirement, "operator"), values(requirement).is_empty()) {
@@ -75,7 +75,7 @@ fn values(requirement: &Value) -> &[Value] {
     requirement["values"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// What an authorizer cannot make sense of, and does without.
+/// Returns an error about selectors that the authorizer ignores.
 pub fn evaluation_error(attributes: &Value) -> Option<String> {
     let ignored = |name: &str, parses: fn(&str) -> bool, is_known: fn(&Value) -> bool| {
         let selector = &attributes[name];

@@ -1,4 +1,4 @@
-//! How the events of a watch are written. What is the same for all watchers is made once and kept with the event.
+//! Encoding of watch events. Encodings that are the same for all watchers are kept with the event.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,14 +13,14 @@ use crate::negotiate::{Form, Media, Meta, Output};
 use crate::respond::{metadata, protobuf, table};
 
 pub struct Frames {
-    /// Set for a row whose objects are stored as those of another.
+    /// Set for a row whose objects are stored as those of another row.
     view: Option<Row>,
     protobuf: bool,
     form: Form,
-    /// Objects say which workspace they are from.
+    /// Whether objects contain their workspace.
     origin: bool,
-    /// The columns of a table are told once.
-    headed: AtomicBool,
+    /// Whether the columns of a table were sent, which happens once.
+    columns_sent: AtomicBool,
     skew: i64,
 }
 
@@ -29,10 +29,10 @@ impl Frames {
         let protobuf = output.media == Media::Protobuf;
         let view = row.may_convert().then(|| row.clone());
         let Output { form, skew, .. } = output;
-        Frames { view, protobuf, form, origin, headed: AtomicBool::new(false), skew }
+        Frames { view, protobuf, form, origin, columns_sent: AtomicBool::new(false), skew }
     }
 
-    /// An event, as this watch shows it.
+    /// Encodes an event for this watch.
     pub fn event(&self, event: &Event, seen: EventType) -> Bytes {
         let name = seen.as_str();
         if self.origin {
@@ -51,13 +51,13 @@ impl Frames {
             (Form::Whole, true) => Encoding::Protobuf,
             (Form::Metadata(Meta::V1), false) => Encoding::Metadata,
             (Form::Metadata(Meta::V1), true) => Encoding::MetadataProtobuf,
-            // Ages are different each time, and the rest is rarely asked for.
+            // Tables contain ages, which change, and the other forms are rare.
             _ => return self.object(name, &event.shown(seen).unwrap_or_default()),
         };
         event.frame_as(encoding, seen, |json| self.object(name, json))
     }
 
-    /// The event by which a watch begins that shows what is there.
+    /// Encodes an initial event.
     pub fn initial(&self, object: &Arc<Object>) -> Bytes {
         let name = EventType::Added.as_str();
         match &self.view {
@@ -74,23 +74,23 @@ impl Frames {
         }
     }
 
-    /// An event of any type, made of an object's JSON.
+    /// Encodes an event of any type from an object's JSON.
     pub fn object(&self, event_type: &str, json: &[u8]) -> Bytes {
         match self.form {
             Form::Whole => self.frame(event_type, json),
-            // Upstream does not know what to do with a list here either, and says nothing.
+            // As upstream, a request for a list is not an error here.
             Form::Metadata(version) | Form::MetadataList(version) => {
                 self.frame(event_type, &metadata::of(json, version))
             }
             Form::Table(version, include) => {
                 let custom = self.view.as_ref().and_then(|row| row.custom.as_deref());
-                let first = !self.headed.swap(true, Ordering::Relaxed);
+                let first = !self.columns_sent.swap(true, Ordering::Relaxed);
                 self.frame(event_type, &table::of_object(json, custom, version, include, first, self.skew))
             }
         }
     }
 
-    /// What ends a watch that cannot go on.
+    /// Encodes an error, which ends a watch.
     pub fn status(&self, status: &Status) -> Bytes {
         self.frame("ERROR", &status.to_json())
     }

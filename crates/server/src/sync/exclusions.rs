@@ -1,4 +1,5 @@
-//! What stays up although it is placed: rights, what gives them, and controllers where nobody let them in.
+//! Objects that stay in the control plane although they are placed: RBAC objects and, unless allowed,
+//! controllers.
 
 use atoll_meta::object;
 use atoll_registry::placement;
@@ -8,9 +9,9 @@ use serde_json::Value;
 use super::parse;
 use crate::Server;
 
-/// Why an object does not go to a cluster, if it does not. `sent` is what would go; `controllers` is whether an administrator
-/// lets controllers run there.
-pub fn objection(
+/// Returns why an object is not sent to a cluster. `sent` is its shape; `controllers` is whether controllers
+/// are allowed in the cluster.
+pub fn exclusion_reason(
     server: &Server,
     parts: &key::Parts<'_>,
     object: &Value,
@@ -26,16 +27,16 @@ pub fn objection(
     }
     let name = (!controllers).then(|| controller(server, parts, sent)).flatten()?;
     Some(format!(
-        "this is a controller: ServiceAccount {name} has rights in its workspace, which do not go to clusters; an administrator \
-         lets controllers run there with: kubectl patch clusters.atoll.dev CLUSTER --type merge -p \
+        "this is a controller: ServiceAccount {name} has rights in its workspace, which do not apply in clusters; an administrator \
+         allows controllers in a cluster with: kubectl patch clusters.atoll.dev CLUSTER --type merge -p \
          '{{\"spec\":{{\"controllers\":\"allow\"}}}}'"
     ))
 }
 
-/// The account of an object's Pods, if they get its token and it has rights.
+/// Returns the ServiceAccount of an object's Pods, if they mount its token and it has rights.
 fn controller<'a>(server: &Server, parts: &key::Parts<'_>, sent: &'a Value) -> Option<&'a str> {
     let account = atoll_fleet::controllers::account(sent)?;
-    if !server.policies.at(parts.workspace).empowers(parts.namespace, account.name) {
+    if !server.policies.at(parts.workspace).grants_any(parts.namespace, account.name) {
         return None;
     }
     let gets_token = account.token.unwrap_or_else(|| {
@@ -46,7 +47,7 @@ fn controller<'a>(server: &Server, parts: &key::Parts<'_>, sent: &'a Value) -> O
     gets_token.then_some(account.name)
 }
 
-/// Whether an administrator lets controllers run in a cluster.
+/// Whether controllers are allowed in a cluster.
 pub fn allows_controllers(cluster: &Value) -> bool {
     !object::is_being_deleted(cluster) && cluster["spec"]["controllers"] == "allow"
 }

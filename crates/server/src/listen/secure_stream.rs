@@ -1,6 +1,6 @@
-//! TLS over a connection, after the handshake. What is written is encrypted at once, and sent when enough of it has come
-//! together or when somebody flushes: long answers are written in many small parts, and each system call would wake their
-//! reader.
+//! TLS over a connection, after the handshake. Data is encrypted at once and sent when enough of it is
+//! buffered or on flush: long responses are written in many small parts, and each system call would wake
+//! their reader.
 
 use std::io::{self, Read, Write};
 use std::pin::Pin;
@@ -10,47 +10,47 @@ use rustls::ServerConnection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-use super::line::Line;
+use super::client_stream::ClientStream;
 
-/// How much waits at most, encrypted.
-const WAITING: usize = 256 << 10;
+/// Maximum size of the buffer of encrypted data.
+const MAX_BUFFERED: usize = 256 << 10;
 
-pub struct Secure {
-    line: Line,
+pub struct SecureStream {
+    stream: ClientStream,
     session: ServerConnection,
-    /// Nothing more will come.
+    /// No more data will arrive.
     ended: bool,
 }
 
-impl From<TlsStream<Line>> for Secure {
-    fn from(stream: TlsStream<Line>) -> Self {
-        let (line, mut session) = stream.into_inner();
-        session.set_buffer_limit(Some(WAITING));
-        Secure { line, session, ended: false }
+impl From<TlsStream<ClientStream>> for SecureStream {
+    fn from(stream: TlsStream<ClientStream>) -> Self {
+        let (stream, mut session) = stream.into_inner();
+        session.set_buffer_limit(Some(MAX_BUFFERED));
+        SecureStream { stream, session, ended: false }
     }
 }
 
-impl Secure {
+impl SecureStream {
     pub fn session(&self) -> &ServerConnection {
         &self.session
     }
 
-    /// Takes in what has come; `false` if nothing will come any more.
+    /// Reads from the connection; `false` at its end.
     fn receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let read = self.session.read_tls(&mut Blocking { line: &mut self.line, context });
+        let read = self.session.read_tls(&mut Blocking { stream: &mut self.stream, context });
         let bytes = ready!(or_pending(read))?;
         if let Err(error) = self.session.process_new_packets() {
-            // The other side is told why, if that is possible.
+            // Try to send the TLS alert.
             let _ = self.send(context);
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
         }
         Poll::Ready(Ok(bytes > 0))
     }
 
-    /// Sends all that waits.
+    /// Sends all buffered data.
     fn send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.session.wants_write() {
-            let written = self.session.write_tls(&mut Blocking { line: &mut self.line, context });
+            let written = self.session.write_tls(&mut Blocking { stream: &mut self.stream, context });
             if ready!(or_pending(written))? == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -59,7 +59,7 @@ impl Secure {
     }
 }
 
-impl AsyncRead for Secure {
+impl AsyncRead for SecureStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -78,7 +78,7 @@ impl AsyncRead for Secure {
     }
 }
 
-impl AsyncWrite for Secure {
+impl AsyncWrite for SecureStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(context, &[io::IoSlice::new(bytes)])
     }
@@ -106,27 +106,27 @@ impl AsyncWrite for Secure {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.send(context))?;
-        Pin::new(&mut self.line).poll_flush(context)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Said once, however often it is asked for.
+        // This is sent only once.
         self.session.send_close_notify();
         ready!(self.send(context))?;
-        Pin::new(&mut self.line).poll_shutdown(context)
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
-/// A line for those who know nothing of waiting: instead, they are told that it would take a while.
+/// Adapts a connection to blocking I/O: `Pending` becomes `WouldBlock`.
 struct Blocking<'a, 'c> {
-    line: &'a mut Line,
+    stream: &'a mut ClientStream,
     context: &'a mut Context<'c>,
 }
 
 impl Read for Blocking<'_, '_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let mut buffer = ReadBuf::new(bytes);
-        match Pin::new(&mut *self.line).poll_read(self.context, &mut buffer) {
+        match Pin::new(&mut *self.stream).poll_read(self.context, &mut buffer) {
             Poll::Ready(read) => read.map(|()| buffer.filled().len()),
             Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
         }
@@ -139,7 +139,7 @@ impl Write for Blocking<'_, '_> {
     }
 
     fn write_vectored(&mut self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        match Pin::new(&mut *self.line).poll_write_vectored(self.context, slices) {
+        match Pin::new(&mut *self.stream).poll_write_vectored(self.context, slices) {
             Poll::Ready(written) => written,
             Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
         }

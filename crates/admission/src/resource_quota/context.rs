@@ -1,4 +1,4 @@
-//! What is around an object, from a snapshot.
+//! The objects that quota evaluation needs, from a snapshot.
 
 use atoll_meta::json;
 use atoll_quota::Surroundings;
@@ -7,13 +7,13 @@ use atoll_store::Key;
 use atoll_watch::{Scope, Snapshot};
 use serde_json::Value;
 
-pub struct Around<'a> {
+pub struct QuotaContext<'a> {
     pub registry: &'a Registry,
     pub snapshot: &'a Snapshot,
     pub workspace: &'a str,
 }
 
-impl Around<'_> {
+impl QuotaContext<'_> {
     pub fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value> {
         let scope = Scope::new(group, resource, Some(self.workspace), Some(namespace));
         let objects = self.snapshot.list(&scope, None);
@@ -21,7 +21,7 @@ impl Around<'_> {
     }
 }
 
-impl Surroundings for Around<'_> {
+impl Surroundings for QuotaContext<'_> {
     fn now(&self) -> i64 {
         self.registry.clock.now()
     }

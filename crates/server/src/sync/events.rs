@@ -1,4 +1,4 @@
-//! Events of clusters, shown above about the objects that they are about.
+//! Events of member clusters, copied to the objects above.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,84 +11,89 @@ use atoll_registry::{Place, Row, Unasked, Update};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::family::Family;
+use super::cluster_scope::ClusterScope;
 use super::report::MANAGER;
 use crate::Server;
 
-/// Of one cluster, and of all together: a syncer says less, and one that does not is not heeded.
-const EACH: Rate = Rate { burst: 500, every: Duration::from_millis(400) };
-const ALL: Rate = Rate { burst: 5000, every: Duration::from_millis(20) };
+/// Limits of one cluster, and of all together. Syncers stay below them; excess events are dropped.
+const PER_CLUSTER: Rate = Rate { burst: 500, every: Duration::from_millis(400) };
+const TOTAL: Rate = Rate { burst: 5000, every: Duration::from_millis(20) };
 
-/// How many events of clusters are shown.
-pub struct Limits {
-    began: Instant,
+/// Rate limits of events from clusters.
+pub struct EventLimits {
+    started: Instant,
     allowances: Mutex<Allowances>,
 }
 
-impl Default for Limits {
+impl Default for EventLimits {
     fn default() -> Self {
-        Limits { began: Instant::now(), allowances: Mutex::new(Allowances::new(EACH, ALL)) }
+        EventLimits { started: Instant::now(), allowances: Mutex::new(Allowances::new(PER_CLUSTER, TOTAL)) }
     }
 }
 
-impl Limits {
+impl EventLimits {
     fn allow(&self, workspace: &str, cluster: &str) -> bool {
         let mut allowances = self.allowances.lock().unwrap_or_else(PoisonError::into_inner);
-        allowances.take(&format!("{workspace}/{cluster}"), self.began.elapsed()).is_ok()
+        allowances.take(&format!("{workspace}/{cluster}"), self.started.elapsed()).is_ok()
     }
 }
 
-/// Shows an event, or how often it has happened by now.
-pub async fn note(server: &Arc<Server>, family: Family<'_>, happening: &Happening) -> Result<(), Status> {
-    let Family { cluster, uid, .. } = family;
+/// Records an event, or updates its count.
+pub async fn record(
+    server: &Arc<Server>,
+    scope: ClusterScope<'_>,
+    happening: &Happening,
+) -> Result<(), Status> {
+    let ClusterScope { cluster, uid, .. } = scope;
     let registry = &server.registry;
     let target = &happening.target;
     let resource = &target.resource;
     let row = registry.find(Some(&target.workspace), &resource.group, &resource.version, &resource.resource);
     let Some(row) = row else { return Ok(()) };
-    let place = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
-    // Nobody has a say in what is not placed on its cluster, nor about one of the same name.
-    if !registry.placements.is_on(cluster, uid, &row.key(&place)) {
+    let object_ref = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
+    // A cluster may only report events of objects that are placed on it, not of objects of the same name.
+    if !registry.placements.is_on(cluster, uid, &row.key(&object_ref)) {
         return Ok(());
     }
-    let known = super::parse(&registry.get(&row, &place)?.json())?;
-    if !family.holds(registry, &target.workspace, &Placement::of(&known)) {
+    let known = super::parse(&registry.get(&row, &object_ref)?.json())?;
+    if !scope.may_have(registry, &target.workspace, &Placement::of(&known)) {
         return Ok(());
     }
-    if object::uid(&known) != target.uid || is_anothers(server, happening) {
+    if object::uid(&known) != target.uid || is_foreign(server, happening) {
         return Ok(());
     }
-    write(server, family, happening, &row.kind).await
+    write(server, scope, happening, &row.kind).await
 }
 
-/// Shows that an object that is no longer placed on a cluster stays there, and why. The object itself may be gone by now.
-pub async fn retained(
+/// Records that an object that is no longer placed on a cluster stays there, and why. The object itself may
+/// be deleted by now.
+pub async fn record_retained(
     server: &Arc<Server>,
-    family: Family<'_>,
+    scope: ClusterScope<'_>,
     target: &Target,
     kind: &str,
     why: &str,
 ) -> Result<(), Status> {
     let event = json!({ "type": "Normal", "reason": "Retained", "message": why });
-    write_own(server, family, target, kind, "retained", event).await
+    write_own(server, scope, target, kind, "retained", event).await
 }
 
-/// Shows why a cluster does not let go of an object that is being deleted.
-pub async fn waiting(
+/// Records why a cluster does not delete an object that is being deleted.
+pub async fn record_waiting(
     server: &Arc<Server>,
-    family: Family<'_>,
+    scope: ClusterScope<'_>,
     target: &Target,
     kind: &str,
     why: &str,
 ) -> Result<(), Status> {
     let event = json!({ "type": "Warning", "reason": "WaitingForCluster", "message": why });
-    write_own(server, family, target, kind, "waiting", event).await
+    write_own(server, scope, target, kind, "waiting", event).await
 }
 
-/// Writes an event that the cluster does not have itself, as having happened now.
+/// Writes an event that does not exist in the cluster, with the current time.
 async fn write_own(
     server: &Arc<Server>,
-    family: Family<'_>,
+    scope: ClusterScope<'_>,
     target: &Target,
     kind: &str,
     id: &str,
@@ -100,38 +105,38 @@ async fn write_own(
     event["lastTimestamp"] = now.into();
     event["source"] = json!({ "component": MANAGER });
     let happening = Happening { target: target.clone(), id: id.into(), about: Value::Null, event };
-    write(server, family, &happening, kind).await
+    write(server, scope, &happening, kind).await
 }
 
-/// Writes an event, unless it says nothing new or there are too many. `kind` is that of the object above.
+/// Writes an event, unless it is unchanged or the rate limit is exceeded. `kind` is that of the object above.
 async fn write(
     server: &Arc<Server>,
-    family: Family<'_>,
+    scope: ClusterScope<'_>,
     happening: &Happening,
     kind: &str,
 ) -> Result<(), Status> {
-    let Family { workspace, cluster, .. } = family;
+    let ClusterScope { workspace, cluster, .. } = scope;
     let (registry, target) = (&server.registry, &happening.target);
-    if is_closing(server, happening)? {
+    if is_namespace_terminating(server, happening)? {
         return Ok(());
     }
     let events = registry.catalog.stored("", "events").ok_or_else(Status::not_found_generic)?;
     let name = happening.name(cluster);
     let at = Place { workspace: &target.workspace, namespace: happening.namespace(), name: &name };
     let mut shown = happening.shown(cluster);
-    // By its own kind, whatever the cluster calls it.
+    // The kind above, whatever the cluster calls it.
     if happening.about.is_null() {
         shown["involvedObject"]["kind"] = kind.into();
     }
-    if registry.get(events, &at).is_ok_and(|found| is_said(&found.json(), &shown))
-        || !server.happenings.allow(workspace, cluster)
+    if registry.get(events, &at).is_ok_and(|found| is_unchanged(&found.json(), &shown))
+        || !server.event_limits.allow(workspace, cluster)
     {
         return Ok(());
     }
     let transform = |existing: Option<&Value>| {
         let mut next = shown.clone();
         if let Some(existing) = existing {
-            // A cluster chooses names, and must not choose those of others.
+            // The cluster chooses the name, so it must not overwrite events of others.
             if object::annotation(existing, marks::CLUSTER) != Some(cluster) {
                 return Err(Status::already_exists("", "events", &name));
             }
@@ -151,9 +156,9 @@ async fn write(
     registry.update(events, &at, &update).await.map(drop)
 }
 
-/// Whether an event of what a cluster has made of an object is in truth about something else: of a kind that is not made so, or
-/// known above as something of its own.
-fn is_anothers(server: &Server, happening: &Happening) -> bool {
+/// Whether an event of an object that a cluster has created is not to be shown: its kind is not created by
+/// controllers, or the object is known above as one of its own.
+fn is_foreign(server: &Server, happening: &Happening) -> bool {
     let about = &happening.about;
     if about.is_null() {
         return false;
@@ -163,22 +168,23 @@ fn is_anothers(server: &Server, happening: &Happening) -> bool {
     let Some(plural) = happening::made(api_version, text("kind")) else { return true };
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let Some(row) = server.registry.catalog.find(group, version, plural) else { return false };
-    let place = Place { workspace: &target.workspace, namespace: &target.namespace, name: text("name") };
-    let known = server.registry.get(row, &place).and_then(|found| super::parse(&found.json()));
+    let object_ref = Place { workspace: &target.workspace, namespace: &target.namespace, name: text("name") };
+    let known = server.registry.get(row, &object_ref).and_then(|found| super::parse(&found.json()));
     known.is_ok_and(|known| object::uid(&known) == text("uid"))
 }
 
-/// Whether nothing new may be made in the namespace of an event.
-fn is_closing(server: &Server, happening: &Happening) -> Result<bool, Status> {
+/// Whether the namespace of an event is being deleted.
+fn is_namespace_terminating(server: &Server, happening: &Happening) -> Result<bool, Status> {
     let namespaces = server.registry.catalog.find("", "v1", "namespaces");
     let namespaces: &Row = namespaces.ok_or_else(Status::not_found_generic)?;
-    let place = Place { workspace: &happening.target.workspace, namespace: "", name: happening.namespace() };
-    let namespace = super::parse(&server.registry.get(namespaces, &place)?.json())?;
+    let object_ref =
+        Place { workspace: &happening.target.workspace, namespace: "", name: happening.namespace() };
+    let namespace = super::parse(&server.registry.get(namespaces, &object_ref)?.json())?;
     Ok(object::is_being_deleted(&namespace))
 }
 
-/// Whether an event that is there already says all of that.
-fn is_said(existing: &[u8], shown: &Value) -> bool {
+/// Whether an existing event has the same content.
+fn is_unchanged(existing: &[u8], shown: &Value) -> bool {
     let Ok(existing) = super::parse(existing) else { return false };
     let fields = shown.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata");
     fields.into_iter().all(|(field, value)| existing.get(field) == Some(value))

@@ -1,18 +1,18 @@
-//! A look into an object: paths of names, and what there is of a type at their end.
+//! Access to fields of an object by path and type.
 
 use serde_json::{Map, Value};
 
-/// What is at a path such as `spec.template.spec`.
+/// Returns the value at a path such as `spec.template.spec`.
 pub fn at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.').try_fold(object, |value, name| value.get(name)).filter(|value| !value.is_null())
 }
 
-/// Empty if there is no text.
+/// Returns the text at a path; empty if there is none.
 pub fn text<'v>(object: &'v Value, path: &str) -> &'v str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// `otherwise` if there is no text, or an empty one.
+/// Returns the text at a path; `otherwise` if it is absent or empty.
 pub fn text_or<'v>(object: &'v Value, path: &str, otherwise: &'v str) -> &'v str {
     Some(text(object, path)).filter(|text| !text.is_empty()).unwrap_or(otherwise)
 }
@@ -34,7 +34,7 @@ pub fn map<'v>(object: &'v Value, path: &str) -> impl Iterator<Item = (&'v str, 
     map.into_iter().flatten().map(|(key, value)| (key.as_str(), value))
 }
 
-/// How much a list or a map holds.
+/// Returns the number of elements of a list or map.
 pub fn length(object: &Value, path: &str) -> usize {
     match at(object, path) {
         Some(Value::Array(elements)) => elements.len(),
@@ -51,7 +51,7 @@ pub fn is_deleting(object: &Value) -> bool {
     at(object, "metadata.deletionTimestamp").is_some()
 }
 
-/// The condition of a type.
+/// Returns the condition of a type.
 pub fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
     list(object, "status.conditions").iter().find(|condition| text(condition, "type") == kind)
 }

@@ -1,4 +1,4 @@
-//! What is paused: a cluster, or a workspace and all below it.
+//! Pauses of a cluster, or of a workspace and its descendants.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -13,8 +13,9 @@ use serde_json::Value;
 use crate::Server;
 use crate::workspace::Workspace;
 
-/// Why nothing is made or deleted for workspaces that have something on a cluster, by their ids; with none for all of them.
-pub fn of_view(
+/// Returns why the changes of workspaces on a cluster are paused, by workspace ID; with an empty ID for all
+/// of them.
+pub fn for_view(
     server: &Server,
     name: &str,
     cluster: &Value,
@@ -31,14 +32,14 @@ pub fn of_view(
     }
     let workspaces = workspaces();
     for (workspace, brake) in &brakes {
-        let family = below(&server.registry, workspace);
-        let concerns = |other: &str| other == workspace || family.contains(other);
+        let descendants_of_it = descendants(&server.registry, workspace);
+        let is_affected = |other: &str| other == workspace || descendants_of_it.contains(other);
         let why = || server.registry.why_paused(workspace, brake);
-        if concerns(home) {
+        if is_affected(home) {
             return BTreeMap::from([(String::new(), why())]);
         }
-        let concerned = workspaces.iter().filter(|other| concerns(other));
-        paused.extend(concerned.map(|other| (other.clone(), why())));
+        let affected = workspaces.iter().filter(|other| is_affected(other));
+        paused.extend(affected.map(|other| (other.clone(), why())));
     }
     paused
 }
@@ -47,7 +48,7 @@ fn of_cluster(brake: &Brake, name: &str) -> String {
     brake.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}"))
 }
 
-/// Refuses a placement that would put something somewhere or take it away while that is paused.
+/// Refuses a change of a placement that adds or removes shares while that is paused.
 pub fn check(
     server: &Server,
     row: &Row,
@@ -72,7 +73,7 @@ pub fn check(
     }
 }
 
-/// Why nothing is taken from the clusters of a placement for now, if it is on any.
+/// Returns why deletions from the clusters of a placement are paused.
 pub fn why(server: &Server, workspace: &Workspace, placement: &Placement) -> Option<String> {
     if placement.is_empty() {
         return None;
@@ -81,14 +82,14 @@ pub fn why(server: &Server, workspace: &Workspace, placement: &Placement) -> Opt
     of_workspace(server, workspace).or_else(|| placement.spots().find_map(of_cluster))
 }
 
-/// Why a workspace is paused, itself or one above it.
+/// Returns why a workspace or one of its ancestors is paused.
 fn of_workspace(server: &Server, workspace: &Workspace) -> Option<String> {
     let brakes = server.registry.placements.brakes();
     if brakes.is_empty() {
         return None;
     }
     let mut path = String::from(atoll_registry::bootstrap::ROOT);
-    for (id, step) in ways(workspace) {
+    for (id, step) in path(workspace) {
         if let Some(brake) = brakes.get(id) {
             return Some(
                 brake.why(&format!("workspace {path}"), &format!("atoll resume --workspace {path}")),
@@ -100,23 +101,23 @@ fn of_workspace(server: &Server, workspace: &Workspace) -> Option<String> {
     None
 }
 
-/// The ids of all workspaces from the root to this one, each with the name of the next.
-fn ways(workspace: &Workspace) -> Vec<(&str, &str)> {
+/// Returns the IDs of all workspaces from root to this one, each with the name of the next.
+fn path(workspace: &Workspace) -> Vec<(&str, &str)> {
     let Workspace::One { id, steps, .. } = workspace else { return Vec::new() };
-    let mut ways: Vec<(&str, &str)> =
+    let mut path: Vec<(&str, &str)> =
         steps.iter().map(|step| (step.parent.as_str(), step.name.as_str())).collect();
-    ways.push((id, ""));
-    ways
+    path.push((id, ""));
+    path
 }
 
-/// Why a cluster of a placement is paused.
+/// Returns why a cluster of a placement is paused.
 fn paused(server: &Server, workspace: &Workspace, name: &str, uid: &str) -> Option<String> {
     let registered = server.registry.cluster(workspace.id().ok()?, name, uid)?;
     Brake::of_cluster(&registered.cluster).map(|brake| of_cluster(&brake, name))
 }
 
-/// The ids of all workspaces below one.
-fn below(registry: &Registry, root: &str) -> HashSet<String> {
+/// Returns the IDs of all descendants of a workspace.
+fn descendants(registry: &Registry, root: &str) -> HashSet<String> {
     let snapshot = registry.snapshot();
     let mut found = HashSet::new();
     let mut next = vec![root.to_string()];

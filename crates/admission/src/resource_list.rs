@@ -1,29 +1,29 @@
-//! How much of each resource a Pod asks for, and how much it may use.
+//! Requests and limits of Pods.
 
 use std::collections::BTreeMap;
 
 use atoll_meta::quantity::Quantity;
 use serde_json::Value;
 
-/// Resources by name.
-pub type Amounts = BTreeMap<String, Quantity>;
+/// Quantities by resource name.
+pub type ResourceList = BTreeMap<String, Quantity>;
 
-/// A list of resources as it stands in an object.
-pub fn read(list: &Value) -> Amounts {
+/// Parses a resource list of an object.
+pub fn read(list: &Value) -> ResourceList {
     let read =
         |(name, amount): (&String, &Value)| Some((name.clone(), Quantity::parse(amount.as_str()?).ok()?));
     list.as_object().into_iter().flatten().filter_map(read).collect()
 }
 
-/// What a Pod asks for (`requests`) or may use (`limits`) as a whole: its containers together, or, should that be more, what
-/// those that run before them need. What the Pod itself says of processors and memory counts instead.
-pub fn of_pod(pod: &Value, part: &str) -> Amounts {
+/// Returns the requests or limits of a Pod: the sum of its containers or, if that is more, of its init
+/// containers. Pod-level values of CPU and memory override it.
+pub fn of_pod(pod: &Value, part: &str) -> ResourceList {
     let spec = &pod["spec"];
-    let mut all = Amounts::new();
+    let mut all = ResourceList::new();
     for container in containers(spec, "containers") {
         add(&mut all, &read(&container["resources"][part]));
     }
-    let (mut beside, mut most) = (Amounts::new(), Amounts::new());
+    let (mut beside, mut most) = (ResourceList::new(), ResourceList::new());
     for container in containers(spec, "initContainers") {
         let mut own = read(&container["resources"][part]);
         if container["restartPolicy"] == "Always" {
@@ -48,7 +48,7 @@ pub fn containers<'a>(spec: &'a Value, list: &str) -> impl Iterator<Item = &'a V
     spec[list].as_array().into_iter().flatten()
 }
 
-pub fn add(sum: &mut Amounts, amounts: &Amounts) {
+pub fn add(sum: &mut ResourceList, amounts: &ResourceList) {
     for (name, amount) in amounts {
         match sum.get_mut(name) {
             Some(own) => own.add(amount),
@@ -57,7 +57,7 @@ pub fn add(sum: &mut Amounts, amounts: &Amounts) {
     }
 }
 
-fn raise(most: &mut Amounts, amounts: &Amounts) {
+fn raise(most: &mut ResourceList, amounts: &ResourceList) {
     for (name, amount) in amounts {
         if most.get(name).is_none_or(|own| amount > own) {
             most.insert(name.clone(), amount.clone());

@@ -1,52 +1,52 @@
-//! How a session ended, as the last thing on its error stream.
+//! The exit status of a session, which is sent last on its error stream.
 
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ExecStatus {
     Success,
-    /// A command ended with a code that is not 0.
+    /// A command with a non-zero exit code.
     Exit {
         code: i32,
         message: String,
     },
-    /// Something else went wrong.
+    /// Another error.
     Failure(String),
 }
 
-/// What the error stream carries.
+/// The format of the error stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusFormat {
-    /// A `Status`, since the fourth version.
+    /// A `Status`, since version 4.
     Json,
-    /// Only what went wrong, before that.
+    /// An error message, before version 4.
     Text,
 }
 
-/// What a `Status` says when a command ended with a code that is not 0.
+/// The reason in a `Status` for a non-zero exit code.
 const EXITED: &str = "NonZeroExitCode";
 const EXIT_CODE: &str = "ExitCode";
 
-impl Outcome {
-    pub fn exit(code: i32) -> Outcome {
+impl ExecStatus {
+    pub fn exit(code: i32) -> ExecStatus {
         match code {
-            0 => Outcome::Success,
-            code => Outcome::Exit { code, message: format!("exit status {code}") },
+            0 => ExecStatus::Success,
+            code => ExecStatus::Exit { code, message: format!("exit status {code}") },
         }
     }
 
     pub fn encode(&self, format: StatusFormat) -> Vec<u8> {
         let status = match self {
-            Outcome::Success if format == StatusFormat::Text => return Vec::new(),
-            Outcome::Success => json!({ "metadata": {}, "status": "Success" }),
-            Outcome::Exit { code, message } => json!({
+            ExecStatus::Success if format == StatusFormat::Text => return Vec::new(),
+            ExecStatus::Success => json!({ "metadata": {}, "status": "Success" }),
+            ExecStatus::Exit { code, message } => json!({
                 "metadata": {},
                 "status": "Failure",
                 "message": format!("command terminated with non-zero exit code: {message}"),
                 "reason": EXITED,
                 "details": { "causes": [{ "reason": EXIT_CODE, "message": code.to_string() }] },
             }),
-            Outcome::Failure(message) => json!({
+            ExecStatus::Failure(message) => json!({
                 "metadata": {},
                 "status": "Failure",
                 "message": format!("Internal error occurred: {message}"),
@@ -61,26 +61,26 @@ impl Outcome {
         }
     }
 
-    /// From the error stream of a kubelet, as clients of upstream understand it.
-    pub fn decode(bytes: &[u8], format: StatusFormat) -> Outcome {
+    /// Parses the error stream of a kubelet, as upstream's clients do.
+    pub fn decode(bytes: &[u8], format: StatusFormat) -> ExecStatus {
         if bytes.is_empty() {
-            return Outcome::Success;
+            return ExecStatus::Success;
         }
         let text = || String::from_utf8_lossy(bytes).into_owned();
         if format == StatusFormat::Text {
-            return Outcome::Failure(format!("error executing remote command: {}", text()));
+            return ExecStatus::Failure(format!("error executing remote command: {}", text()));
         }
-        let broken = |problem: &str| Outcome::Failure(format!("error stream protocol error: {problem}"));
+        let broken = |problem: &str| ExecStatus::Failure(format!("error stream protocol error: {problem}"));
         let Ok(status) = serde_json::from_slice::<Value>(bytes) else {
             return broken(&format!("invalid status in {:?}", text()));
         };
         match status["status"].as_str() {
-            Some("Success") => return Outcome::Success,
+            Some("Success") => return ExecStatus::Success,
             Some("Failure") => {}
             _ => return broken("unknown error"),
         }
         if status["reason"] != EXITED {
-            return Outcome::Failure(status["message"].as_str().unwrap_or_default().into());
+            return ExecStatus::Failure(status["message"].as_str().unwrap_or_default().into());
         }
         let Some(details) = status["details"].as_object() else { return broken("details must be set") };
         let causes = details.get("causes").and_then(Value::as_array).into_iter().flatten();
@@ -91,7 +91,7 @@ impl Outcome {
         match code.parse::<u8>() {
             Ok(code) => {
                 let message = format!("command terminated with exit code {code}");
-                Outcome::Exit { code: code.into(), message }
+                ExecStatus::Exit { code: code.into(), message }
             }
             Err(_) => broken(&format!("invalid exit code value {code:?}")),
         }
@@ -103,8 +103,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_are_told_and_understood() {
-        let exit = Outcome::exit(3);
+    fn exit_status_round_trips() {
+        let exit = ExecStatus::exit(3);
         let told = String::from_utf8(exit.encode(StatusFormat::Json)).unwrap();
         let expected = concat!(
             r#"{"details":{"causes":[{"message":"3","reason":"ExitCode"}]},"#,
@@ -116,27 +116,27 @@ mod tests {
             serde_json::from_str::<Value>(expected).unwrap()
         );
         let message = "command terminated with exit code 3".to_string();
-        let cases: [(&[u8], Outcome); 8] = [
-            (b"", Outcome::Success),
-            (br#"{"status":"Success"}"#, Outcome::Success),
-            (told.as_bytes(), Outcome::Exit { code: 3, message }),
-            (br#"{"status":"Failure","message":"no"}"#, Outcome::Failure("no".into())),
-            (b"{}", Outcome::Failure("error stream protocol error: unknown error".into())),
-            (b"no", Outcome::Failure("error stream protocol error: invalid status in \"no\"".into())),
+        let cases: [(&[u8], ExecStatus); 8] = [
+            (b"", ExecStatus::Success),
+            (br#"{"status":"Success"}"#, ExecStatus::Success),
+            (told.as_bytes(), ExecStatus::Exit { code: 3, message }),
+            (br#"{"status":"Failure","message":"no"}"#, ExecStatus::Failure("no".into())),
+            (b"{}", ExecStatus::Failure("error stream protocol error: unknown error".into())),
+            (b"no", ExecStatus::Failure("error stream protocol error: invalid status in \"no\"".into())),
             (
                 br#"{"status":"Failure","reason":"NonZeroExitCode"}"#,
-                Outcome::Failure("error stream protocol error: details must be set".into()),
+                ExecStatus::Failure("error stream protocol error: details must be set".into()),
             ),
             (
                 br#"{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"x"}]}}"#,
-                Outcome::Failure("error stream protocol error: invalid exit code value \"x\"".into()),
+                ExecStatus::Failure("error stream protocol error: invalid exit code value \"x\"".into()),
             ),
         ];
         for (bytes, expected) in cases {
-            assert_eq!(Outcome::decode(bytes, StatusFormat::Json), expected);
+            assert_eq!(ExecStatus::decode(bytes, StatusFormat::Json), expected);
         }
-        assert_eq!(Outcome::Success.encode(StatusFormat::Text), b"");
-        let failed = Outcome::Failure("broken".into());
+        assert_eq!(ExecStatus::Success.encode(StatusFormat::Text), b"");
+        let failed = ExecStatus::Failure("broken".into());
         assert_eq!(failed.encode(StatusFormat::Text), b"Internal error occurred: broken");
     }
 }

@@ -1,4 +1,5 @@
-//! When something was last heard of clusters, for tables: their Leases know it, their status only roughly.
+//! The time of the last heartbeat of clusters, for tables. It comes from their Leases, because the status is
+//! updated less often.
 
 use std::sync::Arc;
 
@@ -13,20 +14,21 @@ use bytes::Bytes;
 use crate::chain::Call;
 use crate::negotiate::Form;
 
-/// Whether an answer is a table of clusters.
-pub fn concerns(row: &Row, call: &Call) -> bool {
+/// Whether a response is a table of clusters.
+pub fn is_cluster_table(row: &Row, call: &Call) -> bool {
     (row.group.as_str(), row.resource.as_str()) == (ATOLL, "clusters")
         && matches!(call.output.form, Form::Table(..))
 }
 
-/// A list of clusters, each with the time at which its Lease was renewed.
-pub fn renewed(listing: &mut Listing, snapshot: &Snapshot) {
-    let shown: Vec<Arc<Object>> = listing.objects.iter().map(|object| shown(object, snapshot)).collect();
+/// Sets the renew times of the Leases in a list of clusters.
+pub fn set_heartbeat_times(listing: &mut Listing, snapshot: &Snapshot) {
+    let shown: Vec<Arc<Object>> =
+        listing.objects.iter().map(|object| with_renewed_status(object, snapshot)).collect();
     listing.objects = shown.into();
 }
 
-fn shown(cluster: &Arc<Object>, snapshot: &Snapshot) -> Arc<Object> {
-    match of(&cluster.json(), cluster.workspace(), cluster.name(), snapshot) {
+fn with_renewed_status(cluster: &Arc<Object>, snapshot: &Snapshot) -> Arc<Object> {
+    match with_heartbeat_time(&cluster.json(), cluster.workspace(), cluster.name(), snapshot) {
         Some(json) => {
             Arc::new(Object::complete(cluster.key.clone(), cluster.revision, json, cluster.facts.clone()))
         }
@@ -34,8 +36,13 @@ fn shown(cluster: &Arc<Object>, snapshot: &Snapshot) -> Arc<Object> {
     }
 }
 
-/// The JSON of one cluster with that time, if its Lease was renewed.
-pub fn of(cluster: &[u8], workspace: &str, name: &str, snapshot: &Snapshot) -> Option<Bytes> {
+/// Returns the JSON of a cluster with the renew time of its Lease, if it has one.
+pub fn with_heartbeat_time(
+    cluster: &[u8],
+    workspace: &str,
+    name: &str,
+    snapshot: &Snapshot,
+) -> Option<Bytes> {
     let key =
         Key::object("coordination.k8s.io", "leases", workspace, SYSTEM_NAMESPACE, &marks::heartbeat(name));
     let lease = super::parse(&snapshot.get(&key)?.json()).ok()?;

@@ -1,5 +1,5 @@
-//! A connection as the weather leaves it: while nothing gets through, both directions stand still; and one that is lost
-//! ends without a farewell.
+//! A connection with simulated network faults: during a partition both directions stall, and a lost
+//! connection ends without a TLS close.
 
 use std::future::Future;
 use std::io;
@@ -10,34 +10,39 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::weather::{Exposure, Weather};
+use crate::network_faults::{ConnectionFaults, FaultInjector};
 
-pub struct Line {
-    /// Only taken when it is dropped.
+pub struct ClientStream {
+    /// `None` only while it is dropped.
     stream: Option<TcpStream>,
-    exposed: Option<Box<Exposed>>,
+    faults: Option<Box<StreamFaults>>,
 }
 
-struct Exposed {
-    exposure: Arc<Exposure>,
-    // One each: whoever reads and whoever writes may be different tasks.
-    reading: Passage,
-    writing: Passage,
+struct StreamFaults {
+    connection_faults: Arc<ConnectionFaults>,
+    // Separate, because reader and writer may be different tasks.
+    reading: FaultGate,
+    writing: FaultGate,
 }
 
-/// Waits for the weather to change.
-struct Passage {
-    weather: Weather,
+/// Waits for the faults to change.
+struct FaultGate {
+    fault_injector: FaultInjector,
     changed: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
 }
 
-impl Line {
-    pub fn new(stream: TcpStream, exposure: Option<Arc<Exposure>>) -> Self {
-        let exposed = exposure.map(|exposure| {
-            let passage = || Passage { weather: exposure.weather.clone(), changed: None };
-            Box::new(Exposed { reading: passage(), writing: passage(), exposure: exposure.clone() })
+impl ClientStream {
+    pub fn new(stream: TcpStream, connection_faults: Option<Arc<ConnectionFaults>>) -> Self {
+        let faults = connection_faults.map(|connection_faults| {
+            let gate =
+                || FaultGate { fault_injector: connection_faults.fault_injector.clone(), changed: None };
+            Box::new(StreamFaults {
+                reading: gate(),
+                writing: gate(),
+                connection_faults: connection_faults.clone(),
+            })
         });
-        Line { stream: Some(stream), exposed }
+        ClientStream { stream: Some(stream), faults }
     }
 
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
@@ -52,63 +57,67 @@ impl Line {
     }
 
     fn may_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.exposed {
+        match &mut self.faults {
             None => Poll::Ready(Ok(())),
-            Some(exposed) => exposed.reading.poll(&exposed.exposure, context),
+            Some(faults) => faults.reading.poll(&faults.connection_faults, context),
         }
     }
 
     fn may_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.exposed {
+        match &mut self.faults {
             None => Poll::Ready(Ok(())),
-            Some(exposed) => exposed.writing.poll(&exposed.exposure, context),
+            Some(faults) => faults.writing.poll(&faults.connection_faults, context),
         }
     }
 }
 
-impl Passage {
-    /// Ready while things get through. Whoever waits, for whatever, is woken when the weather changes.
-    fn poll(&mut self, exposure: &Exposure, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+impl FaultGate {
+    /// Ready while data passes. The task is woken when the faults change.
+    fn poll(
+        &mut self,
+        connection_faults: &ConnectionFaults,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         loop {
-            let conditions = self.weather.now();
-            if exposure.is_reset() {
+            let current = self.fault_injector.now();
+            if connection_faults.is_reset() {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
             }
             let changed = self.changed.get_or_insert_with(|| {
-                let (weather, seen) = (self.weather.clone(), conditions.clone());
-                Box::pin(async move { weather.until(|now| !Arc::ptr_eq(now, &seen)).await })
+                let (fault_injector, seen) = (self.fault_injector.clone(), current.clone());
+                Box::pin(async move { fault_injector.until(|now| !Arc::ptr_eq(now, &seen)).await })
             });
             match changed.as_mut().poll(context) {
                 Poll::Ready(()) => self.changed = None,
-                Poll::Pending if conditions.is_cut => return Poll::Pending,
+                Poll::Pending if current.is_partitioned => return Poll::Pending,
                 Poll::Pending => return Poll::Ready(Ok(())),
             }
         }
     }
 }
 
-impl Drop for Line {
+impl Drop for ClientStream {
     fn drop(&mut self) {
-        let (Some(stream), Some(exposed)) = (self.stream.take(), &self.exposed) else { return };
-        if exposed.exposure.is_reset() {
-            // Closing then says nothing but that it is over.
+        let (Some(stream), Some(faults)) = (self.stream.take(), &self.faults) else { return };
+        if faults.connection_faults.is_reset() {
+            // Closing sends a reset then.
             let _ = stream.set_zero_linger();
             return;
         }
-        let weather = exposed.exposure.weather.clone();
-        if weather.now().is_cut
+        let fault_injector = faults.connection_faults.fault_injector.clone();
+        if fault_injector.now().is_partitioned
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            // Not even the end of a connection gets through.
+            // A partition delays the end of a connection, too.
             runtime.spawn(async move {
-                weather.until(|conditions| !conditions.is_cut).await;
+                fault_injector.until(|faults| !faults.is_partitioned).await;
                 drop(stream);
             });
         }
     }
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for ClientStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -119,7 +128,7 @@ impl AsyncRead for Line {
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for ClientStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! What counts in one workspace: its own roles and bindings over those that all workspaces are born with.
+//! The roles and bindings of one workspace, over those of the bootstrap layer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use crate::binding::{Binding, GROUP, RoleRef};
 use crate::index::{Index, Level};
 use crate::rule::Rule;
 
-pub struct Site<'a> {
-    /// The id of the workspace.
+pub struct WorkspacePolicies<'a> {
+    /// The workspace ID.
     pub(crate) workspace: &'a str,
     pub(crate) layer: &'a Index,
     pub(crate) own: Option<Index>,
 }
 
-/// What the rules come to.
+/// The result of evaluating the rules.
 #[derive(Debug)]
 pub enum Verdict {
     /// By this binding.
     Granted(Arc<Binding>),
-    /// With what stood in the way of finding more rules.
-    NotGranted(Vec<Missing>),
+    /// With the errors of resolving roles.
+    NotGranted(Vec<MissingRole>),
 }
 
-/// Why the rules of a role are not known.
+/// The reason why the rules of a role are not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingRole {
     Role(Box<str>),
     ClusterRole(Box<str>),
-    /// A ClusterRoleBinding cannot be of a Role.
+    /// A ClusterRoleBinding cannot refer to a Role.
     Namespace(Box<str>),
     Kind(Box<str>),
 }
 
-impl Site<'_> {
-    pub fn judge(&self, user: &User, verb: &str, target: &Target<'_>) -> Verdict {
+impl WorkspacePolicies<'_> {
+    pub fn evaluate(&self, user: &User, verb: &str, target: &Target<'_>) -> Verdict {
         let namespace = match target {
             Target::Resource { namespace, .. } => namespace,
             Target::Path(_) => "",
@@ -57,12 +57,12 @@ impl Site<'_> {
     }
 
     pub fn allows(&self, user: &User, verb: &str, target: &Target<'_>) -> bool {
-        matches!(self.judge(user, verb, target), Verdict::Granted(_))
+        matches!(self.evaluate(user, verb, target), Verdict::Granted(_))
     }
 
-    /// Whether a workspace gives a ServiceAccount any rights, by name or as one of all accounts, besides those that everybody
-    /// is born with.
-    pub fn empowers(&self, namespace: &str, account: &str) -> bool {
+    /// Whether a workspace grants a ServiceAccount any permissions, by name or by a group of accounts,
+    /// besides those of the bootstrap layer.
+    pub fn grants_any(&self, namespace: &str, account: &str) -> bool {
         let name = format!("system:serviceaccount:{namespace}:{account}");
         let groups = [format!("system:serviceaccounts:{namespace}"), "system:serviceaccounts".to_string()];
         let gives = |binding: &Arc<Binding>| {
@@ -74,11 +74,11 @@ impl Site<'_> {
         })
     }
 
-    /// All rules that count for a user in a namespace, or outside of any, and what is missing.
-    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<Missing>) {
+    /// Returns all rules of a user in a namespace, or cluster-scoped, and the missing roles.
+    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<MissingRole>) {
         let mut bindings: Vec<Arc<Binding>> = Vec::new();
         self.find(user, namespace, |binding| {
-            // Somebody may be meant twice: by name, and as one of a group.
+            // A binding may name the user and a group of the user.
             if !bindings.iter().any(|own| Arc::ptr_eq(own, binding)) {
                 bindings.push(binding.clone());
             }
@@ -95,13 +95,13 @@ impl Site<'_> {
         (rules, missing)
     }
 
-    /// The rules of a role, for a binding in a namespace or in none.
-    pub fn rules(&self, role: &RoleRef, namespace: &str) -> Result<&[Rule], Missing> {
-        let (namespace, missing): (&str, fn(Box<str>) -> Missing) = match &*role.kind {
-            "ClusterRole" => ("", Missing::ClusterRole),
-            "Role" if namespace.is_empty() => return Err(Missing::Namespace(role.name.clone())),
-            "Role" => (namespace, Missing::Role),
-            other => return Err(Missing::Kind(other.into())),
+    /// Returns the rules of a role, for a binding in a namespace or a cluster-scoped one.
+    pub fn rules(&self, role: &RoleRef, namespace: &str) -> Result<&[Rule], MissingRole> {
+        let (namespace, missing): (&str, fn(Box<str>) -> MissingRole) = match &*role.kind {
+            "ClusterRole" => ("", MissingRole::ClusterRole),
+            "Role" if namespace.is_empty() => return Err(MissingRole::Namespace(role.name.clone())),
+            "Role" => (namespace, MissingRole::Role),
+            other => return Err(MissingRole::Kind(other.into())),
         };
         let found = self.own(namespace).and_then(|level| level.role(&role.name));
         let found = found.unwrap_or_else(|| self.layer.level(namespace)?.role(&role.name)?);
@@ -112,14 +112,14 @@ impl Site<'_> {
         self.own.as_ref().and_then(|index| index.level(namespace))
     }
 
-    /// The first binding for this user that is what is looked for: those that count everywhere, then the namespace's.
+    /// Returns the first binding of this user that matches: cluster-scoped ones first, then the namespace's.
     fn find(
         &self,
         user: &User,
         namespace: &str,
         mut is_it: impl FnMut(&Arc<Binding>) -> bool,
     ) -> Option<Arc<Binding>> {
-        // Names and groups of another workspace's identities mean somebody else here.
+        // Users of other workspaces have no permissions here, even with the same names and groups.
         if user.home.as_deref().is_some_and(|home| home != self.workspace) {
             return None;
         }
@@ -142,46 +142,48 @@ impl Site<'_> {
     }
 }
 
-/// The bindings of a level that name this user, or a group of theirs.
+/// Returns the bindings of a level for this user and the user's groups.
 fn of<'a>(level: &'a Level, user: &'a User) -> impl Iterator<Item = &'a Arc<Binding>> {
     let groups = user.groups.iter().flat_map(|group| level.of_group(group));
     level.of_user(&user.name).iter().chain(groups)
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for MissingRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Missing::Role(name) | Missing::Namespace(name) => {
+            MissingRole::Role(name) | MissingRole::Namespace(name) => {
                 write!(f, "role.{GROUP} {} not found", quote(name))
             }
-            Missing::ClusterRole(name) => write!(f, "clusterrole.{GROUP} {} not found", quote(name)),
-            Missing::Kind(kind) => write!(f, "unsupported role reference kind: {}", quote(kind)),
+            MissingRole::ClusterRole(name) => write!(f, "clusterrole.{GROUP} {} not found", quote(name)),
+            MissingRole::Kind(kind) => write!(f, "unsupported role reference kind: {}", quote(kind)),
         }
     }
 }
 
-impl Missing {
-    /// What somebody is told who writes a `resource` and needs the role for that. It is then said to be of what is written, as
-    /// upstream has it.
+impl MissingRole {
+    /// Returns the error for a write of a `resource` that needs the role. It names that resource, as
+    /// upstream.
     pub fn status(&self, resource: &str) -> Status {
         match self {
-            Missing::Role(name) | Missing::ClusterRole(name) => Status::not_found(GROUP, resource, name),
-            Missing::Namespace(_) => Status::bad_request("Namespace parameter required."),
-            Missing::Kind(_) => Status::plain_internal(self.to_string()),
+            MissingRole::Role(name) | MissingRole::ClusterRole(name) => {
+                Status::not_found(GROUP, resource, name)
+            }
+            MissingRole::Namespace(_) => Status::bad_request("Namespace parameter required."),
+            MissingRole::Kind(_) => Status::plain_internal(self.to_string()),
         }
     }
 
-    /// Several as one sentence, each once.
-    pub fn joined(all: &[Missing]) -> Option<String> {
-        Missing::said(all.iter().map(ToString::to_string))
+    /// Joins several, without duplicates.
+    pub fn joined(all: &[MissingRole]) -> Option<String> {
+        MissingRole::join(all.iter().map(ToString::to_string))
     }
 
-    /// The same, to somebody who writes a `resource`.
-    pub fn joined_for(all: &[Missing], resource: &str) -> Option<String> {
-        Missing::said(all.iter().map(|one| one.status(resource).message().to_string()))
+    /// The same for a write of a `resource`.
+    pub fn joined_for(all: &[MissingRole], resource: &str) -> Option<String> {
+        MissingRole::join(all.iter().map(|one| one.status(resource).message().to_string()))
     }
 
-    fn said(all: impl Iterator<Item = String>) -> Option<String> {
+    fn join(all: impl Iterator<Item = String>) -> Option<String> {
         let mut said: Vec<String> = Vec::new();
         for one in all {
             if !said.contains(&one) {

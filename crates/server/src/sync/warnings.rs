@@ -1,4 +1,4 @@
-//! What somebody who writes objects is warned of: that nothing will run yet, or nothing be deleted yet.
+//! Warnings for clients that write objects: that nothing runs yet, or that deletion waits.
 
 use atoll_fleet::placed;
 use atoll_fleet::{Placement, labels};
@@ -8,37 +8,42 @@ use atoll_registry::placement::is_placeable;
 use atoll_registry::{Place, Row};
 use serde_json::Value;
 
-use super::brakes;
+use super::pauses;
 use crate::Server;
 use crate::workspace::Workspace;
 
-/// How an object says that its pods are made here.
+/// The annotation with which Pods of a workload are created in the control plane.
 const GRAIN: &str = "atoll.dev/grain";
 const NOWHERE: &str = "it is placed on no cluster, so nothing runs yet";
 
-/// Whether the pods of a workload are made here, and not where it is placed.
-pub fn makes_pods_here(workload: &Value) -> bool {
+/// Whether the Pods of a workload are created in the control plane instead of its clusters.
+pub fn creates_pods_here(workload: &Value) -> bool {
     object::annotation(workload, GRAIN) == Some("pod")
 }
 
-/// That a new workload runs nowhere until it is placed, where there are clusters to place it on.
-pub fn unplaced(server: &Server, row: &Row, place: &Place<'_>, new: &Value) -> Option<String> {
+/// Returns a warning for a new workload that is not placed, if there are clusters.
+pub fn unplaced(server: &Server, row: &Row, object_ref: &Place<'_>, new: &Value) -> Option<String> {
     let is_workload = placed::is_workload((&row.group, &row.resource));
-    if !is_workload || makes_pods_here(new) || !Placement::of(new).is_empty() {
+    if !is_workload || creates_pods_here(new) || !Placement::of(new).is_empty() {
         return None;
     }
     let registry = &server.registry;
-    let advice =
-        || registry.choice(row, place.workspace, new).advice(&row.kind, place.namespace, object::name(new));
+    let advice = || {
+        registry.choice(row, object_ref.workspace, new).advice(
+            &row.kind,
+            object_ref.namespace,
+            object::name(new),
+        )
+    };
     let named = match labels::naming(new).first() {
         None => return Some(format!("{NOWHERE}; {}", advice()?)),
-        Some((label, _)) if !registry.speaks(place.workspace, kcp::NAME) => {
+        Some((label, _)) if !registry.speaks(object_ref.workspace, kcp::NAME) => {
             let enable = format!("atoll dialect enable {}", kcp::NAME);
             return Some(format!("{NOWHERE}; its label {label} does nothing here ({enable}); {}", advice()?));
         }
-        Some(_) => registry.named_by_labels(row, place.workspace, new),
+        Some(_) => registry.named_by_labels(row, object_ref.workspace, new),
     };
-    // What a label names is placed there without anything else being done.
+    // A cluster that a label names is placed without further action.
     let is_taken = named.iter().any(|one| matches!(one.outcome, Some(Ok(_))));
     let refused = named.iter().filter_map(|one| match &one.outcome {
         Some(Ok(_)) => None,
@@ -55,18 +60,18 @@ pub fn unplaced(server: &Server, row: &Row, place: &Place<'_>, new: &Value) -> O
     }
 }
 
-/// That clusters do not let go of what is deleted, for that is paused.
+/// Returns a warning that clusters do not delete the object because they are paused.
 pub fn paused(server: &Server, workspace: &Workspace, old: &Value) -> Option<String> {
     let placement = Placement::of(old);
-    let why = brakes::why(server, workspace, &placement)?;
-    Some(format!("it stays until clusters have let go of it, and {why}"))
+    let why = pauses::why(server, workspace, &placement)?;
+    Some(format!("it stays until its clusters have deleted it, and {why}"))
 }
 
-/// That a placement is not written this way.
-pub fn ignored(server: &Server, row: &Row, place: &Place<'_>, new: &Value) -> String {
+/// Returns a warning that the placement annotation cannot be written by clients.
+pub fn ignored(server: &Server, row: &Row, object_ref: &Place<'_>, new: &Value) -> String {
     let what = format!("metadata.annotations[{}] is ignored", atoll_fleet::marks::PLACEMENT);
-    let choice = is_placeable(row).then(|| server.registry.choice(row, place.workspace, new));
-    match choice.and_then(|choice| choice.advice(&row.kind, place.namespace, object::name(new))) {
+    let choice = is_placeable(row).then(|| server.registry.choice(row, object_ref.workspace, new));
+    match choice.and_then(|choice| choice.advice(&row.kind, object_ref.namespace, object::name(new))) {
         Some(advice) => format!("{what}; {advice}"),
         None => what,
     }

@@ -1,8 +1,8 @@
-//! Pods that run in clusters and are not shown here.
+//! Errors for kubectl commands on Pods that run in member clusters.
 //!
-//! `kubectl logs`, `exec`, `attach` and `port-forward` of a workload or a Service list Pods by its selector and, if there are
-//! none, wait for some to come, which is in vain where the workload runs in clusters, or nowhere. kubectl says on whose behalf it asks
-//! (`Kubectl-Command`), so these, and nobody else, are told where the Pods are.
+//! `kubectl logs`, `exec`, `attach` and `port-forward` of a workload or Service list Pods by its selector and
+//! wait until there are some, which is in vain if the workload runs in member clusters or nowhere. kubectl
+//! sends its command (`Kubectl-Command`), so only these commands get an error that says where the Pods are.
 
 use atoll_fleet::Placement;
 use atoll_meta::{Status, json, object};
@@ -14,12 +14,12 @@ use serde_json::Value;
 use crate::Server;
 use crate::chain::Call;
 use crate::options::ListOptions;
-use crate::sync::advice;
+use crate::sync::warnings;
 
 const HEADER: &str = "kubectl-command";
 /// Commands that need a Pod to connect to.
 const CONNECTING: [&str; 4] = ["attach", "exec", "logs", "port-forward"];
-/// What makes Pods.
+/// Resources that create Pods.
 const WORKLOADS: [(&str, &str, &str); 6] = [
     ("apps", "deployments", "Deployment"),
     ("apps", "statefulsets", "StatefulSet"),
@@ -29,14 +29,14 @@ const WORKLOADS: [(&str, &str, &str); 6] = [
     ("", "replicationcontrollers", "ReplicationController"),
 ];
 
-/// The command that somebody runs with kubectl, if it is one that needs a Pod.
+/// Returns the kubectl command of a request, if it needs a Pod.
 fn command(headers: &HeaderMap) -> Option<&str> {
     let command = headers.get(HEADER)?.to_str().ok()?.trim();
     let command = command.strip_prefix("kubectl ").unwrap_or(command);
     CONNECTING.contains(&command).then_some(command)
 }
 
-/// Refuses to list no Pods to somebody who would wait for them, if they run elsewhere.
+/// Returns an error instead of an empty list to a command that would wait, if the Pods run elsewhere.
 pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> Result<(), Status> {
     let labels = &options.selection.labels;
     if (row.group.as_str(), row.resource.as_str()) != ("", "pods")
@@ -64,8 +64,8 @@ pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> 
             if !labels.matches(|name| template[name].as_str()) {
                 continue;
             }
-            // Their pods may be about to be made here: those who wait do not wait in vain.
-            if advice::makes_pods_here(&workload) {
+            // Its Pods are created in the control plane, so waiting is not in vain.
+            if warnings::creates_pods_here(&workload) {
                 return Ok(());
             }
             let clusters = Placement::of(&workload).clusters;
@@ -76,7 +76,7 @@ pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> 
             let names: Vec<&str> = clusters.iter().map(|share| share.name.as_str()).collect();
             let name = object::name(&workload);
             return Err(Status::bad_request(format!(
-                "the pods of {kind} {namespace}/{name} run in {} {}, and pods in clusters are not shown here; run kubectl \
+                "the pods of {kind} {namespace}/{name} run in {} {} and are not available here; run kubectl \
                  {command} with the kubeconfig of that cluster",
                 if names.len() == 1 { "cluster" } else { "clusters" },
                 names.join(", "),
@@ -86,26 +86,32 @@ pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> 
     match unplaced {
         Some((group, resource, kind, workload)) => {
             let row = server.registry.catalog.stored(group, resource);
-            row.and_then(|row| runs_nowhere(server, row, workspace, kind, &workload)).map_or(Ok(()), Err)
+            row.and_then(|row| unplaced_error(server, row, workspace, kind, &workload)).map_or(Ok(()), Err)
         }
         None => Ok(()),
     }
 }
 
-/// That a workload is placed on no cluster. Where there is none to place it on, controllers from elsewhere may run it, unless
-/// those of this server do, which do not make pods of it.
-fn runs_nowhere(server: &Server, row: &Row, workspace: &str, kind: &str, workload: &Value) -> Option<Status> {
+/// Returns an error that a workload is not placed. Without clusters, controllers outside of this server may
+/// run it, unless this server runs controllers, which do not create Pods for it.
+fn unplaced_error(
+    server: &Server,
+    row: &Row,
+    workspace: &str,
+    kind: &str,
+    workload: &Value,
+) -> Option<Status> {
     let (namespace, name) = (object::namespace(workload), object::name(workload));
     let advice = server.registry.choice(row, workspace, workload).advice(kind, namespace, name);
-    let is_others = server.runs_workloads || !server.runs_controllers;
+    let may_run_elsewhere = server.runs_workloads || !server.runs_controllers;
     let advice = match advice {
-        None if is_others => return None,
+        None if may_run_elsewhere => return None,
         None => "no cluster serves this workspace; join one with: atoll cluster join NAME --kubeconfig FILE"
             .to_string(),
         Some(advice) => advice,
     };
     Some(Status::bad_request(format!(
-        "{kind} {namespace}/{name} runs nowhere, since it is placed on no cluster; {advice}"
+        "{kind} {namespace}/{name} runs nowhere, because it is placed on no cluster; {advice}"
     )))
 }
 
@@ -114,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_commands_that_need_a_pod_are_meant() {
+    fn only_commands_that_need_a_pod_are_detected() {
         for (given, expected) in [
             ("kubectl logs", Some("logs")),
             ("kubectl exec", Some("exec")),

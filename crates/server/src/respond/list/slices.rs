@@ -1,4 +1,4 @@
-//! A part of a list, made of the objects where they are: nothing is copied until it is encrypted.
+//! A part of a list that borrows from the objects: nothing is copied before encryption.
 
 use std::borrow::Cow;
 use std::io::IoSlice;
@@ -7,9 +7,9 @@ use atoll_watch::Stretch;
 use bytes::Buf;
 use self_cell::self_cell;
 
-/// What the slices of a run are of.
+/// The owner of the slices.
 pub struct Source {
-    /// What stands before the items.
+    /// Text before the items.
     pub head: Vec<u8>,
     pub objects: Stretch,
 }
@@ -17,40 +17,40 @@ pub struct Source {
 type Slices<'a> = Vec<Cow<'a, [u8]>>;
 
 self_cell!(
-    struct Held {
+    struct SourceSlices {
         owner: Source,
         #[covariant]
         dependent: Slices,
     }
 );
 
-pub struct Run {
-    held: Held,
-    /// The first slice that is not over.
+pub struct SliceBuffer {
+    slices_of_source: SourceSlices,
+    /// Index of the first slice that is not consumed.
     slice: usize,
-    /// How much of it is.
-    over: usize,
+    /// Consumed bytes of that slice.
+    offset: usize,
     remaining: usize,
 }
 
-impl Run {
-    pub fn new(source: Source, gather: impl for<'a> FnOnce(&'a Source) -> Vec<Cow<'a, [u8]>>) -> Run {
-        let held = Held::new(source, gather);
-        let remaining = held.borrow_dependent().iter().map(|slice| slice.len()).sum();
-        let mut run = Run { held, slice: 0, over: 0, remaining };
+impl SliceBuffer {
+    pub fn new(source: Source, gather: impl for<'a> FnOnce(&'a Source) -> Vec<Cow<'a, [u8]>>) -> SliceBuffer {
+        let slices_of_source = SourceSlices::new(source, gather);
+        let remaining = slices_of_source.borrow_dependent().iter().map(|slice| slice.len()).sum();
+        let mut run = SliceBuffer { slices_of_source, slice: 0, offset: 0, remaining };
         run.advance(0);
         run
     }
 
-    /// What is left of the slices; the first of them is not empty.
+    /// Returns the remaining slices; the first of them is not empty.
     fn rest(&self) -> impl Iterator<Item = &[u8]> {
-        let slices = self.held.borrow_dependent().get(self.slice..).unwrap_or_default();
-        let first = slices.first().map(|slice| &slice[self.over..]);
+        let slices = self.slices_of_source.borrow_dependent().get(self.slice..).unwrap_or_default();
+        let first = slices.first().map(|slice| &slice[self.offset..]);
         first.into_iter().chain(slices.iter().skip(1).map(|slice| &**slice))
     }
 }
 
-impl Buf for Run {
+impl Buf for SliceBuffer {
     fn remaining(&self) -> usize {
         self.remaining
     }
@@ -59,10 +59,10 @@ impl Buf for Run {
         self.rest().next().unwrap_or_default()
     }
 
-    fn chunks_vectored<'a>(&'a self, places: &mut [IoSlice<'a>]) -> usize {
+    fn chunks_vectored<'a>(&'a self, buffers: &mut [IoSlice<'a>]) -> usize {
         let mut count = 0;
-        for (place, slice) in places.iter_mut().zip(self.rest()) {
-            *place = IoSlice::new(slice);
+        for (buffer, slice) in buffers.iter_mut().zip(self.rest()) {
+            *buffer = IoSlice::new(slice);
             count += 1;
         }
         count
@@ -71,10 +71,10 @@ impl Buf for Run {
     fn advance(&mut self, count: usize) {
         assert!(count <= self.remaining, "there are {} bytes, not {count}", self.remaining);
         self.remaining -= count;
-        self.over += count;
-        let slices = self.held.borrow_dependent();
-        while let Some(slice) = slices.get(self.slice).filter(|slice| slice.len() <= self.over) {
-            self.over -= slice.len();
+        self.offset += count;
+        let slices = self.slices_of_source.borrow_dependent();
+        while let Some(slice) = slices.get(self.slice).filter(|slice| slice.len() <= self.offset) {
+            self.offset -= slice.len();
             self.slice += 1;
         }
     }
@@ -85,20 +85,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_read_in_any_steps() {
+    fn slices_are_read_in_any_steps() {
         let parts = ["", "abc", "", "d", "efghij", ""];
         let run = || {
             let source = Source { head: b"head:".to_vec(), objects: Vec::new().into() };
-            Run::new(source, |source| {
+            SliceBuffer::new(source, |source| {
                 let parts = parts.iter().map(|part| Cow::Borrowed(part.as_bytes()));
                 std::iter::once(Cow::Borrowed(&source.head[..])).chain(parts).collect()
             })
         };
         for step in 1..=15 {
-            for places in 1..=5 {
+            for buffers in 1..=5 {
                 let (mut run, mut read) = (run(), Vec::new());
                 while run.has_remaining() {
-                    let mut slices = vec![IoSlice::new(&[]); places];
+                    let mut slices = vec![IoSlice::new(&[]); buffers];
                     let count = run.chunks_vectored(&mut slices);
                     assert_eq!(*slices[0], *run.chunk());
                     assert!(!run.chunk().is_empty());
