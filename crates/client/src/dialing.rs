@@ -1,20 +1,21 @@
-//! Which addresses the control plane connects to on behalf of tenants. Whoever administers a workspace below root can name
-//! addresses in Nodes, Pods, Clusters and kubeconfigs; without a rule the control plane would reach for them what only it can
-//! reach: services on its own machine, and the metadata service of its cloud.
+//! Addresses that the control plane may connect to on behalf of tenants. An administrator of a workspace
+//! below root can put addresses into Nodes, Pods, Clusters and kubeconfigs. Without a check, the control
+//! plane would connect to services that only it can reach: on its own machine, and the metadata service of
+//! its cloud.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// What tenants may have the control plane connect to.
+/// Addresses that tenants may make the control plane connect to.
 #[derive(Clone, Debug, Default)]
 pub struct TenantAddresses {
-    /// Whether everything is allowed.
+    /// Whether all addresses are allowed.
     all: bool,
-    /// Where this server is reached, besides the addresses of the machine's interfaces.
+    /// Addresses of this server in addition to those of the machine's interfaces.
     own: Vec<IpAddr>,
 }
 
-/// Why an address is not connected to.
+/// Reason why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     Unspecified,
@@ -38,7 +39,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Metadata services of clouds that are not at a link-local address.
+/// Metadata services of clouds that do not have a link-local address.
 const METADATA: [IpAddr; 4] = [
     // AWS over IPv6.
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
@@ -50,7 +51,7 @@ const METADATA: [IpAddr; 4] = [
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
 ];
 
-/// Whether tenants may have an address connected to; `is_own` says whether it is the control plane's.
+/// Returns why tenants may not use an address, if so; `is_own` tells whether it belongs to the control plane.
 pub fn refusal(address: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> Option<Refusal> {
     let address = plain(address);
     let broadcast = IpAddr::V4(Ipv4Addr::BROADCAST);
@@ -59,7 +60,7 @@ pub fn refusal(address: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> Option<Refus
         IpAddr::V6(address) => address.is_unicast_link_local(),
     };
     let is_unspecified = match address {
-        // Linux takes all of 0.0.0.0/8 for this machine.
+        // Linux treats all of 0.0.0.0/8 as this machine.
         IpAddr::V4(address) => address.octets()[0] == 0,
         IpAddr::V6(address) => address.is_unspecified(),
     };
@@ -74,7 +75,7 @@ pub fn refusal(address: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> Option<Refus
     }
 }
 
-/// The IPv4 address that is meant by one of the ways to write it as IPv6: mapped, compatible, translated (NAT64) or 6to4.
+/// Returns the IPv4 address that an IPv6 address embeds: mapped, compatible, translated (NAT64) or 6to4.
 fn plain(address: IpAddr) -> IpAddr {
     let IpAddr::V6(six) = address else { return address };
     let four = |high: u16, low: u16| {
@@ -85,15 +86,15 @@ fn plain(address: IpAddr) -> IpAddr {
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => four(high, low),
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => four(high, low),
         [0x2002, high, low, ..] => four(high, low),
-        // `::` and `::1` are IPv6's own.
+        // `::` and `::1` are native IPv6 addresses.
         [0, 0, 0, 0, 0, 0, high, low] if (high, low) != (0, 0) && (high, low) != (0, 1) => four(high, low),
         _ => address,
     }
 }
 
 impl TenantAddresses {
-    /// Everything but what [`refusal`] names. `own` are addresses of the control plane that its interfaces do not have, such as
-    /// that of a load balancer.
+    /// Allows all addresses except those that [`refusal`] names. `own` are addresses of the control plane
+    /// that its interfaces do not have, such as that of a load balancer.
     pub fn restricted(own: Vec<IpAddr>) -> TenantAddresses {
         TenantAddresses { all: false, own }
     }
@@ -106,7 +107,7 @@ impl TenantAddresses {
         self.all
     }
 
-    /// Those of the addresses that a name was resolved to which may be connected to. Whoever connects uses these, and does not
+    /// Returns the resolved addresses that may be connected to. The caller must connect to these and must not
     /// resolve the name again.
     pub fn allowed(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, String> {
         if self.all {
@@ -137,7 +138,8 @@ impl TenantAddresses {
     }
 }
 
-/// Whether an address is one of this machine's: what is sent there would be sent from there. Nothing is sent to find out.
+/// Whether an address belongs to this machine: a socket connected to it would have it as its source. No
+/// packet is sent.
 fn is_local(address: IpAddr) -> bool {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -156,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tenants_reach_others_and_not_the_control_plane() {
+    fn tenants_cannot_reach_the_control_plane_or_metadata_services() {
         let own: IpAddr = "203.0.113.7".parse().unwrap();
         for (address, expected) in [
             ("10.0.0.1", None),
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_reached_at_what_is_allowed_of_their_addresses() {
+    fn only_allowed_addresses_of_a_name_are_used() {
         let found =
             |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
         let rule = TenantAddresses::restricted(vec!["203.0.113.7".parse().unwrap()]);

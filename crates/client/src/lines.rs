@@ -1,4 +1,4 @@
-//! An answer that comes line by line, for as long as the server has something to say.
+//! A streaming response, read line by line.
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -9,11 +9,11 @@ use crate::memory::{Charge, LINE};
 pub struct Lines {
     body: ResponseBody,
     pending: BytesMut,
-    /// How much of what is pending is known to have no end of a line.
+    /// Length of the prefix of `pending` that is known to contain no newline.
     searched: usize,
-    /// Whether the beginning of a line was dropped because the line is too long.
+    /// Whether the start of an oversized line was dropped.
     skipping: bool,
-    /// For what is pending.
+    /// Charge for `pending`.
     charge: Charge,
 }
 
@@ -22,13 +22,13 @@ impl Lines {
         Lines { body, pending: BytesMut::new(), searched: 0, skipping: false, charge }
     }
 
-    /// The charge for what is read from the same server.
+    /// Returns a new charge for the same budget.
     pub(crate) fn charge(&self) -> Charge {
         self.charge.another()
     }
 
-    /// The next line without its end; `None` when the server has said all, or the connection broke. A line of a cluster that
-    /// is too long is left out and noted in the budget.
+    /// Returns the next line without its newline; `None` when the server ends the stream or the connection
+    /// breaks. An oversized line of an untrusted server is skipped and recorded in the budget.
     pub async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(end) = self.pending[self.searched..].iter().position(|byte| *byte == b'\n') {
@@ -76,18 +76,18 @@ mod tests {
     use crate::memory::Budget;
 
     #[test]
-    fn lines_end_where_they_end() {
+    fn lines_are_split_at_newlines() {
         let body = http_body_util::Full::new(Bytes::from_static(b"one\n\ntwo\nrest"));
         let mut lines = Lines::new(body.map_err(|never| match never {}).boxed_unsync(), Charge::default());
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let mut next = || match Box::pin(lines.next()).as_mut().poll(&mut context) {
             std::task::Poll::Ready(line) => line,
-            std::task::Poll::Pending => panic!("everything is there"),
+            std::task::Poll::Pending => panic!("the body is complete"),
         };
         for line in ["one", "", "two"] {
             assert_eq!(next().as_deref(), Some(line.as_bytes()));
         }
-        assert_eq!(next(), None, "what was not ended was not said");
+        assert_eq!(next(), None, "an incomplete line is dropped");
     }
 
     struct Pieces(VecDeque<Bytes>);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_that_are_too_long_are_left_out() {
+    async fn oversized_lines_are_skipped() {
         let long = format!("one\n{}\ntwo\n", "x".repeat(LINE + (2 << 20)));
         let body = || {
             let pieces = long.as_bytes().chunks(1 << 20).map(Bytes::copy_from_slice);
@@ -117,7 +117,7 @@ mod tests {
             assert_eq!(lines.next().await.as_deref(), Some(line.as_bytes()));
         }
         assert_eq!((lines.next().await, budget.used(), budget.refusals()), (None, 0, 1));
-        // The server in the same process is trusted.
+        // A server without a budget is trusted.
         let mut lines = Lines::new(body(), Charge::default());
         for length in [3, LINE + (2 << 20), 3] {
             assert_eq!(lines.next().await.map(|line| line.len()), Some(length));

@@ -1,5 +1,6 @@
-//! How much memory a server may cost its clients. The API server of a cluster may be hostile: what it answers is read only up to
-//! these limits, and what is read and kept of it is charged to a [`Budget`]. A client without a budget trusts its server.
+//! Limits on the memory that a server may use in its clients. The API server of a member cluster may be
+//! hostile: responses are read only up to these limits, and the memory they use is charged to a [`Budget`]. A
+//! client without a budget trusts its server.
 
 mod budget;
 
@@ -13,34 +14,35 @@ use crate::unreached::Cause;
 
 pub use budget::{Budget, Budgets, Charge, Usage};
 
-/// One answer. An object has at most about 3 MiB (kube-apiserver accepts no larger request, and etcd stores 1.5 MiB by default),
-/// discovery and OpenAPI documents of clusters with hundreds of CustomResourceDefinitions a few MiB. Only pages of lists are
-/// larger at times, and those are asked for again with a smaller limit.
+/// Largest response. An object has at most about 3 MiB (kube-apiserver accepts no larger request, and etcd
+/// stores 1.5 MiB by default); discovery and OpenAPI documents of clusters with hundreds of
+/// CustomResourceDefinitions have a few MiB. Only pages of lists can be larger, and those are requested again
+/// with a smaller limit.
 pub const ANSWER: usize = 16 << 20;
-/// One line of a watch: an object and a few words around it.
+/// Largest line of a watch: one object with its event type.
 pub const LINE: usize = 8 << 20;
-/// An answer that is not a success: a Status, or a page of a proxy on the way.
+/// Largest error response: a Status, or an HTML page of a proxy.
 pub const REFUSAL: usize = 1 << 20;
-/// One answer as values in memory, which take up to ninety times the room of their JSON.
+/// Largest response as parsed values, which take up to ninety times the memory of their JSON.
 pub const PARSED: usize = 64 << 20;
-/// Everything of one cluster together: two pages that are being read, watches, and what a syncer remembers of nodes, Pods and
-/// placed objects. Enough for 100,000 Pods beside 20,000 placed objects.
+/// Memory limit of one cluster: two pages being read, watches, and the syncer's state of nodes, Pods and
+/// placed objects. Enough for 100,000 Pods and 20,000 placed objects.
 pub const CLUSTER: usize = 256 << 20;
 
-/// Answers smaller than this are not measured before they are parsed.
+/// Responses smaller than this are not measured before they are parsed.
 const SMALL: usize = 64 << 10;
-/// A message of a server, for people.
+/// Longest error message of a server.
 pub const MESSAGE: usize = 4096;
 
-/// Why a body was not read to its end.
+/// Reason why a body could not be read.
 pub enum Unread {
-    /// It has more bytes than are allowed; these came first.
+    /// The body exceeds the limit; this is its beginning.
     TooLong(Bytes),
     Refused(Status),
     Broken(BoxError),
 }
 
-/// Reads a body of at most `limit` bytes into one piece, however many pieces it comes in.
+/// Reads a body of at most `limit` bytes.
 pub async fn read<B>(mut body: B, limit: usize, charge: &mut Charge) -> Result<Bytes, Unread>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
@@ -58,26 +60,26 @@ where
     Ok(read.freeze())
 }
 
-/// Whether an answer was refused because of its size alone, so that a part of it may be asked for.
+/// Whether a response was refused because of its size, so that a smaller part can be requested.
 pub fn is_too_large(status: &Status) -> bool {
     status.has_cause(Cause::AnswerTooLarge.name())
 }
 
-/// What a node of a map takes, with room for eleven entries. Entries that arrive in order leave nodes half full.
+/// Memory of a map node with eleven entries. Nodes of sorted input are half full.
 const NODE: usize = 640;
 const ENTRY: usize = NODE / 6;
-/// What a value takes in a list, which may have grown to twice what it needs.
+/// Memory of a value in a list, whose capacity may be twice its length.
 const ITEM: usize = 64;
-/// What a text takes beside its bytes.
+/// Memory of a string in addition to its bytes.
 const TEXT: usize = 16;
 
-/// About so many bytes are needed, at most, for JSON as values.
+/// Returns an upper estimate of the memory that JSON takes when parsed.
 pub fn parsed_size(json: &[u8]) -> usize {
     if json.len() < SMALL {
         return json.len();
     }
     let mut size = json.len();
-    // Before the first entry of a map its node is counted; spaces are no entry.
+    // A map's first node is counted at its first entry; whitespace is not an entry.
     let mut opened = false;
     let mut rest = json.iter();
     while let Some(byte) = rest.next() {
@@ -112,7 +114,7 @@ pub fn parsed_size(json: &[u8]) -> usize {
     size
 }
 
-/// About so many bytes are taken by a value.
+/// Estimates the memory of a value.
 pub fn value_size(value: &Value) -> usize {
     ITEM + match value {
         Value::String(text) => TEXT + text.len(),
@@ -140,7 +142,7 @@ mod tests {
         assert!(matches!(read(body(b"12345"), 5, &mut charge).await, Ok(read) if read == "12345"));
         assert!(matches!(read(body(b"123456"), 5, &mut charge).await, Err(Unread::TooLong(_))));
         assert!(matches!(read(body(b"123456"), 100, &mut charge).await, Err(Unread::Refused(_))));
-        // One byte at a time, without an end.
+        // An endless body of single bytes.
         let mut charge = Charge::default();
         assert!(
             matches!(read(Endless, 1000, &mut charge).await, Err(Unread::TooLong(first)) if first.len() == 1000)
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_measured_before_they_are_made() {
+    fn parsed_size_is_an_upper_estimate() {
         let least = |json: &str, each: usize| {
             let count = (1 << 20) / json.len();
             let text = format!("[{}0]", format!("{json},").repeat(count));
@@ -176,7 +178,7 @@ mod tests {
         least("[{ \"a\" : 0 }]", 632 + ENTRY);
         least(r#"{"k" :0,"l" :0}"#, 632 + 2 * ENTRY);
         least(r#""a""#, 32 + 24);
-        // A text is as large as it was, whatever is in it.
+        // A string takes its own length, whatever characters it contains.
         let long = format!("\"{}\"", r#"a, {b: \"[\\"#.repeat(1 << 18));
         assert!(parsed_size(long.as_bytes()) < long.len() + 100);
         assert_eq!(parsed_size(b"{}"), 2);

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::memory::{ANSWER, MESSAGE, PARSED};
 
-/// Answers everything with the same.
+/// Transport that returns the same response to every request.
 struct Answer(u16, String);
 
 impl Transport for Answer {
@@ -17,26 +17,26 @@ impl Transport for Answer {
     }
 }
 
-/// Clients of a server that answers with a body: one that trusts it, and one of a cluster.
+/// Returns clients of a server with a fixed response: one without and one with a budget.
 fn clients(code: u16, body: String) -> (Client, Client, Arc<Budget>) {
     let (client, budget) = (Client::new(Arc::new(Answer(code, body))), Budget::new(memory::CLUSTER));
     (client.clone(), client.charged_to(Some(budget.clone())), budget)
 }
 
-/// An object that takes more than sixty times the room of its JSON.
+/// An object that takes more than sixty times the memory of its JSON.
 fn dense() -> Value {
     let variables: Vec<Value> = (0..100_000).map(|_| json!({ "name": "a" })).collect();
     json!({ "metadata": { "resourceVersion": "5" }, "spec": { "env": variables } })
 }
 
 #[tokio::test]
-async fn objects_of_a_trusted_server_are_read_whatever_they_take() {
+async fn objects_of_a_trusted_server_have_no_size_limit() {
     let body = dense().to_string();
     assert!(body.len() < 2 << 20 && memory::parsed_size(body.as_bytes()) > PARSED);
     let (trusting, charged, budget) = clients(200, body);
     assert_eq!(trusting.get("/a").await.unwrap(), dense());
     assert_eq!(trusting.get("/as?limit=1&continue=").await.unwrap(), dense());
-    // Of a page with several objects a smaller one can be asked for.
+    // A page with several objects is refused, because a smaller one can be requested.
     for client in [&trusting, &charged] {
         assert!(memory::is_too_large(&client.get("/as?watch=false&limit=500").await.unwrap_err()));
     }
@@ -47,7 +47,7 @@ async fn objects_of_a_trusted_server_are_read_whatever_they_take() {
 }
 
 #[tokio::test]
-async fn one_event_does_not_hold_up_the_others() {
+async fn oversized_event_is_skipped() {
     let line = |object: Value| format!("{}\n", json!({ "type": "ADDED", "object": object }));
     let body = format!("{}{}", line(dense()), line(json!({ "after": true })));
     let (trusting, charged, budget) = clients(200, body);
@@ -62,7 +62,7 @@ async fn one_event_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn refusals_of_clusters_are_short_and_clean() {
+async fn error_messages_of_clusters_are_bounded_and_cleaned() {
     let causes: Vec<Value> = (0..1000).map(|_| json!({ "reason": "x".repeat(100) })).collect();
     let message = format!("denied\u{1b}[2J{}", "x".repeat(1 << 19));
     let status = json!({

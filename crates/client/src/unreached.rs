@@ -1,4 +1,4 @@
-//! Why a server was not reached, so that people can be told what to do about it.
+//! Errors of connections to a server, with a cause for conditions and messages.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use atoll_meta::Status;
 
 use crate::BoxError;
 
-/// What stood in the way.
+/// Cause of a failed connection or an unusable response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     NameNotResolved,
@@ -16,13 +16,13 @@ pub enum Cause {
     CertificateNotYetValid,
     CertificateUntrusted,
     CertificateForAnotherName,
-    /// Whoever named it may not have this address connected to.
+    /// Tenants may not connect to this address.
     AddressRefused,
-    /// Its answer is larger than any that is needed.
+    /// A response exceeds the size limit.
     AnswerTooLarge,
-    /// What it sent would take more memory than a server may cost.
+    /// The server's responses exceed its memory budget.
     MemoryBudgetExceeded,
-    /// Anything else.
+    /// Any other cause.
     Unreachable,
 }
 
@@ -41,12 +41,12 @@ impl Cause {
         Cause::Unreachable,
     ];
 
-    /// Why there was no answer, if this is said in the place of one.
+    /// Returns the cause in a Status that stands for a missing response.
     pub fn of(status: &Status) -> Option<Cause> {
         Cause::ALL.into_iter().find(|cause| status.has_cause(cause.name()))
     }
 
-    /// As a [`Status`] has it among its causes.
+    /// Returns the reason of the cause in a [`Status`].
     pub fn name(self) -> &'static str {
         match self {
             Cause::NameNotResolved => "NameNotResolved",
@@ -64,11 +64,11 @@ impl Cause {
     }
 }
 
-/// A server was not reached.
+/// A failed connection.
 #[derive(Debug)]
 pub struct Unreached {
     pub cause: Cause,
-    /// For people.
+    /// Message for users.
     pub what: String,
 }
 
@@ -80,13 +80,13 @@ impl fmt::Display for Unreached {
 
 impl std::error::Error for Unreached {}
 
-/// The same for those who know only answers.
+/// Converts an error to a Status.
 pub fn status(error: &BoxError) -> Status {
     let cause = error.downcast_ref::<Unreached>().map_or(Cause::Unreachable, |unreached| unreached.cause);
     no_answer(cause, &error.to_string())
 }
 
-/// What is answered in the place of a server that does not.
+/// Returns the Status for a missing response.
 pub fn no_answer(cause: Cause, what: &str) -> Status {
     Status::service_unavailable(what).with_cause(cause.name(), "", "")
 }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_are_among_those_of_a_status() {
+    fn causes_round_trip_through_a_status() {
         let unreached = Unreached { cause: Cause::ConnectionRefused, what: "a:1: connection refused".into() };
         let found = status(&BoxError::from(unreached));
         assert_eq!((found.code(), found.message()), (503, "a:1: connection refused"));

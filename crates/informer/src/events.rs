@@ -1,4 +1,6 @@
-//! Telling people what was done: Events about objects, repeated ones counted, similar ones combined, too many left out.
+//! Recorder of Events about objects: counts repeated Events, combines similar ones and drops excess ones.
+
+// upstream: staging/src/k8s.io/client-go/tools/record/event.go
 
 mod correlator;
 
@@ -12,17 +14,17 @@ use tokio::sync::mpsc;
 
 use crate::{Clock, Key, World, resources};
 
-/// Events that wait to be written; more are left out.
+/// Events that wait to be written; further ones are dropped.
 const QUEUED: usize = 1000;
 
-/// Where the Recorders of a process write to. Ends with the last of them.
+/// Event sink shared by the Recorders of a process. Its task ends when the last Recorder is dropped.
 #[derive(Clone)]
 pub struct Events {
     sender: mpsc::Sender<Noted>,
     clock: Arc<dyn Clock>,
 }
 
-/// Tells in the name of one controller.
+/// Records Events in the name of one controller.
 #[derive(Clone)]
 pub struct Recorder {
     events: Events,
@@ -30,7 +32,7 @@ pub struct Recorder {
     correlator: Arc<Mutex<Correlator>>,
 }
 
-/// An event that is to be written, and where.
+/// An Event to write, and its key.
 struct Noted {
     key: Key,
     event: Value,
@@ -87,12 +89,12 @@ impl Recorder {
         let mut correlator = self.correlator.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(event) = correlator.correlate(&key.workspace, event, now) else { return };
         let key = Key::new(&key.workspace, namespace, object::name(&event));
-        // Whoever cannot keep up tells less.
+        // If the queue is full, the Event is dropped.
         let _ = self.events.sender.try_send(Noted { key, event });
     }
 }
 
-/// What an event is called. Not every name of an object can be part of it.
+/// Returns the name of an Event. Some object names cannot be part of an Event name; then the uid is used.
 fn name(about: &str, uid: &str, now: Timestamp) -> String {
     let nanos = now.seconds.wrapping_mul(1_000_000_000).wrapping_add(now.nanos.into());
     let name = format!("{about}.{nanos:x}");
@@ -104,9 +106,9 @@ fn name(about: &str, uid: &str, now: Timestamp) -> String {
 
 async fn write(world: World, mut noted: mpsc::Receiver<Noted>) {
     while let Some(Noted { key, event }) = noted.recv().await {
-        // Its namespace is going, or there is no room: nobody waits for it.
+        // The namespace may be terminating or the quota exceeded; Events are best effort.
         if let Err(status) = write_one(&world, &key, &event).await {
-            tracing::debug!(%status, %key, "an event was not written");
+            tracing::debug!(%status, %key, "failed to write an event");
         }
     }
 }
@@ -119,7 +121,7 @@ async fn write_one(world: &World, key: &Key, event: &Value) -> Result<(), Status
             "message": event["message"],
         });
         match world.patch(&resources::EVENTS, key, "", &patch).await {
-            // Events do not last; those that go on are told anew.
+            // The Event has expired; create it again.
             Err(status) if status.reason() == "NotFound" => {}
             other => return other.map(drop),
         }

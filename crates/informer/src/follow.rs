@@ -1,4 +1,4 @@
-//! Looks at what there is and follows what becomes of it, for those who keep objects and for those who do not.
+//! Lists a resource and then watches it, as client-go's reflector does.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,36 +11,36 @@ use serde_json::Value;
 use crate::patience::{FIRST_PAUSE, Patience};
 use crate::{Pages, Resource, World};
 
-/// What it takes to remember that an object is there, beside its uid.
+/// Memory to remember the presence of an object, in addition to its uid.
 const PRESENT: usize = 64;
-/// Watches that end without a word are begun again after no longer than this.
+/// Longest pause before a watch that ended without any event is started again.
 const LAST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Where objects are looked for.
+/// The workspaces that are listed and watched.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    Everywhere,
-    /// In the workspace with this id.
+    AllWorkspaces,
+    /// The workspace with this id.
     Workspace(String),
 }
 
-/// What is looked at.
+/// A resource to list and watch, with selectors.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
     pub resource: &'a Resource,
     pub scope: &'a Scope,
-    /// Which of them, as a field selector; empty for all.
+    /// Field selector; empty for all objects.
     pub fields: &'a str,
-    /// The same as a label selector.
+    /// Label selector; empty for all objects.
     pub labels: &'a str,
-    /// Whether only what all objects have is of interest.
+    /// Whether to request only the metadata of objects.
     pub metadata_only: bool,
-    /// Whether it was found by discovery, and may go as it has come.
+    /// Whether the resource was found through discovery, and may disappear again.
     pub by_discovery: bool,
 }
 
 impl<'a> Look<'a> {
-    /// Whole objects, wherever they are.
+    /// Complete objects of a resource in all workspaces.
     pub fn everywhere(resource: &'a Resource) -> Self {
         Look {
             resource,
@@ -52,32 +52,32 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Only those whose fields are as this selector says.
+    /// Selects objects by fields.
     pub fn selecting(self, fields: &'a str) -> Self {
         Look { fields, ..self }
     }
 
-    /// Only those whose labels are as this selector says.
+    /// Selects objects by labels.
     pub fn labelled(self, labels: &'a str) -> Self {
         Look { labels, ..self }
     }
 
-    /// Only their metadata.
+    /// Requests only the metadata.
     pub fn metadata(self) -> Self {
         Look { metadata_only: true, ..self }
     }
 
-    /// Told of it by discovery.
+    /// Marks the resource as found through discovery.
     pub fn discovered(self) -> Self {
         Look { by_discovery: true, ..self }
     }
 
-    /// Only in this scope.
+    /// Restricts the watch to a scope.
     pub fn within(self, scope: &'a Scope) -> Self {
         Look { scope, ..self }
     }
 
-    /// Where they are, up to the parameters that all requests share.
+    /// Returns the path with the query parameters that all requests share.
     fn path(&self, world: &World) -> Result<String, Status> {
         let path = match self.scope {
             Scope::Everywhere => world.everywhere(self.resource),
@@ -107,28 +107,28 @@ impl<'a> Look<'a> {
     }
 }
 
-/// What was seen.
+/// An event of a list or watch.
 pub enum Sight<'a> {
     There(Value),
     Gone(Value),
-    /// All have been shown that are there: those with these uids, at this revision.
+    /// The list is complete: the uids of all objects in it, and its revision.
     All(&'a HashSet<String>, u64),
 }
 
-/// Shows what there is, and what changes, for as long as it is polled. What is not served, or not allowed, is asked for
-/// again now and then, and costs next to nothing until it is.
+/// Lists and watches for as long as the future is polled. A resource that is not served, or that may not be
+/// listed, is retried with backoff.
 pub async fn follow(world: &World, look: Look<'_>, mut show: impl FnMut(Sight<'_>) + Send) {
     let mut patience = Patience::new(world, look.resource, look.by_discovery);
     loop {
         match follow_once(world, &look, &mut patience, &mut show).await {
-            // What happened meanwhile is no longer known.
+            // The watch history is lost; list again.
             Ok(()) => tokio::time::sleep(FIRST_PAUSE).await,
             Err(status) => tokio::time::sleep(patience.after(&status)).await,
         }
     }
 }
 
-/// Lists, then watches from there, through watches that end by themselves, until that cannot go on.
+/// Lists once, then watches from that revision, across watches that end normally, until a new list is needed.
 async fn follow_once(
     world: &World,
     look: &Look<'_>,
@@ -154,9 +154,9 @@ async fn follow_once(
         while let Some(event) = watch.next().await {
             is_silent = false;
             let seen = match &event {
-                // The past is gone, or something else is wrong with it.
+                // The revision is too old, or the server reports another error.
                 WatchEvent::Error(status) => {
-                    tracing::debug!(%status, resource = %look.resource.plural, "the watch ended");
+                    tracing::debug!(%status, resource = %look.resource.plural, "the watch ended with an error");
                     return Ok(());
                 }
                 WatchEvent::Added(object)
@@ -178,7 +178,7 @@ async fn follow_once(
     }
 }
 
-/// Shows all there is and returns the revision at which it was.
+/// Lists all objects and returns the revision of the list.
 async fn list(
     world: &World,
     look: &Look<'_>,
@@ -193,7 +193,8 @@ async fn list(
             look.list(world, &format!("{path}limit={limit}&continue={from}")).await
         });
         let page = match page.await {
-            // One object that takes too much memory is left out, and noted in the budget; its metadata lead to the next.
+            // Skip an object that exceeds the memory limit; the budget records it. Its metadata lead to the
+            // next page.
             Err(status) if is_too_large(&status) => {
                 let one = format!("{path}limit=1&continue={token}");
                 let page = world.client().list_metadata(&one).await?;
@@ -202,7 +203,7 @@ async fn list(
             }
             page => page?,
         };
-        let Value::Object(mut page) = page else { return Err(Status::internal_error("no list")) };
+        let Value::Object(mut page) = page else { return Err(Status::internal_error("the response is not a list")) };
         let metadata = page.remove("metadata").unwrap_or_default();
         if let Some(Value::Array(items)) = page.remove("items") {
             for item in items {

@@ -1,11 +1,11 @@
-//! The caches of a process: one for each resource, whoever asks.
+//! The informer caches of a process: one for each resource, shared by all controllers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{Cache, Look, Resource, Sight, World, follow};
 
-/// Ends with the last handle: what it has begun to watch is then watched no longer.
+/// Starts caches on demand. Dropping it stops all watches.
 pub struct Informers {
     world: World,
     caches: Mutex<HashMap<Resource, (Arc<Cache>, tokio::task::AbortHandle)>>,
@@ -20,7 +20,7 @@ impl Informers {
         &self.world
     }
 
-    /// All objects of a resource, watched from the first time that somebody asks for them.
+    /// Returns the cache of a resource. The first call starts its watch.
     pub fn of(&self, resource: &Resource) -> Arc<Cache> {
         let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((cache, _)) = caches.get(resource) {

@@ -1,4 +1,4 @@
-//! One API server, or all workspaces of an Atoll: from keys to paths, and writes.
+//! API access to one server or to all workspaces: maps keys to paths, and writes objects.
 
 use std::sync::Arc;
 
@@ -8,27 +8,27 @@ use serde_json::{Value, json};
 
 use crate::{Key, Pages, Resource, Tree, WORKSPACE};
 
-/// The cause of an error that passes by itself: what is in a workspace may be heard of before the workspace is.
+/// Cause of a transient error: an object may be observed before its workspace.
 pub(crate) const UNKNOWN: &str = "UnknownWorkspace";
-/// How a write is told that it is not for an object as such.
+/// The status subresource.
 const STATUS: &str = "status";
 
 #[derive(Clone)]
 pub struct World {
     client: Client,
-    /// None where there is but one API server.
+    /// `None` for a single API server.
     tree: Option<Arc<Tree>>,
 }
 
-/// What a deletion asks for besides.
+/// Options of a delete request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeleteOptions<'a> {
     pub grace_period_seconds: Option<i64>,
     /// `Background`, `Foreground` or `Orphan`.
     pub propagation: Option<&'a str>,
-    /// Only if it is still this one.
+    /// Precondition: the object has this uid.
     pub uid: Option<&'a str>,
-    /// Only if it has not changed since.
+    /// Precondition: the object has this resource version.
     pub resource_version: Option<&'a str>,
 }
 
@@ -51,17 +51,17 @@ impl DeleteOptions<'_> {
 }
 
 impl World {
-    /// What one API server has, an Atoll workspace's or another's.
+    /// Access to one API server: a workspace's or another one's.
     pub fn one(client: Client) -> World {
         World { client, tree: None }
     }
 
-    /// All workspaces; somebody keeps `tree` up to date.
+    /// Access to all workspaces. The caller keeps `tree` up to date.
     pub fn all(client: Client, tree: Arc<Tree>) -> World {
         World { client, tree: Some(tree) }
     }
 
-    /// Whether there are many workspaces, or but one API server.
+    /// Whether this covers all workspaces instead of one API server.
     pub fn has_workspaces(&self) -> bool {
         self.tree.is_some()
     }
@@ -70,14 +70,14 @@ impl World {
         &self.client
     }
 
-    /// Where all objects of a resource are listed and watched.
+    /// Returns the path to list and watch all objects of a resource.
     pub fn everywhere(&self, resource: &Resource) -> String {
         let all = if self.tree.is_some() { "/clusters/*" } else { "" };
         format!("{all}{}/{}", resource.base(), resource.plural)
     }
 
-    /// What paths into a workspace begin with. A workspace that is not known (yet, or any longer) is an error that
-    /// passes, or its objects are soon gone.
+    /// Returns the path prefix of a workspace. A workspace that is not known is a transient error: either it
+    /// becomes known, or its objects are deleted soon.
     pub fn root(&self, workspace: &str) -> Result<String, Status> {
         match &self.tree {
             None => Ok(String::new()),
@@ -91,8 +91,8 @@ impl World {
         }
     }
 
-    /// The ids of a workspace and of all its ancestors, nearest first, as far as they are known; each with the path that leads
-    /// from there to the workspace, such as `org:team`.
+    /// Returns the ids of a workspace and its known ancestors, nearest first, each with the path from there
+    /// to the workspace, such as `org:team`.
     pub fn ancestry(&self, workspace: &str) -> Vec<(String, String)> {
         match &self.tree {
             None => vec![(workspace.to_string(), String::new())],
@@ -100,7 +100,8 @@ impl World {
         }
     }
 
-    /// The objects of a resource in a namespace; an empty one for all, and for what is in none.
+    /// Returns the path of a resource in a namespace; with an empty namespace, of all namespaces or of a
+    /// cluster-scoped resource.
     pub fn collection(
         &self,
         resource: &Resource,
@@ -125,7 +126,7 @@ impl World {
         Ok(self.placed(object, &key.workspace))
     }
 
-    /// What all objects have, of one.
+    /// Reads only the metadata of an object.
     pub async fn get_metadata(&self, resource: &Resource, key: &Key) -> Result<Value, Status> {
         let object = self.client.get_metadata(&self.path(resource, key)?).await?;
         Ok(self.placed(object, &key.workspace))
@@ -142,17 +143,17 @@ impl World {
         Ok(self.placed(created, workspace))
     }
 
-    /// Replaces an object, on condition that it has not changed since it was read.
+    /// Replaces an object; fails if it has changed since it was read.
     pub async fn update(&self, resource: &Resource, object: &Value) -> Result<Value, Status> {
         self.put(resource, "", object).await
     }
 
-    /// The same for its status alone.
+    /// Replaces the status of an object.
     pub async fn update_status(&self, resource: &Resource, object: &Value) -> Result<Value, Status> {
         self.put(resource, STATUS, object).await
     }
 
-    /// The same for another subresource that is replaced.
+    /// Replaces another subresource of an object.
     pub async fn update_subresource(
         &self,
         resource: &Resource,
@@ -162,7 +163,7 @@ impl World {
         self.put(resource, subresource, object).await
     }
 
-    /// Sets what a configuration says, in the name of a manager and whoever else owns it.
+    /// Applies a configuration server-side as the field manager `manager`, with force.
     pub async fn apply(
         &self,
         resource: &Resource,
@@ -175,7 +176,7 @@ impl World {
         Ok(self.placed(applied, &key.workspace))
     }
 
-    /// All objects of a resource in a namespace, or a workspace, as they are now; of which `metadata_only` is asked for.
+    /// Lists all objects of a resource in a namespace or workspace, or only their metadata.
     pub async fn list(
         &self,
         resource: &Resource,
@@ -205,7 +206,7 @@ impl World {
         }
     }
 
-    /// A merge patch of an object or, if there is one, of its subresource.
+    /// Sends a merge patch for an object or its subresource.
     pub async fn patch(
         &self,
         resource: &Resource,
@@ -218,7 +219,7 @@ impl World {
         Ok(self.placed(patched, &key.workspace))
     }
 
-    /// A strategic merge patch of an object of a built-in kind.
+    /// Sends a strategic merge patch for an object of a built-in kind.
     pub async fn patch_strategic(
         &self,
         resource: &Resource,
@@ -229,7 +230,7 @@ impl World {
         Ok(self.placed(patched, &key.workspace))
     }
 
-    /// The same for its status alone.
+    /// Sends a strategic merge patch for the status of an object.
     pub async fn patch_status_strategic(
         &self,
         resource: &Resource,
@@ -241,7 +242,7 @@ impl World {
         Ok(self.placed(patched, &key.workspace))
     }
 
-    /// Asks a subresource that is created (a binding, an eviction) for something.
+    /// Creates a subresource such as a binding or an eviction.
     pub async fn post(
         &self,
         resource: &Resource,
@@ -265,7 +266,8 @@ impl World {
     async fn put(&self, resource: &Resource, subresource: &str, object: &Value) -> Result<Value, Status> {
         let key = Key::of(object);
         let path = self.subresource(resource, &key, subresource)?;
-        // Lists of built-in kinds do not say what their items are, and where an object is from is not part of it.
+        // Items of built-in lists have no apiVersion and kind, and the workspace annotation is not part of
+        // the object.
         let mut sent = object.clone();
         object::set_type(&mut sent, &resource.api_version(), &resource.kind);
         if self.tree.is_some() {
@@ -280,7 +282,7 @@ impl World {
         Ok(if subresource.is_empty() { path } else { format!("{path}/{subresource}") })
     }
 
-    /// An answer as a cache holds it: it says which workspace it is from.
+    /// Annotates a response with its workspace, like the objects in a cache.
     fn placed(&self, mut object: Value, workspace: &str) -> Value {
         if self.tree.is_some()
             && object::metadata(&object).is_some_and(|metadata| metadata.contains_key("name"))
@@ -291,7 +293,7 @@ impl World {
     }
 }
 
-/// Names of some kinds may have characters that mean something in a URL.
+/// Percent-encodes a name; names of some kinds may contain reserved characters.
 pub fn encoded(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
     let mut out = String::with_capacity(name.len());
@@ -309,13 +311,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_parts_of_urls() {
+    fn names_are_percent_encoded() {
         assert_eq!(encoded("system:view"), "system:view");
         assert_eq!(encoded("a b?c#d%\u{e9}"), "a%20b%3Fc%23d%25%C3%A9");
     }
 
     #[test]
-    fn deletions_say_only_what_they_mean() {
+    fn delete_options_contain_only_what_is_set() {
         let plain = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
         assert_eq!(DeleteOptions::default().to_value(), plain);
         let options = DeleteOptions {

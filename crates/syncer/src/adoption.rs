@@ -1,4 +1,5 @@
-//! What adopting an object writes to a cluster: the same as syncing it would, so that nothing is left to be done.
+//! The configuration that adopts an existing object: the same that syncing would write, so that nothing
+//! remains to be done.
 
 use atoll_fleet::marks;
 use atoll_fleet::view::Target;
@@ -8,8 +9,9 @@ use serde_json::Value;
 use crate::digest;
 use crate::mark::configuration;
 
-/// What is applied to what is there already, for an object above that was made of it. `shaped` is what the view of the
-/// cluster says of it, `found` what is there: only that very one is meant, and only as it was read.
+/// Returns the configuration to apply to an existing object for an object above that was created from it.
+/// `shaped` is the object in the sync view, `found` the existing object, whose uid and resource version
+/// become preconditions.
 pub fn adoption(
     shaped: &Value,
     found: &Value,
@@ -34,7 +36,7 @@ mod tests {
     use crate::reconcile::{Found, Wanted, judge};
 
     #[test]
-    fn what_was_adopted_needs_nothing_more() {
+    fn adopted_object_needs_no_further_write() {
         let target =
             Target { name: "web".into(), uid: "u".into(), workspace: "w".into(), ..Target::default() };
         let shaped = json!({ "spec": { "replicas": 2 } });

@@ -1,4 +1,4 @@
-//! The cluster as a syncer asks it: not too much at once, not for too long, and not when it asks for a rest.
+//! Client of the cluster, with limits on concurrency and time, and with backoff when the cluster asks for it.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,41 +14,42 @@ use tokio::time::Instant;
 
 use crate::trust::Trust;
 
-/// A server that has not answered by then will not.
+/// Request timeout.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Whoever is kept waiting for longer gives the turn back.
+/// Longest time that a request may hold a permit.
 const LONGEST_TURN: Duration = Duration::from_secs(2);
-/// Nobody rests longer than this without asking again.
+/// Longest accepted Retry-After, in seconds.
 const LONGEST_REST: u32 = 60;
 
 pub struct Below {
     pub client: Client,
     budget: Option<Arc<Semaphore>>,
-    /// When it may be asked again, whoever asks.
+    /// Time until which the cluster asks all clients to back off.
     rest: Arc<Mutex<Option<Instant>>>,
     trust: Arc<Trust>,
     asking: Asking,
 }
 
-/// What a request waits for.
+/// How a request waits for a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asking {
-    /// Its turn, and the cluster's rest.
+    /// Waits for a permit and for the backoff to end.
     Patiently,
-    /// Nothing: whoever asks has waited before it decided what to ask for. While the cluster rests it is refused.
+    /// Does not wait, because the caller holds a permit. Fails during a backoff.
     AtOnce,
-    /// The cluster's rest, but nobody's turn: who looks whether the cluster is there asks one thing after the other, and
-    /// may not be held up by what all clusters together are busy with.
+    /// Waits for the backoff to end, but not for a permit. The heartbeat sends one request at a time and must
+    /// not be delayed by the load of other clusters.
     OutOfTurn,
 }
 
-/// A turn to ask.
+/// A permit to send requests.
 pub struct Turn {
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Turn {
-    /// Does something in turn. A cluster that hangs keeps no turn, for the others have to go on.
+    /// Runs work with the permit. A cluster that hangs releases the permit early, so that other clusters can
+    /// continue.
     pub async fn take<T>(self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         tokio::select! {
@@ -60,12 +61,12 @@ impl Turn {
     }
 }
 
-/// How a request is made.
+/// Whether a request needs an open write gate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// Whenever that is possible.
+    /// Reads, and writes of the claim and the lease.
     Anyhow,
-    /// Only while the cluster is known to be the right one.
+    /// Writes that need a verified cluster.
     Trusting,
 }
 
@@ -74,12 +75,12 @@ impl Below {
         Below { client, budget, rest: Arc::default(), trust, asking: Asking::Patiently }
     }
 
-    /// The same for whoever holds a turn.
+    /// Returns a client for callers that hold a permit.
     pub fn in_turn(&self) -> Below {
         self.asking(Asking::AtOnce)
     }
 
-    /// The same for whoever looks whether the cluster is there.
+    /// Returns a client for the heartbeat.
     pub fn out_of_turn(&self) -> Below {
         self.asking(Asking::OutOfTurn)
     }
@@ -94,23 +95,24 @@ impl Below {
         }
     }
 
-    /// Waits for a turn, and until the cluster has rested. What is decided after that is not out of date when it is asked for.
+    /// Waits for a permit and for the backoff to end. Decisions made after that are not stale when the
+    /// request is sent.
     pub async fn turn(&self) -> Turn {
         loop {
             self.rested().await;
             let permit = match &self.budget {
-                // Never closed.
+                // The semaphore is never closed.
                 Some(budget) => budget.clone().acquire_owned().await.ok(),
                 None => None,
             };
-            // Nobody keeps others waiting who has to wait.
+            // Do not hold a permit during a backoff.
             if self.rests_for().is_zero() {
                 return Turn { permit };
             }
         }
     }
 
-    /// What is at `path`; `None` if nothing is.
+    /// Reads an object; `None` if it does not exist.
     pub async fn get(&self, path: &str) -> Result<Option<Value>, Status> {
         match self.ask(Manner::Anyhow, self.client.get(path)).await {
             Ok(found) => Ok(Some(found)),
@@ -119,7 +121,7 @@ impl Below {
         }
     }
 
-    /// The same of the metadata alone.
+    /// Reads the metadata of an object; `None` if it does not exist.
     pub async fn get_metadata(&self, path: &str) -> Result<Option<Value>, Status> {
         match self.ask(Manner::Anyhow, self.client.get_metadata(path)).await {
             Ok(found) => Ok(Some(found)),
@@ -144,12 +146,12 @@ impl Below {
         self.ask(Manner::Trusting, self.client.delete_with(path, options)).await
     }
 
-    /// Makes what is needed to find out whether the cluster may be written to.
+    /// Creates an object that is needed to open the write gate.
     pub async fn establish(&self, path: &str, object: &Value) -> Result<Value, Status> {
         self.ask(Manner::Anyhow, self.client.create(path, object)).await
     }
 
-    /// The same of what is there already.
+    /// Updates an object that is needed to open the write gate.
     pub async fn renew(&self, path: &str, object: &Value) -> Result<Value, Status> {
         self.ask(Manner::Anyhow, self.client.update(path, object)).await
     }
@@ -170,7 +172,7 @@ impl Below {
                 if !rest.is_zero() {
                     let seconds = u32::try_from(rest.as_secs()).unwrap_or(LONGEST_REST).saturating_add(1);
                     return Err(Status::too_many_requests(
-                        "the cluster asks not to be asked for a while",
+                        "the cluster asked to back off",
                         seconds,
                     ));
                 }
@@ -183,14 +185,14 @@ impl Below {
         };
         if manner == Manner::Trusting && !self.trust.is_open() {
             return Err(Status::service_unavailable(
-                "it is being looked whether this is still the same cluster",
+                "waiting for the verification that this is still the same cluster",
             ));
         }
         let answer = match turn.take(tokio::time::timeout(PATIENCE, request)).await {
             Ok(answer) => answer,
             Err(_) => {
                 let seconds = PATIENCE.as_secs();
-                Err(unreached::no_answer(Cause::TimedOut, &format!("no answer for {seconds} seconds")))
+                Err(unreached::no_answer(Cause::TimedOut, &format!("no response within {seconds} seconds")))
             }
         };
         if let Err(status) = &answer
@@ -202,18 +204,18 @@ impl Below {
         answer
     }
 
-    /// It asks not to be asked before then.
+    /// Starts a backoff.
     pub fn rest_until(&self, until: Instant) {
         *self.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
     }
 
-    /// For how long it asks not to be asked.
+    /// Returns the remaining backoff.
     pub fn rests_for(&self) -> Duration {
         let until = *self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// Waits until then.
+    /// Waits for the backoff to end.
     pub async fn rested(&self) {
         let until = *self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(until) = until {
@@ -222,7 +224,7 @@ impl Below {
     }
 }
 
-/// The objects of a resource in a namespace, or all if there is none.
+/// Returns the path of a resource in a namespace, or in all namespaces.
 pub fn collection(resource: &Resource, namespace: &str) -> String {
     let (group, version, plural) = (&resource.group, &resource.version, &resource.resource);
     let base = match group.is_empty() {
@@ -248,13 +250,13 @@ mod tests {
 
     use super::*;
 
-    /// Is overwhelmed the first time, and never answers the third.
+    /// Transport that responds 429 first, then 200, and then never.
     #[derive(Default)]
     struct Busy(Mutex<usize>);
 
     impl Transport for Busy {
         fn send(&self, _: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
-            let mut count = self.0.lock().expect("nobody panics with it");
+            let mut count = self.0.lock().expect("not poisoned");
             *count += 1;
             let (code, text) = match *count {
                 1 => (429, "Too many requests, please try again later."),
@@ -269,23 +271,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_asks_for_a_rest_gets_it() {
+    async fn retry_after_is_respected() {
         let below = Below::new(
             Client::new(Arc::new(Busy::default())),
             Some(Arc::new(Semaphore::new(1))),
             Trust::new(),
         );
         let began = Instant::now();
-        let refused = below.get("/version").await.expect_err("it is busy");
+        let refused = below.get("/version").await.expect_err("the cluster is overloaded");
         assert_eq!((refused.code(), refused.retry_after()), (429, Some(7)));
         assert!(below.get("/version").await.is_ok_and(|found| found.is_some()));
         assert!(began.elapsed() >= Duration::from_secs(7), "{:?}", began.elapsed());
-        let silent = below.get("/version").await.expect_err("it does not answer");
+        let silent = below.get("/version").await.expect_err("the cluster does not respond");
         assert_eq!(silent.code(), 503);
     }
 
     #[test]
-    fn paths_lead_to_objects() {
+    fn paths_of_objects() {
         let deployments = Resource {
             group: "apps".into(),
             version: "v1".into(),

@@ -1,4 +1,4 @@
-//! What the cluster has and what of it is taken: nodes and pods, kept as numbers. Pure but for the watches that feed it.
+//! Inventory of the cluster: capacity and usage of its nodes, kept as totals.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,17 +10,17 @@ use atoll_meta::quantity::{Format, Quantity};
 use atoll_quota::Amounts;
 use serde_json::{Map, Value, json};
 
-/// At most so many rows of what is free.
+/// Maximum number of rows of free capacity.
 const ROWS: usize = 16;
-/// A cluster has at most so many zones and resources, as far as is told of it.
+/// Maximum number of zones and resources that are reported for a cluster.
 const ZONES: usize = 64;
 const RESOURCES: usize = 64;
-/// The value of a label, and the name of a resource with its domain: what is longer is none.
+/// Maximum lengths of a label value and of a qualified resource name; longer ones are ignored.
 const LABEL: usize = 63;
 const RESOURCE: usize = 317;
 const REGION: &str = "topology.kubernetes.io/region";
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// Those that need nothing any more are of no interest.
+/// Selects Pods that still use resources.
 const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 #[derive(Default)]
@@ -32,7 +32,7 @@ pub struct Census {
 struct State {
     nodes: HashMap<String, Node>,
     pods: HashMap<String, Pod>,
-    /// Whether all of them were seen once.
+    /// Whether the first list is complete.
     has_nodes: bool,
     has_pods: bool,
     charge: Charge,
@@ -44,7 +44,7 @@ struct Node {
     capacity: Amounts,
     allocatable: Amounts,
     is_ready: bool,
-    /// Whether any Pod may go there.
+    /// Whether Pods can be scheduled there.
     is_open: bool,
     region: Option<String>,
     zone: Option<String>,
@@ -75,7 +75,7 @@ impl Node {
 }
 
 impl Node {
-    /// About what it takes to remember it.
+    /// Estimates the memory of the entry.
     fn size(&self) -> usize {
         let texts = [Some(&self.name), self.region.as_ref(), self.zone.as_ref()];
         let texts: usize = texts.into_iter().flatten().map(String::len).sum();
@@ -89,19 +89,19 @@ impl Pod {
     }
 }
 
-/// What an entry of a map takes beside what is in it.
+/// Memory of a map entry in addition to its content.
 const ENTRY: usize = 256;
-/// The same of an amount.
+/// Memory of an amount.
 const AMOUNT: usize = 96;
 
 fn label(node: &Value, name: &str) -> Option<String> {
     object::label(node, name).filter(|value| value.len() <= LABEL).map(str::to_string)
 }
 
-/// As many amounts as a cluster may have, for a cluster may make up any number of resources.
+/// Limits the number of resources, because a cluster may report any number of them.
 fn few(amounts: &Amounts) -> Amounts {
     let short = amounts.iter().filter(|(name, _)| name.len() <= RESOURCE);
-    // Kubernetes' own first.
+    // Native resources first.
     let (others, own): (Vec<_>, Vec<_>) = short.partition(|(name, _)| name.contains('/'));
     let mut few = Amounts::default();
     for (name, amount) in own.into_iter().chain(others).take(RESOURCES) {
@@ -115,7 +115,8 @@ fn size(amounts: &Amounts) -> usize {
 }
 
 impl State {
-    /// Adds a node, if there is room for it: that there is none is reported by whoever follows the cluster.
+    /// Adds a node if the memory budget allows it. The budget records the refusal, which the heartbeat
+    /// reports.
     fn add_node(&mut self, uid: &str, node: Node) {
         self.remove_node(uid);
         if self.charge.grow(node.size() + uid.len()).is_ok() {
@@ -144,7 +145,7 @@ impl State {
 }
 
 impl Census {
-    /// Keeps count for as long as it is polled.
+    /// Watches nodes and Pods for as long as it is polled.
     pub async fn run(&self, world: &World) {
         self.state().charge = Charge::new(world.client().budget().cloned());
         let nodes = follow(world, Look::everywhere(&resources::NODES), |sight| self.node(sight));
@@ -185,7 +186,7 @@ impl Census {
         }
     }
 
-    /// Fields of the status of a Cluster, as far as they are known.
+    /// Returns fields of the status of the Cluster, as far as they are known.
     pub fn status(&self) -> Map<String, Value> {
         let state = self.state();
         let mut status = Map::new();
@@ -232,7 +233,7 @@ fn sum<'a>(all: impl Iterator<Item = &'a Amounts>) -> Amounts {
     few(&sum)
 }
 
-/// What is said most often; of equals the first by name.
+/// Returns the most frequent value; the first by name if there are several.
 fn most<'a>(said: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for one in said {
@@ -241,7 +242,7 @@ fn most<'a>(said: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(one, _)| one)
 }
 
-/// What is free on a node: thousandths of cores, bytes, Pods, and how many of everything else.
+/// Free amounts of a node: millicores, bytes, Pods, and units of other resources.
 type Free = BTreeMap<String, i64>;
 
 fn free(state: &State) -> Vec<Value> {
@@ -277,7 +278,7 @@ fn to_json(row: &Free, nodes: usize) -> Value {
             _ if is_bytes(name) => Quantity::new(*amount, Format::BinarySi),
             _ => Quantity::new(*amount, Format::DecimalSi),
         };
-        // Pods are counted, and so are nodes.
+        // Pods and nodes are numbers, everything else is a quantity.
         let value = if name == "pods" { (*amount).into() } else { Value::String(quantity.to_string()) };
         said.insert(name.clone(), value);
     }
@@ -289,7 +290,7 @@ fn is_bytes(name: &str) -> bool {
     name == "memory" || name == "ephemeral-storage" || name.starts_with("hugepages-")
 }
 
-/// Nodes with about the same amounts together, rounded down as far as it takes to get few rows.
+/// Groups nodes with similar free amounts, rounded down as far as needed to get few rows.
 fn rounded(nodes: &[Free]) -> Vec<(Free, usize)> {
     for round in [finely, coarsely] {
         let mut rows: BTreeMap<Free, usize> = BTreeMap::new();
@@ -307,7 +308,7 @@ fn rounded(nodes: &[Free]) -> Vec<(Free, usize)> {
         *rows.entry(row).or_default() += 1;
     }
     let mut rows = largest_first(rows.into_iter().collect());
-    // The last row has what all of the smallest have at least.
+    // The last row has the minimum of all remaining rows.
     let rest = rows.split_off(ROWS - 1);
     let count = rest.iter().map(|(_, nodes)| nodes).sum();
     let least = rest.into_iter().map(|(row, _)| row).reduce(|mut least, row| {
@@ -326,7 +327,7 @@ fn largest_first(mut rows: Vec<(Free, usize)>) -> Vec<(Free, usize)> {
     rows
 }
 
-/// To whole cores, gibibytes and tens of Pods, and finer where there is less than that.
+/// Rounds down to whole cores, gibibytes and tens of Pods; smaller amounts less coarsely.
 fn finely(name: &str, amount: i64) -> i64 {
     const GIBIBYTE: i64 = 1 << 30;
     let (step, small) = match name {
@@ -339,7 +340,7 @@ fn finely(name: &str, amount: i64) -> i64 {
     amount.max(0) / step * step
 }
 
-/// To powers of two of the same.
+/// Rounds down to a power of two of the same units.
 fn coarsely(name: &str, amount: i64) -> i64 {
     let unit = match name {
         "cpu" => 1000,

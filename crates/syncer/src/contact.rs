@@ -1,4 +1,4 @@
-//! Whether the control plane is reached, and how often it wants to hear of the cluster.
+//! State of the connection to the control plane, and the heartbeat interval that it requests.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use atoll_meta::time::Timestamp;
 
 use crate::settings::Settings;
 
-/// Nobody is heard of more often than this.
+/// Shortest heartbeat interval.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
@@ -19,23 +19,23 @@ pub struct Contact {
 
 #[derive(Default)]
 struct State {
-    /// Since when it is not reached, and why.
+    /// Start and reason of the current outage.
     lost: Option<(Timestamp, String)>,
-    /// How often it asks to be told.
+    /// Heartbeat interval that the control plane requests.
     asked: Option<Duration>,
 }
 
 impl Contact {
-    /// It has answered.
+    /// Records a response.
     pub fn heard(&self, cluster: &str, answer: &Answer) {
         let mut state = self.state();
         state.asked = answer.heartbeat_milliseconds.map(Duration::from_millis);
         if let Some((since, _)) = state.lost.take() {
-            tracing::info!(cluster, since = since.to_time(), "the control plane is reached again");
+            tracing::info!(cluster, since = since.to_time(), "the control plane is reachable again");
         }
     }
 
-    /// It has not. What is in the cluster goes on all the same.
+    /// Records a failure. Workloads in the cluster are not affected.
     pub fn failed(&self, cluster: &str, now: Timestamp, status: &Status) {
         let mut state = self.state();
         match &mut state.lost {
@@ -44,20 +44,20 @@ impl Contact {
                 tracing::warn!(
                     cluster,
                     %status,
-                    "the control plane is not reached; what is in the cluster goes on, and this is tried again"
+                    "cannot reach the control plane; workloads in the cluster continue to run; retrying"
                 );
                 state.lost = Some((now, status.message().to_string()));
             }
         }
     }
 
-    /// Since when it is not reached and why, for people who look at the cluster.
+    /// Returns the start and reason of the current outage, for the lease in the cluster.
     pub fn lost(&self) -> Option<String> {
         let state = self.state();
         state.lost.as_ref().map(|(since, why)| format!("since {}: {why}", since.to_time()))
     }
 
-    /// Between heartbeats: as often as both sides want.
+    /// Returns the shorter of the configured and the requested heartbeat interval.
     pub fn interval(&self, settings: &Settings) -> Duration {
         let asked = self.state().asked.unwrap_or(settings.interval);
         asked.min(settings.interval).max(SHORTEST.min(settings.interval))
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_not_reached_is_said_with_the_time_it_began() {
+    fn outage_has_its_start_and_latest_reason() {
         let contact = Contact::default();
         assert_eq!(contact.lost(), None);
         let refused = Status::service_unavailable("connection refused");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_are_as_frequent_as_both_want() {
+    fn heartbeat_interval_is_the_shorter_one() {
         let contact = Contact::default();
         let mut settings = Settings::new("east", "one", Arc::new(|| 0));
         for (own, asked, expected) in [

@@ -1,4 +1,4 @@
-//! What the parts of a syncer share.
+//! State and tasks of one syncer, shared by its parts.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,14 +27,14 @@ use crate::trust::{Noticing, Trust};
 use crate::up;
 use crate::view::Master;
 
-/// How long work waits to see what is there already. What is not served there is never seen.
+/// How long work waits for the first list of a resource. A resource that is not served is never listed.
 const FIRST_SIGHT: Duration = Duration::from_secs(5);
 
 pub struct Core {
     pub settings: Settings,
     pub above: Client,
     pub below: Below,
-    /// The same for what is done in turn, and for the heartbeat.
+    /// Cluster clients for work that holds a permit, and for the heartbeat.
     pub in_turn: Below,
     pub vital: Below,
     pub table: Table,
@@ -45,17 +45,17 @@ pub struct Core {
     master: watch::Sender<Option<Arc<Master>>>,
     pub trust: Arc<Trust>,
     pub pauses: Pauses,
-    /// Whether it is known which namespaces are there.
+    /// Whether the namespaces of the cluster have been read.
     is_loaded: AtomicBool,
     watches: Mutex<HashMap<Resource, Begun>>,
 }
 
-/// A watch of the cluster.
+/// The watch of a resource in the cluster.
 struct Begun {
     task: AbortHandle,
-    /// Everything that is there was seen once.
+    /// Set when the first list is complete.
     listed: Arc<Flag>,
-    /// Whether somebody waited for it in vain.
+    /// Whether waiting for the first list has timed out.
     is_late: bool,
 }
 
@@ -86,7 +86,7 @@ impl Core {
         })
     }
 
-    /// Whose syncer this is, once that is known.
+    /// Waits until the registration is known and returns it.
     pub async fn master(&self) -> Arc<Master> {
         let mut known = self.master.subscribe();
         loop {
@@ -94,7 +94,7 @@ impl Core {
                 return master;
             }
             if known.changed().await.is_err() {
-                // Whoever shares it is gone, and so is everybody who asks.
+                // The syncer was dropped, so no caller is left.
                 return std::future::pending().await;
             }
         }
@@ -111,7 +111,8 @@ impl Core {
         self.master.borrow().as_ref().is_some_and(|known| !ours(known))
     }
 
-    /// Everything was said once: by whom, and what, unless it was heeded already.
+    /// Starts a sync round with the registration and, for a new view, the lines that arrived before it was
+    /// complete.
     pub fn begin(self: &Arc<Self>, master: Master, staged: Option<Vec<Line>>) {
         if let Some(staged) = &staged {
             self.pauses.begin(staged);
@@ -141,7 +142,7 @@ impl Core {
                 if !self.table.has_namespace(workspace, namespace)
                     && let Some(master) = self.control_plane()
                 {
-                    // Should anything go there again, it is looked at anew: it may have been given away.
+                    // The namespace may be given away; verify it again before the next write.
                     self.spaces.doubt(&locator(&master.control_plane, &target));
                     self.queue.add(ending::key(workspace, namespace));
                 }
@@ -151,7 +152,7 @@ impl Core {
                 self.queue.add(ending::key(&workspace, &namespace));
             }
             Line::Ending { workspace, namespace, uid, since } => {
-                // Only of the one that speaks: whose it is was settled before.
+                // The view belongs to this registration, which was verified before.
                 self.spaces.end(&workspace, &namespace, (!uid.is_empty()).then_some(Held { uid, since }));
                 self.queue.add(ending::key(&workspace, &namespace));
             }
@@ -170,7 +171,7 @@ impl Core {
         }
     }
 
-    /// `since` is the revision above since which it is to go, if it is.
+    /// Sets the desired state. `since` is the revision above at which the removal was requested.
     fn want(self: &Arc<Self>, target: Target, wanted: Wanted, since: u64) {
         let resource = target.resource.clone();
         let is_present = wanted != Wanted::Absent;
@@ -185,7 +186,7 @@ impl Core {
         self.queue.add(key);
     }
 
-    /// The cluster may be written to, until then.
+    /// Opens the write gate until the given time.
     pub async fn open(self: &Arc<Self>, until: Instant, master: &Master) -> Result<(), Status> {
         if self.settings.access == Access::Observe || master.observe {
             return Ok(());
@@ -197,15 +198,15 @@ impl Core {
                 self.watch(&resource);
             }
         }
-        // What failed meanwhile need not wait any longer.
+        // Retry failed work at once.
         if self.trust.open(until) {
             self.table.unfinished(self.settings.drift).into_iter().for_each(|key| self.queue.add(key));
         }
         Ok(())
     }
 
-    /// Waits until something may be done in the cluster, and it is one's turn; until what is there `of` a resource was seen, too.
-    /// `None` if nothing is to be done any more.
+    /// Waits until the cluster may be written to, the first list of `of` is complete, and a permit is
+    /// available. Returns `None` if the syncer has stopped.
     pub async fn turn(&self, of: Option<&Resource>) -> Option<Turn> {
         loop {
             if !self.trust.opened().await {
@@ -221,23 +222,23 @@ impl Core {
         }
     }
 
-    /// Says that a namespace in the cluster stays although the one above is gone.
+    /// Logs that a namespace stays in the cluster although the one above was deleted.
     pub fn tell_kept(&self, namespace: &str, contents: &[String]) {
         let (cluster, why) = (&self.settings.cluster, self.why_kept(namespace, contents));
         tracing::warn!(%cluster, namespace, "the namespace stays in the cluster: {why}");
     }
 
-    /// Why a namespace stays in the cluster although the one above is gone.
+    /// Returns why a namespace stays in the cluster although the one above was deleted.
     pub fn why_kept(&self, namespace: &str, contents: &[String]) -> String {
         let cluster = &self.settings.cluster;
         format!(
-            "namespace {namespace} stays in cluster {cluster} although the one above is gone, for there is something in it: {}; \
+            "namespace {namespace} stays in cluster {cluster} although the one above was deleted, because it is not empty: {}; \
              once that is gone: atoll orphans prune --cluster {cluster}",
             contents.join(", ")
         )
     }
 
-    /// Ends everything that was begun.
+    /// Stops all tasks.
     pub fn end(&self) {
         self.trust.end();
         for (_, begun) in self.watches().drain() {
@@ -245,14 +246,14 @@ impl Core {
         }
     }
 
-    /// Tells above what is new about an object.
+    /// Reports an object above if its record has changed.
     pub fn tell(&self, key: &Key) {
         if let Some(record) = self.table.news(key) {
             self.reports.tell(key.clone(), record);
         }
     }
 
-    /// Follows what becomes of our objects of a resource.
+    /// Starts a watch of the placed objects of a resource.
     fn watch(self: &Arc<Self>, resource: &Resource) {
         let mut watches = self.watches();
         if watches.contains_key(resource) || self.trust.is_over() {
@@ -264,12 +265,12 @@ impl Core {
         watches.insert(resource.clone(), Begun { task, listed, is_late: false });
     }
 
-    /// The resource of a kind of which there is something of ours.
+    /// Returns the watched resource of a kind.
     pub fn followed(&self, group: &str, kind: &str) -> Option<Resource> {
         self.watches().keys().find(|resource| resource.group == group && resource.kind == kind).cloned()
     }
 
-    /// Returns when all objects of a resource were seen that are there, or after a while.
+    /// Waits until the first list of a resource is complete, up to a timeout.
     pub async fn sighted(&self, resource: &Resource) {
         let Some(listed) =
             self.watches().get(resource).filter(|begun| !begun.is_late).map(|begun| begun.listed.clone())

@@ -1,4 +1,4 @@
-//! What is wanted becomes so in the cluster, one object at a time.
+//! Brings one object at a time into its desired state in the cluster.
 
 mod apply;
 mod autoscaled;
@@ -22,9 +22,10 @@ use crate::spaces::{Place, locator};
 use crate::table::Task;
 use crate::unserved;
 
-/// What is not ours, or is not taken, is looked at again after this long: nothing tells when that changes.
+/// Pause before a conflict or a refused write is checked again; nothing notifies the syncer when that
+/// changes.
 const LATER: Duration = Duration::from_secs(60);
-/// What is on its way out is looked at again after this long, should nobody tell that it is gone.
+/// Pause before an object that is being deleted is checked again, in case the watch misses its deletion.
 const SAFETY: Duration = Duration::from_secs(30);
 
 pub async fn work(core: Arc<Core>, key: Key) -> Result<Next, Status> {
@@ -32,13 +33,13 @@ pub async fn work(core: Arc<Core>, key: Key) -> Result<Next, Status> {
         return ending::work(&core, &key).await;
     }
     let Some(task) = core.table.task(&key) else { return Ok(Next::Done) };
-    // Waiting comes before deciding: meanwhile something else may be wanted, or nothing may be done.
+    // Wait first, then decide: meanwhile the desired state may change or the workspace may be paused.
     let Some(turn) = core.turn(Some(&task.target.resource)).await else { return Ok(Next::Done) };
     turn.take(in_turn(&core, &key)).await
 }
 
 async fn in_turn(core: &Core, key: &Key) -> Result<Next, Status> {
-    // What was seen meanwhile counts.
+    // Use what was observed while waiting.
     let Some(task) = core.table.task(key) else { return Ok(Next::Done) };
     let Some(master) = core.control_plane() else { return Ok(Next::Done) };
     let (control_plane, home) = (&master.control_plane, &master.workspace);
@@ -55,7 +56,7 @@ struct Work<'a> {
     key: &'a Key,
     task: &'a Task,
     control_plane: &'a str,
-    /// The id of the workspace in which the Cluster is registered; empty if an older control plane does not say it.
+    /// Id of the registering workspace; empty if an older control plane does not send it.
     home: &'a str,
 }
 
@@ -73,8 +74,8 @@ impl Work<'_> {
             (Step::Wait, seen) => {
                 let holds = seen.map(|seen| seen.finalizers.join(", ")).unwrap_or_default();
                 let message = match holds.is_empty() {
-                    true => "it is being deleted in the cluster".to_string(),
-                    false => format!("it is being deleted in the cluster, where it is held by {holds}"),
+                    true => "the object is being deleted in the cluster".to_string(),
+                    false => format!("the object is being deleted in the cluster and waits for finalizers: {holds}"),
                 };
                 self.settle(Some((State::Applied, message)))?;
                 self.look().await
@@ -87,7 +88,7 @@ impl Work<'_> {
         }
     }
 
-    /// Says how it fares.
+    /// Records and reports the state of the object.
     fn settle(&self, trouble: Option<(State, String)>) -> Result<Next, Status> {
         self.core.table.set_trouble(self.key, trouble);
         self.core.tell(self.key);
@@ -99,7 +100,7 @@ impl Work<'_> {
         Ok(Next::After(self.core.settings.about(again)))
     }
 
-    /// It is gone, or was never ours.
+    /// Reports that the object does not exist, or was never managed.
     fn gone(&self, message: String) -> Result<Next, Status> {
         let target = self.task.target.as_ref().clone();
         let since = self.task.since;
@@ -112,7 +113,7 @@ impl Work<'_> {
         let target = &self.task.target;
         match status.code() {
             429 => Ok(Next::After(Duration::from_secs(status.retry_after().unwrap_or(1).into()))),
-            // Who we are is for the heartbeat to complain about.
+            // The heartbeat reports authentication failures.
             401 => {
                 self.core.trust.doubt();
                 Err(status)
@@ -122,7 +123,7 @@ impl Work<'_> {
                 self.core.trust.doubt();
                 Err(status)
             }
-            // Most often somebody whom the cluster asks, such as a webhook, does not answer: that may last.
+            // Usually an admission webhook that does not respond, which may last.
             500.. => {
                 self.settle(Some((State::Refused, status.message().to_string())))?;
                 Err(status)
@@ -147,11 +148,11 @@ impl Work<'_> {
         }
     }
 
-    /// Makes and deletes nothing while that is paused, and says so. Who resumes wakes this up.
+    /// Reports that creations and deletions are paused. Resuming adds the key again.
     async fn hold(&self, step: &Step, why: &str) -> Result<Next, Status> {
         let waits = match step {
             Step::Delete => Some("deleted"),
-            Step::LetGo => Some("let go"),
+            Step::LetGo => Some("released"),
             _ => None,
         };
         if let Some(what) = waits {
@@ -167,10 +168,10 @@ impl Work<'_> {
                 return Ok(Next::Again);
             }
         }
-        self.settle(Some((State::Refused, format!("it is not made yet: {why}"))))
+        self.settle(Some((State::Refused, format!("not created yet: {why}"))))
     }
 
-    /// Whether what was decided before the cluster was asked for something else still holds.
+    /// Whether a decision made before other requests were sent is still valid.
     fn may_go_on(&self, step: &Step) -> bool {
         let is_held = *step != Step::Apply && self.core.pauses.of(&self.task.target.workspace).is_some();
         let is_wanted = |task: Task| task.target == self.task.target && task.wanted == self.task.wanted;
@@ -212,7 +213,7 @@ impl Work<'_> {
         }
     }
 
-    /// What is there now decides what is done.
+    /// Reads the object and decides again.
     async fn look(&self) -> Result<Next, Status> {
         let target = &self.task.target;
         let mut complaint = String::new();
@@ -230,7 +231,7 @@ impl Work<'_> {
                         self.core.tell(self.key);
                         return Ok(Next::After(SAFETY));
                     }
-                    // With what is known now.
+                    // Decide again with the new observation.
                     return Ok(Next::Again);
                 }
             }
@@ -239,31 +240,31 @@ impl Work<'_> {
             self.core.table.lost(self.key, &seen.uid);
         }
         match (&self.task.wanted, complaint.is_empty()) {
-            // What cannot be asked for is not gone because nobody finds it.
+            // An object that cannot be read is not necessarily gone.
             (Wanted::Absent, true) if self.task.seen.is_some() && !self.is_certain().await? => {
                 let what = unserved::name(&target.resource);
                 let message = format!(
-                    "the cluster does not serve {what} any more; whether it is still there is not known"
+                    "the cluster no longer serves {what}, so it is not known whether the object still exists"
                 );
                 self.complain(State::Refused, message, SAFETY)
             }
-            // It was unmarked before, and that could not be reported.
+            // It was released before, and that could not be reported.
             (Wanted::Absent, false) if self.is_definition() => self.over(self.why_it_stays("")).await,
             (Wanted::Absent, _) => self.over(complaint).await,
             (Wanted::Present { .. }, false) => self.complain(State::Conflict, complaint, LATER),
-            // It went between two looks.
+            // It was deleted between two reads.
             (Wanted::Present { .. }, true) => Ok(Next::Again),
         }
     }
 
-    /// Whether what was not found is not there.
+    /// Whether an object that was not found certainly does not exist.
     async fn is_certain(&self) -> Result<bool, Status> {
         let (below, resource) = (&self.core.in_turn, &self.task.target.resource);
         Ok(unserved::is_served(below, resource).await
             || unserved::is_gone_with_definition(below, resource).await?)
     }
 
-    /// Where it is in the cluster, if that is known.
+    /// Returns the namespace below, if it is known.
     fn namespace(&self) -> Option<String> {
         let target = &self.task.target;
         match target.resource.namespaced {
@@ -272,8 +273,8 @@ impl Work<'_> {
         }
     }
 
-    /// Why nothing is written to the namespace in which an object is: it does not say, or no longer, that it is for the
-    /// workspace of the object.
+    /// Returns why nothing may be written to the namespace of the object: its locator does not, or no longer,
+    /// name the workspace of the object.
     async fn namespace_refusal(&self, namespace: &str) -> Result<Option<(State, String)>, Status> {
         let locator = self.locator();
         if !self.task.target.resource.namespaced || self.core.spaces.certain(&locator, self.home).is_some() {
@@ -283,7 +284,7 @@ impl Work<'_> {
             Place::In(name) if name == namespace => None,
             Place::In(name) => {
                 let message =
-                    format!("it is in namespace {namespace:?} of the cluster, and its place is {name:?} now");
+                    format!("the object is in namespace {namespace:?} of the cluster, but belongs into {name:?} now");
                 Some((State::Conflict, message))
             }
             Place::Taken(complaint) => Some((State::Conflict, complaint)),
@@ -291,13 +292,13 @@ impl Work<'_> {
         })
     }
 
-    /// Where it may be.
+    /// Returns the namespaces in which the object may be.
     async fn namespaces(&self) -> Result<Vec<String>, Status> {
         if let Some(known) = self.namespace() {
             return Ok(vec![known]);
         }
         let locator = self.locator();
-        // A namespace that has lost what it said of itself may still have it.
+        // A namespace without its locator may still contain the object.
         let guesses = [true, false].map(|is_home| locator.below(is_home));
         let sought = self.core.spaces.seek(&self.core.in_turn, &locator).await?;
         Ok(sought.map_or_else(|| guesses.to_vec(), |name| vec![name]))
@@ -308,7 +309,7 @@ impl Work<'_> {
     }
 }
 
-/// What is sent for what is wanted.
+/// Returns the configuration for the desired state.
 fn sent(
     object: &[u8],
     task: &Task,
@@ -317,7 +318,7 @@ fn sent(
     generation: i64,
     hash: &str,
 ) -> Value {
-    // It was written by us.
+    // The syncer serialized it, so it parses.
     let shaped = atoll_meta::json::parse(object).map(|parsed| parsed.value).unwrap_or_default();
     configuration(&shaped, &task.target, namespace, control_plane, generation, hash)
 }

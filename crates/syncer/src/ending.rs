@@ -1,5 +1,5 @@
-//! Namespaces themselves: those that Atoll made enforce what they have to, and those that stand for one above that is being
-//! deleted go as well when nothing of theirs is left.
+//! Work on namespaces: sets the Pod Security labels of managed namespaces, and deletes a namespace below when
+//! the one above is being deleted and nothing managed is left in it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use atoll_meta::Status;
 use crate::core::Core;
 use crate::retire::{Retired, retire};
 
-/// How soon it is looked again whether what is left in one has gone.
+/// Pause before a namespace with remaining content is checked again.
 pub const SOON: Duration = Duration::from_secs(2);
-/// After the cluster has refused it.
+/// Pause after the cluster has refused the deletion.
 const LATER: Duration = Duration::from_secs(60);
 
-/// What a namespace itself is called in queues: no object has such a key.
+/// Returns the queue key of a namespace; objects have a non-empty name.
 pub fn key(workspace: &str, namespace: &str) -> Key {
     Key::new(workspace, namespace, "")
 }
@@ -40,17 +40,17 @@ async fn in_turn(core: &Core, key: &Key) -> Result<Next, Status> {
     };
     match core.spaces.label(&core.in_turn, &locator).await {
         Ok(()) => {}
-        // Changed since: it is looked at again.
+        // Write conflict: try again.
         Err(status) if status.code() == 409 => return Ok(Next::Again),
         Err(status) if matches!(status.code(), 403 | 422) => {
             tracing::warn!(
                 cluster = %core.settings.cluster, namespace = %locator.namespace, workspace = %locator.workspace, %status,
-                "the Pod Security labels of a namespace cannot be written"
+                "cannot write the Pod Security labels of a namespace"
             );
         }
         Err(status) => return Err(status),
     }
-    // While there is something of ours, its end comes first; whoever resumes wakes this up.
+    // Managed objects are removed first. Resuming adds this key again.
     if core.table.has_namespace(&key.workspace, &key.namespace) || core.pauses.of(&key.workspace).is_some() {
         return Ok(Next::Done);
     }
@@ -59,7 +59,7 @@ async fn in_turn(core: &Core, key: &Key) -> Result<Next, Status> {
     }
     let names = match core.spaces.get(&locator) {
         Some(name) => vec![name],
-        // It may be there all the same: made by a syncer that did not live to know.
+        // A syncer that crashed may have created it without recording it.
         None if core.spaces.is_held(&locator) => candidates(core, &locator).await?,
         None => Vec::new(),
     };
@@ -80,7 +80,7 @@ async fn in_turn(core: &Core, key: &Key) -> Result<Next, Status> {
     Ok(Next::Done)
 }
 
-/// What a namespace may be called in the cluster.
+/// Returns the possible names of a namespace in the cluster.
 async fn candidates(core: &Core, locator: &Locator) -> Result<Vec<String>, Status> {
     let mut names = vec![locator.below(true), locator.below(false)];
     names.extend(core.spaces.seek(&core.in_turn, locator).await?);
@@ -88,21 +88,21 @@ async fn candidates(core: &Core, locator: &Locator) -> Result<Vec<String>, Statu
     Ok(names)
 }
 
-/// What became of a namespace below.
+/// Outcome of the deletion of a namespace below.
 enum Went {
-    /// It is not there, or going, or not Atoll's.
+    /// It does not exist, is terminating, or is not managed.
     Gone,
-    /// There is something in it.
+    /// It is not empty; the reason.
     Stays(String),
     Wait(Next),
 }
 
-/// Reports, once for each reason, why the namespace above still waits for this cluster.
+/// Reports, once per reason, why the namespace above still waits for this cluster.
 fn tell_unseen(core: &Core, locator: &Locator, name: &str, unseen: &[String]) {
     let cluster = &core.settings.cluster;
     let message = format!(
-        "namespace {name} in cluster {cluster} is not deleted while the syncer cannot see whether it is empty: {}; if it may \
-         not list them, join the cluster again, which gives the right: atoll cluster join {cluster} --kubeconfig FILE; or \
+        "namespace {name} in cluster {cluster} is not deleted, because the syncer cannot check whether it is empty: {}; if it may \
+         not list them, join the cluster again, which grants the permission: atoll cluster join {cluster} --kubeconfig FILE; or \
          delete the namespace in the cluster: kubectl delete namespace {name}",
         unseen.join(", ")
     );
@@ -135,7 +135,7 @@ async fn go(core: &Core, locator: &Locator, name: &str) -> Result<Went, Status> 
         Ok(Retired::Passing(_) | Retired::Silent(_)) if core.spaces.is_patient(locator) => {
             Ok(Went::Wait(Next::After(SOON)))
         }
-        // What cannot be listed may be there. The namespace above waits until that is known.
+        // Resources that cannot be listed may exist; the namespace above waits until that is known.
         Ok(Retired::Unseen(unseen) | Retired::Silent(unseen)) if core.spaces.is_held(locator) => {
             tell_unseen(core, locator, name, &unseen);
             let pause = if core.spaces.is_patient(locator) { SOON } else { LATER };
@@ -155,10 +155,10 @@ async fn go(core: &Core, locator: &Locator, name: &str) -> Result<Went, Status> 
             Ok(Went::Wait(Next::After(Duration::from_secs(seconds))))
         }
         Err(status) if matches!(status.code(), 403 | 422) => {
-            tracing::warn!(cluster = %core.settings.cluster, namespace = name, %status, "the namespace cannot be deleted");
+            tracing::warn!(cluster = %core.settings.cluster, namespace = name, %status, "cannot delete the namespace");
             Ok(Went::Wait(Next::After(core.settings.about(LATER))))
         }
-        // Changed since: it is looked at again.
+        // Write conflict: try again.
         Err(status) if status.code() == 409 => Ok(Went::Wait(Next::Again)),
         Err(status) => Err(status),
     }

@@ -1,5 +1,5 @@
-//! Something that becomes true once. Whoever waits is woken in the order of their coming, which channels do not promise: runs can be
-//! repeated.
+//! A flag that is set once. Waiters are woken in order, which channels do not guarantee, so that test runs
+//! are reproducible.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,10 +17,10 @@ impl Flag {
         self.raised.notify_waiters();
     }
 
-    /// Returns when it is up.
+    /// Waits until the flag is set.
     pub async fn up(&self) {
         let mut raised = std::pin::pin!(self.raised.notified());
-        // From here on nothing is missed.
+        // Register before checking, so that no notification is missed.
         raised.as_mut().enable();
         if !self.is_up.load(Ordering::Acquire) {
             raised.await;

@@ -1,4 +1,4 @@
-//! Whether the cluster may be written to: it is the one that joined, it is ours, and nobody else is at it.
+//! Verifies that the cluster may be written to: its identity, its claim, and its lease.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::below::Below;
 use crate::settings::{Access, Settings};
 use crate::view::Master;
 
-/// How often somebody else may be faster before it is said that somebody else is at work.
+/// Attempts after write conflicts before another holder is reported.
 const ATTEMPTS: usize = 4;
 
 const IDENTITY: &str = "/api/v1/namespaces/kube-system";
@@ -20,14 +20,14 @@ const IDENTITY: &str = "/api/v1/namespaces/kube-system";
 /// Reasons by which it is not for us to say anything to the cluster.
 const NOT_OURS: [&str; 2] = ["AnotherCluster", "ClaimedByAnother"];
 
-/// Why nothing is written, as a condition tells it.
+/// Reason and message of the Ready condition when the cluster cannot be synced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objection {
     pub reason: &'static str,
     pub message: String,
 }
 
-/// What was found out about the cluster.
+/// Properties of the cluster found by a check.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// The uid of its namespace `kube-system`.
@@ -36,7 +36,7 @@ pub struct Findings {
     pub latency: Duration,
 }
 
-/// What is said in the lease besides.
+/// Data to write to the lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Note {
     /// How often it is renewed.
@@ -55,9 +55,9 @@ impl Note {
 }
 
 pub struct Guard {
-    /// The identity that was found first: it does not change while we look.
+    /// Identity that was found first; it must not change.
     identity: Option<String>,
-    /// The lease as it was last seen, and since when it has not changed.
+    /// The lease as last observed, and since when it has not changed.
     lease: Option<(Value, Instant)>,
 }
 
@@ -66,7 +66,8 @@ impl Guard {
         Guard { identity: settings.identity.clone(), lease: None }
     }
 
-    /// Looks at everything, and renews the lease. What could be found out is told in any case.
+    /// Verifies the cluster and renews the lease. Returns the properties found, even if the verification
+    /// fails.
     pub async fn check(
         &mut self,
         below: &Below,
@@ -81,7 +82,7 @@ impl Guard {
         let verdict = async {
             let system = system.map_err(|status| Objection::of(&status, settings))?;
             let system = system.ok_or_else(|| {
-                let detail = "it has no namespace kube-system, so it cannot be told which one it is";
+                let detail = "it has no namespace kube-system, so it cannot be identified";
                 Objection::new("AnotherCluster", &settings.cluster, detail)
             })?;
             findings.identity = object::uid(&system).to_string();
@@ -98,15 +99,14 @@ impl Guard {
             self.renew(below, settings, master, note).await
         }
         .await;
-        // The lease is not this one's, and is not given back to it either.
+        // The lease belongs to another cluster and must not be released either.
         if verdict.as_ref().is_err_and(|objection| NOT_OURS.contains(&objection.reason)) {
             self.lease = None;
         }
         (findings, verdict)
     }
 
-    /// Renews the lease. That somebody else has written it, or made it, in the meantime says nothing yet: who holds it is
-    /// looked at again.
+    /// Renews the lease. After a write conflict, the lease is read again to determine its holder.
     async fn renew(
         &mut self,
         below: &Below,
@@ -141,7 +141,7 @@ impl Guard {
                 "acquireTime": acquired, "leaseTransitions": transitions,
             })
         };
-        // What was seen last is most often what is there: then one request does.
+        // Usually the lease is unchanged, and one request is enough.
         let held = self.lease.take();
         if let Some((mut lease, _)) =
             held.clone().filter(|(lease, _)| lease["spec"]["holderIdentity"] == holder)
@@ -166,7 +166,7 @@ impl Guard {
             return Ok(());
         };
         let other = lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_string();
-        // By our own watch, for clocks of two machines need not agree.
+        // Measured with the local clock, because the clocks of two machines may differ.
         let same = |(seen, _): &&(Value, Instant)| {
             object::resource_version(seen) == object::resource_version(&lease)
         };
@@ -188,7 +188,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Lets others have it at once.
+    /// Releases the lease, so that another syncer can acquire it at once.
     pub async fn release(&mut self, below: &Below, settings: &Settings, master: &Master) {
         let holder = format!("{}/{}", master.control_plane, settings.instance);
         let Some((mut lease, _)) = self.lease.take() else { return };
@@ -204,11 +204,11 @@ impl Guard {
     }
 }
 
-/// Why a lease was not renewed.
+/// Reason why the lease was not renewed.
 enum Unrenewed {
-    /// Somebody else holds it.
+    /// Another syncer holds it.
     Held(Objection),
-    /// The cluster has answered something else.
+    /// The request failed.
     Answered(Status),
 }
 
@@ -221,12 +221,12 @@ impl Unrenewed {
     }
 }
 
-/// For how long a lease holds without being renewed, if it is to be renewed that often.
+/// Returns the duration of a lease with the given renewal interval.
 pub fn duration(interval: Duration) -> Duration {
     (interval * 3).max(Duration::from_secs(1))
 }
 
-/// The claim says that it is ours; if there is none we make one.
+/// Verifies the claim, and creates it if it does not exist.
 async fn claim(below: &Below, settings: &Settings, master: &Master) -> Result<(), Objection> {
     let collection = format!("/api/v1/namespaces/{}/configmaps", marks::SYSTEM_NAMESPACE);
     let found = below.get(&format!("{collection}/{}", marks::CLAIM)).await;
@@ -243,7 +243,7 @@ async fn claim(below: &Below, settings: &Settings, master: &Master) -> Result<()
                 "data": { "controlPlane": master.control_plane, "workspace": workspace, "cluster": master.cluster },
             });
             match make(below, &collection, &made).await {
-                // Who makes the cluster join writes it as well, at about the same time: what it says counts.
+                // `atoll cluster join` may create it at the same time; its content decides.
                 Err(status) if status.reason() == "AlreadyExists" => {
                     let found = below.get(&format!("{collection}/{}", marks::CLAIM)).await;
                     found.map_err(|status| Objection::of(&status, settings))?.unwrap_or_default()
@@ -267,7 +267,7 @@ fn judge(cluster: &str, data: &Value, master: &Master) -> Result<(), Objection> 
     Err(Objection::new("ClaimedByAnother", cluster, &who))
 }
 
-/// Makes something in our namespace, and that one too if it is not there.
+/// Creates an object in the system namespace, and the namespace if it does not exist.
 async fn make(below: &Below, collection: &str, object: &Value) -> Result<Value, Status> {
     let is_missing = |status: &Status| status.code() == 404;
     match below.establish(collection, object).await {
@@ -292,7 +292,7 @@ impl Objection {
         Objection { reason, message: message.unwrap_or_else(|| detail.to_string()) }
     }
 
-    /// Why the cluster does not answer, or not as it should.
+    /// Returns the reason for a failed request.
     pub fn of(status: &Status, settings: &Settings) -> Objection {
         let causes = status.details().map(|details| details.causes.as_slice()).unwrap_or_default();
         let unreached = causes.iter().find_map(|cause| Problem::find(&cause.reason));
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_claim_will_do() {
+    fn claim_must_match_the_registration() {
         let master = Master { control_plane: "cp".into(), cluster: "u".into(), ..Master::default() };
         assert_eq!(
             judge("east", &json!({"controlPlane": "cp", "cluster": "u", "workspace": "w"}), &master),
@@ -333,14 +333,14 @@ mod tests {
             (json!({}), "control plane "),
             (Value::Null, "control plane "),
         ] {
-            let objection = judge("east", &data, &master).expect_err("not ours");
+            let objection = judge("east", &data, &master).expect_err("the claim does not match");
             assert_eq!(objection.reason, "ClaimedByAnother");
             assert!(objection.message.contains(words), "{}", objection.message);
         }
     }
 
     #[test]
-    fn each_failure_has_a_reason_and_says_what_to_do() {
+    fn each_failure_has_a_reason_and_advice() {
         let cut = |cause: Cause| unreached::no_answer(cause, "why");
         let settings = Settings::new("east", "one", std::sync::Arc::new(|| 0));
         for (status, reason, words) in [

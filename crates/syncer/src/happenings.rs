@@ -1,7 +1,8 @@
-//! What happens to our objects in the cluster, and to what was made of them there, is told above.
+//! Forwards Events about placed objects, and about objects that they own in the cluster, to the control
+//! plane.
 //!
-//! An Event names what it is about. If that is one of ours it is told; if it is a Pod, a ReplicaSet or a Job, its owners are
-//! looked at until one of ours is found. What belongs to nobody of ours is nobody's business above.
+//! An Event names its involved object. If that is a placed object, the Event is forwarded. If it is a Pod, a
+//! ReplicaSet or a Job, its owners are followed until a placed object is found. All other Events are ignored.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 use crate::core::Core;
 use crate::table::key_of;
 
-/// Of these nobody above wants to hear.
+/// Selects Events that may be about placed objects.
 const OTHERS: &str =
     "involvedObject.kind!=Node,metadata.namespace!=kube-system,metadata.namespace!=kube-node-lease";
 /// A CronJob has Jobs, and these have Pods.
@@ -38,7 +39,7 @@ const REMEMBERED: usize = 4096;
 const EACH: Rate = Rate { burst: 30, every: Duration::from_secs(20) };
 const ALL: Rate = Rate { burst: 300, every: Duration::from_millis(500) };
 
-/// Whom something belongs to.
+/// An object in an owner chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Owner {
     api_version: String,

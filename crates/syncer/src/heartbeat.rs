@@ -1,4 +1,4 @@
-//! Looks at the cluster again and again, says so there, and tells above how it is.
+//! Checks the cluster periodically, renews its lease, and reports its state above.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::census::Census;
 use crate::core::Core;
 use crate::guard::{self, Findings, Guard, Note, Objection};
 
-/// After something went wrong it is looked at again after this long, and then later and later.
+/// First pause after a failed check; later pauses grow exponentially.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Which version it is changes rarely.
+/// Heartbeats between requests for the Kubernetes version.
 const VERSION_BEATS: u64 = 30;
-/// A cluster that has not answered everything within so many heartbeats does not answer: above, it must be known by then.
+/// Number of heartbeat intervals after which a check of the cluster times out.
 const PATIENCE: u32 = 2;
-/// But it is given at least this long.
+/// Shortest timeout of a check.
 const LEAST: Duration = Duration::from_secs(5);
 
 pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
@@ -34,7 +34,7 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
             let answer = answer.ok().and_then(Result::ok).flatten();
             version = answer.and_then(|answer| answer["gitVersion"].as_str().map(str::to_string)).or(version);
         }
-        // What was too large to be read is told, and what is placed there goes on all the same.
+        // An oversized response is reported, but syncing continues.
         let oversized = match verdict {
             Ok(()) => oversized(core),
             Err(_) => None,
@@ -52,7 +52,7 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
                 tokio::select! {
                     biased;
                     () = tokio::time::sleep(core.settings.about(interval)) => {}
-                    // Who doubts all the time is not heeded all the time.
+                    // Limit the rate of rechecks.
                     () = core.trust.doubts.notified() => tokio::time::sleep_until(began + FIRST_PAUSE).await,
                 }
             }
@@ -65,18 +65,18 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
     }
 }
 
-/// That the cluster sent more of late than it may.
+/// Returns the recent refusal of an oversized response, if any.
 fn oversized(core: &Core) -> Option<Objection> {
     let (cause, what) = core.below.client.budget()?.refused()?;
     Some(Objection::new(cause.name(), &core.settings.cluster, &what))
 }
 
-/// Looks once, and lets the cluster be written to if it may be.
+/// Checks the cluster once, and opens the write gate if the check succeeds.
 async fn look(core: &Arc<Core>, guard: &mut Guard, interval: Duration) -> (Findings, Result<(), Objection>) {
     let master = core.master().await;
     let began = Instant::now();
     let cluster = &core.settings.cluster;
-    // It is not asked before it wants to be; above, that is told at once.
+    // While the cluster asks clients to back off, report that without a request.
     if core.below.rests_for() > interval {
         let objection = Objection::new("Overloaded", cluster, "");
         return (Findings::default(), Err(objection));
@@ -99,10 +99,11 @@ async fn look(core: &Arc<Core>, guard: &mut Guard, interval: Duration) -> (Findi
     }
 }
 
-/// Namespaces of the cluster that other workspaces than the one of the Cluster use without a label that allows it.
+/// Returns the namespaces of the cluster that workspaces other than the registering one use without a label
+/// that allows it.
 async fn unmapped(core: &Core) -> Value {
     let master = core.master().await;
-    // An older control plane does not say where the Cluster is registered.
+    // An older control plane does not send the registering workspace.
     if master.workspace.is_empty() {
         return json!([]);
     }
@@ -121,7 +122,7 @@ fn status(
 ) -> Value {
     let settings = &core.settings;
     let mut status = match objection {
-        // It may be another one's nodes.
+        // The nodes may belong to another cluster.
         Some(objection) if objection.reason == "AnotherCluster" => Map::new(),
         _ => census.status(),
     };

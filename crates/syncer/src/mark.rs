@@ -1,19 +1,19 @@
-//! Whose an object in a cluster is, and what is sent there for one from above.
+//! Marks of objects in a cluster, and the configuration that is sent for an object.
 
 use atoll_fleet::marks;
 use atoll_fleet::view::Target;
 use atoll_meta::object;
 use serde_json::{Map, Value};
 
-/// What an object in a cluster says of where it is from.
+/// The marks of an object in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark<'a> {
     pub control_plane: &'a str,
     pub workspace: &'a str,
     pub uid: &'a str,
-    /// Its namespace and name above.
+    /// Namespace and name above.
     pub source: &'a str,
-    /// It is being let go.
+    /// Whether the object is being released.
     pub is_released: bool,
 }
 
@@ -29,12 +29,12 @@ impl<'a> Mark<'a> {
         }
     }
 
-    /// The namespace and the name above.
+    /// Returns the namespace and name above.
     pub fn origin(&self) -> (&'a str, &'a str) {
         self.source.split_once('/').unwrap_or(("", self.source))
     }
 
-    /// Whether it was made for this very object.
+    /// Whether the object was created for exactly this target.
     pub fn is_of(&self, control_plane: &str, target: &Target) -> bool {
         !self.is_released
             && !control_plane.is_empty()
@@ -44,7 +44,7 @@ impl<'a> Mark<'a> {
             && self.uid == target.uid
     }
 
-    /// Why it is not `target`'s, for people.
+    /// Returns a message why the object does not belong to `target`.
     pub fn complaint(&self, control_plane: &str, target: &Target) -> String {
         let what = match target.namespace.is_empty() {
             true => format!("{} {:?}", target.resource.kind, target.name),
@@ -53,7 +53,7 @@ impl<'a> Mark<'a> {
             }
         };
         match self.control_plane {
-            _ if self.is_released => format!("{what} is being let go in the cluster"),
+            _ if self.is_released => format!("{what} is being released in the cluster"),
             "" if self.uid == target.uid => {
                 format!("{what} has lost the label {} in the cluster; it is left alone", marks::CONTROL_PLANE)
             }
@@ -71,7 +71,7 @@ impl<'a> Mark<'a> {
     }
 }
 
-/// What is sent for an object: as it was shaped above, in its namespace below, with our marks.
+/// Returns the configuration of a shaped object in its namespace below, with marks.
 pub fn configuration(
     shaped: &Value,
     target: &Target,
@@ -88,7 +88,7 @@ pub fn configuration(
         content.remove("status");
     }
     let mut metadata = Map::new();
-    // What controllers above hold on to with finalizers is for them to let go of.
+    // Finalizers are not copied: they belong to controllers above.
     for field in ["labels", "annotations"] {
         if let Some(kept) = shaped["metadata"].get(field).filter(|value| !value.is_null()) {
             metadata.insert(field.into(), kept.clone());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_says_whose_it_is() {
+    fn configuration_has_marks() {
         let shaped = json!({
             "metadata": {"name": "web", "namespace": "shop", "uid": "u", "labels": {"app": "web"}, "finalizers": ["x"]},
             "spec": {"replicas": 2}, "status": {"replicas": 1},
@@ -162,11 +162,11 @@ mod tests {
     }
 
     #[test]
-    fn only_all_marks_together_make_it_ours() {
+    fn object_is_managed_only_with_all_marks() {
         let whole = configuration(&json!({}), &target(), "shop", "cp", 1, "h");
         let without = |pointer: &str, value: Value| {
             let mut found = whole.clone();
-            *found.pointer_mut(pointer).expect("it is there") = value;
+            *found.pointer_mut(pointer).expect("the field exists") = value;
             found
         };
         for (found, words) in [
@@ -181,6 +181,6 @@ mod tests {
             let complaint = mark.complaint("cp", &target());
             assert!(complaint.contains(words), "{complaint}");
         }
-        assert!(!Mark::of(&json!({})).is_of("", &Target::default()), "nothing is nobody's");
+        assert!(!Mark::of(&json!({})).is_of("", &Target::default()), "an object without marks belongs to no target");
     }
 }

@@ -1,19 +1,18 @@
-//! What is paused: nothing is made and nothing deleted, for one workspace or for all.
+//! Pauses of the fleet or of workspaces, during which nothing is created or deleted.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use atoll_fleet::view::Line;
 
-/// Why, by the ids of workspaces; with none for all of them.
+/// Reasons of pauses by workspace id; the empty id stands for all workspaces.
 #[derive(Default)]
 pub struct Pauses {
     paused: Mutex<HashMap<String, String>>,
 }
 
 impl Pauses {
-    /// What a view says before it has said everything. What it does not say is over, and there is no moment in between at
-    /// which nothing is paused.
+    /// Replaces all pauses with those of a new view at once, so that there is no moment without them.
     pub fn begin(&self, lines: &[Line]) {
         let mut paused = HashMap::new();
         for line in lines {
@@ -24,7 +23,7 @@ impl Pauses {
         *self.paused() = paused;
     }
 
-    /// From now on, or, without a reason, no longer.
+    /// Pauses a workspace, or resumes it if there is no reason.
     pub fn heed(&self, workspace: String, why: Option<String>) {
         match why {
             Some(why) => drop(self.paused().insert(workspace, why)),
@@ -32,13 +31,13 @@ impl Pauses {
         }
     }
 
-    /// Why nothing is done for a workspace, if so.
+    /// Returns why a workspace is paused, if it is.
     pub fn of(&self, workspace: &str) -> Option<String> {
         let paused = self.paused();
         paused.get("").or_else(|| paused.get(workspace)).cloned()
     }
 
-    /// Why nothing is done at all, if so.
+    /// Returns why all workspaces are paused, if they are.
     pub fn of_all(&self) -> Option<String> {
         self.paused().get("").cloned()
     }
@@ -68,7 +67,7 @@ mod tests {
         assert_eq!((pauses.of("v").as_deref(), pauses.of_all().as_deref()), (Some("storm"), Some("storm")));
         pauses.heed(String::new(), None);
         assert_eq!(pauses.of("v"), None);
-        // Another view that does not say it ends it.
+        // A new view without the pause ends it.
         pauses.begin(&[]);
         assert_eq!(pauses.of("w"), None);
     }

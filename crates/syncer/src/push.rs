@@ -1,5 +1,5 @@
-//! Syncs all clusters that are to be synced from here, in one process: for each Cluster with the mode `push`, a syncer with
-//! the credentials that its Secret holds. They share what they may do at once.
+//! Runs a syncer for each Cluster with the mode `push` in this process, with the credentials in the Cluster's
+//! Secret. The syncers share a limit on concurrent requests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -24,29 +24,29 @@ use crate::guard::{self, Objection};
 use crate::renewal::{Due, Token};
 use crate::settings::{Access, Random, Settings};
 
-/// Requests to all clusters together that are under way at once.
+/// Concurrent requests to all clusters together.
 const TOGETHER: usize = 256;
 const AT_ONCE: usize = 16;
-/// How often it is looked whether credentials are still the same, and whether they are to be renewed.
+/// Interval of checks whether credentials have changed or must be renewed.
 const LOOK: Duration = Duration::from_secs(60);
-/// How soon it is tried again to renew a token.
+/// Pause after a failed renewal of a token.
 const RETRY: Duration = Duration::from_secs(300);
-/// Who a syncer of this process is: only one process has a control plane's data.
+/// Instance name of the syncers of this process: only one process has the data of a control plane.
 const INSTANCE: &str = "push";
 
-/// What is needed for that.
+/// Configuration of the push syncers.
 pub struct Push {
-    /// Of all workspaces.
+    /// Informers of all workspaces.
     pub informers: Arc<Informers>,
     pub clock: Arc<dyn Clock>,
     pub random: Random,
-    /// Between heartbeats.
+    /// Interval of heartbeats.
     pub interval: Duration,
-    /// What each cluster may cost in memory.
+    /// Memory budgets of the clusters.
     pub budgets: Arc<Budgets>,
-    /// Id of the root workspace: only what is registered there may be at any address.
+    /// Id of the root workspace: clusters of other workspaces have address restrictions.
     pub root: String,
-    /// Where clusters of other workspaces may be.
+    /// Addresses that clusters of other workspaces may have.
     pub tenants: Arc<TenantAddresses>,
 }
 
@@ -86,33 +86,33 @@ struct Fleet {
     running: Mutex<HashMap<Key, Running>>,
 }
 
-/// A syncer at work.
+/// A running syncer.
 struct Running {
     terms: Terms,
     access: Renewable,
-    /// Dropped, it ends.
+    /// Stops the syncer when dropped.
     _stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-/// What it works by. If that changes, another one takes its place.
+/// Configuration of a running syncer. If it changes, the syncer is replaced.
 #[derive(Clone, PartialEq, Eq)]
 struct Terms {
     uid: String,
     path: String,
     access: Access,
-    /// Without the token, which may be another one at any time.
+    /// Endpoint without the token, which may change at any time.
     endpoint: Endpoint,
     has_token: bool,
 }
 
-/// The way to a cluster, with a token that is renewed while it is used.
+/// Access to a cluster, with a token that is renewed while it is used.
 #[derive(Clone)]
 struct Renewable {
     transport: Arc<Https>,
     budget: Arc<Budget>,
     expires: Arc<AtomicI64>,
-    /// What was last read from the Secret.
+    /// Token that was last read from the Secret.
     text: Option<String>,
     token: Option<(Token, Due)>,
 }
@@ -127,7 +127,7 @@ impl Renewable {
         Client::new(self.transport.clone()).charged_to(Some(self.budget.clone()))
     }
 
-    /// Uses what the Secret says now.
+    /// Uses the credentials of the Secret.
     fn read(&mut self, found: &Found, setup: &Push) {
         if self.text == found.endpoint.token
             && self.token.as_ref().map(|(token, _)| token) == found.token.as_ref()
@@ -140,11 +140,11 @@ impl Renewable {
     }
 
     fn adopt(&mut self, text: Option<String>, token: Option<(Token, Due)>) {
-        // One that cannot be sent is refused where it is read.
+        // An unusable token is rejected when it is read.
         if let Some(text) = &text
             && let Err(problem) = self.transport.use_token(text)
         {
-            tracing::warn!("a token cannot be used: {problem}");
+            tracing::warn!("cannot use a token: {problem}");
         }
         let expires = token.as_ref().map_or(i64::MAX, |(token, _)| token.expires());
         self.expires.store(expires, Ordering::Relaxed);
@@ -152,14 +152,14 @@ impl Renewable {
     }
 }
 
-/// What a Secret says.
+/// Credentials in a Secret.
 struct Found {
     secret: Key,
-    /// As of which revision.
+    /// Resource version of the Secret.
     revision: String,
     kubeconfig: String,
     endpoint: Endpoint,
-    /// If it is one that can be renewed.
+    /// The token, if it can be renewed.
     token: Option<Token>,
 }
 
@@ -189,7 +189,7 @@ impl Fleet {
         }
         self.end(key).await;
         let ancestry = world.ancestry(&key.workspace);
-        // The last is root, and below it is the top-level workspace.
+        // The last ancestor is root; the one before is the top-level workspace.
         let top = ancestry.iter().rev().nth(1).map(|(id, _)| id.as_str());
         let budget = self.setup.budgets.open(&key.workspace, &key.name, top);
         let mut renewable = match Https::new(&found.endpoint) {
@@ -212,14 +212,14 @@ impl Fleet {
         settings.expires = renewable.expires.clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(crate::run(settings, above, below, async move {
-            // Nothing is ever sent.
+            // No value is ever sent.
             let _ = stopped.await;
         }));
         self.running().insert(key.clone(), Running { terms, access: renewable, _stop: stop, task });
         Ok(Next::After(LOOK))
     }
 
-    /// Whether who syncs a cluster can go on as it is; it does so with the token that was found.
+    /// Whether the running syncer can continue; if so, it uses the token of the Secret.
     fn goes_on(&self, key: &Key, terms: &Terms, found: &Found) -> bool {
         let mut running = self.running();
         let Some(running) = running.get_mut(key) else { return false };
@@ -230,7 +230,7 @@ impl Fleet {
         true
     }
 
-    /// Renews the token of a cluster if that is due, and says when to look again.
+    /// Renews the token of a cluster if it is due, and returns when to check again.
     async fn renew(&self, key: &Key, found: Found) -> Next {
         let now = || self.setup.clock.now().seconds;
         let access = self.running().get(key).map(|running| running.access.clone());
@@ -249,24 +249,24 @@ impl Fleet {
         };
         match renewed.await {
             Ok(renewed) => {
-                tracing::info!(cluster = %key.name, expires = time::format(renewed.expires()), "renewed its token");
+                tracing::info!(cluster = %key.name, expires = time::format(renewed.expires()), "renewed the token of the cluster");
                 let due = Due::fresh(&renewed, now(), &self.setup.random);
                 if let Some(running) = self.running().get_mut(key) {
                     running.access.adopt(Some(renewed.text().to_string()), Some((renewed, due)));
                 }
                 Next::After(LOOK)
             }
-            // Somebody else has put another one there: that one counts.
+            // The Secret was changed by another writer: use its new token.
             Err(status) if matches!(status.reason(), "Conflict" | "NotFound") => Next::Again,
             Err(status) => {
                 let expires = time::format(token.expires());
-                tracing::warn!(cluster = %key.name, expires, %status, "cannot renew its token; trying again");
+                tracing::warn!(cluster = %key.name, expires, %status, "cannot renew the token of the cluster; retrying");
                 Next::After(RETRY)
             }
         }
     }
 
-    /// Puts a token in the place of another one, if nobody has changed the Secret meanwhile.
+    /// Stores a new token in the Secret, unless the Secret has changed meanwhile.
     async fn keep(&self, found: &Found, old: &Token, new: &Token) -> Result<(), Status> {
         let unusable = |problem: Problem| Status::internal_error(problem.to_string());
         let mut kubeconfig = Kubeconfig::parse(&found.kubeconfig).map_err(unusable)?;
@@ -282,7 +282,7 @@ impl Fleet {
         world.patch(&resources::SECRETS, &found.secret, "", &patch).await.map(drop)
     }
 
-    /// Nobody can sync a cluster whose credentials cannot be used; that is said as often as a syncer would be heard of.
+    /// Reports a cluster whose credentials cannot be used, as often as a syncer would send heartbeats.
     async fn without(&self, key: &Key, above: &Client, objection: &Objection) -> Result<Next, Status> {
         self.end(key).await;
         let interval = self.setup.interval;
@@ -295,7 +295,7 @@ impl Fleet {
         Ok(Next::After(interval))
     }
 
-    /// Ends a syncer, and returns when it has ended: there are never two for a cluster.
+    /// Stops a syncer and waits for it, so that there are never two for a cluster.
     async fn end(&self, key: &Key) {
         let running = self.running().remove(key);
         if let Some(Running { _stop: stop, task, .. }) = running {
@@ -304,12 +304,12 @@ impl Fleet {
         }
     }
 
-    /// Where the cluster is and who we are there, or what is wrong with that.
+    /// Reads the endpoint and credentials of a cluster, or returns why they cannot be used.
     async fn credentials(&self, key: &Key, cluster: &Value) -> Result<Result<Found, Objection>, Status> {
         let secret = &cluster["spec"]["credentials"]["secret"];
         let missing = |detail: &str| Objection::new("CredentialsMissing", &key.name, detail);
         let (Some(namespace), Some(name)) = (secret["namespace"].as_str(), secret["name"].as_str()) else {
-            return Ok(Err(missing("spec.credentials.secret names no Secret")));
+            return Ok(Err(missing("spec.credentials.secret is not set")));
         };
         let at = Key::new(&key.workspace, namespace, name);
         let found = match self.setup.informers.world().get(&resources::SECRETS, &at).await {
@@ -318,7 +318,7 @@ impl Fleet {
             }
             found => found?,
         };
-        // Whoever registers clusters need not have a right to Secrets, and gets none by naming one.
+        // Without the label, a user who may register clusters but not read Secrets could use any Secret.
         if found["metadata"]["labels"][marks::CLUSTER] != *key.name {
             let detail = format!("Secret {namespace}/{name} has no label {}={}", marks::CLUSTER, key.name);
             return Ok(Err(missing(&detail)));
@@ -380,7 +380,7 @@ contexts: [{ name: a, context: { cluster: a, user: a } }]
             (secret("{}"), "no such context"),
             (
                 secret(&good.replace("token: t", "tokenFile: /etc/passwd")),
-                "tokenFile names a file; put what is in there inline",
+                "tokenFile names a file; put its content inline",
             ),
             (
                 secret(&good.replace("certificate-authority-data: Y2E=", "insecure-skip-tls-verify: true")),

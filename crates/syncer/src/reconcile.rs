@@ -1,4 +1,4 @@
-//! What is to be done about an object: from what is wanted above and what is there below to the next step. Pure.
+//! Decides the next action for an object from its desired and observed state. Pure.
 
 use atoll_fleet::definitions::is_definition;
 use atoll_fleet::marks;
@@ -13,14 +13,14 @@ use crate::drift::covers;
 use crate::mark::Mark;
 use crate::settings::Drift;
 
-/// What is wanted of an object.
+/// The desired state of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
     Present {
         generation: i64,
-        /// Of the object.
+        /// Hash of `object`.
         hash: String,
-        /// As it was shaped above: JSON, for that takes a fraction of the room.
+        /// The shape as JSON, which takes a fraction of the memory of parsed values.
         object: Bytes,
         drift: Drift,
     },
@@ -34,7 +34,7 @@ impl Wanted {
         Wanted::Present { generation, hash, object, drift: Drift::default() }
     }
 
-    /// The same, with what becomes of changes by others.
+    /// Sets the drift policy.
     #[must_use]
     pub fn drifting(mut self, how: Drift) -> Wanted {
         if let Wanted::Present { drift, .. } = &mut self {
@@ -43,7 +43,7 @@ impl Wanted {
         self
     }
 
-    /// What becomes of changes by others, where nothing else is said.
+    /// Returns the drift policy, given the default.
     pub fn drift(&self, otherwise: Drift) -> Drift {
         match self {
             Wanted::Present { drift: Drift::Report, .. } => Drift::Report,
@@ -51,44 +51,44 @@ impl Wanted {
         }
     }
 
-    /// Whether this is what was sent last.
+    /// Whether this state was applied last.
     pub fn is(&self, seen: &Seen) -> bool {
         matches!(self, Wanted::Present { hash, .. } if *hash == seen.applied)
     }
 }
 
-/// What is known of an object of ours in the cluster.
+/// The observed state of a managed object in the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
     pub uid: String,
     pub resource_version: String,
-    /// The hash of what was sent last.
+    /// Hash of the last applied shape.
     pub applied: String,
-    /// The generation above of what was sent last.
+    /// Generation above of the last applied shape.
     pub generation: i64,
-    /// Its own generation; kinds without one have none.
+    /// Generation below; 0 for kinds without one.
     pub own_generation: i64,
     pub is_going: bool,
-    /// What holds it while it is going.
+    /// Finalizers that hold it while it is being deleted.
     pub finalizers: Vec<String>,
-    /// A hash of which fields are ours.
+    /// Hash of the fields that the syncer owns.
     pub fields: u128,
-    /// It was created and not applied since: our fields are not yet under the name of one who applies.
+    /// Whether it was created but never applied, so that its fields are not owned by an apply yet.
     pub is_fresh: bool,
-    /// It was there before us.
+    /// Whether it existed before it was adopted.
     pub is_adopted: bool,
-    /// What was let go and refers to it, if anything: then it is not deleted.
+    /// Released objects that refer to it; if any, it is not deleted.
     pub keep: String,
-    /// Somebody has changed what is ours.
+    /// Whether another writer has changed fields that the syncer owns.
     pub drifted: bool,
-    /// Whether the cluster's controllers have seen what it says.
+    /// Whether controllers in the cluster have observed the current generation.
     pub observed: bool,
-    /// JSON; empty if there is none.
+    /// Status as JSON; empty if there is none.
     pub status: Bytes,
 }
 
 impl Seen {
-    /// Of an object that is known to be ours.
+    /// Reads the state of a managed object.
     pub fn of(found: &Value) -> Seen {
         let status = found.get("status").filter(|status| !status.is_null());
         let observed = found["status"]["observedGeneration"].as_i64();
@@ -115,31 +115,31 @@ impl Seen {
         }
     }
 
-    /// The same after somebody, or something, has changed the object. `before` is what was known of it.
+    /// Sets the drift of a new observation. `before` is the previous one.
     #[must_use]
     pub fn after(mut self, before: Option<&Seen>, wanted: &Wanted, found: &Value) -> Seen {
         let Wanted::Present { hash, object, .. } = wanted else { return self };
         if self.applied != *hash {
-            // It is about to be sent again in any case.
+            // The shape will be applied in any case.
             return self;
         }
         self.drifted = match before {
-            // Which fields are ours changes when somebody else takes some.
+            // The owned fields change when another manager takes some of them.
             Some(before) if before.applied == self.applied => before.drifted || before.fields != self.fields,
-            // Long ago, or somebody else's work: whether it looks like it must do.
+            // Without a previous observation, compare the content.
             _ => atoll_meta::json::parse(object).is_ok_and(|wanted| !covers(&wanted.value, found)),
         };
         self
     }
 
-    /// Whether others may have changed something since that we would tell of.
+    /// Whether drift to report may have changed since `before`.
     pub fn differs(&self, before: &Seen) -> bool {
         self.fields != before.fields
             || self.own_generation != before.own_generation
             || self.own_generation == 0 && self.resource_version != before.resource_version
     }
 
-    /// About what it takes to remember it.
+    /// Estimates the memory of the state.
     pub fn size(&self) -> usize {
         let texts = [&self.uid, &self.resource_version, &self.applied, &self.keep];
         let texts = texts.into_iter().chain(&self.finalizers).map(String::len).sum::<usize>();
@@ -151,18 +151,18 @@ impl Seen {
     }
 }
 
-/// Finalizers that are told of an object which is going.
+/// Maximum number of finalizers in a report.
 const FINALIZERS: usize = 16;
-/// Names, uids, revisions and hashes have no more bytes than this; what has more is none.
+/// Longest name, uid, resource version or hash; longer ones are ignored.
 const SHORT: usize = 320;
-/// Annotations of an object have at most 256 KiB all together.
+/// Annotations of an object have at most 256 KiB in total.
 const MOST_KEPT: usize = 256 << 10;
 
 fn short(text: &str) -> &str {
     if text.len() <= SHORT { text } else { "" }
 }
 
-/// Which fields the object's managers say are ours.
+/// Returns a hash of the fields that the syncer owns.
 fn owned_fields(found: &Value) -> u128 {
     let fields: Vec<Vec<u8>> =
         ours(found).map(|entry| atoll_meta::json::to_vec(&entry["fieldsV1"])).collect();
@@ -170,14 +170,14 @@ fn owned_fields(found: &Value) -> u128 {
     digest::of(&fields)
 }
 
-/// What managers' entries say of us, but for subresources.
+/// Returns the syncer's entries in the managed fields, except those of subresources.
 fn ours(found: &Value) -> impl Iterator<Item = &Value> {
     let entries = found["metadata"]["managedFields"].as_array().into_iter().flatten();
     entries.filter(|entry| entry["manager"] == marks::MANAGER && entry["subresource"].is_null())
 }
 
-/// The entries after what we created counts as applied; `None` if it does already. Without that, what is left out of a
-/// later configuration would stay.
+/// Returns the managed fields with created fields moved to the apply entry; `None` if there are none. Without
+/// that, fields that are left out of a later configuration would stay.
 pub fn applied_fields(found: &Value) -> Option<Value> {
     let mut entries = found["metadata"]["managedFields"].as_array()?.clone();
     let is_ours = |entry: &Value, operation: &str| {
@@ -197,26 +197,26 @@ pub fn applied_fields(found: &Value) -> Option<Value> {
     Some(Value::Array(entries))
 }
 
-/// All fields that are ours, as managers' entries name them.
+/// Returns all fields that the syncer owns, in the format of managed fields.
 pub fn our_fields(found: &Value) -> Value {
     let mut all = Value::Object(Map::new());
     ours(found).for_each(|entry| unite(&mut all, &entry["fieldsV1"]));
     all
 }
 
-/// What to do next.
+/// The next action for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// All is as it should be.
+    /// The object is as desired.
     Rest,
-    /// It is on its way out; whatever is wanted has to wait for that.
+    /// The object is being deleted; wait for that.
     Wait,
     Create,
     Apply,
     Delete,
-    /// Leave it there without our marks: what was let go needs it, or it is a definition.
+    /// Remove the marks and leave the object: a released object needs it, or it is a definition.
     LetGo,
-    /// Nothing of ours was seen: see what is there under that name.
+    /// No managed object was observed: read the object with that name.
     Look,
 }
 
@@ -236,12 +236,12 @@ pub fn step(resource: &Resource, wanted: &Wanted, seen: Option<&Seen>, drift: Dr
     }
 }
 
-/// What was found under a name.
+/// An object found under a name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found {
     Nothing,
     Ours(Box<Seen>),
-    /// Somebody else's; what to say about it.
+    /// Not managed by this syncer; the message to report.
     Foreign(String),
 }
 
@@ -254,7 +254,7 @@ pub fn judge(found: Option<&Value>, control_plane: &str, target: &Target) -> Fou
     }
 }
 
-/// What to tell above of an object.
+/// Returns the record to report about an object.
 pub fn record(
     target: &Target,
     wanted: &Wanted,
@@ -264,7 +264,7 @@ pub fn record(
     let status =
         seen.filter(|seen| !seen.status.is_empty()).map(|seen| atoll_meta::json::parse(&seen.status));
     let status = status.and_then(Result::ok).map(|parsed| parsed.value).unwrap_or_default();
-    // What is applied is what is wanted even if it was sent for an earlier generation.
+    // The generation is current if the same shape was applied for an earlier generation.
     let (generation, is_current) = match (wanted, seen) {
         (Wanted::Present { generation, hash, .. }, Some(seen)) if seen.applied == *hash => {
             (*generation, true)

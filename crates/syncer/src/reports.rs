@@ -1,4 +1,4 @@
-//! What is told above: the latest of each object, many at once.
+//! Sends reports to the control plane: the latest record of each object, in batches.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,35 +18,35 @@ use crate::contact::Contact;
 use crate::settings::Settings;
 use crate::table::SHORTEST;
 
-/// At most so many records a report.
+/// Maximum number of records per report.
 const MOST: usize = 500;
-/// The same of events, and how many wait for a control plane that is away.
+/// Maximum number of Events per report, and of Events that wait during an outage.
 const EVENTS: usize = 100;
 const WAITING: usize = 1000;
-/// Between two reports at least: what happens meanwhile goes together. A control plane that takes longer to answer is given as
-/// long again, up to the longest.
+/// Shortest pause between reports, which batches changes. If the control plane takes longer to respond, the
+/// pause is as long as its response time, up to the longest pause.
 const PAUSE: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(10);
-/// A server that has not answered by then will not.
+/// Request timeout.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 pub struct Reports {
     pending: Mutex<Pending>,
     changed: Notify,
-    /// What waits counts against this: it is the cluster's.
+    /// Memory budget of the cluster, which pending records are charged to.
     budget: Option<Arc<Budget>>,
 }
 
 #[derive(Default)]
 struct Pending {
-    /// With what they take of the cluster's memory.
+    /// Records with their memory charges.
     records: BTreeMap<Key, (Record, Charge)>,
-    /// By uid.
+    /// Events by uid.
     events: BTreeMap<String, Happening>,
     heartbeat: Option<Value>,
-    /// Which start this is, drawn when there is something to tell, and how many reports there were.
+    /// Random number of this run, drawn for the first report, and the number of the last report.
     run: u64,
     number: u64,
 }
@@ -62,7 +62,7 @@ impl Reports {
         self.changed.notify_one();
     }
 
-    /// A record with what it takes; without what the cluster says in it if there is no room.
+    /// Charges a record; removes its status and shortens its message if the budget is exceeded.
     fn charged(&self, mut record: Record) -> (Record, Charge) {
         let mut charge = Charge::new(self.budget.clone());
         if charge.grow(memory::value_size(&record.status) + record.message.len()).is_err() {
@@ -72,7 +72,7 @@ impl Reports {
         (record, charge)
     }
 
-    /// Something has happened. What there is no room for is not told: events are for people who look now.
+    /// Adds an Event. If too many wait, it is dropped.
     pub fn happened(&self, happening: Happening) {
         let mut pending = self.pending();
         if pending.events.len() < WAITING || pending.events.contains_key(&happening.id) {
@@ -82,7 +82,7 @@ impl Reports {
         self.changed.notify_one();
     }
 
-    /// That something is gone is no longer so.
+    /// Removes a pending record that an object is gone, because it is desired again.
     pub fn unsay_gone(&self, key: &Key) {
         let mut pending = self.pending();
         if pending.records.get(key).is_some_and(|(record, _)| record.state == State::Gone) {
@@ -95,7 +95,7 @@ impl Reports {
         self.changed.notify_one();
     }
 
-    /// Tells all there is to tell, for as long as it is polled.
+    /// Sends reports for as long as it is polled.
     pub async fn run(&self, above: &Client, settings: &Settings, contact: &Contact) {
         let path = format!("/services/sync/{}", settings.cluster);
         let (mut most, mut pause) = (MOST, PAUSE);
@@ -110,7 +110,7 @@ impl Reports {
             let outcome = post(above, &path, &report).await;
             match &outcome {
                 Ok(answer) => contact.heard(&settings.cluster, answer),
-                // It has answered, though not as one would like.
+                // The control plane responded, so it is reachable.
                 Err(status) if is_refused(status) => {}
                 Err(status) => contact.failed(&settings.cluster, settings.clock.now(), status),
             }
@@ -119,18 +119,18 @@ impl Reports {
                 Err(status)
                     if is_refused(status) && keys.len() + usize::from(report.heartbeat.is_some()) <= 1 =>
                 {
-                    // Nobody wants to hear it; the others are not to wait for it.
-                    tracing::warn!(%status, cluster = %settings.cluster, "what was reported is not taken");
+                    // Drop the record that is rejected, so that it does not block others.
+                    tracing::warn!(%status, cluster = %settings.cluster, "the control plane rejected a report");
                     (most, pause) = (MOST, PAUSE);
                 }
                 Err(status) => {
-                    tracing::debug!(%status, cluster = %settings.cluster, "cannot report; trying again");
+                    tracing::debug!(%status, cluster = %settings.cluster, "cannot send a report; retrying");
                     if is_refused(status) {
                         report.events.clear();
                     }
                     self.put_back(keys, report);
                     if status.code() == 409 {
-                        // Somebody else was heard in between, or this one a second time.
+                        // Another syncer reported in between, or this report was sent twice: start a new run.
                         self.pending().run = 0;
                     }
                     if is_refused(status) {
@@ -144,7 +144,7 @@ impl Reports {
         }
     }
 
-    /// Tells what is left once, and that nobody is to be heard of any longer, for one who is about to end.
+    /// Sends the remaining records once, and announces that this syncer stops.
     pub async fn flush(&self, above: &Client, settings: &Settings) {
         let path = format!("/services/sync/{}", settings.cluster);
         let (_, mut report) = self.take(MOST);
@@ -163,14 +163,14 @@ impl Reports {
             keys.push((key, charge));
             records.push(record);
         }
-        // By itself while it is looked for what is not taken.
+        // Sent separately while the rejected record is being searched.
         let heartbeat = if most == MOST || keys.is_empty() { pending.heartbeat.take() } else { None };
         let ids: Vec<String> = pending.events.keys().take(EVENTS).cloned().collect();
         let events = ids.iter().filter_map(|id| pending.events.remove(id)).collect();
         (keys, Report { records, events, heartbeat, ..Report::default() })
     }
 
-    /// Numbers a report, so that one that arrives late is known for that.
+    /// Numbers a report, so that the control plane recognizes one that arrives late.
     fn count(&self, report: &mut Report, settings: &Settings) {
         let mut pending = self.pending();
         if pending.run == 0 {
@@ -180,7 +180,7 @@ impl Reports {
         (report.run, report.number) = (pending.run, pending.number);
     }
 
-    /// Unless there is something newer.
+    /// Adds records again, unless there are newer ones.
     fn put_back(&self, keys: Vec<(Key, Charge)>, report: Report) {
         let mut pending = self.pending();
         for ((key, charge), record) in keys.into_iter().zip(report.records) {
@@ -202,13 +202,13 @@ impl Reports {
 async fn post(above: &Client, path: &str, report: &Report) -> Result<Answer, Status> {
     let body = serde_json::to_value(report).map_err(|error| Status::internal_error(error.to_string()))?;
     match tokio::time::timeout(PATIENCE, above.create(path, &body)).await {
-        // What a newer control plane says and we do not know is not for us.
+        // Unknown responses of a newer control plane are ignored.
         Ok(answer) => answer.map(|answer| serde_json::from_value(answer).unwrap_or_default()),
-        Err(_) => Err(unreached::no_answer(Cause::TimedOut, "the control plane did not answer in time")),
+        Err(_) => Err(unreached::no_answer(Cause::TimedOut, "the control plane did not respond in time")),
     }
 }
 
-/// It will not be taken another time either.
+/// Whether a report will be rejected again if it is repeated.
 fn is_refused(status: &Status) -> bool {
     matches!(status.code(), 400 | 413 | 415 | 422)
 }

@@ -1,5 +1,5 @@
-//! Namespaces that Atoll made go when the one above that they stand for was seen to go: after all that was ours in them, and
-//! only if nothing else is there.
+//! Deletes a namespace that Atoll created when the namespace above is being deleted, after all managed
+//! objects in it, and only if it is otherwise empty.
 
 use std::time::Duration;
 
@@ -14,32 +14,32 @@ use serde_json::{Value, json};
 use crate::below::{Below, collection};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
-/// Most that is named of what is in the way.
+/// Maximum number of objects and resources in a message.
 const MOST: usize = 5;
-/// How often it is asked for what is refused, and how long in between.
+/// Attempts for a request that is refused, and the pause between them.
 const TIMES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// What became of a namespace.
+/// Outcome of the deletion of a namespace.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Retired {
-    /// It is gone, or going.
+    /// It does not exist or is terminating.
     Gone,
-    /// It is not ours to delete.
+    /// Atoll did not create it for this namespace.
     NotOurs,
-    /// Something else is wanted by now.
+    /// The deletion is no longer desired.
     NotNow,
-    /// Something is in it.
+    /// It contains these objects.
     Kept(Vec<String>),
-    /// Whether something is in it is not known: these resources may not be listed.
+    /// These resources may not be listed, so their objects are not known.
     Unseen(Vec<String>),
-    /// The same, of resources that do not answer for now.
+    /// These resources did not respond, so their objects are not known.
     Silent(Vec<String>),
-    /// What is in it was made for others and goes by itself, if those are gone.
+    /// It contains only objects with owners, which the garbage collector will delete.
     Passing(Vec<String>),
 }
 
-/// Deletes a namespace if it is ours and empty, and that is still wanted when all of it was looked at.
+/// Deletes a namespace if it is managed and empty and `is_still` confirms it after the check.
 pub async fn retire(
     below: &Below,
     locator: &Locator,
@@ -52,7 +52,7 @@ pub async fn retire(
         return Ok(Retired::Gone);
     }
     if !is_made_for(&found, locator) {
-        // One that was there before stays, and says no longer that it stands for one that is gone.
+        // A namespace that existed before stays, but loses its locator.
         if Locator::of(&found).is_some_and(|said| said.as_ref() == Ok(locator)) && is_still() {
             let mut patch = atoll_fleet::release(&found);
             patch["metadata"]["uid"] = object::uid(&found).into();
@@ -84,13 +84,13 @@ pub async fn retire(
     below.delete(&path, &options).await.map(|_| Retired::Gone)
 }
 
-/// Whether Atoll has made it, and for this one.
+/// Whether Atoll created a namespace for a locator.
 pub fn is_made_for(found: &Value, locator: &Locator) -> bool {
     object::label(found, marks::CONTROL_PLANE) == Some(&locator.control_plane)
         && Locator::of(found).is_some_and(|said| said.as_ref() == Ok(locator))
 }
 
-/// Groups with a dot in their names that every API server has itself. Whether others answer is not up to it.
+/// Groups with a dot in their names that the API server serves itself; other groups may be aggregated.
 const BUILT_IN: [&str; 18] = [
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -112,21 +112,21 @@ const BUILT_IN: [&str; 18] = [
     "storagemigration.k8s.io",
 ];
 
-/// Whether Kubernetes itself has an API group.
+/// Whether a group belongs to Kubernetes.
 pub fn is_built_in(group: &str) -> bool {
     !group.contains('.') || BUILT_IN.contains(&group)
 }
 
-/// What is in a namespace.
+/// Content of a namespace.
 #[derive(Default)]
 struct Contents {
-    /// By itself.
+    /// Objects without an owner.
     kept: Vec<String>,
     /// Resources that the syncer may not list.
     unseen: Vec<String>,
-    /// Resources that do not answer.
+    /// Resources that do not respond.
     silent: Vec<String>,
-    /// For others, with which it goes.
+    /// Objects with an owner.
     passing: Vec<String>,
 }
 
@@ -162,7 +162,7 @@ async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
             group => format!("{}.{group}", resource.resource),
         };
         let (mut next, mut pages) = (String::new(), Pages::default());
-        // As soon as something is in the way, the rest is not needed.
+        // Stop listing when enough objects have been found.
         while found.kept.len() <= MOST {
             let (at, from) = (&collection(&resource, namespace), &next);
             let page = pages.next(&below.client, |limit| async move {
@@ -192,7 +192,7 @@ async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
     Ok(found.shortened())
 }
 
-/// Who says no may do so in passing: only who says it again and again means it.
+/// Repeats a request that was refused, because a refusal may be temporary.
 async fn insist<T, F>(ask: impl Fn() -> F) -> Result<T, Status>
 where
     F: Future<Output = Result<T, Status>>,
@@ -208,19 +208,19 @@ where
     ask().await
 }
 
-/// Whether somebody does not answer to whom the cluster has left a group; that the cluster itself was not reached, or cannot
-/// serve what is its own, is something else.
+/// Whether an aggregated API server does not respond, as opposed to the cluster itself or one of its own
+/// groups.
 fn is_silence(status: &Status, group: &str) -> bool {
     status.code() >= 500 && !is_built_in(group) && matches!(Cause::of(status), None | Some(Cause::TimedOut))
 }
 
-/// Whether it belongs to something else: it goes with that, a little later.
+/// Whether an object will be deleted with its owner.
 fn is_for_others(resource: &Resource, item: &Value) -> bool {
     let is_owned = item["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
     is_owned || resource.group.is_empty() && resource.resource == "endpoints"
 }
 
-/// What every namespace has of itself, and what is on its way out.
+/// Whether an object exists in every namespace or is being deleted.
 fn goes_with_it(resource: &Resource, item: &Value) -> bool {
     const EVERYWHERE: [(&str, &str); 2] =
         [("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")];
@@ -228,8 +228,8 @@ fn goes_with_it(resource: &Resource, item: &Value) -> bool {
         || resource.group.is_empty() && EVERYWHERE.contains(&(&resource.resource, object::name(item)))
 }
 
-/// Every namespaced resource that can be listed, each in one version; and groups that are said to be served by others, who
-/// do not answer.
+/// Returns every namespaced resource that can be listed, each in one version, and the aggregated groups that
+/// do not respond.
 async fn served(below: &Below) -> Result<(Vec<Resource>, Vec<String>), Status> {
     let (mut all, mut silent) = (Vec::<Resource>::new(), Vec::new());
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
@@ -245,7 +245,7 @@ async fn served(below: &Below) -> Result<(Vec<Resource>, Vec<String>), Status> {
         let list = match insist(|| below.get(&path)).await {
             Ok(Some(list)) => list,
             Ok(None) => continue,
-            // What metrics tell is in no namespace.
+            // Metrics are not objects.
             Err(_) if group.ends_with("metrics.k8s.io") => continue,
             Err(status) if is_silence(&status, &group) => {
                 if !silent.contains(&group) {
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_we_made_for_it_is_ours_to_delete() {
+    fn only_namespaces_created_for_the_locator_are_deleted() {
         let locator = Locator { control_plane: "c".into(), workspace: "w".into(), namespace: "shop".into() };
         let other = Locator { workspace: "v".into(), ..locator.clone() };
         let namespace = |plane: Option<&str>, said: Option<&Locator>| {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_can_be_listed_counts_but_what_passes() {
+    fn listable_resources_count_except_transient_ones() {
         let resource = |name: &str, verbs: &[&str], namespaced: bool| json!({ "name": name, "verbs": verbs, "namespaced": namespaced, "kind": "K" });
         let list = json!({ "resources": [
             resource("configmaps", &["get", "list"], true), resource("events", &["list"], true),

@@ -1,4 +1,5 @@
-//! Namespaces in the cluster: which stands for which one above. Fixed once made, and said by the namespace itself.
+//! Namespaces in the cluster and the namespaces above that they stand for. A mapping is fixed once created;
+//! the locator annotation records it.
 
 mod verdict;
 
@@ -23,41 +24,42 @@ use crate::retire::is_made_for;
 use verdict::{Verdict, choose, verify};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
-/// How long a namespace that is to go is given for what was made there for things that are gone.
+/// How long a namespace may wait for objects that the garbage collector should delete.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Most namespaces that are told of whose names are not mapped.
+/// Maximum number of unmapped namespaces that are reported.
 const MOST_UNMAPPED: usize = 50;
 
-/// Namespaces above, with the names of those below.
+/// Namespaces above and their namespaces below.
 #[derive(Default)]
 pub struct Spaces {
     known: Mutex<HashMap<Locator, Known>>,
-    /// Namespaces above that are being deleted, with their workspaces.
+    /// Namespaces above that are being deleted, by workspace id and name.
     ending: Mutex<HashMap<(String, String), Ending>>,
-    /// What namespaces have to enforce, by workspace and namespace above.
+    /// Required Pod Security labels, by workspace id and namespace above.
     labels: Mutex<HashMap<(String, String), Required>>,
     budget: Option<Arc<Budget>>,
-    /// For what was known when it was last read.
+    /// Charge for the namespaces that were read.
     charge: Mutex<Charge>,
 }
 
 struct Required {
     wanted: Labels,
-    /// Whether the namespace below says so already.
+    /// Whether the namespace below has the labels.
     is_written: bool,
 }
 
 #[derive(Default)]
 struct Ending {
-    /// Since when the one below is to go.
+    /// When the deletion of the namespace below was first tried.
     since: Option<Instant>,
-    /// Where the one above waits for that.
+    /// The namespace above, if it waits for the deletion.
     held: Option<Held>,
-    /// Why the one below is still there, as it was last reported.
+    /// Last reported reason why the namespace below still exists.
     reported: String,
 }
 
-/// A namespace above that is held until the cluster has none for it: its uid, and the revision since which it is to go.
+/// A namespace above whose deletion waits for the cluster: its uid, and the revision at which the deletion
+/// was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub uid: String,
@@ -66,7 +68,7 @@ pub struct Held {
 
 struct Known {
     name: String,
-    /// Whether nobody can have given it away since it was looked at.
+    /// Whether the namespace cannot have been given away since it was verified.
     is_sure: bool,
     /// Whether an administrator of the cluster lets the workspace use it.
     is_consented: bool,
@@ -78,17 +80,17 @@ impl Known {
     }
 }
 
-/// Where objects of a namespace are to go.
+/// Namespace below for the objects of a namespace.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Place {
     In(String),
-    /// Nowhere: what is wrong, for people.
+    /// Not usable; the reason.
     Taken(String),
-    /// Nowhere for now.
+    /// Not usable until it is deleted; the reason.
     Going(String),
 }
 
-/// What it takes to remember a namespace, beside its locator and its name.
+/// Memory of an entry in addition to its locator and name.
 const KNOWN: usize = 128;
 
 impl Spaces {
@@ -96,7 +98,7 @@ impl Spaces {
         Spaces { budget, ..Spaces::default() }
     }
 
-    /// Reads what namespaces in the cluster say of themselves.
+    /// Reads the locators of all namespaces in the cluster.
     pub async fn load(&self, below: &Below, control_plane: &str) -> Result<(), Status> {
         let (mut found, mut token, mut pages) = (HashMap::new(), String::new(), Pages::default());
         let mut charge = Charge::new(self.budget.clone());
@@ -124,31 +126,32 @@ impl Spaces {
         }
     }
 
-    /// The namespace below, if it is known to be there.
+    /// Returns the namespace below, if it is known to exist.
     pub fn get(&self, locator: &Locator) -> Option<String> {
         self.known().get(locator).map(|known| known.name.clone())
     }
 
-    /// The namespace above that one below stands for.
+    /// Returns the namespace above that a namespace below stands for.
     pub fn above(&self, name: &str) -> Option<Locator> {
         self.known().iter().find(|(_, known)| known.name == name).map(|(locator, _)| locator.clone())
     }
 
-    /// Something of ours was found in a namespace that does not say so any longer. Only the workspace of the Cluster, `home`,
-    /// goes on to use it without another look.
+    /// Records a namespace in which a managed object was found although its locator is missing. Only the
+    /// registering workspace, `home`, uses it without another check.
     pub fn learn(&self, locator: Locator, name: &str, home: &str) {
         let is_sure = locator.workspace == home;
         self.known().entry(locator).or_insert_with(|| Known { is_sure, ..Known::new(name) });
     }
 
-    /// Nothing is there any more that is ours: it may be given away.
+    /// Requires a verification before the next write: no managed object is left, so the namespace may be
+    /// given away.
     pub fn doubt(&self, locator: &Locator) {
         if let Some(known) = self.known().get_mut(locator) {
             known.is_sure = false;
         }
     }
 
-    /// The namespace above is being deleted.
+    /// Records that the namespace above is being deleted.
     pub fn end(&self, workspace: &str, namespace: &str, held: Option<Held>) {
         let mut ending = self.ending();
         let entry = ending.entry((workspace.to_string(), namespace.to_string())).or_default();
@@ -157,12 +160,13 @@ impl Spaces {
         }
     }
 
-    /// Everything is about to be said again, and with it which namespaces are held.
+    /// Starts a round: the view will list the waiting namespaces again.
     pub fn begin_round(&self) {
         self.ending().retain(|_, ending| ending.held.is_none());
     }
 
-    /// Something is to be in it again: it is another one, unless the one above is known to be held by its deletion.
+    /// Records that objects are placed in the namespace again: it was created anew, unless its deletion is
+    /// known to wait.
     pub fn unend(&self, workspace: &str, namespace: &str) {
         let mut ending = self.ending();
         let place = (workspace.to_string(), namespace.to_string());
@@ -171,7 +175,7 @@ impl Spaces {
         }
     }
 
-    /// There is none below for it any more, or it stays there. Whoever waits above for that.
+    /// Ends the deletion. Returns the namespace above that waits for it.
     pub fn ended(&self, locator: &Locator) -> Option<Held> {
         let ending = self.ending().remove(&(locator.workspace.clone(), locator.namespace.clone()));
         ending.and_then(|ending| ending.held)
@@ -183,7 +187,8 @@ impl Spaces {
         ending.is_some_and(|ending| ending.held.is_some())
     }
 
-    /// Notes why a namespace is still there. Returns the one above that waits for it, unless that was reported before.
+    /// Records why a namespace still exists. Returns the namespace above that waits for it, unless the reason
+    /// was reported before.
     pub fn is_news(&self, locator: &Locator, why: &str) -> Option<Held> {
         let mut ending = self.ending();
         let ending = ending.get_mut(&place_of(locator)).filter(|ending| ending.reported != why)?;
@@ -195,12 +200,12 @@ impl Spaces {
         self.ending().contains_key(&(locator.workspace.clone(), locator.namespace.clone()))
     }
 
-    /// What such are called in queues.
+    /// Returns the queue keys of namespaces that are being deleted.
     pub fn endings(&self) -> Vec<Key> {
         self.ending().keys().map(|(workspace, namespace)| ending::key(workspace, namespace)).collect()
     }
 
-    /// Whether it is worth waiting for what is about to go by itself.
+    /// Whether to keep waiting for objects that the garbage collector should delete.
     pub fn is_patient(&self, locator: &Locator) -> bool {
         let mut ending = self.ending();
         let ending = ending.entry((locator.workspace.clone(), locator.namespace.clone())).or_default();
@@ -211,12 +216,12 @@ impl Spaces {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It may be there no longer.
+    /// Forgets a namespace that may no longer exist.
     pub fn forget(&self, locator: &Locator) {
         self.known().remove(locator);
     }
 
-    /// A namespace of another name that was made to stand for one above since all of them were read.
+    /// Finds a namespace with another name that was created for a locator since all of them were read.
     pub async fn seek(&self, below: &Below, locator: &Locator) -> Result<Option<String>, Status> {
         let path = format!("{NAMESPACES}?labelSelector={}%3D{}", marks::STANDS_FOR, locator.below(false));
         let found = below.list_metadata(&path).await?;
@@ -231,8 +236,8 @@ impl Spaces {
         Ok(name)
     }
 
-    /// The namespace below, which is made if there is none. `home` is the id of the workspace in which the Cluster is
-    /// registered: others get a namespace that exists in the cluster only if that says it is for them.
+    /// Returns the namespace below and creates it if necessary. `home` is the id of the registering
+    /// workspace; other workspaces get an existing namespace only if it is labelled for them.
     pub async fn ensure(&self, below: &Below, locator: Locator, home: &str) -> Result<Place, Status> {
         if let Some(name) = self.certain(&locator, home) {
             return Ok(Place::In(name));
@@ -250,7 +255,7 @@ impl Spaces {
             }
             None => None,
         };
-        // Another workspace than the one of the Cluster does not wait for a namespace that was taken back.
+        // A workspace other than the registering one does not wait for a namespace that was taken back.
         let is_taken = |(_, found): &(String, Value)| {
             matches!(verify(found, &locator, is_home), Verdict::Taken(_)) && !object::is_being_deleted(found)
         };
@@ -264,7 +269,7 @@ impl Spaces {
         let (name, found) = match found {
             Some(found) => found,
             None => {
-                // A name that is fixed stays, unless it is one that only the workspace of the Cluster may have.
+                // A recorded name is kept, unless only the registering workspace may have it.
                 let name = before.filter(|_| is_home).unwrap_or_else(|| locator.below(is_home));
                 let made = self.new_namespace(&name, &locator, is_home);
                 let path = format!("{NAMESPACES}?fieldManager={}", marks::MANAGER);
@@ -294,8 +299,8 @@ impl Spaces {
         Ok(Place::In(name))
     }
 
-    /// The namespace below, if it is certain that it stands for this one. What another workspace than the one of the Cluster
-    /// uses under a name that others may give to a namespace as well is looked at before every write.
+    /// Returns the namespace below if it certainly stands for this one. A namespace of a workspace other than
+    /// the registering one whose name other users could take is verified before every write.
     pub fn certain(&self, locator: &Locator, home: &str) -> Option<String> {
         let known = self.known();
         let known = known.get(locator).filter(|known| known.is_sure)?;
@@ -315,18 +320,18 @@ impl Spaces {
         made
     }
 
-    /// What the namespace below has to enforce.
+    /// Sets the labels that the namespace below must have.
     pub fn require(&self, workspace: &str, namespace: &str, wanted: Labels) {
         let place = (workspace.to_string(), namespace.to_string());
         self.labels().insert(place, Required { wanted, is_written: false });
     }
 
-    /// Nothing is known any longer of what namespaces have to enforce: it is about to be said again.
+    /// Forgets all required labels: the view will send them again.
     pub fn forget_labels(&self) {
         self.labels().clear();
     }
 
-    /// Brings the labels of a namespace that Atoll made in line with what it has to enforce.
+    /// Updates the Pod Security labels of a managed namespace.
     pub async fn label(&self, below: &Below, locator: &Locator) -> Result<(), Status> {
         let place = place_of(locator);
         let pending =
@@ -345,8 +350,8 @@ impl Spaces {
         Ok(())
     }
 
-    /// Namespaces that workspaces other than `home` use without a label that allows it: from before their names were mapped.
-    /// Looks again at those, for an administrator may have labelled them.
+    /// Returns namespaces that workspaces other than `home` use without a label that allows it, from before
+    /// names were mapped. Reads them again, because an administrator may have labelled them.
     pub async fn unmapped(&self, below: &Below, home: &str) -> Vec<(String, String)> {
         let mut unmapped = Vec::new();
         for (locator, name) in self.plain(home) {
@@ -387,7 +392,7 @@ impl Spaces {
     }
 }
 
-/// The namespace above that an object is in.
+/// Returns the locator of the namespace of an object.
 pub fn locator(control_plane: &str, target: &Target) -> Locator {
     Locator {
         control_plane: control_plane.into(),

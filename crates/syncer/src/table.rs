@@ -1,4 +1,4 @@
-//! Everything that is wanted of the cluster, and what was last seen of it there.
+//! The desired state of all placed objects, and their last observed state in the cluster.
 
 mod entry;
 
@@ -22,12 +22,12 @@ use crate::settings::Drift;
 
 pub use entry::SHORTEST;
 
-/// Who corrects something again and again waits longer and longer, up to this.
+/// Longest pause between corrections of the same object.
 const LAST_CORRECTION: Duration = Duration::from_secs(60);
-/// After this long without a correction it begins anew.
+/// Time without a correction after which the pauses start again.
 const PEACE: Duration = Duration::from_secs(600);
 
-/// What an object above is called in queues and tables: with its resource, and without its uid.
+/// Returns the key of an object above: with its resource, and without its uid.
 pub fn key(target: &Target) -> Key {
     key_of(&target.resource, &target.workspace, &target.namespace, &target.name)
 }
@@ -36,24 +36,24 @@ pub fn key_of(resource: &Resource, workspace: &str, namespace: &str, name: &str)
     Key::new(workspace, namespace, &format!("{}.{}/{name}", resource.resource, resource.group))
 }
 
-/// What there is to do about one object.
+/// Work on one object.
 #[derive(Clone)]
 pub struct Task {
     pub target: Arc<Target>,
     pub wanted: Wanted,
     pub seen: Option<Seen>,
-    /// The revision above since which it is to go, if it is.
+    /// Revision above at which the removal was requested, if it was.
     pub since: u64,
     pub keep: String,
 }
 
-/// What follows from something that was seen.
+/// Consequence of an observation.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Follows {
     Nothing,
-    /// There is something to say.
+    /// The object must be reported.
     News,
-    /// There is something to say, and something to do.
+    /// The object must be reported and reconciled.
     Work,
 }
 
@@ -64,10 +64,10 @@ pub struct Table {
 
 #[derive(Default)]
 struct Entries {
-    /// In an order that is the same every time.
+    /// Sorted, so that the order is reproducible.
     entries: BTreeMap<Key, Entry>,
     round: u64,
-    /// What is remembered of the cluster counts against this.
+    /// Budget for the observed state.
     budget: Option<Arc<Budget>>,
 }
 
@@ -76,12 +76,13 @@ impl Table {
         Table { state: Mutex::new(Entries { budget, ..Entries::default() }) }
     }
 
-    /// Everything is about to be said again.
+    /// Starts a round: the view is about to be sent again.
     pub fn begin_round(&self) {
         self.state().round += 1;
     }
 
-    /// Everything was said: what was not said is no longer known, and nothing is done about it. Returns what is.
+    /// Ends a round: forgets all objects that were not in it, without touching them in the cluster. Returns
+    /// the remaining keys.
     pub fn end_round(&self) -> Vec<Key> {
         let mut state = self.state();
         let round = state.round;
@@ -97,7 +98,7 @@ impl Table {
         match state.entries.get_mut(&key) {
             Some(entry) => {
                 if *entry.target != target {
-                    // Another one of the same name: what was seen was the old one.
+                    // A new object with the same name: the observed state belongs to the old one.
                     if entry.target.uid != target.uid {
                         entry.seen = None;
                     }
@@ -106,7 +107,7 @@ impl Table {
                 }
                 if entry.wanted != wanted {
                     let is_corrected = |wanted: &Wanted| wanted.drift(Drift::Correct) == Drift::Correct;
-                    // What was left to others is ours again.
+                    // Drift that was only reported must be corrected now.
                     if let Some(seen) = entry.seen.as_mut()
                         && !is_corrected(&entry.wanted)
                         && is_corrected(&wanted)
@@ -116,7 +117,7 @@ impl Table {
                     entry.wanted = wanted;
                     entry.set_trouble(None);
                 }
-                // Whoever says it anew may have forgotten what it was told.
+                // The control plane may have lost the last report; report again.
                 if entry.round != round {
                     entry.told = None;
                 }
@@ -143,7 +144,7 @@ impl Table {
         key
     }
 
-    /// Since when, above, an object is to go.
+    /// Sets the revision above at which the removal was requested.
     pub fn leaves(&self, key: &Key, since: u64) {
         if let Some(entry) = self.state().entries.get_mut(key) {
             entry.since = since;
@@ -158,7 +159,7 @@ impl Table {
         }
     }
 
-    /// Whether anything else in the namespace of an object is there, or shall be.
+    /// Whether another object in the namespace exists below or is desired.
     pub fn has_neighbours(&self, key: &Key, target: &Target) -> bool {
         let is_in = |entry: &Entry| {
             entry.target.workspace == target.workspace && entry.target.namespace == target.namespace
@@ -167,7 +168,7 @@ impl Table {
         self.state().entries.iter().any(|(other, entry)| other != key && is_in(entry) && is_there(entry))
     }
 
-    /// Whether anything is known of a namespace above.
+    /// Whether the table has any object of a namespace above.
     pub fn has_namespace(&self, workspace: &str, namespace: &str) -> bool {
         let is_in =
             |entry: &Entry| entry.target.workspace == workspace && entry.target.namespace == namespace;
@@ -186,7 +187,7 @@ impl Table {
         })
     }
 
-    /// What is not as it should be.
+    /// Returns the keys of objects that need work.
     pub fn unfinished(&self, drift: Drift) -> Vec<Key> {
         let state = self.state();
         let todo = |entry: &Entry| {
@@ -195,23 +196,23 @@ impl Table {
         state.entries.iter().filter(|(_, entry)| todo(entry)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// Which resources they are of.
+    /// Returns the resources of all objects.
     pub fn resources(&self) -> BTreeSet<Resource> {
         self.state().entries.values().map(|entry| entry.target.resource.clone()).collect()
     }
 
-    /// The cluster shows an object, which says that it is for the one with `key`.
+    /// Records an object that was observed in the cluster with a mark for `key`.
     pub fn saw(&self, key: &Key, control_plane: &str, found: &Value) -> Follows {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(key) else { return Follows::Nothing };
         let mark = Mark::of(found);
         if mark.is_released {
-            // Whatever else it says, it is to be left alone.
+            // A released object must be left alone.
             let was_ours = entry.seen.take().is_some();
             return if was_ours { Follows::Work } else { Follows::Nothing };
         }
         if !mark.is_of(control_plane, &entry.target) {
-            // The very one that was ours has lost some of what says so: that is put back like anything else.
+            // The object has lost a mark, which is restored like any other drift.
             return match entry.seen.as_mut().filter(|seen| seen.uid == object::uid(found) && !seen.drifted) {
                 Some(seen) => {
                     seen.drifted = true;
@@ -228,12 +229,12 @@ impl Table {
         let same = before.filter(|before| before.uid == now.uid);
         let now = now.after(same, &entry.wanted, found);
         let is_new_drift = now.drifted && before.is_none_or(|before| !before.drifted);
-        // What was sent long ago may arrive only now.
+        // A write may take effect long after it was sent.
         let is_news = before.is_none_or(|before| before.uid != now.uid || before.applied != now.applied);
-        // What is only told is told anew whenever it may be something else.
+        // Drift that is only reported is reported again whenever it may have changed.
         let is_told = now.drifted && entry.wanted.drift(Drift::Correct) == Drift::Report;
         let is_more = is_told && same.is_some_and(|same| now.differs(same));
-        // What was said of why it is not there is over.
+        // The object exists now, so the reported failure is obsolete.
         let is_relief = before.is_none() && entry.trouble.is_some();
         let is_work = is_new_drift || is_more || is_relief || is_news && !entry.wanted.is(&now);
         entry.keep.clone_from(&now.keep);
@@ -241,7 +242,7 @@ impl Table {
         if is_work { Follows::Work } else { Follows::News }
     }
 
-    /// The answer to a write of ours: what is there is what we want.
+    /// Records the response to a write.
     pub fn wrote(&self, key: &Key, answer: &Value) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(key) else { return };
@@ -251,13 +252,13 @@ impl Table {
         }
         let now = Seen::of(answer);
         let is_older = |seen: &Seen| seen.uid == now.uid && seen.revision() > now.revision();
-        // Who was seen later may have been changed by others since.
+        // A newer observation may contain changes by other writers.
         if !entry.seen.as_ref().is_some_and(is_older) {
             entry.see(now);
         }
     }
 
-    /// What others have changed is left.
+    /// Records that drift was left as it is.
     pub fn set_drifted(&self, key: &Key, uid: &str) {
         let mut state = self.state();
         if let Some(seen) = state.entries.get_mut(key).and_then(|entry| entry.seen.as_mut())
@@ -267,7 +268,7 @@ impl Table {
         }
     }
 
-    /// An object with this uid below is there no longer.
+    /// Records that the object with this uid below was deleted.
     pub fn lost(&self, key: &Key, uid: &str) -> bool {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(key) else { return false };
@@ -278,7 +279,8 @@ impl Table {
         was_it
     }
 
-    /// Only objects with these uids are there, as of a revision. Returns all of the resource, and whether any is missing.
+    /// Records a complete list of uids at a revision. Returns all keys of the resource, and whether an object
+    /// is missing.
     pub fn retain(&self, resource: &Resource, present: &HashSet<String>, revision: u64) -> (Vec<Key>, bool) {
         let mut state = self.state();
         let (mut keys, mut is_missing) = (Vec::new(), false);
@@ -292,7 +294,7 @@ impl Table {
                     entry.seen = None;
                     is_missing = true;
                 } else if is_later {
-                    // Written since, or the cluster has gone back to an earlier time: a look will tell.
+                    // Written after the list, or the cluster was restored to an earlier state: read it again.
                     entry.seen = None;
                 }
             }
@@ -307,7 +309,7 @@ impl Table {
         }
     }
 
-    /// What is to be told of an object, if that is something new.
+    /// Returns the record to report, if it has changed since the last report.
     pub fn news(&self, key: &Key) -> Option<Record> {
         let mut state = self.state();
         let entry = state.entries.get_mut(key)?;
@@ -322,7 +324,7 @@ impl Table {
         Some(record)
     }
 
-    /// How long to wait before a change by others is corrected, lest two fight each other at full speed.
+    /// Returns how long to wait before drift is corrected, so that two writers do not fight at full speed.
     pub fn correct(&self, key: &Key) -> Duration {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(key) else { return Duration::ZERO };
@@ -341,7 +343,7 @@ impl Table {
         rest
     }
 
-    /// Counts that a change by others was put right.
+    /// Counts a correction of drift.
     pub fn corrected(&self, key: &Key) -> u32 {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(key) else { return 1 };

@@ -1,5 +1,5 @@
-//! What others own in an object that cannot be applied, and keep. What an apply would leave to them is found out here, for whoever
-//! replaces the object instead. Pure.
+//! Fields that other writers own in an object that cannot be applied. Determines which of them a server-side
+//! apply would leave to those writers, for a replace of the object. Pure.
 
 use atoll_fleet::marks;
 use serde_json::{Map, Value};
@@ -8,7 +8,8 @@ use crate::drift::{covers, is_controller};
 use crate::reconcile::our_fields;
 use crate::settings::Drift;
 
-/// Puts into what is wanted what others have in `found` and keep. Whose changes are left, and where, for people.
+/// Copies into the desired object the fields of `found` that other writers keep. Returns messages about the
+/// changes that are left.
 pub fn yield_to(wanted: &mut Value, found: &Value, drift: Drift) -> Vec<String> {
     let ours = our_fields(found);
     let mut left = Vec::new();
@@ -31,18 +32,19 @@ pub fn yield_to(wanted: &mut Value, found: &Value, drift: Drift) -> Vec<String> 
     left
 }
 
-/// What somebody keeps of what is wanted otherwise. Items of lists that are not wanted at all everybody keeps.
+/// Fields that another writer keeps although the desired object differs. All writers keep list items that are
+/// not in the desired object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keeps {
     Everything,
-    /// What is ours as well nobody has changed since we set it.
+    /// Fields that the syncer does not own. Fields that it also owns have not been changed since it set them.
     WhatIsNotOurs,
     Items,
 }
 
 struct Others {
     keeps: Keeps,
-    /// Where we are, as managers of fields are told of it.
+    /// Path of the current field, in the format of field managers.
     path: String,
     kept: Vec<String>,
 }
@@ -75,7 +77,7 @@ impl Others {
         inner: &Value,
         ours: &Value,
     ) {
-        // What we do not speak of is theirs anyway.
+        // Fields that are not in the desired object are not touched anyway.
         let Some(value) = fields.get_mut(name) else { return };
         if !is_whole(inner) {
             return self.fields(value, found, inner, ours);
@@ -93,7 +95,7 @@ impl Others {
         inner: &Value,
         ours: &Value,
     ) {
-        // A key that is not said is its default.
+        // A missing key field has its default value.
         let is_it =
             |item: &Value| keys.iter().all(|(name, value)| item.get(name).is_none_or(|own| own == value));
         let there: Vec<&Value> = found.as_array().into_iter().flatten().filter(|item| is_it(item)).collect();
@@ -109,7 +111,7 @@ impl Others {
             ([position], [item]) if !is_whole(inner) => {
                 self.fields(&mut wanted[*position], item, inner, ours)
             }
-            // Several of one key: nobody can tell which is whose.
+            // Several items with one key: their owners cannot be told apart.
             (positions, there) => {
                 let are_same = positions.len() == there.len()
                     && positions.iter().zip(there).all(|(position, item)| is_same(&wanted[*position], item));
@@ -123,7 +125,7 @@ impl Others {
         }
     }
 
-    /// Whether they keep what is here.
+    /// Whether the other writer keeps the current field.
     fn keep(&mut self, ours: &Value) -> bool {
         let keeps = match self.keeps {
             Keeps::Everything => true,
@@ -137,12 +139,12 @@ impl Others {
     }
 }
 
-/// Whether a set of fields goes no further.
+/// Whether a set of fields has no children.
 fn is_whole(fields: &Value) -> bool {
     fields.as_object().is_none_or(|fields| fields.keys().all(|key| key == "."))
 }
 
-/// Whether what is wanted is what is there: lists in their order, and whatever else the cluster has filled in.
+/// Whether the desired value equals the existing one, with lists in order, ignoring defaults of the cluster.
 fn is_same(wanted: &Value, found: &Value) -> bool {
     match (wanted, found) {
         (Value::Array(wanted), Value::Array(found)) => {
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_owns_a_field_keeps_it() {
+    fn foreign_owners_keep_their_fields() {
         let a = r#"k:{"name":"A"}"#;
         let main = r#"k:{"name":"main"}"#;
         let containers = |image: &str, env: Value| json!({ "containers": [{ "name": "main", "image": image, "env": env }] });
@@ -177,7 +179,7 @@ mod tests {
         };
         let owned = |fields: Value| json!({ "f:containers": { main: fields } });
         for (wanted, found, drift, expected, left) in [
-            // Controllers keep theirs, and nobody needs to know.
+            // Controllers keep their fields without a message.
             (
                 json!({ "replicas": 2, "paused": true }),
                 found(
@@ -188,7 +190,7 @@ mod tests {
                 json!({ "replicas": 4, "paused": true }),
                 vec![],
             ),
-            // People are told of, or put right.
+            // Changes of users are reported, or corrected.
             (
                 containers("a:2", env(&["1", "2"])),
                 found(
@@ -212,7 +214,7 @@ mod tests {
                 containers("a:2", env(&["1", "2"])),
                 vec![],
             ),
-            // What is ours as well is changed by us.
+            // Fields that the syncer also owns are changed.
             (
                 containers("a:2", env(&["1", "2"])),
                 found(
@@ -223,7 +225,7 @@ mod tests {
                 containers("a:2", env(&["1", "2"])),
                 vec![],
             ),
-            // Items that are theirs alone stay, whoever they are.
+            // List items that only another writer owns stay.
             (
                 json!({ "env": [{ "name": "A", "value": "1" }, { "name": "A", "value": "2" }] }),
                 found(
@@ -234,7 +236,7 @@ mod tests {
                 json!({ "env": [{ "name": "A", "value": "1" }, { "name": "A", "value": "2" }, { "name": "B" }] }),
                 vec![],
             ),
-            // The order of lists that are one value counts; what the cluster fills in does not.
+            // The order of atomic lists matters; defaults do not.
             (
                 json!({ "args": ["a", "b"], "ports": [{ "port": 1 }] }),
                 found(

@@ -1,4 +1,4 @@
-//! Whether the cluster may be written to, and what makes one wonder whether it is still the one that was looked at.
+//! Gate for writes to the cluster: open only while the cluster's identity, claim and lease are verified.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,17 +15,17 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Closed,
-    /// Until then, unless that is renewed.
+    /// Until this time, unless renewed.
     Open(Instant),
-    /// No more, ever.
+    /// Closed forever.
     Over,
 }
 
 pub struct Trust {
     standing: Mutex<Standing>,
-    /// Wakes in the order of coming, so that runs can be repeated.
+    /// Wakes waiters in order, so that test runs are reproducible.
     changed: Notify,
-    /// Something is wrong with the cluster: look again, now.
+    /// Notified when the cluster must be checked again at once.
     pub doubts: Notify,
 }
 
@@ -38,7 +38,7 @@ impl Trust {
         })
     }
 
-    /// The cluster may be written to, until then. Returns whether it might not before.
+    /// Opens the gate until the given time. Returns whether it was closed.
     pub fn open(&self, until: Instant) -> bool {
         let mut standing = self.standing();
         let was_closed = *standing == Standing::Closed;
@@ -49,7 +49,7 @@ impl Trust {
         was_closed
     }
 
-    /// Nothing is written until it is opened again.
+    /// Closes the gate until it is opened again.
     pub fn close(&self) {
         let mut standing = self.standing();
         if *standing != Standing::Over {
@@ -57,7 +57,8 @@ impl Trust {
         }
     }
 
-    /// The cluster did not answer: who answers next may be another one.
+    /// Closes the gate and requests a check after a lost connection, because the next server may be another
+    /// cluster.
     pub fn doubt(&self) {
         let mut standing = self.standing();
         if matches!(*standing, Standing::Open(_)) {
@@ -66,7 +67,7 @@ impl Trust {
         }
     }
 
-    /// Nothing is written any more.
+    /// Closes the gate forever.
     pub fn end(&self) {
         *self.standing() = Standing::Over;
         self.changed.notify_waiters();
@@ -76,22 +77,22 @@ impl Trust {
         *self.standing() == Standing::Over
     }
 
-    /// Whether it may be written to at this moment.
+    /// Whether the cluster may be written to now.
     pub fn is_open(&self) -> bool {
         matches!(*self.standing(), Standing::Open(until) if until > Instant::now())
     }
 
-    /// Returns when the cluster may be written to; false if it never will.
+    /// Waits until the cluster may be written to; returns false if the gate is closed forever.
     pub async fn opened(&self) -> bool {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
-            // From here on nothing is missed.
+            // Register before checking, so that no notification is missed.
             changed.as_mut().enable();
             let now = *self.standing();
             match now {
                 Standing::Over => return false,
                 Standing::Open(until) if until > Instant::now() => return true,
-                // Run out: nobody was able to look for too long.
+                // Expired: the last checks have failed.
                 Standing::Open(_) | Standing::Closed => changed.await,
             }
         }
@@ -102,7 +103,7 @@ impl Trust {
     }
 }
 
-/// Notices when connections break. Who is connected anew may be connected to another cluster.
+/// Transport that detects broken connections. A new connection may lead to another cluster.
 pub struct Noticing {
     pub client: Client,
     pub trust: Arc<Trust>,
@@ -127,7 +128,7 @@ impl Transport for Noticing {
     }
 }
 
-/// A watch whose end is noticed.
+/// Body of a watch whose end is detected.
 struct Noticed {
     body: ResponseBody,
     trust: Arc<Trust>,

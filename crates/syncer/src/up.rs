@@ -1,4 +1,4 @@
-//! What becomes of our objects in the cluster: one watch a resource, of what carries our label.
+//! Watches placed objects in the cluster: one watch per resource, selected by the mark label.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::unserved;
 pub async fn follow(core: Arc<Core>, world: World, resource: view::Resource, listed: Arc<Flag>) {
     let Some(master) = core.control_plane() else { return };
     if !unserved::is_served(&core.below, &resource).await {
-        // There is nothing to see, and nobody need wait for it.
+        // There is nothing to list, so work must not wait for it.
         listed.raise();
         unserved::until_served(&core.below, &core.settings, &resource).await;
     }
@@ -49,8 +49,8 @@ pub async fn follow(core: Arc<Core>, world: World, resource: view::Resource, lis
         }
         Sight::All(present, revision) => {
             let (keys, is_missing) = core.table.retain(&resource, present, revision);
-            // Whoever answers now and does not have it may be another cluster: that is found out before anything is made
-            // again there.
+            // The server that responds now may be another cluster: verify that before anything is created
+            // again.
             if is_missing {
                 core.trust.doubt();
             }
@@ -61,7 +61,8 @@ pub async fn follow(core: Arc<Core>, world: World, resource: view::Resource, lis
     .await;
 }
 
-/// Which one above it says it is for; `None` if it is not where that one would be, such as a copy that somebody made.
+/// Returns the key of the object above; `None` if the object is not where the syncer would put it, such as a
+/// copy with the same marks.
 fn place(core: &Core, resource: &view::Resource, found: &Value) -> Option<Key> {
     let mark = Mark::of(found);
     let (namespace, name) = mark.origin();

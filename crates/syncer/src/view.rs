@@ -1,4 +1,4 @@
-//! What is wanted, as the control plane tells it line by line.
+//! Reads the sync view: the desired state of the cluster, as a stream of lines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,29 +10,29 @@ use crate::core::Core;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(10);
-/// The control plane says every ten seconds that it is alive; who has not for this long is not.
+/// Longest silence: the control plane sends a line every ten seconds.
 const SILENCE: Duration = Duration::from_secs(35);
-/// A view that does not begin by then will not.
+/// Timeout of the request for the view.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whose syncer this is.
+/// The control plane and Cluster that this syncer works for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Master {
     pub control_plane: String,
-    /// The uid of the Cluster.
+    /// Uid of the Cluster.
     pub cluster: String,
-    /// Which cluster it is, where that is pinned.
+    /// Pinned uid of the cluster's namespace `kube-system`.
     pub identity: Option<String>,
-    /// The id of the workspace of the Cluster.
+    /// Id of the registering workspace.
     pub workspace: String,
-    /// Whether the cluster is only to be looked at.
+    /// Whether the cluster is read-only.
     pub observe: bool,
 }
 
-/// Follows the view until it turns out to be another control plane's, or another Cluster's, or that there is none any more:
-/// then everything begins anew.
+/// Reads the view until it belongs to another control plane or Cluster, or the Cluster was deleted; then the
+/// syncer restarts.
 pub async fn follow(core: &Arc<Core>) {
-    // Connections keep requests that last apart from others by this parameter.
+    // The transport uses a separate connection for requests with this parameter.
     let path = format!("/services/sync/{}?watch=true", core.settings.cluster);
     let mut pause = FIRST_PAUSE;
     loop {
@@ -42,12 +42,12 @@ pub async fn follow(core: &Arc<Core>) {
                 Heard::Little => {}
                 Heard::Another => return,
             },
-            // Nobody knows the Cluster: nothing is done for it, not even a claim kept up.
+            // The Cluster was deleted: stop all work, including the renewal of the lease.
             Ok(Err(status)) if status.code() == 404 && core.control_plane().is_some() => return,
             Ok(Err(status)) => {
-                tracing::debug!(%status, cluster = %core.settings.cluster, "the view does not begin");
+                tracing::debug!(%status, cluster = %core.settings.cluster, "cannot start the sync view");
             }
-            Err(_) => tracing::debug!(cluster = %core.settings.cluster, "the view does not begin in time"),
+            Err(_) => tracing::debug!(cluster = %core.settings.cluster, "the request for the sync view timed out"),
         }
         tokio::time::sleep(core.settings.about(pause)).await;
         pause = (pause * 2).min(LAST_PAUSE);
@@ -56,20 +56,20 @@ pub async fn follow(core: &Arc<Core>) {
 
 /// How a view ended.
 enum Heard {
-    /// After everything was said at least once.
+    /// After it was complete at least once.
     All,
     Little,
-    /// It is not ours.
+    /// It belongs to another registration.
     Another,
 }
 
 async fn listen(core: &Arc<Core>, mut lines: Lines) -> Heard {
-    // Until it is known who speaks nothing is believed.
+    // Keep lines until the registration is known.
     let mut staged = Some(Vec::new());
     while let Ok(Some(raw)) = tokio::time::timeout(SILENCE, lines.next()).await {
         match Line::parse(&raw) {
-            // What a newer control plane says and we do not know is not for us.
-            None => tracing::debug!(cluster = %core.settings.cluster, "a line that says nothing"),
+            // Unknown lines of a newer control plane are ignored.
+            None => tracing::debug!(cluster = %core.settings.cluster, "ignoring an unknown line of the sync view"),
             Some(Line::Alive) => {}
             Some(Line::Synced { control_plane, uid, workspace, id, observe, .. }) => {
                 let identity = Some(id).filter(|id| !id.is_empty());

@@ -1,4 +1,4 @@
-//! Budgets: what servers cost in memory, each by itself and many together.
+//! Memory budgets of servers, arranged in a hierarchy.
 //!
 //! ```text
 //!   cluster of a tenant ─► its top-level workspace ─► all tenants ─► the process
@@ -17,24 +17,24 @@ use tokio::time::Instant;
 use super::{CLUSTER, is_too_large};
 use crate::unreached::{self, Cause};
 
-/// All clusters of a top-level workspace and of the workspaces below it together.
+/// Limit of all clusters in a top-level workspace and its descendants.
 pub const WORKSPACE: usize = 512 << 20;
-/// All clusters of tenants together: the rest is for clusters that are registered in the root workspace.
+/// Limit of all clusters of tenants; the rest is reserved for clusters of the root workspace.
 pub const TENANTS: usize = 3 << 30;
-/// All clusters that a process talks to.
+/// Limit of all clusters of a process.
 pub const PROCESS: usize = 4 << 30;
 
-/// Pages of lists that are read from one cluster at once.
+/// Pages of lists that are read from one cluster concurrently.
 const PAGES: usize = 2;
-/// For how long a refusal is told after it last happened. A client that was refused tries again within ten seconds.
+/// How long a refusal is reported. A refused client retries within ten seconds.
 const TOLD: Duration = Duration::from_secs(60);
 
-/// What one server may cost in memory, and what it costs at the moment.
+/// Memory limit of a server, and its current usage.
 pub struct Budget {
     limit: usize,
-    /// What this is counted for in messages.
+    /// Scope of the budget, for messages.
     users: Users,
-    /// What is charged here counts there as well.
+    /// Parent budget, which is charged as well.
     above: Option<Arc<Budget>>,
     used: AtomicUsize,
     refusals: AtomicU64,
@@ -50,7 +50,7 @@ enum Users {
     Process,
 }
 
-/// A budget that is used up, and what was in use of it.
+/// A budget that is exceeded, and its usage.
 struct Full<'b> {
     budget: &'b Budget,
     used: usize,
@@ -63,7 +63,7 @@ impl Full<'_> {
         let together = match self.budget.users {
             Users::Cluster => {
                 return format!(
-                    "{used} MiB are in use, {limit} MiB are allowed, and what it sent last would take {more} MiB more"
+                    "{used} MiB are in use, {limit} MiB are allowed, and the last response would take {more} MiB more"
                 );
             }
             Users::Workspace => "all clusters of its top-level workspace",
@@ -71,13 +71,13 @@ impl Full<'_> {
             Users::Process => "all clusters",
         };
         format!(
-            "{together} together use {used} MiB, {limit} MiB are allowed, and what it sent last would take {more} MiB more"
+            "{together} together use {used} MiB, {limit} MiB are allowed, and the last response would take {more} MiB more"
         )
     }
 }
 
 impl Budget {
-    /// A budget of its own.
+    /// Creates a budget without a parent.
     pub fn new(limit: usize) -> Arc<Budget> {
         Budget::below(None, limit, Users::Cluster)
     }
@@ -98,19 +98,19 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// How often something was refused because it was too large, or because the budget was used up.
+    /// Number of refusals because of an oversized response or an exceeded budget.
     pub fn refusals(&self) -> u64 {
         self.refusals.load(Ordering::Relaxed)
     }
 
-    /// What was refused of late, if anything was.
+    /// Returns the last refusal, if it was recent.
     pub fn refused(&self) -> Option<(Cause, String)> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let recent = last.as_ref().filter(|(_, _, at)| at.elapsed() < TOLD);
         recent.map(|(cause, what, _)| (*cause, what.clone()))
     }
 
-    /// Remembers an answer that was too large however little was asked for.
+    /// Records a response that was too large even at the smallest page size.
     pub fn note(&self, status: &Status) {
         if is_too_large(status) {
             self.refuse(Cause::AnswerTooLarge, status.message());
@@ -123,9 +123,9 @@ impl Budget {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
     }
 
-    /// Waits until a page of a list may be read.
+    /// Waits for a permit to read a page of a list.
     pub async fn page(&self) -> Option<SemaphorePermit<'_>> {
-        // Never closed.
+        // The semaphore is never closed.
         self.pages.acquire().await.ok()
     }
 
@@ -137,7 +137,7 @@ impl Budget {
         })
     }
 
-    /// Counts bytes here and in everything above, or nowhere.
+    /// Charges bytes to this budget and all its ancestors, or to none.
     fn reserve(&self, bytes: usize) -> Result<(), Full<'_>> {
         let grown = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.limit);
         let counted = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown);
@@ -156,7 +156,7 @@ impl Budget {
     }
 }
 
-/// What something takes of a budget, until it is dropped.
+/// Memory charged to a budget; released when dropped.
 #[derive(Default)]
 pub struct Charge {
     budget: Option<Arc<Budget>>,
@@ -164,17 +164,17 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Nothing yet. Without a budget everything is allowed.
+    /// Creates an empty charge. Without a budget there is no limit.
     pub fn new(budget: Option<Arc<Budget>>) -> Charge {
         Charge { budget, bytes: 0 }
     }
 
-    /// Nothing yet, of the same budget.
+    /// Creates an empty charge of the same budget.
     pub(crate) fn another(&self) -> Charge {
         Charge::new(self.budget.clone())
     }
 
-    /// Whether a server is not trusted with more than its budget.
+    /// Whether there is a budget, so that the server is not trusted.
     pub(crate) fn is_limited(&self) -> bool {
         self.budget.is_some()
     }
@@ -195,7 +195,7 @@ impl Charge {
         }
     }
 
-    /// Another amount than before.
+    /// Changes the amount.
     pub fn set(&mut self, bytes: usize) -> Result<(), Status> {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.grow(more),
@@ -206,7 +206,7 @@ impl Charge {
         }
     }
 
-    /// Remembers something that was too large.
+    /// Records an oversized response.
     pub(crate) fn note_too_large(&self, what: &str) {
         if let Some(budget) = &self.budget {
             budget.refuse(Cause::AnswerTooLarge, what);
@@ -220,7 +220,7 @@ impl Drop for Charge {
     }
 }
 
-/// The budgets of all clusters that a process talks to, by workspace and name.
+/// The budgets of all clusters of a process, by workspace and name.
 pub struct Budgets {
     process: Arc<Budget>,
     tenants: Arc<Budget>,
@@ -230,11 +230,11 @@ pub struct Budgets {
 #[derive(Default)]
 struct Known {
     clusters: BTreeMap<(String, String), Weak<Budget>>,
-    /// By the id of a top-level workspace.
+    /// Budgets by top-level workspace id.
     workspaces: BTreeMap<String, Weak<Budget>>,
 }
 
-/// What a cluster costs at the moment.
+/// Current memory usage of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     pub workspace: String,
@@ -252,8 +252,8 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// A budget for a cluster, which is shown for as long as it is used. `top` is the id of the top-level workspace in or
-    /// below which the cluster is registered; `None` for a cluster of the root workspace.
+    /// Creates the budget of a cluster; it is listed while it is in use. `top` is the id of the top-level
+    /// workspace in or below which the cluster is registered; `None` for a cluster of the root workspace.
     pub fn open(&self, workspace: &str, cluster: &str, top: Option<&str>) -> Arc<Budget> {
         let mut known = self.known();
         known.clusters.retain(|_, budget| budget.strong_count() > 0);
@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn charges_are_given_back() {
+    fn charges_are_released() {
         let budget = Budget::new(100);
         let mut first = Charge::new(Some(budget.clone()));
         let mut second = Charge::new(Some(budget.clone()));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn refusals_are_told_for_a_while() {
+    async fn refusals_are_reported_for_a_while() {
         let budget = Budget::new(1);
         let status = unreached::no_answer(Cause::AnswerTooLarge, "a page");
         assert!(is_too_large(&status));
@@ -326,13 +326,13 @@ mod tests {
     }
 
     #[test]
-    fn clusters_of_a_workspace_share_what_it_may_use() {
+    fn clusters_of_a_workspace_share_its_limit() {
         let budgets = Budgets::default();
         let charged = |workspace: &str, cluster: &str, top: Option<&str>, bytes: usize| {
             let mut charge = Charge::new(Some(budgets.open(workspace, cluster, top)));
             charge.grow(bytes).map(|()| charge)
         };
-        // Forty clusters of one tenant, in several workspaces, cost no more than two.
+        // Forty clusters of one tenant, in several workspaces, get the memory of two.
         let kept: Vec<Charge> = (0..40)
             .filter_map(|number| {
                 charged(&format!("w{}", number % 3), &number.to_string(), Some("a"), CLUSTER).ok()
@@ -342,7 +342,7 @@ mod tests {
         let refused = charged("w", "c", Some("a"), 1).err().unwrap();
         assert!(refused.message().contains("all clusters of its top-level workspace"), "{refused:?}");
         assert_eq!(Cause::of(&refused), Some(Cause::MemoryBudgetExceeded));
-        // Another tenant has its own, and root has what all tenants leave.
+        // Another tenant has its own limit, and root has the memory that tenants cannot use.
         let others: Vec<Charge> = (0..40)
             .filter_map(|number: usize| {
                 let top = format!("t{}", number / 2);
@@ -357,6 +357,6 @@ mod tests {
         drop((kept, others));
         assert_eq!((budgets.tenants.used(), budgets.process.used()), (0, PROCESS - TENANTS));
         drop(own);
-        assert_eq!(budgets.process.used(), 0, "what was refused is not counted");
+        assert_eq!(budgets.process.used(), 0, "refused charges are not counted");
     }
 }

@@ -1,11 +1,13 @@
-//! What becomes of an event, given those before it: the same said again is counted, much of a kind is told as one, and who
-//! says too much about one object is not heard for a while.
+//! Correlates events: counts repeated events, combines similar ones, and limits the rate per source and
+//! object.
 //!
 //! ```text
-//!   event ─► group: ten messages that differ ─► "(combined from similar events): …"
-//!         ─► seen: the same again ─► name and count of the first
-//!         ─► source: more than its share ─► nothing
+//! event ─► aggregate: ten messages that differ ─► "(combined from similar events): …"
+//! ─► deduplicate: the same event again ─► name and count of the first
+//! ─► rate limit per source and object ─► dropped
 //! ```
+
+// upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -14,32 +16,33 @@ use atoll_meta::object;
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 
-/// Messages of one kind that are told one by one are fewer than this.
+/// Number of different messages at which events are aggregated (`defaultAggregateMaxEvents`).
 const TOLD_ALONE: usize = 10;
-/// Kinds that have not been heard of for so many seconds begin anew.
+/// Seconds without an event after which an aggregation starts again (`defaultAggregateIntervalInSeconds`).
 const GROUPED_FOR: f64 = 600.0;
-/// As many as this from one source about one object in a row, then one in so many seconds.
+/// Rate limit: burst per source and object, then one event in so many seconds (`defaultSpamBurst`,
+/// `defaultSpamQPS`).
 const BURST: f64 = 25.0;
 const REFILL: f64 = 300.0;
-/// What is remembered of each sort.
+/// Entries per cache (`maxLruCacheEntries`).
 const REMEMBERED: usize = 4096;
 
 pub struct Correlator {
     groups: Recent<Group>,
     seen: Recent<Seen>,
     sources: Recent<Bucket>,
-    /// Texts are remembered by their hashes.
+    /// Hashes keys, so that the caches do not hold texts.
     hasher: RandomState,
 }
 
-/// Events that differ by their messages only.
+/// Events that differ only in their messages.
 #[derive(Default)]
 struct Group {
     messages: VecDeque<u64>,
     last: Option<Timestamp>,
 }
 
-/// An event that was told.
+/// An event that was recorded.
 #[derive(Default)]
 struct Seen {
     name: String,
@@ -64,8 +67,8 @@ impl Default for Correlator {
 }
 
 impl Correlator {
-    /// The event as it is to be written: anew if its count is 1, else in the place of the one whose name it has. `None` if it
-    /// is not to be told. `workspace` is where it is about something.
+    /// Returns the event to write: a new one if its count is 1, else an update of the event with its name.
+    /// `None` if the rate limit is exceeded. `workspace` is the workspace of the involved object.
     pub fn correlate(&mut self, workspace: &str, event: Value, now: Timestamp) -> Option<Value> {
         let (source, kind, same) = self.keys(workspace, &event);
         let (mut event, key) = match self.is_one_of_many(kind, &event, now) {
@@ -91,7 +94,7 @@ impl Correlator {
         self.has_room(source, now).then_some(event)
     }
 
-    /// What tells sources, what tells kinds, and what tells events from each other.
+    /// Returns the hash keys of the source, of the aggregate, and of the event.
     fn keys(&self, workspace: &str, event: &Value) -> (u64, u64, u64) {
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let about = ["kind", "namespace", "name", "uid", "apiVersion"];
@@ -106,7 +109,7 @@ impl Correlator {
         )
     }
 
-    /// Whether too many of the kind have been told one by one.
+    /// Whether the aggregate has reached the limit of different messages.
     fn is_one_of_many(&mut self, kind: u64, event: &Value, now: Timestamp) -> bool {
         let message = self.hasher.hash_one(event["message"].as_str().unwrap_or_default());
         let group = self.groups.entry(kind, Group::default);
@@ -137,7 +140,7 @@ impl Correlator {
     }
 }
 
-/// One event for many, with what the latest says.
+/// Returns the combined event, with the latest message.
 fn combined(event: Value, now: Timestamp) -> Value {
     let time = now.to_time();
     let message = event["message"].as_str().unwrap_or_default();
@@ -165,11 +168,11 @@ fn seconds_between(earlier: Timestamp, later: Timestamp) -> f64 {
     (later.seconds - earlier.seconds) as f64 + (f64::from(later.nanos) - f64::from(earlier.nanos)) / 1e9
 }
 
-/// What was lately asked for, so much and no more.
+/// A cache that evicts the least recently used entry.
 struct Recent<V> {
     most: usize,
     values: HashMap<u64, (u64, V)>,
-    /// Keys by when they were last asked for.
+    /// Keys by time of last use.
     order: BTreeMap<u64, u64>,
     asked: u64,
 }

@@ -14,7 +14,7 @@ impl Clock for Fixed {
     }
 }
 
-/// Keeps what was asked of it and grants it.
+/// Transport that records requests and accepts them.
 struct Asked(mpsc::UnboundedSender<(String, Value)>);
 
 impl Transport for Asked {
@@ -38,7 +38,7 @@ fn node(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_again_is_counted() {
+async fn repeated_event_is_counted() {
     let (recorder, mut asked) = recorder();
     recorder.normal(&resources::NODES, &node("a"), "Ready", "it is");
     recorder.normal(&resources::NODES, &node("a"), "Ready", "it is");
@@ -55,7 +55,7 @@ async fn what_is_said_again_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_object_does_not_fill_the_list_of_events() {
+async fn events_of_one_object_are_limited() {
     let (recorder, mut asked) = recorder();
     for number in 0..100 {
         recorder.normal(&resources::NODES, &node("a"), "Ready", format!("{number}"));
@@ -63,7 +63,7 @@ async fn one_object_does_not_fill_the_list_of_events() {
     recorder.normal(&resources::NODES, &node("b"), "Ready", "it is");
     for number in 0..25 {
         let (line, event) = asked.recv().await.unwrap();
-        // From the tenth on they are one event.
+        // From the tenth on they are combined into one event.
         assert_eq!(line.starts_with("PATCH"), number > 9, "{number}: {line}");
         let combined = if number < 9 { "" } else { "(combined from similar events): " };
         assert_eq!(event["message"], format!("{combined}{number}"));
@@ -72,7 +72,7 @@ async fn one_object_does_not_fill_the_list_of_events() {
 }
 
 #[test]
-fn names_can_be_those_of_events() {
+fn event_names_are_valid() {
     for (about, expected) in [("web", "web.64"), ("system:node", "uid.64"), (&"x".repeat(252), "uid.64")] {
         assert_eq!(name(about, "uid", Timestamp::new(0, 100)), expected);
     }

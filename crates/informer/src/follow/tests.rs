@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::{Informers, Key, resources};
 
-/// Answers with a code and a body, by how many requests there were before.
+/// Server that returns a status code and a body, given the number of previous requests and the path.
 struct Server {
     asked: Mutex<Vec<String>>,
     answer: Answer,
@@ -59,8 +59,8 @@ fn happened(kind: &str, object: &Value) -> (u16, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_served_is_rarely_asked_for_and_found_when_it_is() {
-    // Nothing for the first forty requests, which are many minutes.
+async fn unserved_resource_is_retried_with_backoff() {
+    // The first forty requests, which take many minutes, return 404.
     let server = Server::new(|before, path| match (before < 40, path.contains("watch=true")) {
         (true, _) => refused(404),
         (false, false) => listed(&[job("a", 3)], 5),
@@ -69,7 +69,7 @@ async fn what_is_not_served_is_rarely_asked_for_and_found_when_it_is() {
     let informers = Informers::new(World::one(Client::new(server.clone())));
     let jobs = informers.of(&resources::JOBS);
     let early = tokio::time::timeout(Duration::from_secs(300), jobs.synced()).await;
-    assert!(early.is_err(), "nothing is served yet");
+    assert!(early.is_err(), "the resource is not served yet");
     assert!(server.asked() < 20, "{} requests in five minutes", server.asked());
     let began = Instant::now();
     jobs.synced().await;
@@ -78,13 +78,13 @@ async fn what_is_not_served_is_rarely_asked_for_and_found_when_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_go_on_where_the_last_one_ended() {
+async fn watches_resume_where_the_last_one_ended() {
     let server = Server::new(|before, _| match before {
         0 => listed(&[job("a", 3)], 5),
         1 => happened("ADDED", &job("b", 7)),
         2 => refused(503),
         3 => happened("DELETED", &job("a", 8)),
-        // The past is gone: begin again.
+        // The watch history is lost: list again.
         4 => refused(410),
         5 => listed(&[job("c", 9)], 10),
         _ => (200, String::new()),
@@ -110,7 +110,7 @@ async fn watches_go_on_where_the_last_one_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ends_everything_at_once_is_not_hurried() {
+async fn server_that_ends_every_watch_is_not_flooded() {
     let server = Server::new(|_, path| match path.contains("watch=true") {
         true => refused(410),
         false => listed(&[], 1),
@@ -121,14 +121,14 @@ async fn a_server_that_ends_everything_at_once_is_not_hurried() {
     assert!(server.asked() <= 210, "{} requests in ten seconds", server.asked());
 }
 
-/// So much that a page of these is too large.
+/// An object so large that a page of them exceeds the limit.
 fn large(name: &str) -> Value {
     json!({"metadata": {"name": name, "uid": name}, "data": "x".repeat(3 << 20)})
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_of_large_objects_are_asked_for_with_fewer_of_them() {
-    // As many as are asked for, of twenty.
+async fn pages_of_large_objects_are_requested_with_a_smaller_limit() {
+    // Returns up to `limit` of twenty objects.
     let server = Server::new(|_, path| {
         let number = |name: &str| {
             let text = path.split(&format!("{name}=")).nth(1).unwrap_or_default();
@@ -156,7 +156,7 @@ async fn pages_of_large_objects_are_asked_for_with_fewer_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_without_an_end_and_objects_without_measure_are_noted() {
+async fn endless_lists_and_oversized_objects_are_recorded_in_the_budget() {
     let endless = |_: usize, _: &str| {
         let items: Vec<Value> = (0..500).map(|_| json!({"metadata": {"uid": "u".repeat(1000)}})).collect();
         (200, json!({"metadata": {"continue": "next"}, "items": items}).to_string())
@@ -184,15 +184,15 @@ async fn lists_without_an_end_and_objects_without_measure_are_noted() {
     }
 }
 
-/// An object that takes more memory than an answer of a cluster may.
+/// An object that takes more memory than a response of a cluster may.
 fn dense(name: &str) -> Value {
     let variables: Vec<Value> = (0..100_000).map(|_| json!({ "name": "a" })).collect();
     json!({"metadata": {"name": name, "uid": name}, "spec": {"env": variables}})
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_dense_object_hides_no_other() {
-    // Ten objects, of which the fifth is dense; clients may ask for their metadata alone.
+async fn oversized_object_hides_no_other() {
+    // Ten objects, of which the fifth is oversized; requests for metadata succeed.
     struct Ten(Mutex<usize>);
     impl Transport for Ten {
         fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
@@ -227,7 +227,7 @@ async fn one_dense_object_hides_no_other() {
         });
         let _ = tokio::time::timeout(Duration::from_secs(1), following).await;
         assert_eq!(shown.lock().unwrap().len(), expected);
-        let (present, requests) = all.lock().unwrap().expect("the list came to an end");
+        let (present, requests) = all.lock().unwrap().expect("the list ended");
         assert!(present == 10 && requests < 20, "{present} objects, {requests} requests");
         if let Some(budget) = budget {
             assert_eq!(budget.refused().map(|(cause, _)| cause), Some(Cause::AnswerTooLarge));

@@ -19,9 +19,9 @@ fn pod(name: &str, node: &str, cpu: &str) -> Value {
 }
 
 #[test]
-fn a_cluster_says_what_it_has() {
+fn status_has_capacity_and_usage() {
     let census = Census::default();
-    assert!(census.status().is_empty(), "nothing is known yet");
+    assert!(census.status().is_empty(), "no list is complete yet");
     let mut closed = node("c", "8", "16Gi", "z2");
     closed["spec"]["unschedulable"] = true.into();
     let mut tainted = node("d", "8", "16Gi", "z2");
@@ -55,7 +55,7 @@ fn a_cluster_says_what_it_has() {
 }
 
 #[test]
-fn few_rows_whatever_there_is() {
+fn number_of_rows_is_limited() {
     let gibibytes = |count: i64| count << 30;
     let rows: Vec<Free> = (1..200)
         .map(|each| {
@@ -73,7 +73,7 @@ fn few_rows_whatever_there_is() {
         rows.iter().map(|(row, nodes)| row.get(name).copied().unwrap_or(0) * *nodes as i64).sum()
     };
     let real: i64 = rows.iter().map(|row| row["cpu"]).sum();
-    assert!(total(&few, "cpu") <= real, "never more than there is");
+    assert!(total(&few, "cpu") <= real, "never more than the real capacity");
     for (name, amount, fine, coarse) in [
         ("cpu", 7900, 7000, 4000),
         ("cpu", 950, 900, 0),
@@ -88,7 +88,7 @@ fn few_rows_whatever_there_is() {
 }
 
 #[test]
-fn a_cluster_cannot_say_more_than_is_heard() {
+fn status_size_is_limited() {
     let census = Census::default();
     for number in 0..200 {
         let mut made = node(&number.to_string(), "4", "8Gi", &format!("z{number}"));

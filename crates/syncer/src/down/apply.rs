@@ -1,4 +1,4 @@
-//! What is wanted is laid over what is there, and whose changes are left is told.
+//! Applies the desired state to existing objects, and reports changes of other writers.
 
 use atoll_client::PatchType;
 use atoll_fleet::adoption::differences;
@@ -16,11 +16,11 @@ use crate::overlay::overlay;
 use crate::reconcile::{Seen, Step, Wanted, applied_fields, our_fields};
 use crate::theirs::yield_to;
 
-/// What servers say of a list that they cannot apply. There is no other sign of it.
+/// Error message of API servers for a list that cannot be applied. There is no other indication.
 const DUPLICATES: &str = "duplicate entries for key";
-/// How often an apply goes on after it was told whose fields are in its way.
+/// Attempts of an apply after field manager conflicts.
 const ATTEMPTS: usize = 4;
-/// Most changes of others that one event names.
+/// Maximum number of changes in one Event.
 const MOST_TOLD: usize = 10;
 
 impl Work<'_> {
@@ -44,7 +44,7 @@ impl Work<'_> {
             self.take_over(&place, seen).await?;
         }
         let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
-        // Only this very one: another of the same name is not ours.
+        // Only this uid: another object with the same name is not managed.
         object::set_uid(&mut sent, &seen.uid);
         if seen.is_adopted {
             object::set_annotation(&mut sent, marks::ADOPTED, "true");
@@ -53,7 +53,7 @@ impl Work<'_> {
             object::set_annotation(&mut sent, marks::KEEP, &seen.keep);
         }
         self.leave_replicas(&mut sent, &namespace, Some(&place)).await?;
-        // What is there is compared with what comes of it, to say what others had changed.
+        // Compare before and after the write, to report what other writers had changed.
         let before = match seen.drifted && self.task.wanted.is(seen) {
             true => self.core.in_turn.get(&place).await?,
             false => None,
@@ -90,7 +90,8 @@ impl Work<'_> {
                 return Err(status);
             }
             let drift = self.task.wanted.drift(self.core.settings.drift);
-            // What we still have, others only say as well: it was theirs before it was adopted, say.
+            // A field that the syncer still owns was also set by another manager, for example before it was
+            // adopted.
             let found = match drift {
                 Drift::Report => self.core.in_turn.get(&place).await?.unwrap_or_default(),
                 Drift::Correct => Value::Null,
@@ -103,10 +104,10 @@ impl Work<'_> {
             left.extend(resolution.left);
             corrected.extend(resolution.corrected);
         }
-        Err(Status::service_unavailable("others change the same fields all the time"))
+        Err(Status::service_unavailable("other writers keep changing the same fields"))
     }
 
-    /// For what cannot be applied: the object as it is, with what is wanted in it.
+    /// Replaces an object that cannot be applied with the desired state merged into it.
     async fn replace(&self, place: &str, seen: &Seen, sent: &Value) -> Result<Next, Status> {
         let is_it = |found: &Value| object::uid(found) == seen.uid && !Mark::of(found).is_released;
         let found = self.core.in_turn.get(place).await?.filter(is_it);
@@ -126,12 +127,12 @@ impl Work<'_> {
         self.tell_left(seen, &left)
     }
 
-    /// Says in an event above what others had changed and was put right: who and which fields, as far as that is known.
+    /// Reports a correction of drift as an Event: managers and fields, as far as they are known.
     fn tell_corrected(&self, mut corrected: Vec<String>, before: &Value, after: &Value) {
         if corrected.is_empty() {
             corrected = differences(before, after)
                 .into_iter()
-                .map(|field| format!("somebody changed {field}"))
+                .map(|field| format!("another writer changed {field}"))
                 .collect();
         }
         if corrected.is_empty() {
@@ -139,7 +140,7 @@ impl Work<'_> {
         }
         corrected.truncate(MOST_TOLD);
         let now = self.core.settings.clock.now().to_time();
-        let message = format!("{}; that was put right", corrected.join(", "));
+        let message = format!("{}; this was corrected", corrected.join(", "));
         let event = json!({
             "type": "Warning", "reason": "DriftCorrected", "message": message,
             "count": self.core.table.corrected(self.key), "firstTimestamp": now, "lastTimestamp": now,
@@ -150,7 +151,7 @@ impl Work<'_> {
         self.core.reports.happened(happening);
     }
 
-    /// Says whose changes are left after a write, if any are.
+    /// Reports the changes of other writers that are left after a write, if any.
     fn tell_left(&self, seen: &Seen, left: &[String]) -> Result<Next, Status> {
         if left.is_empty() {
             return self.settle(None);
@@ -159,7 +160,7 @@ impl Work<'_> {
         self.settle(Some((State::Applied, format!("{LEFT}{}", left.join(", ")))))
     }
 
-    /// Says who has changed what, where that is left as it is: an apply that is not done would tell.
+    /// Reports drift that is left as it is, found by a dry run of the apply.
     pub(super) async fn tell_drift(&self, seen: &Seen) -> Result<Next, Status> {
         let target = &self.task.target;
         let Wanted::Present { generation, hash, object, .. } = &self.task.wanted else {
@@ -192,13 +193,13 @@ impl Work<'_> {
             Ok(answer) => taken_away(&found, &answer),
         };
         if left.is_empty() {
-            // It is as we want it, so nobody is in the way: what they had taken is ours again.
+            // The object is as desired, so nothing conflicts: take back the ownership of the fields.
             return self.apply(seen).await;
         }
         self.settle(Some((State::Applied, format!("{LEFT}{}", left.join(", ")))))
     }
 
-    /// Lets what we created count as applied.
+    /// Turns the ownership of created fields into ownership by apply.
     async fn take_over(&self, place: &str, seen: &Seen) -> Result<(), Status> {
         let Some(found) = self.core.in_turn.get(place).await? else { return Ok(()) };
         let Some(entries) = applied_fields(&found) else { return Ok(()) };
@@ -215,8 +216,8 @@ impl Work<'_> {
     }
 }
 
-/// What is not there that would be, for people. Nobody notes who takes something away.
+/// Returns messages about fields that are missing. Managed fields do not record who removes a field.
 fn taken_away(found: &Value, whole: &Value) -> Vec<String> {
     let fields = differences(found, whole);
-    fields.into_iter().map(|field| format!("somebody took away {field}")).collect()
+    fields.into_iter().map(|field| format!("another writer removed {field}")).collect()
 }

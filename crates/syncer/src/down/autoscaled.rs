@@ -1,4 +1,4 @@
-//! The number of replicas under a HorizontalPodAutoscaler of the cluster is the autoscaler's: it is never set from above.
+//! Leaves the number of replicas to a HorizontalPodAutoscaler in the cluster.
 
 use atoll_fleet::view::Target;
 use atoll_meta::{Status, object};
@@ -8,13 +8,13 @@ use super::Work;
 use crate::drift::{owns, remove};
 
 const REPLICAS: &str = ".spec.replicas";
-/// Versions of the API, the newest first; one of them is enough.
+/// API versions, newest first.
 const VERSIONS: [&str; 2] = ["v2", "v1"];
 
 impl Work<'_> {
-    /// Takes the number of replicas out of what is about to be sent if an autoscaler in the cluster scales the object. `place` is
-    /// where the object is, if it is there: a number that is Atoll's there is sent as it is, for a field that nobody sends any
-    /// more would fall back to its default.
+    /// Removes the number of replicas from a configuration if an autoscaler in the cluster scales the object.
+    /// `place` is the path of the object if it exists: if the syncer owns the field, its current value is
+    /// sent, because an apply without the field would reset it to its default.
     pub(super) async fn leave_replicas(
         &self,
         sent: &mut Value,
@@ -46,9 +46,9 @@ impl Work<'_> {
                     let mut all = list["items"].as_array().into_iter().flatten();
                     return Ok(all.any(|autoscaler| scales(autoscaler, &self.task.target)));
                 }
-                // An older cluster, or one that serves none at all.
+                // An older cluster, or one without this API.
                 Ok(None) => {}
-                // Whoever may not see them has been given no say in them.
+                // Without the permission to list autoscalers, assume that there are none.
                 Err(status) if status.code() == 403 => return Ok(false),
                 Err(status) => return Err(status),
             }
@@ -57,7 +57,7 @@ impl Work<'_> {
     }
 }
 
-/// Whether an autoscaler sets the replicas of an object in its namespace.
+/// Whether an autoscaler scales an object in its namespace.
 fn scales(autoscaler: &Value, target: &Target) -> bool {
     let scaled = &autoscaler["spec"]["scaleTargetRef"];
     let api_version = scaled["apiVersion"].as_str().unwrap_or_default();
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_autoscaler_names_what_it_scales() {
+    fn autoscaler_is_matched_by_its_scale_target() {
         let resource = Resource { group: "apps".into(), kind: "Deployment".into(), ..Resource::default() };
         let target = Target { resource, name: "web".into(), ..Target::default() };
         for (api_version, kind, name, expected) in [

@@ -1,4 +1,4 @@
-//! What is not wanted any longer goes, or is let go, and at last the namespace that it was in.
+//! Deletes or releases objects that are no longer desired, and deletes their namespace afterwards.
 
 use atoll_client::PatchType;
 use atoll_fleet::view::{RETAINED, State};
@@ -16,7 +16,7 @@ use crate::retire::{Retired, retire};
 impl Work<'_> {
     pub(super) async fn delete(&self, seen: &Seen) -> Result<Next, Status> {
         let target = &self.task.target;
-        // Whatever was decided: its objects may be anybody's.
+        // Never delete a definition: its custom resources may belong to other users.
         if self.is_definition() {
             return self.let_go(seen).await;
         }
@@ -28,13 +28,13 @@ impl Work<'_> {
         let place = path(&target.resource, &namespace, &target.name);
         match self.core.in_turn.delete(&place, &options).await {
             Ok(_) => self.look().await,
-            // Changed since, or gone: what is there now decides.
+            // Changed or deleted meanwhile: read it again.
             Err(status) if matches!(status.code(), 404 | 409) => self.look().await,
             Err(status) => Err(status),
         }
     }
 
-    /// Takes our marks off it and leaves it, instead of deleting it.
+    /// Removes the marks from the object and leaves it, instead of deleting it.
     pub(super) async fn let_go(&self, seen: &Seen) -> Result<Next, Status> {
         let target = &self.task.target;
         let Some(namespace) = self.namespace() else { return self.look().await };
@@ -58,7 +58,7 @@ impl Work<'_> {
                 self.core.table.lost(self.key, &seen.uid);
                 self.over(self.why_it_stays(&seen.keep)).await
             }
-            // Changed since, or gone: what is there now decides.
+            // Changed or deleted meanwhile: read it again.
             Err(status) if matches!(status.code(), 404 | 409) => self.look().await,
             Err(status) => Err(status),
         }
@@ -69,7 +69,8 @@ impl Work<'_> {
         definitions::is_definition(&resource.group, &resource.resource)
     }
 
-    /// Why what is not wanted any longer is left in the cluster; `keep` is what refers to it there.
+    /// Returns why an object that is no longer desired stays in the cluster; `keep` are the objects that
+    /// refer to it.
     pub(super) fn why_it_stays(&self, keep: &str) -> String {
         match self.is_definition() {
             true => {
@@ -77,11 +78,11 @@ impl Work<'_> {
                 tracing::warn!(cluster = %self.core.settings.cluster, "{message}");
                 format!("{RETAINED}{message}")
             }
-            false => format!("it stays in the cluster without Atoll, for {keep} refers to it"),
+            false => format!("the object stays in the cluster without Atoll, because {keep} refers to it"),
         }
     }
 
-    /// Nothing of ours is there any more.
+    /// Finishes the removal after the object is gone.
     pub(super) async fn over(&self, message: String) -> Result<Next, Status> {
         if let Some((why, again)) = self.retire().await? {
             self.settle(Some((State::Applied, why)))?;
@@ -90,7 +91,8 @@ impl Work<'_> {
         self.gone(message)
     }
 
-    /// Takes away the namespace that it was in, if that ends above and this was the last. Why that has to wait, if so.
+    /// Deletes the namespace if it is being deleted above and this was its last object. Returns why that must
+    /// wait, if so.
     pub(super) async fn retire(&self) -> Result<Option<(String, Next)>, Status> {
         let (target, locator) = (&self.task.target, self.locator());
         let is_last = target.resource.namespaced
@@ -98,7 +100,7 @@ impl Work<'_> {
             && !self.core.table.has_neighbours(self.key, target);
         let Some(name) = self.core.spaces.get(&locator).filter(|_| is_last) else { return Ok(None) };
         if let Some(why) = self.core.pauses.of(&target.workspace) {
-            return Ok(Some((format!("its namespace is not deleted yet: {why}"), Next::Done)));
+            return Ok(Some((format!("the namespace is not deleted yet: {why}"), Next::Done)));
         }
         let is_still = || self.core.spaces.is_ending(&locator) && self.may_go_on(&Step::Delete);
         match retire(&self.core.in_turn, &locator, &name, is_still).await? {
@@ -107,10 +109,10 @@ impl Work<'_> {
             Retired::Passing(contents) | Retired::Silent(contents)
                 if self.core.spaces.is_patient(&locator) =>
             {
-                let why = format!("its namespace waits for what is left in it: {}", contents.join(", "));
+                let why = format!("the namespace waits for its remaining objects: {}", contents.join(", "));
                 return Ok(Some((why, Next::After(SOON))));
             }
-            // The namespace has its own turn, which waits for as long as that takes.
+            // The namespace has its own work item, which waits as long as necessary.
             Retired::Unseen(_) | Retired::Silent(_) => {}
             Retired::Kept(contents) | Retired::Passing(contents) => self.core.tell_kept(&name, &contents),
         }

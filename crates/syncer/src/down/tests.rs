@@ -18,14 +18,14 @@ use crate::view::Master;
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// A cluster that keeps what it is given, and notes who writes what.
+/// Fake cluster that stores objects and records writes.
 #[derive(Default)]
 struct Cluster {
     objects: Mutex<HashMap<String, Value>>,
     writes: Mutex<Vec<String>>,
-    /// Whether it does not answer any more.
+    /// Whether it stops responding.
     hangs: AtomicBool,
-    /// What happens while it deals with the first write.
+    /// Called during the first write.
     meanwhile: Mutex<Option<Hook>>,
 }
 
@@ -95,7 +95,7 @@ fn unwanted() -> Line {
 }
 
 fn paused() -> Line {
-    Line::Paused { workspace: String::new(), paused: true, why: "a storm".into() }
+    Line::Paused { workspace: String::new(), paused: true, why: "an incident".into() }
 }
 
 struct Setting {
@@ -105,7 +105,7 @@ struct Setting {
     key: Key,
 }
 
-/// With room for one request.
+/// Returns a syncer with a limit of one concurrent request.
 fn setting(line: Line) -> Setting {
     let cluster = Arc::new(Cluster::default());
     let budget = Arc::new(Semaphore::new(1));
@@ -127,8 +127,9 @@ const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 const MAP: &str = "/api/v1/namespaces/shop/configmaps/settings";
 
 #[tokio::test(start_paused = true)]
-async fn what_is_decided_holds_when_its_turn_comes() {
-    // What is wanted while everybody waits for a turn; whether it is there; what is wanted when the turn comes; what is done.
+async fn decision_is_made_after_waiting_for_a_permit() {
+    // The desired state while the work waits for a permit; whether the object exists; the desired state when
+    // the permit is granted; the expected writes.
     for (first, is_there, then, expected) in [
         (wanted("a"), false, None, vec!["POST /api/v1/namespaces".to_string(), format!("POST {MAPS}")]),
         (wanted("a"), false, Some(paused()), vec![]),
@@ -139,16 +140,16 @@ async fn what_is_decided_holds_when_its_turn_comes() {
     ] {
         let Setting { core, cluster, budget, key } = setting(wanted("a"));
         if is_there {
-            while let Next::Again = work(core.clone(), key.clone()).await.expect("it is made") {}
+            while let Next::Again = work(core.clone(), key.clone()).await.expect("created") {}
             assert_eq!(cluster.writes().len(), 2);
         }
         core.heed(first.clone());
         let turn = budget.clone().acquire_owned().await.expect("never closed");
         let mut working = tokio::spawn(work(core.clone(), key.clone()));
-        // Time stands still while anybody can go on.
+        // Paused time advances only when no task can run.
         let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
-        assert!(waiting.is_err(), "it waits");
-        assert_eq!(cluster.writes(), Vec::<String>::new(), "it is not its turn");
+        assert!(waiting.is_err(), "the work must wait");
+        assert_eq!(cluster.writes(), Vec::<String>::new(), "no permit is available");
         if let Some(then) = &then {
             core.heed(then.clone());
         }
@@ -159,7 +160,7 @@ async fn what_is_decided_holds_when_its_turn_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_decided_holds_between_two_requests() {
+async fn decision_is_checked_between_two_requests() {
     for line in [paused(), unwanted()] {
         let Setting { core, cluster, key, .. } = setting(wanted("a"));
         let (heeding, said) = (core.clone(), line.clone());
@@ -170,17 +171,17 @@ async fn what_is_decided_holds_between_two_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_keeps_a_turn_for_a_cluster_that_is_not_known_to_be_the_right_one() {
+async fn no_permit_is_held_while_the_cluster_is_unverified() {
     let Setting { core, cluster, budget, key } = setting(wanted("a"));
     let turn = budget.clone().acquire_owned().await.expect("never closed");
     let mut working = tokio::spawn(work(core.clone(), key.clone()));
     let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
-    assert!(waiting.is_err(), "it waits for its turn");
-    // Somebody else claims it by now, say.
+    assert!(waiting.is_err(), "the work waits for a permit");
+    // Another control plane may have claimed the cluster.
     core.trust.close();
     drop(turn);
     let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
-    assert!(waiting.is_err(), "it waits until that is known");
+    assert!(waiting.is_err(), "the work waits for the verification");
     assert_eq!((budget.available_permits(), cluster.writes().len()), (1, 0));
     core.trust.open(Instant::now() + Duration::from_secs(3600));
     working.await.expect("no panic").expect("no failure");
@@ -188,38 +189,38 @@ async fn nobody_keeps_a_turn_for_a_cluster_that_is_not_known_to_be_the_right_one
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_rests_takes_no_turns() {
+async fn cluster_in_backoff_holds_no_permit() {
     let Setting { core, cluster, budget, key } = setting(wanted("a"));
     let until = Instant::now() + Duration::from_secs(5);
     core.below.rest_until(until);
     let mut working = tokio::spawn(work(core.clone(), key.clone()));
     let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
-    assert!(waiting.is_err(), "it waits");
+    assert!(waiting.is_err(), "the work must wait");
     assert_eq!((budget.available_permits(), cluster.writes().len()), (1, 0));
     working.await.expect("no panic").expect("no failure");
     assert!(Instant::now() >= until);
-    // Whoever holds a turn does not wait with it.
+    // A holder of a permit does not wait for the backoff.
     core.below.rest_until(Instant::now() + Duration::from_secs(5));
-    let refused = core.in_turn.get(MAP).await.expect_err("it rests");
+    let refused = core.in_turn.get(MAP).await.expect_err("the cluster is in backoff");
     assert_eq!((refused.code(), refused.retry_after().is_some()), (429, true));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_hangs_keeps_no_turn() {
+async fn hanging_cluster_releases_its_permit() {
     let Setting { core, cluster, budget, key } = setting(wanted("a"));
     cluster.hangs.store(true, Ordering::SeqCst);
     let began = Instant::now();
     let mut working = tokio::spawn(work(core.clone(), key));
     let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
-    assert!(waiting.is_err() && budget.available_permits() == 0, "it may answer yet");
+    assert!(waiting.is_err() && budget.available_permits() == 0, "the request may still succeed");
     drop(budget.acquire().await);
     assert!(began.elapsed() < Duration::from_secs(3), "others wait for {:?}", began.elapsed());
-    assert!(!working.is_finished(), "it is still waited for");
-    assert_eq!(working.await.expect("no panic").expect_err("it does not answer").code(), 503);
+    assert!(!working.is_finished(), "the request is still pending");
+    assert_eq!(working.await.expect("no panic").expect_err("the cluster does not respond").code(), 503);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_looks_whether_the_cluster_is_there_waits_for_nobody() {
+async fn heartbeat_needs_no_permit() {
     let Setting { core, budget, .. } = setting(wanted("a"));
     let _turn = budget.acquire().await.expect("never closed");
     let answered = tokio::time::timeout(Duration::from_secs(60), core.vital.get("/version")).await;

@@ -1,4 +1,4 @@
-//! Others who write the claim or the lease at the same time.
+//! Tests of concurrent writes to the claim and the lease.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,8 @@ use crate::trust::Trust;
 const CLAIM: &str = "/api/v1/namespaces/atoll-system/configmaps/atoll-claim";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/atoll-syncer";
 
-/// A cluster in which somebody else is faster: before the first write of each path, that path gets what is in `planted`.
+/// Fake cluster with a concurrent writer: before the first write to a path, the object in `planted` is stored
+/// there.
 struct Cluster {
     objects: Mutex<HashMap<String, Value>>,
     planted: Mutex<HashMap<String, Value>>,
@@ -77,17 +78,17 @@ fn lease(holder: &str, version: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_faster_is_looked_at_before_anybody_is_accused() {
+async fn conflicts_are_resolved_by_reading_again() {
     for (there, planted, expected) in [
         (vec![], vec![], None),
-        // Who makes the cluster join claims it while the first look at it is under way.
+        // `atoll cluster join` creates the claim during the first check.
         (vec![], vec![(CLAIM, claim("u"))], None),
         (vec![], vec![(CLAIM, claim("other"))], Some("ClaimedByAnother")),
-        // Our own lease, made by a request whose answer was lost.
+        // The syncer's own lease, created by a request whose response was lost.
         (vec![], vec![(LEASE, lease("cp/one", "8"))], None),
-        // It was written between reading and renewing it.
+        // The lease was written between the read and the renewal.
         (vec![(LEASE, lease("", "8"))], vec![(LEASE, lease("cp/one", "9"))], None),
-        // Somebody else really has it.
+        // Another syncer holds the lease.
         (vec![], vec![(LEASE, lease("cp/two", "8"))], Some("HeldByAnother")),
         (vec![(LEASE, lease("", "8"))], vec![(LEASE, lease("cp/two", "9"))], Some("HeldByAnother")),
     ] {

@@ -18,7 +18,7 @@ fn seen(applied: &str) -> Seen {
 }
 
 #[test]
-fn the_next_step() {
+fn next_action() {
     let going = Seen { is_going: true, ..seen("old") };
     let drifted = Seen { drifted: true, ..seen(&hash()) };
     let kept = Seen { keep: "deployments.apps/web".into(), ..seen(&hash()) };
@@ -79,7 +79,7 @@ fn found(manager: &str, fields: Value, replicas: i64) -> Value {
 }
 
 #[test]
-fn drift_is_what_others_took() {
+fn drift_is_a_change_of_owned_fields() {
     let before = Seen::of(&found("atoll", json!({"f:spec": {"f:replicas": {}}}), 2));
     let same = found("atoll", json!({"f:spec": {"f:replicas": {}}}), 2);
     let taken = found("atoll", json!({"f:spec": {}}), 5);
@@ -87,15 +87,15 @@ fn drift_is_what_others_took() {
     assert!(!look(Some(&before), &same));
     assert!(look(Some(&before), &taken));
     let known = Seen { drifted: true, ..before.clone() };
-    assert!(look(Some(&known), &same), "until it is applied again");
-    assert!(!look(None, &same), "after a restart it looks as it should");
-    assert!(look(None, &taken), "after a restart it does not");
+    assert!(look(Some(&known), &same), "drift remains until the next apply");
+    assert!(!look(None, &same), "no drift after a restart");
+    assert!(look(None, &taken), "drift is detected after a restart");
     let other = Wanted::present(5, &json!({"spec": {"replicas": 5}}));
-    assert!(!Seen::of(&same).after(None, &other, &same).drifted, "it is to be sent in any case");
+    assert!(!Seen::of(&same).after(None, &other, &same).drifted, "the shape will be applied in any case");
 }
 
 #[test]
-fn records_tell_of_what_was_applied() {
+fn records_have_the_applied_generation() {
     let target = Target { name: "a".into(), ..Target::default() };
     let current = Seen::of(&found("atoll", json!({}), 2));
     let told = record(&target, &wanted(), Some(&current), None);
@@ -115,7 +115,7 @@ fn records_tell_of_what_was_applied() {
 }
 
 #[test]
-fn what_is_found_is_ours_or_not() {
+fn found_objects_are_managed_or_foreign() {
     let target = Target { workspace: "w".into(), name: "a".into(), uid: "u".into(), ..Target::default() };
     let ours = crate::mark::configuration(&json!({}), &target, "", "cp", 1, "h");
     assert!(matches!(judge(Some(&ours), "cp", &target), Found::Ours(seen) if seen.applied == "h"));
@@ -124,7 +124,7 @@ fn what_is_found_is_ours_or_not() {
 }
 
 #[test]
-fn what_was_created_becomes_applied() {
+fn created_fields_become_applied_fields() {
     let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
     let object = |entries: Vec<Value>| json!({"metadata": {"managedFields": entries}});
     let other = entry("kubectl", "Update", json!({"f:a": {}}));

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Answers with what a function makes of how many reports there were before and of what this one says.
+/// Fake control plane that responds with a status code, given the number of previous reports and the report.
 struct Above {
     heard: Mutex<Vec<(u16, Report)>>,
     answer: fn(usize, &Report) -> u16,
@@ -19,7 +19,7 @@ impl Transport for Above {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         Box::pin(async move {
             let report: Report = serde_json::from_slice(request.body())?;
-            let mut heard = self.heard.lock().expect("nobody panics with it");
+            let mut heard = self.heard.lock().expect("not poisoned");
             let code = (self.answer)(heard.len(), &report);
             heard.push((code, report));
             let body =
@@ -35,7 +35,7 @@ fn record(name: &str, generation: i64) -> (Key, Record) {
     (Key::new("w", "n", name), Record { target, generation, ..Record::default() })
 }
 
-/// What was taken of what was told, after a while; and how many reports that took.
+/// Sends reports for a while. Returns the accepted reports, and the number of reports sent.
 async fn told(reports: &Reports, answer: fn(usize, &Report) -> u16) -> (Vec<Report>, usize) {
     let above = Arc::new(Above { heard: Mutex::default(), answer });
     let settings = Settings::new("east", "one", Arc::new(|| 500));
@@ -43,7 +43,7 @@ async fn told(reports: &Reports, answer: fn(usize, &Report) -> u16) -> (Vec<Repo
     let _ =
         tokio::time::timeout(Duration::from_secs(600), reports.run(&client, &settings, &Contact::default()))
             .await;
-    let heard = above.heard.lock().expect("nobody panics with it");
+    let heard = above.heard.lock().expect("not poisoned");
     let taken = heard.iter().filter(|(code, _)| *code == 200).map(|(_, report)| report.clone()).collect();
     (taken, heard.len())
 }
@@ -55,7 +55,7 @@ fn names(taken: &[Report]) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_are_told_at_once_and_each_only_as_it_is_now() {
+async fn reports_are_batches_of_the_latest_records() {
     let reports = Reports::default();
     for number in 0..1200 {
         for generation in [1, 2] {
@@ -72,7 +72,7 @@ async fn many_are_told_at_once_and_each_only_as_it_is_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_heard_is_told_again() {
+async fn failed_reports_are_repeated() {
     let reports = Reports::default();
     let (key, record) = record("a", 1);
     reports.tell(key, record);
@@ -83,7 +83,7 @@ async fn what_is_not_heard_is_told_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_takes_does_not_hold_up_the_rest() {
+async fn rejected_record_does_not_block_others() {
     let reports = Reports::default();
     for number in 0..40 {
         let (key, record) = record(&number.to_string(), 1);
@@ -101,7 +101,7 @@ async fn what_nobody_takes_does_not_hold_up_the_rest() {
 }
 
 #[test]
-fn what_came_back_is_not_gone() {
+fn pending_gone_record_is_retracted() {
     let reports = Reports::default();
     let (key, gone) = record("a", 1);
     reports.tell(key.clone(), Record { state: State::Gone, ..gone.clone() });
@@ -113,7 +113,7 @@ fn what_came_back_is_not_gone() {
 }
 
 #[test]
-fn what_waits_is_charged_to_the_cluster() {
+fn pending_records_are_charged_to_the_cluster() {
     let budget = Budget::new(1 << 20);
     let reports = Reports::new(Some(budget.clone()));
     for number in 0..100 {
@@ -125,7 +125,7 @@ fn what_waits_is_charged_to_the_cluster() {
     let (keys, report) = reports.take(MOST);
     assert_eq!((report.records.len(), whole(&report)), (100, 9));
     assert!(report.records.iter().all(|record| !record.message.is_empty()));
-    assert!(budget.used() > 900_000, "it is under way");
+    assert!(budget.used() > 900_000, "the report is in flight");
     reports.put_back(keys, report);
     let (keys, report) = reports.take(MOST);
     assert_eq!(whole(&report), 9);

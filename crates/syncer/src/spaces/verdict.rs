@@ -1,4 +1,4 @@
-//! Whether a namespace that exists in the cluster may be used for one above.
+//! Decides whether an existing namespace in the cluster may be used for a namespace above.
 
 use atoll_fleet::namespaces::is_consented;
 use atoll_fleet::{Locator, marks};
@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::NAMESPACES;
 use crate::below::Below;
 
-/// Every cluster has it, and nobody can make it.
+/// Exists in every cluster and cannot be created.
 const DEFAULT: &str = "default";
 
-/// The namespace that is there for one above of which nothing is known yet: names are fixed at the first sync, so one that
-/// says it stands for it comes first. `None` if one has to be made.
+/// Returns the existing namespace for a namespace above without a recorded mapping. One with the right
+/// locator comes first. `None` if one must be created.
 pub async fn choose(
     below: &Below,
     locator: &Locator,
@@ -30,7 +30,7 @@ pub async fn choose(
     if is_ours(&stands_for_it) {
         return Ok(stands_for_it.map(|found| (mapped, found)));
     }
-    // Another workspace has used the plain name since before names were mapped: it keeps it.
+    // Another workspace has used the plain name since before names were mapped; it keeps it.
     let is_given_away = there.as_ref().and_then(Locator::of).is_some_and(|said| {
         said.is_ok_and(|said| {
             said.control_plane == locator.control_plane && said.workspace != locator.workspace
@@ -50,17 +50,18 @@ pub async fn choose(
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     Ours,
-    /// Nobody's, and this one may use it.
+    /// It has no locator, and this workspace may use it.
     Free,
     Taken(String),
 }
 
-/// Whether a namespace that exists may be used for one above. `is_home` is whether that is in the workspace of the Cluster.
+/// Decides whether an existing namespace may be used. `is_home` tells whether the namespace above is in the
+/// registering workspace.
 pub fn verify(found: &Value, locator: &Locator, is_home: bool) -> Verdict {
     let (name, workspace) = (object::name(found), &locator.workspace);
     match Locator::of(found) {
         Some(Ok(said)) if said == *locator => Verdict::Ours,
-        Some(_) => Verdict::Taken(format!("namespace {name:?} in the cluster stands for another one")),
+        Some(_) => Verdict::Taken(format!("namespace {name:?} in the cluster belongs to another namespace above")),
         None if is_consented(found, workspace) => Verdict::Free,
         None if is_home && name == DEFAULT => Verdict::Free,
         None if is_home => Verdict::Taken(format!(
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_is_used_by_whom_it_names() {
+    fn namespace_is_used_only_for_its_locator() {
         let namespace = |name: &str, said: Option<&str>| {
             let mut found = json!({"metadata": {"name": name}});
             if let Some(said) = said {
@@ -108,7 +109,7 @@ mod tests {
             (namespace("shop", Some(&ours)), of("other", "w", "shop"), "taken", "taken"),
             (namespace("shop", Some("nonsense")), of("cp", "w", "shop"), "taken", "taken"),
             (namespace(DEFAULT, Some("nonsense")), of("cp", "w", DEFAULT), "taken", "taken"),
-            // An administrator of the cluster lets one workspace use it, and nobody else.
+            // An administrator of the cluster allows it for exactly one workspace.
             (consented(plain("shop"), "w"), of("cp", "w", "shop"), "free", "free"),
             (consented(plain(DEFAULT), "w"), of("cp", "w", DEFAULT), "free", "free"),
             (consented(plain("shop"), "v"), of("cp", "w", "shop"), "taken", "taken"),

@@ -14,7 +14,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::new(seconds, 0)
 }
 
-/// Says things one after the other and notes what becomes of them: count, seconds of the first time, and message.
+/// Sends events to a correlator at given times.
 struct Teller {
     correlator: Correlator,
     workspace: &'static str,
@@ -44,7 +44,7 @@ fn short(event: Option<&Value>) -> String {
 }
 
 #[test]
-fn the_same_again_is_counted() {
+fn repeated_event_is_counted() {
     let mut teller = Teller::new();
     for (seconds, object, r#type, reason, message, expected) in [
         (1, "a", "Normal", "R", "x", "a.3b9aca00 1 x"),
@@ -70,7 +70,7 @@ fn the_same_again_is_counted() {
 }
 
 #[test]
-fn many_of_a_kind_are_told_as_one() {
+fn similar_events_are_combined() {
     let mut teller = Teller::new();
     for number in 1..=9 {
         let told = teller.tell("a", "Normal", "R", &format!("m{number}"), number).unwrap();
@@ -87,7 +87,7 @@ fn many_of_a_kind_are_told_as_one() {
         (12, "R", "m12", "a.2540be400 3 (combined from similar events): m12"),
         (13, "R", "m12", "a.306dc4200 1 m12"),
         (14, "S", "m13", "a.342770c00 1 m13"),
-        // Long after, it begins anew, and what was said counts on.
+        // After the aggregation interval it starts again, and the old counts continue.
         (700, "R", "m14", "a.a2fb405800 1 m14"),
         (701, "R", "m1", "a.3b9aca00 2 m1"),
     ] {
@@ -97,7 +97,7 @@ fn many_of_a_kind_are_told_as_one() {
 }
 
 #[test]
-fn who_says_too_much_is_not_heard() {
+fn excess_events_are_dropped() {
     let mut teller = Teller::new();
     for number in 1..=25 {
         let told = teller.tell("a", "Normal", "R", "x", 0);
@@ -108,10 +108,10 @@ fn who_says_too_much_is_not_heard() {
         (0, "a", "Warning", "a.0 1 x"),
         (0, "b", "Normal", "b.0 1 x"),
         (299, "a", "Normal", "nothing"),
-        // What was not heard was counted.
+        // Dropped events are counted.
         (300, "a", "Normal", "a.0 28 x"),
         (301, "a", "Normal", "nothing"),
-        // A clock that goes back takes nothing away.
+        // A clock that is set back does not reduce the tokens.
         (0, "a", "Normal", "nothing"),
         (10_000, "a", "Normal", "a.0 31 x"),
     ] {
@@ -121,10 +121,10 @@ fn who_says_too_much_is_not_heard() {
 }
 
 #[test]
-fn what_was_not_asked_for_lately_is_forgotten() {
+fn least_recently_used_entry_is_evicted() {
     let mut recent: Recent<u64> = Recent::new(3);
     for (key, expected) in [(1, 1), (2, 2), (3, 3), (1, 1), (4, 5), (1, 1), (2, 7), (3, 8), (1, 1)] {
-        // A new value is how often anything was asked for by then.
+        // A new value is the number of lookups so far.
         let asked = recent.asked + 1;
         assert_eq!(*recent.entry(key, || asked), expected, "{key}");
         assert!(recent.values.len() <= 3 && recent.order.len() == recent.values.len());
