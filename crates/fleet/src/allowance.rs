@@ -1,13 +1,12 @@
-//! How much may be told: some at once, and then so much in a time. Times are since any beginning, by a watch that never goes
-//! back.
+//! Token bucket rate limits. Times are durations since an arbitrary start, measured by a monotonic clock.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// So many are kept account of; then it begins anew.
+/// Maximum number of buckets; the rest is forgotten.
 const MOST: usize = 4096;
 
-/// What may be told at once, and how soon one more may be.
+/// A burst, and the interval after which one more event is allowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     pub burst: u32,
@@ -15,18 +14,18 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// How long it takes until one more is allowed, where all are allowed again at `full`.
+    /// Returns how long to wait for one more event; `full` is the time at which the bucket is full again.
     fn wait(self, full: Duration, now: Duration) -> Duration {
         let most = self.every * (self.burst.max(1) - 1);
         full.saturating_sub(now).saturating_sub(most)
     }
 }
 
-/// For each of many, and for all together.
+/// Rate limits for each name and for all names together.
 pub struct Allowances {
     each: Rate,
     all: Rate,
-    /// When each has all of it again.
+    /// Times at which the buckets are full again, by name.
     full: HashMap<String, Duration>,
     together: Duration,
 }
@@ -36,7 +35,7 @@ impl Allowances {
         Allowances { each, all, full: HashMap::new(), together: Duration::ZERO }
     }
 
-    /// Takes one for `name`, or says how long to wait for that.
+    /// Takes a token for `name`, or returns how long to wait for it.
     pub fn take(&mut self, name: &str, now: Duration) -> Result<(), Duration> {
         if self.full.len() >= MOST && !self.full.contains_key(name) {
             self.full.retain(|_, full| *full > now);
@@ -60,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_says_more_than_its_share() {
+    fn rates_are_limited_per_name_and_in_total() {
         let seconds = Duration::from_secs;
         let each = Rate { burst: 3, every: seconds(10) };
         let mut allowances = Allowances::new(each, Rate { burst: 5, every: seconds(1) });
@@ -70,7 +69,7 @@ mod tests {
         assert_eq!(allowances.take("a", seconds(100)), Err(seconds(10)));
         assert_eq!(allowances.take("b", seconds(100)), Ok(()));
         assert_eq!(allowances.take("c", seconds(100)), Ok(()));
-        assert_eq!(allowances.take("d", seconds(100)), Err(seconds(1)), "all together have said enough");
+        assert_eq!(allowances.take("d", seconds(100)), Err(seconds(1)), "the total limit is reached");
         assert_eq!(allowances.take("d", seconds(101)), Ok(()));
         assert_eq!(allowances.take("a", seconds(110)), Ok(()));
         assert!(allowances.take("a", seconds(110)).is_err());

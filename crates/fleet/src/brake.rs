@@ -1,4 +1,4 @@
-//! A brake: while it is on, nothing is placed, moved or deleted.
+//! Pauses: while one is active, nothing is placed, moved or deleted.
 
 use atoll_meta::object;
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::marks::SYSTEM_NAMESPACE;
 
-/// ConfigMap in the system namespace of a workspace: for it and all below it.
+/// Name of the ConfigMap in the system namespace of a workspace that pauses it and its descendants.
 pub const NAME: &str = "atoll-brake";
-/// Annotation of a Cluster with `spec.paused`: who it was, as JSON.
+/// Annotation of a Cluster with `spec.paused`: the pause as JSON.
 pub const ANNOTATION: &str = "atoll.dev/pause";
-/// Cause of a refusal, for programs.
+/// Cause in the Status of a refused request.
 pub const CAUSE: &str = "Paused";
 
-/// Who has put it on, and why.
+/// The user, reason and start time of a pause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Brake {
@@ -26,19 +26,19 @@ pub struct Brake {
 }
 
 impl Brake {
-    /// Of a cluster, if it is paused.
+    /// Returns the pause of a cluster, if it is paused.
     pub fn of_cluster(cluster: &Value) -> Option<Brake> {
         let told = object::annotation(cluster, ANNOTATION).unwrap_or_default();
         (cluster["spec"]["paused"] == true).then(|| serde_json::from_str(told).unwrap_or_default())
     }
 
-    /// What a ConfigMap says, whatever it says.
+    /// Reads a pause from its ConfigMap; missing fields are empty.
     pub fn of_config_map(config_map: &Value) -> Brake {
         let text = |name: &str| config_map["data"][name].as_str().unwrap_or_default().to_string();
         Brake { by: text("by"), reason: text("reason"), since: text("since") }
     }
 
-    /// The ConfigMap that puts it on.
+    /// Returns the ConfigMap of the pause.
     pub fn config_map(&self) -> Value {
         json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -47,12 +47,13 @@ impl Brake {
         })
     }
 
-    /// As it stands in the annotation.
+    /// Returns the value of the annotation.
     pub fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// For people: who it was, since when and why. `what` is paused, and `how` is the command that ends it.
+    /// Returns a message with user, start time and reason. `what` is paused, and `how` is the command that
+    /// resumes it.
     pub fn why(&self, what: &str, how: &str) -> String {
         let mut text = format!("{what} is paused");
         for (word, part) in [(" by ", &self.by), (" since ", &self.since), (": ", &self.reason)] {
@@ -70,9 +71,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_read_as_it_was_written() {
+    fn pause_round_trips() {
         let brake =
-            Brake { by: "alice".into(), reason: "storm".into(), since: "2026-11-16T04:00:00Z".into() };
+            Brake { by: "alice".into(), reason: "incident".into(), since: "2026-11-16T04:00:00Z".into() };
         assert_eq!(Brake::of_config_map(&brake.config_map()), brake);
         let paused = json!({ "metadata": { "annotations": { ANNOTATION: brake.text() } }, "spec": { "paused": true } });
         assert_eq!(Brake::of_cluster(&paused), Some(brake.clone()));
@@ -81,7 +82,7 @@ mod tests {
         assert_eq!(Brake::of_cluster(&json!({})), None);
         assert_eq!(
             brake.why("cluster east", "atoll resume --cluster east"),
-            "cluster east is paused by alice since 2026-11-16T04:00:00Z: storm; resume with: atoll resume --cluster east"
+            "cluster east is paused by alice since 2026-11-16T04:00:00Z: incident; resume with: atoll resume --cluster east"
         );
         assert_eq!(Brake::default().why("root", "atoll resume"), "root is paused; resume with: atoll resume");
     }

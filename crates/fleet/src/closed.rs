@@ -1,47 +1,48 @@
-//! Whether a cluster takes new objects. Placements, labels, advice and conditions all ask here, so that none of them names a
-//! cluster which another one refuses.
+//! Whether a cluster accepts new objects. Placements, labels, advice and conditions all use this check, so
+//! that none of them suggests a cluster that another one refuses.
 
 use atoll_meta::object;
 use serde_json::Value;
 
 use crate::placed;
 
-/// Taint of a cluster on which nothing runs any more.
+/// Taint of a fenced cluster.
 pub const FENCED: &str = "atoll.dev/fenced";
 
-/// Why a cluster takes nothing new, and what can be done about it.
+/// Reason why a cluster accepts no new objects, and the command that changes that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Closed {
     cluster: String,
-    /// Such as `cordoned`; what the reason is in detail follows after a comma or a colon.
+    /// State such as `cordoned`; details follow after a comma or a colon.
     state: String,
-    /// What leads to the command.
+    /// Text before the command.
     lead: &'static str,
     command: String,
-    /// Whether objects can be placed there all the same, and what they need follows them.
+    /// Whether objects can be placed there with force, along with their dependents.
     pub can_be_forced: bool,
 }
 
 impl Closed {
-    /// Such as `cluster east is cordoned; open it with: atoll cluster uncordon east`.
+    /// Returns a message such as `cluster east is cordoned; open it with: atoll cluster uncordon east`.
     pub fn why(&self) -> String {
         let Closed { cluster, state, lead, command, .. } = self;
         format!("cluster {cluster} is {state}; {lead}: {command}")
     }
 
-    /// Such as `east is cordoned (atoll cluster uncordon east)`.
+    /// Returns a short message such as `east is cordoned (atoll cluster uncordon east)`.
     pub fn short(&self) -> String {
         let state = self.state.split([',', ':']).next().unwrap_or_default();
         format!("{} is {state} ({})", self.cluster, self.command)
     }
 }
 
-/// Whether an administrator has said that nothing runs on a Cluster any more.
+/// Whether a Cluster is fenced: an administrator has declared that nothing runs on it any more.
 pub fn is_fenced(cluster: &Value) -> bool {
     cluster["spec"]["taints"].as_array().into_iter().flatten().any(|taint| taint["key"] == FENCED)
 }
 
-/// Why a Cluster takes nothing new, if so. Which workspaces may use it is another question, see [`crate::workspaces`].
+/// Returns why a Cluster accepts no new objects, if so. [`crate::workspaces`] decides which workspaces may
+/// use it.
 pub fn closed(cluster: &Value) -> Option<Closed> {
     let (name, spec) = (object::name(cluster), &cluster["spec"]);
     let because = |state: &str, lead: &'static str, command: String, can_be_forced: bool| {
@@ -63,25 +64,26 @@ pub fn closed(cluster: &Value) -> Option<Closed> {
         return because("cordoned", "open it with", format!("atoll cluster uncordon {name}"), true);
     }
     let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
-    // A cluster that was never heard of is not known to be bad: what is placed there waits for its syncer.
+    // A cluster without a Ready condition is not known to be bad: placed objects wait for its syncer.
     let unready = conditions.into_iter().find(|one| one["type"] == "Ready" && one["status"] == "False")?;
     let state = format!("not ready: {}", unready["reason"].as_str().unwrap_or_default());
     because(&state, "see what is wrong with", describe(), true)
 }
 
-/// Which cluster would take an object.
+/// The cluster that would accept an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The nearest that takes it.
+    /// The nearest cluster that accepts it.
     Takes(String),
-    /// There are clusters, and none of them takes it: why.
+    /// All clusters refuse it; the reason.
     Refused(String),
     /// No cluster serves the workspace.
     Absent,
 }
 
 impl Choice {
-    /// Chooses among the clusters that serve a workspace: the name of each, and why it does not take the object, if so.
+    /// Chooses among the clusters that serve a workspace, given the name of each and the reason of its
+    /// refusal, if any.
     pub fn among(clusters: impl IntoIterator<Item = (String, Option<String>)>) -> Choice {
         let mut refusals = Vec::new();
         for (name, refusal) in clusters {
@@ -103,7 +105,7 @@ impl Choice {
         }
     }
 
-    /// What to do with an object that is placed nowhere; `None` where there is no cluster for it.
+    /// Returns advice for an object without a placement; `None` if there is no cluster for it.
     pub fn advice(&self, kind: &str, namespace: &str, name: &str) -> Option<String> {
         match self {
             Choice::Takes(cluster) => {
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clusters_that_take_nothing_new_say_why() {
+    fn refusing_clusters_have_a_reason() {
         let ready = |status: &str| json!([{ "type": "Ready", "status": status, "reason": "Overloaded" }]);
         let fence = "fenced, nothing runs there; lift that with: atoll cluster fence east --lift";
         let observed = "only observed, nothing can be written to it; to manage it: atoll cluster join east --kubeconfig FILE";
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_cluster_that_takes_it_is_named() {
+    fn only_accepting_clusters_are_suggested() {
         let east = || ("east".to_string(), Some("east is cordoned".to_string()));
         let west = |refusal: Option<&str>| ("west".to_string(), refusal.map(str::to_string));
         for (clusters, expected) in [

@@ -1,18 +1,19 @@
-//! Who Pods are where they run: a controller is a workload whose account has rights, and rights do not go to clusters.
+//! The ServiceAccount of an object's Pods. A workload whose account has permissions is a controller, and
+//! permissions are not placed on clusters.
 
 use serde_json::Value;
 
 use crate::references::POD_SPECS;
 
-/// The account of an object's Pods.
+/// The ServiceAccount of an object's Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account<'a> {
     pub name: &'a str,
-    /// Whether its token is put into them; `None` leaves that to the account.
+    /// Whether its token is mounted; `None` leaves that to the ServiceAccount.
     pub token: Option<bool>,
 }
 
-/// Who the Pods of an object are, if it has any.
+/// Returns the ServiceAccount of an object's Pods, if it has a Pod template.
 pub fn account(object: &Value) -> Option<Account<'_>> {
     let spec = POD_SPECS.iter().find_map(|path| object.pointer(path)).filter(|spec| spec.is_object())?;
     let named = ["serviceAccountName", "serviceAccount"].iter().filter_map(|field| spec[*field].as_str());
@@ -22,7 +23,7 @@ pub fn account(object: &Value) -> Option<Account<'_>> {
     Some(Account { name, token })
 }
 
-/// Whether a volume has a token in it, whatever else is said.
+/// Whether a projected volume contains a token, regardless of `automountServiceAccountToken`.
 fn asks_for_token(spec: &Value) -> bool {
     let volumes = spec["volumes"].as_array().into_iter().flatten();
     let mut sources =
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_are_somebody() {
+    fn pods_have_a_service_account() {
         let projected = json!([{ "projected": { "sources": [{ "serviceAccountToken": { "path": "t" } }] } }]);
         for (spec, expected) in [
             (json!({}), Account { name: "default", token: None }),

@@ -1,4 +1,4 @@
-//! Events of clusters as they are shown above: about the object that people know, and with the name of the cluster.
+//! Events of clusters as they are shown above: about the placed object, and with the name of the cluster.
 
 use atoll_meta::text::clean;
 use atoll_meta::time;
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::marks;
 use crate::view::Happening;
 
-/// What an Event says of what happened, and is the same above. Clusters and syncers may be anybody's: what is not of the form that
-/// it should be is left out.
+/// Fields of an Event that are copied. Clusters and syncers may be hostile, so fields of another form are
+/// dropped.
 const SAID: [(&str, Form); 10] = [
     ("reason", Form::Text(128)),
     ("type", Form::Text(64)),
@@ -24,11 +24,11 @@ const SAID: [(&str, Form); 10] = [
 
 #[derive(Clone, Copy)]
 enum Form {
-    /// Of at most so many bytes.
+    /// Text of at most so many bytes.
     Text(usize),
     Number,
     Time,
-    /// A number and a time.
+    /// A count and a time.
     Series,
 }
 
@@ -49,31 +49,32 @@ impl Form {
     }
 }
 
-/// What an Event says of what it is about.
+/// Fields of the involved object that are copied.
 const ABOUT: [(&str, Form); 4] = [
     ("apiVersion", Form::Text(320)),
     ("kind", Form::Text(253)),
     ("name", Form::Text(253)),
     ("uid", Form::Text(128)),
 ];
-/// What clusters make of others by themselves, and whose events are told as events of these: version, kind, plural.
+/// Kinds that controllers in clusters create for other objects, whose Events are shown for the placed object:
+/// API version, kind, plural.
 pub const MADE: [(&str, &str, &str); 3] =
     [("v1", "Pod", "pods"), ("apps/v1", "ReplicaSet", "replicasets"), ("batch/v1", "Job", "jobs")];
-/// As long as a message may be.
+/// Longest message.
 const MESSAGE: usize = 1024;
-/// As long as the first part of a name may be.
+/// Longest first part of an Event name.
 const NAME: usize = 200;
-/// Where events are that are about something in no namespace.
+/// Namespace of Events about cluster-scoped objects.
 const NOWHERE: &str = "default";
 
-/// How what a cluster has made of something is called, in the plural, if it is of a kind that is made so.
+/// Returns the plural of a kind that controllers in clusters create for other objects.
 pub fn made(api_version: &str, kind: &str) -> Option<&'static str> {
     let row = MADE.iter().find(|(version, name, _)| (*version, *name) == (api_version, kind));
     row.map(|(_, _, plural)| *plural)
 }
 
 impl Happening {
-    /// Where the Event is above.
+    /// Returns the namespace of the Event above.
     pub fn namespace(&self) -> &str {
         match self.target.namespace.as_str() {
             "" => NOWHERE,
@@ -81,7 +82,7 @@ impl Happening {
         }
     }
 
-    /// What the Event is called above: the same whenever it is heard of, and different for each cluster.
+    /// Returns the name of the Event above, which is stable and different for each cluster.
     pub fn name(&self, cluster: &str) -> String {
         let about = self.about["name"].as_str().unwrap_or(&self.target.name);
         let is_plain = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '-' | '.');
@@ -92,7 +93,7 @@ impl Happening {
         format!("{first}.{:016x}", hash(&[cluster, &self.target.uid, &self.id]))
     }
 
-    /// The Event as it is shown above.
+    /// Returns the Event as it is shown above.
     pub fn shown(&self, cluster: &str) -> Value {
         let (target, event) = (&self.target, &self.event);
         let mut shown = json!({
@@ -143,13 +144,12 @@ impl Happening {
     }
 }
 
-/// Whoever lists events sees neither annotations nor who says it, and wants to know where it was.
+/// Prefixes a message with the cluster, because listings of Events show neither annotations nor sources.
 fn message(cluster: &str, text: &str) -> String {
     clean(&format!("[{cluster}] {text}"), MESSAGE)
 }
 
-/// What is kept of an Event of a cluster until it is told: what is shown of it, and what it takes to know it again. Everything else
-/// would only take room.
+/// Returns the parts of an Event that are needed to show and identify it, to save memory until it is sent.
 pub fn trimmed(event: &Value) -> Value {
     let pick = |from: &Value, fields: &[&str]| -> Value {
         let texts = fields
@@ -174,7 +174,7 @@ pub fn trimmed(event: &Value) -> Value {
     kept
 }
 
-/// FNV-1a, which will be the same in any version.
+/// FNV-1a, which never changes between versions.
 fn hash(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -235,12 +235,12 @@ mod tests {
             })
         );
         assert!(name.starts_with("web.") && name.len() == "web.".len() + 16, "{name}");
-        assert_eq!(happening().name("east"), name, "it is the same one each time");
+        assert_eq!(happening().name("east"), name, "the name is stable");
         assert_ne!(happening().name("west"), name);
     }
 
     #[test]
-    fn pods_keep_their_names_and_nodes_are_of_clusters() {
+    fn pod_names_are_kept_and_hosts_have_the_cluster_name() {
         let mut happening = happening();
         happening.about = json!({ "apiVersion": "v1", "kind": "Pod", "name": "web-1", "uid": "pod" });
         happening.event["involvedObject"]["fieldPath"] = "spec.containers{web}".into();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_shown_as_well_when_it_was_trimmed() {
+    fn trimmed_event_is_shown_the_same() {
         let whole = happening();
         let mut trimmed_one = whole.clone();
         trimmed_one.event = trimmed(&whole.event);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_clusters_make_by_themselves_is_told_of_as_something_else() {
+    fn only_created_kinds_are_recognized() {
         assert_eq!(made("v1", "Pod"), Some("pods"));
         assert_eq!(made("batch/v1", "Job"), Some("jobs"));
         for (version, kind) in [("apps/v1", "Deployment"), ("v1", "Secret"), ("v1", "Job"), ("", "")] {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_its_form_is_left_out() {
+    fn malformed_fields_are_dropped() {
         let mut happening = happening();
         happening.about = json!({ "apiVersion": 1, "kind": ["Pod"], "name": "web-1", "uid": { "a": 1 } });
         happening.event = json!({

@@ -1,10 +1,11 @@
-//! Why something in a cluster is never deleted there: what was let go still refers to it.
+//! Value of the annotation `atoll.dev/keep`: the released objects that refer to an object in a cluster, which
+//! is therefore never deleted there.
 //!
-//! Names such as `deployments.apps/web`, of objects in the same namespace of the cluster.
+//! Comma-separated names such as `deployments.apps/web`, of objects in the same namespace of the cluster.
 
 const SEPARATOR: &str = ", ";
 
-/// With one more name.
+/// Adds a name.
 pub fn with(kept: &str, name: &str) -> String {
     match (kept.is_empty(), names(kept).any(|known| known == name)) {
         (true, _) => name.to_string(),
@@ -13,7 +14,7 @@ pub fn with(kept: &str, name: &str) -> String {
     }
 }
 
-/// Without those that `is_back`; `None` if no reason is left.
+/// Removes the names for which `is_back` is true; `None` if no name is left.
 pub fn without(kept: &str, is_back: impl Fn(&str) -> bool) -> Option<String> {
     let rest: Vec<&str> = names(kept).filter(|name| !is_back(name)).collect();
     (!rest.is_empty()).then(|| rest.join(SEPARATOR))
@@ -28,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_counts_once() {
+    fn names_are_unique() {
         let one = with("", "deployments.apps/web");
         let two = with(&one, "jobs.batch/once");
         assert_eq!(two, "deployments.apps/web, jobs.batch/once");

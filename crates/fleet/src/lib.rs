@@ -1,4 +1,4 @@
-//! What the parts of a fleet say to each other: where an object shall be, what is sent there, how it is known there.
+//! Data model of the fleet: placements, shapes, marks and the sync view, shared by control plane and syncers.
 //!
 //! ```text
 //!   object ─ placement ─► view of a cluster ─ lines ─► syncer ─ marks ─► object below
@@ -6,7 +6,7 @@
 //!                               └──────── records ◄──────┘
 //! ```
 //!
-//! Pure: no I/O, no clock, no async. Servers make views of it, syncers follow them.
+//! Pure: no I/O, no clock, no async. Servers build sync views with it, syncers read them.
 
 pub mod adoption;
 pub mod allowance;

@@ -1,11 +1,11 @@
-//! Which reports of a cluster count: one that was long under way must not undo what a later one has told.
+//! Order of the reports of a cluster: a report that arrives late must not overwrite a newer one.
 
 use std::collections::VecDeque;
 
-/// Runs that are remembered after others have taken their place.
+/// Number of replaced runs that are remembered.
 const PAST: usize = 16;
 
-/// What was heard of those who sync a cluster. Each time that one starts is a run, and its reports are numbered.
+/// The last report of a cluster. Each start of a syncer is a run, and its reports are numbered.
 #[derive(Debug, Default)]
 pub struct Order {
     run: u64,
@@ -14,9 +14,10 @@ pub struct Order {
 }
 
 impl Order {
-    /// Whether a report counts. One without a run always does: whoever sent it does not count.
+    /// Whether a report is accepted. A report without a run always is: its sender does not number reports.
     ///
-    /// A run that another has followed is over. Who goes on nevertheless, having slept perhaps, begins a new one.
+    /// A run that was replaced by another one is over. A syncer that continues nevertheless must start a new
+    /// one.
     pub fn admits(&mut self, run: u64, number: u64) -> bool {
         if run == 0 {
             return true;
@@ -45,28 +46,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_late_does_not_count() {
+    fn late_reports_are_rejected() {
         let mut order = Order::default();
         for (run, number, expected, why) in [
             (7, 1, true, "the first"),
             (7, 2, true, "the next"),
-            (7, 2, false, "twice the same"),
-            (7, 5, true, "those between were lost"),
-            (7, 4, false, "one of those, late"),
-            (8, 1, true, "another has started"),
-            (7, 6, false, "of the one before, late"),
-            (8, 2, true, "it goes on"),
-            (9, 3, true, "the one before has woken up and begun anew"),
-            (8, 3, false, "and is followed"),
-            (0, 0, true, "who does not count"),
-            (9, 4, true, "which changes nothing"),
+            (7, 2, false, "the same report again"),
+            (7, 5, true, "reports in between were lost"),
+            (7, 4, false, "one of those arrives late"),
+            (8, 1, true, "another syncer has started"),
+            (7, 6, false, "a late report of the previous run"),
+            (8, 2, true, "the run continues"),
+            (9, 3, true, "the previous syncer started a new run"),
+            (8, 3, false, "the replaced run is over"),
+            (0, 0, true, "a report without a run"),
+            (9, 4, true, "the run continues"),
         ] {
             assert_eq!(order.admits(run, number), expected, "{why}");
         }
     }
 
     #[test]
-    fn not_all_that_is_past_is_remembered() {
+    fn number_of_remembered_runs_is_limited() {
         let mut order = Order::default();
         for run in 1..=100 {
             assert!(order.admits(run, 1));

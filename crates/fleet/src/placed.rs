@@ -1,8 +1,7 @@
-//! Whether an object is where it shall be: the condition `Placed`, and the status of what runs nowhere or in clusters that
-//! cannot be seen.
+//! The condition `Placed`, and the status of objects that run nowhere or on clusters that cannot be reached.
 //!
 //! ```text
-//!   records ─ of clusters that are not ready: nothing available ─► sum ─► following ─► conditions ─► the status above
+//!   records ─ of clusters that are not ready: nothing available ─► aggregate ─► next_status ─► conditions ─► status above
 //!                                     no record at all: zero ─────────────────┘
 //! ```
 
@@ -13,16 +12,16 @@ use crate::placement::Placement;
 use crate::sum::{attributed, following, sum};
 use crate::view::{Record, State};
 
-/// The type of the condition.
+/// Type of the condition.
 pub const CONDITION: &str = "Placed";
-/// Reason of the condition of an object that has no cluster.
+/// Reason of the condition of an object without a cluster.
 pub const NOT_PLACED: &str = "NotPlaced";
-/// Reason by which `kubectl rollout status` knows that waiting is in vain.
+/// Reason that tells `kubectl rollout status` to stop waiting.
 const GIVEN_UP: &str = "ProgressDeadlineExceeded";
 /// Longest message, in bytes.
 const LONGEST: usize = 1024;
 
-/// Kinds that have the condition; others have events only.
+/// Kinds that have the condition; others have Events only.
 const WITH_CONDITION: [(&str, &str); 5] = [
     ("apps", "daemonsets"),
     ("apps", "deployments"),
@@ -31,7 +30,7 @@ const WITH_CONDITION: [(&str, &str); 5] = [
     ("batch", "jobs"),
 ];
 
-/// Kinds that make pods and do nothing until they are placed.
+/// Kinds that create Pods and do nothing until they are placed.
 const WORKLOADS: [(&str, &str); 7] = [
     ("", "replicationcontrollers"),
     ("apps", "daemonsets"),
@@ -52,16 +51,16 @@ pub fn is_workload(resource: (&str, &str)) -> bool {
     WORKLOADS.contains(&resource)
 }
 
-/// What is known of a cluster.
+/// Health of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     Ready,
-    /// What was last heard of it may be long past.
+    /// Not ready; the last reports may be outdated.
     NotReady(String),
     Missing,
 }
 
-/// What a condition says, but when.
+/// Status, reason and message of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub status: &'static str,
@@ -69,7 +68,7 @@ pub struct Verdict {
     pub message: String,
 }
 
-/// The command that places an object of a kind.
+/// Returns the command that places an object of a kind.
 pub fn command(kind: &str, namespace: &str, name: &str, cluster: &str) -> String {
     let kind = kind.to_lowercase();
     match namespace {
@@ -78,30 +77,30 @@ pub fn command(kind: &str, namespace: &str, name: &str, cluster: &str) -> String
     }
 }
 
-/// An object, and what is known of where it is.
+/// An object and the reports about it.
 pub struct Known<'a> {
-    /// Group and name.
+    /// Group and name of the resource.
     pub resource: (&'a str, &'a str),
     pub object: &'a Value,
-    /// What clusters last said of it, by their names.
+    /// Last records by cluster name.
     pub records: &'a [(String, Record)],
     pub health: &'a dyn Fn(&str) -> Health,
-    /// What to do if it is placed nowhere.
+    /// Advice for an object without a placement.
     pub advice: &'a str,
 }
 
 impl Known<'_> {
-    /// Whether every cluster of its placement has it.
+    /// Returns the condition: whether every cluster of the placement has the object.
     pub fn verdict(&self) -> Verdict {
         let placement = Placement::of(self.object);
         let verdict = |status, reason, message: String| Verdict { status, reason, message: short(message) };
         let names: Vec<&str> = placement.clusters.iter().map(|share| share.name.as_str()).collect();
         if names.is_empty() {
             let what = match placement.leaving.as_slice() {
-                [] => "it is placed on no cluster, so nothing runs".to_string(),
+                [] => "the object is placed on no cluster, so nothing runs".to_string(),
                 leaving => {
                     let names: Vec<&str> = leaving.iter().map(|one| one.name.as_str()).collect();
-                    format!("it is being removed from {}", enumerated(&names))
+                    format!("the object is being removed from {}", enumerated(&names))
                 }
             };
             return verdict("False", NOT_PLACED, format!("{what}; {}", self.advice));
@@ -146,10 +145,10 @@ impl Known<'_> {
                 format!("nothing reported yet by {}", enumerated(&silent)),
             );
         }
-        verdict("True", "Applied", format!("it is on {}", enumerated(&names)))
+        verdict("True", "Applied", format!("the object is on {}", enumerated(&names)))
     }
 
-    /// The status that is to be written at the time `now`; `None` if nothing is known that could be said.
+    /// Returns the status to write at the time `now`; `None` if nothing is known.
     pub fn status(&self, now: &str) -> Option<Value> {
         let before = &self.object["status"];
         let generation = object::generation(self.object);
@@ -173,7 +172,7 @@ impl Known<'_> {
             }
         }
         let mut next = following(self.resource, before, status);
-        // What has ended is not touched any more.
+        // A finished Job is not changed any more.
         if is_ended(self.resource, before) {
             return Some(next);
         }
@@ -182,7 +181,8 @@ impl Known<'_> {
         Some(next)
     }
 
-    /// A record as it counts: what a cluster said before it was lost says what may run there, not what is available.
+    /// Returns a record as it counts: the last record of an unreachable cluster tells what may run there, not
+    /// what is available.
     fn seen(&self, (cluster, record): &(String, Record)) -> (String, Record) {
         let mut record = record.clone();
         let why = match (self.health)(cluster) {
@@ -194,7 +194,7 @@ impl Known<'_> {
         (cluster.clone(), record)
     }
 
-    /// The status of what no cluster says anything of.
+    /// Returns the status of an object without any record.
     fn nothing(&self, is_settled: bool) -> Value {
         let before = &self.object["status"];
         let mut status = match self.resource {
@@ -217,8 +217,7 @@ impl Known<'_> {
     }
 }
 
-/// Takes out of a status that the object was placed nowhere, and given up for that: whoever waits for a rollout from now on
-/// waits for one.
+/// Removes the conditions of an unplaced object from a status, so that a rollout can be awaited again.
 pub fn forget_unplaced(status: &mut Value) {
     let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) else { return };
     let is_unplaced = |one: &Value| one["type"] == CONDITION && one["reason"] == NOT_PLACED;
@@ -229,7 +228,8 @@ pub fn forget_unplaced(status: &mut Value) {
     conditions.retain(|one| !is_unplaced(one) && !is_given_up(one));
 }
 
-/// The status of an object that no cluster has any longer, for kinds without the condition; `None` where it is left as it is.
+/// Returns the status of an object that no cluster has any more, for kinds without the condition; `None` if
+/// it stays as it is.
 pub fn emptied(resource: (&str, &str), before: &Value) -> Option<Value> {
     let status = match resource {
         ("", "replicationcontrollers") => json!({ "replicas": 0 }),
@@ -256,7 +256,7 @@ fn refusal(record: &Record) -> Option<&'static str> {
     }
 }
 
-/// Takes back what a status says of pods that are ready or available.
+/// Removes ready and available Pods from a status.
 fn unavailable(resource: (&str, &str), status: &mut Value, why: &str) {
     let Some(fields) = status.as_object_mut() else { return };
     let number =
@@ -286,14 +286,14 @@ fn unavailable(resource: (&str, &str), status: &mut Value, why: &str) {
     }
 }
 
-/// Whether a Job has ended.
+/// Whether a Job has finished.
 fn is_ended(resource: (&str, &str), status: &Value) -> bool {
     let ends =
         |one: &Value| one["status"] == "True" && (one["type"] == "Complete" || one["type"] == "Failed");
     resource == ("batch", "jobs") && status["conditions"].as_array().into_iter().flatten().any(ends)
 }
 
-/// Writes a condition in the place of the one of its type; without times if anything has changed.
+/// Sets a condition, without its times.
 fn set(status: &mut Value, kind: &str, holds: &str, reason: &str, message: &str) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
@@ -306,7 +306,7 @@ fn set(status: &mut Value, kind: &str, holds: &str, reason: &str, message: &str)
     }
 }
 
-/// Gives times to conditions that have none: those from before while they say the same, else now.
+/// Sets missing times of conditions: the previous ones if the condition is unchanged, else now.
 fn keep_times(before: &Value, status: &mut Value, now: &str, has_update_time: bool) {
     let known = |kind: &Value| {
         before["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == *kind).cloned()

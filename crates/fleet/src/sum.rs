@@ -1,10 +1,10 @@
-//! One status of an object out of those that it has in several clusters.
+//! Aggregates the status of an object on several clusters into one status.
 //!
 //! ```text
-//!   records ─ by name of cluster ─ parts ─┬─ numbers added, times compared, lists joined, as the kind has it
+//!   records ─ by name of cluster ─ parts ─┬─ numbers added, times compared, lists joined, depending on the kind
 //!                                         ├─ conditions ─ by type
-//!                                         └─ observedGeneration: what all of them have seen
-//!             the status that was ─────────── following ─► the status that is written
+//!                                         └─ observedGeneration: the minimum of all clusters
+//!             the previous status ─────────── next_status ─► the status that is written
 //! ```
 
 mod conditions;
@@ -21,14 +21,14 @@ pub use following::following;
 
 const OBSERVED_GENERATION: &str = "observedGeneration";
 
-/// What one cluster says.
+/// The status reported by one cluster.
 struct Part<'a> {
     cluster: &'a str,
-    /// `None` if it has not said anything yet.
+    /// `None` if nothing was reported yet.
     status: Option<&'a Map<String, Value>>,
-    /// The generation above that its status is about.
+    /// Generation above that the status is about.
     observed: i64,
-    /// What it has against what it was given last.
+    /// Reason and message if the cluster refused the last shape.
     refusal: Option<(&'static str, &'a str)>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Part<'a> {
             State::Refused => Some(("Refused", record.message.as_str())),
             State::Applied | State::Gone => None,
         };
-        // What was not applied, or not looked at yet, leaves the status one behind at least.
+        // A shape that was refused or not observed yet leaves the status at least one generation behind.
         let limit = if refusal.is_some() { generation.saturating_sub(1) } else { generation };
         let applied = record.generation.min(limit);
         let seen = if record.observed { applied } else { applied.min(record.generation.saturating_sub(1)) };
@@ -51,15 +51,15 @@ impl<'a> Part<'a> {
     }
 }
 
-/// How the status of a kind is made of several.
+/// How the statuses of a kind are aggregated.
 enum Way {
-    /// All numbers added.
+    /// Adds all numbers.
     Workload,
     Job,
-    /// Addresses of all.
+    /// Collects the addresses of all clusters.
     LoadBalancer,
     Claim,
-    /// The first one's.
+    /// Takes the status of the first cluster.
     First,
 }
 
@@ -76,8 +76,8 @@ fn way(resource: (&str, &str)) -> Way {
     }
 }
 
-/// The status above of an object of a resource (group and name) of this generation, from the records of all clusters
-/// that have it. `None` if none of them has a status.
+/// Returns the status above of an object of a resource (group and name) with this generation, from the
+/// records of its clusters. `None` if no record has a status.
 pub fn sum(resource: (&str, &str), generation: i64, records: &[(String, Record)]) -> Option<Value> {
     let mut parts: Vec<Part<'_>> = records
         .iter()
@@ -111,24 +111,24 @@ pub fn sum(resource: (&str, &str), generation: i64, records: &[(String, Record)]
     Some(Value::Object(status))
 }
 
-/// Says which generation above was seen, where generations are told at all.
+/// Sets the observed generation above, for kinds that have one.
 fn stamp(status: &mut Map<String, Value>, parts: &[Part<'_>], observed: i64) {
     let Some(told) = parts.iter().find_map(|part| part.field(OBSERVED_GENERATION)) else { return };
     if observed == 0 {
         status.remove(OBSERVED_GENERATION);
         return;
     }
-    // Some kinds write it as a text.
+    // Some kinds write it as a string.
     let value = if told.is_string() { Value::from(observed.to_string()) } else { observed.into() };
     status.insert(OBSERVED_GENERATION.to_owned(), value);
 }
 
-/// Adds whatever is a number, but for those that are none of objects.
+/// Adds all numbers, except those that are not counts of objects.
 fn numbers(status: &mut Map<String, Value>, parts: &[Part<'_>]) {
     const GREATEST: &[&str] = &["collisionCount", "currentCPUUtilizationPercentage"];
     let fields = parts.iter().filter_map(|part| part.status).flatten();
     let mut sums: Map<String, Value> = Map::new();
-    // A cluster may report anything, and what is not a count must not keep the counts of others from being shown.
+    // A cluster may report anything; an invalid count must not hide the counts of other clusters.
     let count = |value: &Value| value.as_i64().map(|number| number.clamp(0, i64::from(i32::MAX)));
     for (name, number) in fields.filter_map(|(name, value)| Some((name, count(value)?))) {
         let before = sums.get(name).and_then(Value::as_i64).unwrap_or(0);
@@ -142,7 +142,8 @@ fn numbers(status: &mut Map<String, Value>, parts: &[Part<'_>]) {
     status.extend(sums);
 }
 
-/// Those of the first cluster in which a rollout is under way, so that they are equal only when none is.
+/// Takes the revisions of the first cluster with a rollout in progress, so that they are equal only if there
+/// is none.
 fn revisions(status: &mut Map<String, Value>, parts: &[Part<'_>]) {
     const FIELDS: [&str; 2] = ["currentRevision", "updateRevision"];
     let is_moving = |part: &&Part<'_>| part.field(FIELDS[0]) != part.field(FIELDS[1]);
@@ -158,19 +159,19 @@ fn revisions(status: &mut Map<String, Value>, parts: &[Part<'_>]) {
 
 fn job(status: &mut Map<String, Value>, parts: &[Part<'_>]) {
     numbers(status, parts);
-    // These name pods and indexes of one cluster.
+    // These refer to Pods and indexes of one cluster.
     for name in ["uncountedTerminatedPods", "completedIndexes", "failedIndexes"] {
         status.remove(name);
     }
     extreme_time(status, parts, "startTime", Extreme::Earliest);
     extreme_time(status, parts, "completionTime", Extreme::Latest);
-    // It is complete when all are.
+    // The Job is complete when it is complete on all clusters.
     if !parts.iter().all(|part| part.field("completionTime").is_some()) {
         status.remove("completionTime");
     }
 }
 
-/// Which of several times counts. Times are written so that their texts sort as they do.
+/// Selects one of several times. RFC 3339 times sort like their texts.
 #[derive(Clone, Copy)]
 enum Extreme {
     Earliest,
@@ -193,7 +194,7 @@ fn extreme_time(status: &mut Map<String, Value>, parts: &[Part<'_>], name: &str,
     }
 }
 
-/// The entries of all in one map; of those with the same key the first one's.
+/// Joins the maps of all clusters; the first cluster wins for equal keys.
 fn joined_map(status: &mut Map<String, Value>, parts: &[Part<'_>], name: &str) {
     let entries = parts.iter().rev().filter_map(|part| part.field(name)?.as_object()).flatten();
     let joined: Map<String, Value> = entries.map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -216,7 +217,7 @@ fn addresses(status: &mut Map<String, Value>, parts: &[Part<'_>]) {
     }
 }
 
-/// Bound if it is everywhere; as large as it is everywhere.
+/// The phase is Bound if all claims are bound; the capacity is the smallest one.
 fn claim(status: &mut Map<String, Value>, parts: &[Part<'_>]) {
     let phases = || parts.iter().map(|part| part.field("phase").and_then(Value::as_str).unwrap_or("Pending"));
     let phase = ["Lost", "Pending"].into_iter().find(|phase| phases().any(|one| one == *phase));

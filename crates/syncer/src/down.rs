@@ -156,7 +156,7 @@ impl Work<'_> {
             _ => None,
         };
         if let Some(what) = waits {
-            return self.settle(Some((State::Applied, format!("it is not {what} yet: {why}"))));
+            return self.settle(Some((State::Applied, format!("not {what} yet: {why}"))));
         }
         let target = &self.task.target;
         for namespace in self.namespaces().await? {

@@ -17,7 +17,7 @@ const ATTEMPTS: usize = 4;
 
 const IDENTITY: &str = "/api/v1/namespaces/kube-system";
 
-/// Reasons by which it is not for us to say anything to the cluster.
+/// Reasons for which the syncer must not write the lease.
 const NOT_OURS: [&str; 2] = ["AnotherCluster", "ClaimedByAnother"];
 
 /// Reason and message of the Ready condition when the cluster cannot be synced.
@@ -30,18 +30,18 @@ pub struct Objection {
 /// Properties of the cluster found by a check.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// The uid of its namespace `kube-system`.
+    /// Uid of its namespace `kube-system`.
     pub identity: String,
-    /// How long it took to answer.
+    /// Response time.
     pub latency: Duration,
 }
 
 /// Data to write to the lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Note {
-    /// How often it is renewed.
+    /// Interval of renewals.
     pub interval: Duration,
-    /// That the control plane is not reached: since when, and why.
+    /// Start and reason of an outage of the control plane.
     pub lost: Option<String>,
 }
 

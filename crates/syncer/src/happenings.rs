@@ -23,19 +23,19 @@ use crate::table::key_of;
 /// Selects Events that may be about placed objects.
 const OTHERS: &str =
     "involvedObject.kind!=Node,metadata.namespace!=kube-system,metadata.namespace!=kube-node-lease";
-/// A CronJob has Jobs, and these have Pods.
+/// Longest chain of owners: a CronJob owns Jobs, which own Pods.
 const DEEPEST: usize = 4;
-/// No part of a reference to an owner is longer.
+/// Longest field of an owner reference.
 const LONGEST: usize = 320;
-/// Events may be seen before what they are about: they are looked at again, so often.
+/// Attempts for an Event whose involved object has not been observed yet.
 const TRIES: u32 = 4;
 const AGAIN: Duration = Duration::from_secs(2);
 const AT_ONCE: usize = 4;
-/// So many events wait; more are left out.
+/// Events that wait; further ones are dropped.
 const WAITING: usize = 1000;
-/// So much is remembered of who belongs to whom, and of what was told.
+/// Number of owners and of forwarded Events that are remembered.
 const REMEMBERED: usize = 4096;
-/// Of one object, and of the cluster.
+/// Rate limits per object and per cluster.
 const EACH: Rate = Rate { burst: 30, every: Duration::from_secs(20) };
 const ALL: Rate = Rate { burst: 300, every: Duration::from_millis(500) };
 
@@ -57,14 +57,14 @@ struct Happenings {
 
 struct State {
     waiting: HashMap<Key, (Value, u32)>,
-    /// By uid.
+    /// Owners by the uid of the owned object.
     owners: HashMap<String, Option<Owner>>,
-    /// Revisions of Events that were told, by uid.
+    /// Resource versions of forwarded Events by uid.
     told: HashMap<String, String>,
     allowances: Allowances,
 }
 
-/// Tells what happens for as long as it is polled.
+/// Forwards Events for as long as it is polled.
 pub async fn tell(core: &Arc<Core>, world: &World) {
     let state = State {
         waiting: HashMap::new(),
@@ -74,7 +74,7 @@ pub async fn tell(core: &Arc<Core>, world: &World) {
     };
     let (queue, began) = (Queue::new(), Instant::now());
     let happenings = Arc::new(Happenings { core: core.clone(), queue, began, state: Mutex::new(state) });
-    // Before that it is not known what is ours.
+    // The placed objects are not known before.
     core.trust.opened().await;
     let look = Look::everywhere(&resources::EVENTS).selecting(OTHERS);
     let watching = follow(world, look, |sight| {
@@ -107,7 +107,7 @@ impl Happenings {
         self.queue.add(key);
     }
 
-    /// The namespace above that what an Event is about is in, if there is one.
+    /// Returns the location of the involved object, if its namespace stands for one above.
     fn place(&self, event: &Value) -> Option<Place> {
         let namespace = event["involvedObject"]["namespace"].as_str().unwrap_or_default();
         match namespace.is_empty() {
@@ -136,7 +136,7 @@ impl Happenings {
         if let Err(wait) = state.allowances.take(&target.uid, self.began.elapsed()) {
             return Ok(Next::After(wait));
         }
-        // What has come since is told by itself.
+        // A newer version of the Event is handled separately.
         let revision = object::resource_version(&event).to_string();
         let is_newest =
             state.waiting.get(key).is_some_and(|(now, _)| object::resource_version(now) == revision);
@@ -153,7 +153,8 @@ impl Happenings {
         Ok(Next::Done)
     }
 
-    /// Which object of ours this is about, and what to say of that if it is not itself.
+    /// Returns the placed object that an Event concerns, and a reference to the involved object if that is
+    /// another one.
     async fn root(&self, place: &Place, involved: &Value) -> Result<Option<(Arc<Target>, Value)>, Status> {
         let text = |field: &str| involved[field].as_str().unwrap_or_default().to_string();
         let mut at = Owner {
@@ -181,21 +182,21 @@ impl Happenings {
         Ok(None)
     }
 
-    /// The object above that something in the cluster was made for.
+    /// Returns the placed object for an object in the cluster.
     fn ours(&self, place: &Place, at: &Owner) -> Option<Arc<Target>> {
         let (group, _) = at.api_version.rsplit_once('/').unwrap_or_default();
         let resource = self.core.followed(group, &at.kind)?;
         let key = match place {
             Place::In(_, locator) => key_of(&resource, &locator.workspace, &locator.namespace, &at.name),
-            // Only the workspace of the Cluster has such things there.
+            // Only the registering workspace has cluster-scoped objects there.
             Place::Nowhere => key_of(&resource, &self.core.control_plane()?.workspace, "", &at.name),
         };
         let task = self.core.table.task(&key)?;
-        // Another one of the same name may have been there before, and not ours.
+        // An unmanaged object with the same name may have existed before.
         task.seen.as_ref().is_some_and(|seen| seen.uid == at.uid).then(|| task.target.clone())
     }
 
-    /// Whom something belongs to that is made of others.
+    /// Returns the controller of a Pod, ReplicaSet or Job.
     async fn owner(&self, namespace: &str, of: &Owner) -> Result<Option<Owner>, Status> {
         let Some(plural) = made(&of.api_version, &of.kind) else { return Ok(None) };
         if let Some(known) = self.state().owners.get(&of.uid) {
@@ -230,9 +231,9 @@ impl Happenings {
     }
 }
 
-/// Where something in the cluster is.
+/// Location of an object in the cluster.
 enum Place {
-    /// In this namespace, which stands for that one.
+    /// In this namespace below, which stands for that one above.
     In(String, Locator),
     Nowhere,
 }

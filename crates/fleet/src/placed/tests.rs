@@ -31,26 +31,26 @@ fn of<'a>(
 
 fn health(name: &str) -> Health {
     match name {
-        "lost" => Health::NotReady("it is silent".into()),
+        "lost" => Health::NotReady("no heartbeats".into()),
         "absent" => Health::Missing,
         _ => Health::Ready,
     }
 }
 
 #[test]
-fn the_condition_says_where_it_is_not() {
+fn condition_names_clusters_without_the_object() {
     let applied = |name: &str| (name.to_owned(), record(State::Applied, "", json!({ "replicas": 3 })));
     let refused = |name: &str| (name.to_owned(), record(State::Refused, "no room", Value::Null));
     let conflict = |name: &str| (name.to_owned(), record(State::Conflict, "theirs", Value::Null));
     for (clusters, leaving, records, expected) in [
-        (vec![], vec![], vec![], "False NotPlaced it is placed on no cluster, so nothing runs; place it"),
+        (vec![], vec![], vec![], "False NotPlaced the object is placed on no cluster, so nothing runs; place it"),
         (
             vec![],
             vec!["east", "west"],
             vec![],
-            "False NotPlaced it is being removed from east and west; place it",
+            "False NotPlaced the object is being removed from east and west; place it",
         ),
-        (vec!["east"], vec![], vec![applied("east")], "True Applied it is on east"),
+        (vec!["east"], vec![], vec![applied("east")], "True Applied the object is on east"),
         (
             vec!["east", "west"],
             vec![],
@@ -64,8 +64,8 @@ fn the_condition_says_where_it_is_not() {
             vec![conflict("east"), refused("west")],
             "False Conflict east: theirs; west: no room",
         ),
-        (vec!["lost"], vec![], vec![applied("lost")], "Unknown ClusterNotReady lost: it is silent"),
-        (vec!["lost"], vec![], vec![], "Unknown ClusterNotReady lost: it is silent"),
+        (vec!["lost"], vec![], vec![applied("lost")], "Unknown ClusterNotReady lost: no heartbeats"),
+        (vec!["lost"], vec![], vec![], "Unknown ClusterNotReady lost: no heartbeats"),
         (
             vec!["absent", "east"],
             vec![],
@@ -82,7 +82,7 @@ fn the_condition_says_where_it_is_not() {
 }
 
 #[test]
-fn what_runs_nowhere_has_zero_of_everything() {
+fn unplaced_object_has_zero_counts() {
     let running = json!({
         "observedGeneration": 3, "replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "collisionCount": 1,
         "conditions": [
@@ -95,7 +95,7 @@ fn what_runs_nowhere_has_zero_of_everything() {
     let condition = |kind: &str, reason: &str| {
         json!({
             "type": kind, "status": "False", "reason": reason, "lastTransitionTime": NOW, "lastUpdateTime": NOW,
-            "message": "it is placed on no cluster, so nothing runs; place it",
+            "message": "the object is placed on no cluster, so nothing runs; place it",
         })
     };
     let expected = json!({
@@ -113,7 +113,7 @@ fn what_runs_nowhere_has_zero_of_everything() {
         placed_again["conditions"].as_array().unwrap().iter().map(|one| &one["type"]).collect();
     assert_eq!(types, ["Available"]);
     forget_unplaced(&mut json!(null));
-    // The same again changes nothing, whatever time it is.
+    // The same condition later keeps its times.
     let again = placed(&[], &[], status.clone());
     assert_eq!(of(DEPLOYMENTS, &again, &[], &health).status("2027-01-01T00:00:00Z"), Some(status));
 
@@ -131,7 +131,7 @@ fn what_runs_nowhere_has_zero_of_everything() {
                 "observedGeneration": 4,
             }),
         ),
-        // What was done stays done.
+        // Finished Pods stay counted.
         (("batch", "jobs"), json!({ "active": 1, "succeeded": 2 }), json!({ "succeeded": 2 })),
     ] {
         let object = placed(&[], &[], before);
@@ -141,16 +141,16 @@ fn what_runs_nowhere_has_zero_of_everything() {
         assert_eq!((&conditions[0]["type"], &conditions[0]["status"]), (&json!("Placed"), &json!("False")));
         assert!(conditions[0].get("lastUpdateTime").is_none());
     }
-    // What has ended is left alone.
+    // A finished Job is not changed.
     let ended = json!({ "succeeded": 1, "conditions": [{ "type": "Complete", "status": "True" }] });
     let object = placed(&[], &[], ended.clone());
     assert_eq!(of(("batch", "jobs"), &object, &[], &health).status(NOW), Some(ended));
-    // Other kinds are left as they are until somebody says something of them.
+    // Other kinds are not changed until there is a record.
     assert_eq!(of(("", "services"), &object, &[], &health).status(NOW), None);
 }
 
 #[test]
-fn what_is_on_its_way_is_not_given_up() {
+fn rollout_without_records_is_not_failed() {
     let object =
         placed(&["east"], &[], json!({ "observedGeneration": 3, "replicas": 3, "availableReplicas": 3 }));
     let status = of(DEPLOYMENTS, &object, &[], &health).status(NOW).unwrap();
@@ -158,7 +158,7 @@ fn what_is_on_its_way_is_not_given_up() {
         status["conditions"].as_array().unwrap().iter().map(|one| one["type"].as_str().unwrap()).collect();
     assert_eq!(types, ["Available", "Placed"]);
     assert_eq!((&status["observedGeneration"], status.get("availableReplicas")), (&json!(3), None));
-    // One that no cluster takes is.
+    // A rollout that every cluster refuses has failed.
     let records = [("east".to_owned(), record(State::Refused, "no room", Value::Null))];
     let status = of(DEPLOYMENTS, &object, &records, &health).status(NOW).unwrap();
     let progressing = &status["conditions"][1];
@@ -191,7 +191,7 @@ fn replicas_of_a_lost_cluster_are_unavailable() {
     let available = &status["conditions"][0];
     assert_eq!(
         (&available["status"], &available["message"]),
-        (&json!("False"), &json!("lost: it is silent"))
+        (&json!("False"), &json!("lost: no heartbeats"))
     );
     assert_eq!(status["observedGeneration"], 4);
     let daemons = json!({ "desiredNumberScheduled": 2, "numberReady": 2, "numberAvailable": 2 });
@@ -203,7 +203,7 @@ fn replicas_of_a_lost_cluster_are_unavailable() {
 }
 
 #[test]
-fn other_kinds_lose_what_clusters_gave_them() {
+fn other_kinds_lose_values_from_clusters() {
     let bound = json!({ "phase": "Bound", "capacity": { "storage": "1Gi" } });
     assert_eq!(emptied(("", "persistentvolumeclaims"), &bound), Some(json!({ "phase": "Pending" })));
     let balanced = json!({ "loadBalancer": { "ingress": [{ "ip": "10.0.0.1" }] } });

@@ -1,13 +1,13 @@
-//! Conditions of several clusters as one list.
+//! Aggregation of conditions of several clusters.
 
 use serde_json::{Map, Value, json};
 
 use super::{Extreme, OBSERVED_GENERATION, Part};
 
-/// How many clusters a message names.
+/// Maximum number of clusters in a message.
 const NAMED: usize = 5;
 
-/// Types that hold as soon as they hold somewhere: they say that something is wrong, or that something is possible.
+/// Types that are true as soon as they are true on one cluster: they report a failure or a possibility.
 const ANYWHERE: &[&str] = &[
     "Degraded",
     "DisruptionAllowed",
@@ -20,10 +20,10 @@ const ANYWHERE: &[&str] = &[
     "Suspended",
 ];
 
-/// A condition in one cluster; `None` where there is no such.
+/// A condition on one cluster; `None` if it is absent there.
 type Told<'a> = (&'a Part<'a>, Option<&'a Value>);
 
-/// Writes the conditions of all clusters into the status.
+/// Aggregates the conditions of all clusters into the status.
 pub(super) fn merge(status: &mut Map<String, Value>, parts: &[Part<'_>], resource: (&str, &str)) {
     let mut types: Vec<&str> = Vec::new();
     for kind in parts.iter().flat_map(conditions).filter_map(|condition| condition["type"].as_str()) {
@@ -42,7 +42,7 @@ pub(super) fn merge(status: &mut Map<String, Value>, parts: &[Part<'_>], resourc
     status.insert("conditions".to_owned(), merged.into());
 }
 
-/// Says of which generation above the conditions of the only cluster are.
+/// Sets the observed generation above in the conditions of a single cluster.
 pub(super) fn stamp(status: &mut Map<String, Value>, parts: &[Part<'_>]) {
     let Some(part) = parts.first() else { return };
     for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -56,7 +56,7 @@ fn conditions<'a>(part: &Part<'a>) -> impl Iterator<Item = &'a Value> + use<'a> 
     part.field("conditions").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The generation above that a condition is about, if it says that of one.
+/// Returns the generation above that a condition is about, if it has one.
 fn observed(part: &Part<'_>, condition: &Value) -> Option<i64> {
     let told = condition.get(OBSERVED_GENERATION)?.as_i64()?;
     // It may be older than the rest of the status.
@@ -64,11 +64,11 @@ fn observed(part: &Part<'_>, condition: &Value) -> Option<i64> {
     Some(if is_behind { (part.observed - 1).max(0) } else { part.observed })
 }
 
-/// The condition of a type.
+/// Aggregates the conditions of a type.
 fn one(kind: &str, parts: &[Part<'_>], resource: (&str, &str)) -> Option<Value> {
     let told: Vec<Told<'_>> =
         parts.iter().map(|part| (part, conditions(part).find(|one| one["type"] == kind))).collect();
-    // Conditions of claims tell what is under way; there is none when nothing is.
+    // Conditions of claims report operations in progress; without one there is no condition.
     let is_anywhere = ANYWHERE.contains(&kind) || resource == ("", "persistentvolumeclaims");
     if is_anywhere {
         let deciding = ["True", "Unknown", "False"].iter().find_map(|wanted| having(&told, wanted))?;
@@ -81,7 +81,7 @@ fn one(kind: &str, parts: &[Part<'_>], resource: (&str, &str)) -> Option<Value> 
         told.iter().filter(|(_, condition)| condition.is_none()).map(|(part, _)| *part).collect();
     let everywhere = having(&told, "True")?;
     match (resource, kind) {
-        // Who has not said how far it is has not begun, and the others say more.
+        // A cluster without the condition has not started; the others are more informative.
         (("apps", "deployments"), "Progressing") => {
             let is_under_way =
                 |(_, one): &Told<'_>| one.is_some_and(|one| one["reason"] != "NewReplicaSetAvailable");
@@ -90,7 +90,7 @@ fn one(kind: &str, parts: &[Part<'_>], resource: (&str, &str)) -> Option<Value> 
             Some(written(&deciding, &told, Extreme::Latest))
         }
         _ if missing.is_empty() => Some(written(&everywhere, &told, Extreme::Latest)),
-        // Jobs have such a condition only when it holds.
+        // Jobs have such a condition only when it is true.
         (("batch", "jobs"), _) => None,
         (("apps", "deployments"), _) => {
             Some(unreported(&everywhere, &missing, "False", "MinimumReplicasUnavailable"))
@@ -105,8 +105,8 @@ fn having<'a>(told: &[Told<'a>], wanted: &str) -> Option<Vec<Told<'a>>> {
     (!found.is_empty()).then_some(found)
 }
 
-/// The condition of the clusters that decide, in the words of the first of them; the message says who they are unless all say
-/// the same.
+/// Returns the condition of the deciding clusters with the reason of the first one; the message names the
+/// clusters unless all have the same message.
 fn written(deciding: &[Told<'_>], told: &[Told<'_>], extreme: Extreme) -> Value {
     let first = deciding.iter().find_map(|(_, one)| *one).cloned();
     let mut condition = first.unwrap_or_default();
@@ -136,7 +136,7 @@ fn written(deciding: &[Told<'_>], told: &[Told<'_>], extreme: Extreme) -> Value 
     condition
 }
 
-/// The condition where some clusters have not said anything of it.
+/// Returns the condition if some clusters have not reported it.
 fn unreported(told: &[Told<'_>], missing: &[&Part<'_>], status: &str, reason: &str) -> Value {
     let mut condition = written(told, told, Extreme::Latest);
     let lines = missing.iter().map(|part| {
@@ -154,7 +154,7 @@ fn unreported(told: &[Told<'_>], missing: &[&Part<'_>], status: &str, reason: &s
     condition
 }
 
-/// Which cluster says what, of the first few.
+/// Returns the messages of the first few clusters.
 pub(crate) fn attributed<'a>(lines: impl ExactSizeIterator<Item = (&'a str, &'a str)>) -> String {
     let rest = lines.len().saturating_sub(NAMED);
     let named = lines.take(NAMED).map(|(cluster, text)| {
@@ -167,8 +167,8 @@ pub(crate) fn attributed<'a>(lines: impl ExactSizeIterator<Item = (&'a str, &'a 
     message
 }
 
-/// A Job that has failed somewhere has failed; while others are at work on it, it is only going to, as one whose last pods
-/// have not ended yet. Nothing that has failed is complete.
+/// A Job that has failed on one cluster has failed. While Pods are still active on other clusters, it has
+/// only a failure target, like a Job whose last Pods have not finished. A failed Job is never complete.
 fn finish(conditions: &mut Vec<Value>, status: &Map<String, Value>) {
     let Some(failed) = conditions.iter().position(|one| one["type"] == "Failed" && one["status"] == "True")
     else {
@@ -186,7 +186,8 @@ fn finish(conditions: &mut Vec<Value>, status: &Map<String, Value>) {
     }
 }
 
-/// A Deployment does not get on where a cluster does not take it; what ran there before may go on.
+/// Sets the Progressing condition of a Deployment that a cluster refuses to False; older replicas there may
+/// continue to run.
 pub(super) fn refuse(status: &mut Map<String, Value>, parts: &[Part<'_>]) {
     let refusals: Vec<(&str, &str, &str)> = parts
         .iter()

@@ -1,14 +1,15 @@
-//! What may come after what was there.
+//! The next status of an object, given the previous one.
 //!
-//! Servers hold a status to its past: what was counted stays counted, and what has ended has ended. Clusters come and go, and
-//! what they say together need not keep to that.
+//! API servers validate status transitions: counts must not decrease, and a finished Job stays finished.
+//! Aggregates of changing clusters may violate that.
 
 use serde_json::{Map, Value};
 
-/// What a Job that ends in one way has said before.
+/// Conditions of a Job and the condition that must precede each.
 const BEFOREHAND: &[(&str, &str)] = &[("Complete", "SuccessCriteriaMet"), ("Failed", "FailureTarget")];
 
-/// The status that is written, after `before`, for an object of a resource (group and name) of which `status` is the sum.
+/// Returns the status to write after `before`, for an object of a resource (group and name) with the
+/// aggregate `status`.
 pub fn following(resource: (&str, &str), before: &Value, status: Value) -> Value {
     let (Some(old), Value::Object(mut new)) = (before.as_object(), status.clone()) else { return status };
     match resource {
@@ -27,7 +28,7 @@ fn job(new: &mut Map<String, Value>, old: &Map<String, Value>) {
     if let (Some(start), false) = (old.get("startTime"), rests) {
         new.insert("startTime".to_owned(), start.clone());
     }
-    // What it is going to end as is settled once.
+    // The predicted end of a Job never changes.
     for (index, (_, settled)) in BEFOREHAND.iter().enumerate() {
         if let Some(condition) = condition(old, settled).filter(|_| holds(old, settled)).cloned() {
             let (end, other) = BEFOREHAND[1 - index];
@@ -42,7 +43,7 @@ fn job(new: &mut Map<String, Value>, old: &Map<String, Value>) {
     if !holds(new, "Complete") {
         new.remove("completionTime");
     }
-    // Older clusters do not say it.
+    // Older clusters do not set it.
     for (end, settled) in BEFOREHAND {
         if let Some(mut condition) = condition(new, end).filter(|_| holds(new, end)).cloned()
             && !holds(new, settled)
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_does_not_go_back() {
+    fn job_status_never_goes_back() {
         let of = |kinds: &[&str]| json!({ "conditions": conditions(kinds) });
         let cases = [
             (json!({}), json!({ "active": 1 }), json!({ "active": 1 })),
@@ -120,14 +121,14 @@ mod tests {
                 json!({ "startTime": "a" }),
             ),
             (json!({ "startTime": "b" }), of(&["Suspended"]), of(&["Suspended"])),
-            // What has ended has ended.
+            // A finished Job stays finished.
             (
                 of(&["SuccessCriteriaMet", "Complete"]),
                 json!({ "active": 1 }),
                 of(&["SuccessCriteriaMet", "Complete"]),
             ),
             (of(&["FailureTarget", "Failed"]), of(&["Complete"]), of(&["FailureTarget", "Failed"])),
-            // What is going to end stays so.
+            // A predicted end stays.
             (of(&["FailureTarget"]), of(&[]), of(&["FailureTarget"])),
             (
                 of(&["FailureTarget"]),
@@ -141,7 +142,7 @@ mod tests {
             ),
             (of(&["FailureTarget"]), of(&["FailureTarget", "Failed"]), of(&["FailureTarget", "Failed"])),
             (of(&["SuccessCriteriaMet"]), of(&["FailureTarget", "Failed"]), of(&["SuccessCriteriaMet"])),
-            // Older clusters leave out what comes before an end.
+            // Older clusters omit the preceding condition.
             (
                 json!({}),
                 json!({ "completionTime": "c", "conditions": conditions(&["Complete"]) }),
@@ -152,12 +153,12 @@ mod tests {
         for (before, status, expected) in cases {
             let next = following(("batch", "jobs"), &before, status.clone());
             assert_eq!(next, expected, "{status} after {before}");
-            assert_eq!(following(("batch", "jobs"), &next, status), next, "once is enough");
+            assert_eq!(following(("batch", "jobs"), &next, status), next, "the result is stable");
         }
     }
 
     #[test]
-    fn collisions_are_never_fewer() {
+    fn collision_count_never_decreases() {
         let cases = [
             (
                 ("apps", "deployments"),

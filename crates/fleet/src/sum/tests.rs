@@ -6,7 +6,7 @@ fn record(generation: i64, observed: bool, status: Value) -> Record {
     Record { generation, observed, status, ..Record::default() }
 }
 
-/// Records of clusters that have applied and seen generation 4.
+/// Records of clusters that have applied and observed generation 4.
 fn all(statuses: &[(&str, Value)]) -> Vec<(String, Record)> {
     statuses.iter().map(|(name, status)| ((*name).to_owned(), record(4, true, status.clone()))).collect()
 }
@@ -18,7 +18,7 @@ fn condition(kind: &str, status: &str, reason: &str, message: &str, time: &str) 
 }
 
 #[test]
-fn of_one_cluster_all_is_kept_but_the_generation() {
+fn status_of_one_cluster_is_kept_except_the_generation() {
     let below = json!({ "observedGeneration": 17, "replicas": 3, "collisionCount": 1, "custom": [1] });
     let cases = [
         (record(4, true, below.clone()), Some(json!(4))),
@@ -49,12 +49,12 @@ fn of_one_cluster_all_is_kept_but_the_generation() {
 }
 
 #[test]
-fn without_a_status_there_is_none() {
+fn no_status_without_records() {
     let gone = Record { state: State::Gone, ..record(4, true, json!({ "replicas": 1 })) };
     let refused = Record { state: State::Refused, ..record(0, false, Value::Null) };
     assert_eq!(sum(DEPLOYMENTS, 4, &[]), None);
     assert_eq!(sum(DEPLOYMENTS, 4, &[("a".into(), gone.clone()), ("b".into(), refused)]), None);
-    // Who has let go says nothing of those that have not.
+    // A cluster without the object does not count.
     let records = [("a".to_owned(), gone), ("b".to_owned(), record(4, true, json!({ "replicas": 2 })))];
     assert_eq!(sum(DEPLOYMENTS, 4, &records), Some(json!({ "replicas": 2 })));
 }
@@ -159,12 +159,12 @@ fn numbers_are_added() {
         let status = sum(resource, 4, &records);
         assert_eq!(status.as_ref(), Some(&expected), "{resource:?}");
         let turned: Vec<_> = records.into_iter().rev().collect();
-        assert_eq!(sum(resource, 4, &turned), status, "the order of records does not matter");
+        assert_eq!(sum(resource, 4, &turned), status, "the order of records must not matter");
     }
 }
 
 #[test]
-fn a_generation_counts_as_seen_when_all_have_seen_it() {
+fn observed_generation_is_the_minimum() {
     let status = || json!({ "observedGeneration": 30 });
     let refused = Record { state: State::Refused, ..record(4, true, Value::Null) };
     let cases = [
@@ -182,7 +182,7 @@ fn a_generation_counts_as_seen_when_all_have_seen_it() {
 }
 
 #[test]
-fn conditions_hold_everywhere_or_say_where_not() {
+fn conditions_are_true_everywhere_or_name_clusters() {
     let good = condition("Available", "True", "MinimumReplicasAvailable", "Fine.", "2026-01-01T00:00:00Z");
     let later = condition("Available", "True", "MinimumReplicasAvailable", "Fine.", "2026-01-03T00:00:00Z");
     let bad = condition("Available", "False", "MinimumReplicasUnavailable", "Poor.", "2026-01-02T00:00:00Z");
@@ -222,7 +222,7 @@ fn conditions_hold_everywhere_or_say_where_not() {
 }
 
 #[test]
-fn who_does_not_take_a_deployment_is_named() {
+fn refusing_cluster_is_named() {
     let done = condition("Progressing", "True", "NewReplicaSetAvailable", "Done.", "2026-01-01T00:00:00Z");
     let status = json!({ "observedGeneration": 2, "conditions": [done] });
     let refused =
@@ -237,7 +237,7 @@ fn who_does_not_take_a_deployment_is_named() {
 }
 
 #[test]
-fn a_job_is_complete_everywhere_or_failed_anywhere() {
+fn job_is_complete_everywhere_or_failed_anywhere() {
     let complete = json!({ "type": "Complete", "status": "True", "message": "Done." });
     let failed = json!({ "type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "Too many." });
     let target = json!({ "type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded", "message": "Too many." });
@@ -283,7 +283,7 @@ fn a_job_is_complete_everywhere_or_failed_anywhere() {
 }
 
 #[test]
-fn conditions_of_other_kinds_are_merged_too() {
+fn conditions_of_other_kinds_are_aggregated() {
     let ready = |status: &str, generation: i64| json!({ "type": "Ready", "status": status, "reason": "R", "message": "m", "observedGeneration": generation });
     let things = ("example.com", "things");
     let of = |east: Value, west: Value| sum(things, 4, &all(&[("east", east), ("west", west)])).unwrap();
@@ -292,7 +292,7 @@ fn conditions_of_other_kinds_are_merged_too() {
     let one = of(json!({ "conditions": [ready("True", 7)] }), json!({ "phase": "New" }));
     assert_eq!(one["conditions"][0]["status"], "Unknown");
     assert_eq!(one["conditions"][0]["message"], "west: nothing reported yet");
-    // A condition that is older than the status it is part of.
+    // A condition that is older than its status.
     let old = of(
         json!({ "observedGeneration": 8, "conditions": [ready("True", 7)] }),
         json!({ "conditions": [ready("True", 9)] }),
@@ -300,7 +300,7 @@ fn conditions_of_other_kinds_are_merged_too() {
     assert_eq!((&old["observedGeneration"], &old["conditions"]), (&json!(4), &json!([ready("True", 3)])));
     let single = all(&[("east", json!({ "observedGeneration": 8, "conditions": [ready("True", 8)] }))]);
     assert_eq!(sum(things, 4, &single).unwrap()["conditions"], json!([ready("True", 4)]));
-    // Many clusters do not make a long message.
+    // The number of clusters in a message is limited.
     let many: Vec<(String, Value)> = (0..8)
         .map(|index| {
             (

@@ -161,7 +161,7 @@ fn messages_are_charged_to_the_cluster() {
     let trouble = || Some((State::Refused, format!("\u{1b}[2J{}", "x".repeat(1 << 20))));
     for key in &keys {
         table.set_trouble(key, trouble());
-        let message = table.news(key).expect("something is wrong").message;
+        let message = table.news(key).expect("there is a failure").message;
         assert!(!message.contains('\u{1b}') && message.len() <= 4096, "{}", message.len());
     }
     assert!(budget.used() > 90_000, "{}", budget.used());
