@@ -1,4 +1,6 @@
-//! A node for a Pod, or why there is none.
+//! Schedules a Pod: selects a node, or explains why there is none.
+
+// upstream: pkg/scheduler/schedule_one.go
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,42 +13,42 @@ use crate::refusal::{Histogram, Plugin, Refusal};
 use crate::score;
 use crate::storage::{Bindings, Unready};
 
-/// With fewer nodes than this all are looked at.
+/// With fewer nodes than this, all are filtered (`minFeasibleNodesToFind`).
 const ENOUGH: usize = 100;
 const LEAST_PERCENTAGE: usize = 5;
-/// What upstream's plugin for devices says about Pods that ask for none.
+/// Message of upstream's DynamicResources plugin about Pods without resource claims.
 const NO_DEVICES: &str = "no new claims to deallocate";
 
-/// Where numbers by chance come from.
+/// Source of random numbers.
 pub type Random<'a> = &'a mut dyn FnMut() -> u64;
 
-/// The node for a Pod.
+/// The selected node of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     pub node: Arc<str>,
-    /// What is to be done for the Pod's volumes first.
+    /// Volume bindings that must be made before the Pod is bound.
     pub bindings: Bindings,
 }
 
-/// Why there is no node.
+/// Reason why no node is feasible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unschedulable {
-    /// In upstream's words.
+    /// Upstream's message.
     pub message: String,
-    /// Who refused: only what these look at can help.
+    /// The plugins that rejected the Pod: only events that concern them can help.
     pub plugins: BTreeSet<Plugin>,
-    /// Pods that are to make room.
+    /// Preemption that would make room.
     pub preemption: Option<Preemption>,
-    /// Whether a node that the Pod was to have is no longer kept for it.
+    /// Whether the nominated node of the Pod must be cleared.
     pub clears_nomination: bool,
 }
 
 impl Fleet {
-    /// Chooses a node for a Pod.
+    /// Selects a node for a Pod.
     ///
     /// # Errors
     ///
-    /// Why there is none, and whose end would change that.
+    /// No node is feasible; contains the message and a possible preemption.
     pub fn choose(&mut self, pod: &Pod, random: Random<'_>) -> Result<Choice, Unschedulable> {
         if self.is_empty() {
             return Err(Unschedulable {
@@ -73,19 +75,19 @@ impl Fleet {
         choice
     }
 
-    /// Takes the volumes that come with a choice, before anybody else does.
+    /// Assumes the volume bindings of a choice, so that no other Pod uses the volumes.
     pub fn assume_bindings(&mut self, pod: &Pod, choice: &Choice) {
         self.storage.assume(pod, &choice.node, &choice.bindings);
     }
 
-    /// What would have to be done for the volumes of a Pod on a node.
+    /// Returns the volume bindings of a Pod on a node.
     pub fn bindings_at(&self, pod: &Pod, node: &str) -> Bindings {
         let claims = self.storage.look(pod).unwrap_or_default();
         let bindings = self.node(node).and_then(|node| self.storage.bindings(&claims, node));
         bindings.unwrap_or_default()
     }
 
-    /// All nodes that would do, with their points: what [`Fleet::choose`] compares where nodes are few.
+    /// Returns all feasible nodes with their scores, as [`Fleet::choose`] compares them in small clusters.
     pub fn rank(&mut self, pod: &Pod) -> Vec<(Arc<str>, i64)> {
         self.arrange();
         let questions = Questions::ask(self, pod);
@@ -97,10 +99,10 @@ impl Fleet {
         nodes.zip(points).collect()
     }
 
-    /// A Pod that something keeps from all nodes at once.
+    /// Returns the failure of a Pod that PreFilter rejects for all nodes.
     fn rejected(&self, plugin: Plugin, message: &str) -> Unschedulable {
         let nodes = self.len();
-        // Upstream's plugin for devices was not asked before and finds nothing noted.
+        // Upstream's DynamicResources plugin has not run PreFilter, and its PostFilter finds no state.
         Unschedulable {
             message: format!("0/{nodes} nodes are available: {message}. not found"),
             plugins: BTreeSet::from([plugin]),
@@ -132,7 +134,7 @@ fn search(cycle: &Cycle<'_>, questions: &Questions, random: Random<'_>) -> Searc
         };
         Search { result, looked_at }
     };
-    // The node that others were asked to leave is most likely the only one.
+    // The nominated node is most likely the only feasible one.
     let nominated = pod.nominated_node.as_ref().and_then(|name| fleet.slot_of(name));
     if let Some(slot) = nominated.filter(|slot| check(cycle, *slot).is_ok()) {
         return chosen(slot, 0);
@@ -174,7 +176,8 @@ fn check(cycle: &Cycle<'_>, slot: usize) -> Result<(), Refusal> {
     }
 }
 
-/// How many nodes that would do are compared: in large clusters not all, for that takes time and changes little.
+/// Returns how many feasible nodes are scored: in large clusters not all, to save time
+/// (`numFeasibleNodesToFind`).
 fn enough(nodes: usize) -> usize {
     if nodes < ENOUGH {
         return nodes;
@@ -183,7 +186,7 @@ fn enough(nodes: usize) -> usize {
     (nodes * percentage / 100).max(ENOUGH)
 }
 
-/// One of those with the most points, by chance.
+/// Returns one of the nodes with the highest score at random (`selectHost`).
 fn best(slots: &[usize], points: &[i64], random: Random<'_>) -> usize {
     let most = points.iter().copied().max().unwrap_or_default();
     let ties = points.iter().filter(|points| **points == most).count().max(1);

@@ -1,4 +1,10 @@
-//! One Pod looking for a node: what is worked out once, and asked of every node then.
+//! Scheduling cycle of one Pod: state that is computed once, and the filters that use it for every node.
+
+// upstream: pkg/scheduler/framework/runtime/framework.go
+// upstream: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go
+// upstream: pkg/scheduler/framework/plugins/nodename/node_name.go
+// upstream: pkg/scheduler/framework/plugins/nodeports/node_ports.go
+// upstream: pkg/scheduler/framework/plugins/noderesources/fit.go
 
 mod affinity;
 mod spreading;
@@ -17,10 +23,10 @@ pub use spreading::counts_node;
 use affinity::Affinity;
 use spreading::Spreading;
 
-/// What a Pod has counted before it looks for a node.
+/// State that the filters and scores of a Pod need, computed before a node is selected.
 #[derive(Debug, Default)]
 pub struct Questions {
-    /// The rules that are kept where possible: the Pod's own, or those for Pods that bring none.
+    /// Soft spread constraints: those of the Pod, or the default constraints.
     pub soft: Vec<Constraint>,
     pub near: Option<Counted>,
     pub apart: Vec<Counted>,
@@ -28,7 +34,7 @@ pub struct Questions {
 }
 
 impl Questions {
-    /// Works out what has to be counted, and sees to it that it is.
+    /// Computes the state, and starts the Pod counts that it needs.
     pub fn ask(fleet: &mut Fleet, pod: &Pod) -> Self {
         let demand = &pod.demand;
         let mut questions = Questions::default();
@@ -62,12 +68,12 @@ impl Questions {
     }
 }
 
-/// The Pods that a rule counts.
+/// Returns the Pods that a spread constraint counts.
 pub fn spread(pod: &Pod, rule: &Constraint) -> Counted {
     Counted::Spread { namespace: pod.namespace().clone(), selector: rule.selector.clone() }
 }
 
-/// What is known of one Pod's search. Clones are for trying what would be if Pods came or went.
+/// State of a scheduling cycle. Clones simulate added and removed Pods.
 #[derive(Clone)]
 pub struct Cycle<'a> {
     pub fleet: &'a Fleet,
@@ -91,7 +97,7 @@ impl<'a> Cycle<'a> {
         })
     }
 
-    /// Whether the Pod can be on a node with this much taken; if not, why.
+    /// Runs the filters for a node with this usage.
     pub fn check(&self, slot: usize, node: &Node, usage: &Usage) -> Result<(), Refusal> {
         let demand: &Demand = &self.pod.demand;
         if node.is_unschedulable && !self.unschedulable_tolerated {
@@ -130,7 +136,8 @@ impl<'a> Cycle<'a> {
         self.affinity.check(slot)
     }
 
-    /// The same, with those to come on the node as well as without them: none may take what was made free for them.
+    /// Runs the filters with and without the nominated Pods of a node, so that no Pod takes room that was
+    /// made for them.
     pub fn check_with_nominated(
         &self,
         slot: usize,
@@ -151,12 +158,12 @@ impl<'a> Cycle<'a> {
         self.check(slot, node, usage)
     }
 
-    /// What would be if another Pod were on a node.
+    /// Simulates that another Pod is on a node.
     pub fn pod_came(&mut self, other: &Pod, slot: usize) {
         self.change(other, slot, 1);
     }
 
-    /// What would be if another Pod were no longer on its node.
+    /// Simulates that another Pod is no longer on its node.
     pub fn pod_left(&mut self, other: &Pod, slot: usize) {
         self.change(other, slot, -1);
     }

@@ -1,4 +1,8 @@
-//! All nodes with the Pods on them, kept up to date change by change.
+//! All nodes with their Pods, updated incrementally.
+
+// upstream: pkg/scheduler/backend/cache/cache.go
+// upstream: pkg/scheduler/backend/cache/node_tree.go
+// upstream: pkg/scheduler/backend/queue/nominator.go
 
 mod neighbours;
 mod tallies;
@@ -22,11 +26,11 @@ use crate::resources::Resources;
 use crate::storage::Storage;
 use crate::workloads::Workloads;
 
-/// What is taken on a node.
+/// Resources and ports that the Pods of a node use.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     pub requested: Resources,
-    /// The same, with something for containers that do not say.
+    /// Requests with defaults for containers without requests (`NonZeroRequested`).
     pub assumed: Resources,
     pub pods: i64,
     pub ports: Vec<Port>,
@@ -52,18 +56,18 @@ impl Usage {
     }
 }
 
-/// A place for a node. Pods may be there before their node is, and after.
+/// Entry of a node. Its Pods may be known before and after the node itself.
 #[derive(Debug)]
 pub struct Slot {
     name: Arc<str>,
     pub node: Option<Node>,
     pub usage: Usage,
     pub pods: Vec<Placed>,
-    /// Pods that are to come here once others have gone.
+    /// Pods that are nominated to this node.
     pub nominated: Vec<Arc<Pod>>,
 }
 
-/// A Pod on a node.
+/// A Pod that is assigned to a node.
 #[derive(Clone, Debug)]
 pub struct Placed {
     pub pod: Arc<Pod>,
@@ -79,7 +83,7 @@ pub struct Fleet {
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
     by_name: HashMap<Arc<str>, usize>,
-    /// The slots of nodes, zone after zone in turn; nothing if they must be put in order again.
+    /// Entries of nodes in round-robin order over zones; `None` if it must be computed again.
     order: Option<Vec<usize>>,
     nodes: usize,
     placed: HashMap<PodKey, usize>,
@@ -91,12 +95,12 @@ pub struct Fleet {
     pub storage: Storage,
     pub workloads: Workloads,
     pub budgets: Budgets,
-    /// Where the search for a node goes on.
+    /// Position at which the next search for feasible nodes starts.
     pub(crate) next: usize,
 }
 
 impl Fleet {
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.nodes
     }
@@ -105,17 +109,17 @@ impl Fleet {
         self.nodes == 0
     }
 
-    /// Whether no Pod is anywhere.
+    /// Whether no Pod is assigned to any node.
     pub fn has_no_pods(&self) -> bool {
         self.placed.is_empty()
     }
 
-    /// A node, by name.
+    /// Returns a node by name.
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.slots[*self.by_name.get(name)?].as_ref()?.node.as_ref()
     }
 
-    /// A node was added or has changed.
+    /// Adds or updates a node.
     pub fn set_node(&mut self, node: Node) {
         let index = self.slot(&node.name);
         let nodes = self.nodes;
@@ -133,7 +137,7 @@ impl Fleet {
         }
     }
 
-    /// A node is gone.
+    /// Removes a node.
     pub fn remove_node(&mut self, name: &str) {
         let Some(index) = self.by_name.get(name).copied() else { return };
         let Some(slot) = &mut self.slots[index] else { return };
@@ -145,7 +149,7 @@ impl Fleet {
         self.tidy(index);
     }
 
-    /// A Pod is on a node, or has changed there. Whether it was there already makes no difference.
+    /// Adds or updates a Pod on its node.
     pub fn set_pod(&mut self, pod: Arc<Pod>) {
         let key = (pod.namespace().clone(), pod.name.clone());
         self.remove_pod(&key.0, &key.1);
@@ -161,7 +165,7 @@ impl Fleet {
         }
     }
 
-    /// A Pod is no longer on any node.
+    /// Removes a Pod from its node.
     pub fn remove_pod(&mut self, namespace: &Arc<str>, name: &Arc<str>) -> Option<Arc<Pod>> {
         let index = self.placed.remove(&(namespace.clone(), name.clone()))?;
         let slot = self.slots[index].as_mut()?;
@@ -178,7 +182,7 @@ impl Fleet {
         Some(pod)
     }
 
-    /// The Pod on a node, by namespace and name.
+    /// Returns a Pod that is assigned to a node.
     pub fn pod(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<&Arc<Pod>> {
         let index = self.placed.get(&(namespace.clone(), name.clone()))?;
         let slot = self.slots[*index].as_ref()?;
@@ -186,7 +190,7 @@ impl Fleet {
         pods.find(|pod| pod.name == *name && pod.namespace() == namespace)
     }
 
-    /// A Pod is to come to a node once there is room, or to none.
+    /// Sets or clears the nominated node of a Pod.
     pub fn nominate(&mut self, pod: &Arc<Pod>, node: Option<&Arc<str>>) {
         let key = (pod.namespace().clone(), pod.name.clone());
         if let Some(index) = self.nominated.remove(&key) {
@@ -247,7 +251,7 @@ impl Fleet {
         index
     }
 
-    /// Frees a slot that nothing is in.
+    /// Frees an empty entry.
     fn tidy(&mut self, index: usize) {
         let is_empty =
             |slot: &mut Slot| slot.node.is_none() && slot.pods.is_empty() && slot.nominated.is_empty();
@@ -257,7 +261,7 @@ impl Fleet {
         }
     }
 
-    /// Puts the nodes in order, so that zones take turns.
+    /// Sorts the nodes in round-robin order over zones.
     pub(crate) fn arrange(&mut self) {
         if self.order.is_some() {
             return;
@@ -280,18 +284,18 @@ impl Fleet {
         self.order = Some(order);
     }
 
-    /// The slots of all nodes, in order.
+    /// Returns the entries of all nodes in order.
     pub(crate) fn order(&self) -> &[usize] {
         self.order.as_deref().unwrap_or_default()
     }
 
-    /// All nodes with their slots.
+    /// Returns all nodes with the numbers of their entries.
     pub(crate) fn all_nodes(&self) -> impl Iterator<Item = (usize, &Node)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(index, slot)| Some((index, slot.as_ref()?.node.as_ref()?)))
     }
 
-    /// The node in a slot with what is taken there.
+    /// Returns the node of an entry, with its usage.
     pub(crate) fn at(&self, index: usize) -> Option<(&Node, &Slot)> {
         let slot = self.slots.get(index)?.as_ref()?;
         Some((slot.node.as_ref()?, slot))
@@ -302,7 +306,7 @@ impl Fleet {
         self.at(index).map(|_| index)
     }
 
-    /// Begins to follow the values of a label.
+    /// Starts to track the values of a topology label.
     pub(crate) fn follow(&mut self, topology: &Arc<str>) {
         if !self.topologies.contains(topology) {
             let slots = self.slots.iter().enumerate();
@@ -312,7 +316,7 @@ impl Fleet {
         }
     }
 
-    /// Begins to follow the labels that Pods on nodes, and those to come to one, have an opinion about.
+    /// Starts to track the topology labels in affinity terms of existing and nominated Pods.
     pub(crate) fn follow_neighbours(&mut self) {
         let topologies = self.neighbours.topologies().filter(|key| !self.topologies.contains(key));
         for topology in topologies.cloned().collect::<Vec<_>>() {
@@ -320,7 +324,7 @@ impl Fleet {
         }
     }
 
-    /// Begins to count some Pods.
+    /// Starts to count Pods.
     pub(crate) fn count(&mut self, counted: &Counted) {
         let slots = &self.slots;
         self.tallies.prepare(counted, &self.namespaces, || {

@@ -1,4 +1,7 @@
-//! Who would have to go so that a Pod of higher priority fits.
+//! Preemption: evicting Pods of lower priority to make room for a Pod.
+
+// upstream: pkg/scheduler/framework/preemption/preemption.go
+// upstream: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -8,21 +11,22 @@ use crate::cycle::Cycle;
 use crate::pod::Pod;
 use crate::refusal::{Histogram, Refusal};
 
-/// At least so many nodes, and this part of all, are tried until one is chosen.
+/// Minimum number and percentage of nodes for which victims are selected (`MinCandidateNodesAbsolute`,
+/// `MinCandidateNodesPercentage`).
 const LEAST_CANDIDATES: usize = 100;
 const CANDIDATES_PERCENTAGE: usize = 10;
 
-/// The Pods that are to go, and the node that is kept for the one they go for.
+/// The victims of a preemption, and the nominated node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preemption {
     pub node: Arc<str>,
-    /// The most important first.
+    /// Pods to evict, the most important first.
     pub victims: Vec<Arc<Pod>>,
-    /// Those of lower priority for whom the node was kept so far.
+    /// Pods of lower priority that were nominated to the node.
     pub displaced: Vec<Arc<Pod>>,
 }
 
-/// Why nobody is sent away.
+/// Reason why no Pod is evicted.
 #[derive(Debug)]
 pub struct Unhelpful {
     pub message: String,
@@ -77,7 +81,7 @@ pub fn preempt(
     })
 }
 
-/// Why the Pod may not send others away.
+/// Returns why the Pod may not preempt others, if so.
 fn ineligible(cycle: &Cycle<'_>, refused: &[(usize, Refusal)]) -> Option<&'static str> {
     let pod = cycle.pod;
     if pod.demand.never_preempts {
@@ -96,7 +100,7 @@ fn ineligible(cycle: &Cycle<'_>, refused: &[(usize, Refusal)]) -> Option<&'stati
     is_leaving.then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
-/// The fewest and least important Pods that would have to leave a node.
+/// Selects the fewest and least important victims on a node (`SelectVictimsOnNode`).
 fn select(cycle: &Cycle<'_>, slot: usize) -> Result<Candidate, Refusal> {
     let Some((node, place)) = cycle.fleet.at(slot) else { return Err(Refusal::NoVictims) };
     let (mut cycle, mut usage) = (cycle.clone(), place.usage.clone());
@@ -115,7 +119,7 @@ fn select(cycle: &Cycle<'_>, slot: usize) -> Result<Candidate, Refusal> {
     let violated = cycle.fleet.budgets.violated(&pods);
     let mut victims = Vec::new();
     let mut violations = 0;
-    // Whoever can stay stays: first those whose end would go against a budget.
+    // Reprieve as many Pods as possible, first those whose eviction would violate a budget.
     for violates in [true, false] {
         for (pod, _) in pods.iter().zip(&violated).filter(|(_, violated)| **violated == violates) {
             usage.add(pod);
@@ -132,18 +136,18 @@ fn select(cycle: &Cycle<'_>, slot: usize) -> Result<Candidate, Refusal> {
     if victims.is_empty() { Err(Refusal::NoVictims) } else { Ok(Candidate { slot, victims, violations }) }
 }
 
-/// Sorts the most important first: by priority, then by how long they have been running.
+/// Sort key: the most important first, by priority, then by start time.
 fn importance(pod: &Arc<Pod>) -> (Reverse<i64>, i64) {
     (Reverse(pod.demand.priority), pod.started.unwrap_or(i64::MAX))
 }
 
-/// What it would cost to take a node; the least is chosen.
+/// Cost of a candidate; the cheapest one is chosen (`pickOneNodeForPreemption`).
 fn cost(candidate: &Candidate) -> (usize, i64, i64, usize, Reverse<i64>) {
     let priorities = || candidate.victims.iter().map(|pod| pod.demand.priority);
     let highest = priorities().max().unwrap_or(i64::MIN);
     let most_important = candidate.victims.iter().filter(|pod| pod.demand.priority == highest);
     let earliest = most_important.map(|pod| pod.started.unwrap_or(i64::MAX)).min();
-    // Weighing each with the lowest priority makes the sum grow with every victim.
+    // The offset makes every priority positive, so that the sum grows with every victim.
     let sum = priorities().map(|priority| priority + (i64::from(i32::MAX) + 1)).sum();
     (candidate.violations, highest, sum, candidate.victims.len(), Reverse(earliest.unwrap_or(i64::MAX)))
 }

@@ -1,14 +1,20 @@
-//! Pods that wait for a node: those to be tried now, those to be tried again soon, and those that wait for a change.
+//! Scheduling queue: active Pods, Pods in backoff, and unschedulable Pods that wait for an event.
 //!
 //! ```text
-//!   add ──► active ── pop ──► (somebody looks for a node) ──► done
-//!             ▲                        │ unschedulable    │ failed
-//!             │ after a while          ▼                  ▼
-//!             └──────── backing off ◄─ waiting for a change
-//!                                wake
+//!   add ──► active ── pop ──► (in flight) ────────► done
+//!             ▲                  │ unschedulable  │ failed
+//!             │ after backoff    ▼                ▼
+//!             └──────── backoff ◄─ unschedulable
+//!                            event
 //! ```
 //!
-//! Times are since whenever the caller likes.
+//! Times are durations since an arbitrary start.
+
+// upstream: pkg/scheduler/backend/queue/scheduling_queue.go
+// upstream: pkg/scheduler/backend/queue/active_queue.go
+// upstream: pkg/scheduler/backend/queue/backoff_queue.go
+// upstream: pkg/scheduler/backend/queue/unschedulable_pods.go
+// upstream: pkg/scheduler/framework/plugins/queuesort/priority_sort.go
 
 mod events;
 
@@ -23,20 +29,21 @@ use crate::refusal::Plugin;
 
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LAST_BACKOFF: Duration = Duration::from_secs(10);
-/// After so long a Pod is tried again even if nothing has happened that could have helped.
+/// Longest time in the unschedulable queue without a helpful event
+/// (`DefaultPodMaxInUnschedulablePodsDuration`).
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// The order in which Pods are tried: by priority, then by when they came.
+/// Sort key of active Pods: priority, then time of arrival.
 type Rank = (Reverse<i64>, Duration, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Active,
-    /// Not before this time, unless there is nothing else to do; `false` if even then not.
+    /// End of the backoff, and whether the Pod may be popped earlier if the active queue is empty.
     BackingOff(Duration, bool),
-    /// Since this time.
+    /// In the unschedulable queue since this time.
     Waiting(Duration),
-    /// Somebody is looking for a node for it.
+    /// Popped: a node is being searched.
     Tried,
 }
 
@@ -44,22 +51,22 @@ enum Place {
 struct Entry {
     rank: Rank,
     place: Place,
-    /// How often in a row there was no node, or something went wrong.
+    /// Consecutive unschedulable attempts and errors.
     refusals: u32,
     failures: u32,
     last_try: Duration,
-    /// Who refused; nobody in particular if empty.
+    /// Plugins that rejected the Pod; empty if it was none in particular.
     plugins: BTreeSet<Plugin>,
 }
 
-/// The Pods of one cluster that have no node yet.
+/// The pending Pods of one cluster.
 #[derive(Debug, Default)]
 pub struct Queue {
     entries: HashMap<PodKey, Entry>,
     active: BTreeSet<(Rank, PodKey)>,
     backing_off: BTreeSet<(Duration, Rank, PodKey)>,
     waiting: BTreeSet<PodKey>,
-    /// How many of those who wait were refused by whom; under nothing those that nobody in particular refused.
+    /// Number of unschedulable Pods by the plugin that rejected them; `None` if it was none in particular.
     refused_by: HashMap<Option<Plugin>, usize>,
     count: u64,
 }
@@ -77,7 +84,7 @@ impl Queue {
         self.entries.contains_key(key)
     }
 
-    /// A Pod wants a node, or what it asks for has changed so that it may get one.
+    /// Adds a Pod, or requeues it because its requirements have changed.
     pub fn add(&mut self, key: &PodKey, priority: i64, now: Duration) {
         self.count += 1;
         match self.entries.get_mut(key) {
@@ -102,13 +109,13 @@ impl Queue {
         }
     }
 
-    /// A Pod wants no node any longer: it has one, or it is gone.
+    /// Removes a Pod that was assigned or deleted.
     pub fn remove(&mut self, key: &PodKey) {
         self.take_out(key);
         self.entries.remove(key);
     }
 
-    /// The Pod to be tried next.
+    /// Returns the next Pod to schedule.
     pub fn pop(&mut self, now: Duration) -> Option<PodKey> {
         while let Some((until, rank, key)) = self.backing_off.first().cloned() {
             if until > now {
@@ -122,7 +129,7 @@ impl Queue {
         }
         let key = match self.active.pop_first() {
             Some((_, key)) => key,
-            // With nothing else to do, there is no need to wait; but where something went wrong there is.
+            // Pop Pods in backoff early if there is nothing else to do, except after an error.
             None => {
                 let eager = |key: &PodKey| {
                     self.entries
@@ -142,7 +149,7 @@ impl Queue {
         Some(key)
     }
 
-    /// There was no node for a Pod; `plugins` refused.
+    /// Moves a Pod to the unschedulable queue; `plugins` rejected it.
     pub fn unschedulable(&mut self, key: &PodKey, plugins: BTreeSet<Plugin>, now: Duration) {
         self.take_out(key);
         let Some(entry) = self.entries.get_mut(key) else { return };
@@ -158,7 +165,7 @@ impl Queue {
         self.waiting.insert(key.clone());
     }
 
-    /// Something went wrong with a Pod.
+    /// Moves a Pod to the backoff queue after an error.
     pub fn failed(&mut self, key: &PodKey, now: Duration) {
         self.take_out(key);
         let Some(entry) = self.entries.get_mut(key) else { return };
@@ -170,15 +177,16 @@ impl Queue {
         self.backing_off.insert((until, entry.rank, key.clone()));
     }
 
-    /// Something has happened: whom it may help is tried again.
+    /// Requeues the unschedulable Pods that an event may help.
     pub fn wake(&mut self, event: Event, now: Duration) {
         self.wake_if(event, now, |_, _| true);
     }
 
-    /// The same, for those of whom `concerns` holds: a Pod, and who refused it.
+    /// Requeues the unschedulable Pods that an event may help and for which `concerns` is true, given the Pod
+    /// and the plugin.
     pub fn wake_if(&mut self, event: Event, now: Duration, concerns: impl Fn(&PodKey, Plugin) -> bool) {
         let may_help = |plugin: Option<Plugin>| plugin.is_none_or(|plugin| event.may_help(plugin));
-        // Most events help nobody, and thousands may be waiting.
+        // Most events help no Pod, and thousands may be unschedulable.
         if !self.refused_by.keys().any(|plugin| may_help(*plugin)) {
             return;
         }
@@ -195,7 +203,7 @@ impl Queue {
         }
     }
 
-    /// Tries those again that have waited for very long, and says when to ask again at the latest.
+    /// Requeues Pods that have been unschedulable for too long, and returns when to call this again.
     pub fn next_look(&mut self, now: Duration) -> Option<Duration> {
         let since = |entry: &Entry| match entry.place {
             Place::Waiting(since) => Some(since),
@@ -214,7 +222,7 @@ impl Queue {
         soonest.into_iter().chain(oldest).min()
     }
 
-    /// From waiting to being tried, now or after a while.
+    /// Moves a Pod from the unschedulable queue to the active or the backoff queue.
     fn try_again(&mut self, key: &PodKey, now: Duration) {
         self.take_out(key);
         let Some(entry) = self.entries.get_mut(key) else { return };
@@ -249,12 +257,12 @@ impl Queue {
     }
 }
 
-/// Who refused a Pod; nothing if nobody in particular did.
+/// Returns the plugins that rejected a Pod; `None` if it was none in particular.
 fn refusing(plugins: &BTreeSet<Plugin>) -> impl Iterator<Item = Option<Plugin>> {
     plugins.iter().copied().map(Some).chain(plugins.is_empty().then_some(None))
 }
 
-/// One second, then twice as long each time, up to ten.
+/// Returns the backoff: one second, doubled each time, up to ten.
 fn backoff(count: u32) -> Duration {
     match count {
         0 => Duration::ZERO,

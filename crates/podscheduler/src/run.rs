@@ -1,12 +1,15 @@
-//! Schedulers at work over an API: one for each workspace with nodes or Pods, all in one loop.
+//! Runs the schedulers of all workspaces with nodes or Pods against an API.
 //!
 //! ```text
-//!   Informers ── changes ──► Shared (a Scheduler for each workspace, who has work) ── Decision ──► binding ──► API
+//!   Informers ── changes ──► Schedulers (one for each workspace) ── Decision ──► binding ──► API
 //!                               ▲                                                     status, events ─┘
 //!                               └────────────── bound, unbound ◄──────────────────────────┘
 //! ```
 //!
-//! Decisions are made one after the other and count at once; carrying them out takes as long as it takes, many at a time.
+//! Decisions are made one after the other and are assumed at once; many of them are carried out concurrently.
+
+// upstream: pkg/scheduler/scheduler.go
+// upstream: pkg/scheduler/schedule_one.go
 
 mod binding;
 mod events;
@@ -27,19 +30,19 @@ use crate::scheduler::Decision;
 use events::Events;
 use shared::{Next, Shared};
 
-/// So many requests are under way at once.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 256;
-/// So long may a request take.
+/// Request timeout.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// After so many decisions others get their turn.
+/// Number of decisions after which the task yields.
 const IN_A_ROW: usize = 16;
 
-/// How a scheduler is run.
+/// Options of the scheduler.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The `schedulerName` of the Pods that are scheduled.
+    /// The `schedulerName` of the Pods to schedule.
     pub name: Arc<str>,
-    /// What ties are broken with.
+    /// Seed of the random numbers that break ties.
     pub seed: u64,
 }
 
@@ -49,7 +52,7 @@ impl Default for Options {
     }
 }
 
-/// What carries out decisions.
+/// Shared state of the tasks that carry out decisions.
 struct Context {
     informers: Arc<Informers>,
     clock: Arc<dyn Clock>,
@@ -65,15 +68,15 @@ impl Context {
     }
 }
 
-/// The answer to a request, if it comes in time: what is lost on the way must not be waited for.
+/// Adds a timeout to a request.
 async fn in_time<T>(request: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
     match tokio::time::timeout(PATIENCE, request).await {
         Ok(answer) => answer,
-        Err(_) => Err(Status::service_unavailable("there was no answer in time")),
+        Err(_) => Err(Status::service_unavailable("no response in time")),
     }
 }
 
-/// Finds nodes for Pods until it is dropped.
+/// Schedules Pods until it is dropped.
 pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: Options) {
     let shared = Shared::listen(&informers, &options.name).await;
     let mut tasks = JoinSet::new();
@@ -91,7 +94,7 @@ pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: Opti
     let mut random = Random(options.seed | 1);
     let mut in_a_row = 0;
     loop {
-        // Nothing is decided that nobody could carry out.
+        // Decide only when a permit to carry out the decision is available.
         let Ok(permit) = permits.clone().acquire_owned().await else { return };
         while tasks.try_join_next().is_some() {}
         match shared.next(&mut || random.next()) {
@@ -130,7 +133,7 @@ pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: Opti
     }
 }
 
-/// Numbers for breaking ties: quick, and good enough for that.
+/// Xorshift random numbers, which are good enough to break ties.
 struct Random(u64);
 
 impl Random {
@@ -142,7 +145,7 @@ impl Random {
     }
 }
 
-/// The time since the beginning, as queues count it.
+/// Returns the time since the start, as queues measure it.
 fn since(beginning: Instant) -> Duration {
     beginning.elapsed()
 }

@@ -1,4 +1,7 @@
-//! One cluster's scheduler: objects go in as they change, decisions come out one by one. No I/O, no clock.
+//! The scheduler of one cluster: receives changes of objects and returns decisions. No I/O, no clock.
+
+// upstream: pkg/scheduler/schedule_one.go
+// upstream: pkg/scheduler/eventhandlers.go
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,25 +20,26 @@ use crate::queue::{Event, Queue};
 use crate::refusal::Plugin;
 use crate::storage::Bindings;
 
-/// What is to be done.
+/// A scheduling decision.
 #[derive(Clone, Debug)]
 pub enum Decision {
-    /// The Pod goes to this node, which has been counted already: say [`Scheduler::bound`] or [`Scheduler::unbound`].
+    /// The Pod goes to this node, which is assumed already: call [`Scheduler::bound`] or
+    /// [`Scheduler::unbound`].
     Bind { pod: Arc<Pod>, node: Arc<str>, bindings: Bindings },
-    /// There is no node for the Pod; it is tried again when something has happened that may help.
+    /// No node is feasible; the Pod is requeued when an event may help.
     Refuse { pod: Arc<Pod>, message: String, preemption: Option<Preemption>, clears_nomination: bool },
 }
 
-/// The nodes and the waiting Pods of one cluster.
+/// The nodes and pending Pods of one cluster.
 #[derive(Debug)]
 pub struct Scheduler {
-    /// The `schedulerName` of the Pods that are ours.
+    /// The `schedulerName` of the Pods to schedule.
     name: Arc<str>,
     pub fleet: Fleet,
     queue: Queue,
     compiler: Compiler,
     pending: HashMap<PodKey, Arc<Pod>>,
-    /// Pods that are being bound, with their uids.
+    /// Assumed Pods, which are being bound, with their uids.
     assumed: HashMap<PodKey, Arc<str>>,
 }
 
@@ -51,17 +55,17 @@ impl Scheduler {
         }
     }
 
-    /// Whether there is nothing here.
+    /// Whether there are no nodes and no Pods.
     pub fn is_idle(&self) -> bool {
         self.fleet.is_empty() && self.fleet.has_no_pods() && self.queue.is_empty()
     }
 
-    /// How many Pods wait for a node.
+    /// Returns the number of pending Pods.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// A Pod was made or changed.
+    /// Adds or updates a Pod.
     pub fn set_pod(&mut self, object: &Value, now: Duration) {
         let key: PodKey = (object::namespace(object).into(), object::name(object).into());
         let uid = object::uid(object);
@@ -125,7 +129,7 @@ impl Scheduler {
         }
     }
 
-    /// A Pod is gone.
+    /// Removes a Pod.
     pub fn remove_pod(&mut self, key: &PodKey, now: Duration) {
         let nominated = self.pending.get(key).filter(|pod| pod.nominated_node.is_some()).cloned();
         self.assumed.remove(key);
@@ -135,7 +139,7 @@ impl Scheduler {
         }
     }
 
-    /// Something has happened to a Pod on a node: those are tried again to whom it means something.
+    /// Requeues the unschedulable Pods that an event of an assigned Pod concerns.
     fn pod_event(&mut self, event: Event, other: &Pod, now: Duration) {
         let (pending, namespaces) = (&self.pending, &self.fleet.namespaces);
         self.queue.wake_if(event, now, |key, plugin| {
@@ -143,7 +147,7 @@ impl Scheduler {
         });
     }
 
-    /// A node was made or changed.
+    /// Adds or updates a node.
     pub fn set_node(&mut self, object: &Value, now: Duration) {
         let node = Node::of(object);
         let events: Vec<Event> = match self.fleet.node(&node.name) {
@@ -163,7 +167,7 @@ impl Scheduler {
                 changed.into_iter().filter(|(changed, _)| *changed).map(|(_, event)| event).collect()
             }
         };
-        // Most changes of nodes are signs of life.
+        // Most node updates are status updates by kubelets.
         if events.is_empty() {
             return;
         }
@@ -178,12 +182,12 @@ impl Scheduler {
         self.queue.wake(Event::NodeGone, now);
     }
 
-    /// Something else has changed in the fleet.
+    /// Requeues Pods after another change of the cluster.
     pub fn wake(&mut self, event: Event, now: Duration) {
         self.queue.wake(event, now);
     }
 
-    /// The next decision, if there is one to be made now.
+    /// Returns the next decision, if one can be made now.
     pub fn next(&mut self, now: Duration, random: Random<'_>) -> Option<Decision> {
         loop {
             let key = self.queue.pop(now)?;
@@ -206,7 +210,7 @@ impl Scheduler {
                         for displaced in &preemption.displaced {
                             self.renominate(displaced, None);
                         }
-                        // Until the API says so: whoever looks again meanwhile shall wait and not send others away, too.
+                        // Assumed until the API shows it, so that no further victims are selected meanwhile.
                         for victim in &preemption.victims {
                             self.fleet.set_pod(Arc::new(Pod { is_preempted: true, ..(**victim).clone() }));
                         }
@@ -225,7 +229,7 @@ impl Scheduler {
         }
     }
 
-    /// Keeps a node for a Pod, or no longer does, before the API says so.
+    /// Assumes a nomination until the API shows it.
     fn renominate(&mut self, pod: &Arc<Pod>, node: Option<&Arc<str>>) {
         let key = (pod.namespace().clone(), pod.name.clone());
         let Some(pending) = self.pending.get_mut(&key) else { return };
@@ -234,7 +238,7 @@ impl Scheduler {
         self.fleet.nominate(&renominated, node);
     }
 
-    /// The API server has bound a Pod.
+    /// Records that a Pod was bound.
     pub fn bound(&mut self, pod: &Pod) {
         let key = (pod.namespace().clone(), pod.name.clone());
         if self.assumed.get(&key) == Some(&pod.uid) {
@@ -242,7 +246,7 @@ impl Scheduler {
         }
     }
 
-    /// A Pod could not be bound after all. If it is still there, it is tried again.
+    /// Reverts an assumed Pod whose binding failed. It is queued again if it still exists.
     pub fn unbound(&mut self, pod: &Pod, now: Duration) {
         let key = (pod.namespace().clone(), pod.name.clone());
         if self.assumed.get(&key) != Some(&pod.uid) {
@@ -254,13 +258,13 @@ impl Scheduler {
         self.pod_event(Event::PodGone, pod, now);
     }
 
-    /// When there may be something to be decided at the latest, if nothing happens until then.
+    /// Returns when to ask for a decision again at the latest.
     pub fn next_look(&mut self, now: Duration) -> Option<Duration> {
         self.queue.next_look(now)
     }
 }
 
-/// Whether what has happened to another Pod may change that `plugin` refuses a Pod.
+/// Whether an event of another Pod may change that `plugin` rejects a Pod.
 fn concerns(pod: &Pod, plugin: Plugin, event: Event, other: &Pod, namespaces: &Namespaces) -> bool {
     let demand = &pod.demand;
     let matches = |term: &Term, pod: &Pod| term.matcher.matches(&pod.class, namespaces);

@@ -1,4 +1,10 @@
-//! Which of the nodes that would do is the best.
+//! Scores of feasible nodes.
+
+// upstream: pkg/scheduler/framework/plugins/noderesources/least_allocated.go
+// upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go
+// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go
+// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
+// upstream: pkg/scheduler/framework/plugins/helper/normalize_score.go
 
 mod affinity;
 mod spreading;
@@ -9,14 +15,14 @@ use crate::node::Node;
 use crate::pod::Pod;
 use crate::{node_affinity, taints};
 
-/// The best that one point of view can give.
+/// Highest score of a plugin (`MaxNodeScore`).
 const MAX: i64 = 100;
 const TAINTS_WEIGHT: i64 = 3;
 const NODE_AFFINITY_WEIGHT: i64 = 2;
 const SPREADING_WEIGHT: i64 = 2;
 const POD_AFFINITY_WEIGHT: i64 = 2;
 
-/// The points of each of the nodes in these slots.
+/// Returns the scores of the nodes in these entries.
 pub fn scores(cycle: &Cycle<'_>, questions: &Questions, slots: &[usize]) -> Vec<i64> {
     let pod = cycle.pod;
     let mut totals: Vec<i64> = Vec::with_capacity(slots.len());
@@ -47,14 +53,14 @@ pub fn scores(cycle: &Cycle<'_>, questions: &Questions, slots: &[usize]) -> Vec<
     totals
 }
 
-/// Adds weighted points; no points at all are points of nobody.
+/// Adds weighted scores; an empty list adds nothing.
 fn add(totals: &mut [i64], points: &[i64], weight: i64) {
     for (total, points) in totals.iter_mut().zip(points) {
         *total += points * weight;
     }
 }
 
-/// Stretches points so that the best has all there are, or, the other way round, the least has.
+/// Scales scores to the maximum, optionally reversed (`DefaultNormalizeScore`).
 fn normalize(points: &mut [i64], reverse: bool) {
     let most = points.iter().copied().max().unwrap_or_default();
     for points in points {
@@ -63,7 +69,8 @@ fn normalize(points: &mut [i64], reverse: bool) {
     }
 }
 
-/// Nodes with much left are better, and those on which the Pod evens out what is taken.
+/// Scores resources: free nodes are better (`LeastAllocated`), and those that the Pod balances
+/// (`BalancedAllocation`).
 fn resources(pod: &Pod, node: &Node, usage: &Usage) -> i64 {
     let demand = &pod.demand;
     let all = &node.allocatable;
@@ -92,7 +99,7 @@ fn resources(pod: &Pod, node: &Node, usage: &Usage) -> i64 {
     least + MAX / 2 + (MAX / 2 + with - without) / 2
 }
 
-/// A hundredfold part, without overflow for the largest of disks.
+/// Returns a percentage, without overflow for large amounts.
 fn share(part: i64, all: i64) -> i64 {
     match part.checked_mul(MAX) {
         Some(product) => product / all,
@@ -100,7 +107,7 @@ fn share(part: i64, all: i64) -> i64 {
     }
 }
 
-/// How close the taken parts of processors and memory are to each other.
+/// Returns how close the used fractions of cpu and memory are to each other.
 fn evenness(parts: [(i64, i64); 2]) -> i64 {
     let deviation = match parts {
         [(_, 0), _] | [_, (_, 0)] => 0.0,

@@ -1,4 +1,9 @@
-//! Claims and volumes: whether a Pod can have its volumes on a node.
+//! Volume claims and volumes: whether a Pod can use its volumes on a node.
+
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go
+// upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go
+// upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go
+// upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go
 
 mod objects;
 
@@ -21,37 +26,37 @@ pub struct Storage {
     claims: HashMap<Name, Claim>,
     volumes: HashMap<Box<str>, Volume>,
     classes: HashMap<Box<str>, StorageClass>,
-    /// How many Pods on nodes use a claim.
+    /// Number of assigned Pods that use a claim.
     users: HashMap<Name, usize>,
 }
 
-/// Why the volumes of a Pod keep it from every node.
+/// PreFilter failure: why the volumes of a Pod exclude every node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unready {
     pub plugin: Plugin,
     pub message: String,
 }
 
-/// The claims of a Pod, sorted by what is to be done for them.
+/// The claims of a Pod.
 #[derive(Clone, Debug, Default)]
 pub struct PodClaims {
     bound: Vec<Name>,
-    /// To be bound where the Pod goes; the smallest first.
+    /// Claims that are bound when the Pod is scheduled, the smallest first.
     waiting: Vec<Name>,
-    /// Claims for one Pod only.
+    /// Claims with the access mode `ReadWriteOncePod`.
     exclusive: Vec<Box<str>>,
-    /// How many of those others use.
+    /// How many of these other Pods use.
     pub in_use: i64,
-    /// Where the volumes are, as their labels say.
+    /// Zones of the volumes, by label.
     zones: Vec<(&'static str, Vec<Box<str>>)>,
 }
 
-/// What is to be done before a Pod is bound.
+/// Volume bindings that must be made before a Pod is bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bindings {
-    /// Claims with the volumes they get.
+    /// Claims with the volumes that they are bound to (`StaticBindings`).
     pub given: Vec<(Box<str>, Box<str>)>,
-    /// Claims for which a volume is made.
+    /// Claims for which a volume is provisioned (`DynamicProvisions`).
     pub made: Vec<Box<str>>,
 }
 
@@ -110,11 +115,11 @@ impl Storage {
         }
     }
 
-    /// Whether a claim has its volume.
+    /// Whether a claim is bound.
     ///
     /// # Errors
     ///
-    /// If it will not get one for this node any more.
+    /// Provisioning for this node has failed.
     pub fn is_ready(&self, namespace: &Arc<str>, name: &str, node: &str) -> Result<bool, String> {
         let Some(claim) = self.claims.get(&(namespace.clone(), name.into())) else {
             return Err(format!("binding volumes: {}", not_found(name)));
@@ -128,7 +133,7 @@ impl Storage {
         }
     }
 
-    /// Looks at the claims of a Pod before any node is looked at.
+    /// Checks the claims of a Pod before any node is filtered.
     pub fn look(&self, pod: &Pod) -> Result<PodClaims, Unready> {
         let mut found = PodClaims::default();
         if pod.demand.claims.is_empty() {
@@ -202,7 +207,7 @@ impl Storage {
         Ok(found)
     }
 
-    /// Whether the volumes of a Pod can be reached from a node, or made there.
+    /// Returns the volume conflicts of a Pod on a node.
     pub fn conflict(&self, claims: &PodClaims, node: &Node) -> VolumeConflict {
         let mut conflict = VolumeConflict::default();
         for key in &claims.bound {
@@ -218,7 +223,7 @@ impl Storage {
         conflict
     }
 
-    /// What is to be done so that the Pod has its volumes on a node; nothing if it cannot have them there.
+    /// Returns the bindings that a Pod needs on a node; `None` if they are not possible there.
     pub fn bindings(&self, claims: &PodClaims, node: &Node) -> Option<Bindings> {
         let mut bindings = Bindings::default();
         let mut chosen = HashSet::new();
@@ -241,7 +246,7 @@ impl Storage {
         Some(bindings)
     }
 
-    /// The smallest volume that a claim can have on a node.
+    /// Returns the smallest volume that a claim can use on a node.
     fn matching_volume(
         &self,
         key: &Name,
@@ -279,7 +284,7 @@ impl Storage {
         smallest.map(|(name, _)| name)
     }
 
-    /// Takes what a Pod is going to get, before anybody else does.
+    /// Assumes the bindings of a Pod, so that no other Pod uses the volumes.
     pub fn assume(&mut self, pod: &Pod, node: &Arc<str>, bindings: &Bindings) {
         for (claim, volume) in &bindings.given {
             let uid =
@@ -298,7 +303,7 @@ impl Storage {
 }
 
 impl PodClaims {
-    /// Whether the node has labels of zones, and others than the volumes.
+    /// Whether the node has zone labels that differ from those of the volumes.
     pub fn is_elsewhere(&self, node: &Node) -> bool {
         if self.zones.is_empty() || !objects::ZONES.iter().any(|key| node.labels.get(key).is_some()) {
             return false;
@@ -309,7 +314,7 @@ impl PodClaims {
         })
     }
 
-    /// Whether a Pod uses a claim that this one wants for itself, and how many.
+    /// Returns how many claims with exclusive access another Pod uses.
     pub fn shared_with(&self, pod: &Pod, namespace: &Arc<str>) -> i64 {
         if self.exclusive.is_empty() || pod.namespace() != namespace {
             return 0;

@@ -1,4 +1,6 @@
-//! Services and workloads, as far as they say which Pods belong together.
+//! Services and workloads, whose selectors are used for default spreading.
+
+// upstream: pkg/scheduler/framework/plugins/helper/spread.go
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,15 +12,15 @@ use crate::node_affinity::equals;
 use crate::pod::{Owner, Pod};
 use crate::pod_affinity::Class;
 
-/// So many answers are remembered.
+/// Maximum number of cached selectors.
 const LIMIT: usize = 4096;
 
 type Name = (Arc<str>, Arc<str>);
 type Pairs = BTreeMap<String, String>;
-/// What an answer depends on.
+/// Key of a cached selector.
 type Asked = (Arc<Class>, Option<Arc<Owner>>);
 
-/// How a workload says which Pods are its own.
+/// Pod selector of a workload.
 #[derive(Debug, PartialEq)]
 enum Selected {
     Labels(Pairs),
@@ -28,7 +30,7 @@ enum Selected {
 /// The Services, ReplicationControllers, ReplicaSets and StatefulSets of a cluster.
 #[derive(Debug, Default)]
 pub struct Workloads {
-    /// By namespace, then by name.
+    /// Selectors by namespace and name.
     services: HashMap<Arc<str>, BTreeMap<Arc<str>, Pairs>>,
     owners: HashMap<(Arc<str>, Owner), Selected>,
     remembered: HashMap<Asked, Option<Arc<LabelSelector>>>,
@@ -40,7 +42,7 @@ impl Workloads {
         let services = self.services.entry(namespace).or_default();
         match service["spec"]["selector"].as_object() {
             Some(_) => drop(services.insert(name, texts(&service["spec"]["selector"]))),
-            // A Service without a selector is about no Pods.
+            // A Service without a selector selects no Pods.
             None => drop(services.remove(&name)),
         }
         self.remembered.clear();
@@ -56,7 +58,7 @@ impl Workloads {
         self.remembered.clear();
     }
 
-    /// A workload of one of the three kinds was made or changed.
+    /// Adds or updates a ReplicationController, ReplicaSet or StatefulSet.
     pub fn set_workload(&mut self, kind: &str, workload: &Value) {
         let (namespace, name) = name_of(workload);
         let selector = &workload["spec"]["selector"];
@@ -65,7 +67,7 @@ impl Workloads {
             _ => LabelSelector::from_object(selector).ok().map(Selected::Selector),
         };
         let key = (namespace, Owner { kind: kind.into(), name: (*name).into() });
-        // Workloads change all the time, but hardly ever in this.
+        // Workloads change often, but their selectors hardly ever.
         if self.owners.get(&key) == selected.as_ref() {
             return;
         }
@@ -81,7 +83,7 @@ impl Workloads {
         self.remembered.retain(|(_, owner), _| owner.as_ref().is_none_or(|owner| &*owner.name != name));
     }
 
-    /// The Pods that belong with a Pod; nothing if nobody says.
+    /// Returns a selector for the Pods that belong with a Pod; `None` if there is none (`DefaultSelector`).
     pub fn companions(&mut self, pod: &Pod) -> Option<Arc<LabelSelector>> {
         let key = (pod.class.clone(), pod.owner.clone());
         if let Some(known) = self.remembered.get(&key) {

@@ -1,4 +1,6 @@
-//! Which Pods must be near, and which must not.
+//! Filter for required affinity and anti-affinity between Pods.
+
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go
 
 use super::Questions;
 use crate::fleet::{Feeling, Fleet, NO_DOMAIN, Topology};
@@ -6,7 +8,7 @@ use crate::pod::Pod;
 use crate::pod_affinity::Term;
 use crate::refusal::Refusal;
 
-/// How many Pods there are in each domain of a topology.
+/// Number of Pods in each domain of a topology.
 #[derive(Clone)]
 struct Counts<'a> {
     key: &'a str,
@@ -20,7 +22,7 @@ impl<'a> Counts<'a> {
         Some(Counts { key, topology, domains: vec![0; topology.len()] })
     }
 
-    /// Adds what is counted by slot.
+    /// Adds counts by node.
     fn add(&mut self, counts: &[u32]) {
         for (count, domain) in counts.iter().zip(self.topology.domains()) {
             if *count > 0 && *domain != NO_DOMAIN {
@@ -35,18 +37,18 @@ impl<'a> Counts<'a> {
         }
     }
 
-    /// How many are near a node; nothing if it has no such label.
+    /// Returns the count in the domain of a node; `None` without the label.
     fn near(&self, slot: usize) -> Option<i64> {
         self.domains.get(self.topology.domain(slot) as usize).copied()
     }
 }
 
-/// What a Pod must have near and must not have near, and who will not have it near.
+/// State of the filter for a Pod.
 #[derive(Clone)]
 pub struct Affinity<'a> {
-    /// The Pods that all terms mean, near as each term says.
+    /// Pods that match all affinity terms, by topology of each term.
     near: Vec<Counts<'a>>,
-    /// Whether the Pod is one of those it must be near to.
+    /// Whether the Pod matches its own affinity terms.
     likes_itself: bool,
     apart: Vec<(&'a Term, Counts<'a>)>,
     rejecting: Vec<Counts<'a>>,
@@ -87,7 +89,7 @@ impl<'a> Affinity<'a> {
                 Some(count) => all_near &= count > 0,
             }
         }
-        // The first of Pods that want to be near each other has nobody to be near to.
+        // The first Pod of a group that has affinity to itself has no Pod to match.
         let is_first = || self.likes_itself && self.is_alone();
         if !all_near && !is_first() {
             return Err(Refusal::NotNear);
@@ -101,16 +103,16 @@ impl<'a> Affinity<'a> {
         Ok(())
     }
 
-    /// Whether no Pod anywhere is one to be near to.
+    /// Whether no Pod matches the affinity terms.
     fn is_alone(&self) -> bool {
         self.near.iter().all(|counts| counts.domains.iter().all(|count| *count == 0))
     }
 
-    /// Another Pod came or went.
+    /// Adds (1) or removes (-1) another Pod.
     pub fn change(&mut self, pod: &'a Pod, other: &Pod, fleet: &'a Fleet, slot: usize, change: i64) {
         for term in &other.demand.affinity.apart {
             if term.matcher.matches(&pod.class, &fleet.namespaces) {
-                // Only what somebody on a node wants is followed; what is not cannot be checked, nor be broken.
+                // Only topologies that are tracked can be violated.
                 let Some((key, _)) = fleet.topologies.entry(&term.topology) else { continue };
                 if let Some(counts) = of_topology(&mut self.rejecting, fleet, key) {
                     counts.change(slot, change);

@@ -1,4 +1,6 @@
-//! The rules of spreading that must be kept.
+//! Filter for hard topology spread constraints.
+
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go
 
 use super::spread;
 use crate::fleet::{Fleet, NO_DOMAIN, Topology};
@@ -8,16 +10,16 @@ use crate::refusal::Refusal;
 use crate::spread::Constraint;
 use crate::taints;
 
-/// One rule, with the Pods that it counts, by domain.
+/// A constraint with the number of matching Pods by domain.
 #[derive(Clone)]
 pub struct Spreading<'a> {
     rule: &'a Constraint,
     topology: &'a Topology,
-    /// Nothing where no node counts.
+    /// `None` for domains without an eligible node.
     counts: Vec<Option<i64>>,
-    /// The fewest in any domain.
+    /// Minimum over all domains.
     fewest: i64,
-    /// One if the Pod itself is counted.
+    /// 1 if the Pod matches its own constraint, else 0.
     own: i64,
 }
 
@@ -54,7 +56,7 @@ impl<'a> Spreading<'a> {
 
     fn find_fewest(&mut self) {
         let domains = self.counts.iter().flatten().count();
-        // With too few domains it is as if there were empty ones.
+        // With fewer domains than `minDomains`, the minimum is zero.
         let enough = domains >= self.rule.min_domains;
         self.fewest =
             if enough { self.counts.iter().flatten().min().copied().unwrap_or_default() } else { 0 };
@@ -70,7 +72,7 @@ impl<'a> Spreading<'a> {
     }
 }
 
-/// Another Pod came or went.
+/// Adds (1) or removes (-1) another Pod.
 pub fn change(rules: &mut [Spreading<'_>], pod: &Pod, other: &Pod, fleet: &Fleet, slot: usize, change: i64) {
     let Some((node, _)) = fleet.at(slot) else { return };
     let is_counted = other.namespace() == pod.namespace()
@@ -86,7 +88,7 @@ pub fn change(rules: &mut [Spreading<'_>], pod: &Pod, other: &Pod, fleet: &Fleet
     }
 }
 
-/// Whether a rule has a node count, for this Pod.
+/// Whether a constraint counts the Pods of a node, for this Pod.
 pub fn counts_node(rule: &Constraint, pod: &Pod, node: &Node) -> bool {
     let demand = &pod.demand;
     let is_possible =

@@ -1,4 +1,7 @@
-//! What the Pods on nodes want of Pods that come: whom they will not have near, whom they would like to.
+//! Affinity terms of existing Pods, which apply to incoming Pods.
+
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/scoring.go
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,15 +9,15 @@ use std::sync::Arc;
 use super::tallies::add;
 use crate::pod_affinity::{Class, Namespaces, PodAffinity, Term};
 
-/// A Pod that must be near others likes others of the kind a little, too.
+/// Weight of required affinity terms of existing Pods in scores (`hardPodAffinityWeight`).
 const REQUIRED_WEIGHT: i64 = 1;
 
-/// How strongly Pods feel.
+/// Effect of a term on matching incoming Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Feeling {
-    /// Pods like that must not come near.
+    /// Required anti-affinity: they must not be in the same domain.
     Rejects,
-    /// Pods like that are worth this much, which may be less than nothing.
+    /// Adds this weight, which may be negative, to their score.
     Likes(i64),
 }
 
@@ -22,27 +25,27 @@ pub enum Feeling {
 struct Wish {
     term: Term,
     feeling: Feeling,
-    /// How many Pods have it, by slot of their node.
+    /// Number of Pods with the term, by node.
     counts: Vec<u32>,
     total: u32,
 }
 
-/// All wishes of Pods on nodes.
+/// The affinity terms of all assigned Pods.
 #[derive(Debug, Default)]
 pub struct Neighbours {
     wishes: Vec<Option<Wish>>,
     free: Vec<usize>,
     known: HashMap<(Term, Feeling), usize>,
-    /// The wishes about Pods of a namespace.
+    /// Terms that select Pods of a namespace by name.
     by_namespace: HashMap<Arc<str>, Vec<usize>>,
-    /// The wishes for which the labels of namespaces decide.
+    /// Terms with a namespace selector.
     anywhere: Vec<usize>,
-    /// How many wishes are about each label.
+    /// Number of terms by topology key.
     topologies: HashMap<Arc<str>, usize>,
 }
 
 impl Neighbours {
-    /// A Pod came to the node in a slot.
+    /// Adds the terms of a Pod on a node.
     pub fn add(&mut self, affinity: &PodAffinity, slot: usize) {
         for (term, feeling) in wishes(affinity) {
             let number = self.number(term, feeling);
@@ -53,7 +56,7 @@ impl Neighbours {
         }
     }
 
-    /// A Pod left.
+    /// Removes the terms of a Pod.
     pub fn remove(&mut self, affinity: &PodAffinity, slot: usize) {
         for (term, feeling) in wishes(affinity) {
             let Some(number) = self.known.get(&(term.clone(), feeling)).copied() else { continue };
@@ -115,7 +118,7 @@ impl Neighbours {
         self.free.push(number);
     }
 
-    /// The wishes that are about Pods of a class: what is near, what is felt, and how many feel so on each node.
+    /// Returns the terms that match Pods of a class: topology key, effect, and number of Pods by node.
     pub fn about<'a>(
         &'a self,
         class: &'a Class,
@@ -129,7 +132,7 @@ impl Neighbours {
             .map(|wish| (&wish.term.topology, wish.feeling, &*wish.counts))
     }
 
-    /// The labels that the wishes are about.
+    /// Returns the topology keys of all terms.
     pub fn topologies(&self) -> impl Iterator<Item = &Arc<str>> {
         self.topologies.keys()
     }

@@ -1,6 +1,6 @@
-//! How many Pods of some kind are on each node, kept for as long as somebody asks.
+//! Counts of selected Pods per node, kept while they are in use.
 //!
-//! Pods of one class are counted alike, so whether a class is meant is decided once for it and each tally.
+//! Pods of one class are counted alike, so selectors are evaluated once per class.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use atoll_meta::LabelSelector;
 
 use crate::pod_affinity::{Class, Matcher, Namespaces};
 
-/// So many tallies are kept; those that nobody has asked for in the longest time go first.
+/// Maximum number of counts; the least recently used ones are removed first.
 const LIMIT: usize = 1024;
 
-/// Which Pods are counted.
+/// The Pods that are counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Counted {
-    /// Those in a namespace that a selector is for and that stay.
+    /// Pods of a namespace that match a selector and are not being deleted.
     Spread { namespace: Arc<str>, selector: Arc<LabelSelector> },
-    /// Those that match all of these.
+    /// Pods that match all of these.
     All(Vec<Arc<Matcher>>),
 }
 
@@ -42,7 +42,7 @@ impl Counted {
     }
 }
 
-/// The class of a Pod, by number.
+/// Number of a Pod's class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassNumber(u32);
 
@@ -50,19 +50,19 @@ pub struct ClassNumber(u32);
 struct ClassEntry {
     class: Arc<Class>,
     pods: u32,
-    /// The tallies that count it.
+    /// Numbers of the tallies that count the class.
     tallies: Vec<u32>,
 }
 
 #[derive(Debug)]
 struct Tally {
     counted: Arc<Counted>,
-    /// By slot.
+    /// Counts by node.
     counts: Vec<u32>,
     used: u64,
 }
 
-/// All tallies, and the classes of all Pods on nodes.
+/// All tallies, and the classes of all assigned Pods.
 #[derive(Debug, Default)]
 pub struct Tallies {
     classes: Vec<Option<ClassEntry>>,
@@ -75,7 +75,7 @@ pub struct Tallies {
 }
 
 impl Tallies {
-    /// Counts a Pod on the node in a slot.
+    /// Counts a Pod on a node.
     pub fn add(&mut self, class: &Arc<Class>, slot: usize, namespaces: &Namespaces) -> ClassNumber {
         let number = self.number(class, namespaces);
         if let Some(entry) = &mut self.classes[number as usize] {
@@ -89,7 +89,7 @@ impl Tallies {
         ClassNumber(number)
     }
 
-    /// No longer counts a Pod.
+    /// Stops counting a Pod.
     pub fn remove(&mut self, ClassNumber(number): ClassNumber, slot: usize) {
         let Some(entry) = &mut self.classes[number as usize] else { return };
         for tally in &entry.tallies {
@@ -122,7 +122,8 @@ impl Tallies {
         number
     }
 
-    /// Begins to count, unless that is counted already. `pods` are the classes of all Pods with their slots.
+    /// Starts to count Pods, unless they are counted already. `pods` returns the classes and nodes of all
+    /// Pods.
     pub fn prepare<I: Iterator<Item = (ClassNumber, usize)>>(
         &mut self,
         counted: &Counted,
@@ -163,13 +164,13 @@ impl Tallies {
         self.tallies[number as usize] = Some(Tally { counted, counts, used: self.clock });
     }
 
-    /// How many are on each node, by slot; slots beyond the end have none.
+    /// Returns the counts by node; nodes beyond the end have none.
     pub fn counts(&self, counted: &Counted) -> &[u32] {
         let tally = self.known.get(counted).and_then(|number| self.tallies[*number as usize].as_ref());
         tally.map_or(&[], |tally| &tally.counts)
     }
 
-    /// Forgets what the labels of namespaces had a say in.
+    /// Removes the counts that depend on labels of namespaces.
     pub fn namespaces_changed(&mut self) {
         self.forget(|tally| tally.counted.depends_on_namespaces());
     }

@@ -1,33 +1,33 @@
-//! Which nodes have the same value of a label, for the labels that somebody asks about.
+//! Topology domains: nodes by the value of a label, for the labels that are in use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::labels::Labels;
 
-/// The domain of a node without the label.
+/// Domain of a node without the label.
 pub const NO_DOMAIN: u32 = u32::MAX;
 
-/// One label: the nodes by its values.
+/// The nodes by value of one label.
 #[derive(Debug, Default)]
 pub struct Topology {
     values: HashMap<Arc<str>, u32>,
-    /// By slot.
+    /// Domains by node.
     domains: Vec<u32>,
 }
 
 impl Topology {
-    /// How many domains there are or have been.
+    /// Returns the number of current and past domains.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// The domain of the node in a slot.
+    /// Returns the domain of a node.
     pub fn domain(&self, slot: usize) -> u32 {
         self.domains.get(slot).copied().unwrap_or(NO_DOMAIN)
     }
 
-    /// The domains of all slots.
+    /// Returns the domains of all nodes.
     pub fn domains(&self) -> &[u32] {
         &self.domains
     }
@@ -43,14 +43,14 @@ impl Topology {
     }
 }
 
-/// All labels that are asked about.
+/// The topologies of all labels in use.
 #[derive(Debug, Default)]
 pub struct Topologies(HashMap<Arc<str>, Topology>);
 
 impl Topologies {
-    /// What a node in a slot is labelled with; nothing if there is no node there.
+    /// Sets the labels of a node; `None` if it was removed.
     pub fn set(&mut self, slot: usize, labels: Option<&Labels>, nodes: usize) {
-        // Values of labels come and go with nodes: so many of the past are forgotten from time to time.
+        // Drop topologies with too many past values; they are computed again when needed.
         self.0.retain(|_, topology| topology.len() <= 2 * nodes + 64);
         for (key, topology) in &mut self.0 {
             topology.set(slot, labels.and_then(|labels| labels.get(key)));
@@ -69,7 +69,7 @@ impl Topologies {
         self.0.insert(key.clone(), topology);
     }
 
-    /// A label that is followed, with its own key.
+    /// Returns the topology of a label, with its key.
     pub fn entry(&self, key: &str) -> Option<(&str, &Topology)> {
         self.0.get_key_value(key).map(|(key, topology)| (&**key, topology))
     }

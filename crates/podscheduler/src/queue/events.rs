@@ -1,8 +1,10 @@
-//! What may help a Pod that found no node.
+//! Cluster events that may make an unschedulable Pod schedulable.
+
+// upstream: pkg/scheduler/framework/events.go
 
 use crate::refusal::Plugin;
 
-/// Something that has happened to the cluster.
+/// A cluster event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     NodeAdded,
@@ -10,13 +12,13 @@ pub enum Event {
     NodeTaints,
     NodeAllocatable,
     NodeGone,
-    /// A Pod came to a node.
+    /// A Pod was assigned to a node.
     PodPlaced,
-    /// The labels of a Pod on a node have changed.
+    /// The labels of an assigned Pod have changed.
     PodLabels,
-    /// A Pod on a node needs less than before.
+    /// The requests of an assigned Pod were reduced.
     PodShrunk,
-    /// A Pod left its node.
+    /// An assigned Pod was deleted.
     PodGone,
     Claim,
     Volume,
@@ -24,7 +26,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether Pods that this one refused may be better off now.
+    /// Whether Pods that this plugin rejected may be schedulable now.
     pub fn may_help(self, plugin: Plugin) -> bool {
         use Event::{Claim, NodeAdded, NodeAllocatable, NodeGone, NodeLabels, NodeTaints};
         use Event::{PodGone, PodLabels, PodPlaced, PodShrunk, StorageClass, Volume};

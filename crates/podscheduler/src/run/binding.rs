@@ -1,4 +1,7 @@
-//! Carrying out that a Pod goes to a node: its volumes first, then the Pod itself.
+//! Binds a Pod to a node: its volumes first, then the Pod itself.
+
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go
+// upstream: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +15,7 @@ use super::{Context, in_time, status};
 use crate::pod::Pod;
 use crate::storage::Bindings;
 
-/// How long volumes may take.
+/// Timeout of volume binding (`bindTimeoutSeconds`).
 const VOLUMES: Duration = Duration::from_secs(600);
 
 pub async fn bind(
@@ -53,7 +56,7 @@ pub async fn bind(
         }
         Err(refusal) => {
             context.shared.unbound(workspace, pod, bindings);
-            // Whoever is gone needs no node.
+            // A deleted Pod needs no node.
             if refusal.code() != 404 {
                 let message = format!("binding rejected: {}", words(&refusal));
                 status::fail(context, workspace, pod, &message).await;
@@ -62,7 +65,7 @@ pub async fn bind(
     }
 }
 
-/// Gives the claims of a Pod their volumes, or has some made, and waits until they are there.
+/// Binds or provisions the volumes of a Pod, and waits until they are bound.
 async fn volumes(
     context: &Context,
     workspace: &Arc<str>,
@@ -94,7 +97,7 @@ async fn volumes(
         let patched = patched.map_err(|error| words(&error))?;
         context.informers.of(&resources::PERSISTENT_VOLUME_CLAIMS).wrote(&patched);
     }
-    // Others need not wait for this.
+    // Release the permit while waiting.
     *permit = None;
     let claims: Vec<Box<str>> =
         bindings.given.iter().map(|(claim, _)| claim).chain(&bindings.made).cloned().collect();
@@ -102,7 +105,7 @@ async fn volumes(
         loop {
             let changed = context.shared.claims.notified();
             tokio::pin!(changed);
-            // Whoever looks first and listens then may miss what happens in between.
+            // Register before checking, so that no notification is missed.
             changed.as_mut().enable();
             if context.shared.claims_are_bound(workspace, pod, node, &claims)? {
                 return Ok(());

@@ -1,4 +1,7 @@
-//! Events in the form that kube-scheduler writes: one for each thing said of a Pod, with a series if it is said again.
+//! Events in the form that kube-scheduler writes: repeated Events become a series.
+
+// upstream: staging/src/k8s.io/client-go/tools/events/event_recorder.go
+// upstream: staging/src/k8s.io/client-go/tools/events/event_broadcaster.go
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,11 +12,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// Events that wait to be written; more are left out.
+/// Events that wait to be written; further ones are dropped.
 const QUEUED: usize = 1000;
-/// Events that are written at once: they share commits.
+/// Events that are written concurrently, so that they share commits.
 const AT_ONCE: usize = 64;
-/// Events that are remembered, so that the next of the kind becomes part of a series.
+/// Events that are remembered, so that repeated ones become a series.
 const REMEMBERED: usize = 4096;
 
 pub struct Events {
@@ -31,7 +34,7 @@ struct Noted {
 }
 
 impl Events {
-    /// Where events go, and what writes them.
+    /// Creates the sender of Events, and the task that writes them.
     pub fn new(
         world: World,
         clock: Arc<dyn Clock>,
@@ -78,16 +81,16 @@ impl Events {
             "reportingInstance": format!("{}-atoll", self.name),
             "source": {},
         });
-        // Whoever cannot keep up tells less.
+        // If the queue is full, the Event is dropped.
         let _ = self.sender.try_send(Noted { key: pod.clone(), uid: uid.clone(), reason, time, event });
     }
 }
 
-/// What makes two events the same: whom they are about, and what they say of it.
+/// Identity of a series: uid of the Pod, and reason.
 type Sameness = (Arc<str>, &'static str);
 
 async fn write(world: World, mut noted: mpsc::Receiver<Noted>) {
-    // The event of which a series is made, and how often the same has been said.
+    // The first Event of each series, and the number of repetitions.
     let mut said: HashMap<Sameness, (Key, u64)> = HashMap::new();
     let mut batch = Vec::with_capacity(AT_ONCE);
     while noted.recv_many(&mut batch, AT_ONCE).await > 0 {
@@ -110,11 +113,11 @@ async fn write(world: World, mut noted: mpsc::Receiver<Noted>) {
         for Noted { uid, reason, time, .. } in again {
             let Some((first, count)) = said.get_mut(&(uid, reason)) else { continue };
             *count += 1;
-            // A few of a series say as much as all of them.
+            // Update the series at powers of two only, to save writes.
             if count.is_power_of_two() {
                 let patch = json!({"series": {"count": *count, "lastObservedTime": time.to_micro_time()}});
                 if let Err(status) = world.patch(&resources::EVENTS, first, "", &patch).await {
-                    tracing::debug!(%status, event = %first, "a series of events was not continued");
+                    tracing::debug!(%status, event = %first, "failed to update an event series");
                 }
             }
         }
@@ -126,9 +129,9 @@ async fn create(world: World, noted: Noted) -> Option<(Sameness, Key)> {
     let place = key.beside(event["metadata"]["name"].as_str().unwrap_or_default());
     match world.create(&resources::EVENTS, &key.workspace, &key.namespace, &event).await {
         Ok(_) => Some(((uid, reason), place)),
-        // Its namespace is going, or there is no room: nobody waits for it.
+        // The namespace may be terminating or the quota exceeded; Events are best effort.
         Err(status) => {
-            tracing::debug!(%status, %key, "an event was not written");
+            tracing::debug!(%status, %key, "failed to write an event");
             None
         }
     }

@@ -1,4 +1,4 @@
-//! The schedulers of all workspaces, and who has something to do.
+//! The schedulers of all workspaces, and the workspaces with work.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::queue::Event;
 use crate::scheduler::{Decision, Scheduler};
 use crate::storage::Bindings;
 
-/// What a scheduler looks at besides Pods and nodes.
+/// Resources that a scheduler uses besides Pods and nodes.
 static OTHERS: [&Resource; 9] = [
     &resources::NAMESPACES,
     &resources::PERSISTENT_VOLUME_CLAIMS,
@@ -28,20 +28,20 @@ static OTHERS: [&Resource; 9] = [
     &resources::STATEFUL_SETS,
 ];
 
-/// How long the beginning waits for what may not be there.
+/// How long the start waits for resources that may not be served.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What to do next.
+/// The next step of the scheduling loop.
 pub enum Next {
     Decision(Arc<str>, Decision),
-    /// To wait for a change, but no longer than until then.
+    /// Wait for a change, at most until this time.
     Look(Option<Instant>),
 }
 
 pub struct Shared {
     state: Mutex<State>,
     changes: Notify,
-    /// Told of every change of a claim.
+    /// Notified of every change of a claim.
     pub claims: Notify,
     beginning: Instant,
     name: Arc<str>,
@@ -52,10 +52,10 @@ pub struct Shared {
 #[derive(Default)]
 struct State {
     schedulers: HashMap<Arc<str>, Scheduler>,
-    /// Workspaces that have something to do, in turn.
+    /// Workspaces with work, in round-robin order.
     busy: VecDeque<Arc<str>>,
     is_busy: HashSet<Arc<str>>,
-    /// Workspaces that are to be looked at again, by when.
+    /// Workspaces to check again, by time.
     later: BTreeSet<(Duration, Arc<str>)>,
 }
 
@@ -68,7 +68,7 @@ impl State {
 }
 
 impl Shared {
-    /// Follows all there is; returns when everything has been seen.
+    /// Starts to watch all resources; returns when their first lists are complete.
     pub async fn listen(informers: &Informers, name: &Arc<str>) -> Arc<Self> {
         let others: Vec<Arc<Cache>> = OTHERS.iter().map(|resource| informers.of(resource)).collect();
         let shared = Arc::new(Shared {
@@ -99,9 +99,9 @@ impl Shared {
             cache.synced().await;
         }
         for cache in &shared.others {
-            // Not every server has everything.
+            // Not every API server serves all of them.
             if tokio::time::timeout(PATIENCE, cache.synced()).await.is_err() {
-                tracing::warn!(resource = %cache.resource.plural, "scheduling Pods without knowing these");
+                tracing::warn!(resource = %cache.resource.plural, "the resource is not available; scheduling Pods without it");
             }
         }
         shared
@@ -127,7 +127,7 @@ impl Shared {
         });
     }
 
-    /// Does something with the scheduler of a workspace, which is made if there is none.
+    /// Calls a function with the scheduler of a workspace, which is created if necessary.
     fn with<T>(&self, workspace: &Arc<str>, work: impl FnOnce(&mut Scheduler, Duration) -> T) -> T {
         let mut state = self.state();
         let scheduler =
@@ -143,7 +143,7 @@ impl Shared {
         result
     }
 
-    /// A scheduler that knows what else is in its workspace.
+    /// Creates a scheduler with the other objects of its workspace.
     fn scheduler(&self, workspace: &str) -> Scheduler {
         let mut scheduler = Scheduler::new(self.name.clone());
         for cache in &self.others {
@@ -154,7 +154,7 @@ impl Shared {
         scheduler
     }
 
-    /// Something besides Pods and nodes has changed. Where neither is, nobody asks.
+    /// Handles a change of another object. Workspaces without nodes and Pods have no scheduler.
     fn other_changed(&self, plural: &str, change: &Change) {
         let mut state = self.state();
         let now = self.now();
@@ -180,7 +180,7 @@ impl Shared {
         }
     }
 
-    /// The next decision, workspaces in turn.
+    /// Returns the next decision, round-robin over workspaces.
     pub fn next(&self, random: crate::Random<'_>) -> Next {
         let mut state = self.state();
         let now = self.now();
@@ -210,7 +210,7 @@ impl Shared {
         Next::Look(state.later.first().map(|(at, _)| self.beginning + *at))
     }
 
-    /// Returns when something has changed, or it is time.
+    /// Waits for a change, or until the given time.
     pub async fn changed(&self, at: Option<Instant>) {
         match at {
             None => self.changes.notified().await,
@@ -222,7 +222,7 @@ impl Shared {
         self.with(workspace, |scheduler, _| scheduler.bound(pod));
     }
 
-    /// A Pod could not be bound: what it was to have is as the API shows it.
+    /// Reverts the assumed state of a Pod whose binding failed to that of the API.
     pub fn unbound(&self, workspace: &Arc<str>, pod: &Pod, bindings: &Bindings) {
         self.with(workspace, |scheduler, now| {
             for cache in &self.others {
@@ -244,13 +244,13 @@ impl Shared {
         });
     }
 
-    /// A Pod that was to go has not been asked to.
+    /// Reverts the assumed eviction of a Pod that could not be deleted.
     pub fn stays(&self, workspace: &Arc<str>, key: &Key) {
         let Some(pod) = self.pods.get(key) else { return };
         self.with(workspace, |scheduler, now| scheduler.set_pod(&pod, now));
     }
 
-    /// Whether these claims of a Pod have their volumes; an error if they will not get any.
+    /// Whether these claims of a Pod are bound; an error if they will not be.
     pub fn claims_are_bound(
         &self,
         workspace: &Arc<str>,

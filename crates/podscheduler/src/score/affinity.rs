@@ -1,17 +1,19 @@
-//! Nodes near to Pods that are liked, and away from those that are not, are better.
+//! Score for preferred affinity and anti-affinity between Pods.
+
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/scoring.go
 
 use super::MAX;
 use crate::cycle::{Cycle, Questions};
 use crate::fleet::{Feeling, Fleet, NO_DOMAIN, Topology};
 
-/// Points by domain of one topology.
+/// Scores by domain of one topology.
 struct Points<'a> {
     key: &'a str,
     topology: &'a Topology,
     by_domain: Vec<i64>,
 }
 
-/// The points of the candidates; none if nobody has any wishes.
+/// Returns the scores of the candidates; empty if no term applies.
 pub fn scores(cycle: &Cycle<'_>, questions: &Questions, slots: &[usize]) -> Vec<i64> {
     let (pod, fleet) = (cycle.pod, cycle.fleet);
     let mut all: Vec<Points<'_>> = Vec::new();

@@ -1,4 +1,6 @@
-//! Nodes with fewer Pods of the kind around are better.
+//! Score for soft topology spread constraints.
+
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go
 
 use super::MAX;
 use crate::cycle::{Cycle, counts_node, spread};
@@ -9,13 +11,14 @@ struct Rule<'a> {
     rule: &'a Constraint,
     topology: &'a Topology,
     by_slot: &'a [u32],
-    /// By domain; nothing where none of the candidates is. Of no use for hosts, which are counted one by one.
+    /// Counts by domain; `None` for domains without a candidate. Not used for hostnames, which are counted by
+    /// node.
     by_domain: Vec<Option<i64>>,
-    /// Rules with many domains would otherwise drown in those with few.
+    /// Normalizing weight, so that topologies with few domains do not dominate.
     weight: f64,
 }
 
-/// The points of the candidates; none if there is nothing to be said.
+/// Returns the scores of the candidates; empty if there are no constraints.
 pub fn scores(cycle: &Cycle<'_>, soft: &[Constraint], slots: &[usize]) -> Vec<i64> {
     let (pod, fleet) = (cycle.pod, cycle.fleet);
     let mut rules: Vec<Rule<'_>> = Vec::with_capacity(soft.len());
@@ -27,7 +30,7 @@ pub fn scores(cycle: &Cycle<'_>, soft: &[Constraint], slots: &[usize]) -> Vec<i6
     if rules.is_empty() {
         return Vec::new();
     }
-    // Rules for everybody do without labels where they are missing; a Pod's own leave such nodes out.
+    // Default constraints accept nodes without the labels; a Pod's own constraints ignore them.
     let is_ignored = |rules: &[Rule<'_>], slot: usize| {
         pod.demand.has_constraints && rules.iter().any(|rule| rule.topology.domain(slot) == NO_DOMAIN)
     };
@@ -78,7 +81,7 @@ pub fn scores(cycle: &Cycle<'_>, soft: &[Constraint], slots: &[usize]) -> Vec<i6
     points
 }
 
-/// How many there are around a node, weighted.
+/// Returns the weighted number of matching Pods around a node.
 fn crowd(rules: &[Rule<'_>], slot: usize) -> i64 {
     let mut sum = 0.0;
     for rule in rules {

@@ -1,4 +1,4 @@
-//! Claims, volumes and storage classes, compiled.
+//! Volume claims, volumes and storage classes in compiled form.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// Labels of volumes and nodes that say where they are.
+/// Zone and region labels of volumes and nodes.
 pub const ZONES: [&str; 4] = [
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
@@ -23,7 +23,7 @@ pub const ZONES: [&str; 4] = [
     "topology.kubernetes.io/region",
 ];
 
-/// What a label of a zone is called today.
+/// Returns the current name of a deprecated zone label.
 pub fn successor(key: &str) -> &str {
     match ZONES.iter().position(|own| *own == key) {
         Some(index @ (0 | 1)) => ZONES[index + 2],
@@ -35,15 +35,15 @@ pub fn successor(key: &str) -> &str {
 pub struct Claim {
     pub uid: Arc<str>,
     pub class: Box<str>,
-    /// The volume it has or is to have; empty if none.
+    /// Name of the volume that it is or will be bound to; empty if none.
     pub volume: Box<str>,
     pub is_bound: bool,
     pub is_lost: bool,
     pub is_leaving: bool,
     pub selected_node: Option<Arc<str>>,
-    /// Whether a node has been selected before: if it no longer is, no volume could be made there.
+    /// Whether a node was selected before: if it is cleared, provisioning has failed.
     pub was_selected: bool,
-    /// The uid of the Pod that it was made for.
+    /// Uid of the Pod that owns it.
     pub owner: Option<Box<str>>,
     pub access_modes: Vec<Box<str>>,
     pub size: Quantity,
@@ -78,7 +78,7 @@ impl Claim {
     }
 }
 
-/// The claim that a volume is for.
+/// The claim that a volume is bound to.
 #[derive(Debug)]
 pub struct ClaimOf {
     pub namespace: Arc<str>,
@@ -141,15 +141,15 @@ impl Volume {
     }
 }
 
-/// A label with the values that it may have.
+/// A label with its allowed values.
 type Labelled = (Box<str>, Vec<Box<str>>);
 
 #[derive(Debug)]
 pub struct StorageClass {
-    /// Whether claims are bound only when it is known where their Pod goes.
+    /// Whether the binding mode is `WaitForFirstConsumer`.
     pub waits_for_pod: bool,
     can_make: bool,
-    /// Where volumes can be made: on nodes with labels as one of these says, or anywhere.
+    /// Allowed topologies: label values of nodes, or empty for all nodes.
     places: Vec<Vec<Labelled>>,
 }
 

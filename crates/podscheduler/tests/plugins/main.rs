@@ -1,4 +1,4 @@
-//! Each reason to refuse a node, with the words for it; and what makes one node better than another.
+//! Tests of filters with their messages, and of scores.
 
 mod pods;
 mod preemption;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use atoll_podscheduler::{Compiler, Fleet, Node, Pod, Unschedulable};
 use serde_json::{Value, json};
 
-/// A cluster in the making.
+/// A cluster under construction.
 #[derive(Default)]
 pub struct World {
     pub fleet: Fleet,
@@ -19,7 +19,7 @@ pub struct World {
 }
 
 impl World {
-    /// Nodes, each with a name and what is special about it.
+    /// Creates nodes with names and special fields.
     pub fn of(nodes: &[(&str, Value)]) -> Self {
         let mut world = World::default();
         for (name, special) in nodes {
@@ -45,7 +45,7 @@ impl World {
         self.compiler.compile(&pod)
     }
 
-    /// Puts a Pod on a node.
+    /// Assigns a Pod to a node.
     pub fn place(&mut self, node: &str, special: &Value) -> Arc<Pod> {
         let mut pod = self.pod(special);
         pod.node = Some(node.into());
@@ -54,7 +54,7 @@ impl World {
         pod
     }
 
-    /// The nodes that would do, by name; or why none does.
+    /// Returns the feasible nodes by name, or the message.
     pub fn nodes_for(&mut self, special: &Value) -> Result<String, String> {
         let pod = self.pod(special);
         match self.fleet.choose(&pod, &mut || 0) {
@@ -69,13 +69,13 @@ impl World {
     }
 }
 
-/// The part of the message that is not about preemption.
+/// Returns the message without the preemption part.
 fn reasons(refusal: &Unschedulable) -> String {
     let message = refusal.message.split(" no new claims").next().unwrap_or_default();
     message.split_once(": ").map_or(message, |(_, rest)| rest).to_owned()
 }
 
-/// Puts what is special in.
+/// Merges special fields.
 pub fn merge(into: &mut Value, special: &Value) {
     match (into, special) {
         (Value::Object(into), Value::Object(special)) => {
@@ -91,12 +91,12 @@ pub fn requests(amounts: Value) -> Value {
     json!({"spec": {"containers": [{"name": "c", "resources": {"requests": amounts}}]}})
 }
 
-/// Nodes with Pods on them.
+/// Nodes with their Pods.
 pub type Placed<'a> = &'a [(&'a str, Value)];
-/// The nodes that would do, or why none does.
+/// The feasible nodes, or the message.
 pub type Outcome<'a> = Result<&'a str, &'a str>;
 
-/// Runs a table of Pods over one cluster each: what is on it, the Pod, and the outcome.
+/// Checks a table of existing Pods, the Pod to schedule, and the outcome.
 pub fn check(world: impl Fn() -> World, table: &[(Placed<'_>, Value, Outcome<'_>)]) {
     for (placed, pod, wanted) in table {
         let mut world = world();
@@ -109,7 +109,7 @@ pub fn check(world: impl Fn() -> World, table: &[(Placed<'_>, Value, Outcome<'_>
 }
 
 #[test]
-fn nodes_that_take_no_more_pods() {
+fn unschedulable_nodes() {
     let world = || World::of(&[("a", json!({"spec": {"unschedulable": true}})), ("b", json!({}))]);
     let tolerant =
         json!({"spec": {"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]}});
@@ -139,7 +139,7 @@ fn taints() {
             (&[], tolerating(json!({"key": "k", "value": "v"})), Ok("a b c")),
             (&[], tolerating(json!({"key": "k", "value": "w"})), Ok("c")),
             (&[], tolerating(json!({"key": "k", "operator": "Exists", "effect": "NoSchedule"})), Ok("a c")),
-            // Comparisons are not for this version.
+            // Numeric comparisons are behind a disabled feature gate.
             (&[], tolerating(json!({"key": "k", "operator": "Lt", "value": "5"})), Ok("c")),
         ],
     );
@@ -150,7 +150,7 @@ fn taints() {
 }
 
 #[test]
-fn labels_and_names_of_nodes() {
+fn node_affinity_and_node_names() {
     let labelled = |labels: Value| json!({"metadata": {"labels": labels}});
     let world = || {
         World::of(&[
@@ -187,7 +187,7 @@ fn labels_and_names_of_nodes() {
             ),
             (&[], required(named("b")), Ok("b")),
             (&[], required(named("c")), Err("2 node(s) didn't satisfy plugin(s) [NodeAffinity].")),
-            // One of the terms is enough, but an empty one is for nobody.
+            // One matching term is enough; an empty term matches no node.
             (
                 &[],
                 required(json!([{}, {"matchExpressions": [{"key": "size", "operator": "Exists"}]}])),
@@ -207,7 +207,7 @@ fn labels_and_names_of_nodes() {
 }
 
 #[test]
-fn ports_of_nodes() {
+fn host_ports() {
     let port = |number: u16, address: &str, protocol: &str| {
         let port = json!({"hostPort": number, "hostIP": address, "protocol": protocol});
         json!({"spec": {"containers": [{"name": "c", "ports": [port]}]}})
@@ -264,7 +264,7 @@ fn resources() {
             (&[], requests(json!({"ephemeral-storage": "2Gi"})), Err("1 Insufficient ephemeral-storage.")),
             (full, json!({}), Err("1 Too many pods.")),
             (full, requests(json!({"cpu": "2"})), Err("1 Insufficient cpu, 1 Too many pods.")),
-            // What runs before needs its share alone, what runs beside needs it as well.
+            // Init containers run alone, sidecar containers run beside others.
             (&[], first(json!({"cpu": "1"}), json!(null)), Ok("a")),
             (&[], first(json!({"cpu": "500m"}), json!("Always")), Err("1 Insufficient cpu.")),
             (&[], json!({"spec": {"overhead": {"cpu": "2"}}}), Err("1 Insufficient cpu.")),
@@ -274,24 +274,24 @@ fn resources() {
 }
 
 #[test]
-fn pods_free_what_they_had_when_they_go() {
+fn removed_pods_free_their_resources() {
     let mut world = World::of(&[("a", json!({}))]);
     let all = requests(json!({"cpu": "2"}));
     let pod = world.place("a", &all);
     assert_eq!(world.nodes_for(&all), Err("1 Insufficient cpu.".to_owned()));
-    // The same Pod again takes nothing more.
+    // Setting the same Pod again uses no more resources.
     world.fleet.set_pod(pod.clone());
     world.fleet.remove_pod(pod.namespace(), &pod.name);
     assert_eq!(world.nodes_for(&all), Ok("a".to_owned()));
 }
 
 #[test]
-fn without_nodes_there_is_nothing_to_choose_from() {
+fn no_nodes() {
     let mut world = World::default();
     let pod = world.pod(&json!({}));
     let refusal = world.fleet.choose(&pod, &mut || 0).unwrap_err();
     assert_eq!(refusal.message, "no nodes available to schedule pods");
-    // Pods may be known before their node is.
+    // Pods may be known before their node.
     world.place("a", &json!({}));
     assert!(world.fleet.choose(&pod, &mut || 0).is_err());
 }

@@ -1,4 +1,4 @@
-//! What Pods mean to each other: spreading, affinity, anti-affinity.
+//! Tests of topology spreading, pod affinity and pod anti-affinity.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn rule(special: Value) -> Value {
 }
 
 #[test]
-fn pods_are_spread() {
+fn hard_spread_constraints() {
     let one = &[("a1", app("web"))][..];
     let two = &[("a1", app("web")), ("b1", app("web"))][..];
     let leaving = &[(
@@ -46,7 +46,7 @@ fn pods_are_spread() {
             (one, rule(json!({"maxSkew": 2})), Ok("a1 a2 b1")),
             (one, rule(json!({"whenUnsatisfiable": "ScheduleAnyway"})), Ok("a1 a2 b1 none")),
             (one, rule(json!({"labelSelector": {"matchLabels": {"app": "other"}}})), Ok("a1 a2 b1")),
-            // With too few zones every zone has to be as empty as the ones that are missing.
+            // With fewer zones than minDomains, the minimum is zero.
             (
                 two,
                 rule(json!({"minDomains": 3})),
@@ -56,7 +56,7 @@ fn pods_are_spread() {
             (one, rule(json!({"topologyKey": "kubernetes.io/hostname"})), Ok("a2 b1 none")),
         ],
     );
-    // The zone that the Pod cannot be in does not count, unless it is told to.
+    // Zones excluded by node affinity are not counted, unless the policy is Ignore.
     let selecting = |policy: &str| {
         let mut pod = rule(json!({"nodeAffinityPolicy": policy}));
         pod["spec"]["nodeSelector"] = json!({"zone": "a"});
@@ -78,7 +78,7 @@ fn pods_are_spread() {
 }
 
 #[test]
-fn keys_of_labels_narrow_who_is_counted() {
+fn match_label_keys_restrict_the_selector() {
     let version = |version: &str| json!({"metadata": {"labels": {"app": "web", "version": version}}});
     let mut pod = rule(json!({"matchLabelKeys": ["version", "missing"]}));
     pod["metadata"]["labels"]["version"] = "2".into();
@@ -95,7 +95,7 @@ fn affinity(kind: &str, special: Value) -> Value {
 }
 
 #[test]
-fn pods_are_near_others() {
+fn required_pod_affinity() {
     let near = |special| affinity("podAffinity", special);
     let nowhere = Err("4 node(s) didn't match pod affinity rules.");
     let elsewhere = json!({"metadata": {"labels": {"app": "db"}, "namespace": "other"}});
@@ -113,7 +113,7 @@ fn pods_are_near_others() {
                 near(json!({"namespaceSelector": {"matchLabels": {"team": "x"}}})),
                 nowhere,
             ),
-            // The first of a kind may be anywhere with such a label.
+            // The first Pod of a group may go to any node with the label.
             (&[], near(json!({"labelSelector": {"matchLabels": {"app": "web"}}})), Ok("a1 a2 b1")),
             (
                 &[("b1", app("web"))],
@@ -138,7 +138,7 @@ fn pods_are_near_others() {
 }
 
 #[test]
-fn the_labels_of_a_namespace_may_change() {
+fn namespace_labels_may_change() {
     let mut world = zones();
     world.place("a1", &json!({"metadata": {"labels": {"app": "db"}, "namespace": "other"}}));
     let near = affinity("podAffinity", json!({"namespaceSelector": {"matchLabels": {"team": "x"}}}));
@@ -150,7 +150,7 @@ fn the_labels_of_a_namespace_may_change() {
 }
 
 #[test]
-fn pods_are_apart_from_others_and_others_from_them() {
+fn required_pod_anti_affinity() {
     let apart = |special| affinity("podAntiAffinity", special);
     let mut hostile = apart(json!({"labelSelector": {"matchLabels": {"app": "web"}}}));
     hostile["metadata"]["labels"]["app"] = "db".into();
@@ -188,7 +188,7 @@ fn pods_are_apart_from_others_and_others_from_them() {
 }
 
 #[test]
-fn wishes_leave_with_those_who_had_them() {
+fn affinity_terms_are_removed_with_their_pods() {
     let mut world = zones();
     let mut hostile = affinity("podAntiAffinity", json!({"labelSelector": {"matchLabels": {"app": "web"}}}));
     hostile["metadata"]["labels"]["app"] = "db".into();

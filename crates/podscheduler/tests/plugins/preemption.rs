@@ -1,4 +1,4 @@
-//! Who has to go for whom.
+//! Tests of preemption.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn pod(priority: i64, cpu: &str) -> Value {
 
 type Outcome = Result<(String, Vec<String>), String>;
 
-/// The node that is kept for a Pod and who has to leave it, or why nobody has to.
+/// Returns the nominated node and the victims, or the message.
 fn preempt(world: &mut World, special: &Value) -> Outcome {
     let pod = world.pod(special);
     let refusal = world.fleet.choose(&pod, &mut || 0).expect_err("there is no room");
@@ -28,22 +28,22 @@ fn preempt(world: &mut World, special: &Value) -> Outcome {
 }
 
 #[test]
-fn the_least_important_and_the_fewest_have_to_go() {
+fn fewest_and_least_important_victims_are_selected() {
     let nodes = [("a", json!({})), ("b", json!({}))];
     let none = || Err("0/2 nodes are available: 2 No preemption victims found for incoming pod.".to_owned());
     let gone = |node: &str, pods: &[usize]| {
         Ok((node.to_owned(), pods.iter().map(|pod| format!("pod-{pod}")).collect()))
     };
-    // Who is where with which priority and how much, the Pod, and who goes.
+    // Existing Pods with node, priority and cpu; the Pod; the outcome.
     type Case<'a> = (&'a [(&'a str, i64, &'a str)], Value, Outcome);
     let table: [Case<'_>; 7] = [
         (&[("a", 5, "2"), ("b", 1, "2")], pod(10, "1"), gone("b", &[2])),
         (&[("a", 5, "2"), ("b", 10, "2")], pod(10, "1"), gone("a", &[1])),
         (&[("a", 10, "2"), ("b", 10, "2")], pod(10, "1"), none()),
-        // One is enough, and the less important one of the two.
+        // One victim is enough, the less important one.
         (&[("a", 1, "1"), ("a", 2, "1"), ("b", 10, "2")], pod(10, "1"), gone("a", &[1])),
         (&[("a", 1, "1"), ("a", 2, "1"), ("b", 3, "2")], pod(10, "2"), gone("a", &[1, 2])),
-        // The same priorities: fewer.
+        // Equal priorities: fewer victims.
         (&[("a", 1, "1"), ("a", 1, "1"), ("b", 1, "2")], pod(10, "2"), gone("b", &[3])),
         (
             &[("a", 1, "1"), ("b", 1, "1")],
@@ -61,7 +61,7 @@ fn the_least_important_and_the_fewest_have_to_go() {
 }
 
 #[test]
-fn some_do_not_preempt() {
+fn pods_that_must_not_preempt() {
     let mut world = World::of(&[("a", json!({}))]);
     world.place("a", &pod(1, "2"));
     let mut polite = pod(10, "1");
@@ -81,12 +81,12 @@ fn some_do_not_preempt() {
 }
 
 #[test]
-fn budgets_are_kept_where_possible() {
+fn budgets_are_respected_where_possible() {
     let mut world = World::of(&[("a", json!({})), ("b", json!({}))]);
     let mut guarded = pod(1, "2");
     guarded["metadata"]["labels"] = json!({"app": "guarded"});
     world.place("a", &guarded);
-    // More important, but not guarded.
+    // More important, but without a budget.
     world.place("b", &pod(5, "2"));
     let budget = |allowed: i64| {
         json!({
@@ -102,19 +102,19 @@ fn budgets_are_kept_where_possible() {
 }
 
 #[test]
-fn what_was_made_free_for_one_is_not_taken_by_another() {
+fn room_for_nominated_pods_is_not_taken() {
     let mut world = World::of(&[("a", json!({}))]);
     let nominated = std::sync::Arc::new(world.pod(&pod(10, "2")));
     world.fleet.nominate(&nominated, Some(&"a".into()));
     assert_eq!(world.nodes_for(&pod(5, "1")), Err("1 Insufficient cpu.".to_owned()));
-    assert_eq!(world.nodes_for(&pod(11, "1")), Ok("a".to_owned()), "nobody yields to the less important");
-    assert!(world.fleet.choose(&nominated, &mut || 0).is_ok(), "nobody is in their own way");
+    assert_eq!(world.nodes_for(&pod(11, "1")), Ok("a".to_owned()), "a Pod of higher priority ignores the nomination");
+    assert!(world.fleet.choose(&nominated, &mut || 0).is_ok(), "a nominated Pod does not block itself");
     world.fleet.nominate(&nominated, None);
     assert_eq!(world.nodes_for(&pod(5, "1")), Ok("a".to_owned()));
 }
 
 #[test]
-fn anti_affinity_is_solved_by_sending_away_those_it_is_about() {
+fn anti_affinity_is_resolved_by_preemption() {
     let mut world = World::of(&[("a", json!({})), ("b", json!({}))]);
     let mut enemy = pod(1, "100m");
     enemy["metadata"]["labels"] = json!({"app": "enemy"});

@@ -1,4 +1,4 @@
-//! What makes a node better than others.
+//! Tests of scores.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::{World, requests};
 
-/// The points of all nodes.
+/// Returns the scores of all nodes.
 fn points(world: &mut World, special: &Value) -> BTreeMap<String, i64> {
     let pod = world.pod(special);
     world.fleet.rank(&pod).into_iter().map(|(node, points)| (node.to_string(), points)).collect()
 }
 
-/// The best nodes.
+/// Returns the nodes with the highest score.
 fn best(world: &mut World, special: &Value) -> String {
     let points = points(world, special);
     let most = points.values().max().copied().unwrap_or_default();
@@ -31,21 +31,21 @@ fn app(name: &str) -> Value {
 }
 
 #[test]
-fn empty_nodes_are_better() {
+fn free_nodes_score_higher() {
     let mut world = zones();
     world.place("a1", &requests(json!({"cpu": "1"})));
     assert_eq!(best(&mut world, &json!({})), "a2 b1");
-    // A Pod that does not say what it needs still takes something.
+    // A Pod without requests counts with default requests.
     world.place("a2", &json!({}));
     assert_eq!(best(&mut world, &json!({})), "b1");
 }
 
 #[test]
-fn points_are_those_of_kube_scheduler() {
+fn scores_equal_those_of_kube_scheduler() {
     let mut world = World::of(&[("a", json!({})), ("b", json!({}))]);
     world.place("a", &requests(json!({"cpu": "1", "memory": "1Gi"})));
-    // Much left: (25 + 50) / 2 and (75 + 75) / 2. Evenness: it stays at 87, or at 100, which is 75 both
-    // times. No taints: three times 100.
+    // Least allocated: (25 + 50) / 2 and (75 + 75) / 2. Balanced allocation: it stays at 87, or at 100, which
+    // is 75 both times. No taints: three times 100.
     let pod = requests(json!({"cpu": "500m", "memory": "1Gi"}));
     assert_eq!(
         points(&mut world, &pod),
@@ -54,7 +54,7 @@ fn points_are_those_of_kube_scheduler() {
 }
 
 #[test]
-fn taints_that_are_not_wanted_count() {
+fn prefer_no_schedule_taints_lower_the_score() {
     let tainted = json!({"spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}});
     let mut world = World::of(&[("a", tainted), ("b", json!({}))]);
     assert_eq!(best(&mut world, &json!({})), "b");
@@ -62,7 +62,7 @@ fn taints_that_are_not_wanted_count() {
 }
 
 #[test]
-fn preferred_nodes_are_better() {
+fn preferred_node_affinity_raises_the_score() {
     let mut world = zones();
     let preference = |zone: &str, weight: i64| {
         let expressions = json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]);
@@ -74,14 +74,14 @@ fn preferred_nodes_are_better() {
 }
 
 #[test]
-fn pods_that_belong_together_are_spread_without_being_told() {
+fn default_spread_constraints() {
     let mut world = zones();
     let mut member = app("web");
     member["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true}]);
     world.place("a1", &app("web"));
     world.place("b1", &app("other"));
     world.place("a2", &app("other"));
-    assert_eq!(best(&mut world, &member), "a1 a2 b1", "nobody says that they belong together");
+    assert_eq!(best(&mut world, &member), "a1 a2 b1", "there is no selector yet");
     let set = json!({"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"matchLabels": {"app": "web"}}}});
     world.fleet.workloads.set_workload("ReplicaSet", &set);
     assert_eq!(best(&mut world, &member), "b1");
@@ -96,7 +96,7 @@ fn pods_that_belong_together_are_spread_without_being_told() {
 }
 
 #[test]
-fn a_pods_own_rules_of_spreading_count() {
+fn soft_spread_constraints() {
     let mut world = zones();
     world.place("a1", &app("web"));
     for node in ["a2", "b1"] {
@@ -110,7 +110,7 @@ fn a_pods_own_rules_of_spreading_count() {
 }
 
 #[test]
-fn friends_are_sought_and_enemies_avoided() {
+fn preferred_pod_affinity_and_anti_affinity() {
     let term = |name: &str| json!({"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": name}}});
     let wish = |kind: &str, name: &str| {
         let weighted = json!([{"weight": 100, "podAffinityTerm": term(name)}]);
@@ -118,7 +118,7 @@ fn friends_are_sought_and_enemies_avoided() {
     };
     let must = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term("db")]}}});
     let with = |name: &str, spec: Value| json!({"metadata": {"labels": {"app": name}}, "spec": spec});
-    // What is on a1 while others are on a2 and b1, the Pod, the best nodes.
+    // The Pod on a1 while others are on a2 and b1; the Pod; the best nodes.
     let table = [
         (app("db"), with("web", wish("podAffinity", "db")), "a1 a2"),
         (app("db"), with("web", wish("podAntiAffinity", "db")), "b1"),
@@ -137,7 +137,7 @@ fn friends_are_sought_and_enemies_avoided() {
 }
 
 #[test]
-fn ties_are_broken_by_chance() {
+fn ties_are_broken_randomly() {
     let mut world = zones();
     let pod = world.pod(&json!({}));
     let mut chosen: Vec<String> =

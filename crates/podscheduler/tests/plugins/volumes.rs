@@ -1,4 +1,4 @@
-//! Claims and volumes.
+//! Tests of volume claims and volumes.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ fn user() -> Value {
 }
 
 #[test]
-fn claims_decide_where_pods_can_be() {
+fn claims_restrict_nodes() {
     let bound = json!({
         "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "v1"},
     });
@@ -128,7 +128,7 @@ fn claims_decide_where_pods_can_be() {
 }
 
 #[test]
-fn the_smallest_volume_that_will_do_is_given_once() {
+fn smallest_matching_volume_is_bound_once() {
     let mut world = world();
     world.fleet.storage.set_claim(&claim("found", json!({})));
     for (name, size) in [("large", "5Gi"), ("small", "1Gi"), ("tiny", "1Mi")] {
@@ -150,7 +150,7 @@ fn the_smallest_volume_that_will_do_is_given_once() {
 }
 
 #[test]
-fn a_claim_for_one_pod_is_for_one_pod() {
+fn read_write_once_pod_claims_are_exclusive() {
     let mut world = world();
     let modes = json!({"spec": {"accessModes": ["ReadWriteOncePod"]}});
     world.fleet.storage.set_claim(&claim("later", modes));
@@ -161,7 +161,7 @@ fn a_claim_for_one_pod_is_for_one_pod() {
 }
 
 #[test]
-fn claims_that_are_made_for_a_pod_belong_to_it() {
+fn ephemeral_claims_belong_to_their_pod() {
     let mut world = world();
     let special = json!({"spec": {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]}});
     let pod = world.pod(&special);
