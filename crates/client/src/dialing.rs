@@ -17,7 +17,7 @@ pub struct TenantAddresses {
 
 /// Reason why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AddressRefusal {
     Unspecified,
     Loopback,
     LinkLocal,
@@ -26,15 +26,15 @@ pub enum Refusal {
     Own,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for AddressRefusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Refusal::Unspecified => "an unspecified address",
-            Refusal::Loopback => "a loopback address",
-            Refusal::LinkLocal => "a link-local address",
-            Refusal::Multicast => "a multicast or broadcast address",
-            Refusal::Metadata => "the address of a metadata service",
-            Refusal::Own => "an address of the control plane itself",
+            AddressRefusal::Unspecified => "an unspecified address",
+            AddressRefusal::Loopback => "a loopback address",
+            AddressRefusal::LinkLocal => "a link-local address",
+            AddressRefusal::Multicast => "a multicast or broadcast address",
+            AddressRefusal::Metadata => "the address of a metadata service",
+            AddressRefusal::Own => "an address of the control plane itself",
         })
     }
 }
@@ -52,7 +52,7 @@ const METADATA: [IpAddr; 4] = [
 ];
 
 /// Returns why tenants may not use an address, if so; `is_own` tells whether it belongs to the control plane.
-pub fn refusal(address: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> Option<Refusal> {
+pub fn refusal(address: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> Option<AddressRefusal> {
     let address = plain(address);
     let broadcast = IpAddr::V4(Ipv4Addr::BROADCAST);
     let is_link_local = match address {
@@ -65,12 +65,12 @@ pub fn refusal(address: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> Option<Refus
         IpAddr::V6(address) => address.is_unspecified(),
     };
     match address {
-        _ if is_unspecified => Some(Refusal::Unspecified),
-        _ if address.is_loopback() => Some(Refusal::Loopback),
-        _ if is_link_local => Some(Refusal::LinkLocal),
-        _ if address.is_multicast() || address == broadcast => Some(Refusal::Multicast),
-        _ if METADATA.contains(&address) => Some(Refusal::Metadata),
-        _ if is_own(address) => Some(Refusal::Own),
+        _ if is_unspecified => Some(AddressRefusal::Unspecified),
+        _ if address.is_loopback() => Some(AddressRefusal::Loopback),
+        _ if is_link_local => Some(AddressRefusal::LinkLocal),
+        _ if address.is_multicast() || address == broadcast => Some(AddressRefusal::Multicast),
+        _ if METADATA.contains(&address) => Some(AddressRefusal::Metadata),
+        _ if is_own(address) => Some(AddressRefusal::Own),
         _ => None,
     }
 }
@@ -169,31 +169,31 @@ mod tests {
             ("fd00::1", None),
             ("2001:db8::1", None),
             ("::ffff:10.0.0.1", None),
-            ("0.0.0.0", Some(Refusal::Unspecified)),
-            ("0.1.2.3", Some(Refusal::Unspecified)),
-            ("::", Some(Refusal::Unspecified)),
-            ("::ffff:0.0.0.0", Some(Refusal::Unspecified)),
-            ("127.0.0.1", Some(Refusal::Loopback)),
-            ("127.255.0.9", Some(Refusal::Loopback)),
-            ("::1", Some(Refusal::Loopback)),
-            ("::ffff:127.0.0.1", Some(Refusal::Loopback)),
-            ("::127.0.0.1", Some(Refusal::Loopback)),
-            ("64:ff9b::7f00:1", Some(Refusal::Loopback)),
-            ("2002:7f00:1::", Some(Refusal::Loopback)),
-            ("169.254.1.1", Some(Refusal::LinkLocal)),
-            ("169.254.169.254", Some(Refusal::LinkLocal)),
-            ("::ffff:169.254.169.254", Some(Refusal::LinkLocal)),
-            ("fe80::1", Some(Refusal::LinkLocal)),
-            ("febf::1", Some(Refusal::LinkLocal)),
-            ("224.0.0.1", Some(Refusal::Multicast)),
-            ("255.255.255.255", Some(Refusal::Multicast)),
-            ("ff02::1", Some(Refusal::Multicast)),
-            ("fd00:ec2::254", Some(Refusal::Metadata)),
-            ("fd20:ce::254", Some(Refusal::Metadata)),
-            ("100.100.100.200", Some(Refusal::Metadata)),
-            ("168.63.129.16", Some(Refusal::Metadata)),
-            ("203.0.113.7", Some(Refusal::Own)),
-            ("::ffff:203.0.113.7", Some(Refusal::Own)),
+            ("0.0.0.0", Some(AddressRefusal::Unspecified)),
+            ("0.1.2.3", Some(AddressRefusal::Unspecified)),
+            ("::", Some(AddressRefusal::Unspecified)),
+            ("::ffff:0.0.0.0", Some(AddressRefusal::Unspecified)),
+            ("127.0.0.1", Some(AddressRefusal::Loopback)),
+            ("127.255.0.9", Some(AddressRefusal::Loopback)),
+            ("::1", Some(AddressRefusal::Loopback)),
+            ("::ffff:127.0.0.1", Some(AddressRefusal::Loopback)),
+            ("::127.0.0.1", Some(AddressRefusal::Loopback)),
+            ("64:ff9b::7f00:1", Some(AddressRefusal::Loopback)),
+            ("2002:7f00:1::", Some(AddressRefusal::Loopback)),
+            ("169.254.1.1", Some(AddressRefusal::LinkLocal)),
+            ("169.254.169.254", Some(AddressRefusal::LinkLocal)),
+            ("::ffff:169.254.169.254", Some(AddressRefusal::LinkLocal)),
+            ("fe80::1", Some(AddressRefusal::LinkLocal)),
+            ("febf::1", Some(AddressRefusal::LinkLocal)),
+            ("224.0.0.1", Some(AddressRefusal::Multicast)),
+            ("255.255.255.255", Some(AddressRefusal::Multicast)),
+            ("ff02::1", Some(AddressRefusal::Multicast)),
+            ("fd00:ec2::254", Some(AddressRefusal::Metadata)),
+            ("fd20:ce::254", Some(AddressRefusal::Metadata)),
+            ("100.100.100.200", Some(AddressRefusal::Metadata)),
+            ("168.63.129.16", Some(AddressRefusal::Metadata)),
+            ("203.0.113.7", Some(AddressRefusal::Own)),
+            ("::ffff:203.0.113.7", Some(AddressRefusal::Own)),
         ] {
             let found = refusal(address.parse().unwrap(), |address| address == own);
             assert_eq!(found, expected, "{address}");

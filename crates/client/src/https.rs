@@ -17,8 +17,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
+use crate::connect_error::{Cause, ConnectError};
 use crate::dialing::TenantAddresses;
-use crate::unreached::{Cause, Unreached};
 use crate::{BoxError, BoxFuture, ResponseBody, Transport};
 
 /// Interval of HTTP/2 keep-alive pings, which detect a dead connection.
@@ -54,7 +54,7 @@ pub struct Https {
     watches: Mutex<Option<Connection>>,
 }
 
-type Connection = SendRequest<Full<Bytes>>;
+type Connection = SendRequest<BudgetExceeded<Bytes>>;
 
 #[cfg(feature = "kubeconfig")]
 impl Endpoint {
@@ -112,7 +112,7 @@ impl Https {
         let stream = self.connect().await?;
         stream.set_nodelay(true)?;
         let secured = self.tls.connect(ServerName::try_from(self.host.clone())?, stream).await;
-        let stream = secured.map_err(|error| self.unreached(cause(&error), &error))?;
+        let stream = secured.map_err(|error| self.connect_error(cause(&error), &error))?;
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(KEEP_ALIVE)
@@ -128,13 +128,13 @@ impl Https {
 }
 
 impl Https {
-    async fn connect(&self) -> Result<TcpStream, Unreached> {
+    async fn connect(&self) -> Result<TcpStream, ConnectError> {
         let opened = open(&self.host, self.port, self.tenants.as_deref()).await;
-        opened.map_err(|(cause, error)| self.unreached(cause, &error))
+        opened.map_err(|(cause, error)| self.connect_error(cause, &error))
     }
 
-    fn unreached(&self, cause: Cause, error: &std::io::Error) -> Unreached {
-        Unreached { cause, what: format!("{}:{}: {error}", self.host, self.port) }
+    fn connect_error(&self, cause: Cause, error: &std::io::Error) -> ConnectError {
+        ConnectError { cause, what: format!("{}:{}: {error}", self.host, self.port) }
     }
 }
 
@@ -148,9 +148,8 @@ pub async fn open(
     let unresolved = |error| (Cause::NameNotResolved, error);
     // An unresponsive name server would take longer than callers wait.
     let found = tokio::time::timeout(RESOLVING, tokio::net::lookup_host((host, port))).await;
-    let found = found.map_err(|_| {
-        unresolved(std::io::Error::new(ErrorKind::TimedOut, "name resolution timed out"))
-    })?;
+    let found = found
+        .map_err(|_| unresolved(std::io::Error::new(ErrorKind::TimedOut, "name resolution timed out")))?;
     let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no addresses");
     let mut found: Vec<SocketAddr> = found.map_err(unresolved)?.collect();
     if let Some(tenants) = tenants {

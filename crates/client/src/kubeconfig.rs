@@ -33,7 +33,7 @@ pub struct Context {
 
 /// An exec credential plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct CredentialPlugin {
     /// The kubeconfig user that it provides credentials for.
     pub user: String,
     /// API version of the ExecCredential that it prints.
@@ -59,7 +59,7 @@ pub enum Problem {
     NoCluster(String),
     NoUser(String),
     /// Credentials come from an exec plugin or auth provider.
-    Program,
+    ExecPlugin,
     /// Credentials are in a file, and files may not be read.
     File(&'static str),
     /// Invalid content of a field, or of a file that it names.
@@ -73,7 +73,7 @@ impl fmt::Display for Problem {
             Problem::NoContext => out.write_str("no such context"),
             Problem::NoCluster(name) => write!(out, "no cluster {name:?}"),
             Problem::NoUser(name) => write!(out, "no user {name:?}"),
-            Problem::Program => out.write_str("credentials come from an exec plugin or auth provider"),
+            Problem::ExecPlugin => out.write_str("credentials come from an exec plugin or auth provider"),
             Problem::File(what) => write!(out, "{what} names a file; put its content inline"),
         }
     }
@@ -126,7 +126,7 @@ impl Kubeconfig {
                 .ok_or_else(|| Problem::NoUser(name.to_string()))?,
         };
         if user["exec"].is_object() || user["auth-provider"].is_object() {
-            return Err(Problem::Program);
+            return Err(Problem::ExecPlugin);
         }
         Ok(Context {
             server: cluster["server"].as_str().unwrap_or_default().to_string(),
@@ -143,12 +143,12 @@ impl Kubeconfig {
     }
 
     /// Returns the exec credential plugin of a context, if it has one.
-    pub fn program(&self, context: &str) -> Option<Program> {
+    pub fn credential_plugin(&self, context: &str) -> Option<CredentialPlugin> {
         let context = &named(&self.content["contexts"], context)?["context"];
         let exec = &named(&self.content["users"], context["user"].as_str()?)?["user"]["exec"];
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-        Some(Program {
+        Some(CredentialPlugin {
             user: text(&context["user"]),
             api_version: text(&exec["apiVersion"]),
             command: exec["command"].as_str().filter(|command| !command.is_empty())?.to_string(),
@@ -175,12 +175,10 @@ impl Kubeconfig {
     /// text.
     pub fn replace_token(&mut self, old: &str, new: &str) -> Result<(), Problem> {
         if !is_token(new) {
-            return Err(Problem::Content(
-                "the new token is not a JWT".into(),
-            ));
+            return Err(Problem::Content("the new token is not a JWT".into()));
         }
-        let users = self.content["users"].as_array_mut().into_iter().flatten();
-        let tokens = users.filter_map(|entry| entry.get_mut("user")?.get_mut("token"));
+        let scope = self.content["users"].as_array_mut().into_iter().flatten();
+        let tokens = scope.filter_map(|entry| entry.get_mut("user")?.get_mut("token"));
         let mut is_there = false;
         for token in tokens.filter(|token| **token == *old) {
             *token = new.into();
@@ -315,13 +313,17 @@ contexts:
     #[test]
     fn programs_are_named() {
         let config = Kubeconfig::parse(TEXT).expect("a kubeconfig");
-        let program = config.program("program").expect("a program");
+        let program = config.credential_plugin("program").expect("a program");
         assert_eq!((program.user.as_str(), program.command.as_str()), ("other", "login"));
         assert_eq!(program.api_version, "client.authentication.k8s.io/v1");
         assert_eq!(program.arguments, ["a"]);
         assert_eq!(program.environment, [("X".to_string(), "z".to_string())]);
         assert_eq!(
-            (config.program("a"), config.program("anonymous"), config.program("b")),
+            (
+                config.credential_plugin("a"),
+                config.credential_plugin("anonymous"),
+                config.credential_plugin("b")
+            ),
             (None, None, None)
         );
     }
@@ -332,7 +334,7 @@ contexts:
         for (context, expected) in [
             ("", Problem::NoContext),
             ("b", Problem::NoContext),
-            ("program", Problem::Program),
+            ("program", Problem::ExecPlugin),
             ("file", Problem::File("tokenFile")),
             ("nobody", Problem::NoUser("nobody".into())),
             ("nowhere", Problem::NoCluster("west".into())),

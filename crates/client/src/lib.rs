@@ -5,14 +5,14 @@
 //!                                                                 └─ HTTPS to any API server
 //! ```
 
+pub mod connect_error;
 pub mod dialing;
 #[cfg(feature = "https")]
 pub mod https;
 #[cfg(feature = "kubeconfig")]
 pub mod kubeconfig;
 mod lines;
-pub mod memory;
-pub mod unreached;
+pub mod memory_limits;
 mod watch;
 
 use std::error::Error;
@@ -26,8 +26,8 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use serde_json::Value;
 
-use memory::{Budget, Charge, Unread};
-use unreached::Cause;
+use connect_error::Cause;
+use memory_limits::{Budget, Charge, ReadError};
 
 pub use lines::Lines;
 pub use watch::{Watch, WatchEvent};
@@ -50,12 +50,12 @@ pub trait Transport: Send + Sync + 'static {
 }
 
 /// Transport that prefixes every path.
-struct Below {
+struct PathPrefix {
     transport: Arc<dyn Transport>,
     path: String,
 }
 
-impl Transport for Below {
+impl Transport for PathPrefix {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         let (mut parts, body) = request.into_parts();
         match format!("{}{}", self.path, parts.uri).parse() {
@@ -120,7 +120,8 @@ impl Client {
     /// Returns a client whose paths are relative to `path`.
     #[must_use]
     pub fn below(&self, path: &str) -> Client {
-        let below = Below { transport: self.transport.clone(), path: path.trim_end_matches('/').to_string() };
+        let below =
+            PathPrefix { transport: self.transport.clone(), path: path.trim_end_matches('/').to_string() };
         Client { transport: Arc::new(below), budget: self.budget.clone() }
     }
 
@@ -130,12 +131,12 @@ impl Client {
 
     /// Reads the metadata of an object.
     pub async fn get_metadata(&self, path: &str) -> Result<Value, Status> {
-        self.whole(path, self.send(Method::GET, path, METADATA, "", None).await?).await
+        self.read_response(path, self.send(Method::GET, path, METADATA, "", None).await?).await
     }
 
     /// Reads the metadata of all objects in a list.
     pub async fn list_metadata(&self, path: &str) -> Result<Value, Status> {
-        self.whole(path, self.send(Method::GET, path, METADATA_LIST, "", None).await?).await
+        self.read_response(path, self.send(Method::GET, path, METADATA_LIST, "", None).await?).await
     }
 
     pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Status> {
@@ -184,7 +185,7 @@ impl Client {
             return Ok(Lines::new(response.into_body(), Charge::new(self.budget.clone())));
         }
         Err(self
-            .whole(path, response)
+            .read_response(path, response)
             .await
             .err()
             .unwrap_or_else(|| Status::internal_error("the server did not start the stream")))
@@ -197,7 +198,7 @@ impl Client {
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, Status> {
-        self.whole(path, self.send(method, path, JSON, content_type, body).await?).await
+        self.read_response(path, self.send(method, path, JSON, content_type, body).await?).await
     }
 
     async fn send(
@@ -215,32 +216,35 @@ impl Client {
         let body = body.map(json::to_vec).unwrap_or_default();
         let request =
             request.body(Bytes::from(body)).map_err(|error| Status::bad_request(error.to_string()))?;
-        self.transport.send(request).await.map_err(|error| unreached::status(&error))
+        self.transport.send(request).await.map_err(|error| connect_error::to_status(&error))
     }
 
     /// Reads the complete response. A failure Status is returned as an error.
-    async fn whole(&self, path: &str, response: Response<ResponseBody>) -> Result<Value, Status> {
+    async fn read_response(&self, path: &str, response: Response<ResponseBody>) -> Result<Value, Status> {
         if !response.status().is_success() {
-            return Err(self.refusal(response).await);
+            return Err(self.error_status(response).await);
         }
         // A trusted server may have objects of any size, but not many of them in one response.
         let is_limited = self.budget.is_some() || is_page(path);
-        let most = if is_limited { memory::ANSWER } else { usize::MAX };
+        let most = if is_limited { memory_limits::MAX_RESPONSE } else { usize::MAX };
         let mut charge = Charge::new(self.budget.clone());
-        let bytes = match memory::read(response.into_body(), most, &mut charge).await {
+        let bytes = match memory_limits::read(response.into_body(), most, &mut charge).await {
             Ok(bytes) => bytes,
-            Err(Unread::TooLong(_)) => {
-                return Err(too_large(&format!("a response has more than {} MiB", memory::ANSWER >> 20)));
+            Err(ReadError::TooLong(_)) => {
+                return Err(too_large(&format!(
+                    "a response has more than {} MiB",
+                    memory_limits::MAX_RESPONSE >> 20
+                )));
             }
-            Err(Unread::Refused(status)) => return Err(status),
-            Err(Unread::Broken(error)) => return Err(unreached::status(&error)),
+            Err(ReadError::Refused(status)) => return Err(status),
+            Err(ReadError::Broken(error)) => return Err(connect_error::to_status(&error)),
         };
         if is_limited {
-            let size = memory::parsed_size(&bytes);
-            if size > memory::PARSED {
+            let size = memory_limits::parsed_size(&bytes);
+            if size > memory_limits::MAX_PARSED {
                 return Err(too_large(&format!(
                     "a response would take more than {} MiB of memory",
-                    memory::PARSED >> 20
+                    memory_limits::MAX_PARSED >> 20
                 )));
             }
             charge.grow(size)?;
@@ -249,26 +253,29 @@ impl Client {
     }
 
     /// Reads an error response, up to a size limit.
-    async fn refusal(&self, response: Response<ResponseBody>) -> Status {
+    async fn error_status(&self, response: Response<ResponseBody>) -> Status {
         let code = response.status();
         let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
         let after: Option<u32> = after.and_then(|value| value.parse().ok());
         let mut charge = Charge::new(self.budget.clone());
-        let bytes = match memory::read(response.into_body(), memory::REFUSAL, &mut charge).await {
-            Ok(bytes) | Err(Unread::TooLong(bytes)) => bytes,
-            Err(Unread::Refused(status)) => return status,
-            Err(Unread::Broken(error)) => return unreached::status(&error),
-        };
-        let size = memory::parsed_size(&bytes);
-        let value = match size > memory::PARSED || charge.grow(size).is_err() {
+        let bytes =
+            match memory_limits::read(response.into_body(), memory_limits::MAX_ERROR_RESPONSE, &mut charge)
+                .await
+            {
+                Ok(bytes) | Err(ReadError::TooLong(bytes)) => bytes,
+                Err(ReadError::Refused(status)) => return status,
+                Err(ReadError::Broken(error)) => return connect_error::to_status(&error),
+            };
+        let size = memory_limits::parsed_size(&bytes);
+        let value = match size > memory_limits::MAX_PARSED || charge.grow(size).is_err() {
             true => Value::Null,
             false => json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default(),
         };
         match Status::from_value(&value) {
             // The message is stored and shown above, so it is bounded.
-            Some(status) if self.budget.is_some() => status.bounded(memory::MESSAGE),
+            Some(status) if self.budget.is_some() => status.bounded(memory_limits::MAX_MESSAGE),
             Some(status) => status,
-            None => unspoken(code, after, &bytes),
+            None => status_without_body(code, after, &bytes),
         }
     }
 }
@@ -282,13 +289,13 @@ fn is_page(path: &str) -> bool {
 }
 
 fn too_large(what: &str) -> Status {
-    unreached::no_answer(Cause::AnswerTooLarge, what)
+    connect_error::unavailable(Cause::AnswerTooLarge, what)
 }
 
 /// Converts an error response without a Status.
-fn unspoken(code: StatusCode, after: Option<u32>, bytes: &[u8]) -> Status {
+fn status_without_body(code: StatusCode, after: Option<u32>, bytes: &[u8]) -> Status {
     let text = String::from_utf8_lossy(bytes);
-    let text = text::clean(text.trim(), memory::MESSAGE);
+    let text = text::clean(text.trim(), memory_limits::MAX_MESSAGE);
     match code {
         // Unknown paths are answered with an HTML page.
         StatusCode::NOT_FOUND => Status::not_found_generic(),

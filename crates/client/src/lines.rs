@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 
 use crate::ResponseBody;
-use crate::memory::{Charge, LINE};
+use crate::memory_limits::{Charge, MAX_WATCH_LINE};
 
 pub struct Lines {
     body: ResponseBody,
@@ -42,10 +42,12 @@ impl Lines {
                 return Some(line.freeze());
             }
             self.searched = self.pending.len();
-            if self.searched > LINE && self.charge.is_limited() {
+            if self.searched > MAX_WATCH_LINE && self.charge.is_limited() {
                 if !self.skipping {
-                    self.charge
-                        .note_too_large(&format!("a line of a watch has more than {} MiB", LINE >> 20));
+                    self.charge.note_too_large(&format!(
+                        "a line of a watch has more than {} MiB",
+                        MAX_WATCH_LINE >> 20
+                    ));
                 }
                 self.skipping = true;
             }
@@ -73,7 +75,7 @@ mod tests {
 
     use super::*;
     use crate::BoxError;
-    use crate::memory::Budget;
+    use crate::memory_limits::Budget;
 
     #[test]
     fn lines_are_split_at_newlines() {
@@ -106,12 +108,12 @@ mod tests {
 
     #[tokio::test]
     async fn oversized_lines_are_skipped() {
-        let long = format!("one\n{}\ntwo\n", "x".repeat(LINE + (2 << 20)));
+        let long = format!("one\n{}\ntwo\n", "x".repeat(MAX_WATCH_LINE + (2 << 20)));
         let body = || {
             let pieces = long.as_bytes().chunks(1 << 20).map(Bytes::copy_from_slice);
             Pieces(pieces.collect()).boxed_unsync()
         };
-        let budget = Budget::new(LINE * 2);
+        let budget = Budget::new(MAX_WATCH_LINE * 2);
         let mut lines = Lines::new(body(), Charge::new(Some(budget.clone())));
         for line in ["one", "two"] {
             assert_eq!(lines.next().await.as_deref(), Some(line.as_bytes()));
@@ -119,7 +121,7 @@ mod tests {
         assert_eq!((lines.next().await, budget.used(), budget.refusals()), (None, 0, 1));
         // A server without a budget is trusted.
         let mut lines = Lines::new(body(), Charge::default());
-        for length in [3, LINE + (2 << 20), 3] {
+        for length in [3, MAX_WATCH_LINE + (2 << 20), 3] {
             assert_eq!(lines.next().await.map(|line| line.len()), Some(length));
         }
     }

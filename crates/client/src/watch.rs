@@ -4,7 +4,7 @@ use atoll_meta::{Status, json};
 use serde_json::Value;
 
 use crate::Lines;
-use crate::memory::{self, Charge};
+use crate::memory_limits::{self, Charge};
 
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
@@ -50,9 +50,9 @@ impl Watch {
     pub async fn next(&mut self) -> Option<WatchEvent> {
         loop {
             let line = self.lines.next().await?;
-            let size = if self.charge.is_limited() { memory::parsed_size(&line) } else { 0 };
-            if size > memory::PARSED {
-                let limit = memory::PARSED >> 20;
+            let size = if self.charge.is_limited() { memory_limits::parsed_size(&line) } else { 0 };
+            if size > memory_limits::MAX_PARSED {
+                let limit = memory_limits::MAX_PARSED >> 20;
                 self.charge.note_too_large(&format!(
                     "an event of a watch would take more than {limit} MiB of memory"
                 ));

@@ -32,7 +32,7 @@ pub enum Obstacle {
         kind: String,
         name: String,
     },
-    Going,
+    Deleting,
     OtherControlPlane(String),
     OtherWorkspace(String),
     /// Every cluster generates its own.
@@ -47,7 +47,7 @@ pub fn obstacle(found: &Value, control_plane: &str, workspace: &str) -> Option<O
         return Some(Obstacle::Owned { kind: text("kind"), name: text("name") });
     }
     if object::is_being_deleted(found) {
-        return Some(Obstacle::Going);
+        return Some(Obstacle::Deleting);
     }
     if is_generated(found) {
         return Some(Obstacle::Generated);
@@ -203,7 +203,7 @@ mod tests {
             (marked("me", "v"), Some(Obstacle::OtherWorkspace("v".into()))),
             (owned(true), Some(Obstacle::Owned { kind: "Deployment".into(), name: "web".into() })),
             (owned(false), None),
-            (going, Some(Obstacle::Going)),
+            (going, Some(Obstacle::Deleting)),
             (of("ServiceAccount", "default"), Some(Obstacle::Generated)),
             (of("ConfigMap", "kube-root-ca.crt"), Some(Obstacle::Generated)),
             (of("Service", "kubernetes"), Some(Obstacle::Generated)),

@@ -12,11 +12,11 @@ pub enum Reach {
 
 /// A problem of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ClusterProblem {
     pub reason: &'static str,
     pub reach: Reach,
     /// Whether it may disappear by itself, so that it counts only after some time.
-    pub passes: bool,
+    pub is_transient: bool,
     /// Description of the problem.
     what: &'static str,
     /// Next step; `NAME` stands for the cluster.
@@ -26,15 +26,15 @@ pub struct Problem {
 const fn problem(
     reason: &'static str,
     reach: Reach,
-    passes: bool,
+    is_transient: bool,
     what: &'static str,
     next: &'static str,
-) -> Problem {
-    Problem { reason, reach, passes, what, next }
+) -> ClusterProblem {
+    ClusterProblem { reason, reach, is_transient, what, next }
 }
 
 /// All problems: the connection causes of `atoll-client`, and further ones.
-pub const PROBLEMS: [Problem; 24] = [
+pub const PROBLEMS: [ClusterProblem; 24] = [
     problem(
         "NameNotResolved",
         Reach::Fails,
@@ -208,9 +208,9 @@ pub const PROBLEMS: [Problem; 24] = [
     problem("SyncerStopped", Reach::Unknown, false, "the syncer of the cluster was stopped", ""),
 ];
 
-impl Problem {
+impl ClusterProblem {
     /// Returns the problem with a reason; `None` for a reason of a newer syncer.
-    pub fn find(reason: &str) -> Option<&'static Problem> {
+    pub fn find(reason: &str) -> Option<&'static ClusterProblem> {
         PROBLEMS.iter().find(|problem| problem.reason == reason)
     }
 
@@ -224,7 +224,7 @@ impl Problem {
 }
 
 /// Returns the next step for a syncer without heartbeats, by the mode of its Cluster.
-pub fn awaken(mode: &str, cluster: &str) -> String {
+pub fn syncer_advice(mode: &str, cluster: &str) -> String {
     match mode {
         "push" => {
             "Next: the control plane syncs it itself; check its log, and that --controllers does not disable \
@@ -261,9 +261,9 @@ mod tests {
             // The size limit of condition messages.
             assert!(message.len() < 1024, "{reason}: {message}");
         }
-        assert!(awaken("none", "east").contains("atoll syncer --from-kubeconfig"));
-        assert!(awaken("push", "east").contains("clusterpush"));
-        assert_eq!(Problem::find("Overloaded").map(|problem| problem.reach), Some(Reach::Fails));
-        assert_eq!(Problem::find("Else"), None);
+        assert!(syncer_advice("none", "east").contains("atoll syncer --from-kubeconfig"));
+        assert!(syncer_advice("push", "east").contains("clusterpush"));
+        assert_eq!(ClusterProblem::find("Overloaded").map(|problem| problem.reach), Some(Reach::Fails));
+        assert_eq!(ClusterProblem::find("Else"), None);
     }
 }

@@ -58,7 +58,7 @@ const FIELDS: &[(&str, Form)] = &[
 const NAMESPACE: &[(&str, Form)] = &[("name", Form::Text(TEXT)), ("workspace", Form::Text(TEXT))];
 
 /// Returns a heartbeat without unknown fields, which a newer syncer may send, or its errors.
-pub fn checked(heartbeat: &Value) -> Result<Value, Vec<FieldError>> {
+pub fn validate(heartbeat: &Value) -> Result<Value, Vec<FieldError>> {
     let mut errors = Vec::new();
     let read = Form::Fields(FIELDS).read(&FieldPath::new("heartbeat"), heartbeat, &mut errors);
     match errors.is_empty() {
@@ -167,9 +167,9 @@ mod tests {
             "syncer": { "version": "1", "instance": "one" }, "leaseDurationSeconds": 30,
             "unmappedNamespaces": [{ "name": "shop", "workspace": "w" }],
         });
-        assert_eq!(checked(&said), Ok(said));
-        assert_eq!(checked(&json!({})), Ok(json!({})));
-        assert_eq!(checked(&json!({ "region": null })), Ok(json!({})));
+        assert_eq!(validate(&said), Ok(said));
+        assert_eq!(validate(&json!({})), Ok(json!({})));
+        assert_eq!(validate(&json!({ "region": null })), Ok(json!({})));
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
             "nodes": { "total": 1, "later": long }, "syncer": { "instance": long, "later": [long] },
             "allocatable": { (long.as_str()): "1", "\u{1b}": "1" },
         });
-        let kept = checked(&said).unwrap();
+        let kept = validate(&said).unwrap();
         assert_eq!(kept["region"], format!("[2J{}", "x".repeat(TEXT - 3)));
         assert_eq!(kept["nodes"], json!({ "total": 1 }));
         assert_eq!(kept["zones"].as_array().map(Vec::len), Some(ZONES));
@@ -213,7 +213,7 @@ mod tests {
             (json!({ "syncer": { "instance": 1 } }), "heartbeat.syncer.instance"),
             (json!({ "leaseDurationSeconds": 1.5 }), "heartbeat.leaseDurationSeconds"),
         ] {
-            let errors = checked(&said).unwrap_err();
+            let errors = validate(&said).unwrap_err();
             assert_eq!(errors.iter().map(FieldError::field).collect::<Vec<_>>(), [field], "{said}");
         }
     }

@@ -10,7 +10,7 @@ pub const STATES: [&str; 2] = ["state.workload.kcp.io/", "state.workload.kcp.dev
 pub const SYNC: &str = "Sync";
 
 /// Returns every label of an object that names a cluster, with that name.
-pub fn naming(object: &Value) -> Vec<(&str, &str)> {
+pub fn cluster_labels(object: &Value) -> Vec<(&str, &str)> {
     if let Some(name) = object::label(object, CLUSTER) {
         return vec![(CLUSTER, name)];
     }
@@ -39,7 +39,7 @@ mod tests {
                 vec![("state.workload.kcp.io/east", "east")],
             ),
         ] {
-            assert_eq!(naming(&json!({ "metadata": { "labels": labels } })), expected);
+            assert_eq!(cluster_labels(&json!({ "metadata": { "labels": labels } })), expected);
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::marks;
 
 /// Resources that are never placed, because clusters generate them or they are valid only in a workspace.
-const STAY: [(&str, &[&str]); 14] = [
+const NEVER_PLACED: [(&str, &[&str]); 14] = [
     (
         "",
         &[
@@ -38,8 +38,10 @@ const STAY: [(&str, &[&str]); 14] = [
 ];
 
 /// Whether objects of a resource are never placed.
-pub fn stays(group: &str, resource: &str) -> bool {
-    STAY.iter().any(|(of, resources)| group == *of && (resources.is_empty() || resources.contains(&resource)))
+pub fn is_never_placed(group: &str, resource: &str) -> bool {
+    NEVER_PLACED
+        .iter()
+        .any(|(of, resources)| group == *of && (resources.is_empty() || resources.contains(&resource)))
 }
 
 /// Kinds whose work is done once: group, resource, kind, and the effect on several clusters. Until their
@@ -70,7 +72,7 @@ pub fn duplicates(
     }
     let (_, _, kind, what) = row;
     let (count, names) = (clusters.len(), names_of(clusters));
-    let command = crate::placed::command(kind, namespace, name, &names);
+    let command = crate::placed_condition::command(kind, namespace, name, &names);
     Some(format!(
         "a {kind} must not be duplicated, and of {count} clusters {what}; name one cluster, or set spec.duplicate to true if \
          that is what you want: {command} --duplicate"
@@ -205,11 +207,11 @@ impl Placement {
 
     /// Names of all clusters that have the object or may still have it.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.spots().map(|(name, _)| name)
+        self.cluster_refs().map(|(name, _)| name)
     }
 
     /// Names and uids, if known, of these clusters.
-    pub fn spots(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn cluster_refs(&self) -> impl Iterator<Item = (&str, &str)> {
         let shares = self.clusters.iter().map(|share| (share.name.as_str(), share.uid.as_str()));
         shares.chain(self.leaving.iter().map(|one| (one.name.as_str(), one.uid.as_str())))
     }
@@ -225,7 +227,7 @@ impl Placement {
     }
 
     /// Returns shares that were removed, added, or have another number of replicas.
-    pub fn moved<'a>(&'a self, after: &'a Placement) -> Vec<&'a Share> {
+    pub fn changed_shares<'a>(&'a self, after: &'a Placement) -> Vec<&'a Share> {
         let differs = |share: &Share, other: &Placement| {
             other.share_of(&share.name, &share.uid).is_none_or(|same| same.replicas != share.replicas)
         };
@@ -238,7 +240,7 @@ impl Placement {
     #[must_use]
     pub fn decided(&self, clusters: Vec<Share>, by: &str) -> Placement {
         let stays = |(name, uid): &(&str, &str)| clusters.iter().any(|share| share.is_of(name, uid));
-        let leaves = self.spots().filter(|spot| !stays(spot));
+        let leaves = self.cluster_refs().filter(|spot| !stays(spot));
         let leaving = leaves.map(|(name, uid)| Leaving { name: name.into(), uid: uid.into() }).collect();
         let by = if clusters.is_empty() { String::new() } else { by.to_string() };
         let duplicate = self.duplicate && !clusters.is_empty();
@@ -260,7 +262,7 @@ impl Placement {
     /// Returns the placement after a cluster has confirmed that the object is gone. If the object is
     /// `being_deleted`, its share is removed too; otherwise only a leaving cluster.
     #[must_use]
-    pub fn let_go(&self, name: &str, uid: &str, being_deleted: bool) -> Placement {
+    pub fn confirm_removed(&self, name: &str, uid: &str, being_deleted: bool) -> Placement {
         let mut next = self.clone();
         next.leaving.retain(|one| !one.is_of(name, uid));
         if being_deleted {
@@ -291,12 +293,12 @@ mod tests {
         let text = r#"{"clusters":[{"name":"a","uid":"2"}],"leaving":["a"],"leavingUids":["1"],"by":"hand"}"#;
         assert_eq!(second.text().as_deref(), Some(text));
         assert_eq!(Placement::parse(text), Some(second.clone()));
-        assert_eq!(second.let_go("a", "2", false), second);
+        assert_eq!(second.confirm_removed("a", "2", false), second);
         assert_eq!(
-            second.let_go("a", "1", true).text().unwrap(),
+            second.confirm_removed("a", "1", true).text().unwrap(),
             r#"{"clusters":[{"name":"a","uid":"2"}],"by":"hand"}"#
         );
-        assert_eq!(first.moved(&second).len(), 2);
+        assert_eq!(first.changed_shares(&second).len(), 2);
     }
 
     #[test]
@@ -306,8 +308,8 @@ mod tests {
         // A uid that becomes known changes nothing.
         let filled = old.decided(vec![known("a", "1")], "hand");
         assert_eq!(filled.leaving, [Leaving { name: "b".into(), uid: String::new() }]);
-        assert!(old.moved(&filled).is_empty());
-        assert!(filled.let_go("b", "7", false).leaving.is_empty());
+        assert!(old.changed_shares(&filled).is_empty());
+        assert!(filled.confirm_removed("b", "7", false).leaving.is_empty());
     }
 
     fn leaving(name: &str) -> Leaving {
@@ -321,9 +323,9 @@ mod tests {
         let second = first.decided(shares(&["b", "c"]), "hand");
         assert_eq!(second.leaving, [leaving("a")]);
         assert_eq!(second.decided(shares(&["a"]), "hand").leaving, [leaving("b"), leaving("c")]);
-        assert_eq!(second.let_go("a", "", false).leaving, []);
-        assert_eq!(second.let_go("b", "", false), second, "the cluster has a share");
-        let gone = ["a", "b", "c"].iter().fold(second, |rest, name| rest.let_go(name, "", true));
+        assert_eq!(second.confirm_removed("a", "", false).leaving, []);
+        assert_eq!(second.confirm_removed("b", "", false), second, "the cluster has a share");
+        let gone = ["a", "b", "c"].iter().fold(second, |rest, name| rest.confirm_removed(name, "", true));
         assert_eq!((gone.is_empty(), gone.text()), (true, None));
         let nowhere = first.decided(Vec::new(), "hand");
         assert_eq!(nowhere.text().unwrap(), r#"{"leaving":["a","b"]}"#);
@@ -377,8 +379,8 @@ mod tests {
         assert_eq!(first.with_contents_on("a", "1"), first);
         let both = first.with_contents_on("b", "2");
         assert_eq!(both.names().collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(both.let_go("a", "1", true), Placement::default().with_contents_on("b", "2"));
-        assert_eq!(both.let_go("a", "3", true), both, "another cluster with that name");
+        assert_eq!(both.confirm_removed("a", "1", true), Placement::default().with_contents_on("b", "2"));
+        assert_eq!(both.confirm_removed("a", "3", true), both, "another cluster with that name");
     }
 
     #[test]

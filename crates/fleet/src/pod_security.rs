@@ -94,12 +94,12 @@ impl Labels {
     }
 
     /// Returns the labels for a workspace for which an older control plane sends none.
-    pub fn unsaid(is_registered_there: bool) -> Labels {
+    pub fn fallback(is_registered_there: bool) -> Labels {
         Labels::of(&Value::Null, is_registered_there, &Value::Null)
     }
 
     /// Adds the labels to a new namespace.
-    pub fn put(&self, namespace: &mut Value) {
+    pub fn set_on(&self, namespace: &mut Value) {
         for (key, value) in &self.initial {
             namespace["metadata"]["labels"][key] = value.as_str().into();
         }

@@ -53,7 +53,7 @@ const OF_ENVIRONMENTS: &[(&str, &str)] = &[(CONFIG_MAPS, "/configMapRef/name"), 
 
 /// Returns the references of an object in its namespace, sorted and unique.
 pub fn references(object: &Value) -> Vec<Reference> {
-    let mut found = Found::default();
+    let mut found = ReferenceSet::default();
     match object::kind(object) {
         "Pod" => found.pod(&object["spec"]),
         "Ingress" => found.items(&object["spec"]["tls"], &[(SECRETS, "/secretName")]),
@@ -65,11 +65,11 @@ pub fn references(object: &Value) -> Vec<Reference> {
 }
 
 #[derive(Default)]
-struct Found<'a> {
+struct ReferenceSet<'a> {
     names: BTreeSet<(&'static str, &'a str)>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> ReferenceSet<'a> {
     fn note(&mut self, resource: &'static str, name: Option<&'a Value>) {
         if let Some(name) = name.and_then(Value::as_str).filter(|name| !name.is_empty()) {
             self.names.insert((resource, name));

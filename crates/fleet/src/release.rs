@@ -6,14 +6,14 @@ use crate::marks;
 
 /// Field manager that takes over the fields: Kubernetes' name for the manager of fields set before the first
 /// apply.
-const HEIR: &str = "before-first-apply";
+const SUCCESSOR: &str = "before-first-apply";
 
 /// Returns a merge patch that removes the marks from an object and hands over the fields that only Atoll
 /// owned.
 pub fn release(found: &Value) -> Value {
-    let mut metadata = marks_off(found);
+    let mut metadata = removed_marks(found);
     if let Some(managers) = found["metadata"]["managedFields"].as_array() {
-        let rest = handed_on(managers);
+        let rest = hand_over(managers);
         // An empty list would count as absent.
         metadata.insert("managedFields".into(), if rest.is_empty() { json!([{}]) } else { rest.into() });
     }
@@ -21,7 +21,7 @@ pub fn release(found: &Value) -> Value {
 }
 
 /// Returns the labels and annotations to remove, as nulls.
-fn marks_off(found: &Value) -> Map<String, Value> {
+fn removed_marks(found: &Value) -> Map<String, Value> {
     let ours = |field: &str| -> Map<String, Value> {
         let names = found["metadata"][field].as_object().into_iter().flatten().map(|(name, _)| name);
         names.filter(|name| is_mark(name)).map(|name| (name.clone(), Value::Null)).collect()
@@ -41,34 +41,34 @@ fn is_mark(name: &str) -> bool {
 }
 
 /// Returns the managed fields without Atoll's entries: fields that no other manager owns go to the successor.
-fn handed_on(managers: &[Value]) -> Vec<Value> {
-    let is_ours = |entry: &Value| entry["manager"].as_str().is_some_and(is_us);
+fn hand_over(managers: &[Value]) -> Vec<Value> {
+    let is_ours = |entry: &Value| entry["manager"].as_str().is_some_and(is_own_manager);
     let (ours, others): (Vec<&Value>, Vec<&Value>) = managers.iter().partition(|entry| is_ours(entry));
     let mut rest: Vec<Value> = others.into_iter().cloned().collect();
     for entry in &mut rest {
-        without_marks(&mut entry["fieldsV1"]);
+        remove_marks(&mut entry["fieldsV1"]);
     }
     for entry in ours {
         let mut fields = entry["fieldsV1"].clone();
-        without_marks(&mut fields);
+        remove_marks(&mut fields);
         for other in rest.iter().filter(|other| other["subresource"] == entry["subresource"]) {
             subtract(&mut fields, &other["fieldsV1"]);
         }
         if fields.as_object().is_none_or(Map::is_empty) {
             continue;
         }
-        let is_heirs = |other: &&mut Value| {
-            other["manager"] == HEIR
+        let is_successor = |other: &&mut Value| {
+            other["manager"] == SUCCESSOR
                 && ["apiVersion", "subresource"].iter().all(|field| other[*field] == entry[*field])
         };
-        match rest.iter_mut().find(is_heirs) {
-            Some(heir) => unite(&mut heir["fieldsV1"], &fields),
+        match rest.iter_mut().find(is_successor) {
+            Some(successor) => merge_fields(&mut successor["fieldsV1"], &fields),
             None => {
-                let mut heir = entry.clone();
-                heir["manager"] = HEIR.into();
-                heir["operation"] = "Update".into();
-                heir["fieldsV1"] = fields;
-                rest.push(heir);
+                let mut successor = entry.clone();
+                successor["manager"] = SUCCESSOR.into();
+                successor["operation"] = "Update".into();
+                successor["fieldsV1"] = fields;
+                rest.push(successor);
             }
         }
     }
@@ -77,12 +77,12 @@ fn handed_on(managers: &[Value]) -> Vec<Value> {
 }
 
 /// Whether a manager is one of Atoll's field managers.
-fn is_us(manager: &str) -> bool {
+fn is_own_manager(manager: &str) -> bool {
     [marks::MANAGER, marks::ADOPTER].contains(&manager)
 }
 
 /// Removes marks from a set of fields.
-fn without_marks(fields: &mut Value) {
+fn remove_marks(fields: &mut Value) {
     for field in ["f:labels", "f:annotations"] {
         let Some(metadata) = fields.get_mut("f:metadata").and_then(Value::as_object_mut) else { return };
         if let Some(names) = metadata.get_mut(field).and_then(Value::as_object_mut) {
@@ -99,11 +99,11 @@ fn without_marks(fields: &mut Value) {
 }
 
 /// Adds a set of managed fields to another.
-pub fn unite(into: &mut Value, from: &Value) {
+pub fn merge_fields(into: &mut Value, from: &Value) {
     let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) else { return };
     for (key, value) in from {
         match into.get_mut(key) {
-            Some(inner) => unite(inner, value),
+            Some(inner) => merge_fields(inner, value),
             None => drop(into.insert(key.clone(), value.clone())),
         }
     }

@@ -12,7 +12,7 @@ pub use bounded::{LARGEST_STATUS, LONGEST_MESSAGE};
 
 /// The resource of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Resource {
+pub struct SyncResource {
     #[serde(default)]
     pub group: String,
     pub version: String,
@@ -25,8 +25,8 @@ pub struct Resource {
 
 /// An object above.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Target {
-    pub resource: Resource,
+pub struct ObjectTarget {
+    pub resource: SyncResource,
     /// Workspace id.
     pub workspace: String,
     #[serde(default)]
@@ -35,11 +35,11 @@ pub struct Target {
     pub uid: String,
 }
 
-impl Target {
+impl ObjectTarget {
     /// Returns the target of a namespace above.
-    pub fn namespace(workspace: &str, name: &str, uid: &str) -> Target {
-        Target {
-            resource: Resource {
+    pub fn namespace(workspace: &str, name: &str, uid: &str) -> ObjectTarget {
+        ObjectTarget {
+            resource: SyncResource {
                 group: String::new(),
                 version: "v1".into(),
                 resource: "namespaces".into(),
@@ -95,11 +95,11 @@ impl Drift {
 /// only intermediate states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
-pub enum Line {
+pub enum SyncLine {
     /// The object must exist with this shape.
     Object {
         #[serde(flatten)]
-        target: Target,
+        target: ObjectTarget,
         generation: i64,
         /// The shape: no status, no defaults, no marks.
         object: Value,
@@ -109,7 +109,7 @@ pub enum Line {
     /// The object must be deleted, if it exists and has the marks.
     Remove {
         #[serde(flatten)]
-        target: Target,
+        target: ObjectTarget,
         /// Revision at which the removal was requested; the report about it refers to it.
         #[serde(default, skip_serializing_if = "is_zero")]
         since: u64,
@@ -117,7 +117,7 @@ pub enum Line {
     /// The object is no longer known; nothing must be done.
     Forget {
         #[serde(flatten)]
-        target: Target,
+        target: ObjectTarget,
     },
     /// Required labels of the namespace below. Sent before any object in it, unless there are none.
     Namespace {
@@ -168,8 +168,8 @@ pub enum Line {
     Alive,
 }
 
-impl Line {
-    pub fn parse(line: &[u8]) -> Option<Line> {
+impl SyncLine {
+    pub fn parse(line: &[u8]) -> Option<SyncLine> {
         serde_json::from_slice(line).ok()
     }
 
@@ -197,7 +197,7 @@ pub enum State {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     #[serde(flatten)]
-    pub target: Target,
+    pub target: ObjectTarget,
     /// Generation above that was applied last.
     #[serde(default)]
     pub generation: i64,
@@ -220,29 +220,29 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// Prefix of the message of a record about drift that is left as it is.
-pub const LEFT: &str = "changes of others are left: ";
+pub const DRIFT_PREFIX: &str = "changes of others are left: ";
 /// Prefix of the message of a record about an object that stays in the cluster although the control plane may
 /// forget it.
-pub const RETAINED: &str = "retained: ";
+pub const RETAINED_PREFIX: &str = "retained: ";
 
 impl Record {
     /// Returns why an object that is no longer placed on a cluster stays there, if it does.
     pub fn retained(&self) -> Option<&str> {
-        self.message.strip_prefix(RETAINED).filter(|_| self.state == State::Gone)
+        self.message.strip_prefix(RETAINED_PREFIX).filter(|_| self.state == State::Gone)
     }
 
     /// Returns the reported drift, if it is left as it is.
     pub fn drift(&self) -> Option<&str> {
-        self.message.strip_prefix(LEFT).filter(|_| self.state == State::Applied)
+        self.message.strip_prefix(DRIFT_PREFIX).filter(|_| self.state == State::Applied)
     }
 }
 
 /// An Event about a placed object, or about an object that it owns in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Happening {
+pub struct EventReport {
     /// The placed object.
     #[serde(flatten)]
-    pub target: Target,
+    pub target: ObjectTarget,
     /// Uid of the Event in the cluster.
     pub id: String,
     /// Reference to the involved object, if that is not the placed object.
@@ -259,14 +259,14 @@ pub struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<Record>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<Happening>,
+    pub events: Vec<EventReport>,
     /// Fields of the status of the Cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<Value>,
     /// Instance of a syncer that stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub farewell: Option<String>,
-    /// Random number of a syncer's run and number of the report in it; see [`crate::order`].
+    /// Random number of a syncer's run and number of the report in it; see [`crate::report_order`].
     #[serde(skip_serializing_if = "is_zero")]
     pub run: u64,
     #[serde(skip_serializing_if = "is_zero")]
@@ -276,7 +276,7 @@ pub struct Report {
 /// Response to a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Answer {
+pub struct ReportResponse {
     /// Heartbeat interval that the control plane requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_milliseconds: Option<u64>,
@@ -288,14 +288,14 @@ mod tests {
 
     #[test]
     fn lines_round_trip() {
-        let resource = Resource {
+        let resource = SyncResource {
             group: "apps".into(),
             version: "v1".into(),
             resource: "deployments".into(),
             kind: "Deployment".into(),
             namespaced: true,
         };
-        let target = Target {
+        let target = ObjectTarget {
             resource,
             workspace: "w".into(),
             namespace: "n".into(),
@@ -303,23 +303,23 @@ mod tests {
             uid: "u".into(),
         };
         for line in [
-            Line::Object {
+            SyncLine::Object {
                 target: target.clone(),
                 generation: 4,
                 object: serde_json::json!({ "spec": {} }),
                 drift: Drift::Report,
             },
-            Line::Remove { target: target.clone(), since: 7 },
-            Line::Forget { target },
-            Line::Namespace {
+            SyncLine::Remove { target: target.clone(), since: 7 },
+            SyncLine::Forget { target },
+            SyncLine::Namespace {
                 workspace: "w".into(),
                 namespace: "n".into(),
-                labels: pod_security::Labels::unsaid(false),
+                labels: pod_security::Labels::fallback(false),
             },
-            Line::Ending { workspace: "w".into(), namespace: "n".into(), uid: String::new(), since: 0 },
-            Line::Ending { workspace: "w".into(), namespace: "n".into(), uid: "u".into(), since: 7 },
-            Line::Paused { workspace: "w".into(), paused: true, why: "incident".into() },
-            Line::Synced {
+            SyncLine::Ending { workspace: "w".into(), namespace: "n".into(), uid: String::new(), since: 0 },
+            SyncLine::Ending { workspace: "w".into(), namespace: "n".into(), uid: "u".into(), since: 7 },
+            SyncLine::Paused { workspace: "w".into(), paused: true, why: "incident".into() },
+            SyncLine::Synced {
                 control_plane: "c".into(),
                 uid: "u".into(),
                 workspaces: vec!["w".into()],
@@ -327,12 +327,12 @@ mod tests {
                 id: "i".into(),
                 observe: true,
             },
-            Line::Alive,
+            SyncLine::Alive,
         ] {
-            assert_eq!(Line::parse(line.bytes().trim_ascii_end()).as_ref(), Some(&line));
+            assert_eq!(SyncLine::parse(line.bytes().trim_ascii_end()).as_ref(), Some(&line));
         }
-        assert_eq!(Line::Alive.bytes(), b"{\"type\":\"Alive\"}\n");
-        assert_eq!(Line::parse(b"{}"), None);
+        assert_eq!(SyncLine::Alive.bytes(), b"{\"type\":\"Alive\"}\n");
+        assert_eq!(SyncLine::parse(b"{}"), None);
     }
 
     #[test]
@@ -349,7 +349,7 @@ mod tests {
         ] {
             assert_eq!(Drift::of(&cluster, &object), expected, "{cluster} {object}");
         }
-        let record = Record { message: format!("{LEFT}a changed b"), ..Record::default() };
+        let record = Record { message: format!("{DRIFT_PREFIX}a changed b"), ..Record::default() };
         assert_eq!(record.drift(), Some("a changed b"));
         assert_eq!(Record { state: State::Refused, ..record }.drift(), None);
     }

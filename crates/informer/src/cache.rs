@@ -35,7 +35,7 @@ type Listener = Box<dyn Fn(&Change) + Send + Sync>;
 
 pub struct Cache {
     pub resource: Resource,
-    state: RwLock<State>,
+    state: RwLock<CacheState>,
     /// Locked while the state changes and while listeners run, so that all listeners see all changes in
     /// order.
     listeners: Mutex<Vec<Listener>>,
@@ -43,17 +43,17 @@ pub struct Cache {
 }
 
 #[derive(Default)]
-struct State {
+struct CacheState {
     objects: BTreeMap<Key, Arc<Value>>,
     /// Keys of objects by the uid of their owners.
     owned: HashMap<String, BTreeSet<Key>>,
     indices: Vec<(Index, HashMap<String, BTreeSet<Key>>)>,
     /// Uids of objects whose deletion was requested and has not been observed yet.
-    doomed: HashSet<String>,
+    deleting_uids: HashSet<String>,
     /// Uids of the most recently deleted objects.
-    gone: HashSet<String>,
+    deleted: HashSet<String>,
     /// The same uids in the order of their deletion.
-    graves: VecDeque<String>,
+    deleted_order: VecDeque<String>,
 }
 
 impl Cache {
@@ -103,8 +103,8 @@ impl Cache {
         }
         let mut found: HashMap<String, BTreeSet<Key>> = HashMap::new();
         for (key, object) in &state.objects {
-            for word in index(object) {
-                found.entry(word).or_default().insert(key.clone());
+            for value in index(object) {
+                found.entry(value).or_default().insert(key.clone());
             }
         }
         state.indices.push((index, found));
@@ -112,9 +112,9 @@ impl Cache {
     }
 
     /// Returns the objects with the given value in an index.
-    pub fn found(&self, index: usize, word: &str) -> Vec<Arc<Value>> {
+    pub fn by_index(&self, index: usize, value: &str) -> Vec<Arc<Value>> {
         let state = self.read();
-        let keys = state.indices.get(index).and_then(|(_, found)| found.get(word)).into_iter().flatten();
+        let keys = state.indices.get(index).and_then(|(_, found)| found.get(value)).into_iter().flatten();
         keys.filter_map(|key| state.objects.get(key).cloned()).collect()
     }
 
@@ -155,14 +155,14 @@ impl Cache {
         let Some(old) = state.objects.get(key).filter(|object| object::uid(object) == uid).cloned() else {
             return;
         };
-        state.doomed.insert(uid.into());
+        state.deleting_uids.insert(uid.into());
         if object::is_being_deleted(&old) {
             return;
         }
-        let new = Arc::new(doomed(old.as_ref().clone()));
+        let new = Arc::new(with_deletion_timestamp(old.as_ref().clone()));
         state.objects.insert(key.clone(), new.clone());
         drop(state);
-        tell(&listeners, &Change { key: key.clone(), old: Some(old), new: Some(new) });
+        notify(&listeners, &Change { key: key.clone(), old: Some(old), new: Some(new) });
     }
 
     /// Stores an object, unless the cache has a newer version.
@@ -172,18 +172,18 @@ impl Cache {
         let key = Key::of(&object);
         let old = state.objects.get(&key).cloned();
         let is_old = old.as_ref().is_some_and(|old| !is_newer(&object, old));
-        if is_old || state.gone.contains(object::uid(&object)) {
+        if is_old || state.deleted.contains(object::uid(&object)) {
             return;
         }
         // managedFields take up to half of an object's memory, and no controller reads them.
         object::remove_metadata(&mut object, "managedFields");
-        if state.doomed.contains(object::uid(&object)) && !object::is_being_deleted(&object) {
-            object = doomed(object);
+        if state.deleting_uids.contains(object::uid(&object)) && !object::is_being_deleted(&object) {
+            object = with_deletion_timestamp(object);
         }
         let new = Arc::new(object);
         state.replace(&key, old.as_deref(), Some(&new));
         drop(state);
-        tell(&listeners, &Change { key, old, new: Some(new) });
+        notify(&listeners, &Change { key, old, new: Some(new) });
     }
 
     /// Removes a deleted object.
@@ -198,7 +198,7 @@ impl Cache {
         }
         state.replace(&key, Some(&old), None);
         drop(state);
-        tell(&listeners, &Change { key, old: Some(old), new: None });
+        notify(&listeners, &Change { key, old: Some(old), new: None });
     }
 
     /// Removes all objects whose uid is not in `present`, except those newer than `revision`, which were
@@ -206,22 +206,22 @@ impl Cache {
     pub(crate) fn retain(&self, present: &HashSet<String>, revision: u64) {
         let listeners = self.listeners();
         let mut state = self.write();
-        let gone: Vec<(Key, Arc<Value>)> = state
+        let deleted: Vec<(Key, Arc<Value>)> = state
             .objects
             .iter()
             .filter(|(_, object)| !present.contains(object::uid(object)) && revision_of(object) <= revision)
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect();
-        for (key, old) in &gone {
+        for (key, old) in &deleted {
             state.replace(key, Some(old), None);
         }
         drop(state);
-        for (key, old) in gone {
-            tell(&listeners, &Change { key, old: Some(old), new: None });
+        for (key, old) in deleted {
+            notify(&listeners, &Change { key, old: Some(old), new: None });
         }
     }
 
-    pub(crate) fn is_synced(&self) {
+    pub(crate) fn set_synced(&self) {
         self.synced.send_replace(true);
     }
 
@@ -229,30 +229,30 @@ impl Cache {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    fn read(&self) -> RwLockReadGuard<'_, CacheState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
+    fn write(&self) -> RwLockWriteGuard<'_, CacheState> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl CacheState {
     fn replace(&mut self, key: &Key, old: Option<&Value>, new: Option<&Arc<Value>>) {
         if let Some(old) = old {
             for owner in object::owner_references(old) {
                 forget(&mut self.owned, owner.uid, key);
             }
             for (index, found) in &mut self.indices {
-                for word in index(old) {
-                    forget(found, &word, key);
+                for value in index(old) {
+                    forget(found, &value, key);
                 }
             }
         }
         let Some(new) = new else {
             if let Some(old) = old {
-                self.bury(object::uid(old));
+                self.record_deletion(object::uid(old));
             }
             self.objects.remove(key);
             return;
@@ -261,43 +261,43 @@ impl State {
             self.owned.entry(owner.uid.into()).or_default().insert(key.clone());
         }
         for (index, found) in &mut self.indices {
-            for word in index(new) {
-                found.entry(word).or_default().insert(key.clone());
+            for value in index(new) {
+                found.entry(value).or_default().insert(key.clone());
             }
         }
         self.objects.insert(key.clone(), new.clone());
     }
 
-    fn bury(&mut self, uid: &str) {
-        self.doomed.remove(uid);
-        if self.gone.insert(uid.into()) {
-            self.graves.push_back(uid.into());
+    fn record_deletion(&mut self, uid: &str) {
+        self.deleting_uids.remove(uid);
+        if self.deleted.insert(uid.into()) {
+            self.deleted_order.push_back(uid.into());
         }
-        if self.graves.len() > REMEMBERED
-            && let Some(oldest) = self.graves.pop_front()
+        if self.deleted_order.len() > REMEMBERED
+            && let Some(oldest) = self.deleted_order.pop_front()
         {
-            self.gone.remove(&oldest);
+            self.deleted.remove(&oldest);
         }
     }
 }
 
-fn forget(found: &mut HashMap<String, BTreeSet<Key>>, word: &str, key: &Key) {
-    if let Some(keys) = found.get_mut(word) {
+fn forget(found: &mut HashMap<String, BTreeSet<Key>>, value: &str, key: &Key) {
+    if let Some(keys) = found.get_mut(value) {
         keys.remove(key);
         if keys.is_empty() {
-            found.remove(word);
+            found.remove(value);
         }
     }
 }
 
-fn tell(listeners: &[Listener], change: &Change) {
+fn notify(listeners: &[Listener], change: &Change) {
     for listener in listeners {
         listener(change);
     }
 }
 
 /// Sets a deletion timestamp on an object. The real one is not known yet, so the creation timestamp is used.
-fn doomed(mut object: Value) -> Value {
+fn with_deletion_timestamp(mut object: Value) -> Value {
     let since = object::creation_timestamp(&object).unwrap_or_default().to_string();
     object::set_deletion_timestamp(&mut object, &since);
     object

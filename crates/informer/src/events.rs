@@ -12,7 +12,7 @@ use correlator::Correlator;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::{Clock, Key, World, resources};
+use crate::{ApiScope, Clock, Key, resources};
 
 /// Events that wait to be written; further ones are dropped.
 const QUEUED: usize = 1000;
@@ -20,7 +20,7 @@ const QUEUED: usize = 1000;
 /// Event sink shared by the Recorders of a process. Its task ends when the last Recorder is dropped.
 #[derive(Clone)]
 pub struct Events {
-    sender: mpsc::Sender<Noted>,
+    sender: mpsc::Sender<QueuedEvent>,
     clock: Arc<dyn Clock>,
 }
 
@@ -33,15 +33,15 @@ pub struct Recorder {
 }
 
 /// An Event to write, and its key.
-struct Noted {
+struct QueuedEvent {
     key: Key,
     event: Value,
 }
 
 impl Events {
-    pub fn new(world: World, clock: Arc<dyn Clock>) -> Events {
+    pub fn new(api: ApiScope, clock: Arc<dyn Clock>) -> Events {
         let (sender, receiver) = mpsc::channel(QUEUED);
-        tokio::spawn(write(world, receiver));
+        tokio::spawn(write(api, receiver));
         Events { sender, clock }
     }
 
@@ -90,7 +90,7 @@ impl Recorder {
         let Some(event) = correlator.correlate(&key.workspace, event, now) else { return };
         let key = Key::new(&key.workspace, namespace, object::name(&event));
         // If the queue is full, the Event is dropped.
-        let _ = self.events.sender.try_send(Noted { key, event });
+        let _ = self.events.sender.try_send(QueuedEvent { key, event });
     }
 }
 
@@ -104,29 +104,29 @@ fn name(about: &str, uid: &str, now: Timestamp) -> String {
     }
 }
 
-async fn write(world: World, mut noted: mpsc::Receiver<Noted>) {
-    while let Some(Noted { key, event }) = noted.recv().await {
+async fn write(api: ApiScope, mut queued: mpsc::Receiver<QueuedEvent>) {
+    while let Some(QueuedEvent { key, event }) = queued.recv().await {
         // The namespace may be terminating or the quota exceeded; Events are best effort.
-        if let Err(status) = write_one(&world, &key, &event).await {
+        if let Err(status) = write_one(&api, &key, &event).await {
             tracing::debug!(%status, %key, "failed to write an event");
         }
     }
 }
 
-async fn write_one(world: &World, key: &Key, event: &Value) -> Result<(), Status> {
+async fn write_one(api: &ApiScope, key: &Key, event: &Value) -> Result<(), Status> {
     if event["count"].as_i64() > Some(1) {
         let patch = json!({
             "count": event["count"],
             "lastTimestamp": event["lastTimestamp"],
             "message": event["message"],
         });
-        match world.patch(&resources::EVENTS, key, "", &patch).await {
+        match api.patch(&resources::EVENTS, key, "", &patch).await {
             // The Event has expired; create it again.
             Err(status) if status.reason() == "NotFound" => {}
             other => return other.map(drop),
         }
     }
-    world.create(&resources::EVENTS, &key.workspace, &key.namespace, event).await.map(drop)
+    api.create(&resources::EVENTS, &key.workspace, &key.namespace, event).await.map(drop)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ impl Key {
     }
 
     /// Returns the key of another object in the same namespace.
-    pub fn beside(&self, name: &str) -> Key {
+    pub fn sibling(&self, name: &str) -> Key {
         Key { workspace: self.workspace.clone(), namespace: self.namespace.clone(), name: name.into() }
     }
 

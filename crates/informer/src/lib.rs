@@ -13,30 +13,30 @@
 //! A controller reads its caches and writes through its [`ApiScope`]. The responses to its writes go into the
 //! caches at once ([`Cache::wrote`]), so that it never acts twice on a stale cache; it needs no expectations.
 
+mod api_scope;
+mod backoff;
 mod cache;
 mod clock;
 mod events;
-mod follow;
 mod informers;
 mod key;
+mod list_watch;
 mod pages;
-mod patience;
 mod queue;
 mod resource;
 mod tree;
-mod world;
 
+pub use api_scope::{ApiScope, DeleteOptions, encoded};
 pub use cache::{Cache, Change, Index};
 pub use clock::{Clock, SystemClock};
 pub use events::{Events, Recorder};
-pub use follow::{Look, Scope, Sight, follow};
 pub use informers::Informers;
 pub use key::Key;
+pub use list_watch::{ListWatch, ListWatchEvent, Scope, list_and_watch};
 pub use pages::Pages;
 pub use queue::{Next, Queue};
 pub use resource::{Resource, resources};
 pub use tree::Tree;
-pub use world::{DeleteOptions, World, encoded};
 
 /// Annotation with the workspace id of an object in lists across all workspaces.
 pub const WORKSPACE: &str = "atoll.dev/workspace-id";

@@ -1,7 +1,7 @@
 //! Paginated lists that adapt the page size to a memory limit.
 
 use atoll_client::Client;
-use atoll_client::memory::is_too_large;
+use atoll_client::memory_limits::is_too_large;
 use atoll_meta::Status;
 use serde_json::Value;
 
@@ -56,9 +56,9 @@ impl Pages {
             false => 0,
         };
         match self.empty > EMPTY {
-            true => {
-                Err(Status::internal_error(format!("the server returned {EMPTY} consecutive pages without an object")))
-            }
+            true => Err(Status::internal_error(format!(
+                "the server returned {EMPTY} consecutive pages without an object"
+            ))),
             false => Ok(page),
         }
     }

@@ -14,10 +14,10 @@ use crate::Key;
 const FIRST_DELAY: Duration = Duration::from_millis(20);
 const LAST_DELAY: Duration = Duration::from_secs(30);
 /// Delays for keys that did not fail, but are not finished either.
-const FIRST_LOOK: Duration = Duration::from_millis(100);
-const LAST_LOOK: Duration = Duration::from_secs(10);
+const FIRST_RECHECK: Duration = Duration::from_millis(100);
+const LAST_RECHECK: Duration = Duration::from_secs(10);
 /// Attempts for a key in an unknown workspace before it is dropped; they take five minutes.
-const LAST_HOPE: u32 = 20;
+const UNKNOWN_WORKSPACE_ATTEMPTS: u32 = 20;
 
 /// Outcome of a work item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +38,13 @@ pub struct Queue {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Notified when a key was added.
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     /// Keys that are ready, by workspace.
     ready: HashMap<Arc<str>, VecDeque<Key>>,
     /// Workspaces with ready keys, in round-robin order.
@@ -55,7 +55,7 @@ struct State {
     again: HashSet<Key>,
     failures: HashMap<Key, u32>,
     /// Number of rechecks since a key was last added.
-    looks: HashMap<Key, u32>,
+    rechecks: HashMap<Key, u32>,
     later: BTreeMap<(Instant, Key), ()>,
     due: HashMap<Key, Instant>,
 }
@@ -70,7 +70,7 @@ impl Queue {
     pub fn add(&self, key: Key) {
         let mut state = self.state();
         // Something has changed, so further changes may follow soon: restart the recheck delays.
-        state.looks.remove(&key);
+        state.rechecks.remove(&key);
         state.add(key);
         drop(state);
         self.shared.changed.notify_one();
@@ -108,7 +108,7 @@ impl Queue {
         loop {
             let due = {
                 let mut state = self.state();
-                let due = state.ripen(Instant::now());
+                let due = state.add_due(Instant::now());
                 if let Some(key) = state.take() {
                     return key;
                 }
@@ -133,7 +133,7 @@ impl Queue {
         let mut state = self.state();
         state.running.remove(&key);
         if !matches!(outcome, Ok(Ok(Next::Again))) {
-            state.looks.remove(&key);
+            state.rechecks.remove(&key);
         }
         let failed = match outcome {
             Ok(Ok(Next::Done)) => false,
@@ -142,19 +142,22 @@ impl Queue {
                 false
             }
             Ok(Ok(Next::Again)) => {
-                let delay = state.next_look(&key);
+                let delay = state.recheck_delay(&key);
                 state.add_at(key.clone(), Instant::now() + delay);
                 false
             }
             // A workspace that stays unknown was deleted; drop the key.
             Ok(Err(status))
-                if status.has_cause(crate::world::UNKNOWN)
-                    && state.failures.get(&key).is_some_and(|failures| *failures >= LAST_HOPE) =>
+                if status.has_cause(crate::api_scope::UNKNOWN)
+                    && state
+                        .failures
+                        .get(&key)
+                        .is_some_and(|failures| *failures >= UNKNOWN_WORKSPACE_ATTEMPTS) =>
             {
                 false
             }
             // Write conflicts and new workspaces are normal, so they are not logged as warnings.
-            Ok(Err(status)) if passes(&status) => {
+            Ok(Err(status)) if is_transient(&status) => {
                 tracing::debug!(%status, %key, "{what}: trying again");
                 true
             }
@@ -183,12 +186,12 @@ impl Queue {
         self.shared.changed.notify_one();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueueState {
     fn add(&mut self, key: Key) {
         if let Some(due) = self.due.remove(&key) {
             self.later.remove(&(due, key.clone()));
@@ -208,14 +211,14 @@ impl State {
     }
 
     /// Returns the delay until an unfinished key is processed again.
-    fn next_look(&mut self, key: &Key) -> Duration {
+    fn recheck_delay(&mut self, key: &Key) -> Duration {
         // A key that was added while it was processed is processed again at once, and its delays restart.
         if self.again.contains(key) {
-            return FIRST_LOOK;
+            return FIRST_RECHECK;
         }
-        let looks = self.looks.entry(key.clone()).or_default();
-        let delay = FIRST_LOOK.saturating_mul(1 << (*looks).min(16)).min(LAST_LOOK);
-        *looks += 1;
+        let rechecks = self.rechecks.entry(key.clone()).or_default();
+        let delay = FIRST_RECHECK.saturating_mul(1 << (*rechecks).min(16)).min(LAST_RECHECK);
+        *rechecks += 1;
         delay
     }
 
@@ -231,7 +234,7 @@ impl State {
     }
 
     /// Adds all keys that are due, and returns when the next one will be.
-    fn ripen(&mut self, now: Instant) -> Option<Instant> {
+    fn add_due(&mut self, now: Instant) -> Option<Instant> {
         while let Some(((due, key), ())) = self.later.pop_first() {
             if due > now {
                 self.later.insert((due, key), ());
@@ -258,8 +261,8 @@ impl State {
     }
 }
 
-fn passes(status: &Status) -> bool {
-    matches!(status.reason(), "Conflict" | "AlreadyExists") || status.has_cause(crate::world::UNKNOWN)
+fn is_transient(status: &Status) -> bool {
+    matches!(status.reason(), "Conflict" | "AlreadyExists") || status.has_cause(crate::api_scope::UNKNOWN)
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::cycle::{Cycle, Questions};
-use crate::fleet::Fleet;
+use crate::cycle::{Cycle, PreFilterState};
+use crate::node_index::NodeIndex;
 use crate::pod::Pod;
 use crate::preemption::{self, Preemption};
 use crate::refusal::{Histogram, Plugin, Refusal};
 use crate::score;
-use crate::storage::{Bindings, Unready};
+use crate::storage::{Bindings, PreFilterFailure};
 
 /// With fewer nodes than this, all are filtered (`minFeasibleNodesToFind`).
 const ENOUGH: usize = 100;
@@ -43,7 +43,7 @@ pub struct Unschedulable {
     pub clears_nomination: bool,
 }
 
-impl Fleet {
+impl NodeIndex {
     /// Selects a node for a Pod.
     ///
     /// # Errors
@@ -58,20 +58,20 @@ impl Fleet {
                 clears_nomination: true,
             });
         }
-        self.arrange();
-        let questions = Questions::ask(self, pod);
+        self.sort_by_zone();
+        let prefilter = PreFilterState::prepare(self, pod);
         if pod.demand.named_nodes.as_ref().is_some_and(BTreeSet::is_empty) {
             return Err(self.rejected(Plugin::NodeAffinity, "pod affinity terms conflict"));
         }
-        let (choice, looked_at) = {
-            let cycle = match Cycle::begin(self, pod, &questions) {
+        let (choice, visited) = {
+            let cycle = match Cycle::new(self, pod, &prefilter) {
                 Ok(cycle) => cycle,
-                Err(Unready { plugin, message }) => return Err(self.rejected(plugin, &message)),
+                Err(PreFilterFailure { plugin, message }) => return Err(self.rejected(plugin, &message)),
             };
-            let search = search(&cycle, &questions, random);
-            (search.result, search.looked_at)
+            let search = find_feasible_nodes(&cycle, &prefilter, random);
+            (search.result, search.visited)
         };
-        self.next = (self.next + looked_at) % self.len();
+        self.next = (self.next + visited) % self.len();
         choice
     }
 
@@ -82,19 +82,19 @@ impl Fleet {
 
     /// Returns the volume bindings of a Pod on a node.
     pub fn bindings_at(&self, pod: &Pod, node: &str) -> Bindings {
-        let claims = self.storage.look(pod).unwrap_or_default();
+        let claims = self.storage.prefilter(pod).unwrap_or_default();
         let bindings = self.node(node).and_then(|node| self.storage.bindings(&claims, node));
         bindings.unwrap_or_default()
     }
 
-    /// Returns all feasible nodes with their scores, as [`Fleet::choose`] compares them in small clusters.
+    /// Returns all feasible nodes with their scores, as [`NodeIndex::choose`] compares them in small clusters.
     pub fn rank(&mut self, pod: &Pod) -> Vec<(Arc<str>, i64)> {
-        self.arrange();
-        let questions = Questions::ask(self, pod);
-        let Ok(cycle) = Cycle::begin(self, pod, &questions) else { return Vec::new() };
-        let slots = self.order().iter().copied().filter(|slot| check(&cycle, *slot).is_ok());
+        self.sort_by_zone();
+        let prefilter = PreFilterState::prepare(self, pod);
+        let Ok(cycle) = Cycle::new(self, pod, &prefilter) else { return Vec::new() };
+        let slots = self.order().iter().copied().filter(|slot| filter_node(&cycle, *slot).is_ok());
         let slots: Vec<usize> = slots.collect();
-        let points = score::scores(&cycle, &questions, &slots);
+        let points = score::scores(&cycle, &prefilter, &slots);
         let nodes = slots.iter().filter_map(|slot| self.at(*slot)).map(|(node, _)| node.name.clone());
         nodes.zip(points).collect()
     }
@@ -114,15 +114,15 @@ impl Fleet {
 
 struct Search {
     result: Result<Choice, Unschedulable>,
-    looked_at: usize,
+    visited: usize,
 }
 
-fn search(cycle: &Cycle<'_>, questions: &Questions, random: Random<'_>) -> Search {
-    let (fleet, pod) = (cycle.fleet, cycle.pod);
-    let chosen = |slot: usize, looked_at: usize| {
-        let result = match fleet.at(slot) {
+fn find_feasible_nodes(cycle: &Cycle<'_>, prefilter: &PreFilterState, random: Random<'_>) -> Search {
+    let (node_index, pod) = (cycle.node_index, cycle.pod);
+    let chosen = |slot: usize, visited: usize| {
+        let result = match node_index.at(slot) {
             Some((node, _)) => {
-                let bindings = fleet.storage.bindings(&cycle.claims, node).unwrap_or_default();
+                let bindings = node_index.storage.bindings(&cycle.claims, node).unwrap_or_default();
                 Ok(Choice { node: node.name.clone(), bindings })
             }
             None => Err(Unschedulable {
@@ -132,27 +132,27 @@ fn search(cycle: &Cycle<'_>, questions: &Questions, random: Random<'_>) -> Searc
                 clears_nomination: false,
             }),
         };
-        Search { result, looked_at }
+        Search { result, visited }
     };
     // The nominated node is most likely the only feasible one.
-    let nominated = pod.nominated_node.as_ref().and_then(|name| fleet.slot_of(name));
-    if let Some(slot) = nominated.filter(|slot| check(cycle, *slot).is_ok()) {
+    let nominated = pod.nominated_node.as_ref().and_then(|name| node_index.slot_of(name));
+    if let Some(slot) = nominated.filter(|slot| filter_node(cycle, *slot).is_ok()) {
         return chosen(slot, 0);
     }
     let named: Vec<usize>;
     let (slots, start) = match &pod.demand.named_nodes {
-        None => (fleet.order(), fleet.next),
+        None => (node_index.order(), node_index.next),
         Some(names) => {
-            named = names.iter().filter_map(|name| fleet.slot_of(name)).collect();
+            named = names.iter().filter_map(|name| node_index.slot_of(name)).collect();
             (&*named, 0)
         }
     };
-    let enough = enough(slots.len());
+    let enough = num_feasible_nodes(slots.len());
     let mut feasible = Vec::with_capacity(enough);
     let mut refused = Vec::new();
     for index in 0..slots.len() {
         let slot = slots[(start + index) % slots.len()];
-        match check(cycle, slot) {
+        match filter_node(cycle, slot) {
             Ok(()) => feasible.push(slot),
             Err(refusal) => refused.push((slot, refusal)),
         }
@@ -160,25 +160,25 @@ fn search(cycle: &Cycle<'_>, questions: &Questions, random: Random<'_>) -> Searc
             break;
         }
     }
-    let looked_at = feasible.len() + refused.len();
+    let visited = feasible.len() + refused.len();
     match *feasible {
-        [] => Search { result: Err(refusal(cycle, refused, random)), looked_at },
-        [slot] => chosen(slot, looked_at),
-        _ => chosen(best(&feasible, &score::scores(cycle, questions, &feasible), random), looked_at),
+        [] => Search { result: Err(refusal(cycle, refused, random)), visited },
+        [slot] => chosen(slot, visited),
+        _ => chosen(select_host(&feasible, &score::scores(cycle, prefilter, &feasible), random), visited),
     }
 }
 
-fn check(cycle: &Cycle<'_>, slot: usize) -> Result<(), Refusal> {
-    let Some((node, place)) = cycle.fleet.at(slot) else { return Err(Refusal::Name) };
+fn filter_node(cycle: &Cycle<'_>, slot: usize) -> Result<(), Refusal> {
+    let Some((node, place)) = cycle.node_index.at(slot) else { return Err(Refusal::NodeName) };
     match &*place.nominated {
-        [] => cycle.check(slot, node, &place.usage),
-        nominated => cycle.check_with_nominated(slot, node, &place.usage, nominated),
+        [] => cycle.filter_node(slot, node, &place.usage),
+        nominated => cycle.filter_with_nominated_pods(slot, node, &place.usage, nominated),
     }
 }
 
 /// Returns how many feasible nodes are scored: in large clusters not all, to save time
 /// (`numFeasibleNodesToFind`).
-fn enough(nodes: usize) -> usize {
+fn num_feasible_nodes(nodes: usize) -> usize {
     if nodes < ENOUGH {
         return nodes;
     }
@@ -187,7 +187,7 @@ fn enough(nodes: usize) -> usize {
 }
 
 /// Returns one of the nodes with the highest score at random (`selectHost`).
-fn best(slots: &[usize], points: &[i64], random: Random<'_>) -> usize {
+fn select_host(slots: &[usize], points: &[i64], random: Random<'_>) -> usize {
     let most = points.iter().copied().max().unwrap_or_default();
     let ties = points.iter().filter(|points| **points == most).count().max(1);
     let pick = if ties == 1 { 0 } else { (random() % ties as u64) as usize };
@@ -196,7 +196,7 @@ fn best(slots: &[usize], points: &[i64], random: Random<'_>) -> usize {
 }
 
 fn refusal(cycle: &Cycle<'_>, refused: Vec<(usize, Refusal)>, random: Random<'_>) -> Unschedulable {
-    let nodes = cycle.fleet.len();
+    let nodes = cycle.node_index.len();
     let mut histogram = Histogram::default();
     let mut plugins = BTreeSet::new();
     for (_, refusal) in &refused {

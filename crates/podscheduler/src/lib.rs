@@ -10,7 +10,7 @@
 //!                       └─ Decision ◄────────────┴─ preemption     which Pods must be evicted?
 //! ```
 //!
-//! A [`Fleet`] is updated incrementally and holds everything in a compiled form: the requirements of a Pod
+//! A [`NodeIndex`] is updated incrementally and holds everything in a compiled form: the requirements of a Pod
 //! are computed once and shared by all Pods with the same requirements, and Pods are counted per node as they
 //! are assigned and deleted. Choosing a node is a pure function of the index, the Pod and a source of random
 //! numbers for ties; only [`run()`] uses an API and time. Messages are those of kube-scheduler.
@@ -18,10 +18,10 @@
 mod budgets;
 mod choose;
 mod cycle;
-mod fleet;
 mod labels;
 mod node;
 mod node_affinity;
+mod node_index;
 mod pod;
 mod pod_affinity;
 mod preemption;
@@ -37,12 +37,12 @@ mod taints;
 mod workloads;
 
 pub use choose::{Choice, Random, Unschedulable};
-pub use fleet::{Fleet, PodKey};
 pub use node::Node;
+pub use node_index::{NodeIndex, PodKey};
 pub use pod::{Compiler, Demand, Pod, is_finished};
 pub use preemption::Preemption;
-pub use queue::{Event, Queue};
+pub use queue::{ClusterEvent, Queue};
 pub use refusal::Plugin;
-pub use run::{Options, run};
+pub use run::{SchedulerOptions, run};
 pub use scheduler::{Decision, Scheduler};
 pub use storage::Bindings;

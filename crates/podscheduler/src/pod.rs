@@ -120,7 +120,7 @@ pub fn is_finished(pod: &Value) -> bool {
 
 /// Whether the difference between two states of a Pod can affect scheduling. Most updates are status updates
 /// by kubelets.
-pub fn may_matter(old: &Value, new: &Value) -> bool {
+pub fn affects_scheduling(old: &Value, new: &Value) -> bool {
     const METADATA: [&str; 5] =
         ["uid", "labels", "deletionTimestamp", "ownerReferences", "creationTimestamp"];
     const STATUS: [&str; 4] = ["nominatedNodeName", "startTime", "allocatedResources", "resources"];

@@ -90,8 +90,8 @@ impl Term {
 /// The affinity and anti-affinity of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodAffinity {
-    pub near: Vec<Term>,
-    pub apart: Vec<Term>,
+    pub required: Vec<Term>,
+    pub required_anti: Vec<Term>,
     /// Preferred terms with weights; anti-affinity has negative weights.
     pub preferred: Vec<(i64, Term)>,
 }
@@ -109,10 +109,14 @@ impl PodAffinity {
                 Some((sign * weighted["weight"].as_i64()?, term))
             }));
         }
-        PodAffinity { near: required("podAffinity"), apart: required("podAntiAffinity"), preferred }
+        PodAffinity {
+            required: required("podAffinity"),
+            required_anti: required("podAntiAffinity"),
+            preferred,
+        }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.near.is_empty() && self.apart.is_empty() && self.preferred.is_empty()
+        self.required.is_empty() && self.required_anti.is_empty() && self.preferred.is_empty()
     }
 }

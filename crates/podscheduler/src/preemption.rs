@@ -28,7 +28,7 @@ pub struct Preemption {
 
 /// Reason why no Pod is evicted.
 #[derive(Debug)]
-pub struct Unhelpful {
+pub struct PreemptionFailure {
     pub message: String,
     pub clears_nomination: bool,
 }
@@ -43,10 +43,10 @@ pub fn preempt(
     cycle: &Cycle<'_>,
     refused: &[(usize, Refusal)],
     random: Random<'_>,
-) -> Result<Preemption, Unhelpful> {
-    let (fleet, pod) = (cycle.fleet, cycle.pod);
+) -> Result<Preemption, PreemptionFailure> {
+    let (node_index, pod) = (cycle.node_index, cycle.pod);
     if let Some(message) = ineligible(cycle, refused) {
-        return Err(Unhelpful { message: message.to_owned(), clears_nomination: false });
+        return Err(PreemptionFailure { message: message.to_owned(), clears_nomination: false });
     }
     let slots: Vec<usize> =
         refused.iter().filter(|(_, refusal)| refusal.is_resolvable()).map(|(slot, _)| *slot).collect();
@@ -56,7 +56,7 @@ pub fn preempt(
     let mut histogram = Histogram::default();
     let mut refusals = 0;
     for index in 0..slots.len() {
-        match select(cycle, slots[(offset + index) % slots.len()]) {
+        match select_victims(cycle, slots[(offset + index) % slots.len()]) {
             Ok(candidate) => candidates.push(candidate),
             Err(refusal) => {
                 histogram.count(&refusal);
@@ -68,10 +68,13 @@ pub fn preempt(
         }
     }
     let best = candidates.into_iter().min_by_key(cost);
-    let best = best.and_then(|best| Some((fleet.at(best.slot)?, best)));
+    let best = best.and_then(|best| Some((node_index.at(best.slot)?, best)));
     let Some(((node, place), best)) = best else {
-        histogram.add("Preemption is not helpful for scheduling", fleet.len() - refusals);
-        return Err(Unhelpful { message: histogram.sentence(fleet.len()), clears_nomination: true });
+        histogram.add("Preemption is not helpful for scheduling", node_index.len() - refusals);
+        return Err(PreemptionFailure {
+            message: histogram.sentence(node_index.len()),
+            clears_nomination: true,
+        });
     };
     let lower = |other: &&Arc<Pod>| other.demand.priority < pod.demand.priority;
     Ok(Preemption {
@@ -87,22 +90,22 @@ fn ineligible(cycle: &Cycle<'_>, refused: &[(usize, Refusal)]) -> Option<&'stati
     if pod.demand.never_preempts {
         return Some("not eligible due to preemptionPolicy=Never.");
     }
-    let slot = cycle.fleet.slot_of(pod.nominated_node.as_ref()?)?;
+    let slot = cycle.node_index.slot_of(pod.nominated_node.as_ref()?)?;
     let refusal = refused.iter().find(|(refused, _)| *refused == slot);
     if refusal.is_none_or(|(_, refusal)| !refusal.is_resolvable()) {
         return None;
     }
-    let (_, place) = cycle.fleet.at(slot)?;
-    let is_leaving = place
+    let (_, place) = cycle.node_index.at(slot)?;
+    let is_terminating = place
         .pods
         .iter()
         .any(|placed| placed.pod.is_preempted && placed.pod.demand.priority < pod.demand.priority);
-    is_leaving.then_some("not eligible due to a terminating pod on the nominated node.")
+    is_terminating.then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
 /// Selects the fewest and least important victims on a node (`SelectVictimsOnNode`).
-fn select(cycle: &Cycle<'_>, slot: usize) -> Result<Candidate, Refusal> {
-    let Some((node, place)) = cycle.fleet.at(slot) else { return Err(Refusal::NoVictims) };
+fn select_victims(cycle: &Cycle<'_>, slot: usize) -> Result<Candidate, Refusal> {
+    let Some((node, place)) = cycle.node_index.at(slot) else { return Err(Refusal::NoVictims) };
     let (mut cycle, mut usage) = (cycle.clone(), place.usage.clone());
     let ours = cycle.pod.demand.priority;
     let lower = place.pods.iter().map(|placed| &placed.pod).filter(|pod| pod.demand.priority < ours);
@@ -112,21 +115,21 @@ fn select(cycle: &Cycle<'_>, slot: usize) -> Result<Candidate, Refusal> {
     }
     for pod in &pods {
         usage.remove(pod);
-        cycle.pod_left(pod, slot);
+        cycle.remove_pod(pod, slot);
     }
-    cycle.check_with_nominated(slot, node, &usage, &place.nominated)?;
+    cycle.filter_with_nominated_pods(slot, node, &usage, &place.nominated)?;
     pods.sort_by_key(importance);
-    let violated = cycle.fleet.budgets.violated(&pods);
+    let violated = cycle.node_index.budgets.violated(&pods);
     let mut victims = Vec::new();
     let mut violations = 0;
     // Reprieve as many Pods as possible, first those whose eviction would violate a budget.
     for violates in [true, false] {
         for (pod, _) in pods.iter().zip(&violated).filter(|(_, violated)| **violated == violates) {
             usage.add(pod);
-            cycle.pod_came(pod, slot);
-            if cycle.check_with_nominated(slot, node, &usage, &place.nominated).is_err() {
+            cycle.add_pod(pod, slot);
+            if cycle.filter_with_nominated_pods(slot, node, &usage, &place.nominated).is_err() {
                 usage.remove(pod);
-                cycle.pod_left(pod, slot);
+                cycle.remove_pod(pod, slot);
                 violations += usize::from(violates);
                 victims.push(pod.clone());
             }

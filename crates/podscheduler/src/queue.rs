@@ -22,9 +22,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-pub use events::Event;
+pub use events::ClusterEvent;
 
-use crate::fleet::PodKey;
+use crate::node_index::PodKey;
 use crate::refusal::Plugin;
 
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 type Rank = (Reverse<i64>, Duration, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum QueueState {
     Active,
     /// End of the backoff, and whether the Pod may be popped earlier if the active queue is empty.
     BackingOff(Duration, bool),
@@ -50,7 +50,7 @@ enum Place {
 #[derive(Debug)]
 struct Entry {
     rank: Rank,
-    place: Place,
+    place: QueueState,
     /// Consecutive unschedulable attempts and errors.
     refusals: u32,
     failures: u32,
@@ -92,7 +92,7 @@ impl Queue {
                 let rank = (Reverse(priority), now, self.count);
                 let entry = Entry {
                     rank,
-                    place: Place::Active,
+                    place: QueueState::Active,
                     refusals: 0,
                     failures: 0,
                     last_try: now,
@@ -101,9 +101,9 @@ impl Queue {
                 self.entries.insert(key.clone(), entry);
                 self.active.insert((rank, key.clone()));
             }
-            Some(entry) if matches!(entry.place, Place::Waiting(_)) => {
+            Some(entry) if matches!(entry.place, QueueState::Unschedulable(_)) => {
                 entry.rank.0 = Reverse(priority);
-                self.try_again(key, now);
+                self.requeue(key, now);
             }
             Some(_) => {}
         }
@@ -111,7 +111,7 @@ impl Queue {
 
     /// Removes a Pod that was assigned or deleted.
     pub fn remove(&mut self, key: &PodKey) {
-        self.take_out(key);
+        self.detach(key);
         self.entries.remove(key);
     }
 
@@ -123,7 +123,7 @@ impl Queue {
             }
             self.backing_off.pop_first();
             if let Some(entry) = self.entries.get_mut(&key) {
-                entry.place = Place::Active;
+                entry.place = QueueState::Active;
             }
             self.active.insert((rank, key));
         }
@@ -134,16 +134,16 @@ impl Queue {
                 let eager = |key: &PodKey| {
                     self.entries
                         .get(key)
-                        .is_some_and(|entry| matches!(entry.place, Place::BackingOff(_, true)))
+                        .is_some_and(|entry| matches!(entry.place, QueueState::BackingOff(_, true)))
                 };
                 let candidates = self.backing_off.iter().filter(|(_, _, key)| eager(key));
                 let (_, _, key) = candidates.min_by_key(|(_, rank, _)| *rank)?.clone();
-                self.take_out(&key);
+                self.detach(&key);
                 key
             }
         };
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.place = Place::Tried;
+            entry.place = QueueState::InFlight;
             entry.last_try = now;
         }
         Some(key)
@@ -151,15 +151,15 @@ impl Queue {
 
     /// Moves a Pod to the unschedulable queue; `plugins` rejected it.
     pub fn unschedulable(&mut self, key: &PodKey, plugins: BTreeSet<Plugin>, now: Duration) {
-        self.take_out(key);
+        self.detach(key);
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.refusals += 1;
         entry.failures = 0;
         entry.rank.1 = now;
         entry.last_try = now;
         entry.plugins = plugins;
-        entry.place = Place::Waiting(now);
-        for plugin in refusing(&entry.plugins) {
+        entry.place = QueueState::Unschedulable(now);
+        for plugin in rejecting_plugins(&entry.plugins) {
             *self.refused_by.entry(plugin).or_default() += 1;
         }
         self.waiting.insert(key.clone());
@@ -167,24 +167,29 @@ impl Queue {
 
     /// Moves a Pod to the backoff queue after an error.
     pub fn failed(&mut self, key: &PodKey, now: Duration) {
-        self.take_out(key);
+        self.detach(key);
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.failures += 1;
         entry.rank.1 = now;
         entry.last_try = now;
         let until = now + backoff(entry.failures);
-        entry.place = Place::BackingOff(until, false);
+        entry.place = QueueState::BackingOff(until, false);
         self.backing_off.insert((until, entry.rank, key.clone()));
     }
 
     /// Requeues the unschedulable Pods that an event may help.
-    pub fn wake(&mut self, event: Event, now: Duration) {
-        self.wake_if(event, now, |_, _| true);
+    pub fn requeue_on(&mut self, event: ClusterEvent, now: Duration) {
+        self.requeue_on_if(event, now, |_, _| true);
     }
 
     /// Requeues the unschedulable Pods that an event may help and for which `concerns` is true, given the Pod
     /// and the plugin.
-    pub fn wake_if(&mut self, event: Event, now: Duration, concerns: impl Fn(&PodKey, Plugin) -> bool) {
+    pub fn requeue_on_if(
+        &mut self,
+        event: ClusterEvent,
+        now: Duration,
+        concerns: impl Fn(&PodKey, Plugin) -> bool,
+    ) {
         let may_help = |plugin: Option<Plugin>| plugin.is_none_or(|plugin| event.may_help(plugin));
         // Most events help no Pod, and thousands may be unschedulable.
         if !self.refused_by.keys().any(|plugin| may_help(*plugin)) {
@@ -194,19 +199,19 @@ impl Queue {
             let entry = self.entries.get(*key);
             let concerned = |plugin: Option<Plugin>| plugin.is_none_or(|plugin| concerns(key, plugin));
             entry.is_some_and(|entry| {
-                refusing(&entry.plugins).any(|plugin| may_help(plugin) && concerned(plugin))
+                rejecting_plugins(&entry.plugins).any(|plugin| may_help(plugin) && concerned(plugin))
             })
         };
         let keys: Vec<PodKey> = self.waiting.iter().filter(helped).cloned().collect();
         for key in keys {
-            self.try_again(&key, now);
+            self.requeue(&key, now);
         }
     }
 
     /// Requeues Pods that have been unschedulable for too long, and returns when to call this again.
-    pub fn next_look(&mut self, now: Duration) -> Option<Duration> {
+    pub fn next_flush(&mut self, now: Duration) -> Option<Duration> {
         let since = |entry: &Entry| match entry.place {
-            Place::Waiting(since) => Some(since),
+            QueueState::Unschedulable(since) => Some(since),
             _ => None,
         };
         let long = self
@@ -214,7 +219,7 @@ impl Queue {
             .iter()
             .filter(|(_, entry)| since(entry).is_some_and(|since| now.saturating_sub(since) > LONGEST_WAIT));
         for key in long.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
-            self.try_again(&key, now);
+            self.requeue(&key, now);
         }
         let soonest = self.backing_off.first().map(|(until, _, _)| *until);
         let oldest = self.waiting.iter().filter_map(|key| since(self.entries.get(key)?)).min();
@@ -223,27 +228,29 @@ impl Queue {
     }
 
     /// Moves a Pod from the unschedulable queue to the active or the backoff queue.
-    fn try_again(&mut self, key: &PodKey, now: Duration) {
-        self.take_out(key);
+    fn requeue(&mut self, key: &PodKey, now: Duration) {
+        self.detach(key);
         let Some(entry) = self.entries.get_mut(key) else { return };
         let until = entry.last_try + backoff(entry.refusals);
         if until > now {
-            entry.place = Place::BackingOff(until, true);
+            entry.place = QueueState::BackingOff(until, true);
             self.backing_off.insert((until, entry.rank, key.clone()));
         } else {
-            entry.place = Place::Active;
+            entry.place = QueueState::Active;
             self.active.insert((entry.rank, key.clone()));
         }
     }
 
-    fn take_out(&mut self, key: &PodKey) {
+    fn detach(&mut self, key: &PodKey) {
         let Some(entry) = self.entries.get(key) else { return };
         match entry.place {
-            Place::Active => drop(self.active.remove(&(entry.rank, key.clone()))),
-            Place::BackingOff(until, _) => drop(self.backing_off.remove(&(until, entry.rank, key.clone()))),
-            Place::Waiting(_) => {
+            QueueState::Active => drop(self.active.remove(&(entry.rank, key.clone()))),
+            QueueState::BackingOff(until, _) => {
+                drop(self.backing_off.remove(&(until, entry.rank, key.clone())))
+            }
+            QueueState::Unschedulable(_) => {
                 self.waiting.remove(key);
-                for plugin in refusing(&entry.plugins) {
+                for plugin in rejecting_plugins(&entry.plugins) {
                     if let Some(count) = self.refused_by.get_mut(&plugin) {
                         *count -= 1;
                         if *count == 0 {
@@ -252,13 +259,13 @@ impl Queue {
                     }
                 }
             }
-            Place::Tried => {}
+            QueueState::InFlight => {}
         }
     }
 }
 
 /// Returns the plugins that rejected a Pod; `None` if it was none in particular.
-fn refusing(plugins: &BTreeSet<Plugin>) -> impl Iterator<Item = Option<Plugin>> {
+fn rejecting_plugins(plugins: &BTreeSet<Plugin>) -> impl Iterator<Item = Option<Plugin>> {
     plugins.iter().copied().map(Some).chain(plugins.is_empty().then_some(None))
 }
 

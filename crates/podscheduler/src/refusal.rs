@@ -32,7 +32,7 @@ pub struct Shortage {
     pub storage: bool,
     pub scalars: Vec<Arc<str>>,
     /// Whether even the empty node would not have enough.
-    pub is_hopeless: bool,
+    pub is_unresolvable: bool,
 }
 
 impl Shortage {
@@ -86,9 +86,9 @@ impl Refusal {
             Refusal::Ports
             | Refusal::ClaimInUse
             | Refusal::Spread
-            | Refusal::NotApart
-            | Refusal::Rejected => true,
-            Refusal::Resources(shortage) => !shortage.is_hopeless,
+            | Refusal::PodAntiAffinity
+            | Refusal::ExistingPodsAntiAffinity => true,
+            Refusal::Resources(shortage) => !shortage.is_unresolvable,
             _ => false,
         }
     }
@@ -96,16 +96,18 @@ impl Refusal {
     pub fn plugin(&self) -> Option<Plugin> {
         Some(match self {
             Refusal::Unschedulable => Plugin::NodeUnschedulable,
-            Refusal::Name => Plugin::NodeName,
+            Refusal::NodeName => Plugin::NodeName,
             Refusal::Taint => Plugin::TaintToleration,
-            Refusal::Affinity => Plugin::NodeAffinity,
+            Refusal::NodeAffinity => Plugin::NodeAffinity,
             Refusal::Ports => Plugin::NodePorts,
             Refusal::Resources(_) => Plugin::NodeResourcesFit,
             Refusal::ClaimInUse => Plugin::VolumeRestrictions,
             Refusal::Volumes(_) => Plugin::VolumeBinding,
             Refusal::VolumeZone => Plugin::VolumeZone,
             Refusal::SpreadLabelMissing | Refusal::Spread => Plugin::PodTopologySpread,
-            Refusal::NotNear | Refusal::NotApart | Refusal::Rejected => Plugin::InterPodAffinity,
+            Refusal::PodAffinity | Refusal::PodAntiAffinity | Refusal::ExistingPodsAntiAffinity => {
+                Plugin::InterPodAffinity
+            }
             Refusal::NoVictims => return None,
         })
     }
@@ -113,9 +115,9 @@ impl Refusal {
     fn reasons(&self, mut say: impl FnMut(&str)) {
         match self {
             Refusal::Unschedulable => say("node(s) were unschedulable"),
-            Refusal::Name => say("node(s) didn't match the requested node name"),
+            Refusal::NodeName => say("node(s) didn't match the requested node name"),
             Refusal::Taint => say("node(s) had untolerated taint(s)"),
-            Refusal::Affinity => say("node(s) didn't match Pod's node affinity/selector"),
+            Refusal::NodeAffinity => say("node(s) didn't match Pod's node affinity/selector"),
             Refusal::Ports => say("node(s) didn't have free ports for the requested pod ports"),
             Refusal::ClaimInUse => say(
                 "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
@@ -125,9 +127,11 @@ impl Refusal {
                 say("node(s) didn't match pod topology spread constraints (missing required label)");
             }
             Refusal::Spread => say("node(s) didn't match pod topology spread constraints"),
-            Refusal::NotNear => say("node(s) didn't match pod affinity rules"),
-            Refusal::NotApart => say("node(s) didn't match pod anti-affinity rules"),
-            Refusal::Rejected => say("node(s) didn't satisfy existing pods anti-affinity rules"),
+            Refusal::PodAffinity => say("node(s) didn't match pod affinity rules"),
+            Refusal::PodAntiAffinity => say("node(s) didn't match pod anti-affinity rules"),
+            Refusal::ExistingPodsAntiAffinity => {
+                say("node(s) didn't satisfy existing pods anti-affinity rules")
+            }
             Refusal::NoVictims => say("No preemption victims found for incoming pod"),
             Refusal::Resources(shortage) => {
                 let fixed = [

@@ -28,27 +28,27 @@ use tokio::time::Instant;
 use crate::pod::Pod;
 use crate::scheduler::Decision;
 use events::Events;
-use shared::{Next, Shared};
+use shared::{NextStep, Schedulers};
 
 /// Maximum number of concurrent requests.
-const AT_ONCE: usize = 256;
+const CONCURRENCY: usize = 256;
 /// Request timeout.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of decisions after which the task yields.
-const IN_A_ROW: usize = 16;
+const DECISIONS_PER_YIELD: usize = 16;
 
 /// Options of the scheduler.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SchedulerOptions {
     /// The `schedulerName` of the Pods to schedule.
     pub name: Arc<str>,
     /// Seed of the random numbers that break ties.
     pub seed: u64,
 }
 
-impl Default for Options {
+impl Default for SchedulerOptions {
     fn default() -> Self {
-        Options { name: "default-scheduler".into(), seed: 0 }
+        SchedulerOptions { name: "default-scheduler".into(), seed: 0 }
     }
 }
 
@@ -57,7 +57,7 @@ struct Context {
     informers: Arc<Informers>,
     clock: Arc<dyn Clock>,
     name: Arc<str>,
-    shared: Arc<Shared>,
+    shared: Arc<Schedulers>,
     events: Events,
     permits: Arc<Semaphore>,
 }
@@ -69,20 +69,20 @@ impl Context {
 }
 
 /// Adds a timeout to a request.
-async fn in_time<T>(request: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
-    match tokio::time::timeout(PATIENCE, request).await {
+async fn with_timeout<T>(request: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    match tokio::time::timeout(TIMEOUT, request).await {
         Ok(answer) => answer,
         Err(_) => Err(Status::service_unavailable("no response in time")),
     }
 }
 
 /// Schedules Pods until it is dropped.
-pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: Options) {
-    let shared = Shared::listen(&informers, &options.name).await;
+pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: SchedulerOptions) {
+    let shared = Schedulers::listen(&informers, &options.name).await;
     let mut tasks = JoinSet::new();
-    let (events, writer) = Events::new(informers.world().clone(), clock.clone(), &options.name);
+    let (events, writer) = Events::new(informers.api().clone(), clock.clone(), &options.name);
     tasks.spawn(writer);
-    let permits = Arc::new(Semaphore::new(AT_ONCE));
+    let permits = Arc::new(Semaphore::new(CONCURRENCY));
     let context = Arc::new(Context {
         informers,
         clock,
@@ -98,7 +98,7 @@ pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: Opti
         let Ok(permit) = permits.clone().acquire_owned().await else { return };
         while tasks.try_join_next().is_some() {}
         match shared.next(&mut || random.next()) {
-            Next::Decision(workspace, decision) => {
+            NextStep::Decision(workspace, decision) => {
                 let context = context.clone();
                 tasks.spawn(async move {
                     match decision {
@@ -121,11 +121,11 @@ pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: Opti
                     }
                 });
                 in_a_row += 1;
-                if in_a_row % IN_A_ROW == 0 {
+                if in_a_row % DECISIONS_PER_YIELD == 0 {
                     tokio::task::yield_now().await;
                 }
             }
-            Next::Look(at) => {
+            NextStep::ListWatch(at) => {
                 drop(permit);
                 shared.changed(at).await;
             }

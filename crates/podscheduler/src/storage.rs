@@ -32,7 +32,7 @@ pub struct Storage {
 
 /// PreFilter failure: why the volumes of a Pod exclude every node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unready {
+pub struct PreFilterFailure {
     pub plugin: Plugin,
     pub message: String,
 }
@@ -55,14 +55,14 @@ pub struct PodClaims {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bindings {
     /// Claims with the volumes that they are bound to (`StaticBindings`).
-    pub given: Vec<(Box<str>, Box<str>)>,
+    pub static_bindings: Vec<(Box<str>, Box<str>)>,
     /// Claims for which a volume is provisioned (`DynamicProvisions`).
-    pub made: Vec<Box<str>>,
+    pub provisions: Vec<Box<str>>,
 }
 
 impl Bindings {
     pub fn is_empty(&self) -> bool {
-        self.given.is_empty() && self.made.is_empty()
+        self.static_bindings.is_empty() && self.provisions.is_empty()
     }
 }
 
@@ -97,13 +97,13 @@ impl Storage {
         self.classes.remove(name);
     }
 
-    pub fn pod_came(&mut self, pod: &Pod) {
+    pub fn add_pod(&mut self, pod: &Pod) {
         for claim in &pod.demand.claims {
             *self.users.entry((pod.namespace().clone(), claim.name.clone())).or_default() += 1;
         }
     }
 
-    pub fn pod_left(&mut self, pod: &Pod) {
+    pub fn remove_pod(&mut self, pod: &Pod) {
         for claim in &pod.demand.claims {
             let key = (pod.namespace().clone(), claim.name.clone());
             if let Some(users) = self.users.get_mut(&key) {
@@ -124,27 +124,27 @@ impl Storage {
         let Some(claim) = self.claims.get(&(namespace.clone(), name.into())) else {
             return Err(format!("binding volumes: {}", not_found(name)));
         };
-        let is_given_up = !claim.is_bound
+        let has_failed = !claim.is_bound
             && claim.was_selected
             && claim.selected_node.as_ref().is_none_or(|selected| **selected != *node);
-        match is_given_up {
+        match has_failed {
             true => Err(format!("binding volumes: provisioning failed for PVC \"{name}\"")),
             false => Ok(claim.is_bound),
         }
     }
 
     /// Checks the claims of a Pod before any node is filtered.
-    pub fn look(&self, pod: &Pod) -> Result<PodClaims, Unready> {
+    pub fn prefilter(&self, pod: &Pod) -> Result<PodClaims, PreFilterFailure> {
         let mut found = PodClaims::default();
         if pod.demand.claims.is_empty() {
             return Ok(found);
         }
-        let unready = |plugin, message| Err(Unready { plugin, message });
+        let reject = |plugin, message| Err(PreFilterFailure { plugin, message });
         let key = |name: &str| (pod.namespace().clone(), name.into());
         for reference in pod.demand.claims.iter().filter(|reference| !reference.is_ephemeral) {
             let key = key(&reference.name);
             let Some(claim) = self.claims.get(&key) else {
-                return unready(Plugin::VolumeRestrictions, not_found(&reference.name));
+                return reject(Plugin::VolumeRestrictions, not_found(&reference.name));
             };
             if claim.access_modes.iter().any(|mode| &**mode == "ReadWriteOncePod") {
                 found.in_use += i64::from(self.users.contains_key(&key));
@@ -164,7 +164,7 @@ impl Storage {
                     "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{}\"",
                     claim.volume
                 ),
-                Some(claim) if claim.is_leaving => {
+                Some(claim) if claim.is_terminating => {
                     format!("persistentvolumeclaim \"{name}\" is being deleted")
                 }
                 Some(claim) if reference.is_ephemeral && claim.owner.as_deref() != Some(&*pod.uid) => {
@@ -176,7 +176,7 @@ impl Storage {
                 }
                 Some(_) => continue,
             };
-            return unready(Plugin::VolumeBinding, message);
+            return reject(Plugin::VolumeBinding, message);
         }
         for reference in &pod.demand.claims {
             let key = key(&reference.name);
@@ -188,7 +188,7 @@ impl Storage {
             let waits = self.classes.get(&claim.class).is_some_and(|class| class.waits_for_pod);
             if !waits || !claim.volume.is_empty() {
                 let message = "pod has unbound immediate PersistentVolumeClaims".to_owned();
-                return unready(Plugin::VolumeBinding, message);
+                return reject(Plugin::VolumeBinding, message);
             }
             found.waiting.push(key);
         }
@@ -197,7 +197,7 @@ impl Storage {
             let claim = self.claims.get(&key(&reference.name)).filter(|claim| !claim.volume.is_empty());
             let Some(claim) = claim else { continue };
             let Some(volume) = self.volumes.get(&claim.volume) else {
-                return unready(
+                return reject(
                     Plugin::VolumeZone,
                     format!("persistentvolume \"{}\" not found", claim.volume),
                 );
@@ -235,13 +235,13 @@ impl Storage {
                 }
             } else if let Some(volume) = self.matching_volume(key, claim, node, &chosen) {
                 chosen.insert(volume);
-                bindings.given.push((key.1.clone(), volume.into()));
+                bindings.static_bindings.push((key.1.clone(), volume.into()));
                 continue;
             }
             if !self.classes.get(&claim.class).is_some_and(|class| class.can_make_volume_at(node)) {
                 return None;
             }
-            bindings.made.push(key.1.clone());
+            bindings.provisions.push(key.1.clone());
         }
         Some(bindings)
     }
@@ -261,7 +261,7 @@ impl Storage {
                 && volume.capacity >= claim.size
                 && volume.mode == claim.mode
                 && volume.attributes == claim.attributes
-                && !volume.is_leaving
+                && !volume.is_terminating
                 && !chosen.contains(name)
                 && (is_mine || volume.claim.is_none());
             if !fits {
@@ -286,15 +286,15 @@ impl Storage {
 
     /// Assumes the bindings of a Pod, so that no other Pod uses the volumes.
     pub fn assume(&mut self, pod: &Pod, node: &Arc<str>, bindings: &Bindings) {
-        for (claim, volume) in &bindings.given {
+        for (claim, volume) in &bindings.static_bindings {
             let uid =
                 self.claims.get(&(pod.namespace().clone(), claim.clone())).map(|claim| claim.uid.clone());
             if let (Some(volume), Some(uid)) = (self.volumes.get_mut(volume), uid) {
                 volume.claim =
-                    Some(objects::ClaimOf { namespace: pod.namespace().clone(), name: claim.clone(), uid });
+                    Some(objects::ClaimRef { namespace: pod.namespace().clone(), name: claim.clone(), uid });
             }
         }
-        for claim in &bindings.made {
+        for claim in &bindings.provisions {
             if let Some(claim) = self.claims.get_mut(&(pod.namespace().clone(), claim.clone())) {
                 claim.selected_node = Some(node.clone());
             }

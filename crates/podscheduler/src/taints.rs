@@ -24,7 +24,7 @@ impl Effect {
     }
 
     /// Whether it excludes Pods, instead of only lowering the score.
-    fn keeps_away(self) -> bool {
+    fn is_hard(self) -> bool {
         self != Effect::PreferNoSchedule
     }
 }
@@ -99,12 +99,12 @@ pub fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
 }
 
 /// Whether a Pod tolerates all taints that exclude Pods.
-pub fn may_enter(tolerations: &[Toleration], taints: &[Taint]) -> bool {
-    taints.iter().all(|taint| !taint.effect.keeps_away() || tolerates(tolerations, taint))
+pub fn are_tolerated(tolerations: &[Toleration], taints: &[Taint]) -> bool {
+    taints.iter().all(|taint| !taint.effect.is_hard() || tolerates(tolerations, taint))
 }
 
 /// Returns the number of `PreferNoSchedule` taints that a Pod does not tolerate.
-pub fn reservations(tolerations: &[Toleration], taints: &[Taint]) -> i64 {
+pub fn intolerable_taints(tolerations: &[Toleration], taints: &[Taint]) -> i64 {
     let mut count = 0;
     for taint in taints.iter().filter(|taint| taint.effect == Effect::PreferNoSchedule) {
         count += i64::from(!tolerates(tolerations, taint));

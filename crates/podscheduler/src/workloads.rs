@@ -18,11 +18,11 @@ const LIMIT: usize = 4096;
 type Name = (Arc<str>, Arc<str>);
 type Pairs = BTreeMap<String, String>;
 /// Key of a cached selector.
-type Asked = (Arc<Class>, Option<Arc<Owner>>);
+type CacheKey = (Arc<Class>, Option<Arc<Owner>>);
 
 /// Pod selector of a workload.
 #[derive(Debug, PartialEq)]
-enum Selected {
+enum WorkloadSelector {
     Labels(Pairs),
     Selector(LabelSelector),
 }
@@ -32,8 +32,8 @@ enum Selected {
 pub struct Workloads {
     /// Selectors by namespace and name.
     services: HashMap<Arc<str>, BTreeMap<Arc<str>, Pairs>>,
-    owners: HashMap<(Arc<str>, Owner), Selected>,
-    remembered: HashMap<Asked, Option<Arc<LabelSelector>>>,
+    owners: HashMap<(Arc<str>, Owner), WorkloadSelector>,
+    cached: HashMap<CacheKey, Option<Arc<LabelSelector>>>,
 }
 
 impl Workloads {
@@ -45,7 +45,7 @@ impl Workloads {
             // A Service without a selector selects no Pods.
             None => drop(services.remove(&name)),
         }
-        self.remembered.clear();
+        self.cached.clear();
     }
 
     pub fn remove_service(&mut self, namespace: &str, name: &str) {
@@ -55,7 +55,7 @@ impl Workloads {
                 self.services.remove(namespace);
             }
         }
-        self.remembered.clear();
+        self.cached.clear();
     }
 
     /// Adds or updates a ReplicationController, ReplicaSet or StatefulSet.
@@ -63,8 +63,8 @@ impl Workloads {
         let (namespace, name) = name_of(workload);
         let selector = &workload["spec"]["selector"];
         let selected = match kind {
-            "ReplicationController" => Some(Selected::Labels(texts(selector))),
-            _ => LabelSelector::from_object(selector).ok().map(Selected::Selector),
+            "ReplicationController" => Some(WorkloadSelector::Labels(texts(selector))),
+            _ => LabelSelector::from_object(selector).ok().map(WorkloadSelector::Selector),
         };
         let key = (namespace, Owner { kind: kind.into(), name: (*name).into() });
         // Workloads change often, but their selectors hardly ever.
@@ -75,25 +75,25 @@ impl Workloads {
             Some(selected) => drop(self.owners.insert(key, selected)),
             None => drop(self.owners.remove(&key)),
         }
-        self.remembered.clear();
+        self.cached.clear();
     }
 
     pub fn remove_workload(&mut self, kind: &str, namespace: &str, name: &str) {
         self.owners.remove(&(namespace.into(), Owner { kind: kind.into(), name: name.into() }));
-        self.remembered.retain(|(_, owner), _| owner.as_ref().is_none_or(|owner| &*owner.name != name));
+        self.cached.retain(|(_, owner), _| owner.as_ref().is_none_or(|owner| &*owner.name != name));
     }
 
     /// Returns a selector for the Pods that belong with a Pod; `None` if there is none (`DefaultSelector`).
-    pub fn companions(&mut self, pod: &Pod) -> Option<Arc<LabelSelector>> {
+    pub fn default_selector(&mut self, pod: &Pod) -> Option<Arc<LabelSelector>> {
         let key = (pod.class.clone(), pod.owner.clone());
-        if let Some(known) = self.remembered.get(&key) {
+        if let Some(known) = self.cached.get(&key) {
             return known.clone();
         }
         let selector = Some(self.selector(pod)).filter(|selector| !selector.is_empty()).map(Arc::new);
-        if self.remembered.len() >= LIMIT {
-            self.remembered.clear();
+        if self.cached.len() >= LIMIT {
+            self.cached.clear();
         }
-        self.remembered.insert(key, selector.clone());
+        self.cached.insert(key, selector.clone());
         selector
     }
 
@@ -107,11 +107,11 @@ impl Workloads {
         }
         let owner = pod.owner.as_ref();
         let owner = owner.and_then(|owner| self.owners.get(&(pod.namespace().clone(), (**owner).clone())));
-        if let Some(Selected::Labels(selector)) = owner {
+        if let Some(WorkloadSelector::Labels(selector)) = owner {
             wanted.extend(selector);
         }
         let mut requirements: Vec<_> = wanted.iter().filter_map(|(key, value)| equals(key, value)).collect();
-        if let Some(Selected::Selector(selector)) = owner {
+        if let Some(WorkloadSelector::Selector(selector)) = owner {
             requirements.extend(selector.requirements().iter().cloned());
         }
         LabelSelector::new(requirements)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use atoll_client::Client as Api;
 use atoll_client::https::{Endpoint, Https};
-use atoll_informer::{Informers, SystemClock, Tree, World};
-use atoll_podscheduler::{Options, run};
+use atoll_informer::{ApiScope, Informers, SystemClock, Tree};
+use atoll_podscheduler::{SchedulerOptions, run};
 use atoll_testkit::wait::Waiting;
 use atoll_testkit::{Atoll, Client, TOKEN, Upstream};
 use serde_json::{Value, json};
@@ -45,8 +45,9 @@ async fn workspaces_have_nodes_of_their_own() {
         let workspace = root.create("/apis/atoll.dev/v1alpha1/workspaces", workspace).await;
         tree.insert(workspace["status"]["id"].as_str().expect("an id"), "root", name);
     }
-    let world = World::all(api(atoll.url(), &atoll.authority()), tree);
-    let scheduler = tokio::spawn(run(Informers::new(world), Arc::new(SystemClock), Options::default()));
+    let api = ApiScope::all_workspaces(api(atoll.url(), &atoll.authority()), tree);
+    let scheduler =
+        tokio::spawn(run(Informers::new(api), Arc::new(SystemClock), SchedulerOptions::default()));
     for (name, cluster) in &clusters {
         cluster.pod("early", "1", json!({})).await;
         cluster.node(&format!("of-{name}"), "2").await;
@@ -84,8 +85,9 @@ fn api(url: &str, authority: &Path) -> Api {
 }
 
 async fn everything(url: &str, authority: &Path, client: &Client) {
-    let informers = Informers::new(World::one(api(url, authority)));
-    let scheduler: JoinHandle<()> = tokio::spawn(run(informers, Arc::new(SystemClock), Options::default()));
+    let informers = Informers::new(ApiScope::single(api(url, authority)));
+    let scheduler: JoinHandle<()> =
+        tokio::spawn(run(informers, Arc::new(SystemClock), SchedulerOptions::default()));
     let cluster = Cluster { client, root: String::new() };
     many_pods(&cluster).await;
     waiting_for_a_node(&cluster).await;
@@ -217,7 +219,8 @@ async fn many_pods(cluster: &Cluster<'_>) {
 
 async fn waiting_for_a_node(cluster: &Cluster<'_>) {
     cluster.pod("large", "6", json!({})).await;
-    let pod = cluster.until("large", "the Pod is unschedulable", |pod| scheduled(pod)["status"] == "False").await;
+    let pod =
+        cluster.until("large", "the Pod is unschedulable", |pod| scheduled(pod)["status"] == "False").await;
     let message = "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: \
                    0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
     assert_eq!(scheduled(&pod)["reason"], "Unschedulable");
@@ -257,12 +260,14 @@ async fn sending_others_away(cluster: &Cluster<'_>) {
         cluster.until(name, "the Pod is bound", is_bound).await;
     }
     cluster.pod("high", "5", json!({"priorityClassName": "important"})).await;
-    let pod =
-        cluster.until("high", "a node is nominated", |pod| !pod["status"]["nominatedNodeName"].is_null()).await;
+    let pod = cluster
+        .until("high", "a node is nominated", |pod| !pod["status"]["nominatedNodeName"].is_null())
+        .await;
     assert_eq!(pod["status"]["nominatedNodeName"], "three");
     assert_eq!(scheduled(&pod)["message"], "0/3 nodes are available: 3 Insufficient cpu.");
-    let victim =
-        cluster.until("low", "the victim is deleted", |pod| !pod["metadata"]["deletionTimestamp"].is_null()).await;
+    let victim = cluster
+        .until("low", "the victim is deleted", |pod| !pod["metadata"]["deletionTimestamp"].is_null())
+        .await;
     let mut conditions = victim["status"]["conditions"].as_array().into_iter().flatten();
     let target = conditions.find(|condition| condition["type"] == "DisruptionTarget").expect("a condition");
     assert_eq!(target["reason"], "PreemptionByScheduler");
@@ -286,7 +291,8 @@ async fn volumes(cluster: &Cluster<'_>) {
     cluster.create("/apis/storage.k8s.io/v1/storageclasses", class).await;
     let user = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]});
     cluster.pod("user", "5", user).await;
-    let pod = cluster.until("user", "the Pod is unschedulable", |pod| scheduled(pod)["status"] == "False").await;
+    let pod =
+        cluster.until("user", "the Pod is unschedulable", |pod| scheduled(pod)["status"] == "False").await;
     let message = "0/3 nodes are available: persistentvolumeclaim \"data\" not found. not found";
     assert_eq!(scheduled(&pod)["message"], message);
     let claim = json!({

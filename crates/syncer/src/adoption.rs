@@ -2,7 +2,7 @@
 //! remains to be done.
 
 use atoll_fleet::marks;
-use atoll_fleet::view::Target;
+use atoll_fleet::view::ObjectTarget;
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::mark::configuration;
 pub fn adoption(
     shaped: &Value,
     found: &Value,
-    target: &Target,
+    target: &ObjectTarget,
     control_plane: &str,
     generation: i64,
 ) -> Value {
@@ -33,18 +33,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::reconcile::{Found, Wanted, judge};
+    use crate::reconcile::{Desired, Lookup, classify};
 
     #[test]
     fn adopted_object_needs_no_further_write() {
-        let target =
-            Target { name: "web".into(), uid: "u".into(), workspace: "w".into(), ..Target::default() };
+        let target = ObjectTarget {
+            name: "web".into(),
+            uid: "u".into(),
+            workspace: "w".into(),
+            ..ObjectTarget::default()
+        };
         let shaped = json!({ "spec": { "replicas": 2 } });
         let found = json!({ "metadata": { "name": "web", "namespace": "shop", "uid": "below", "resourceVersion": "7" } });
         let sent = adoption(&shaped, &found, &target, "cp", 1);
         assert_eq!(sent["metadata"]["uid"], "below");
         assert_eq!(sent["metadata"]["resourceVersion"], "7");
-        let Found::Ours(seen) = judge(Some(&sent), "cp", &target) else { panic!("{sent}") };
-        assert!(Wanted::present(1, &shaped).is(&seen) && seen.is_adopted);
+        let Lookup::Managed(seen) = classify(Some(&sent), "cp", &target) else { panic!("{sent}") };
+        assert!(Desired::present(1, &shaped).is_applied(&seen) && seen.is_adopted);
     }
 }

@@ -9,34 +9,34 @@ use crate::settings::Drift;
 
 /// Whether the existing object contains everything that is desired. May return false negatives: applying an
 /// unchanged object has no effect.
-pub fn covers(wanted: &Value, found: &Value) -> bool {
-    match (wanted, found) {
+pub fn covers(desired: &Value, found: &Value) -> bool {
+    match (desired, found) {
         (Value::Null, _) => true,
-        (Value::Object(wanted), _) => wanted
+        (Value::Object(desired), _) => desired
             .iter()
             // apiVersion and kind depend on the served version, and the status belongs to the cluster.
             .all(|(key, value)| {
                 matches!(key.as_str(), "status" | "apiVersion" | "kind") || covers_field(key, value, found)
             }),
-        (Value::Array(wanted), Value::Array(found)) => {
-            let in_order = wanted.len() == found.len()
-                && wanted.iter().zip(found).all(|(wanted, found)| covers(wanted, found));
-            in_order || wanted.iter().all(|wanted| found.iter().any(|found| covers(wanted, found)))
+        (Value::Array(desired), Value::Array(found)) => {
+            let in_order = desired.len() == found.len()
+                && desired.iter().zip(found).all(|(desired, found)| covers(desired, found));
+            in_order || desired.iter().all(|desired| found.iter().any(|found| covers(desired, found)))
         }
-        (Value::String(wanted), Value::String(found)) if wanted != found => Quantity::parse(wanted)
-            .is_ok_and(|wanted| Quantity::parse(found).is_ok_and(|found| wanted == found)),
-        (wanted, found) => wanted == found,
+        (Value::String(desired), Value::String(found)) if desired != found => Quantity::parse(desired)
+            .is_ok_and(|desired| Quantity::parse(found).is_ok_and(|found| desired == found)),
+        (desired, found) => desired == found,
     }
 }
 
-fn covers_field(key: &str, wanted: &Value, found: &Value) -> bool {
+fn covers_field(key: &str, desired: &Value, found: &Value) -> bool {
     if key == "metadata" {
         let found = &found["metadata"];
-        return ["labels", "annotations"].iter().all(|field| covers(&wanted[*field], &found[*field]));
+        return ["labels", "annotations"].iter().all(|field| covers(&desired[*field], &found[*field]));
     }
     match found.get(key) {
-        Some(found) => covers(wanted, found),
-        None => is_nothing(wanted),
+        Some(found) => covers(desired, found),
+        None => is_nothing(desired),
     }
 }
 
@@ -100,7 +100,7 @@ pub fn resolve(
 }
 
 /// Returns messages about the changes in a field manager conflict, except those of controllers.
-pub fn complaints(conflict: &Status) -> Vec<String> {
+pub fn conflict_messages(conflict: &Status) -> Vec<String> {
     let causes = conflict.details().into_iter().flat_map(|details| &details.causes);
     let told = causes.filter(|cause| cause.reason == "FieldManagerConflict").filter_map(|cause| {
         let manager = cause.message.split('"').nth(1).unwrap_or_default();
@@ -193,7 +193,7 @@ enum Element {
 impl Element {
     fn is(&self, index: usize, item: &Value) -> bool {
         match self {
-            Element::Index(wanted) => *wanted == index,
+            Element::Index(desired) => *desired == index,
             Element::Is(value) => value == item,
             // A missing key field has its default value.
             Element::Keys(keys) => {
@@ -210,10 +210,10 @@ impl Element {
         let value = serde_json::from_str::<Value>(text).unwrap_or_default();
         match (self, kind) {
             (Element::Index(index), "i") => value.as_u64().is_some_and(|said| said == *index as u64),
-            (Element::Is(wanted), "v") => *wanted == value,
+            (Element::Is(desired), "v") => *desired == value,
             (Element::Keys(keys), "k") => {
                 value.as_object().is_some_and(|said| said.len() == keys.len())
-                    && keys.iter().all(|(name, wanted)| value[name] == *wanted)
+                    && keys.iter().all(|(name, desired)| value[name] == *desired)
             }
             _ => false,
         }
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn desired_state_is_covered() {
-        for (wanted, found, expected) in [
+        for (desired, found, expected) in [
             (json!({"spec": {"replicas": 2}}), json!({"spec": {"replicas": 2, "paused": false}}), true),
             (json!({"spec": {"replicas": 2}}), json!({"spec": {"replicas": 3}}), false),
             (json!({"spec": {"replicas": 0}}), json!({"spec": {}}), true),
@@ -275,7 +275,7 @@ mod tests {
             (json!({"l": [{"name": "a", "x": 1}]}), json!({"l": [{"name": "a", "x": 2}]}), false),
             (json!({"l": [1, 2]}), json!({"l": "no"}), false),
         ] {
-            assert_eq!(covers(&wanted, &found), expected, "{wanted} {found}");
+            assert_eq!(covers(&desired, &found), expected, "{desired} {found}");
         }
     }
 
@@ -368,7 +368,7 @@ mod tests {
             field: ".spec.replicas".into(),
         };
         let status = Status::apply_conflict(vec![cause], "conflicts");
-        assert_eq!(complaints(&status), ["kubectl changed .spec.replicas"]);
+        assert_eq!(conflict_messages(&status), ["kubectl changed .spec.replicas"]);
         let mut sent = json!({ "spec": { "replicas": 1 } });
         let resolution = resolve(&mut sent, &status, Drift::Report, |field| owns(&found, field));
         assert_eq!((resolution.force, resolution.yielded), (true, false));

@@ -1,7 +1,7 @@
 //! Marks of objects in a cluster, and the configuration that is sent for an object.
 
 use atoll_fleet::marks;
-use atoll_fleet::view::Target;
+use atoll_fleet::view::ObjectTarget;
 use atoll_meta::object;
 use serde_json::{Map, Value};
 
@@ -35,7 +35,7 @@ impl<'a> Mark<'a> {
     }
 
     /// Whether the object was created for exactly this target.
-    pub fn is_of(&self, control_plane: &str, target: &Target) -> bool {
+    pub fn is_of(&self, control_plane: &str, target: &ObjectTarget) -> bool {
         !self.is_released
             && !control_plane.is_empty()
             && !target.uid.is_empty()
@@ -45,7 +45,7 @@ impl<'a> Mark<'a> {
     }
 
     /// Returns a message why the object does not belong to `target`.
-    pub fn complaint(&self, control_plane: &str, target: &Target) -> String {
+    pub fn conflict_message(&self, control_plane: &str, target: &ObjectTarget) -> String {
         let what = match target.namespace.is_empty() {
             true => format!("{} {:?}", target.resource.kind, target.name),
             false => {
@@ -74,7 +74,7 @@ impl<'a> Mark<'a> {
 /// Returns the configuration of a shaped object in its namespace below, with marks.
 pub fn configuration(
     shaped: &Value,
-    target: &Target,
+    target: &ObjectTarget,
     namespace: &str,
     control_plane: &str,
     generation: i64,
@@ -116,14 +116,14 @@ pub fn configuration(
 
 #[cfg(test)]
 mod tests {
-    use atoll_fleet::view::Resource;
+    use atoll_fleet::view::SyncResource;
     use serde_json::json;
 
     use super::*;
 
-    fn target() -> Target {
-        Target {
-            resource: Resource {
+    fn target() -> ObjectTarget {
+        ObjectTarget {
+            resource: SyncResource {
                 group: "apps".into(),
                 version: "v1".into(),
                 resource: "deployments".into(),
@@ -144,7 +144,7 @@ mod tests {
             "spec": {"replicas": 2}, "status": {"replicas": 1},
         });
         let sent = configuration(&shaped, &target(), "shop-1", "cp", 4, "h");
-        let wanted = json!({
+        let desired = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {
                 "name": "web", "namespace": "shop-1", "labels": {"app": "web", "atoll.dev/control-plane": "cp"},
@@ -155,7 +155,7 @@ mod tests {
             },
             "spec": {"replicas": 2},
         });
-        assert_eq!(sent, wanted);
+        assert_eq!(sent, desired);
         let mark = Mark::of(&sent);
         assert_eq!(mark.origin(), ("shop", "web"));
         assert!(mark.is_of("cp", &target()));
@@ -178,9 +178,12 @@ mod tests {
         ] {
             let mark = Mark::of(&found);
             assert!(!mark.is_of("cp", &target()), "{found}");
-            let complaint = mark.complaint("cp", &target());
-            assert!(complaint.contains(words), "{complaint}");
+            let message = mark.conflict_message("cp", &target());
+            assert!(message.contains(words), "{message}");
         }
-        assert!(!Mark::of(&json!({})).is_of("", &Target::default()), "an object without marks belongs to no target");
+        assert!(
+            !Mark::of(&json!({})).is_of("", &ObjectTarget::default()),
+            "an object without marks belongs to no target"
+        );
     }
 }

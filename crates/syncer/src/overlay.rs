@@ -8,24 +8,24 @@ use serde_json::{Map, Value};
 
 /// Merges the desired state into `found`. Entries of other writers in maps and in lists with named items
 /// stay. `owned` are the fields owned so far: those that are no longer desired are removed.
-pub fn overlay(found: &mut Value, wanted: &Value, owned: &Value) {
-    match (found, wanted) {
-        (Value::Object(found), Value::Object(wanted)) => lay_fields(found, wanted, owned),
-        (Value::Array(found), Value::Array(wanted))
-            if is_by_name(owned) && are_named(found) && are_named(wanted) =>
+pub fn overlay(found: &mut Value, desired: &Value, owned: &Value) {
+    match (found, desired) {
+        (Value::Object(found), Value::Object(desired)) => lay_fields(found, desired, owned),
+        (Value::Array(found), Value::Array(desired))
+            if is_by_name(owned) && are_named(found) && are_named(desired) =>
         {
-            lay_items(found, wanted, owned);
+            lay_items(found, desired, owned);
         }
-        (found, wanted) => found.clone_from(wanted),
+        (found, desired) => found.clone_from(desired),
     }
 }
 
-fn lay_fields(found: &mut Map<String, Value>, wanted: &Map<String, Value>, owned: &Value) {
+fn lay_fields(found: &mut Map<String, Value>, desired: &Map<String, Value>, owned: &Value) {
     let ours = owned.as_object().into_iter().flatten().filter_map(|(key, _)| key.strip_prefix("f:"));
-    for gone in ours.filter(|name| !wanted.contains_key(*name)) {
+    for gone in ours.filter(|name| !desired.contains_key(*name)) {
         found.remove(gone);
     }
-    for (name, value) in wanted {
+    for (name, value) in desired {
         match found.get_mut(name) {
             Some(inner) => overlay(inner, value, &owned[format!("f:{name}")]),
             None => drop(found.insert(name.clone(), value.clone())),
@@ -33,9 +33,9 @@ fn lay_fields(found: &mut Map<String, Value>, wanted: &Map<String, Value>, owned
     }
 }
 
-fn lay_items(found: &mut Vec<Value>, wanted: &[Value], owned: &Value) {
+fn lay_items(found: &mut Vec<Value>, desired: &[Value], owned: &Value) {
     let mut others = std::mem::take(found);
-    for item in wanted {
+    for item in desired {
         let position = others.iter().position(|other| other["name"] == item["name"]);
         let mut laid = position.map_or_else(|| item.clone(), |position| others.remove(position));
         overlay(&mut laid, item, &owned[key(item)]);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn desired_fields_are_set_and_foreign_fields_stay() {
-        for (mut found, wanted, owned, expected) in [
+        for (mut found, desired, owned, expected) in [
             // An owned map entry that is no longer desired is removed.
             (
                 json!({"a": 1, "b": 2, "c": 3}),
@@ -105,7 +105,7 @@ mod tests {
             (json!([1, 2]), json!([3]), json!({}), json!([3])),
             (json!({"a": [1]}), json!({"a": {"b": 1}}), json!(null), json!({"a": {"b": 1}})),
         ] {
-            overlay(&mut found, &wanted, &owned);
+            overlay(&mut found, &desired, &owned);
             assert_eq!(found, expected);
         }
     }

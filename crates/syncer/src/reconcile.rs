@@ -2,8 +2,8 @@
 
 use atoll_fleet::definitions::is_definition;
 use atoll_fleet::marks;
-use atoll_fleet::release::unite;
-use atoll_fleet::view::{Record, Resource, State, Target};
+use atoll_fleet::release::merge_fields;
+use atoll_fleet::view::{ObjectTarget, Record, State, SyncResource};
 use atoll_meta::object;
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ use crate::settings::Drift;
 
 /// The desired state of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
+pub enum Desired {
     Present {
         generation: i64,
         /// Hash of `object`.
@@ -27,17 +27,17 @@ pub enum Wanted {
     Absent,
 }
 
-impl Wanted {
-    pub fn present(generation: i64, object: &Value) -> Wanted {
+impl Desired {
+    pub fn present(generation: i64, object: &Value) -> Desired {
         let hash = digest::of_object(object);
         let object = atoll_meta::json::to_vec(object).into();
-        Wanted::Present { generation, hash, object, drift: Drift::default() }
+        Desired::Present { generation, hash, object, drift: Drift::default() }
     }
 
     /// Sets the drift policy.
     #[must_use]
-    pub fn drifting(mut self, how: Drift) -> Wanted {
-        if let Wanted::Present { drift, .. } = &mut self {
+    pub fn with_drift(mut self, how: Drift) -> Desired {
+        if let Desired::Present { drift, .. } = &mut self {
             *drift = how;
         }
         self
@@ -46,20 +46,20 @@ impl Wanted {
     /// Returns the drift policy, given the default.
     pub fn drift(&self, otherwise: Drift) -> Drift {
         match self {
-            Wanted::Present { drift: Drift::Report, .. } => Drift::Report,
+            Desired::Present { drift: Drift::Report, .. } => Drift::Report,
             _ => otherwise,
         }
     }
 
     /// Whether this state was applied last.
-    pub fn is(&self, seen: &Seen) -> bool {
-        matches!(self, Wanted::Present { hash, .. } if *hash == seen.applied)
+    pub fn is_applied(&self, seen: &ObservedObject) -> bool {
+        matches!(self, Desired::Present { hash, .. } if *hash == seen.applied)
     }
 }
 
 /// The observed state of a managed object in the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct ObservedObject {
     pub uid: String,
     pub resource_version: String,
     /// Hash of the last applied shape.
@@ -68,7 +68,7 @@ pub struct Seen {
     pub generation: i64,
     /// Generation below; 0 for kinds without one.
     pub own_generation: i64,
-    pub is_going: bool,
+    pub is_terminating: bool,
     /// Finalizers that hold it while it is being deleted.
     pub finalizers: Vec<String>,
     /// Hash of the fields that the syncer owns.
@@ -87,26 +87,26 @@ pub struct Seen {
     pub status: Bytes,
 }
 
-impl Seen {
+impl ObservedObject {
     /// Reads the state of a managed object.
-    pub fn of(found: &Value) -> Seen {
+    pub fn of(found: &Value) -> ObservedObject {
         let status = found.get("status").filter(|status| !status.is_null());
         let observed = found["status"]["observedGeneration"].as_i64();
         let annotation = |key| object::annotation(found, key).unwrap_or_default();
         let annotation_keep = annotation(marks::KEEP);
-        Seen {
+        ObservedObject {
             uid: short(object::uid(found)).into(),
             resource_version: short(object::resource_version(found)).into(),
             applied: short(annotation(marks::APPLIED)).into(),
             generation: annotation(marks::GENERATION).parse().unwrap_or(0),
             own_generation: object::generation(found),
-            is_going: object::is_being_deleted(found),
+            is_terminating: object::is_being_deleted(found),
             finalizers: object::finalizers(found)
                 .take(FINALIZERS)
                 .map(|name| short(name).to_string())
                 .collect(),
             fields: owned_fields(found),
-            is_fresh: ours(found).any(|entry| entry["operation"] == "Update"),
+            is_fresh: own_entries(found).any(|entry| entry["operation"] == "Update"),
             is_adopted: object::annotation(found, marks::ADOPTED).is_some(),
             keep: annotation_keep.get(..MOST_KEPT.min(annotation_keep.len())).unwrap_or_default().into(),
             drifted: false,
@@ -117,8 +117,13 @@ impl Seen {
 
     /// Sets the drift of a new observation. `before` is the previous one.
     #[must_use]
-    pub fn after(mut self, before: Option<&Seen>, wanted: &Wanted, found: &Value) -> Seen {
-        let Wanted::Present { hash, object, .. } = wanted else { return self };
+    pub fn after(
+        mut self,
+        before: Option<&ObservedObject>,
+        desired: &Desired,
+        found: &Value,
+    ) -> ObservedObject {
+        let Desired::Present { hash, object, .. } = desired else { return self };
         if self.applied != *hash {
             // The shape will be applied in any case.
             return self;
@@ -127,13 +132,13 @@ impl Seen {
             // The owned fields change when another manager takes some of them.
             Some(before) if before.applied == self.applied => before.drifted || before.fields != self.fields,
             // Without a previous observation, compare the content.
-            _ => atoll_meta::json::parse(object).is_ok_and(|wanted| !covers(&wanted.value, found)),
+            _ => atoll_meta::json::parse(object).is_ok_and(|desired| !covers(&desired.value, found)),
         };
         self
     }
 
     /// Whether drift to report may have changed since `before`.
-    pub fn differs(&self, before: &Seen) -> bool {
+    pub fn differs(&self, before: &ObservedObject) -> bool {
         self.fields != before.fields
             || self.own_generation != before.own_generation
             || self.own_generation == 0 && self.resource_version != before.resource_version
@@ -143,7 +148,7 @@ impl Seen {
     pub fn size(&self) -> usize {
         let texts = [&self.uid, &self.resource_version, &self.applied, &self.keep];
         let texts = texts.into_iter().chain(&self.finalizers).map(String::len).sum::<usize>();
-        texts + self.finalizers.len() * size_of::<String>() + self.status.len() + size_of::<Seen>()
+        texts + self.finalizers.len() * size_of::<String>() + self.status.len() + size_of::<ObservedObject>()
     }
 
     pub fn revision(&self) -> u64 {
@@ -165,13 +170,13 @@ fn short(text: &str) -> &str {
 /// Returns a hash of the fields that the syncer owns.
 fn owned_fields(found: &Value) -> u128 {
     let fields: Vec<Vec<u8>> =
-        ours(found).map(|entry| atoll_meta::json::to_vec(&entry["fieldsV1"])).collect();
+        own_entries(found).map(|entry| atoll_meta::json::to_vec(&entry["fieldsV1"])).collect();
     let fields: Vec<&[u8]> = fields.iter().map(Vec::as_slice).collect();
     digest::of(&fields)
 }
 
 /// Returns the syncer's entries in the managed fields, except those of subresources.
-fn ours(found: &Value) -> impl Iterator<Item = &Value> {
+fn own_entries(found: &Value) -> impl Iterator<Item = &Value> {
     let entries = found["metadata"]["managedFields"].as_array().into_iter().flatten();
     entries.filter(|entry| entry["manager"] == marks::MANAGER && entry["subresource"].is_null())
 }
@@ -188,7 +193,7 @@ pub fn applied_fields(found: &Value) -> Option<Value> {
     let created = entries.iter().position(|entry| is_ours(entry, "Update"))?;
     let mut created = entries.remove(created);
     match entries.iter_mut().find(|entry| is_ours(entry, "Apply")) {
-        Some(applied) => unite(&mut applied["fieldsV1"], &created["fieldsV1"]),
+        Some(applied) => merge_fields(&mut applied["fieldsV1"], &created["fieldsV1"]),
         None => {
             created["operation"] = "Apply".into();
             entries.push(created);
@@ -198,75 +203,80 @@ pub fn applied_fields(found: &Value) -> Option<Value> {
 }
 
 /// Returns all fields that the syncer owns, in the format of managed fields.
-pub fn our_fields(found: &Value) -> Value {
+pub fn owned_fields_of(found: &Value) -> Value {
     let mut all = Value::Object(Map::new());
-    ours(found).for_each(|entry| unite(&mut all, &entry["fieldsV1"]));
+    own_entries(found).for_each(|entry| merge_fields(&mut all, &entry["fieldsV1"]));
     all
 }
 
 /// The next action for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Action {
     /// The object is as desired.
-    Rest,
+    None,
     /// The object is being deleted; wait for that.
     Wait,
     Create,
     Apply,
     Delete,
     /// Remove the marks and leave the object: a released object needs it, or it is a definition.
-    LetGo,
+    Release,
     /// No managed object was observed: read the object with that name.
-    Look,
+    ListWatch,
 }
 
-pub fn step(resource: &Resource, wanted: &Wanted, seen: Option<&Seen>, drift: Drift) -> Step {
-    let drift = wanted.drift(drift);
-    match (wanted, seen) {
-        (_, Some(seen)) if seen.is_going => Step::Wait,
-        (Wanted::Present { .. }, None) => Step::Create,
-        (Wanted::Present { hash, .. }, Some(seen)) => match seen.applied == *hash {
-            true if !seen.drifted || drift == Drift::Report => Step::Rest,
-            _ => Step::Apply,
+pub fn action(
+    resource: &SyncResource,
+    desired: &Desired,
+    seen: Option<&ObservedObject>,
+    drift: Drift,
+) -> Action {
+    let drift = desired.drift(drift);
+    match (desired, seen) {
+        (_, Some(seen)) if seen.is_terminating => Action::Wait,
+        (Desired::Present { .. }, None) => Action::Create,
+        (Desired::Present { hash, .. }, Some(seen)) => match seen.applied == *hash {
+            true if !seen.drifted || drift == Drift::Report => Action::None,
+            _ => Action::Apply,
         },
-        (Wanted::Absent, None) => Step::Look,
-        (Wanted::Absent, Some(_)) if is_definition(&resource.group, &resource.resource) => Step::LetGo,
-        (Wanted::Absent, Some(seen)) if !seen.keep.is_empty() => Step::LetGo,
-        (Wanted::Absent, Some(_)) => Step::Delete,
+        (Desired::Absent, None) => Action::ListWatch,
+        (Desired::Absent, Some(_)) if is_definition(&resource.group, &resource.resource) => Action::Release,
+        (Desired::Absent, Some(seen)) if !seen.keep.is_empty() => Action::Release,
+        (Desired::Absent, Some(_)) => Action::Delete,
     }
 }
 
 /// An object found under a name.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Found {
-    Nothing,
-    Ours(Box<Seen>),
+pub enum Lookup {
+    Absent,
+    Managed(Box<ObservedObject>),
     /// Not managed by this syncer; the message to report.
     Foreign(String),
 }
 
-pub fn judge(found: Option<&Value>, control_plane: &str, target: &Target) -> Found {
-    let Some(found) = found else { return Found::Nothing };
+pub fn classify(found: Option<&Value>, control_plane: &str, target: &ObjectTarget) -> Lookup {
+    let Some(found) = found else { return Lookup::Absent };
     let mark = Mark::of(found);
     match mark.is_of(control_plane, target) {
-        true => Found::Ours(Box::new(Seen::of(found))),
-        false => Found::Foreign(mark.complaint(control_plane, target)),
+        true => Lookup::Managed(Box::new(ObservedObject::of(found))),
+        false => Lookup::Foreign(mark.conflict_message(control_plane, target)),
     }
 }
 
 /// Returns the record to report about an object.
 pub fn record(
-    target: &Target,
-    wanted: &Wanted,
-    seen: Option<&Seen>,
+    target: &ObjectTarget,
+    desired: &Desired,
+    seen: Option<&ObservedObject>,
     trouble: Option<&(State, String)>,
 ) -> Record {
     let status =
         seen.filter(|seen| !seen.status.is_empty()).map(|seen| atoll_meta::json::parse(&seen.status));
     let status = status.and_then(Result::ok).map(|parsed| parsed.value).unwrap_or_default();
     // The generation is current if the same shape was applied for an earlier generation.
-    let (generation, is_current) = match (wanted, seen) {
-        (Wanted::Present { generation, hash, .. }, Some(seen)) if seen.applied == *hash => {
+    let (generation, is_current) = match (desired, seen) {
+        (Desired::Present { generation, hash, .. }, Some(seen)) if seen.applied == *hash => {
             (*generation, true)
         }
         (_, Some(seen)) => (seen.generation, false),

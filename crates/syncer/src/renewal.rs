@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::settings::Random;
 
 /// Request timeout.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Shortest lifetime that API servers grant, in seconds.
 const SHORTEST: i64 = 600;
 
@@ -90,13 +90,11 @@ impl Token {
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
             "spec": { "expirationSeconds": own.life().max(SHORTEST) },
         });
-        let answer = tokio::time::timeout(PATIENCE, client.create(&self.path, &request)).await;
+        let answer = tokio::time::timeout(TIMEOUT, client.create(&self.path, &request)).await;
         let answer = answer.unwrap_or_else(|_| Err(Status::service_unavailable("no response in time")))?;
         let text = answer["status"]["token"].as_str().unwrap_or_default();
         let renewed = Token::read(text).ok_or_else(|| {
-            Status::internal_error(
-                "the server did not return a ServiceAccount token with an expiry",
-            )
+            Status::internal_error("the server did not return a ServiceAccount token with an expiry")
         })?;
         // The token must belong to the same account.
         match renewed.path == self.path {
@@ -110,24 +108,27 @@ impl Token {
 /// not all tokens are renewed at once. It is reached when the clock says so, or when that much time has
 /// passed since the token was read, because a clock may be set back.
 #[derive(Clone, Copy, Debug)]
-pub struct Due {
+pub struct RenewalTime {
     at: i64,
     by: Instant,
 }
 
-impl Due {
+impl RenewalTime {
     /// Returns the renewal time of a token that was read.
-    pub fn of(token: &Token, now: i64, random: &Random) -> Due {
+    pub fn of(token: &Token, now: i64, random: &Random) -> RenewalTime {
         let age = token.age(random);
         let at = token.issued.saturating_add(age);
         let left = at.saturating_sub(now).clamp(0, age);
-        Due { at, by: Instant::now() + Duration::from_secs(left.unsigned_abs()) }
+        RenewalTime { at, by: Instant::now() + Duration::from_secs(left.unsigned_abs()) }
     }
 
     /// Returns the renewal time of a token that was just issued, independent of its issue time.
-    pub fn fresh(token: &Token, now: i64, random: &Random) -> Due {
+    pub fn fresh(token: &Token, now: i64, random: &Random) -> RenewalTime {
         let age = token.age(random);
-        Due { at: now.saturating_add(age), by: Instant::now() + Duration::from_secs(age.unsigned_abs()) }
+        RenewalTime {
+            at: now.saturating_add(age),
+            by: Instant::now() + Duration::from_secs(age.unsigned_abs()),
+        }
     }
 
     /// Returns the remaining time.
@@ -138,7 +139,7 @@ impl Due {
 }
 
 /// Storage of a token.
-pub trait Keeper: Send + Sync {
+pub trait TokenStore: Send + Sync {
     /// Returns the stored token.
     fn current(&self) -> Result<Token, String>;
 
@@ -147,38 +148,38 @@ pub trait Keeper: Send + Sync {
 }
 
 /// Interval of checks whether another process has stored a new token.
-const LOOK: Duration = Duration::from_secs(30);
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// Pause after a failed renewal.
-const AGAIN: Duration = Duration::from_secs(60);
+const RETRY_PAUSE: Duration = Duration::from_secs(60);
 
 /// Renews a token whenever it is due, and uses a token that another process has stored, for as long as it is
 /// polled. Calls `adopt` with each token, including the first.
-pub async fn keep(
+pub async fn keep_renewed(
     client: Client,
-    keeper: Arc<dyn Keeper>,
+    store: Arc<dyn TokenStore>,
     clock: Arc<dyn Clock>,
     random: Random,
     adopt: impl Fn(&Token) + Send,
 ) {
-    let Ok(mut token) = keeper.current() else { return };
+    let Ok(mut token) = store.current() else { return };
     // The token that is known to be stored.
     let mut kept = token.clone();
-    let mut due = Due::of(&token, clock.now().seconds, &random);
+    let mut due = RenewalTime::of(&token, clock.now().seconds, &random);
     adopt(&token);
     loop {
-        tokio::time::sleep(due.left(clock.now().seconds).min(LOOK)).await;
-        if let Ok(current) = keeper.current()
+        tokio::time::sleep(due.left(clock.now().seconds).min(CHECK_INTERVAL)).await;
+        if let Ok(current) = store.current()
             && current.text != kept.text
         {
             tracing::info!(account = current.path, "another process stored a new token");
             adopt(&current);
-            due = Due::of(&current, clock.now().seconds, &random);
+            due = RenewalTime::of(&current, clock.now().seconds, &random);
             kept.clone_from(&current);
             token = current;
             continue;
         }
         // Try again to store a token that could not be stored.
-        if kept.text != token.text && keeper.replace(&kept, &token).is_ok() {
+        if kept.text != token.text && store.replace(&kept, &token).is_ok() {
             kept.clone_from(&token);
         }
         if !due.left(clock.now().seconds).is_zero() {
@@ -192,7 +193,7 @@ pub async fn keep(
                     expires = time::format(renewed.expires),
                     "renewed the token"
                 );
-                match keeper.replace(&kept, &renewed) {
+                match store.replace(&kept, &renewed) {
                     Ok(()) => kept.clone_from(&renewed),
                     // The new token works for this process; storing it is tried again.
                     Err(problem) => {
@@ -202,12 +203,12 @@ pub async fn keep(
                     }
                 }
                 adopt(&renewed);
-                due = Due::fresh(&renewed, clock.now().seconds, &random);
+                due = RenewalTime::fresh(&renewed, clock.now().seconds, &random);
                 token = renewed;
             }
             Err(status) => {
                 tracing::warn!(account = token.path, expires, %status, "cannot renew the token; retrying");
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
             }
         }
     }

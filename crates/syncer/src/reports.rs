@@ -5,21 +5,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::Client;
-use atoll_client::memory::{self, Budget, Charge};
-use atoll_client::unreached::{self, Cause};
-use atoll_fleet::view::{Answer, Happening, Record, Report, State};
+use atoll_client::connect_error::{self, Cause};
+use atoll_client::memory_limits::{self, Budget, Charge};
+use atoll_fleet::view::{EventReport, Record, Report, ReportResponse, State};
 use atoll_informer::Key;
 use atoll_meta::{Status, text};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::contact::Contact;
+use crate::connection::ControlPlaneConnection;
 use crate::settings::Settings;
 use crate::table::SHORTEST;
 
 /// Maximum number of records per report.
-const MOST: usize = 500;
+const MAX_RECORDS: usize = 500;
 /// Maximum number of Events per report, and of Events that wait during an outage.
 const EVENTS: usize = 100;
 const WAITING: usize = 1000;
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(10);
 /// Request timeout.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 pub struct Reports {
@@ -44,7 +44,7 @@ struct Pending {
     /// Records with their memory charges.
     records: BTreeMap<Key, (Record, Charge)>,
     /// Events by uid.
-    events: BTreeMap<String, Happening>,
+    events: BTreeMap<String, EventReport>,
     heartbeat: Option<Value>,
     /// Random number of this run, drawn for the first report, and the number of the last report.
     run: u64,
@@ -56,7 +56,7 @@ impl Reports {
         Reports { budget, ..Reports::default() }
     }
 
-    pub fn tell(&self, key: Key, record: Record) {
+    pub fn report(&self, key: Key, record: Record) {
         let charged = self.charged(record);
         self.pending().records.insert(key, charged);
         self.changed.notify_one();
@@ -65,7 +65,7 @@ impl Reports {
     /// Charges a record; removes its status and shortens its message if the budget is exceeded.
     fn charged(&self, mut record: Record) -> (Record, Charge) {
         let mut charge = Charge::new(self.budget.clone());
-        if charge.grow(memory::value_size(&record.status) + record.message.len()).is_err() {
+        if charge.grow(memory_limits::value_size(&record.status) + record.message.len()).is_err() {
             (record.status, record.observed) = (Value::Null, false);
             record.message = text::clean(&record.message, SHORTEST);
         }
@@ -73,55 +73,55 @@ impl Reports {
     }
 
     /// Adds an Event. If too many wait, it is dropped.
-    pub fn happened(&self, happening: Happening) {
+    pub fn add_event(&self, report: EventReport) {
         let mut pending = self.pending();
-        if pending.events.len() < WAITING || pending.events.contains_key(&happening.id) {
-            pending.events.insert(happening.id.clone(), happening);
+        if pending.events.len() < WAITING || pending.events.contains_key(&report.id) {
+            pending.events.insert(report.id.clone(), report);
         }
         drop(pending);
         self.changed.notify_one();
     }
 
     /// Removes a pending record that an object is gone, because it is desired again.
-    pub fn unsay_gone(&self, key: &Key) {
+    pub fn retract_gone(&self, key: &Key) {
         let mut pending = self.pending();
         if pending.records.get(key).is_some_and(|(record, _)| record.state == State::Gone) {
             pending.records.remove(key);
         }
     }
 
-    pub fn beat(&self, heartbeat: Value) {
+    pub fn set_heartbeat(&self, heartbeat: Value) {
         self.pending().heartbeat = Some(heartbeat);
         self.changed.notify_one();
     }
 
     /// Sends reports for as long as it is polled.
-    pub async fn run(&self, above: &Client, settings: &Settings, contact: &Contact) {
+    pub async fn run(&self, above: &Client, settings: &Settings, connection: &ControlPlaneConnection) {
         let path = format!("/services/sync/{}", settings.cluster);
-        let (mut most, mut pause) = (MOST, PAUSE);
+        let (mut most, mut pause) = (MAX_RECORDS, PAUSE);
         loop {
             let (keys, mut report) = self.take(most);
             if report == Report::default() {
                 self.changed.notified().await;
                 continue;
             }
-            self.count(&mut report, settings);
+            self.number(&mut report, settings);
             let began = Instant::now();
             let outcome = post(above, &path, &report).await;
             match &outcome {
-                Ok(answer) => contact.heard(&settings.cluster, answer),
+                Ok(answer) => connection.succeeded(&settings.cluster, answer),
                 // The control plane responded, so it is reachable.
                 Err(status) if is_refused(status) => {}
-                Err(status) => contact.failed(&settings.cluster, settings.clock.now(), status),
+                Err(status) => connection.failed(&settings.cluster, settings.clock.now(), status),
             }
             match &outcome {
-                Ok(_) => (most, pause) = ((most * 2).min(MOST), began.elapsed().clamp(PAUSE, LONGEST)),
+                Ok(_) => (most, pause) = ((most * 2).min(MAX_RECORDS), began.elapsed().clamp(PAUSE, LONGEST)),
                 Err(status)
                     if is_refused(status) && keys.len() + usize::from(report.heartbeat.is_some()) <= 1 =>
                 {
                     // Drop the record that is rejected, so that it does not block others.
                     tracing::warn!(%status, cluster = %settings.cluster, "the control plane rejected a report");
-                    (most, pause) = (MOST, PAUSE);
+                    (most, pause) = (MAX_RECORDS, PAUSE);
                 }
                 Err(status) => {
                     tracing::debug!(%status, cluster = %settings.cluster, "cannot send a report; retrying");
@@ -140,17 +140,17 @@ impl Reports {
                     }
                 }
             }
-            tokio::time::sleep(settings.about(pause)).await;
+            tokio::time::sleep(settings.jitter(pause)).await;
         }
     }
 
     /// Sends the remaining records once, and announces that this syncer stops.
     pub async fn flush(&self, above: &Client, settings: &Settings) {
         let path = format!("/services/sync/{}", settings.cluster);
-        let (_, mut report) = self.take(MOST);
+        let (_, mut report) = self.take(MAX_RECORDS);
         report.heartbeat = None;
         report.farewell = Some(settings.instance.clone());
-        self.count(&mut report, settings);
+        self.number(&mut report, settings);
         let _ = post(above, &path, &report).await;
     }
 
@@ -164,14 +164,14 @@ impl Reports {
             records.push(record);
         }
         // Sent separately while the rejected record is being searched.
-        let heartbeat = if most == MOST || keys.is_empty() { pending.heartbeat.take() } else { None };
+        let heartbeat = if most == MAX_RECORDS || keys.is_empty() { pending.heartbeat.take() } else { None };
         let ids: Vec<String> = pending.events.keys().take(EVENTS).cloned().collect();
         let events = ids.iter().filter_map(|id| pending.events.remove(id)).collect();
         (keys, Report { records, events, heartbeat, ..Report::default() })
     }
 
     /// Numbers a report, so that the control plane recognizes one that arrives late.
-    fn count(&self, report: &mut Report, settings: &Settings) {
+    fn number(&self, report: &mut Report, settings: &Settings) {
         let mut pending = self.pending();
         if pending.run == 0 {
             pending.run = (settings.random)().max(1);
@@ -199,12 +199,14 @@ impl Reports {
     }
 }
 
-async fn post(above: &Client, path: &str, report: &Report) -> Result<Answer, Status> {
+async fn post(above: &Client, path: &str, report: &Report) -> Result<ReportResponse, Status> {
     let body = serde_json::to_value(report).map_err(|error| Status::internal_error(error.to_string()))?;
-    match tokio::time::timeout(PATIENCE, above.create(path, &body)).await {
+    match tokio::time::timeout(TIMEOUT, above.create(path, &body)).await {
         // Unknown responses of a newer control plane are ignored.
         Ok(answer) => answer.map(|answer| serde_json::from_value(answer).unwrap_or_default()),
-        Err(_) => Err(unreached::no_answer(Cause::TimedOut, "the control plane did not respond in time")),
+        Err(_) => {
+            Err(connect_error::unavailable(Cause::TimedOut, "the control plane did not respond in time"))
+        }
     }
 }
 

@@ -73,7 +73,7 @@ impl Settings {
     }
 
     /// Returns a duration with 25% jitter, so that syncers do not reconnect all at once.
-    pub(crate) fn about(&self, pause: Duration) -> Duration {
+    pub(crate) fn jitter(&self, pause: Duration) -> Duration {
         let share = (self.random)() % 1000;
         pause.mul_f64(0.75 + share as f64 / 2000.0)
     }

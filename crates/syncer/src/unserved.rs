@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use atoll_fleet::view::Resource;
+use atoll_fleet::view::SyncResource;
 use atoll_meta::Status;
 use serde_json::Value;
 
-use crate::below::{Below, path};
+use crate::cluster_client::{ClusterClient, path};
 use crate::settings::Settings;
 
 /// First and longest pause between checks whether a resource is served.
@@ -16,7 +16,7 @@ const LATEST: Duration = Duration::from_secs(15);
 const VERSIONS: usize = 8;
 
 /// Returns the resource name as kubectl shows it.
-pub fn name(resource: &Resource) -> String {
+pub fn name(resource: &SyncResource) -> String {
     match resource.group.is_empty() {
         true => resource.resource.clone(),
         false => format!("{}.{}", resource.resource, resource.group),
@@ -32,26 +32,26 @@ fn group_path(group: &str) -> String {
     if group.is_empty() { "/api".into() } else { format!("/apis/{group}") }
 }
 
-async fn serves(below: &Below, resource: &Resource, version: &str) -> Result<bool, Status> {
+async fn serves(below: &ClusterClient, resource: &SyncResource, version: &str) -> Result<bool, Status> {
     let found = below.get(&format!("{}/{version}", group_path(&resource.group))).await?;
     Ok(found.is_some_and(|found| lists(&found, resource)))
 }
 
-fn lists(document: &Value, resource: &Resource) -> bool {
+fn lists(document: &Value, resource: &SyncResource) -> bool {
     let mut resources = document["resources"].as_array().into_iter().flatten();
     resources.any(|served| served["name"] == *resource.resource)
 }
 
 /// Whether the cluster serves a resource; true if that cannot be determined.
-pub async fn is_served(below: &Below, resource: &Resource) -> bool {
+pub async fn is_served(below: &ClusterClient, resource: &SyncResource) -> bool {
     serves(below, resource, &resource.version).await.unwrap_or(true)
 }
 
 /// Waits until the cluster serves a resource.
-pub async fn until_served(below: &Below, settings: &Settings, resource: &Resource) {
+pub async fn until_served(below: &ClusterClient, settings: &Settings, resource: &SyncResource) {
     let mut pause = SOON;
     loop {
-        tokio::time::sleep(settings.about(pause)).await;
+        tokio::time::sleep(settings.jitter(pause)).await;
         if matches!(serves(below, resource, &resource.version).await, Ok(true)) {
             return;
         }
@@ -60,7 +60,7 @@ pub async fn until_served(below: &Below, settings: &Settings, resource: &Resourc
 }
 
 /// Returns the message for an object whose resource is not served, with advice.
-pub async fn complaint(below: &Below, resource: &Resource) -> String {
+pub async fn message(below: &ClusterClient, resource: &SyncResource) -> String {
     let others = other_versions(below, resource).await;
     let (name, version) = (name(resource), &resource.version);
     let what = format!("the cluster does not serve {name} in version {version}");
@@ -80,7 +80,7 @@ pub async fn complaint(below: &Below, resource: &Resource) -> String {
 }
 
 /// Returns the versions in which the resource is served, if the cluster has the group.
-async fn other_versions(below: &Below, resource: &Resource) -> Vec<String> {
+async fn other_versions(below: &ClusterClient, resource: &SyncResource) -> Vec<String> {
     let Ok(Some(group)) = below.get(&group_path(&resource.group)).await else { return Vec::new() };
     let mut found = Vec::new();
     for version in group["versions"].as_array().into_iter().flatten().take(VERSIONS) {
@@ -93,21 +93,21 @@ async fn other_versions(below: &Below, resource: &Resource) -> Vec<String> {
 }
 
 /// Whether objects that can no longer be read are certainly gone, because their definition was deleted.
-pub async fn is_gone_with_definition(below: &Below, resource: &Resource) -> Result<bool, Status> {
+pub async fn is_gone_with_definition(below: &ClusterClient, resource: &SyncResource) -> Result<bool, Status> {
     if is_builtin(&resource.group) {
         return Ok(false);
     }
-    let definitions = Resource {
+    let definitions = SyncResource {
         group: "apiextensions.k8s.io".into(),
         version: "v1".into(),
         resource: "customresourcedefinitions".into(),
-        ..Resource::default()
+        ..SyncResource::default()
     };
     Ok(below.get(&path(&definitions, "", &name(resource))).await?.is_none())
 }
 
 /// Returns advice for a write that was forbidden for lack of permission on a custom resource.
-pub fn advice(status: &Status, resource: &Resource, cluster: &str) -> Option<String> {
+pub fn advice(status: &Status, resource: &SyncResource, cluster: &str) -> Option<String> {
     let is_about_rights = status.code() == 403 && status.message().contains(" cannot ");
     (is_about_rights && !is_builtin(&resource.group)).then(|| {
         format!(
@@ -139,13 +139,16 @@ mod tests {
 
     #[test]
     fn missing_permission_comes_with_advice() {
-        let resource =
-            Resource { group: "example.com".into(), resource: "widgets".into(), ..Resource::default() };
+        let resource = SyncResource {
+            group: "example.com".into(),
+            resource: "widgets".into(),
+            ..SyncResource::default()
+        };
         let user = r#"widgets.example.com is forbidden: User "a" cannot create resource "widgets""#;
         let status = Status::forbidden("example.com", "widgets", "a", user);
-        let advice_for = |resource: &Resource| advice(&status, resource, "east");
+        let advice_for = |resource: &SyncResource| advice(&status, resource, "east");
         assert!(advice_for(&resource).is_some_and(|advice| advice.contains("--groups example.com")));
-        assert_eq!(advice_for(&Resource { group: "apps".into(), ..resource.clone() }), None);
+        assert_eq!(advice_for(&SyncResource { group: "apps".into(), ..resource.clone() }), None);
         let quota = Status::forbidden("example.com", "widgets", "a", "exceeded quota");
         assert_eq!(advice(&quota, &resource, "east"), None);
         assert!(lists(&json!({ "resources": [{ "name": "widgets" }] }), &resource));

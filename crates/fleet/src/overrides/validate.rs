@@ -160,8 +160,10 @@ impl Errors {
                     self.0.push(FieldError::invalid(&path, pointer, "must begin with '/'"));
                 }
                 Some(pointer) if name != "test" && changes.contains(&field) && is_fixed(pointer) => {
-                    self.0
-                        .push(FieldError::forbidden(&path, format!("{pointer} cannot be changed by overrides")));
+                    self.0.push(FieldError::forbidden(
+                        &path,
+                        format!("{pointer} cannot be changed by overrides"),
+                    ));
                 }
                 Some(_) => {}
             }

@@ -99,8 +99,8 @@ fn labels_are_copied_and_the_stricter_level_wins() {
             "{set}"
         );
     }
-    assert_eq!(shown(&Labels::unsaid(false).initial), "enforce=baseline");
-    assert_eq!(shown(&Labels::unsaid(true).initial), "");
+    assert_eq!(shown(&Labels::fallback(false).initial), "enforce=baseline");
+    assert_eq!(shown(&Labels::fallback(true).initial), "");
 }
 
 #[test]
@@ -130,12 +130,7 @@ fn namespaces_below_are_updated_and_keep_foreign_labels() {
             namespace(&[("enforce", "baseline")], Some(ours)),
             Some(enforce(Value::Null)),
         ),
-        (
-            "label was removed",
-            labels("", &[]),
-            namespace(&[], Some(ours)),
-            Some(enforce("baseline".into())),
-        ),
+        ("label was removed", labels("", &[]), namespace(&[], Some(ours)), Some(enforce("baseline".into()))),
         (
             "label was weakened",
             labels("", &[]),
@@ -151,7 +146,7 @@ fn namespaces_below_are_updated_and_keep_foreign_labels() {
     let strict = namespace(&[("enforce", "restricted"), ("enforce-version", "v1.30")], Some(ours));
     assert_eq!(labels("", &[]).patch(&strict), None);
     let mut made = json!({ "metadata": { "name": "shop" } });
-    labels("", &[]).put(&mut made);
+    labels("", &[]).set_on(&mut made);
     assert_eq!(labels("", &[]).patch(&made), None);
     assert_eq!(object::annotation(&made, marks::POD_SECURITY), Some(ours));
 }

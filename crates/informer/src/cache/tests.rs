@@ -98,11 +98,11 @@ fn indices_cover_existing_and_changed_objects() {
     let index = cache.index(by_node);
     assert_eq!(index, cache.index(by_node));
     cache.store(on("b", 2, "x"));
-    assert_eq!(names(&cache.found(index, "x")), ["a", "b"]);
+    assert_eq!(names(&cache.by_index(index, "x")), ["a", "b"]);
     cache.store(on("a", 3, "y"));
     cache.remove(&on("b", 4, "x"));
-    assert!(cache.found(index, "x").is_empty());
-    assert_eq!(names(&cache.found(index, "y")), ["a"]);
+    assert!(cache.by_index(index, "x").is_empty());
+    assert_eq!(names(&cache.by_index(index, "y")), ["a"]);
 }
 
 #[test]

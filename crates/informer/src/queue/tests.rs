@@ -129,23 +129,25 @@ async fn unfinished_key_is_rechecked_with_backoff_and_at_once_if_added() {
     let asked = Instant::now();
     queue.add(key("w", "a"));
     let (_, now) = done.recv().await.unwrap();
-    assert!(now - asked < FIRST_LOOK, "adding the key ends the delay");
+    assert!(now - asked < FIRST_RECHECK, "adding the key ends the delay");
     let (_, then) = done.recv().await.unwrap();
-    assert!(then - now < FIRST_LOOK * 2, "the delays restart");
+    assert!(then - now < FIRST_RECHECK * 2, "the delays restart");
 }
 
 #[tokio::test(start_paused = true)]
 async fn key_of_an_unknown_workspace_is_dropped() {
-    let world =
-        crate::World::all(atoll_client::Client::new(Arc::new(Unreachable)), Arc::new(crate::Tree::default()));
-    let (queue, mut done) = recorded(move |key| world.root(&key.workspace).map(|_| Next::Done));
+    let api = crate::ApiScope::all_workspaces(
+        atoll_client::Client::new(Arc::new(Unreachable)),
+        Arc::new(crate::Tree::default()),
+    );
+    let (queue, mut done) = recorded(move |key| api.root(&key.workspace).map(|_| Next::Done));
     queue.add(key("gone", "a"));
     let began = Instant::now();
     let mut tries = 0;
     while timeout(LAST_DELAY * 2, done.recv()).await.is_ok() {
         tries += 1;
     }
-    assert_eq!(tries, LAST_HOPE + 1);
+    assert_eq!(tries, UNKNOWN_WORKSPACE_ATTEMPTS + 1);
     assert!(began.elapsed() > Duration::from_secs(300), "a workspace may become known late");
 }
 

@@ -3,8 +3,8 @@
 // upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go
 
 use super::spread;
-use crate::fleet::{Fleet, NO_DOMAIN, Topology};
 use crate::node::Node;
+use crate::node_index::{NO_DOMAIN, NodeIndex, Topology};
 use crate::pod::Pod;
 use crate::refusal::Refusal;
 use crate::spread::Constraint;
@@ -24,10 +24,10 @@ pub struct Spreading<'a> {
 }
 
 impl<'a> Spreading<'a> {
-    pub fn all(fleet: &'a Fleet, pod: &'a Pod) -> Vec<Self> {
+    pub fn all(node_index: &'a NodeIndex, pod: &'a Pod) -> Vec<Self> {
         let mut rules: Vec<Self> = Vec::new();
         for rule in pod.demand.constraints.iter().filter(|rule| rule.is_hard) {
-            let Some(topology) = fleet.topologies.get(&rule.topology) else { continue };
+            let Some(topology) = node_index.topologies.get(&rule.topology) else { continue };
             let own = i64::from(pod.class.labels.selected_by(&rule.selector));
             rules.push(Spreading { rule, topology, counts: vec![None; topology.len()], fewest: 0, own });
         }
@@ -35,8 +35,8 @@ impl<'a> Spreading<'a> {
             return rules;
         }
         let counts: Vec<&[u32]> =
-            rules.iter().map(|rule| fleet.tallies.counts(&spread(pod, rule.rule))).collect();
-        for (slot, node) in fleet.all_nodes() {
+            rules.iter().map(|rule| node_index.tallies.counts(&spread(pod, rule.rule))).collect();
+        for (slot, node) in node_index.all_nodes() {
             if rules.iter().any(|rule| rule.topology.domain(slot) == NO_DOMAIN) {
                 continue;
             }
@@ -62,7 +62,7 @@ impl<'a> Spreading<'a> {
             if enough { self.counts.iter().flatten().min().copied().unwrap_or_default() } else { 0 };
     }
 
-    pub fn check(&self, slot: usize) -> Result<(), Refusal> {
+    pub fn filter_node(&self, slot: usize) -> Result<(), Refusal> {
         let domain = self.topology.domain(slot);
         if domain == NO_DOMAIN {
             return Err(Refusal::SpreadLabelMissing);
@@ -73,8 +73,15 @@ impl<'a> Spreading<'a> {
 }
 
 /// Adds (1) or removes (-1) another Pod.
-pub fn change(rules: &mut [Spreading<'_>], pod: &Pod, other: &Pod, fleet: &Fleet, slot: usize, change: i64) {
-    let Some((node, _)) = fleet.at(slot) else { return };
+pub fn change(
+    rules: &mut [Spreading<'_>],
+    pod: &Pod,
+    other: &Pod,
+    node_index: &NodeIndex,
+    slot: usize,
+    change: i64,
+) {
+    let Some((node, _)) = node_index.at(slot) else { return };
     let is_counted = other.namespace() == pod.namespace()
         && rules.iter().all(|rule| rule.topology.domain(slot) != NO_DOMAIN);
     if !is_counted {
@@ -93,6 +100,6 @@ pub fn counts_node(rule: &Constraint, pod: &Pod, node: &Node) -> bool {
     let demand = &pod.demand;
     let is_possible =
         || demand.required_nodes.as_ref().is_none_or(|nodes| nodes.matches(&node.name, &node.labels));
-    let may_enter = || taints::may_enter(&demand.tolerations, &node.taints);
-    (!rule.honors_affinity || is_possible()) && (!rule.honors_taints || may_enter())
+    let are_tolerated = || taints::are_tolerated(&demand.tolerations, &node.taints);
+    (!rule.honors_affinity || is_possible()) && (!rule.honors_taints || are_tolerated())
 }

@@ -59,6 +59,6 @@ fn only_some_changes_affect_scheduling() {
         let mut after = before.clone();
         let (parent, field) = pointer.rsplit_once('/').unwrap();
         after.pointer_mut(parent).unwrap()[field] = value.clone();
-        assert_eq!(may_matter(&before, &after), matters, "{pointer} {value}");
+        assert_eq!(affects_scheduling(&before, &after), matters, "{pointer} {value}");
     }
 }

@@ -6,44 +6,44 @@ use crate::refusal::Plugin;
 
 /// A cluster event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum ClusterEvent {
     NodeAdded,
     NodeLabels,
     NodeTaints,
     NodeAllocatable,
-    NodeGone,
+    NodeDeleted,
     /// A Pod was assigned to a node.
-    PodPlaced,
+    PodAssigned,
     /// The labels of an assigned Pod have changed.
     PodLabels,
     /// The requests of an assigned Pod were reduced.
-    PodShrunk,
+    PodScaledDown,
     /// An assigned Pod was deleted.
-    PodGone,
+    PodDeleted,
     Claim,
     Volume,
     StorageClass,
 }
 
-impl Event {
+impl ClusterEvent {
     /// Whether Pods that this plugin rejected may be schedulable now.
     pub fn may_help(self, plugin: Plugin) -> bool {
-        use Event::{Claim, NodeAdded, NodeAllocatable, NodeGone, NodeLabels, NodeTaints};
-        use Event::{PodGone, PodLabels, PodPlaced, PodShrunk, StorageClass, Volume};
-        let helpful: &[Event] = match plugin {
+        use ClusterEvent::{Claim, NodeAdded, NodeAllocatable, NodeDeleted, NodeLabels, NodeTaints};
+        use ClusterEvent::{PodAssigned, PodDeleted, PodLabels, PodScaledDown, StorageClass, Volume};
+        let helpful: &[ClusterEvent] = match plugin {
             Plugin::NodeName => &[NodeAdded],
             Plugin::NodeUnschedulable | Plugin::TaintToleration => &[NodeAdded, NodeTaints],
             Plugin::NodeAffinity => &[NodeAdded, NodeLabels],
-            Plugin::NodePorts => &[NodeAdded, PodGone],
-            Plugin::NodeResourcesFit => &[NodeAdded, NodeAllocatable, PodGone, PodShrunk],
-            Plugin::VolumeRestrictions => &[NodeAdded, PodGone, Claim],
+            Plugin::NodePorts => &[NodeAdded, PodDeleted],
+            Plugin::NodeResourcesFit => &[NodeAdded, NodeAllocatable, PodDeleted, PodScaledDown],
+            Plugin::VolumeRestrictions => &[NodeAdded, PodDeleted, Claim],
             Plugin::VolumeBinding | Plugin::VolumeZone => {
                 &[NodeAdded, NodeLabels, NodeTaints, Claim, Volume, StorageClass]
             }
             Plugin::PodTopologySpread => {
-                &[NodeAdded, NodeGone, NodeLabels, NodeTaints, PodPlaced, PodLabels, PodGone]
+                &[NodeAdded, NodeDeleted, NodeLabels, NodeTaints, PodAssigned, PodLabels, PodDeleted]
             }
-            Plugin::InterPodAffinity => &[NodeAdded, NodeLabels, PodPlaced, PodLabels, PodGone],
+            Plugin::InterPodAffinity => &[NodeAdded, NodeLabels, PodAssigned, PodLabels, PodDeleted],
         };
         helpful.contains(&self)
     }

@@ -29,9 +29,9 @@ fn only_helpful_events_requeue() {
     assert_eq!(popped(&mut queue, 0).as_deref(), Some("a"));
     queue.unschedulable(&key("a"), BTreeSet::from([Plugin::NodeAffinity]), seconds(0));
     assert_eq!(popped(&mut queue, 100), None);
-    queue.wake(Event::PodGone, seconds(100));
+    queue.requeue_on(ClusterEvent::PodDeleted, seconds(100));
     assert_eq!(popped(&mut queue, 100), None);
-    queue.wake(Event::NodeLabels, seconds(100));
+    queue.requeue_on(ClusterEvent::NodeLabels, seconds(100));
     assert_eq!(popped(&mut queue, 100).as_deref(), Some("a"));
 }
 
@@ -42,13 +42,13 @@ fn unschedulable_pod_backs_off() {
     queue.add(&key("a"), 5, seconds(0));
     assert_eq!(popped(&mut queue, 0).as_deref(), Some("a"));
     queue.unschedulable(&key("a"), refused.clone(), seconds(0));
-    queue.wake(Event::PodGone, seconds(0));
+    queue.requeue_on(ClusterEvent::PodDeleted, seconds(0));
     queue.add(&key("b"), 0, seconds(0));
     assert_eq!(popped(&mut queue, 0).as_deref(), Some("b"), "a backs off");
     assert_eq!(popped(&mut queue, 0).as_deref(), Some("a"), "the active queue is empty");
     queue.unschedulable(&key("a"), refused, seconds(0));
-    queue.wake(Event::PodGone, seconds(0));
-    assert_eq!(queue.next_look(seconds(0)), Some(seconds(2)), "the backoff is doubled");
+    queue.requeue_on(ClusterEvent::PodDeleted, seconds(0));
+    assert_eq!(queue.next_flush(seconds(0)), Some(seconds(2)), "the backoff is doubled");
     queue.add(&key("c"), 0, seconds(2));
     assert_eq!(popped(&mut queue, 2).as_deref(), Some("a"), "the backoff is over");
 }
@@ -62,7 +62,7 @@ fn errors_always_back_off() {
         assert_eq!(popped(&mut queue, now).as_deref(), Some("a"));
         queue.failed(&key("a"), seconds(now));
         assert_eq!(popped(&mut queue, now + pause - 1), None);
-        assert_eq!(queue.next_look(seconds(now)), Some(seconds(now + pause)));
+        assert_eq!(queue.next_flush(seconds(now)), Some(seconds(now + pause)));
     }
 }
 
@@ -72,9 +72,9 @@ fn unschedulable_pods_are_requeued_eventually() {
     queue.add(&key("a"), 0, seconds(0));
     popped(&mut queue, 0);
     queue.unschedulable(&key("a"), BTreeSet::from([Plugin::NodeName]), seconds(0));
-    assert_eq!(queue.next_look(seconds(10)), Some(seconds(301)));
+    assert_eq!(queue.next_flush(seconds(10)), Some(seconds(301)));
     assert_eq!(popped(&mut queue, 300), None);
-    queue.next_look(seconds(301));
+    queue.next_flush(seconds(301));
     assert_eq!(popped(&mut queue, 301).as_deref(), Some("a"));
 }
 

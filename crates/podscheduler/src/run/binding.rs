@@ -11,7 +11,7 @@ use atoll_meta::{Status, object};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Context, in_time, status};
+use super::{Context, status, with_timeout};
 use crate::pod::Pod;
 use crate::storage::Bindings;
 
@@ -46,7 +46,8 @@ pub async fn bind(
         "metadata": {"namespace": **pod.namespace(), "name": *pod.name, "uid": *pod.uid},
         "target": {"kind": "Node", "name": **node},
     });
-    let posted = in_time(context.informers.world().post(&resources::PODS, &key, "binding", &binding)).await;
+    let posted =
+        with_timeout(context.informers.api().post(&resources::PODS, &key, "binding", &binding)).await;
     drop(permit);
     match posted {
         Ok(_) => {
@@ -74,8 +75,8 @@ async fn volumes(
     bindings: &Bindings,
     permit: &mut Option<OwnedSemaphorePermit>,
 ) -> Result<(), String> {
-    let world = context.informers.world();
-    for (claim, volume) in &bindings.given {
+    let api = context.informers.api();
+    for (claim, volume) in &bindings.static_bindings {
         let key = Key::new(workspace, pod.namespace(), claim);
         let claim = context.informers.of(&resources::PERSISTENT_VOLUME_CLAIMS).get(&key);
         let claim = claim.ok_or_else(|| format!("persistentvolumeclaim \"{}\" not found", key.name))?;
@@ -87,20 +88,25 @@ async fn volumes(
             }},
         });
         let key = Key::new(workspace, "", volume);
-        let patched = in_time(world.patch(&resources::PERSISTENT_VOLUMES, &key, "", &patch)).await;
+        let patched = with_timeout(api.patch(&resources::PERSISTENT_VOLUMES, &key, "", &patch)).await;
         patched.map_err(|error| words(&error))?;
     }
-    for claim in &bindings.made {
+    for claim in &bindings.provisions {
         let key = Key::new(workspace, pod.namespace(), claim);
         let patch = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": **node}}});
-        let patched = in_time(world.patch(&resources::PERSISTENT_VOLUME_CLAIMS, &key, "", &patch)).await;
+        let patched = with_timeout(api.patch(&resources::PERSISTENT_VOLUME_CLAIMS, &key, "", &patch)).await;
         let patched = patched.map_err(|error| words(&error))?;
         context.informers.of(&resources::PERSISTENT_VOLUME_CLAIMS).wrote(&patched);
     }
     // Release the permit while waiting.
     *permit = None;
-    let claims: Vec<Box<str>> =
-        bindings.given.iter().map(|(claim, _)| claim).chain(&bindings.made).cloned().collect();
+    let claims: Vec<Box<str>> = bindings
+        .static_bindings
+        .iter()
+        .map(|(claim, _)| claim)
+        .chain(&bindings.provisions)
+        .cloned()
+        .collect();
     let waiting = async {
         loop {
             let changed = context.shared.claims.notified();

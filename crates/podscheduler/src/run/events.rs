@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use atoll_informer::{Clock, Key, World, resources};
+use atoll_informer::{ApiScope, Clock, Key, resources};
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -15,17 +15,17 @@ use tokio::task::JoinSet;
 /// Events that wait to be written; further ones are dropped.
 const QUEUED: usize = 1000;
 /// Events that are written concurrently, so that they share commits.
-const AT_ONCE: usize = 64;
+const CONCURRENCY: usize = 64;
 /// Events that are remembered, so that repeated ones become a series.
 const REMEMBERED: usize = 4096;
 
 pub struct Events {
-    sender: mpsc::Sender<Noted>,
+    sender: mpsc::Sender<QueuedEvent>,
     clock: Arc<dyn Clock>,
     name: Arc<str>,
 }
 
-struct Noted {
+struct QueuedEvent {
     key: Key,
     uid: Arc<str>,
     reason: &'static str,
@@ -36,12 +36,12 @@ struct Noted {
 impl Events {
     /// Creates the sender of Events, and the task that writes them.
     pub fn new(
-        world: World,
+        api: ApiScope,
         clock: Arc<dyn Clock>,
         name: &Arc<str>,
     ) -> (Self, impl Future<Output = ()> + use<>) {
         let (sender, receiver) = mpsc::channel(QUEUED);
-        (Events { sender, clock, name: name.clone() }, write(world, receiver))
+        (Events { sender, clock, name: name.clone() }, write(api, receiver))
     }
 
     pub fn normal(&self, pod: &Key, uid: &Arc<str>, reason: &'static str, action: &str, message: String) {
@@ -82,41 +82,41 @@ impl Events {
             "source": {},
         });
         // If the queue is full, the Event is dropped.
-        let _ = self.sender.try_send(Noted { key: pod.clone(), uid: uid.clone(), reason, time, event });
+        let _ = self.sender.try_send(QueuedEvent { key: pod.clone(), uid: uid.clone(), reason, time, event });
     }
 }
 
 /// Identity of a series: uid of the Pod, and reason.
-type Sameness = (Arc<str>, &'static str);
+type SeriesKey = (Arc<str>, &'static str);
 
-async fn write(world: World, mut noted: mpsc::Receiver<Noted>) {
+async fn write(api: ApiScope, mut queued: mpsc::Receiver<QueuedEvent>) {
     // The first Event of each series, and the number of repetitions.
-    let mut said: HashMap<Sameness, (Key, u64)> = HashMap::new();
-    let mut batch = Vec::with_capacity(AT_ONCE);
-    while noted.recv_many(&mut batch, AT_ONCE).await > 0 {
-        let (mut creating, mut begun, mut again) = (JoinSet::new(), HashSet::new(), Vec::new());
-        for noted in batch.drain(..) {
-            let sameness = (noted.uid.clone(), noted.reason);
-            if said.contains_key(&sameness) || !begun.insert(sameness) {
-                again.push(noted);
+    let mut series: HashMap<SeriesKey, (Key, u64)> = HashMap::new();
+    let mut batch = Vec::with_capacity(CONCURRENCY);
+    while queued.recv_many(&mut batch, CONCURRENCY).await > 0 {
+        let (mut creating, mut started, mut repeated) = (JoinSet::new(), HashSet::new(), Vec::new());
+        for queued in batch.drain(..) {
+            let series_key = (queued.uid.clone(), queued.reason);
+            if series.contains_key(&series_key) || !started.insert(series_key) {
+                repeated.push(queued);
             } else {
-                creating.spawn(create(world.clone(), noted));
+                creating.spawn(create(api.clone(), queued));
             }
         }
         while let Some(created) = creating.join_next().await {
-            let Ok(Some((sameness, place))) = created else { continue };
-            if said.len() >= REMEMBERED {
-                said.clear();
+            let Ok(Some((series_key, place))) = created else { continue };
+            if series.len() >= REMEMBERED {
+                series.clear();
             }
-            said.insert(sameness, (place, 1));
+            series.insert(series_key, (place, 1));
         }
-        for Noted { uid, reason, time, .. } in again {
-            let Some((first, count)) = said.get_mut(&(uid, reason)) else { continue };
+        for QueuedEvent { uid, reason, time, .. } in repeated {
+            let Some((first, count)) = series.get_mut(&(uid, reason)) else { continue };
             *count += 1;
             // Update the series at powers of two only, to save writes.
             if count.is_power_of_two() {
                 let patch = json!({"series": {"count": *count, "lastObservedTime": time.to_micro_time()}});
-                if let Err(status) = world.patch(&resources::EVENTS, first, "", &patch).await {
+                if let Err(status) = api.patch(&resources::EVENTS, first, "", &patch).await {
                     tracing::debug!(%status, event = %first, "failed to update an event series");
                 }
             }
@@ -124,10 +124,10 @@ async fn write(world: World, mut noted: mpsc::Receiver<Noted>) {
     }
 }
 
-async fn create(world: World, noted: Noted) -> Option<(Sameness, Key)> {
-    let Noted { key, uid, reason, event, .. } = noted;
-    let place = key.beside(event["metadata"]["name"].as_str().unwrap_or_default());
-    match world.create(&resources::EVENTS, &key.workspace, &key.namespace, &event).await {
+async fn create(api: ApiScope, queued: QueuedEvent) -> Option<(SeriesKey, Key)> {
+    let QueuedEvent { key, uid, reason, event, .. } = queued;
+    let place = key.sibling(event["metadata"]["name"].as_str().unwrap_or_default());
+    match api.create(&resources::EVENTS, &key.workspace, &key.namespace, &event).await {
         Ok(_) => Some(((uid, reason), place)),
         // The namespace may be terminating or the quota exceeded; Events are best effort.
         Err(status) => {

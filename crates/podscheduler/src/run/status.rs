@@ -9,7 +9,7 @@ use atoll_informer::{DeleteOptions, Key, resources};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-use super::{Context, in_time};
+use super::{Context, with_timeout};
 use crate::pod::Pod;
 use crate::preemption::Preemption;
 
@@ -77,7 +77,7 @@ async fn evict(context: &Context, workspace: &Arc<str>, preemptor: &Pod, victim:
         };
         report(&key, change(context, &key, &victim.uid, mark, None).await);
         let options = DeleteOptions { uid: Some(&victim.uid), ..DeleteOptions::default() };
-        let deleted = in_time(context.informers.world().delete(&resources::PODS, &key, options)).await;
+        let deleted = with_timeout(context.informers.api().delete(&resources::PODS, &key, options)).await;
         if let Err(status) = deleted {
             if status.code() != 404 {
                 context.shared.stays(workspace, &key);
@@ -115,7 +115,7 @@ async fn change(
         let Some(pod) = known.filter(|pod| object::uid(pod) == uid) else { return Ok(()) };
         let now = context.clock.now().to_time();
         let Some(patch) = patch(&pod, condition(&pod), nominated, &now) else { return Ok(()) };
-        match in_time(context.informers.world().patch(&resources::PODS, key, "status", &patch)).await {
+        match with_timeout(context.informers.api().patch(&resources::PODS, key, "status", &patch)).await {
             Ok(patched) => {
                 cache.wrote(&patched);
                 return Ok(());
@@ -123,7 +123,7 @@ async fn change(
             Err(status) if status.code() == 404 => return Ok(()),
             Err(status) if status.code() == 409 => {
                 known =
-                    in_time(context.informers.world().get(&resources::PODS, key)).await.ok().map(Arc::new);
+                    with_timeout(context.informers.api().get(&resources::PODS, key)).await.ok().map(Arc::new);
             }
             Err(status) => return Err(status),
         }

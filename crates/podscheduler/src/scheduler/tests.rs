@@ -64,7 +64,7 @@ fn failed_binding_is_retried_after_backoff() {
     let Some(Decision::Bind { pod, .. }) = scheduler.next(NOW, &mut || 0) else { panic!("no decision") };
     scheduler.unbound(&pod, NOW);
     decided(&mut scheduler, &[]);
-    assert_eq!(scheduler.next_look(NOW), Some(NOW + Duration::from_secs(1)));
+    assert_eq!(scheduler.next_flush(NOW), Some(NOW + Duration::from_secs(1)));
     assert_eq!(next(&mut scheduler, NOW + Duration::from_secs(1)), "p to a");
 }
 
@@ -120,9 +120,9 @@ fn recreated_pod_is_another_pod() {
     let mut scheduler = scheduler();
     scheduler.set_node(&node("a", "1"), NOW);
     scheduler.set_pod(&on("a", pod("p", "1")), NOW);
-    let mut again = pod("p", "1");
-    again["metadata"]["uid"] = "another".into();
-    scheduler.set_pod(&again, NOW);
+    let mut repeated = pod("p", "1");
+    repeated["metadata"]["uid"] = "another".into();
+    scheduler.set_pod(&repeated, NOW);
     decided(&mut scheduler, &["p to a"]);
 }
 

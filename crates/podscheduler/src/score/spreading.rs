@@ -4,7 +4,7 @@
 
 use super::MAX;
 use crate::cycle::{Cycle, counts_node, spread};
-use crate::fleet::{NO_DOMAIN, Topology};
+use crate::node_index::{NO_DOMAIN, Topology};
 use crate::spread::{Constraint, HOSTNAME};
 
 struct Rule<'a> {
@@ -20,11 +20,11 @@ struct Rule<'a> {
 
 /// Returns the scores of the candidates; empty if there are no constraints.
 pub fn scores(cycle: &Cycle<'_>, soft: &[Constraint], slots: &[usize]) -> Vec<i64> {
-    let (pod, fleet) = (cycle.pod, cycle.fleet);
+    let (pod, node_index) = (cycle.pod, cycle.node_index);
     let mut rules: Vec<Rule<'_>> = Vec::with_capacity(soft.len());
     for rule in soft {
-        let Some(topology) = fleet.topologies.get(&rule.topology) else { continue };
-        let by_slot = fleet.tallies.counts(&spread(pod, rule));
+        let Some(topology) = node_index.topologies.get(&rule.topology) else { continue };
+        let by_slot = node_index.tallies.counts(&spread(pod, rule));
         rules.push(Rule { rule, topology, by_slot, by_domain: vec![None; topology.len()], weight: 0.0 });
     }
     if rules.is_empty() {
@@ -54,7 +54,7 @@ pub fn scores(cycle: &Cycle<'_>, soft: &[Constraint], slots: &[usize]) -> Vec<i6
         };
         rule.weight = ((size + 2) as f64).ln();
     }
-    for (slot, node) in fleet.all_nodes() {
+    for (slot, node) in node_index.all_nodes() {
         if is_ignored(&rules, slot) {
             continue;
         }
@@ -68,7 +68,7 @@ pub fn scores(cycle: &Cycle<'_>, soft: &[Constraint], slots: &[usize]) -> Vec<i6
             }
         }
     }
-    let mut points: Vec<i64> = slots.iter().map(|slot| crowd(&rules, *slot)).collect();
+    let mut points: Vec<i64> = slots.iter().map(|slot| weighted_count(&rules, *slot)).collect();
     let known = || points.iter().zip(&ignored).filter(|(_, ignored)| !**ignored).map(|(points, _)| *points);
     let (least, most) = (known().min().unwrap_or(i64::MAX), known().max().unwrap_or_default());
     for (points, ignored) in points.iter_mut().zip(ignored) {
@@ -82,7 +82,7 @@ pub fn scores(cycle: &Cycle<'_>, soft: &[Constraint], slots: &[usize]) -> Vec<i6
 }
 
 /// Returns the weighted number of matching Pods around a node.
-fn crowd(rules: &[Rule<'_>], slot: usize) -> i64 {
+fn weighted_count(rules: &[Rule<'_>], slot: usize) -> i64 {
     let mut sum = 0.0;
     for rule in rules {
         let domain = rule.topology.domain(slot);

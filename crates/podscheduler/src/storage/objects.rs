@@ -39,7 +39,7 @@ pub struct Claim {
     pub volume: Box<str>,
     pub is_bound: bool,
     pub is_lost: bool,
-    pub is_leaving: bool,
+    pub is_terminating: bool,
     pub selected_node: Option<Arc<str>>,
     /// Whether a node was selected before: if it is cleared, provisioning has failed.
     pub was_selected: bool,
@@ -62,7 +62,7 @@ impl Claim {
             is_bound: !volume.is_empty() && object::annotation(claim, BIND_COMPLETED).is_some(),
             volume,
             is_lost: claim["status"]["phase"] == "Lost",
-            is_leaving: object::is_being_deleted(claim),
+            is_terminating: object::is_being_deleted(claim),
             selected_node: object::annotation(claim, SELECTED_NODE).map(Arc::from),
             was_selected: false,
             owner: object::controller_of(claim).map(|owner| owner.uid.into()),
@@ -80,13 +80,13 @@ impl Claim {
 
 /// The claim that a volume is bound to.
 #[derive(Debug)]
-pub struct ClaimOf {
+pub struct ClaimRef {
     pub namespace: Arc<str>,
     pub name: Box<str>,
     pub uid: Arc<str>,
 }
 
-impl ClaimOf {
+impl ClaimRef {
     pub fn is(&self, namespace: &str, name: &str, uid: &str) -> bool {
         *self.namespace == *namespace && *self.name == *name && (self.uid.is_empty() || *self.uid == *uid)
     }
@@ -100,9 +100,9 @@ pub struct Volume {
     pub access_modes: Vec<Box<str>>,
     pub mode: Box<str>,
     pub attributes: Box<str>,
-    pub claim: Option<ClaimOf>,
+    pub claim: Option<ClaimRef>,
     pub is_available: bool,
-    pub is_leaving: bool,
+    pub is_terminating: bool,
     pub zones: Vec<(&'static str, Vec<Box<str>>)>,
     nodes: Option<Required>,
 }
@@ -122,13 +122,13 @@ impl Volume {
             access_modes: texts(&spec["accessModes"]),
             mode: mode_of(spec),
             attributes: text(&spec["volumeAttributesClassName"]).into(),
-            claim: claim.is_object().then(|| ClaimOf {
+            claim: claim.is_object().then(|| ClaimRef {
                 namespace: text(&claim["namespace"]).into(),
                 name: text(&claim["name"]).into(),
                 uid: text(&claim["uid"]).into(),
             }),
             is_available: volume["status"]["phase"] == "Available",
-            is_leaving: object::is_being_deleted(volume),
+            is_terminating: object::is_being_deleted(volume),
             zones: zones.collect(),
             nodes: Required::of_selector(&spec["nodeAffinity"]["required"]),
             labels,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use atoll_podscheduler::{Compiler, Fleet, Node};
+use atoll_podscheduler::{Compiler, Node, NodeIndex};
 use atoll_testkit::wait::Waiting;
 use atoll_testkit::{Client, Upstream};
 use random_cluster::{Cluster, Random};
@@ -142,7 +142,7 @@ fn collection_of(kind: &str, object: &Value) -> String {
 /// One cluster in kube-apiserver and in this scheduler.
 struct Both<'a> {
     client: &'a Client,
-    fleet: Fleet,
+    node_index: NodeIndex,
     compiler: Compiler,
     /// Existing objects by kind.
     created: Vec<(&'static str, Value)>,
@@ -162,14 +162,18 @@ struct Verdict {
 
 impl<'a> Both<'a> {
     async fn begin(client: &'a Client, cluster: &Cluster) -> Self {
-        let mut both =
-            Both { client, fleet: Fleet::default(), compiler: Compiler::default(), created: Vec::new() };
+        let mut both = Both {
+            client,
+            node_index: NodeIndex::default(),
+            compiler: Compiler::default(),
+            created: Vec::new(),
+        };
         for class in classes() {
-            both.fleet.storage.set_class(&class);
+            both.node_index.storage.set_class(&class);
         }
         let namespaces = client.get("/api/v1/namespaces").await.expect("namespaces").json();
         for namespace in namespaces["items"].as_array().into_iter().flatten() {
-            both.fleet.set_namespace(namespace);
+            both.node_index.set_namespace(namespace);
         }
         for (kind, object) in &cluster.objects {
             let mut object = create(client, &collection_of(kind, object), object).await;
@@ -189,13 +193,13 @@ impl<'a> Both<'a> {
                 _ => {}
             }
             match *kind {
-                "nodes" => both.fleet.set_node(Node::of(&object)),
-                "pods" => both.fleet.set_pod(Arc::new(both.compiler.compile(&object))),
-                "poddisruptionbudgets" => both.fleet.budgets.set(&object),
-                "replicasets" => both.fleet.workloads.set_workload("ReplicaSet", &object),
-                "services" => both.fleet.workloads.set_service(&object),
-                "persistentvolumes" => both.fleet.storage.set_volume(&object),
-                "persistentvolumeclaims" => both.fleet.storage.set_claim(&object),
+                "nodes" => both.node_index.set_node(Node::of(&object)),
+                "pods" => both.node_index.set_pod(Arc::new(both.compiler.compile(&object))),
+                "poddisruptionbudgets" => both.node_index.budgets.set(&object),
+                "replicasets" => both.node_index.workloads.set_workload("ReplicaSet", &object),
+                "services" => both.node_index.workloads.set_service(&object),
+                "persistentvolumes" => both.node_index.storage.set_volume(&object),
+                "persistentvolumeclaims" => both.node_index.storage.set_claim(&object),
                 other => panic!("{other}"),
             }
             both.created.push((kind, object));
@@ -259,7 +263,7 @@ impl<'a> Both<'a> {
     /// Reverts a claim that was being bound.
     async fn take_back(&self, pod: &Value, verdict: &Verdict) {
         let none = json!({"metadata": {"annotations": null}, "spec": {"claimRef": null}});
-        if let Some(volume) = &verdict.given {
+        if let Some(volume) = &verdict.static_bindings {
             let path = format!("/api/v1/persistentvolumes/{volume}");
             self.client.patch(&path, "merge", &none).await.expect("an answer");
         }
@@ -296,16 +300,16 @@ impl<'a> Both<'a> {
     async fn check(&mut self, object: &Value, verdict: &Verdict) -> Result<&'static str, String> {
         let pod = self.compiler.compile(object);
         let mut random = Random::new(1);
-        let ours = self.fleet.choose(&pod, &mut || random.next());
+        let ours = self.node_index.choose(&pod, &mut || random.next());
         match ours {
             Ok(_) => {
-                let ranking = self.fleet.rank(&pod);
+                let ranking = self.node_index.rank(&pod);
                 let most = ranking.iter().map(|(_, points)| *points).max();
-                if let Some(given) = &verdict.given {
+                if let Some(given) = &verdict.static_bindings {
                     let mut best = ranking.iter().filter(|(_, points)| Some(*points) == most);
                     let is_given = |node: &str| {
-                        let bindings = self.fleet.bindings_at(&pod, node);
-                        bindings.given.iter().any(|(_, volume)| **volume == **given)
+                        let bindings = self.node_index.bindings_at(&pod, node);
+                        bindings.static_bindings.iter().any(|(_, volume)| **volume == **given)
                     };
                     return match best.any(|(node, _)| is_given(node)) {
                         true => Ok("with a volume that was there"),
@@ -332,7 +336,7 @@ impl<'a> Both<'a> {
                 let mut possible: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
                 for seed in 0..100 {
                     let mut random = Random::new(seed);
-                    let refusal = self.fleet.choose(&pod, &mut || random.next());
+                    let refusal = self.node_index.choose(&pod, &mut || random.next());
                     let preemption = refusal.err().and_then(|refusal| refusal.preemption);
                     let preemption = preemption.expect("only the node depends on chance");
                     let victims = preemption.victims.iter().map(|pod| pod.name.to_string()).collect();
@@ -380,7 +384,7 @@ impl<'a> Both<'a> {
         if let Some(node) = &verdict.node {
             object = self.started(&object).await;
             assert_eq!(object["spec"]["nodeName"], node.as_str());
-            self.fleet.set_pod(Arc::new(self.compiler.compile(&object)));
+            self.node_index.set_pod(Arc::new(self.compiler.compile(&object)));
             self.created.push(("pods", object));
         } else {
             self.delete("pods", &object).await;

@@ -7,21 +7,21 @@ mod volumes;
 
 use std::sync::Arc;
 
-use atoll_podscheduler::{Compiler, Fleet, Node, Pod, Unschedulable};
+use atoll_podscheduler::{Compiler, Node, NodeIndex, Pod, Unschedulable};
 use serde_json::{Value, json};
 
 /// A cluster under construction.
 #[derive(Default)]
-pub struct World {
-    pub fleet: Fleet,
+pub struct TestCluster {
+    pub node_index: NodeIndex,
     pub compiler: Compiler,
     made: usize,
 }
 
-impl World {
+impl TestCluster {
     /// Creates nodes with names and special fields.
     pub fn of(nodes: &[(&str, Value)]) -> Self {
-        let mut world = World::default();
+        let mut cluster = TestCluster::default();
         for (name, special) in nodes {
             let mut node = json!({
                 "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
@@ -29,14 +29,14 @@ impl World {
                 "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}},
             });
             merge(&mut node, special);
-            world.fleet.set_node(Node::of(&node));
+            cluster.node_index.set_node(Node::of(&node));
         }
-        world
+        cluster
     }
 
     pub fn pod(&mut self, special: &Value) -> Pod {
-        self.made += 1;
-        let name = format!("pod-{}", self.made);
+        self.provisions += 1;
+        let name = format!("pod-{}", self.provisions);
         let mut pod = json!({
             "metadata": {"name": name, "namespace": "default", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"containers": [{"name": "c"}]},
@@ -50,17 +50,17 @@ impl World {
         let mut pod = self.pod(special);
         pod.node = Some(node.into());
         let pod = Arc::new(pod);
-        self.fleet.set_pod(pod.clone());
+        self.node_index.set_pod(pod.clone());
         pod
     }
 
     /// Returns the feasible nodes by name, or the message.
     pub fn nodes_for(&mut self, special: &Value) -> Result<String, String> {
         let pod = self.pod(special);
-        match self.fleet.choose(&pod, &mut || 0) {
+        match self.node_index.choose(&pod, &mut || 0) {
             Ok(_) => {
                 let mut names: Vec<String> =
-                    self.fleet.rank(&pod).iter().map(|(node, _)| node.to_string()).collect();
+                    self.node_index.rank(&pod).iter().map(|(node, _)| node.to_string()).collect();
                 names.sort();
                 Ok(names.join(" "))
             }
@@ -97,25 +97,25 @@ pub type Placed<'a> = &'a [(&'a str, Value)];
 pub type Outcome<'a> = Result<&'a str, &'a str>;
 
 /// Checks a table of existing Pods, the Pod to schedule, and the outcome.
-pub fn check(world: impl Fn() -> World, table: &[(Placed<'_>, Value, Outcome<'_>)]) {
+pub fn check(cluster: impl Fn() -> TestCluster, table: &[(Placed<'_>, Value, Outcome<'_>)]) {
     for (placed, pod, wanted) in table {
-        let mut world = world();
+        let mut cluster = cluster();
         for (node, special) in *placed {
-            world.place(node, special);
+            cluster.place(node, special);
         }
-        let outcome = world.nodes_for(pod);
+        let outcome = cluster.nodes_for(pod);
         assert_eq!(outcome.as_deref().map_err(String::as_str), *wanted, "placed {placed:?}, {pod}");
     }
 }
 
 #[test]
 fn unschedulable_nodes() {
-    let world = || World::of(&[("a", json!({"spec": {"unschedulable": true}})), ("b", json!({}))]);
+    let cluster = || TestCluster::of(&[("a", json!({"spec": {"unschedulable": true}})), ("b", json!({}))]);
     let tolerant =
         json!({"spec": {"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]}});
-    check(world, &[(&[], json!({}), Ok("b")), (&[], tolerant, Ok("a b"))]);
+    check(cluster, &[(&[], json!({}), Ok("b")), (&[], tolerant, Ok("a b"))]);
     check(
-        || World::of(&[("a", json!({"spec": {"unschedulable": true}}))]),
+        || TestCluster::of(&[("a", json!({"spec": {"unschedulable": true}}))]),
         &[(&[], json!({}), Err("1 node(s) were unschedulable."))],
     );
 }
@@ -124,15 +124,15 @@ fn unschedulable_nodes() {
 fn taints() {
     let tainted = |effect: &str| json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": effect}]}});
     let tolerating = |toleration: Value| json!({"spec": {"tolerations": [toleration]}});
-    let world = || {
-        World::of(&[
+    let cluster = || {
+        TestCluster::of(&[
             ("a", tainted("NoSchedule")),
             ("b", tainted("NoExecute")),
             ("c", tainted("PreferNoSchedule")),
         ])
     };
     check(
-        world,
+        cluster,
         &[
             (&[], json!({}), Ok("c")),
             (&[], tolerating(json!({"operator": "Exists"})), Ok("a b c")),
@@ -144,7 +144,7 @@ fn taints() {
         ],
     );
     check(
-        || World::of(&[("a", tainted("NoSchedule"))]),
+        || TestCluster::of(&[("a", tainted("NoSchedule"))]),
         &[(&[], json!({}), Err("1 node(s) had untolerated taint(s)."))],
     );
 }
@@ -152,8 +152,8 @@ fn taints() {
 #[test]
 fn node_affinity_and_node_names() {
     let labelled = |labels: Value| json!({"metadata": {"labels": labels}});
-    let world = || {
-        World::of(&[
+    let cluster = || {
+        TestCluster::of(&[
             ("a", labelled(json!({"disk": "ssd", "size": "3"}))),
             ("b", labelled(json!({"disk": "hdd"}))),
         ])
@@ -167,7 +167,7 @@ fn node_affinity_and_node_names() {
     let named =
         |name: &str| json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]);
     check(
-        world,
+        cluster,
         &[
             (&[], json!({"spec": {"nodeSelector": {"disk": "ssd"}}}), Ok("a")),
             (
@@ -212,12 +212,12 @@ fn host_ports() {
         let port = json!({"hostPort": number, "hostIP": address, "protocol": protocol});
         json!({"spec": {"containers": [{"name": "c", "ports": [port]}]}})
     };
-    let world = || World::of(&[("a", json!({}))]);
+    let cluster = || TestCluster::of(&[("a", json!({}))]);
     let taken = Err("1 node(s) didn't have free ports for the requested pod ports.");
     let any = &[("a", port(80, "", "TCP"))][..];
     let one = &[("a", port(80, "127.0.0.1", "TCP"))][..];
     check(
-        world,
+        cluster,
         &[
             (any, port(80, "", "TCP"), taken),
             (any, port(80, "127.0.0.1", "TCP"), taken),
@@ -233,10 +233,10 @@ fn host_ports() {
 
 #[test]
 fn resources() {
-    let world = || {
+    let cluster = || {
         let status = json!({"status": {"allocatable": {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi",
             "pods": "2", "example.com/gpu": "1", "hugepages-2Mi": "4Mi"}}});
-        World::of(&[("a", status)])
+        TestCluster::of(&[("a", status)])
     };
     let half = &[("a", requests(json!({"cpu": "500m", "memory": "512Mi", "example.com/gpu": "1"})))][..];
     let full = &[("a", json!({})), ("a", json!({}))][..];
@@ -247,7 +247,7 @@ fn resources() {
         }})
     };
     check(
-        world,
+        cluster,
         &[
             (&[], requests(json!({"cpu": "1", "memory": "1Gi"})), Ok("a")),
             (&[], requests(json!({"cpu": "1001m"})), Err("1 Insufficient cpu.")),
@@ -275,23 +275,23 @@ fn resources() {
 
 #[test]
 fn removed_pods_free_their_resources() {
-    let mut world = World::of(&[("a", json!({}))]);
+    let mut cluster = TestCluster::of(&[("a", json!({}))]);
     let all = requests(json!({"cpu": "2"}));
-    let pod = world.place("a", &all);
-    assert_eq!(world.nodes_for(&all), Err("1 Insufficient cpu.".to_owned()));
+    let pod = cluster.place("a", &all);
+    assert_eq!(cluster.nodes_for(&all), Err("1 Insufficient cpu.".to_owned()));
     // Setting the same Pod again uses no more resources.
-    world.fleet.set_pod(pod.clone());
-    world.fleet.remove_pod(pod.namespace(), &pod.name);
-    assert_eq!(world.nodes_for(&all), Ok("a".to_owned()));
+    cluster.node_index.set_pod(pod.clone());
+    cluster.node_index.remove_pod(pod.namespace(), &pod.name);
+    assert_eq!(cluster.nodes_for(&all), Ok("a".to_owned()));
 }
 
 #[test]
 fn no_nodes() {
-    let mut world = World::default();
-    let pod = world.pod(&json!({}));
-    let refusal = world.fleet.choose(&pod, &mut || 0).unwrap_err();
+    let mut cluster = TestCluster::default();
+    let pod = cluster.pod(&json!({}));
+    let refusal = cluster.node_index.choose(&pod, &mut || 0).unwrap_err();
     assert_eq!(refusal.message, "no nodes available to schedule pods");
     // Pods may be known before their node.
-    world.place("a", &json!({}));
-    assert!(world.fleet.choose(&pod, &mut || 0).is_err());
+    cluster.place("a", &json!({}));
+    assert!(cluster.node_index.choose(&pod, &mut || 0).is_err());
 }

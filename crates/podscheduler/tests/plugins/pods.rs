@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{World, check};
+use super::{TestCluster, check};
 
-fn zones() -> World {
+fn zones() -> TestCluster {
     let zone = |zone: &str| json!({"metadata": {"labels": {"zone": zone}}});
-    World::of(&[("a1", zone("a")), ("a2", zone("a")), ("b1", zone("b")), ("none", json!({}))])
+    TestCluster::of(&[("a1", zone("a")), ("a2", zone("a")), ("b1", zone("b")), ("none", json!({}))])
 }
 
 fn app(name: &str) -> Value {
@@ -123,9 +123,9 @@ fn required_pod_affinity() {
         ],
     );
     let labelled = || {
-        let mut world = zones();
-        world.fleet.set_namespace(&json!({"metadata": {"name": "other", "labels": {"team": "x"}}}));
-        world
+        let mut cluster = zones();
+        cluster.node_index.set_namespace(&json!({"metadata": {"name": "other", "labels": {"team": "x"}}}));
+        cluster
     };
     check(
         labelled,
@@ -139,14 +139,14 @@ fn required_pod_affinity() {
 
 #[test]
 fn namespace_labels_may_change() {
-    let mut world = zones();
-    world.place("a1", &json!({"metadata": {"labels": {"app": "db"}, "namespace": "other"}}));
+    let mut cluster = zones();
+    cluster.place("a1", &json!({"metadata": {"labels": {"app": "db"}, "namespace": "other"}}));
     let near = affinity("podAffinity", json!({"namespaceSelector": {"matchLabels": {"team": "x"}}}));
-    assert!(world.nodes_for(&near).is_err());
-    world.fleet.set_namespace(&json!({"metadata": {"name": "other", "labels": {"team": "x"}}}));
-    assert_eq!(world.nodes_for(&near), Ok("a1 a2".to_owned()));
-    world.fleet.remove_namespace("other");
-    assert!(world.nodes_for(&near).is_err());
+    assert!(cluster.nodes_for(&near).is_err());
+    cluster.node_index.set_namespace(&json!({"metadata": {"name": "other", "labels": {"team": "x"}}}));
+    assert_eq!(cluster.nodes_for(&near), Ok("a1 a2".to_owned()));
+    cluster.node_index.remove_namespace("other");
+    assert!(cluster.nodes_for(&near).is_err());
 }
 
 #[test]
@@ -189,11 +189,11 @@ fn required_pod_anti_affinity() {
 
 #[test]
 fn affinity_terms_are_removed_with_their_pods() {
-    let mut world = zones();
+    let mut cluster = zones();
     let mut hostile = affinity("podAntiAffinity", json!({"labelSelector": {"matchLabels": {"app": "web"}}}));
     hostile["metadata"]["labels"]["app"] = "db".into();
-    let pod = world.place("a1", &hostile);
-    assert_eq!(world.nodes_for(&app("web")), Ok("b1 none".to_owned()));
-    world.fleet.remove_pod(pod.namespace(), &pod.name);
-    assert_eq!(world.nodes_for(&app("web")), Ok("a1 a2 b1 none".to_owned()));
+    let pod = cluster.place("a1", &hostile);
+    assert_eq!(cluster.nodes_for(&app("web")), Ok("b1 none".to_owned()));
+    cluster.node_index.remove_pod(pod.namespace(), &pod.name);
+    assert_eq!(cluster.nodes_for(&app("web")), Ok("a1 a2 b1 none".to_owned()));
 }

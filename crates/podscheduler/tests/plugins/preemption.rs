@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{World, requests};
+use super::{TestCluster, requests};
 
 fn pod(priority: i64, cpu: &str) -> Value {
     let mut pod = requests(json!({"cpu": cpu}));
@@ -13,9 +13,9 @@ fn pod(priority: i64, cpu: &str) -> Value {
 type Outcome = Result<(String, Vec<String>), String>;
 
 /// Returns the nominated node and the victims, or the message.
-fn preempt(world: &mut World, special: &Value) -> Outcome {
-    let pod = world.pod(special);
-    let refusal = world.fleet.choose(&pod, &mut || 0).expect_err("there is no room");
+fn preempt(cluster: &mut TestCluster, special: &Value) -> Outcome {
+    let pod = cluster.pod(special);
+    let refusal = cluster.node_index.choose(&pod, &mut || 0).expect_err("there is no room");
     match refusal.preemption {
         Some(preemption) => {
             let mut victims: Vec<String> =
@@ -52,42 +52,42 @@ fn fewest_and_least_important_victims_are_selected() {
         ),
     ];
     for (placed, special, wanted) in table {
-        let mut world = World::of(&nodes);
+        let mut cluster = TestCluster::of(&nodes);
         for (node, priority, cpu) in placed {
-            world.place(node, &pod(*priority, cpu));
+            cluster.place(node, &pod(*priority, cpu));
         }
-        assert_eq!(preempt(&mut world, &special), wanted, "{placed:?} {special}");
+        assert_eq!(preempt(&mut cluster, &special), wanted, "{placed:?} {special}");
     }
 }
 
 #[test]
 fn pods_that_must_not_preempt() {
-    let mut world = World::of(&[("a", json!({}))]);
-    world.place("a", &pod(1, "2"));
+    let mut cluster = TestCluster::of(&[("a", json!({}))]);
+    cluster.place("a", &pod(1, "2"));
     let mut polite = pod(10, "1");
     polite["spec"]["preemptionPolicy"] = "Never".into();
     let refused = Err("not eligible due to preemptionPolicy=Never.".to_owned());
-    assert_eq!(preempt(&mut world, &polite), refused);
+    assert_eq!(preempt(&mut cluster, &polite), refused);
     let mut patient = pod(10, "1");
     patient["status"]["nominatedNodeName"] = "a".into();
-    assert!(preempt(&mut world, &patient).is_ok());
+    assert!(preempt(&mut cluster, &patient).is_ok());
     let mut leaving = pod(1, "0");
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     leaving["status"]["conditions"] =
         json!([{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]);
-    world.place("a", &leaving);
+    cluster.place("a", &leaving);
     let refused = Err("not eligible due to a terminating pod on the nominated node.".to_owned());
-    assert_eq!(preempt(&mut world, &patient), refused);
+    assert_eq!(preempt(&mut cluster, &patient), refused);
 }
 
 #[test]
 fn budgets_are_respected_where_possible() {
-    let mut world = World::of(&[("a", json!({})), ("b", json!({}))]);
+    let mut cluster = TestCluster::of(&[("a", json!({})), ("b", json!({}))]);
     let mut guarded = pod(1, "2");
     guarded["metadata"]["labels"] = json!({"app": "guarded"});
-    world.place("a", &guarded);
+    cluster.place("a", &guarded);
     // More important, but without a budget.
-    world.place("b", &pod(5, "2"));
+    cluster.place("b", &pod(5, "2"));
     let budget = |allowed: i64| {
         json!({
             "metadata": {"name": "b", "namespace": "default"},
@@ -95,34 +95,41 @@ fn budgets_are_respected_where_possible() {
             "status": {"disruptionsAllowed": allowed},
         })
     };
-    world.fleet.budgets.set(&budget(0));
-    assert_eq!(preempt(&mut world, &pod(10, "1")), Ok(("b".to_owned(), vec!["pod-2".to_owned()])));
-    world.fleet.budgets.set(&budget(1));
-    assert_eq!(preempt(&mut world, &pod(10, "1")), Ok(("a".to_owned(), vec!["pod-1".to_owned()])));
+    cluster.node_index.budgets.set(&budget(0));
+    assert_eq!(preempt(&mut cluster, &pod(10, "1")), Ok(("b".to_owned(), vec!["pod-2".to_owned()])));
+    cluster.node_index.budgets.set(&budget(1));
+    assert_eq!(preempt(&mut cluster, &pod(10, "1")), Ok(("a".to_owned(), vec!["pod-1".to_owned()])));
 }
 
 #[test]
 fn room_for_nominated_pods_is_not_taken() {
-    let mut world = World::of(&[("a", json!({}))]);
-    let nominated = std::sync::Arc::new(world.pod(&pod(10, "2")));
-    world.fleet.nominate(&nominated, Some(&"a".into()));
-    assert_eq!(world.nodes_for(&pod(5, "1")), Err("1 Insufficient cpu.".to_owned()));
-    assert_eq!(world.nodes_for(&pod(11, "1")), Ok("a".to_owned()), "a Pod of higher priority ignores the nomination");
-    assert!(world.fleet.choose(&nominated, &mut || 0).is_ok(), "a nominated Pod does not block itself");
-    world.fleet.nominate(&nominated, None);
-    assert_eq!(world.nodes_for(&pod(5, "1")), Ok("a".to_owned()));
+    let mut cluster = TestCluster::of(&[("a", json!({}))]);
+    let nominated = std::sync::Arc::new(cluster.pod(&pod(10, "2")));
+    cluster.node_index.nominate(&nominated, Some(&"a".into()));
+    assert_eq!(cluster.nodes_for(&pod(5, "1")), Err("1 Insufficient cpu.".to_owned()));
+    assert_eq!(
+        cluster.nodes_for(&pod(11, "1")),
+        Ok("a".to_owned()),
+        "a Pod of higher priority ignores the nomination"
+    );
+    assert!(
+        cluster.node_index.choose(&nominated, &mut || 0).is_ok(),
+        "a nominated Pod does not block itself"
+    );
+    cluster.node_index.nominate(&nominated, None);
+    assert_eq!(cluster.nodes_for(&pod(5, "1")), Ok("a".to_owned()));
 }
 
 #[test]
 fn anti_affinity_is_resolved_by_preemption() {
-    let mut world = World::of(&[("a", json!({})), ("b", json!({}))]);
+    let mut cluster = TestCluster::of(&[("a", json!({})), ("b", json!({}))]);
     let mut enemy = pod(1, "100m");
     enemy["metadata"]["labels"] = json!({"app": "enemy"});
     for node in ["a", "b"] {
-        world.place(node, &enemy);
-        world.place(node, &pod(1, "100m"));
+        cluster.place(node, &enemy);
+        cluster.place(node, &pod(1, "100m"));
     }
     let mut proud = pod(10, "100m");
     proud["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "enemy"}}}]);
-    assert_eq!(preempt(&mut world, &proud), Ok(("a".to_owned(), vec!["pod-1".to_owned()])));
+    assert_eq!(preempt(&mut cluster, &proud), Ok(("a".to_owned(), vec!["pod-1".to_owned()])));
 }

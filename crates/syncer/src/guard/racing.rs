@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::trust::Trust;
+use crate::write_gate::WriteGate;
 
 const CLAIM: &str = "/api/v1/namespaces/atoll-system/configmaps/atoll-claim";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/atoll-syncer";
@@ -98,12 +98,16 @@ async fn conflicts_are_resolved_by_reading_again() {
         let mut objects = all(&there);
         objects.insert(IDENTITY.to_string(), json!({ "metadata": { "name": "kube-system", "uid": "k" } }));
         let cluster = Cluster { objects: Mutex::new(objects), planted: Mutex::new(all(&planted)) };
-        let below = Below::new(Client::new(Arc::new(cluster)), None, Trust::new());
+        let below = ClusterClient::new(Client::new(Arc::new(cluster)), None, WriteGate::new());
         let settings = Settings::new("east", "one", Arc::new(|| 500));
-        let master = Master { control_plane: "cp".into(), cluster: "u".into(), ..Master::default() };
-        let note = Note { interval: Duration::from_secs(10), lost: None };
-        let (_, verdict) = Guard::new(&settings).check(&below, &settings, &master, &note).await;
-        let reason = verdict.err().map(|objection| objection.reason);
+        let registration = ClusterRegistration {
+            control_plane: "cp".into(),
+            cluster: "u".into(),
+            ..ClusterRegistration::default()
+        };
+        let note = LeaseNote { interval: Duration::from_secs(10), lost: None };
+        let (_, verdict) = Guard::new(&settings).check(&below, &settings, &registration, &note).await;
+        let reason = verdict.err().map(|problem| problem.reason);
         assert_eq!(reason, expected, "{there:?} {planted:?}");
     }
 }

@@ -20,12 +20,12 @@ fn token(issued: i64, expires: i64) -> String {
 
 /// Clock that follows the paused time, with an offset that the test sets.
 #[derive(Clone)]
-struct Jumping {
+struct JumpingClock {
     began: Instant,
     set: Arc<AtomicI64>,
 }
 
-impl Clock for Jumping {
+impl Clock for JumpingClock {
     fn now(&self) -> Timestamp {
         let passed = self.began.elapsed().as_secs().cast_signed();
         Timestamp::new(NOW + passed + self.set.load(Ordering::Relaxed), 0)
@@ -33,12 +33,12 @@ impl Clock for Jumping {
 }
 
 /// Fake API server that issues tokens by a correct clock.
-struct Giving {
+struct TokenServer {
     began: Instant,
     given: Mutex<Vec<i64>>,
 }
 
-impl Transport for Giving {
+impl Transport for TokenServer {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         assert_eq!(request.uri(), "/api/v1/namespaces/atoll-system/serviceaccounts/atoll-syncer/token");
         let asked: Value = serde_json::from_slice(request.body()).expect("JSON");
@@ -52,9 +52,9 @@ impl Transport for Giving {
 }
 
 /// Token storage, and whether writes to it fail.
-struct Kept(Mutex<String>, AtomicBool);
+struct StoredToken(Mutex<String>, AtomicBool);
 
-impl Keeper for Kept {
+impl TokenStore for StoredToken {
     fn current(&self) -> Result<Token, String> {
         Token::read(&self.0.lock().expect("not poisoned")).ok_or_else(|| "no token".into())
     }
@@ -107,14 +107,14 @@ async fn renewal_is_due_after_four_fifths_of_the_lifetime() {
     let read = Token::read(&token(NOW, NOW + 10 * DAY)).expect("a token");
     let days = |count: f64| Duration::from_secs_f64(count * DAY as f64);
     for (random, age) in [(0u64, 8.0), (500, 7.5), (999, 7.001)] {
-        let due = Due::of(&read, NOW, &(Arc::new(move || random) as Random));
+        let due = RenewalTime::of(&read, NOW, &(Arc::new(move || random) as Random));
         assert!(due.left(NOW).abs_diff(days(age)) < Duration::from_secs(2), "{random}");
         // If the clock jumps forward, renewal is due at once. If it jumps back, the elapsed time counts.
         assert!(due.left(NOW + 30 * DAY).is_zero());
         assert_eq!(due.left(NOW - 30 * DAY), due.left(NOW));
     }
     // The clock was behind when the token was read.
-    let due = Due::of(&read, NOW - 30 * DAY, &(Arc::new(|| 0u64) as Random));
+    let due = RenewalTime::of(&read, NOW - 30 * DAY, &(Arc::new(|| 0u64) as Random));
     assert_eq!(due.left(NOW - 30 * DAY).as_secs(), days(8.0).as_secs());
 }
 
@@ -124,13 +124,13 @@ async fn token_never_expires_when_the_clock_jumps() {
     const HOUR: i64 = 3600;
     for jumps in [&[][..], &[40 * DAY, -40 * DAY, 3 * DAY, -3 * DAY, 0]] {
         let began = Instant::now();
-        let clock = Jumping { began, set: Arc::default() };
-        let giving = Arc::new(Giving { began, given: Mutex::default() });
-        let kept = Arc::new(Kept(Mutex::new(token(NOW, NOW + 2 * HOUR)), false.into()));
+        let clock = JumpingClock { began, set: Arc::default() };
+        let server = Arc::new(TokenServer { began, given: Mutex::default() });
+        let kept = Arc::new(StoredToken(Mutex::new(token(NOW, NOW + 2 * HOUR)), false.into()));
         let adopted = Arc::new(Mutex::new(0));
         let (counting, keeping) = (adopted.clone(), kept.clone());
-        let keeper = tokio::spawn(keep(
-            Client::new(giving.clone()),
+        let store = tokio::spawn(keep_renewed(
+            Client::new(server.clone()),
             keeping,
             Arc::new(clock.clone()),
             Arc::new(|| 0),
@@ -145,8 +145,8 @@ async fn token_never_expires_when_the_clock_jumps() {
             let right = NOW + began.elapsed().as_secs().cast_signed();
             assert!(current.expires > right, "hour {hour}: expired {} seconds ago", right - current.expires);
         }
-        keeper.abort();
-        let given = giving.given.lock().expect("not poisoned").len();
+        store.abort();
+        let given = server.given.lock().expect("not poisoned").len();
         assert_eq!(given + 1, *adopted.lock().expect("not poisoned"), "including the first token");
         // After four fifths of two hours each, and at most once more for each jump.
         assert!((59..=59 + 33).contains(&given), "{given} in four days");
@@ -156,45 +156,45 @@ async fn token_never_expires_when_the_clock_jumps() {
 #[tokio::test(start_paused = true)]
 async fn token_stored_by_another_process_is_used() {
     let began = Instant::now();
-    let giving = Arc::new(Giving { began, given: Mutex::default() });
-    let kept = Arc::new(Kept(Mutex::new(token(NOW, NOW + 10 * DAY)), false.into()));
+    let server = Arc::new(TokenServer { began, given: Mutex::default() });
+    let kept = Arc::new(StoredToken(Mutex::new(token(NOW, NOW + 10 * DAY)), false.into()));
     let adopted = Arc::new(Mutex::new(Vec::new()));
     let taking = adopted.clone();
-    let keeper = tokio::spawn(keep(
-        Client::new(giving.clone()),
+    let store = tokio::spawn(keep_renewed(
+        Client::new(server.clone()),
         kept.clone(),
-        Arc::new(Jumping { began, set: Arc::default() }),
+        Arc::new(JumpingClock { began, set: Arc::default() }),
         Arc::new(|| 0),
         move |token| taking.lock().expect("not poisoned").push(token.expires),
     ));
     let given = NOW + 99 * DAY;
     tokio::task::yield_now().await;
     *kept.0.lock().expect("not poisoned") = token(NOW, given);
-    pass(LOOK * 2).await;
+    pass(CHECK_INTERVAL * 2).await;
     assert_eq!(*adopted.lock().expect("not poisoned"), [NOW + 10 * DAY, given]);
-    assert!(giving.given.lock().expect("not poisoned").is_empty());
-    keeper.abort();
+    assert!(server.given.lock().expect("not poisoned").is_empty());
+    store.abort();
 }
 
 #[tokio::test(start_paused = true)]
 async fn storing_a_token_is_retried() {
     let began = Instant::now();
-    let giving = Arc::new(Giving { began, given: Mutex::default() });
-    let kept = Arc::new(Kept(Mutex::new(token(NOW, NOW + DAY)), true.into()));
-    let keeper = tokio::spawn(keep(
-        Client::new(giving.clone()),
+    let server = Arc::new(TokenServer { began, given: Mutex::default() });
+    let kept = Arc::new(StoredToken(Mutex::new(token(NOW, NOW + DAY)), true.into()));
+    let store = tokio::spawn(keep_renewed(
+        Client::new(server.clone()),
         kept.clone(),
-        Arc::new(Jumping { began, set: Arc::default() }),
+        Arc::new(JumpingClock { began, set: Arc::default() }),
         Arc::new(|| 0),
         |_| (),
     ));
-    let held = || kept.0.lock().expect("not poisoned").clone();
-    let first = held();
+    let awaited = || kept.0.lock().expect("not poisoned").clone();
+    let first = awaited();
     pass(Duration::from_secs(DAY.unsigned_abs())).await;
-    assert!(!giving.given.lock().expect("not poisoned").is_empty(), "the token was renewed");
-    assert_eq!(held(), first);
+    assert!(!server.given.lock().expect("not poisoned").is_empty(), "the token was renewed");
+    assert_eq!(awaited(), first);
     kept.1.store(false, Ordering::Relaxed);
-    pass(LOOK * 3).await;
-    assert_ne!(held(), first, "stored long before the next renewal");
-    keeper.abort();
+    pass(CHECK_INTERVAL * 3).await;
+    assert_ne!(awaited(), first, "stored long before the next renewal");
+    store.abort();
 }

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use atoll_client::memory::Charge;
-use atoll_fleet::view::{LARGEST_STATUS, LONGEST_MESSAGE, State, Target};
+use atoll_client::memory_limits::Charge;
+use atoll_fleet::view::{LARGEST_STATUS, LONGEST_MESSAGE, ObjectTarget, State};
 use atoll_meta::text;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::reconcile::{Seen, Wanted};
+use crate::reconcile::{Desired, ObservedObject};
 
 /// Length of error messages that are kept even if the memory budget is exceeded.
 pub const SHORTEST: usize = 256;
 
 pub(super) struct Entry {
-    pub(super) target: Arc<Target>,
-    pub(super) wanted: Wanted,
-    pub(super) seen: Option<Seen>,
+    pub(super) target: Arc<ObjectTarget>,
+    pub(super) desired: Desired,
+    pub(super) seen: Option<ObservedObject>,
     /// Released objects that refer to it, as last observed; needed if it must be created again.
     pub(super) keep: String,
     /// State and message of a failure or warning.
@@ -37,7 +37,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// Stores an observation, without its status if that is too large or exceeds the budget.
-    pub fn see(&mut self, mut seen: Seen) {
+    pub fn see(&mut self, mut seen: ObservedObject) {
         if seen.status.len() > LARGEST_STATUS || self.charge.set(seen.size() + self.words()).is_err() {
             seen.status = Bytes::new();
         }
@@ -47,7 +47,7 @@ impl Entry {
     /// Stores a failure, with a shortened message if the budget is exceeded.
     pub fn set_trouble(&mut self, trouble: Option<(State, String)>) {
         self.trouble = trouble.map(|(state, message)| (state, text::clean(&message, LONGEST_MESSAGE)));
-        let seen = self.seen.as_ref().map_or(0, Seen::size);
+        let seen = self.seen.as_ref().map_or(0, ObservedObject::size);
         if self.charge.set(seen + self.words()).is_err()
             && let Some((_, message)) = &mut self.trouble
         {

@@ -15,17 +15,17 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 /// Sends events to a correlator at given times.
-struct Teller {
+struct EventSource {
     correlator: Correlator,
     workspace: &'static str,
 }
 
-impl Teller {
-    fn new() -> Teller {
-        Teller { correlator: Correlator::default(), workspace: "w" }
+impl EventSource {
+    fn new() -> EventSource {
+        EventSource { correlator: Correlator::default(), workspace: "w" }
     }
 
-    fn tell(
+    fn send(
         &mut self,
         object: &str,
         r#type: &str,
@@ -45,7 +45,7 @@ fn short(event: Option<&Value>) -> String {
 
 #[test]
 fn repeated_event_is_counted() {
-    let mut teller = Teller::new();
+    let mut source = EventSource::new();
     for (seconds, object, r#type, reason, message, expected) in [
         (1, "a", "Normal", "R", "x", "a.3b9aca00 1 x"),
         (2, "a", "Normal", "R", "x", "a.3b9aca00 2 x"),
@@ -55,28 +55,28 @@ fn repeated_event_is_counted() {
         (6, "b", "Normal", "R", "x", "b.165a0bc00 1 x"),
         (7, "a", "Normal", "R", "x", "a.3b9aca00 3 x"),
     ] {
-        let told = teller.tell(object, r#type, reason, message, seconds);
-        assert_eq!(short(told.as_ref()), expected, "at {seconds}");
+        let event = source.send(object, r#type, reason, message, seconds);
+        assert_eq!(short(event.as_ref()), expected, "at {seconds}");
     }
-    teller.workspace = "v";
-    let told = teller.tell("a", "Normal", "R", "x", 8);
-    assert_eq!(short(told.as_ref()), "a.1dcd65000 1 x", "another workspace");
-    teller.workspace = "w";
-    let told = teller.tell("a", "Normal", "R", "x", 9).unwrap();
+    source.workspace = "v";
+    let event = source.send("a", "Normal", "R", "x", 8);
+    assert_eq!(short(event.as_ref()), "a.1dcd65000 1 x", "another workspace");
+    source.workspace = "w";
+    let event = source.send("a", "Normal", "R", "x", 9).unwrap();
     assert_eq!(
-        (&told["firstTimestamp"], &told["lastTimestamp"]),
+        (&event["firstTimestamp"], &event["lastTimestamp"]),
         (&json!(at(1).to_time()), &json!(at(9).to_time()))
     );
 }
 
 #[test]
 fn similar_events_are_combined() {
-    let mut teller = Teller::new();
+    let mut source = EventSource::new();
     for number in 1..=9 {
-        let told = teller.tell("a", "Normal", "R", &format!("m{number}"), number).unwrap();
-        assert_eq!((&told["count"], &told["message"]), (&json!(1), &json!(format!("m{number}"))));
+        let event = source.send("a", "Normal", "R", &format!("m{number}"), number).unwrap();
+        assert_eq!((&event["count"], &event["message"]), (&json!(1), &json!(format!("m{number}"))));
     }
-    let tenth = teller.tell("a", "Normal", "R", "m10", 10).unwrap();
+    let tenth = source.send("a", "Normal", "R", "m10", 10).unwrap();
     assert_eq!(short(Some(&tenth)), "a.2540be400 1 (combined from similar events): m10");
     assert_eq!(
         (&tenth["reportingComponent"], &tenth["source"]),
@@ -91,17 +91,17 @@ fn similar_events_are_combined() {
         (700, "R", "m14", "a.a2fb405800 1 m14"),
         (701, "R", "m1", "a.3b9aca00 2 m1"),
     ] {
-        let told = teller.tell("a", "Normal", reason, message, seconds);
-        assert_eq!(short(told.as_ref()), expected, "at {seconds}");
+        let event = source.send("a", "Normal", reason, message, seconds);
+        assert_eq!(short(event.as_ref()), expected, "at {seconds}");
     }
 }
 
 #[test]
 fn excess_events_are_dropped() {
-    let mut teller = Teller::new();
+    let mut source = EventSource::new();
     for number in 1..=25 {
-        let told = teller.tell("a", "Normal", "R", "x", 0);
-        assert_eq!(told.map(|told| told["count"].clone()), Some(json!(number)));
+        let event = source.send("a", "Normal", "R", "x", 0);
+        assert_eq!(event.map(|event| event["count"].clone()), Some(json!(number)));
     }
     for (seconds, object, r#type, expected) in [
         (0, "a", "Normal", "nothing"),
@@ -115,14 +115,14 @@ fn excess_events_are_dropped() {
         (0, "a", "Normal", "nothing"),
         (10_000, "a", "Normal", "a.0 31 x"),
     ] {
-        let told = teller.tell(object, r#type, "R", "x", seconds);
-        assert_eq!(short(told.as_ref()), expected, "at {seconds} {object} {type}");
+        let event = source.send(object, r#type, "R", "x", seconds);
+        assert_eq!(short(event.as_ref()), expected, "at {seconds} {object} {type}");
     }
 }
 
 #[test]
 fn least_recently_used_entry_is_evicted() {
-    let mut recent: Recent<u64> = Recent::new(3);
+    let mut recent: LruCache<u64> = LruCache::new(3);
     for (key, expected) in [(1, 1), (2, 2), (3, 3), (1, 1), (4, 5), (1, 1), (2, 7), (3, 8), (1, 1)] {
         // A new value is the number of lookups so far.
         let asked = recent.asked + 1;
