@@ -1,22 +1,23 @@
-//! Which addresses the control plane connects to on behalf of tenants. Whoever administers a workspace below root can name
-//! addresses in Nodes, Pods, Clusters and kubeconfigs; without a rule the control plane would reach for them what only it can
-//! reach: services on its own machine, and the metadata service of its cloud.
+//! Addresses that the control plane may connect to on behalf of tenants. An administrator of a workspace
+//! below root can put addresses into Nodes, Pods, Clusters and kubeconfigs. Without a check, the control
+//! plane would connect to services that only it can reach: on its own machine, and the metadata service of
+//! its cloud.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// What tenants may have the control plane connect to.
+/// Addresses that tenants may make the control plane connect to.
 #[derive(Clone, Debug, Default)]
 pub struct TenantAddresses {
-    /// Whether everything is allowed.
+    /// Whether all addresses are allowed.
     all: bool,
-    /// Where this server is reached, besides the addresses of the machine's interfaces.
+    /// Addresses of this server in addition to those of the machine's interfaces.
     own: Vec<IpAddr>,
 }
 
-/// Why an address is not connected to.
+/// Reason why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AddressRefusal {
     Unspecified,
     Loopback,
     LinkLocal,
@@ -25,20 +26,20 @@ pub enum Refusal {
     Own,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for AddressRefusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Refusal::Unspecified => "an unspecified address",
-            Refusal::Loopback => "a loopback address",
-            Refusal::LinkLocal => "a link-local address",
-            Refusal::Multicast => "a multicast or broadcast address",
-            Refusal::Metadata => "the address of a metadata service",
-            Refusal::Own => "an address of the control plane itself",
+            AddressRefusal::Unspecified => "an unspecified address",
+            AddressRefusal::Loopback => "a loopback address",
+            AddressRefusal::LinkLocal => "a link-local address",
+            AddressRefusal::Multicast => "a multicast or broadcast address",
+            AddressRefusal::Metadata => "the address of a metadata service",
+            AddressRefusal::Own => "an address of the control plane itself",
         })
     }
 }
 
-/// Metadata services of clouds that are not at a link-local address.
+/// Metadata services of clouds that do not have a link-local address.
 const METADATA: [IpAddr; 4] = [
     // AWS over IPv6.
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
@@ -50,8 +51,8 @@ const METADATA: [IpAddr; 4] = [
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
 ];
 
-/// Whether tenants may have an address connected to; `is_own` says whether it is the control plane's.
-pub fn refusal(address: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> Option<Refusal> {
+/// Returns why tenants may not use an address, if so; `is_own` tells whether it belongs to the control plane.
+pub fn refusal(address: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> Option<AddressRefusal> {
     let address = plain(address);
     let broadcast = IpAddr::V4(Ipv4Addr::BROADCAST);
     let is_link_local = match address {
@@ -59,22 +60,22 @@ pub fn refusal(address: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> Option<Refus
         IpAddr::V6(address) => address.is_unicast_link_local(),
     };
     let is_unspecified = match address {
-        // Linux takes all of 0.0.0.0/8 for this machine.
+        // Linux treats all of 0.0.0.0/8 as this machine.
         IpAddr::V4(address) => address.octets()[0] == 0,
         IpAddr::V6(address) => address.is_unspecified(),
     };
     match address {
-        _ if is_unspecified => Some(Refusal::Unspecified),
-        _ if address.is_loopback() => Some(Refusal::Loopback),
-        _ if is_link_local => Some(Refusal::LinkLocal),
-        _ if address.is_multicast() || address == broadcast => Some(Refusal::Multicast),
-        _ if METADATA.contains(&address) => Some(Refusal::Metadata),
-        _ if is_own(address) => Some(Refusal::Own),
+        _ if is_unspecified => Some(AddressRefusal::Unspecified),
+        _ if address.is_loopback() => Some(AddressRefusal::Loopback),
+        _ if is_link_local => Some(AddressRefusal::LinkLocal),
+        _ if address.is_multicast() || address == broadcast => Some(AddressRefusal::Multicast),
+        _ if METADATA.contains(&address) => Some(AddressRefusal::Metadata),
+        _ if is_own(address) => Some(AddressRefusal::Own),
         _ => None,
     }
 }
 
-/// The IPv4 address that is meant by one of the ways to write it as IPv6: mapped, compatible, translated (NAT64) or 6to4.
+/// Returns the IPv4 address that an IPv6 address embeds: mapped, compatible, translated (NAT64) or 6to4.
 fn plain(address: IpAddr) -> IpAddr {
     let IpAddr::V6(six) = address else { return address };
     let four = |high: u16, low: u16| {
@@ -85,15 +86,15 @@ fn plain(address: IpAddr) -> IpAddr {
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => four(high, low),
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => four(high, low),
         [0x2002, high, low, ..] => four(high, low),
-        // `::` and `::1` are IPv6's own.
+        // `::` and `::1` are native IPv6 addresses.
         [0, 0, 0, 0, 0, 0, high, low] if (high, low) != (0, 0) && (high, low) != (0, 1) => four(high, low),
         _ => address,
     }
 }
 
 impl TenantAddresses {
-    /// Everything but what [`refusal`] names. `own` are addresses of the control plane that its interfaces do not have, such as
-    /// that of a load balancer.
+    /// Allows all addresses except those that [`refusal`] names. `own` are addresses of the control plane
+    /// that its interfaces do not have, such as that of a load balancer.
     pub fn restricted(own: Vec<IpAddr>) -> TenantAddresses {
         TenantAddresses { all: false, own }
     }
@@ -106,7 +107,7 @@ impl TenantAddresses {
         self.all
     }
 
-    /// Those of the addresses that a name was resolved to which may be connected to. Whoever connects uses these, and does not
+    /// Returns the resolved addresses that may be connected to. The caller must connect to these and must not
     /// resolve the name again.
     pub fn allowed(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, String> {
         if self.all {
@@ -137,7 +138,8 @@ impl TenantAddresses {
     }
 }
 
-/// Whether an address is one of this machine's: what is sent there would be sent from there. Nothing is sent to find out.
+/// Whether an address belongs to this machine: a socket connected to it would have it as its source. No
+/// packet is sent.
 fn is_local(address: IpAddr) -> bool {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -156,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tenants_reach_others_and_not_the_control_plane() {
+    fn tenants_cannot_reach_the_control_plane_or_metadata_services() {
         let own: IpAddr = "203.0.113.7".parse().unwrap();
         for (address, expected) in [
             ("10.0.0.1", None),
@@ -167,31 +169,31 @@ mod tests {
             ("fd00::1", None),
             ("2001:db8::1", None),
             ("::ffff:10.0.0.1", None),
-            ("0.0.0.0", Some(Refusal::Unspecified)),
-            ("0.1.2.3", Some(Refusal::Unspecified)),
-            ("::", Some(Refusal::Unspecified)),
-            ("::ffff:0.0.0.0", Some(Refusal::Unspecified)),
-            ("127.0.0.1", Some(Refusal::Loopback)),
-            ("127.255.0.9", Some(Refusal::Loopback)),
-            ("::1", Some(Refusal::Loopback)),
-            ("::ffff:127.0.0.1", Some(Refusal::Loopback)),
-            ("::127.0.0.1", Some(Refusal::Loopback)),
-            ("64:ff9b::7f00:1", Some(Refusal::Loopback)),
-            ("2002:7f00:1::", Some(Refusal::Loopback)),
-            ("169.254.1.1", Some(Refusal::LinkLocal)),
-            ("169.254.169.254", Some(Refusal::LinkLocal)),
-            ("::ffff:169.254.169.254", Some(Refusal::LinkLocal)),
-            ("fe80::1", Some(Refusal::LinkLocal)),
-            ("febf::1", Some(Refusal::LinkLocal)),
-            ("224.0.0.1", Some(Refusal::Multicast)),
-            ("255.255.255.255", Some(Refusal::Multicast)),
-            ("ff02::1", Some(Refusal::Multicast)),
-            ("fd00:ec2::254", Some(Refusal::Metadata)),
-            ("fd20:ce::254", Some(Refusal::Metadata)),
-            ("100.100.100.200", Some(Refusal::Metadata)),
-            ("168.63.129.16", Some(Refusal::Metadata)),
-            ("203.0.113.7", Some(Refusal::Own)),
-            ("::ffff:203.0.113.7", Some(Refusal::Own)),
+            ("0.0.0.0", Some(AddressRefusal::Unspecified)),
+            ("0.1.2.3", Some(AddressRefusal::Unspecified)),
+            ("::", Some(AddressRefusal::Unspecified)),
+            ("::ffff:0.0.0.0", Some(AddressRefusal::Unspecified)),
+            ("127.0.0.1", Some(AddressRefusal::Loopback)),
+            ("127.255.0.9", Some(AddressRefusal::Loopback)),
+            ("::1", Some(AddressRefusal::Loopback)),
+            ("::ffff:127.0.0.1", Some(AddressRefusal::Loopback)),
+            ("::127.0.0.1", Some(AddressRefusal::Loopback)),
+            ("64:ff9b::7f00:1", Some(AddressRefusal::Loopback)),
+            ("2002:7f00:1::", Some(AddressRefusal::Loopback)),
+            ("169.254.1.1", Some(AddressRefusal::LinkLocal)),
+            ("169.254.169.254", Some(AddressRefusal::LinkLocal)),
+            ("::ffff:169.254.169.254", Some(AddressRefusal::LinkLocal)),
+            ("fe80::1", Some(AddressRefusal::LinkLocal)),
+            ("febf::1", Some(AddressRefusal::LinkLocal)),
+            ("224.0.0.1", Some(AddressRefusal::Multicast)),
+            ("255.255.255.255", Some(AddressRefusal::Multicast)),
+            ("ff02::1", Some(AddressRefusal::Multicast)),
+            ("fd00:ec2::254", Some(AddressRefusal::Metadata)),
+            ("fd20:ce::254", Some(AddressRefusal::Metadata)),
+            ("100.100.100.200", Some(AddressRefusal::Metadata)),
+            ("168.63.129.16", Some(AddressRefusal::Metadata)),
+            ("203.0.113.7", Some(AddressRefusal::Own)),
+            ("::ffff:203.0.113.7", Some(AddressRefusal::Own)),
         ] {
             let found = refusal(address.parse().unwrap(), |address| address == own);
             assert_eq!(found, expected, "{address}");
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_reached_at_what_is_allowed_of_their_addresses() {
+    fn only_allowed_addresses_of_a_name_are_used() {
         let found =
             |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
         let rule = TenantAddresses::restricted(vec!["203.0.113.7".parse().unwrap()]);

@@ -1,4 +1,4 @@
-//! Any API server, over the network.
+//! Transport to an API server over HTTPS.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -17,21 +17,21 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
+use crate::connect_error::{Cause, ConnectError};
 use crate::dialing::TenantAddresses;
-use crate::unreached::{Cause, Unreached};
 use crate::{BoxError, BoxFuture, ResponseBody, Transport};
 
-/// How soon it is noticed that nobody is there any longer.
+/// Interval of HTTP/2 keep-alive pings, which detect a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
-/// How long a name server may take.
+/// Timeout of name resolution.
 const RESOLVING: Duration = Duration::from_secs(4);
-/// How much may be under way on one connection.
+/// HTTP/2 flow-control window of a connection.
 const WINDOW: u32 = 8 << 20;
 
-/// Where a server is and who asks.
+/// Address and credentials of a server.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Endpoint {
-    /// `https://host:port`, and what paths begin with.
+    /// `https://host:port` and an optional path prefix.
     pub server: String,
     pub authority_pem: Vec<u8>,
     pub certificate_pem: Option<Vec<u8>>,
@@ -39,8 +39,8 @@ pub struct Endpoint {
     pub token: Option<String>,
 }
 
-/// Two connections over HTTP/2, so that many watches leave room for other requests. One that breaks is opened again for
-/// the next request.
+/// Two HTTP/2 connections, so that watches do not take the streams of other requests. A broken connection is
+/// opened again for the next request.
 pub struct Https {
     host: String,
     port: u16,
@@ -48,17 +48,17 @@ pub struct Https {
     base: String,
     authorization: std::sync::Mutex<Option<HeaderValue>>,
     tls: TlsConnector,
-    /// What the address must keep to, if a tenant has named it.
+    /// Restriction on the address, if a tenant specified it.
     tenants: Option<Arc<TenantAddresses>>,
     requests: Mutex<Option<Connection>>,
     watches: Mutex<Option<Connection>>,
 }
 
-type Connection = SendRequest<Full<Bytes>>;
+type Connection = SendRequest<BudgetExceeded<Bytes>>;
 
 #[cfg(feature = "kubeconfig")]
 impl Endpoint {
-    /// Where a context leads, if there is a way to know that it does.
+    /// Returns the endpoint of a context; fails if the server cannot be verified.
     pub fn of(context: crate::kubeconfig::Context) -> Result<Endpoint, String> {
         if context.insecure {
             return Err("it skips TLS verification; give it certificate-authority-data instead".into());
@@ -91,13 +91,13 @@ impl Https {
         })
     }
 
-    /// The same; a tenant has named the server, so only what tenants may reach is connected to.
+    /// Restricts the addresses to those that tenants may use.
     #[must_use]
     pub fn for_tenant(self, addresses: Arc<TenantAddresses>) -> Https {
         Https { tenants: Some(addresses), ..self }
     }
 
-    /// From now on, whoever asks does so with another token.
+    /// Replaces the bearer token for all later requests.
     pub fn use_token(&self, token: &str) -> Result<(), String> {
         let value = bearer(token)?;
         *self.authorization.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
@@ -112,7 +112,7 @@ impl Https {
         let stream = self.connect().await?;
         stream.set_nodelay(true)?;
         let secured = self.tls.connect(ServerName::try_from(self.host.clone())?, stream).await;
-        let stream = secured.map_err(|error| self.unreached(cause(&error), &error))?;
+        let stream = secured.map_err(|error| self.connect_error(cause(&error), &error))?;
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(KEEP_ALIVE)
@@ -128,29 +128,29 @@ impl Https {
 }
 
 impl Https {
-    async fn connect(&self) -> Result<TcpStream, Unreached> {
+    async fn connect(&self) -> Result<TcpStream, ConnectError> {
         let opened = open(&self.host, self.port, self.tenants.as_deref()).await;
-        opened.map_err(|(cause, error)| self.unreached(cause, &error))
+        opened.map_err(|(cause, error)| self.connect_error(cause, &error))
     }
 
-    fn unreached(&self, cause: Cause, error: &std::io::Error) -> Unreached {
-        Unreached { cause, what: format!("{}:{}: {error}", self.host, self.port) }
+    fn connect_error(&self, cause: Cause, error: &std::io::Error) -> ConnectError {
+        ConnectError { cause, what: format!("{}:{}: {error}", self.host, self.port) }
     }
 }
 
-/// A connection to the first address of a host that takes one; of those that tenants may reach, if a tenant has named it.
+/// Connects to the first address of a host that accepts a connection; if a tenant specified the host, only to
+/// allowed addresses.
 pub async fn open(
     host: &str,
     port: u16,
     tenants: Option<&TenantAddresses>,
 ) -> Result<TcpStream, (Cause, std::io::Error)> {
     let unresolved = |error| (Cause::NameNotResolved, error);
-    // A name server that does not answer is as bad as one that does not know, and takes longer than others wait.
+    // An unresponsive name server would take longer than callers wait.
     let found = tokio::time::timeout(RESOLVING, tokio::net::lookup_host((host, port))).await;
-    let found = found.map_err(|_| {
-        unresolved(std::io::Error::new(ErrorKind::TimedOut, "the name server does not answer in time"))
-    })?;
-    let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
+    let found = found
+        .map_err(|_| unresolved(std::io::Error::new(ErrorKind::TimedOut, "name resolution timed out")))?;
+    let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no addresses");
     let mut found: Vec<SocketAddr> = found.map_err(unresolved)?.collect();
     if let Some(tenants) = tenants {
         let refused = |what| (Cause::AddressRefused, std::io::Error::new(ErrorKind::PermissionDenied, what));
@@ -167,12 +167,12 @@ pub async fn open(
 
 fn bearer(token: &str) -> Result<HeaderValue, String> {
     let mut value = HeaderValue::try_from(format!("Bearer {token}"))
-        .map_err(|_| "the token has characters that cannot be sent")?;
+        .map_err(|_| "the token contains characters that are not allowed in a header")?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// Why there is no connection, or why whoever answered is not trusted.
+/// Returns why a connection failed, or why the server's certificate is not trusted.
 pub fn cause(error: &std::io::Error) -> Cause {
     use rustls::CertificateError;
     let reason = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -221,7 +221,7 @@ fn tls(endpoint: &Endpoint) -> Result<ClientConfig, String> {
         roots.add(certificate).map_err(|error| format!("certificate-authority: {error}"))?;
     }
     if roots.is_empty() {
-        return Err("certificate-authority: there is no certificate in it".into());
+        return Err("certificate-authority: it contains no certificate".into());
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
@@ -258,13 +258,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn servers_that_are_not_reached_are_told_apart() {
-        // Too long for any name.
+    async fn connection_failures_have_distinct_causes() {
+        // Longer than any host name may be.
         let name = "a".repeat(80);
         assert_eq!(reason(format!("https://{name}:6443")).await, "NameNotResolved");
-        // Nobody listens on the first of all ports.
+        // No process listens on port 1.
         assert_eq!(reason("https://127.0.0.1:1".into()).await, "ConnectionRefused");
-        // One that hangs up.
+        // A server that closes the connection.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let hanging_up = std::thread::spawn(move || drop(listener.accept()));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_wrong_in_different_ways() {
+    fn certificate_errors_have_distinct_causes() {
         use rustls::CertificateError;
         let of =
             |error: CertificateError| cause(&std::io::Error::other(rustls::Error::InvalidCertificate(error)));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_is_needed() {
+    fn certificate_authority_is_required() {
         let endpoint =
             Endpoint { server: "https://a:1".into(), authority_pem: "nothing".into(), ..Endpoint::default() };
         assert!(Https::new(&endpoint).is_err_and(|error| error.contains("no certificate")));

@@ -1,4 +1,4 @@
-//! Kubeconfig files: which servers there are, and who one is there.
+//! Kubeconfig files.
 
 use std::fmt;
 use std::path::Path;
@@ -7,62 +7,62 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// Name of the extension that says where the administrator of a simulated cluster reaches it, whatever it suffers.
+/// Name of the extension with the control address of a simulated cluster, which network faults do not affect.
 pub const CONTROL: &str = "atoll.dev/control";
 
-/// The content of one.
+/// The parsed content of a kubeconfig file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kubeconfig {
     content: Value,
 }
 
-/// What a context says: where the server is and who we are there.
+/// The server and credentials of a context.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Context {
     pub server: String,
-    /// Where the administrator of a simulated cluster reaches it, whatever it suffers.
+    /// Control address of a simulated cluster, which network faults do not affect.
     pub control: Option<String>,
     pub authority_pem: Option<Vec<u8>>,
     pub insecure: bool,
     pub certificate_pem: Option<Vec<u8>>,
     pub key_pem: Option<Vec<u8>>,
     pub token: Option<String>,
-    /// Where one looks for objects if nobody says where.
+    /// Default namespace.
     pub namespace: Option<String>,
 }
 
-/// Something that prints credentials.
+/// An exec credential plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
-    /// The user in the kubeconfig that they are for.
+pub struct CredentialPlugin {
+    /// The kubeconfig user that it provides credentials for.
     pub user: String,
-    /// Of the ExecCredential that it prints.
+    /// API version of the ExecCredential that it prints.
     pub api_version: String,
     pub command: String,
     pub arguments: Vec<String>,
     pub environment: Vec<(String, String)>,
 }
 
-/// Keys and tokens are not for logs.
+/// Omits keys and tokens, so that they do not get into logs.
 impl fmt::Debug for Context {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Context").field("server", &self.server).finish_non_exhaustive()
     }
 }
 
-/// What is wrong with one. None of them tells what is secret.
+/// Error in a kubeconfig. No variant contains a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// It is not YAML, or not a map.
+    /// Not YAML, or not a map.
     Form(String),
     NoContext,
     NoCluster(String),
     NoUser(String),
-    /// Credentials come from another program.
-    Program,
-    /// They are in a file, and files are not to be read.
+    /// Credentials come from an exec plugin or auth provider.
+    ExecPlugin,
+    /// Credentials are in a file, and files may not be read.
     File(&'static str),
-    /// Something in it, or in a file that it names, cannot be read.
+    /// Invalid content of a field, or of a file that it names.
     Content(String),
 }
 
@@ -73,8 +73,8 @@ impl fmt::Display for Problem {
             Problem::NoContext => out.write_str("no such context"),
             Problem::NoCluster(name) => write!(out, "no cluster {name:?}"),
             Problem::NoUser(name) => write!(out, "no user {name:?}"),
-            Problem::Program => out.write_str("credentials come from another program"),
-            Problem::File(what) => write!(out, "{what} names a file; put what is in there inline"),
+            Problem::ExecPlugin => out.write_str("credentials come from an exec plugin or auth provider"),
+            Problem::File(what) => write!(out, "{what} names a file; put its content inline"),
         }
     }
 }
@@ -83,7 +83,7 @@ impl std::error::Error for Problem {}
 
 impl Kubeconfig {
     pub fn parse(text: &str) -> Result<Kubeconfig, Problem> {
-        // What a parser quotes may be a key.
+        // A parser error may quote a key.
         let content: Value = serde_saphyr::from_str(text).map_err(|error| {
             let place = error.location().map(|place| format!(" at line {}", place.line()));
             Problem::Form(format!("it is not YAML{}", place.unwrap_or_default()))
@@ -94,24 +94,24 @@ impl Kubeconfig {
         }
     }
 
-    /// YAML, as kubectl writes it.
+    /// Returns the YAML, as kubectl writes it.
     pub fn text(&self) -> String {
-        // JSON is YAML; kubectl reads both.
+        // Fall back to JSON, which is valid YAML.
         serde_saphyr::to_string(&self.content).unwrap_or_else(|_| self.content.to_string())
     }
 
-    /// The context that is used if nobody says which.
+    /// Returns the name of the current context.
     pub fn current(&self) -> &str {
         self.content["current-context"].as_str().unwrap_or_default()
     }
 
-    /// The names of all contexts.
+    /// Returns the names of all contexts.
     pub fn contexts(&self) -> Vec<&str> {
         let entries = self.content["contexts"].as_array().into_iter().flatten();
         entries.filter_map(|entry| entry["name"].as_str()).collect()
     }
 
-    /// What a context says. Files that it names are sought from `base`; without one, none may be named.
+    /// Returns a context. File names are relative to `base`; without `base`, file names are an error.
     pub fn context(&self, name: &str, base: Option<&Path>) -> Result<Context, Problem> {
         let context = &named(&self.content["contexts"], name).ok_or(Problem::NoContext)?["context"];
         let cluster = context["cluster"].as_str().unwrap_or_default();
@@ -126,7 +126,7 @@ impl Kubeconfig {
                 .ok_or_else(|| Problem::NoUser(name.to_string()))?,
         };
         if user["exec"].is_object() || user["auth-provider"].is_object() {
-            return Err(Problem::Program);
+            return Err(Problem::ExecPlugin);
         }
         Ok(Context {
             server: cluster["server"].as_str().unwrap_or_default().to_string(),
@@ -142,13 +142,13 @@ impl Kubeconfig {
         })
     }
 
-    /// The program that gives a context its credentials, if there is one.
-    pub fn program(&self, context: &str) -> Option<Program> {
+    /// Returns the exec credential plugin of a context, if it has one.
+    pub fn credential_plugin(&self, context: &str) -> Option<CredentialPlugin> {
         let context = &named(&self.content["contexts"], context)?["context"];
         let exec = &named(&self.content["users"], context["user"].as_str()?)?["user"]["exec"];
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-        Some(Program {
+        Some(CredentialPlugin {
             user: text(&context["user"]),
             api_version: text(&exec["apiVersion"]),
             command: exec["command"].as_str().filter(|command| !command.is_empty())?.to_string(),
@@ -160,7 +160,7 @@ impl Kubeconfig {
         })
     }
 
-    /// Points a context at another address of the same server.
+    /// Changes the server address of a context.
     pub fn set_server(&mut self, context: &str, server: &str) -> Result<(), Problem> {
         let entry = named(&self.content["contexts"], context).ok_or(Problem::NoContext)?;
         let cluster = entry["context"]["cluster"].as_str().unwrap_or_default().to_string();
@@ -171,15 +171,14 @@ impl Kubeconfig {
         Ok(())
     }
 
-    /// Gives whoever has a token another one. The text is only ever a value of the document, never a part of it.
+    /// Replaces a token. The new one is only ever set as a value of the document, never spliced into its
+    /// text.
     pub fn replace_token(&mut self, old: &str, new: &str) -> Result<(), Problem> {
         if !is_token(new) {
-            return Err(Problem::Content(
-                "the new token is not one: it has other characters than a JWT".into(),
-            ));
+            return Err(Problem::Content("the new token is not a JWT".into()));
         }
-        let users = self.content["users"].as_array_mut().into_iter().flatten();
-        let tokens = users.filter_map(|entry| entry.get_mut("user")?.get_mut("token"));
+        let scope = self.content["users"].as_array_mut().into_iter().flatten();
+        let tokens = scope.filter_map(|entry| entry.get_mut("user")?.get_mut("token"));
         let mut is_there = false;
         for token in tokens.filter(|token| **token == *old) {
             *token = new.into();
@@ -187,17 +186,17 @@ impl Kubeconfig {
         }
         match is_there {
             true => Ok(()),
-            false => Err(Problem::Content("nobody in it has the token that is to be replaced".into())),
+            false => Err(Problem::Content("no user has the token that is to be replaced".into())),
         }
     }
 
-    /// What a program has noted in a context under a name of its own.
+    /// Returns an extension of a context.
     pub fn extension(&self, context: &str, name: &str) -> Option<&Value> {
         let entry = named(&self.content["contexts"], context)?;
         named(&entry["context"]["extensions"], name).map(|found| &found["extension"])
     }
 
-    /// Notes something in a context, in the place of what was there under that name.
+    /// Sets an extension of a context, replacing one with the same name.
     pub fn set_extension(&mut self, context: &str, name: &str, extension: Value) -> Result<(), Problem> {
         let entry = named_mut(&mut self.content["contexts"], context).ok_or(Problem::NoContext)?;
         let Some(settings) = entry["context"].as_object_mut() else { return Err(Problem::NoContext) };
@@ -211,7 +210,7 @@ impl Kubeconfig {
         Ok(())
     }
 
-    /// Gives a user other credentials, and takes away those that there were.
+    /// Replaces the credentials of a user.
     pub fn set_user(&mut self, user: &str, credentials: Value) -> Result<(), Problem> {
         match named_mut(&mut self.content["users"], user) {
             Some(Value::Object(entry)) => entry.insert("user".into(), credentials),
@@ -221,11 +220,11 @@ impl Kubeconfig {
     }
 }
 
-/// Tokens of ServiceAccounts have one or two thousand characters.
+/// Longest accepted token. ServiceAccount tokens have one or two thousand characters.
 const LONGEST_TOKEN: usize = 16 << 10;
 
-/// Whether a text can be a token of a ServiceAccount: three parts in the alphabet of JWTs. What a server gives out as a token is
-/// written into files and headers, so nothing else is taken from it.
+/// Whether a text can be a ServiceAccount token: three parts of JWT characters. A token from a server is
+/// written to files and headers, so nothing else is accepted.
 pub fn is_token(text: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_=".contains(&byte))
@@ -241,7 +240,7 @@ fn token(user: &Value, base: Option<&Path>) -> Result<Option<String>, Problem> {
     Ok(Some(String::from_utf8_lossy(&content).trim().to_string()))
 }
 
-/// What stands inline, or in the file that is named.
+/// Returns the inline data, or the content of the named file.
 fn data(
     holder: &Value,
     [file, inline]: [&'static str; 2],
@@ -314,24 +313,28 @@ contexts:
     #[test]
     fn programs_are_named() {
         let config = Kubeconfig::parse(TEXT).expect("a kubeconfig");
-        let program = config.program("program").expect("a program");
+        let program = config.credential_plugin("program").expect("a program");
         assert_eq!((program.user.as_str(), program.command.as_str()), ("other", "login"));
         assert_eq!(program.api_version, "client.authentication.k8s.io/v1");
         assert_eq!(program.arguments, ["a"]);
         assert_eq!(program.environment, [("X".to_string(), "z".to_string())]);
         assert_eq!(
-            (config.program("a"), config.program("anonymous"), config.program("b")),
+            (
+                config.credential_plugin("a"),
+                config.credential_plugin("anonymous"),
+                config.credential_plugin("b")
+            ),
             (None, None, None)
         );
     }
 
     #[test]
-    fn problems_have_names() {
+    fn problems_have_distinct_variants() {
         let config = Kubeconfig::parse(TEXT).expect("a kubeconfig");
         for (context, expected) in [
             ("", Problem::NoContext),
             ("b", Problem::NoContext),
-            ("program", Problem::Program),
+            ("program", Problem::ExecPlugin),
             ("file", Problem::File("tokenFile")),
             ("nobody", Problem::NoUser("nobody".into())),
             ("nowhere", Problem::NoCluster("west".into())),
@@ -349,7 +352,7 @@ contexts:
     }
 
     #[test]
-    fn servers_and_users_change_and_all_else_stays() {
+    fn only_the_server_and_the_user_change() {
         let mut config = Kubeconfig::parse(TEXT).expect("a kubeconfig");
         config.set_server("a", "https://west").expect("a server");
         config.set_user("other", serde_json::json!({ "token": "new" })).expect("a user");
@@ -361,14 +364,14 @@ contexts:
     }
 
     #[test]
-    fn tokens_are_replaced_in_the_document_and_nowhere_else() {
+    fn tokens_are_replaced_only_as_values() {
         let with = |token: &str| TEXT.replace("token: secret", &format!("token: {token}"));
         let mut config = Kubeconfig::parse(&with("old.old.old")).expect("a kubeconfig");
         config.replace_token("old.old.old", "new.new.new").expect("a token");
         let again = Kubeconfig::parse(&config.text()).expect("a kubeconfig");
         assert_eq!(again, Kubeconfig::parse(&with("new.new.new")).expect("a kubeconfig"));
-        assert!(config.replace_token("old.old.old", "new.new.new").is_err(), "nobody has it any longer");
-        // Even a token that was there before is never a part of the document.
+        assert!(config.replace_token("old.old.old", "new.new.new").is_err(), "the old token was replaced");
+        // Even an existing token with YAML syntax stays a value.
         let odd = r#""a: 'b'\n- exec""#;
         let mut config = Kubeconfig::parse(&with(odd)).expect("a kubeconfig");
         config.replace_token("a: 'b'\n- exec", "new.new.new").expect("a token");

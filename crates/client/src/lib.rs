@@ -1,18 +1,18 @@
-//! The Kubernetes API as controllers see it, whoever answers: a server in the same process, or one far away.
+//! A client of the Kubernetes API, for a server in the same process or a remote one.
 //!
 //! ```text
 //!   controllers ─► Client (objects, lists, watches) ─► Transport ─┬─ the server's own handler, no socket
 //!                                                                 └─ HTTPS to any API server
 //! ```
 
+pub mod connect_error;
 pub mod dialing;
 #[cfg(feature = "https")]
 pub mod https;
 #[cfg(feature = "kubeconfig")]
 pub mod kubeconfig;
 mod lines;
-pub mod memory;
-pub mod unreached;
+pub mod memory_limits;
 mod watch;
 
 use std::error::Error;
@@ -26,8 +26,8 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use serde_json::Value;
 
-use memory::{Budget, Charge, Unread};
-use unreached::Cause;
+use connect_error::Cause;
+use memory_limits::{Budget, Charge, ReadError};
 
 pub use lines::Lines;
 pub use watch::{Watch, WatchEvent};
@@ -36,26 +36,26 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// Whole objects.
+/// Accept header for complete objects.
 const JSON: &str = "application/json";
-/// What all objects have.
+/// Accept header for the metadata of an object.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// The same of a list.
+/// Accept header for the metadata of the objects in a list.
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// Carries one request to a server and its answer back.
+/// Sends a request to a server and returns its response.
 pub trait Transport: Send + Sync + 'static {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>>;
 }
 
-/// Everything is asked for below a path.
-struct Below {
+/// Transport that prefixes every path.
+struct PathPrefix {
     transport: Arc<dyn Transport>,
     path: String,
 }
 
-impl Transport for Below {
+impl Transport for PathPrefix {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         let (mut parts, body) = request.into_parts();
         match format!("{}{}", self.path, parts.uri).parse() {
@@ -69,18 +69,18 @@ impl Transport for Below {
 #[derive(Clone)]
 pub struct Client {
     transport: Arc<dyn Transport>,
-    /// What answers are charged to. Without one the server is trusted, and only pages of lists have a limit.
+    /// Memory budget for responses. Without one the server is trusted, and only pages of lists are limited.
     budget: Option<Arc<Budget>>,
 }
 
-/// How a patch is written.
+/// Format of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
     Json,
     Merge,
-    /// A merge that knows lists of built-in kinds by their keys.
+    /// Merge patch that merges lists of built-in kinds by their merge keys.
     Strategic,
-    /// A configuration; the path must say whose it is.
+    /// Server-side apply; the path must contain the field manager.
     Apply,
 }
 
@@ -95,7 +95,7 @@ impl PatchType {
     }
 }
 
-/// For whoever wants to see what passes.
+/// Lets a client be wrapped as a transport.
 impl Transport for Client {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         self.transport.send(request)
@@ -107,7 +107,7 @@ impl Client {
         Client { transport, budget: None }
     }
 
-    /// The same; what the server sends counts against a budget.
+    /// Charges responses to a memory budget.
     #[must_use]
     pub fn charged_to(self, budget: Option<Arc<Budget>>) -> Client {
         Client { budget, ..self }
@@ -117,10 +117,11 @@ impl Client {
         self.budget.as_ref()
     }
 
-    /// The same, of what is below a path.
+    /// Returns a client whose paths are relative to `path`.
     #[must_use]
     pub fn below(&self, path: &str) -> Client {
-        let below = Below { transport: self.transport.clone(), path: path.trim_end_matches('/').to_string() };
+        let below =
+            PathPrefix { transport: self.transport.clone(), path: path.trim_end_matches('/').to_string() };
         Client { transport: Arc::new(below), budget: self.budget.clone() }
     }
 
@@ -128,14 +129,14 @@ impl Client {
         self.call(Method::GET, path, "", None).await
     }
 
-    /// What all objects have, of the one at `path`.
+    /// Reads the metadata of an object.
     pub async fn get_metadata(&self, path: &str) -> Result<Value, Status> {
-        self.whole(path, self.send(Method::GET, path, METADATA, "", None).await?).await
+        self.read_response(path, self.send(Method::GET, path, METADATA, "", None).await?).await
     }
 
-    /// The same of all in a list.
+    /// Reads the metadata of all objects in a list.
     pub async fn list_metadata(&self, path: &str) -> Result<Value, Status> {
-        self.whole(path, self.send(Method::GET, path, METADATA_LIST, "", None).await?).await
+        self.read_response(path, self.send(Method::GET, path, METADATA_LIST, "", None).await?).await
     }
 
     pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Status> {
@@ -154,22 +155,22 @@ impl Client {
         self.call(Method::DELETE, path, "", None).await
     }
 
-    /// Deletes what is at `path` as the DeleteOptions say.
+    /// Deletes an object with DeleteOptions.
     pub async fn delete_with(&self, path: &str, options: &Value) -> Result<Value, Status> {
         self.call(Method::DELETE, path, JSON, Some(options)).await
     }
 
-    /// Follows what happens at `path`, which must ask for a watch.
+    /// Starts a watch; `path` must contain `watch=true`.
     pub async fn watch(&self, path: &str) -> Result<Watch, Status> {
         self.watch_as(path, JSON).await
     }
 
-    /// Follows what happens at `path`, but sees only the metadata of objects.
+    /// Starts a watch of the objects' metadata.
     pub async fn watch_metadata(&self, path: &str) -> Result<Watch, Status> {
         self.watch_as(path, METADATA).await
     }
 
-    /// What the server says at `path`, line by line.
+    /// Starts a stream of lines.
     pub async fn lines(&self, path: &str) -> Result<Lines, Status> {
         self.lines_as(path, JSON).await
     }
@@ -184,10 +185,10 @@ impl Client {
             return Ok(Lines::new(response.into_body(), Charge::new(self.budget.clone())));
         }
         Err(self
-            .whole(path, response)
+            .read_response(path, response)
             .await
             .err()
-            .unwrap_or_else(|| Status::internal_error("the stream did not begin")))
+            .unwrap_or_else(|| Status::internal_error("the server did not start the stream")))
     }
 
     async fn call(
@@ -197,7 +198,7 @@ impl Client {
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, Status> {
-        self.whole(path, self.send(method, path, JSON, content_type, body).await?).await
+        self.read_response(path, self.send(method, path, JSON, content_type, body).await?).await
     }
 
     async fn send(
@@ -215,32 +216,35 @@ impl Client {
         let body = body.map(json::to_vec).unwrap_or_default();
         let request =
             request.body(Bytes::from(body)).map_err(|error| Status::bad_request(error.to_string()))?;
-        self.transport.send(request).await.map_err(|error| unreached::status(&error))
+        self.transport.send(request).await.map_err(|error| connect_error::to_status(&error))
     }
 
-    /// The whole answer; a Status that tells of a failure is an error.
-    async fn whole(&self, path: &str, response: Response<ResponseBody>) -> Result<Value, Status> {
+    /// Reads the complete response. A failure Status is returned as an error.
+    async fn read_response(&self, path: &str, response: Response<ResponseBody>) -> Result<Value, Status> {
         if !response.status().is_success() {
-            return Err(self.refusal(response).await);
+            return Err(self.error_status(response).await);
         }
-        // A server that is trusted may have objects of any size, but not many of them in one answer.
+        // A trusted server may have objects of any size, but not many of them in one response.
         let is_limited = self.budget.is_some() || is_page(path);
-        let most = if is_limited { memory::ANSWER } else { usize::MAX };
+        let most = if is_limited { memory_limits::MAX_RESPONSE } else { usize::MAX };
         let mut charge = Charge::new(self.budget.clone());
-        let bytes = match memory::read(response.into_body(), most, &mut charge).await {
+        let bytes = match memory_limits::read(response.into_body(), most, &mut charge).await {
             Ok(bytes) => bytes,
-            Err(Unread::TooLong(_)) => {
-                return Err(too_large(&format!("an answer has more than {} MiB", memory::ANSWER >> 20)));
+            Err(ReadError::TooLong(_)) => {
+                return Err(too_large(&format!(
+                    "a response has more than {} MiB",
+                    memory_limits::MAX_RESPONSE >> 20
+                )));
             }
-            Err(Unread::Refused(status)) => return Err(status),
-            Err(Unread::Broken(error)) => return Err(unreached::status(&error)),
+            Err(ReadError::Refused(status)) => return Err(status),
+            Err(ReadError::Broken(error)) => return Err(connect_error::to_status(&error)),
         };
         if is_limited {
-            let size = memory::parsed_size(&bytes);
-            if size > memory::PARSED {
+            let size = memory_limits::parsed_size(&bytes);
+            if size > memory_limits::MAX_PARSED {
                 return Err(too_large(&format!(
-                    "an answer would take more than {} MiB of memory",
-                    memory::PARSED >> 20
+                    "a response would take more than {} MiB of memory",
+                    memory_limits::MAX_PARSED >> 20
                 )));
             }
             charge.grow(size)?;
@@ -248,32 +252,36 @@ impl Client {
         Ok(json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default())
     }
 
-    /// What an answer that is not a success says. Of one that is too long only the beginning counts.
-    async fn refusal(&self, response: Response<ResponseBody>) -> Status {
+    /// Reads an error response, up to a size limit.
+    async fn error_status(&self, response: Response<ResponseBody>) -> Status {
         let code = response.status();
         let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
         let after: Option<u32> = after.and_then(|value| value.parse().ok());
         let mut charge = Charge::new(self.budget.clone());
-        let bytes = match memory::read(response.into_body(), memory::REFUSAL, &mut charge).await {
-            Ok(bytes) | Err(Unread::TooLong(bytes)) => bytes,
-            Err(Unread::Refused(status)) => return status,
-            Err(Unread::Broken(error)) => return unreached::status(&error),
-        };
-        let size = memory::parsed_size(&bytes);
-        let value = match size > memory::PARSED || charge.grow(size).is_err() {
+        let bytes =
+            match memory_limits::read(response.into_body(), memory_limits::MAX_ERROR_RESPONSE, &mut charge)
+                .await
+            {
+                Ok(bytes) | Err(ReadError::TooLong(bytes)) => bytes,
+                Err(ReadError::Refused(status)) => return status,
+                Err(ReadError::Broken(error)) => return connect_error::to_status(&error),
+            };
+        let size = memory_limits::parsed_size(&bytes);
+        let value = match size > memory_limits::MAX_PARSED || charge.grow(size).is_err() {
             true => Value::Null,
             false => json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default(),
         };
         match Status::from_value(&value) {
-            // Its words are kept and shown above, as those of the object that was refused.
-            Some(status) if self.budget.is_some() => status.bounded(memory::MESSAGE),
+            // The message is stored and shown above, so it is bounded.
+            Some(status) if self.budget.is_some() => status.bounded(memory_limits::MAX_MESSAGE),
             Some(status) => status,
-            None => unspoken(code, after, &bytes),
+            None => status_without_body(code, after, &bytes),
         }
     }
 }
 
-/// Whether a list in parts was asked for, and not its smallest part: less can be asked for.
+/// Whether a path requests a page of a list with more than one object, so that a smaller page can be
+/// requested.
 fn is_page(path: &str) -> bool {
     let query = path.split_once('?').map_or("", |(_, query)| query);
     let limit = query.split('&').find_map(|part| part.strip_prefix("limit="));
@@ -281,17 +289,17 @@ fn is_page(path: &str) -> bool {
 }
 
 fn too_large(what: &str) -> Status {
-    unreached::no_answer(Cause::AnswerTooLarge, what)
+    connect_error::unavailable(Cause::AnswerTooLarge, what)
 }
 
-/// A refusal without a Status.
-fn unspoken(code: StatusCode, after: Option<u32>, bytes: &[u8]) -> Status {
+/// Converts an error response without a Status.
+fn status_without_body(code: StatusCode, after: Option<u32>, bytes: &[u8]) -> Status {
     let text = String::from_utf8_lossy(bytes);
-    let text = text::clean(text.trim(), memory::MESSAGE);
+    let text = text::clean(text.trim(), memory_limits::MAX_MESSAGE);
     match code {
-        // A path that means nothing is answered with a page.
+        // Unknown paths are answered with an HTML page.
         StatusCode::NOT_FOUND => Status::not_found_generic(),
-        // A server that is overwhelmed has no time for more than a line.
+        // An overloaded server responds with a single line of text.
         StatusCode::TOO_MANY_REQUESTS => Status::too_many_requests(text, after.unwrap_or(1)),
         _ => Status::internal_error(format!("{code}: {text}")),
     }

@@ -1,19 +1,19 @@
-//! An answer that comes line by line, for as long as the server has something to say.
+//! A streaming response, read line by line.
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 
 use crate::ResponseBody;
-use crate::memory::{Charge, LINE};
+use crate::memory_limits::{Charge, MAX_WATCH_LINE};
 
 pub struct Lines {
     body: ResponseBody,
     pending: BytesMut,
-    /// How much of what is pending is known to have no end of a line.
+    /// Length of the prefix of `pending` that is known to contain no newline.
     searched: usize,
-    /// Whether the beginning of a line was dropped because the line is too long.
+    /// Whether the start of an oversized line was dropped.
     skipping: bool,
-    /// For what is pending.
+    /// Charge for `pending`.
     charge: Charge,
 }
 
@@ -22,13 +22,13 @@ impl Lines {
         Lines { body, pending: BytesMut::new(), searched: 0, skipping: false, charge }
     }
 
-    /// The charge for what is read from the same server.
+    /// Returns a new charge for the same budget.
     pub(crate) fn charge(&self) -> Charge {
         self.charge.another()
     }
 
-    /// The next line without its end; `None` when the server has said all, or the connection broke. A line of a cluster that
-    /// is too long is left out and noted in the budget.
+    /// Returns the next line without its newline; `None` when the server ends the stream or the connection
+    /// breaks. An oversized line of an untrusted server is skipped and recorded in the budget.
     pub async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(end) = self.pending[self.searched..].iter().position(|byte| *byte == b'\n') {
@@ -42,10 +42,12 @@ impl Lines {
                 return Some(line.freeze());
             }
             self.searched = self.pending.len();
-            if self.searched > LINE && self.charge.is_limited() {
+            if self.searched > MAX_WATCH_LINE && self.charge.is_limited() {
                 if !self.skipping {
-                    self.charge
-                        .note_too_large(&format!("a line of a watch has more than {} MiB", LINE >> 20));
+                    self.charge.note_too_large(&format!(
+                        "a line of a watch has more than {} MiB",
+                        MAX_WATCH_LINE >> 20
+                    ));
                 }
                 self.skipping = true;
             }
@@ -73,21 +75,21 @@ mod tests {
 
     use super::*;
     use crate::BoxError;
-    use crate::memory::Budget;
+    use crate::memory_limits::Budget;
 
     #[test]
-    fn lines_end_where_they_end() {
+    fn lines_are_split_at_newlines() {
         let body = http_body_util::Full::new(Bytes::from_static(b"one\n\ntwo\nrest"));
         let mut lines = Lines::new(body.map_err(|never| match never {}).boxed_unsync(), Charge::default());
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let mut next = || match Box::pin(lines.next()).as_mut().poll(&mut context) {
             std::task::Poll::Ready(line) => line,
-            std::task::Poll::Pending => panic!("everything is there"),
+            std::task::Poll::Pending => panic!("the body is complete"),
         };
         for line in ["one", "", "two"] {
             assert_eq!(next().as_deref(), Some(line.as_bytes()));
         }
-        assert_eq!(next(), None, "what was not ended was not said");
+        assert_eq!(next(), None, "an incomplete line is dropped");
     }
 
     struct Pieces(VecDeque<Bytes>);
@@ -105,21 +107,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_that_are_too_long_are_left_out() {
-        let long = format!("one\n{}\ntwo\n", "x".repeat(LINE + (2 << 20)));
+    async fn oversized_lines_are_skipped() {
+        let long = format!("one\n{}\ntwo\n", "x".repeat(MAX_WATCH_LINE + (2 << 20)));
         let body = || {
             let pieces = long.as_bytes().chunks(1 << 20).map(Bytes::copy_from_slice);
             Pieces(pieces.collect()).boxed_unsync()
         };
-        let budget = Budget::new(LINE * 2);
+        let budget = Budget::new(MAX_WATCH_LINE * 2);
         let mut lines = Lines::new(body(), Charge::new(Some(budget.clone())));
         for line in ["one", "two"] {
             assert_eq!(lines.next().await.as_deref(), Some(line.as_bytes()));
         }
         assert_eq!((lines.next().await, budget.used(), budget.refusals()), (None, 0, 1));
-        // The server in the same process is trusted.
+        // A server without a budget is trusted.
         let mut lines = Lines::new(body(), Charge::default());
-        for length in [3, LINE + (2 << 20), 3] {
+        for length in [3, MAX_WATCH_LINE + (2 << 20), 3] {
             assert_eq!(lines.next().await.map(|line| line.len()), Some(length));
         }
     }

@@ -4,9 +4,9 @@ use http_body_util::{BodyExt, Full};
 use serde_json::json;
 
 use super::*;
-use crate::memory::{ANSWER, MESSAGE, PARSED};
+use crate::memory_limits::{MAX_MESSAGE, MAX_PARSED, MAX_RESPONSE};
 
-/// Answers everything with the same.
+/// Transport that returns the same response to every request.
 struct Answer(u16, String);
 
 impl Transport for Answer {
@@ -17,37 +17,37 @@ impl Transport for Answer {
     }
 }
 
-/// Clients of a server that answers with a body: one that trusts it, and one of a cluster.
+/// Returns clients of a server with a fixed response: one without and one with a budget.
 fn clients(code: u16, body: String) -> (Client, Client, Arc<Budget>) {
-    let (client, budget) = (Client::new(Arc::new(Answer(code, body))), Budget::new(memory::CLUSTER));
+    let (client, budget) = (Client::new(Arc::new(Answer(code, body))), Budget::new(memory_limits::CLUSTER));
     (client.clone(), client.charged_to(Some(budget.clone())), budget)
 }
 
-/// An object that takes more than sixty times the room of its JSON.
+/// An object that takes more than sixty times the memory of its JSON.
 fn dense() -> Value {
     let variables: Vec<Value> = (0..100_000).map(|_| json!({ "name": "a" })).collect();
     json!({ "metadata": { "resourceVersion": "5" }, "spec": { "env": variables } })
 }
 
 #[tokio::test]
-async fn objects_of_a_trusted_server_are_read_whatever_they_take() {
+async fn objects_of_a_trusted_server_have_no_size_limit() {
     let body = dense().to_string();
-    assert!(body.len() < 2 << 20 && memory::parsed_size(body.as_bytes()) > PARSED);
+    assert!(body.len() < 2 << 20 && memory_limits::parsed_size(body.as_bytes()) > MAX_PARSED);
     let (trusting, charged, budget) = clients(200, body);
     assert_eq!(trusting.get("/a").await.unwrap(), dense());
     assert_eq!(trusting.get("/as?limit=1&continue=").await.unwrap(), dense());
-    // Of a page with several objects a smaller one can be asked for.
+    // A page with several objects is refused, because a smaller one can be requested.
     for client in [&trusting, &charged] {
-        assert!(memory::is_too_large(&client.get("/as?watch=false&limit=500").await.unwrap_err()));
+        assert!(memory_limits::is_too_large(&client.get("/as?watch=false&limit=500").await.unwrap_err()));
     }
-    assert!(memory::is_too_large(&charged.get("/a").await.unwrap_err()));
-    let (trusting, charged, _) = clients(200, format!("\"{}\"", "x".repeat(ANSWER)));
+    assert!(memory_limits::is_too_large(&charged.get("/a").await.unwrap_err()));
+    let (trusting, charged, _) = clients(200, format!("\"{}\"", "x".repeat(MAX_RESPONSE)));
     assert!(trusting.get("/a").await.is_ok() && charged.get("/a").await.is_err());
     assert_eq!(budget.used(), 0);
 }
 
 #[tokio::test]
-async fn one_event_does_not_hold_up_the_others() {
+async fn oversized_event_is_skipped() {
     let line = |object: Value| format!("{}\n", json!({ "type": "ADDED", "object": object }));
     let body = format!("{}{}", line(dense()), line(json!({ "after": true })));
     let (trusting, charged, budget) = clients(200, body);
@@ -55,14 +55,14 @@ async fn one_event_does_not_hold_up_the_others() {
     let mut watch = charged.watch("/as").await.unwrap();
     assert!(after(watch.next().await));
     assert!(watch.next().await.is_none());
-    assert_eq!(budget.refused().map(|(cause, _)| cause), Some(Cause::AnswerTooLarge));
+    assert_eq!(budget.last_refusal().map(|(cause, _)| cause), Some(Cause::AnswerTooLarge));
     let mut watch = trusting.watch("/as").await.unwrap();
     assert!(matches!(watch.next().await, Some(WatchEvent::Added(object)) if object == dense()));
     assert!(after(watch.next().await));
 }
 
 #[tokio::test]
-async fn refusals_of_clusters_are_short_and_clean() {
+async fn error_messages_of_clusters_are_bounded_and_cleaned() {
     let causes: Vec<Value> = (0..1000).map(|_| json!({ "reason": "x".repeat(100) })).collect();
     let message = format!("denied\u{1b}[2J{}", "x".repeat(1 << 19));
     let status = json!({
@@ -71,11 +71,11 @@ async fn refusals_of_clusters_are_short_and_clean() {
     });
     let (trusting, charged, budget) = clients(403, status.to_string());
     let refused = charged.get("/a").await.unwrap_err();
-    assert_eq!((refused.code(), refused.message().len()), (403, MESSAGE));
-    assert!(refused.message().starts_with("denied[2Jx") && refused.to_json().len() < 4 * MESSAGE);
+    assert_eq!((refused.code(), refused.message().len()), (403, MAX_MESSAGE));
+    assert!(refused.message().starts_with("denied[2Jx") && refused.to_json().len() < 4 * MAX_MESSAGE);
     assert_eq!(trusting.get("/a").await.unwrap_err().message(), message);
     let (_, charged, _) = clients(502, format!("\u{1b}{}", "x".repeat(1 << 19)));
     let refused = charged.get("/a").await.unwrap_err();
-    assert!(refused.message().len() < MESSAGE + 100 && !refused.message().contains('\u{1b}'));
+    assert!(refused.message().len() < MAX_MESSAGE + 100 && !refused.message().contains('\u{1b}'));
     assert_eq!(budget.used(), 0);
 }

@@ -1,10 +1,10 @@
-//! A watch as a client reads it: lines of JSON, each an event.
+//! A watch: a stream of JSON lines, one event per line.
 
 use atoll_meta::{Status, json};
 use serde_json::Value;
 
 use crate::Lines;
-use crate::memory::{self, Charge};
+use crate::memory_limits::{self, Charge};
 
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
@@ -12,12 +12,12 @@ pub enum WatchEvent {
     Modified(Value),
     Deleted(Value),
     Bookmark(Value),
-    /// The watch is over; the Status says why.
+    /// The watch has ended with this Status.
     Error(Status),
 }
 
 impl WatchEvent {
-    /// Reads a line of a watch.
+    /// Parses a line of a watch.
     pub fn parse(line: &[u8]) -> Option<WatchEvent> {
         let mut value = json::parse(line).ok()?.value;
         let object = value.get_mut("object")?.take();
@@ -34,7 +34,7 @@ impl WatchEvent {
 
 pub struct Watch {
     lines: Lines,
-    /// For the event that was read last.
+    /// Charge for the last event.
     charge: Charge,
 }
 
@@ -44,15 +44,15 @@ impl Watch {
         Watch { lines, charge }
     }
 
-    /// The next event; `None` when the server has ended the watch, the connection broke, or the budget is used up. An event of
-    /// a cluster that would take too much memory is left out and noted in the budget: a watch that ended there would begin at
-    /// the same event again.
+    /// Returns the next event; `None` when the server ends the watch, the connection breaks or the budget is
+    /// exceeded. An oversized event of an untrusted server is skipped and recorded in the budget, because a
+    /// restarted watch would hit the same event again.
     pub async fn next(&mut self) -> Option<WatchEvent> {
         loop {
             let line = self.lines.next().await?;
-            let size = if self.charge.is_limited() { memory::parsed_size(&line) } else { 0 };
-            if size > memory::PARSED {
-                let limit = memory::PARSED >> 20;
+            let size = if self.charge.is_limited() { memory_limits::parsed_size(&line) } else { 0 };
+            if size > memory_limits::MAX_PARSED {
+                let limit = memory_limits::MAX_PARSED >> 20;
                 self.charge.note_too_large(&format!(
                     "an event of a watch would take more than {limit} MiB of memory"
                 ));

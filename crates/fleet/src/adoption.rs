@@ -1,4 +1,4 @@
-//! What runs in a cluster already and is brought under a control plane as it is.
+//! Adoption: bringing existing objects of a cluster under Atoll's management unchanged.
 
 use atoll_meta::object;
 use serde_json::{Map, Value};
@@ -7,15 +7,15 @@ use crate::marks;
 use crate::references::EVERYWHERE;
 use crate::shape::{is_local, shape};
 
-/// What kubectl compares with: it goes on to say what people wrote, wherever the object is.
+/// Annotation that kubectl compares with. It stays, because it describes what the user wrote.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// The type of Secrets that are good for one account in one cluster.
+/// Type of Secrets with a token of a ServiceAccount, which are valid in one cluster only.
 const TOKEN: &str = "kubernetes.io/service-account-token";
 
-/// An object of a cluster as it is created above: without what that cluster has filled in for itself.
+/// Returns an object of a cluster as it is created above: without fields that the cluster has filled in.
 pub fn portable(found: &Value) -> Value {
     let mut whole = found.clone();
-    // Everything that is said counts as said by somebody.
+    // Without managed fields, all fields count as set by a user.
     object::metadata_mut(&mut whole).remove("managedFields");
     let mut portable = shape(&whole, "", None);
     if let Some(applied) = object::annotation(found, LAST_APPLIED) {
@@ -24,22 +24,22 @@ pub fn portable(found: &Value) -> Value {
     portable
 }
 
-/// Why something in a cluster cannot be adopted.
+/// Reason why an object in a cluster cannot be adopted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// A controller has made it for another object, and would make it again.
+    /// A controller created it for another object, and would create it again.
     Owned {
         kind: String,
         name: String,
     },
-    Going,
+    Deleting,
     OtherControlPlane(String),
     OtherWorkspace(String),
-    /// Every cluster makes its own.
+    /// Every cluster generates its own.
     Generated,
 }
 
-/// What stands in the way of adopting an object into a workspace of a control plane.
+/// Returns why an object cannot be adopted into a workspace of a control plane, if so.
 pub fn obstacle(found: &Value, control_plane: &str, workspace: &str) -> Option<Obstacle> {
     let mut owners = found["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     if let Some(owner) = owners.find(|owner| owner["controller"] == true) {
@@ -47,7 +47,7 @@ pub fn obstacle(found: &Value, control_plane: &str, workspace: &str) -> Option<O
         return Some(Obstacle::Owned { kind: text("kind"), name: text("name") });
     }
     if object::is_being_deleted(found) {
-        return Some(Obstacle::Going);
+        return Some(Obstacle::Deleting);
     }
     if is_generated(found) {
         return Some(Obstacle::Generated);
@@ -63,7 +63,7 @@ pub fn obstacle(found: &Value, control_plane: &str, workspace: &str) -> Option<O
     None
 }
 
-/// Whether every cluster makes this for itself.
+/// Whether every cluster generates this object itself.
 fn is_generated(found: &Value) -> bool {
     let (kind, name) = (object::kind(found), object::name(found));
     let of_every_namespace = [("ServiceAccount", "serviceaccounts"), ("ConfigMap", "configmaps")]
@@ -74,15 +74,15 @@ fn is_generated(found: &Value) -> bool {
     of_every_namespace || is_token || is_api
 }
 
-/// Where two states of an object differ in what it says: all but status, and labels and annotations that are ours or about
-/// the place where it is.
+/// Returns the paths of fields in which two states of an object differ, except status, marks, and labels and
+/// annotations that depend on the cluster.
 pub fn differences(before: &Value, after: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare("", &said(before), &said(after), &mut found);
     found
 }
 
-/// What an object says, as far as that is the same wherever it is.
+/// Returns the content of an object that does not depend on the cluster.
 fn said(object: &Value) -> Value {
     let mut said = object.clone();
     if let Some(fields) = said.as_object_mut() {
@@ -127,7 +127,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_a_cluster_filled_in_stays_there() {
+    fn fields_filled_in_by_the_cluster_are_removed() {
         for (found, expected) in [
             (
                 json!({
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_anothers_is_not_adopted() {
+    fn foreign_objects_are_not_adopted() {
         let marked = |plane: &str, workspace: &str| {
             json!({ "kind": "ConfigMap", "metadata": {
                 "name": "a", "labels": { "atoll.dev/control-plane": plane },
@@ -203,7 +203,7 @@ mod tests {
             (marked("me", "v"), Some(Obstacle::OtherWorkspace("v".into()))),
             (owned(true), Some(Obstacle::Owned { kind: "Deployment".into(), name: "web".into() })),
             (owned(false), None),
-            (going, Some(Obstacle::Going)),
+            (going, Some(Obstacle::Deleting)),
             (of("ServiceAccount", "default"), Some(Obstacle::Generated)),
             (of("ConfigMap", "kube-root-ca.crt"), Some(Obstacle::Generated)),
             (of("Service", "kubernetes"), Some(Obstacle::Generated)),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_is_named() {
+    fn differing_fields_are_named() {
         let before = json!({
             "metadata": { "generation": 3, "labels": { "app": "web" } },
             "spec": { "replicas": 2, "template": { "spec": { "containers": [{ "name": "a", "image": "x:1" }] } } },

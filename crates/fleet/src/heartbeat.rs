@@ -1,36 +1,36 @@
-//! What a syncer says of its cluster, as it is taken: fields that are known, of the type that they have, and no larger than they
-//! need be. Syncers and clusters may be anybody's, and what they say is kept in the status of a Cluster.
+//! Validation of heartbeats: known fields of the right type and of limited size. Syncers and clusters may be
+//! hostile, and heartbeats are stored in the status of a Cluster.
 
 use atoll_meta::quantity::Quantity;
 use atoll_meta::text::clean;
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::{Map, Value};
 
-/// Names, versions, labels of nodes.
+/// Longest name, version or node label.
 const TEXT: usize = 253;
-/// Messages for people.
+/// Longest message.
 const MESSAGE: usize = 4096;
-/// Resources of a cluster: a handful of Kubernetes' own, and what its devices are called.
+/// Maximum number of resources of a cluster.
 const RESOURCES: usize = 64;
-/// A resource's name with its domain.
+/// Longest qualified resource name.
 const RESOURCE: usize = 317;
 const ZONES: usize = 64;
-/// Rows of what is free; syncers say at most sixteen.
+/// Maximum number of rows of free capacity; syncers send at most sixteen.
 const ROWS: usize = 64;
-/// Namespaces of other workspaces whose names are not mapped; syncers say at most fifty.
+/// Maximum number of unmapped namespaces; syncers send at most fifty.
 const NAMESPACES: usize = 100;
 
 /// The form of a field.
 #[derive(Clone, Copy)]
 enum Form {
-    /// Of which only so many bytes are kept, on one line and without control characters.
+    /// Text, cut to so many bytes, on one line and without control characters.
     Text(usize),
-    /// A word for programs, such as `CertificateExpired`.
+    /// A CamelCase reason such as `CertificateExpired`.
     Reason,
     Integer,
-    /// Amounts by resource.
+    /// Quantities by resource.
     Quantities,
-    /// Of which only so many items are kept.
+    /// A list, cut to so many items.
     List(usize, &'static Form),
     Fields(&'static [(&'static str, Form)]),
 }
@@ -42,7 +42,7 @@ const FIELDS: &[(&str, Form)] = &[
     ("capacity", Form::Quantities),
     ("allocatable", Form::Quantities),
     ("requested", Form::Quantities),
-    // Amounts by resource, each with a number of nodes.
+    // Quantities by resource, each with a number of nodes.
     ("free", Form::List(ROWS, &Form::Quantities)),
     ("region", Form::Text(TEXT)),
     ("zones", Form::List(ZONES, &Form::Text(TEXT))),
@@ -57,8 +57,8 @@ const FIELDS: &[(&str, Form)] = &[
 
 const NAMESPACE: &[(&str, Form)] = &[("name", Form::Text(TEXT)), ("workspace", Form::Text(TEXT))];
 
-/// A heartbeat without what is not known, which a newer syncer may say; or what is wrong with it.
-pub fn checked(heartbeat: &Value) -> Result<Value, Vec<FieldError>> {
+/// Returns a heartbeat without unknown fields, which a newer syncer may send, or its errors.
+pub fn validate(heartbeat: &Value) -> Result<Value, Vec<FieldError>> {
     let mut errors = Vec::new();
     let read = Form::Fields(FIELDS).read(&FieldPath::new("heartbeat"), heartbeat, &mut errors);
     match errors.is_empty() {
@@ -68,7 +68,7 @@ pub fn checked(heartbeat: &Value) -> Result<Value, Vec<FieldError>> {
 }
 
 impl Form {
-    /// What is kept of a value; what is wrong with it is added to the errors.
+    /// Returns the accepted part of a value, and adds errors.
     fn read(self, path: &FieldPath, value: &Value, errors: &mut Vec<FieldError>) -> Option<Value> {
         let kept = match (self, value) {
             (_, Value::Null) => return None,
@@ -129,7 +129,7 @@ fn quantity(path: &FieldPath, value: &Value, errors: &mut Vec<FieldError>) -> Op
     is_quantity.then(|| value.clone())
 }
 
-/// What a value is, for a message: the value itself may be of any size.
+/// Returns the type of a value for a message, because the value itself may be of any size.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -158,7 +158,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_syncers_say_is_kept() {
+    fn known_fields_are_kept() {
         let said = json!({
             "id": "a", "kubernetesVersion": "v1.36.0", "nodes": { "total": 3, "ready": 2 },
             "capacity": { "cpu": "4", "nvidia.com/gpu": "1" }, "requested": { "cpu": "1500m", "pods": "7" },
@@ -167,13 +167,13 @@ mod tests {
             "syncer": { "version": "1", "instance": "one" }, "leaseDurationSeconds": 30,
             "unmappedNamespaces": [{ "name": "shop", "workspace": "w" }],
         });
-        assert_eq!(checked(&said), Ok(said));
-        assert_eq!(checked(&json!({})), Ok(json!({})));
-        assert_eq!(checked(&json!({ "region": null })), Ok(json!({})));
+        assert_eq!(validate(&said), Ok(said));
+        assert_eq!(validate(&json!({})), Ok(json!({})));
+        assert_eq!(validate(&json!({ "region": null })), Ok(json!({})));
     }
 
     #[test]
-    fn what_is_not_known_is_left_out_and_what_is_too_long_is_cut() {
+    fn unknown_fields_are_dropped_and_long_ones_are_cut() {
         let long = "x".repeat(1 << 20);
         let many: Map<String, Value> = (0..1000).map(|at| (format!("r{at:04}"), "1".into())).collect();
         let said = json!({
@@ -182,7 +182,7 @@ mod tests {
             "nodes": { "total": 1, "later": long }, "syncer": { "instance": long, "later": [long] },
             "allocatable": { (long.as_str()): "1", "\u{1b}": "1" },
         });
-        let kept = checked(&said).unwrap();
+        let kept = validate(&said).unwrap();
         assert_eq!(kept["region"], format!("[2J{}", "x".repeat(TEXT - 3)));
         assert_eq!(kept["nodes"], json!({ "total": 1 }));
         assert_eq!(kept["zones"].as_array().map(Vec::len), Some(ZONES));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_type_is_refused() {
+    fn fields_of_another_type_are_errors() {
         for (said, field) in [
             (json!([]), "heartbeat"),
             (json!("x"), "heartbeat"),
@@ -213,7 +213,7 @@ mod tests {
             (json!({ "syncer": { "instance": 1 } }), "heartbeat.syncer.instance"),
             (json!({ "leaseDurationSeconds": 1.5 }), "heartbeat.leaseDurationSeconds"),
         ] {
-            let errors = checked(&said).unwrap_err();
+            let errors = validate(&said).unwrap_err();
             assert_eq!(errors.iter().map(FieldError::field).collect::<Vec<_>>(), [field], "{said}");
         }
     }

@@ -1,16 +1,16 @@
-//! Labels of other systems that name the clusters an object shall run on.
+//! Labels of other systems that name the clusters of an object.
 
 use atoll_meta::object;
 use serde_json::Value;
 
-/// kcp: names the one cluster.
+/// kcp: names the only cluster.
 pub const CLUSTER: &str = "workloads.kcp.dev/cluster";
-/// kcp, later: each label with one of these prefixes and the value `Sync` names one of several clusters.
+/// Later versions of kcp: each label with one of these prefixes and the value `Sync` names a cluster.
 pub const STATES: [&str; 2] = ["state.workload.kcp.io/", "state.workload.kcp.dev/"];
 pub const SYNC: &str = "Sync";
 
-/// Every label of an object that names a cluster, with that name.
-pub fn naming(object: &Value) -> Vec<(&str, &str)> {
+/// Returns every label of an object that names a cluster, with that name.
+pub fn cluster_labels(object: &Value) -> Vec<(&str, &str)> {
     if let Some(name) = object::label(object, CLUSTER) {
         return vec![(CLUSTER, name)];
     }
@@ -39,7 +39,7 @@ mod tests {
                 vec![("state.workload.kcp.io/east", "east")],
             ),
         ] {
-            assert_eq!(naming(&json!({ "metadata": { "labels": labels } })), expected);
+            assert_eq!(cluster_labels(&json!({ "metadata": { "labels": labels } })), expected);
         }
     }
 }

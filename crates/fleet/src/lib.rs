@@ -1,4 +1,4 @@
-//! What the parts of a fleet say to each other: where an object shall be, what is sent there, how it is known there.
+//! Data model of the fleet: placements, shapes, marks and the sync view, shared by control plane and syncers.
 //!
 //! ```text
 //!   object ─ placement ─► view of a cluster ─ lines ─► syncer ─ marks ─► object below
@@ -6,38 +6,38 @@
 //!                               └──────── records ◄──────┘
 //! ```
 //!
-//! Pure: no I/O, no clock, no async. Servers make views of it, syncers follow them.
+//! Pure: no I/O, no clock, no async. Servers build sync views with it, syncers read them.
 
 pub mod adoption;
-pub mod allowance;
-pub mod brake;
-pub mod closed;
-pub mod controllers;
+pub mod aggregate;
 pub mod definitions;
-pub mod happening;
+pub mod event;
 pub mod health;
 pub mod heartbeat;
-pub mod keep;
+pub mod keep_annotation;
 pub mod labels;
 pub mod marks;
 pub mod namespaces;
-pub mod order;
 pub mod overrides;
-pub mod placed;
+pub mod pause;
+pub mod placed_condition;
 pub mod placement;
+pub mod placement_refusal;
 pub mod pod_security;
+pub mod rate_limit;
 pub mod references;
 pub mod release;
+pub mod report_order;
+pub mod service_account;
 pub mod shape;
-pub mod sum;
 pub mod view;
 pub mod workspaces;
 
-pub use brake::Brake;
+pub use aggregate::aggregate;
 pub use namespaces::Locator;
 pub use overrides::Overrides;
+pub use pause::Pause;
 pub use placement::Placement;
 pub use references::{Reference, references};
 pub use release::release;
 pub use shape::shape;
-pub use sum::sum;

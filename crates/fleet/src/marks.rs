@@ -1,62 +1,64 @@
-//! How objects in clusters say whose they are.
+//! Marks: labels and annotations by which objects in clusters are recognized.
 
-/// Label of everything that Atoll made in a cluster; its value is the id of the control plane.
+/// Label of all objects that Atoll creates in a cluster; its value is the id of the control plane.
 pub const CONTROL_PLANE: &str = "atoll.dev/control-plane";
-/// Annotation of an object: the id of the workspace that it is from. Label of a namespace that an administrator of the cluster
-/// has made: the id of the workspace that may use it, although the Cluster is registered in another one.
+/// Annotation of an object: the id of its workspace. Label of a namespace that an administrator of the
+/// cluster created: the id of the workspace that may use it although it is not the registering workspace.
 pub const WORKSPACE: &str = "atoll.dev/workspace";
-/// Its uid there.
+/// Annotation: uid above.
 pub const UID: &str = "atoll.dev/uid";
-/// Its namespace and name there.
+/// Annotation: namespace and name above.
 pub const SOURCE: &str = "atoll.dev/source";
-/// Its generation there when it was last sent.
+/// Annotation: generation above of the last applied shape.
 pub const GENERATION: &str = "atoll.dev/generation";
-/// What was sent, as a hash.
+/// Annotation: hash of the last applied shape.
 pub const APPLIED: &str = "atoll.dev/applied";
-/// It was there before Atoll, and was adopted.
+/// Annotation of an adopted object, which existed before.
 pub const ADOPTED: &str = "atoll.dev/adopted";
-/// It is being let go: whatever else it says, it is nobody's.
+/// Annotation of an object that is being released and must be left alone.
 pub const RELEASED: &str = "atoll.dev/released";
-/// Something that was let go refers to it, such as `deployments.apps/web`: it is never deleted, but let go as well.
+/// Annotation: released objects that refer to it, such as `deployments.apps/web`. The object is never
+/// deleted, but released too.
 pub const KEEP: &str = "atoll.dev/keep";
-/// Above: what becomes of changes that others make in clusters.
+/// Annotation above: the drift policy.
 pub const DRIFT: &str = "atoll.dev/drift";
-/// On a namespace: the one above that it stands for, as JSON.
+/// Annotation of a namespace: its locator as JSON.
 pub const NAMESPACE: &str = "atoll.dev/namespace";
-/// On a namespace: the Pod Security labels that a syncer has written there, as JSON.
+/// Annotation of a namespace: the Pod Security labels that a syncer has set, as JSON.
 pub const POD_SECURITY: &str = "atoll.dev/pod-security";
-/// Label of a namespace that stands for one of another name, with the name that it would have if it had been made for that: so it
-/// is found.
+/// Label of a namespace that stands for one with another name: the name that it would have if Atoll had
+/// created it, so that it can be found.
 pub const STANDS_FOR: &str = "atoll.dev/stands-for";
-/// Above: where an object shall be, as JSON.
+/// Annotation above: the placement as JSON.
 pub const PLACEMENT: &str = "atoll.dev/placement";
-/// On a Cluster that is shown in another workspace: the path of the workspace in which it is registered.
+/// Annotation of a Cluster shown in another workspace: the path of its registering workspace.
 pub const REGISTERED_IN: &str = "atoll.dev/registered-in";
-/// What all of ours begin with.
+/// Prefix of all marks.
 pub const PREFIX: &str = "atoll.dev/";
 
-/// Where Atoll keeps what is its own, in workspaces and in clusters.
+/// Namespace for Atoll's own objects, in workspaces and in clusters.
 pub const SYSTEM_NAMESPACE: &str = "atoll-system";
-/// ConfigMap in a cluster that says which control plane it belongs to.
+/// ConfigMap in a cluster with the control plane that it has joined.
 pub const CLAIM: &str = "atoll-claim";
-/// Lease in a cluster that whoever syncs renews.
+/// Lease of the syncer in a cluster.
 pub const LEASE: &str = "atoll-syncer";
-/// Label of what is kept above about a cluster; its value is the cluster's name.
+/// Label of objects above that concern a cluster; its value is the cluster's name.
 pub const CLUSTER: &str = "atoll.dev/cluster";
-/// On a Secret with credentials: until when they are good.
+/// Annotation of a Secret with credentials: their expiry.
 pub const EXPIRES: &str = "atoll.dev/expires";
-/// On the Lease above: whether whoever syncs is connected, `open` or `closed`.
+/// Annotation of the Lease above: whether the syncer is connected, `open` or `closed`.
 pub const VIEW: &str = "atoll.dev/view";
-/// On the Lease below: since when the control plane is not reached, and why.
+/// Annotation of the Lease below: start and reason of an outage of the control plane.
 pub const LOST: &str = "atoll.dev/control-plane-lost";
-/// Label of a ConfigMap in root's `atoll-system` that vouches for a kubelet; its value is the id of the workspace of its nodes.
+/// Label of a ConfigMap in root's `atoll-system` that vouches for a kubelet; its value is the id of the
+/// workspace of its nodes.
 pub const KUBELETS: &str = "atoll.dev/kubelets";
-/// Who manages fields in clusters.
+/// Field manager of the syncer.
 pub const MANAGER: &str = "atoll";
-/// Who marks there what was not made by us.
+/// Field manager that marks objects which Atoll did not create.
 pub const ADOPTER: &str = "atoll-adopt";
 
-/// The Lease above that is renewed whenever something is heard of a cluster.
+/// Returns the name of the Lease above that is renewed with every heartbeat of a cluster.
 pub fn heartbeat(cluster: &str) -> String {
     format!("cluster-{cluster}")
 }

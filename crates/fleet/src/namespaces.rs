@@ -1,4 +1,4 @@
-//! Which namespace of a cluster stands for which one above.
+//! Mapping of namespaces above to namespaces in a cluster.
 
 use atoll_meta::object;
 use serde::{Deserialize, Serialize};
@@ -6,25 +6,25 @@ use serde_json::Value;
 
 use crate::marks;
 
-/// How long names of namespaces may be.
+/// Longest name of a namespace.
 const LENGTH: usize = 63;
-/// Names that Kubernetes keeps for itself begin so.
+/// Prefix that Kubernetes reserves for its own namespaces.
 const RESERVED: &str = "kube-";
-/// What stands before such a name below.
+/// Prefix for such names below.
 const PREFIX: &str = "of-";
 
-/// A namespace above, as the one below that stands for it says in its annotation.
+/// A namespace above, as recorded in the annotation of the namespace below.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Locator {
     pub control_plane: String,
-    /// Id of the workspace.
+    /// Workspace id.
     pub workspace: String,
     pub namespace: String,
 }
 
 impl Locator {
-    /// What a namespace below says it stands for: nothing, something that cannot be read, or a namespace above.
+    /// Reads the locator of a namespace below: none, an invalid one, or a namespace above.
     pub fn of(namespace: &Value) -> Option<Result<Locator, String>> {
         let text = namespace["metadata"]["annotations"].get(marks::NAMESPACE)?;
         Some(Locator::parse(text.as_str().unwrap_or_default()))
@@ -32,7 +32,7 @@ impl Locator {
 
     /// # Errors
     ///
-    /// What is wrong with the text.
+    /// The text is not a valid locator.
     pub fn parse(text: &str) -> Result<Locator, String> {
         let locator: Locator = serde_json::from_str(text)
             .map_err(|error| format!("annotation {} cannot be read: {error}", marks::NAMESPACE))?;
@@ -43,46 +43,46 @@ impl Locator {
         Ok(locator)
     }
 
-    /// As it stands in the annotation.
+    /// Returns the value of the annotation.
     pub fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The name below, see [`below`].
+    /// Returns the name below, see [`below`].
     pub fn below(&self, is_registered_there: bool) -> String {
         below(&self.control_plane, &self.workspace, &self.namespace, is_registered_there)
     }
 }
 
-/// The name in a cluster of a namespace above. Namespaces of the workspace in which the Cluster is registered keep their
-/// names, so that URLs and policies that mention them go on to work. Those of every other workspace get a name that
-/// nobody else has: a namespace that exists in the cluster, such as `default`, is not theirs to use. What Kubernetes and
-/// Atoll keep for themselves is never given away.
+/// Returns the name in a cluster of a namespace above. Namespaces of the registering workspace keep their
+/// names, so that URLs and policies that mention them keep working. Those of other workspaces get a unique
+/// name, because they may not use existing namespaces such as `default`. Names reserved by Kubernetes and
+/// Atoll are never used.
 pub fn below(control_plane: &str, workspace: &str, namespace: &str, is_registered_there: bool) -> String {
     let is_reserved = namespace.starts_with(RESERVED) || namespace == marks::SYSTEM_NAMESPACE;
     if is_registered_there && !is_reserved {
         return namespace.to_owned();
     }
     let hash = base32(hash(&[control_plane, workspace, namespace]));
-    // With a hash behind it, `kube` begins so too.
+    // `kube` with a hash has the reserved prefix too.
     let prefix = if is_reserved || format!("{namespace}-").starts_with(RESERVED) { PREFIX } else { "" };
     let room = LENGTH - 1 - hash.len() - prefix.len();
-    // Names are ASCII; should one not be, it is cut before the character that does not fit.
+    // Names are ASCII; if not, cut at a character boundary.
     let cut = (0..=room.min(namespace.len())).rev().find(|end| namespace.is_char_boundary(*end)).unwrap_or(0);
     format!("{prefix}{}-{hash}", namespace[..cut].trim_end_matches('-'))
 }
 
-/// Whether an administrator of the cluster lets a workspace use a namespace that exists there: the namespace carries the label
-/// `atoll.dev/workspace` with the id of the workspace.
+/// Whether an administrator of the cluster lets a workspace use an existing namespace: the namespace has the
+/// label `atoll.dev/workspace` with the workspace id.
 pub fn is_consented(namespace: &Value, workspace: &str) -> bool {
     object::label(namespace, marks::WORKSPACE) == Some(workspace)
 }
 
-/// FNV-1a of 64 bits, with a byte that no text has after each part.
+/// 64-bit FNV-1a, with a separator byte that cannot occur in text after each part.
 ///
-/// The hash is in names that stay for as long as the namespaces do, so it must never change: not with a compiler, not with a
-/// dependency. It tells apart namespaces of people who share a cluster and need not withstand one who looks for
-/// collisions: a namespace below is used only after its locator was found to be right.
+/// The hash is part of names that live as long as the namespaces, so it must never change. It distinguishes
+/// namespaces of users who share a cluster, but does not have to resist collisions on purpose: a namespace
+/// below is used only after its locator was verified.
 fn hash(parts: &[&str]) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -90,7 +90,7 @@ fn hash(parts: &[&str]) -> u64 {
     bytes.fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
-/// Thirteen letters and digits, without any that are taken for others.
+/// Encodes a number as thirteen letters and digits without ambiguous ones.
 fn base32(number: u64) -> String {
     const DIGITS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     (0..13).rev().map(|place| char::from(DIGITS[(number >> (place * 5) & 31) as usize])).collect()
@@ -102,7 +102,7 @@ mod tests {
     use atoll_meta::names;
 
     #[test]
-    fn names_are_the_same_or_nobody_elses() {
+    fn names_are_kept_or_unique() {
         let long = "a".repeat(63);
         let broken = format!("{}-{}", "a".repeat(48), "b".repeat(14));
         let kube = format!("kube-{}", "a".repeat(58));
@@ -128,12 +128,12 @@ mod tests {
             assert_eq!(names::dns1123_label(&name), Vec::<String>::new(), "{name}");
             assert!(!name.starts_with("kube-"));
         }
-        // This may never change: there are namespaces of such names.
+        // This must never change, because existing namespaces have such names.
         assert_eq!(below("plane", "workspace", "shop", false), "shop-gnrkuqasa55j3");
     }
 
     #[test]
-    fn every_part_matters() {
+    fn hash_depends_on_every_part() {
         let names = [
             below("c", "w", "n", false),
             below("d", "w", "n", false),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn locators_are_read_as_they_were_written() {
+    fn locators_round_trip() {
         let locator = Locator { control_plane: "c".into(), workspace: "w".into(), namespace: "n".into() };
         let text = r#"{"controlPlane":"c","workspace":"w","namespace":"n"}"#;
         assert_eq!(locator.text(), text);

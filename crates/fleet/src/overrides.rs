@@ -1,7 +1,7 @@
-//! What is different about objects in one cluster: `spec.overrides` of a Cluster.
+//! Overrides: changes that `spec.overrides` of a Cluster makes to shapes.
 //!
 //! ```text
-//!   object ─ match? ─ registry ─ storageClass ─ env ─ labels, annotations ─ patch ─► object as the cluster gets it
+//!   object ─ match? ─ registry ─ storageClass ─ env ─ labels, annotations ─ patch ─► shape
 //!            └──────────────────── one row after the other ────────────────────┘
 //! ```
 
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 pub use validate::validate;
 
-/// All that is different in a cluster.
+/// All overrides of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(transparent)]
 pub struct Overrides {
@@ -31,7 +31,7 @@ struct Override {
     #[serde(rename = "match")]
     matches: Match,
     registry: Option<Registry>,
-    /// Names of storage classes by those that people wrote.
+    /// Storage class names of the cluster by the names that users write.
     storage_class: BTreeMap<String, String>,
     env: Vec<Variable>,
     labels: BTreeMap<String, String>,
@@ -39,7 +39,7 @@ struct Override {
     patch: Vec<Value>,
 }
 
-/// Which objects are meant; of what is left empty, any.
+/// Selects objects; an empty field matches all.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct Match {
@@ -49,10 +49,10 @@ struct Match {
     labels: BTreeMap<String, String>,
 }
 
-/// Where images come from instead.
+/// Replacement of an image registry.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 struct Registry {
-    /// A registry, or part of one; all if there is none.
+    /// A registry, optionally with a path; all registries if absent.
     #[serde(default)]
     from: Option<String>,
     to: String,
@@ -66,20 +66,20 @@ struct Variable {
 }
 
 impl Overrides {
-    /// Those of a Cluster.
+    /// Reads the overrides of a Cluster.
     ///
     /// # Errors
     ///
-    /// If they cannot be read, which [`validate`] would have said.
+    /// The overrides are invalid, which [`validate`] would have reported.
     pub fn of(cluster: &Value) -> Result<Overrides, String> {
         Overrides::read(&cluster["spec"]["overrides"])
     }
 
-    /// As they stand in `spec.overrides`.
+    /// Reads overrides in the form of `spec.overrides`.
     ///
     /// # Errors
     ///
-    /// If they cannot be read.
+    /// The overrides are invalid.
     pub fn read(overrides: &Value) -> Result<Overrides, String> {
         if overrides.is_null() {
             return Ok(Overrides::default());
@@ -91,11 +91,11 @@ impl Overrides {
         self.rows.is_empty()
     }
 
-    /// Makes an object what it is in the cluster.
+    /// Applies the overrides to an object.
     ///
     /// # Errors
     ///
-    /// If a patch does not apply, or would make another object of it. The object is then as it was.
+    /// A patch does not apply, or would change the identity of the object. The object is then unchanged.
     pub fn apply(&self, object: &mut Value) -> Result<(), String> {
         let mut changed: Option<Value> = None;
         for (index, row) in self.rows.iter().enumerate() {
@@ -141,13 +141,13 @@ impl Override {
         let before = identity(object);
         json_patch(object, &Value::Array(self.patch.clone())).map_err(|error| error.to_string())?;
         if identity(object) != before {
-            return Err("it would make another object of it".to_owned());
+            return Err("it would change the identity of the object".to_owned());
         }
         Ok(())
     }
 }
 
-/// What makes an object that object.
+/// Returns the fields that identify an object.
 fn identity(object: &Value) -> [String; 4] {
     let name = object::name(object);
     [object::api_version(object), object::kind(object), object::namespace(object), name].map(str::to_owned)
@@ -170,7 +170,7 @@ fn is_kind(object: &Value, wanted: &str) -> bool {
     object::kind(object) == kind && group.is_none_or(|group| group == actual)
 }
 
-/// Gives a claim another class, where it asks for one by name.
+/// Replaces the storage class of a volume claim, if it names one.
 fn reclassed(claim: &mut Value, classes: &BTreeMap<String, String>) {
     const BEFORE_THE_FIELD: &str = "volume.beta.kubernetes.io/storage-class";
     if let Some(class) = claim["spec"]["storageClassName"].as_str().and_then(|class| classes.get(class)) {

@@ -1,12 +1,12 @@
-//! Where an object shall be.
+//! Placements: the clusters that run an object.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::marks;
 
-/// What a cluster makes for itself, or what only counts where it was written.
-const STAY: [(&str, &[&str]); 14] = [
+/// Resources that are never placed, because clusters generate them or they are valid only in a workspace.
+const NEVER_PLACED: [(&str, &[&str]); 14] = [
     (
         "",
         &[
@@ -31,30 +31,34 @@ const STAY: [(&str, &[&str]); 14] = [
     ("certificates.k8s.io", &[]),
     ("metrics.k8s.io", &[]),
     ("atoll.dev", &[]),
-    // Whoever writes these has a say in everything that happens in a cluster.
+    // These affect everything in a cluster.
     ("admissionregistration.k8s.io", &[]),
     ("apiregistration.k8s.io", &[]),
     ("flowcontrol.apiserver.k8s.io", &[]),
 ];
 
-/// Whether what is of this kind stays where it was written.
-pub fn stays(group: &str, resource: &str) -> bool {
-    STAY.iter().any(|(of, resources)| group == *of && (resources.is_empty() || resources.contains(&resource)))
+/// Whether objects of a resource are never placed.
+pub fn is_never_placed(group: &str, resource: &str) -> bool {
+    NEVER_PLACED
+        .iter()
+        .any(|(of, resources)| group == *of && (resources.is_empty() || resources.contains(&resource)))
 }
 
-/// Kinds whose work is done once: group, resource, kind, and what two clusters would do. Until their replicas, ordinals and
-/// completions are divided between clusters, each cluster of a placement does all of it.
+/// Kinds whose work is done once: group, resource, kind, and the effect on several clusters. Until their
+/// replicas, ordinals and completions are divided between clusters, each cluster of a placement does all of
+/// it.
 ///
-/// Pods are not in here because they are not placed at all. PersistentVolumeClaims are not either: a claim runs nothing, and
-/// a Deployment on several clusters needs the claims that it mounts on each of them.
+/// Pods are not listed because they are not placed at all, and PersistentVolumeClaims because a claim runs
+/// nothing, and a Deployment on several clusters needs the claims that it mounts on each of them.
 const RUN_ONCE: [(&str, &str, &str, &str); 3] = [
     ("apps", "statefulsets", "StatefulSet", "each would run Pods with the same ordinals"),
     ("batch", "cronjobs", "CronJob", "each would start every Job of the schedule"),
     ("batch", "jobs", "Job", "each would run all of its completions"),
 ];
 
-/// Why an object (group, resource, namespace, name) is not placed on these clusters, if it is of a kind that runs once and a
-/// second cluster is added without `duplicate`. Taking clusters out of a placement is always possible, whatever it was before.
+/// Returns why an object (group, resource, namespace, name) may not be placed on these clusters: its kind
+/// runs once, and a cluster is added to another one without `duplicate`. Removing clusters from a placement
+/// is always possible.
 pub fn duplicates(
     (group, resource, namespace, name): (&str, &str, &str, &str),
     current: &Placement,
@@ -68,19 +72,19 @@ pub fn duplicates(
     }
     let (_, _, kind, what) = row;
     let (count, names) = (clusters.len(), names_of(clusters));
-    let command = crate::placed::command(kind, namespace, name, &names);
+    let command = crate::placed_condition::command(kind, namespace, name, &names);
     Some(format!(
         "a {kind} must not be duplicated, and of {count} clusters {what}; name one cluster, or set spec.duplicate to true if \
          that is what you want: {command} --duplicate"
     ))
 }
 
-/// Whether objects of a resource must not run in two clusters at once, not even while they move.
+/// Whether objects of a resource must not run on two clusters at once, not even while they move.
 pub fn runs_once(group: &str, resource: &str) -> bool {
     RUN_ONCE.iter().any(|row| (row.0, row.1) == (group, resource))
 }
 
-/// Shares as `atoll place --on` takes them.
+/// Formats shares as `atoll place --on` accepts them.
 pub fn names_of(shares: &[Share]) -> String {
     let text = |share: &Share| match share.replicas {
         Some(replicas) => format!("{}={replicas}", share.name),
@@ -93,18 +97,18 @@ pub fn names_of(shares: &[Share]) -> String {
 #[serde(from = "Stored", into = "Stored")]
 pub struct Placement {
     pub clusters: Vec<Share>,
-    /// Clusters that it was taken from and that have not let go of it yet.
+    /// Clusters that were removed and have not yet confirmed that the object is gone.
     pub leaving: Vec<Leaving>,
-    /// Who decided.
+    /// The decision maker: a user, a policy or a dialect.
     pub by: String,
-    /// Whether somebody said that each cluster may run the whole of what otherwise runs once, see [`duplicates`].
+    /// Whether each cluster may run all of a workload that otherwise runs once, see [`duplicates`].
     pub duplicate: bool,
 }
 
-/// Who decided on which clusters a namespace may be: whatever was placed of what is in it.
+/// Value of `by` in the placement of a namespace, which follows from the objects in it.
 pub const BY_CONTENTS: &str = "contents";
 
-/// A placement as it stands in the annotation. `leaving` is a list of names, as programs read it that know nothing of uids.
+/// The annotation's form of a placement. `leaving` is a list of names, for programs that do not know uids.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Stored {
@@ -112,7 +116,7 @@ struct Stored {
     clusters: Vec<Share>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     leaving: Vec<String>,
-    /// Of those in `leaving`, in the same order.
+    /// Uids of the clusters in `leaving`, in the same order.
     #[serde(skip_serializing_if = "are_unknown")]
     leaving_uids: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -142,23 +146,23 @@ impl From<Placement> for Stored {
     }
 }
 
-/// A cluster that an object was taken from.
+/// A cluster that an object is being removed from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leaving {
     pub name: String,
-    /// Of the Cluster; empty in placements that are older than uids in them.
+    /// Uid of the Cluster; empty in older placements.
     pub uid: String,
 }
 
-/// What one cluster gets.
+/// The part of a placement that belongs to one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     pub name: String,
-    /// Of the Cluster: several workspaces may have one of the same name. Empty in placements that are older than uids in
-    /// them, which mean the nearest.
+    /// Uid of the Cluster, because several workspaces may have one with the same name. Empty in older
+    /// placements, which refer to the nearest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// How many of the replicas, where they are divided.
+    /// Number of replicas, if they are divided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i64>,
 }
@@ -181,7 +185,7 @@ impl Leaving {
 }
 
 impl Placement {
-    /// Of an object; an empty one if it has none.
+    /// Reads the placement of an object; empty if it has none.
     pub fn of(object: &Value) -> Placement {
         let text = object["metadata"]["annotations"][marks::PLACEMENT].as_str();
         text.and_then(Placement::parse).unwrap_or_default()
@@ -191,39 +195,39 @@ impl Placement {
         serde_json::from_str(text).ok()
     }
 
-    /// As it stands in the annotation; `None` if it says nothing.
+    /// Returns the value of the annotation; `None` for an empty placement.
     pub fn text(&self) -> Option<String> {
         if self.is_empty() { None } else { serde_json::to_string(self).ok() }
     }
 
-    /// Nobody has it, and nobody shall.
+    /// Whether no cluster has, or will have, the object.
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty() && self.leaving.is_empty()
     }
 
-    /// Every cluster that has it or may still have it.
+    /// Names of all clusters that have the object or may still have it.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.spots().map(|(name, _)| name)
+        self.cluster_refs().map(|(name, _)| name)
     }
 
-    /// The same with their uids, where these are known.
-    pub fn spots(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// Names and uids, if known, of these clusters.
+    pub fn cluster_refs(&self) -> impl Iterator<Item = (&str, &str)> {
         let shares = self.clusters.iter().map(|share| (share.name.as_str(), share.uid.as_str()));
         shares.chain(self.leaving.iter().map(|one| (one.name.as_str(), one.uid.as_str())))
     }
 
-    /// The share of the cluster that has this name in the placement.
+    /// Returns the share of the cluster with this name.
     pub fn share(&self, cluster: &str) -> Option<&Share> {
         self.clusters.iter().find(|share| share.name == cluster)
     }
 
-    /// The share of one cluster, known by its uid.
+    /// Returns the share of the cluster with this uid.
     pub fn share_of(&self, name: &str, uid: &str) -> Option<&Share> {
         self.clusters.iter().find(|share| share.is_of(name, uid))
     }
 
-    /// Shares that are no longer there, are new, or have another number of replicas.
-    pub fn moved<'a>(&'a self, after: &'a Placement) -> Vec<&'a Share> {
+    /// Returns shares that were removed, added, or have another number of replicas.
+    pub fn changed_shares<'a>(&'a self, after: &'a Placement) -> Vec<&'a Share> {
         let differs = |share: &Share, other: &Placement| {
             other.share_of(&share.name, &share.uid).is_none_or(|same| same.replicas != share.replicas)
         };
@@ -231,18 +235,19 @@ impl Placement {
         before.chain(after.clusters.iter().filter(|share| differs(share, self))).collect()
     }
 
-    /// The placement after somebody decided anew: whoever is no longer in it is leaving until it has let go.
+    /// Returns the placement after a new decision: clusters that are no longer in it are leaving until they
+    /// confirm the removal.
     #[must_use]
     pub fn decided(&self, clusters: Vec<Share>, by: &str) -> Placement {
         let stays = |(name, uid): &(&str, &str)| clusters.iter().any(|share| share.is_of(name, uid));
-        let leaves = self.spots().filter(|spot| !stays(spot));
+        let leaves = self.cluster_refs().filter(|spot| !stays(spot));
         let leaving = leaves.map(|(name, uid)| Leaving { name: name.into(), uid: uid.into() }).collect();
         let by = if clusters.is_empty() { String::new() } else { by.to_string() };
         let duplicate = self.duplicate && !clusters.is_empty();
         Placement { clusters, leaving, by, duplicate }
     }
 
-    /// The record of a namespace after something of it was placed on one more cluster.
+    /// Returns the placement of a namespace after an object in it was placed on another cluster.
     #[must_use]
     pub fn with_contents_on(&self, cluster: &str, uid: &str) -> Placement {
         let mut next = self.clone();
@@ -254,10 +259,10 @@ impl Placement {
         next
     }
 
-    /// The placement after a cluster has let go. Of an object that is `being_deleted` it is then nowhere to be found there;
-    /// otherwise only whoever was leaving has left.
+    /// Returns the placement after a cluster has confirmed that the object is gone. If the object is
+    /// `being_deleted`, its share is removed too; otherwise only a leaving cluster.
     #[must_use]
-    pub fn let_go(&self, name: &str, uid: &str, being_deleted: bool) -> Placement {
+    pub fn confirm_removed(&self, name: &str, uid: &str, being_deleted: bool) -> Placement {
         let mut next = self.clone();
         next.leaving.retain(|one| !one.is_of(name, uid));
         if being_deleted {
@@ -280,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_of_the_same_name_are_told_apart() {
+    fn clusters_with_the_same_name_are_distinguished() {
         let first = Placement::default().decided(vec![known("a", "1")], "hand");
         assert_eq!(first.text().unwrap(), r#"{"clusters":[{"name":"a","uid":"1"}],"by":"hand"}"#);
         assert!(first.share_of("a", "1").is_some() && first.share_of("a", "2").is_none());
@@ -288,23 +293,23 @@ mod tests {
         let text = r#"{"clusters":[{"name":"a","uid":"2"}],"leaving":["a"],"leavingUids":["1"],"by":"hand"}"#;
         assert_eq!(second.text().as_deref(), Some(text));
         assert_eq!(Placement::parse(text), Some(second.clone()));
-        assert_eq!(second.let_go("a", "2", false), second);
+        assert_eq!(second.confirm_removed("a", "2", false), second);
         assert_eq!(
-            second.let_go("a", "1", true).text().unwrap(),
+            second.confirm_removed("a", "1", true).text().unwrap(),
             r#"{"clusters":[{"name":"a","uid":"2"}],"by":"hand"}"#
         );
-        assert_eq!(first.moved(&second).len(), 2);
+        assert_eq!(first.changed_shares(&second).len(), 2);
     }
 
     #[test]
-    fn placements_without_uids_mean_clusters_by_their_names() {
+    fn placements_without_uids_match_clusters_by_name() {
         let old = Placement::parse(r#"{"clusters":[{"name":"a"}],"leaving":["b"],"by":"hand"}"#).unwrap();
         assert!(old.share_of("a", "1").is_some());
-        // That the uid is known by now moves nothing.
+        // A uid that becomes known changes nothing.
         let filled = old.decided(vec![known("a", "1")], "hand");
         assert_eq!(filled.leaving, [Leaving { name: "b".into(), uid: String::new() }]);
-        assert!(old.moved(&filled).is_empty());
-        assert!(filled.let_go("b", "7", false).leaving.is_empty());
+        assert!(old.changed_shares(&filled).is_empty());
+        assert!(filled.confirm_removed("b", "7", false).leaving.is_empty());
     }
 
     fn leaving(name: &str) -> Leaving {
@@ -312,22 +317,22 @@ mod tests {
     }
 
     #[test]
-    fn who_is_taken_out_is_leaving_until_it_lets_go() {
+    fn removed_cluster_is_leaving_until_it_confirms() {
         let first = Placement::default().decided(shares(&["a", "b"]), "hand");
         assert_eq!(first.text().unwrap(), r#"{"clusters":[{"name":"a"},{"name":"b"}],"by":"hand"}"#);
         let second = first.decided(shares(&["b", "c"]), "hand");
         assert_eq!(second.leaving, [leaving("a")]);
         assert_eq!(second.decided(shares(&["a"]), "hand").leaving, [leaving("b"), leaving("c")]);
-        assert_eq!(second.let_go("a", "", false).leaving, []);
-        assert_eq!(second.let_go("b", "", false), second, "it is meant to have it");
-        let gone = ["a", "b", "c"].iter().fold(second, |rest, name| rest.let_go(name, "", true));
+        assert_eq!(second.confirm_removed("a", "", false).leaving, []);
+        assert_eq!(second.confirm_removed("b", "", false), second, "the cluster has a share");
+        let gone = ["a", "b", "c"].iter().fold(second, |rest, name| rest.confirm_removed(name, "", true));
         assert_eq!((gone.is_empty(), gone.text()), (true, None));
         let nowhere = first.decided(Vec::new(), "hand");
         assert_eq!(nowhere.text().unwrap(), r#"{"leaving":["a","b"]}"#);
     }
 
     #[test]
-    fn what_runs_once_is_on_one_cluster_unless_somebody_says_otherwise() {
+    fn run_once_kinds_need_duplicate_for_several_clusters() {
         let on = |names: &[&str]| Placement { clusters: shares(names), ..Placement::default() };
         for (group, resource, current, wanted, duplicate, is_refused) in [
             ("apps", "statefulsets", on(&[]), &["a", "b"][..], false, true),
@@ -338,7 +343,7 @@ mod tests {
             ("apps", "statefulsets", on(&[]), &["a"], false, false),
             ("apps", "statefulsets", on(&["a"]), &["b"], false, false),
             ("apps", "statefulsets", on(&["a"]), &[], false, false),
-            // As it was placed by an older version, and with fewer clusters.
+            // Placed by an older version, and with fewer clusters.
             ("apps", "statefulsets", on(&["a", "b"]), &["b", "a"], false, false),
             ("apps", "statefulsets", on(&["a", "b", "c"]), &["a", "b"], false, false),
             ("apps", "deployments", on(&[]), &["a", "b"], false, false),
@@ -368,18 +373,18 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_wherever_something_of_it_was_placed() {
+    fn namespace_is_placed_with_its_contents() {
         let first = Placement::default().with_contents_on("a", "1");
         assert_eq!(first.text().unwrap(), r#"{"clusters":[{"name":"a","uid":"1"}],"by":"contents"}"#);
         assert_eq!(first.with_contents_on("a", "1"), first);
         let both = first.with_contents_on("b", "2");
         assert_eq!(both.names().collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(both.let_go("a", "1", true), Placement::default().with_contents_on("b", "2"));
-        assert_eq!(both.let_go("a", "3", true), both, "another cluster of that name");
+        assert_eq!(both.confirm_removed("a", "1", true), Placement::default().with_contents_on("b", "2"));
+        assert_eq!(both.confirm_removed("a", "3", true), both, "another cluster with that name");
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn placements_round_trip() {
         let text = r#"{"clusters":[{"name":"a","replicas":3}],"leaving":["b"],"by":"hand"}"#;
         let placement = Placement::parse(text).unwrap();
         assert_eq!(placement.text().as_deref(), Some(text));

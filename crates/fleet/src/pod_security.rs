@@ -1,4 +1,5 @@
-//! Which Pod Security level the pods of a workspace must meet on a cluster, and how the namespace below enforces it.
+//! The Pod Security level that Pods of a workspace must meet on a cluster, and the labels that enforce it
+//! below.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +11,23 @@ use serde_json::{Value, json};
 
 use crate::marks;
 
-/// Required of workspaces below the one in which the Cluster is registered, unless the Cluster says otherwise.
+/// Default level for workspaces below the registering one.
 const DEFAULT: Level = Level::Baseline;
 
-/// `spec.podSecurity` of a Cluster.
+/// Returns `spec.podSecurity` of a Cluster.
 fn set(cluster: &Value) -> Option<Level> {
     cluster["spec"]["podSecurity"].as_str().and_then(Level::parse)
 }
 
-/// The level that a Cluster requires of pods from the workspace in which it is registered, or from one below that.
+/// Returns the level that a Cluster requires of Pods of the registering workspace, or of a workspace below
+/// it.
 pub fn level(cluster: &Value, is_registered_there: bool) -> Level {
     set(cluster).unwrap_or(if is_registered_there { Level::Privileged } else { DEFAULT })
 }
 
-/// The stricter of what the cluster requires and what the namespace above enforces. What the cluster requires holds in its
-/// latest version: a namespace above that enforces a higher level of an older version may not allow less by that.
+/// Returns the stricter of the cluster's level and the rule of the namespace above. The cluster's level
+/// applies in its latest version, so that a namespace above with a higher level of an older version does not
+/// weaken it.
 fn stricter(level: Level, namespace: Rule) -> Rule {
     match level {
         Level::Privileged => namespace,
@@ -32,7 +35,7 @@ fn stricter(level: Level, namespace: Rule) -> Rule {
     }
 }
 
-/// What pods of a namespace must meet on a cluster. `label` looks up a label of the namespace above.
+/// Returns the rule for Pods of a namespace on a cluster. `label` looks up a label of the namespace above.
 pub fn required<'a>(
     cluster: &Value,
     is_registered_there: bool,
@@ -41,12 +44,12 @@ pub fn required<'a>(
     stricter(level(cluster, is_registered_there), Policy::of(label).0.enforce)
 }
 
-/// Whether an update changes the pod template of an object.
+/// Whether an update changes the Pod template of an object.
 pub fn changes_template(group: &str, resource: &str, new: &Value, old: &Value) -> bool {
     template(group, resource).is_some_and(|path| new.pointer(path) != old.pointer(path))
 }
 
-/// What the pod template of an object violates, in the words that Kubernetes uses.
+/// Returns the violations of an object's Pod template, in the words of Kubernetes.
 pub fn violation(group: &str, resource: &str, object: &Value, rule: Rule) -> Option<String> {
     let template = object.pointer(template(group, resource)?)?;
     let violations = run(rule, &template["metadata"], &template["spec"]);
@@ -54,7 +57,8 @@ pub fn violation(group: &str, resource: &str, object: &Value, rule: Rule) -> Opt
         .then(|| format!("violates PodSecurity {:?}: {}", rule.to_string(), violations.details()))
 }
 
-/// Why a Cluster does not take the pods of an object. `label` looks up a label of the namespace above.
+/// Returns why a Cluster does not accept the Pods of an object. `label` looks up a label of the namespace
+/// above.
 pub fn refusal<'a>(
     cluster: &Value,
     is_registered_there: bool,
@@ -64,18 +68,18 @@ pub fn refusal<'a>(
 ) -> Option<String> {
     let violation = violation(group, resource, object, required(cluster, is_registered_there, label))?;
     let name = object::name(cluster);
-    Some(format!("{violation}; cluster {name} requires this level of pods of this workspace"))
+    Some(format!("{violation}; cluster {name} requires this level for pods of this workspace"))
 }
 
-/// Pod Security labels for the namespace below, as the control plane tells the syncer.
+/// Pod Security labels for the namespace below, as sent to the syncer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Labels {
-    /// What somebody asked for: the labels of the namespace above, made stricter by `spec.podSecurity` of the Cluster.
+    /// Requested labels: those of the namespace above, made stricter by `spec.podSecurity` of the Cluster.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The same with the default level. A namespace that was made before there was a default does not get it afterwards:
-    /// its pods could not be replaced.
+    /// The same with the default level. A namespace from before there was a default does not get it later,
+    /// because its Pods could not be replaced.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub initial: BTreeMap<String, String>,
 }
@@ -89,13 +93,13 @@ impl Labels {
         }
     }
 
-    /// For a workspace of which a control plane, perhaps an older one, says nothing.
-    pub fn unsaid(is_registered_there: bool) -> Labels {
+    /// Returns the labels for a workspace for which an older control plane sends none.
+    pub fn fallback(is_registered_there: bool) -> Labels {
         Labels::of(&Value::Null, is_registered_there, &Value::Null)
     }
 
-    /// Adds the labels to a namespace that is about to be made.
-    pub fn put(&self, namespace: &mut Value) {
+    /// Adds the labels to a new namespace.
+    pub fn set_on(&self, namespace: &mut Value) {
         for (key, value) in &self.initial {
             namespace["metadata"]["labels"][key] = value.as_str().into();
         }
@@ -104,8 +108,8 @@ impl Labels {
         }
     }
 
-    /// The merge patch that brings a namespace that Atoll made in line; `None` if it is. Labels that somebody else has set
-    /// stay, except that a weaker level is raised.
+    /// Returns the merge patch that updates a namespace created by Atoll; `None` if it is up to date. Labels
+    /// of other writers stay, except that a weaker level is raised.
     pub fn patch(&self, namespace: &Value) -> Option<Value> {
         let written = object::annotation(namespace, marks::POD_SECURITY);
         let wanted = if written.is_some() { &self.initial } else { &self.labels };

@@ -1,11 +1,11 @@
-//! What an object needs beside it in a cluster.
+//! References: the objects that an object needs in a cluster.
 
 use std::collections::BTreeSet;
 
 use atoll_meta::object;
 use serde_json::Value;
 
-/// Something in the namespace of the object that refers to it.
+/// A referenced object in the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reference {
     /// One of [`RESOURCES`].
@@ -13,7 +13,7 @@ pub struct Reference {
     pub name: String,
 }
 
-/// What can follow an object; all are of the core group.
+/// Resources that can be dependents; all are in the core group.
 pub const RESOURCES: &[&str] = &[CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS, SERVICE_ACCOUNTS];
 
 const CONFIG_MAPS: &str = "configmaps";
@@ -21,15 +21,15 @@ const PERSISTENT_VOLUME_CLAIMS: &str = "persistentvolumeclaims";
 const SECRETS: &str = "secrets";
 const SERVICE_ACCOUNTS: &str = "serviceaccounts";
 
-/// What every namespace has of its own, in any cluster.
+/// Objects that every namespace has in any cluster.
 pub(crate) const EVERYWHERE: &[(&str, &str)] =
     &[(SERVICE_ACCOUNTS, "default"), (CONFIG_MAPS, "kube-root-ca.crt")];
 
-/// Where an object may hold the specification of Pods.
+/// Paths of Pod specifications in objects.
 pub(crate) const POD_SPECS: &[&str] =
     &["/spec/template/spec", "/spec/jobTemplate/spec/template/spec", "/template/spec"];
 
-/// Where volumes name something.
+/// Paths of references in volumes.
 const OF_VOLUMES: &[(&str, &str)] = &[
     (CONFIG_MAPS, "/configMap/name"),
     (SECRETS, "/secret/secretName"),
@@ -43,17 +43,17 @@ const OF_VOLUMES: &[(&str, &str)] = &[
     (SECRETS, "/scaleIO/secretRef/name"),
     (SECRETS, "/storageos/secretRef/name"),
 ];
-/// Where the sources of a projected volume do.
+/// Paths of references in sources of projected volumes.
 const OF_PROJECTIONS: &[(&str, &str)] = &[(CONFIG_MAPS, "/configMap/name"), (SECRETS, "/secret/name")];
-/// Where variables do.
+/// Paths of references in environment variables.
 const OF_VARIABLES: &[(&str, &str)] =
     &[(CONFIG_MAPS, "/valueFrom/configMapKeyRef/name"), (SECRETS, "/valueFrom/secretKeyRef/name")];
-/// Where what fills many variables does.
+/// Paths of references in `envFrom`.
 const OF_ENVIRONMENTS: &[(&str, &str)] = &[(CONFIG_MAPS, "/configMapRef/name"), (SECRETS, "/secretRef/name")];
 
-/// What an object refers to in its namespace, sorted, each once.
+/// Returns the references of an object in its namespace, sorted and unique.
 pub fn references(object: &Value) -> Vec<Reference> {
-    let mut found = Found::default();
+    let mut found = ReferenceSet::default();
     match object::kind(object) {
         "Pod" => found.pod(&object["spec"]),
         "Ingress" => found.items(&object["spec"]["tls"], &[(SECRETS, "/secretName")]),
@@ -65,18 +65,18 @@ pub fn references(object: &Value) -> Vec<Reference> {
 }
 
 #[derive(Default)]
-struct Found<'a> {
+struct ReferenceSet<'a> {
     names: BTreeSet<(&'static str, &'a str)>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> ReferenceSet<'a> {
     fn note(&mut self, resource: &'static str, name: Option<&'a Value>) {
         if let Some(name) = name.and_then(Value::as_str).filter(|name| !name.is_empty()) {
             self.names.insert((resource, name));
         }
     }
 
-    /// Notes what each item of a list names.
+    /// Adds the references in each item of a list.
     fn items(&mut self, list: &'a Value, places: &[(&'static str, &str)]) {
         for item in items(list) {
             places.iter().for_each(|(resource, place)| self.note(resource, item.pointer(place)));
@@ -95,11 +95,12 @@ impl<'a> Found<'a> {
             }
         }
         self.items(&spec["imagePullSecrets"], &[(SECRETS, "/name")]);
-        // The older name of the same is still read.
+        // `serviceAccount` is the deprecated name of the field.
         self.note(SERVICE_ACCOUNTS, spec.get("serviceAccountName").or_else(|| spec.get("serviceAccount")));
     }
 
-    /// Tokens are made anew in every cluster, and only their names tell them from other secrets here.
+    /// Adds the Secrets of a ServiceAccount except its tokens, which every cluster generates. Only their
+    /// names distinguish them.
     fn service_account(&mut self, account: &'a Value) {
         self.items(&account["imagePullSecrets"], &[(SECRETS, "/name")]);
         for secret in items(&account["secrets"]) {
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_refer_to_what_they_use() {
+    fn references_of_pods() {
         let cases = [
             (json!({ "volumes": [{ "configMap": { "name": "a" } }] }), "configmaps/a"),
             (json!({ "volumes": [{ "secret": { "secretName": "a", "optional": true } }] }), "secrets/a"),
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn other_kinds_refer_too() {
+    fn references_of_other_kinds() {
         let cases = [
             (
                 json!({ "kind": "Ingress", "spec": { "tls": [{ "secretName": "b" }, { "hosts": [] }, { "secretName": "a" }] } }),

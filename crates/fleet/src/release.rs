@@ -1,25 +1,27 @@
-//! What of ours is taken off an object in a cluster that is let go, so that nothing says that it ever was.
+//! Release: removes all traces of Atoll from an object in a cluster.
 
 use serde_json::{Map, Value, json};
 
 use crate::marks;
 
-/// Who has the fields then that were ours: what Kubernetes calls whoever set them before anybody kept account.
-const HEIR: &str = "before-first-apply";
+/// Field manager that takes over the fields: Kubernetes' name for the manager of fields set before the first
+/// apply.
+const SUCCESSOR: &str = "before-first-apply";
 
-/// A merge patch that takes our marks off an object's metadata and hands on the fields that only we had.
+/// Returns a merge patch that removes the marks from an object and hands over the fields that only Atoll
+/// owned.
 pub fn release(found: &Value) -> Value {
-    let mut metadata = marks_off(found);
+    let mut metadata = removed_marks(found);
     if let Some(managers) = found["metadata"]["managedFields"].as_array() {
-        let rest = handed_on(managers);
-        // An empty list would be taken for one that was left out.
+        let rest = hand_over(managers);
+        // An empty list would count as absent.
         metadata.insert("managedFields".into(), if rest.is_empty() { json!([{}]) } else { rest.into() });
     }
     json!({ "metadata": metadata })
 }
 
-/// Labels and annotations that are ours, as none.
-fn marks_off(found: &Value) -> Map<String, Value> {
+/// Returns the labels and annotations to remove, as nulls.
+fn removed_marks(found: &Value) -> Map<String, Value> {
     let ours = |field: &str| -> Map<String, Value> {
         let names = found["metadata"][field].as_object().into_iter().flatten().map(|(name, _)| name);
         names.filter(|name| is_mark(name)).map(|name| (name.clone(), Value::Null)).collect()
@@ -38,35 +40,35 @@ fn is_mark(name: &str) -> bool {
     name.starts_with(marks::PREFIX)
 }
 
-/// The accounts without us: what we had and nobody else has goes to the heir.
-fn handed_on(managers: &[Value]) -> Vec<Value> {
-    let is_ours = |entry: &Value| entry["manager"].as_str().is_some_and(is_us);
+/// Returns the managed fields without Atoll's entries: fields that no other manager owns go to the successor.
+fn hand_over(managers: &[Value]) -> Vec<Value> {
+    let is_ours = |entry: &Value| entry["manager"].as_str().is_some_and(is_own_manager);
     let (ours, others): (Vec<&Value>, Vec<&Value>) = managers.iter().partition(|entry| is_ours(entry));
     let mut rest: Vec<Value> = others.into_iter().cloned().collect();
     for entry in &mut rest {
-        without_marks(&mut entry["fieldsV1"]);
+        remove_marks(&mut entry["fieldsV1"]);
     }
     for entry in ours {
         let mut fields = entry["fieldsV1"].clone();
-        without_marks(&mut fields);
+        remove_marks(&mut fields);
         for other in rest.iter().filter(|other| other["subresource"] == entry["subresource"]) {
             subtract(&mut fields, &other["fieldsV1"]);
         }
         if fields.as_object().is_none_or(Map::is_empty) {
             continue;
         }
-        let is_heirs = |other: &&mut Value| {
-            other["manager"] == HEIR
+        let is_successor = |other: &&mut Value| {
+            other["manager"] == SUCCESSOR
                 && ["apiVersion", "subresource"].iter().all(|field| other[*field] == entry[*field])
         };
-        match rest.iter_mut().find(is_heirs) {
-            Some(heir) => unite(&mut heir["fieldsV1"], &fields),
+        match rest.iter_mut().find(is_successor) {
+            Some(successor) => merge_fields(&mut successor["fieldsV1"], &fields),
             None => {
-                let mut heir = entry.clone();
-                heir["manager"] = HEIR.into();
-                heir["operation"] = "Update".into();
-                heir["fieldsV1"] = fields;
-                rest.push(heir);
+                let mut successor = entry.clone();
+                successor["manager"] = SUCCESSOR.into();
+                successor["operation"] = "Update".into();
+                successor["fieldsV1"] = fields;
+                rest.push(successor);
             }
         }
     }
@@ -74,13 +76,13 @@ fn handed_on(managers: &[Value]) -> Vec<Value> {
     rest
 }
 
-/// Whoever writes in a cluster for Atoll.
-fn is_us(manager: &str) -> bool {
+/// Whether a manager is one of Atoll's field managers.
+fn is_own_manager(manager: &str) -> bool {
     [marks::MANAGER, marks::ADOPTER].contains(&manager)
 }
 
-/// Takes labels and annotations of ours out of a set of fields.
-fn without_marks(fields: &mut Value) {
+/// Removes marks from a set of fields.
+fn remove_marks(fields: &mut Value) {
     for field in ["f:labels", "f:annotations"] {
         let Some(metadata) = fields.get_mut("f:metadata").and_then(Value::as_object_mut) else { return };
         if let Some(names) = metadata.get_mut(field).and_then(Value::as_object_mut) {
@@ -96,18 +98,18 @@ fn without_marks(fields: &mut Value) {
     }
 }
 
-/// Adds a set of fields, as managers' entries have them, to another: they are objects in objects.
-pub fn unite(into: &mut Value, from: &Value) {
+/// Adds a set of managed fields to another.
+pub fn merge_fields(into: &mut Value, from: &Value) {
     let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) else { return };
     for (key, value) in from {
         match into.get_mut(key) {
-            Some(inner) => unite(inner, value),
+            Some(inner) => merge_fields(inner, value),
             None => drop(into.insert(key.clone(), value.clone())),
         }
     }
 }
 
-/// Takes out what another set has; what then leads nowhere goes.
+/// Removes the fields of another set, and parents without fields.
 fn subtract(from: &mut Value, other: &Value) {
     let (Some(from), Some(other)) = (from.as_object_mut(), other.as_object()) else { return };
     from.retain(|key, value| {
@@ -125,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_ours_is_taken_off() {
+    fn only_marks_and_own_fields_are_removed() {
         let ours = json!({
             "f:metadata": {
                 "f:labels": { "f:app": {}, "f:atoll.dev/control-plane": {} },
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_everybody_else_has_too_needs_no_heir() {
+    fn fields_with_another_owner_need_no_successor() {
         let fields = json!({ "f:data": { ".": {}, "f:a": {} } });
         let entry = |manager: &str| json!({ "manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsV1": fields });
         let object = json!({ "metadata": { "managedFields": [entry("atoll"), entry("helm")] } });

@@ -1,4 +1,5 @@
-//! What of an object above goes to a cluster: what people said, not what servers and controllers added.
+//! Shapes: the part of an object that is sent to a cluster. It contains what users set, not what servers and
+//! controllers added.
 
 use atoll_merge::apply;
 use atoll_meta::object;
@@ -6,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::marks;
 
-/// Labels and annotations that are about the place where an object is. A slash at the end stands for all that begin so.
+/// Labels and annotations that depend on the cluster or workspace. A slash at the end makes an entry a
+/// prefix.
 const LOCAL: &[&str] = &[
     marks::PREFIX,
     "kubectl.kubernetes.io/last-applied-configuration",
@@ -19,14 +21,14 @@ const LOCAL: &[&str] = &[
     "volume.kubernetes.io/selected-node",
 ];
 
-/// Fields that are filled in for the place where an object is.
+/// Fields that servers fill in.
 struct Generated {
     group: &'static str,
     kind: &'static str,
-    /// What they are fields of; a star stands for every item of a list.
+    /// Path of the parent; a star stands for every item of a list.
     parent: &'static [&'static str],
     names: &'static [&'static str],
-    /// Objects that say it themselves.
+    /// Returns whether a user set the fields.
     unless: fn(&Value) -> bool,
 }
 
@@ -87,7 +89,7 @@ const GENERATED: &[Generated] = &[
     },
     Generated { group: "", kind: "ServiceAccount", parent: &[], names: &["secrets"], unless: never },
     Generated { group: "", kind: "Namespace", parent: &["spec"], names: &["finalizers"], unless: never },
-    // Claims in a StatefulSet look as if they were stored already.
+    // Claims in a StatefulSet have a status as if they were stored.
     Generated {
         group: "apps",
         kind: "StatefulSet",
@@ -109,10 +111,10 @@ fn is_headless(service: &Value) -> bool {
     service["spec"]["clusterIP"] == "None" || service["spec"]["clusterIPs"][0] == "None"
 }
 
-/// What is applied in a cluster for an object above: what managers set, without status, marks and what is generated.
-/// Of an object that does not say what was set, all but those. A `share` is how many replicas the cluster gets.
+/// Returns the shape of an object: the managed fields without status, marks and generated fields. Of an
+/// object without managed fields, all fields except those. `share` is the number of replicas for the cluster.
 ///
-/// The name of the cluster is here for rules that tell clusters apart; none of these does.
+/// The name of the cluster is a parameter for rules that depend on it; there are none yet.
 pub fn shape(object: &Value, _cluster: &str, share: Option<i64>) -> Value {
     let all = object.as_object();
     let mut fields = apply::extract(object).unwrap_or_else(|| all.cloned().unwrap_or_default());
@@ -125,7 +127,7 @@ pub fn shape(object: &Value, _cluster: &str, share: Option<i64>) -> Value {
     };
     copied(&mut fields, "apiVersion");
     copied(&mut fields, "kind");
-    // Who wrote `stringData` manages that, and not the data that the server has made of it.
+    // A user who wrote `stringData` manages that, and not the resulting data.
     if (group, kind) == ("", "Secret") {
         copied(&mut fields, "data");
     }
@@ -142,7 +144,7 @@ pub fn shape(object: &Value, _cluster: &str, share: Option<i64>) -> Value {
     shaped
 }
 
-/// Group and kind.
+/// Returns group and kind.
 fn type_of(object: &Value) -> (&str, &str) {
     let group = object::split_api_version(object::api_version(object)).map_or("", |(group, _)| group);
     (group, object::kind(object))
@@ -168,12 +170,12 @@ fn metadata(object: &Value) -> Map<String, Value> {
     metadata
 }
 
-/// Whether a label or an annotation is about the place where an object is, and stays there.
+/// Whether a label or annotation depends on the cluster or workspace and is not copied.
 pub fn is_local(key: &str) -> bool {
     LOCAL.iter().any(|local| if local.ends_with('/') { key.starts_with(local) } else { key == *local })
 }
 
-/// Takes fields out, and the structs that have nothing else.
+/// Removes fields, and parents that become empty.
 fn remove(value: &mut Value, parent: &[&str], names: &[&str]) {
     let Some((first, rest)) = parent.split_first() else {
         if let Some(fields) = value.as_object_mut() {
@@ -193,7 +195,7 @@ fn remove(value: &mut Value, parent: &[&str], names: &[&str]) {
     }
 }
 
-/// Says how many of the replicas are wanted, of a kind that has some.
+/// Sets the number of replicas, for kinds that have one.
 fn divide(shaped: &mut Value, object: &Value, share: i64) {
     let field = match type_of(object) {
         ("batch", "Job") => "parallelism",

@@ -1,4 +1,4 @@
-//! What a server tells a syncer, line by line, and what it hears from it.
+//! The sync view: the lines that a server sends to a syncer, and the reports that it receives.
 
 mod bounded;
 
@@ -10,9 +10,9 @@ use crate::{marks, pod_security};
 
 pub use bounded::{LARGEST_STATUS, LONGEST_MESSAGE};
 
-/// Which resource something is one of.
+/// The resource of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Resource {
+pub struct SyncResource {
     #[serde(default)]
     pub group: String,
     pub version: String,
@@ -23,11 +23,11 @@ pub struct Resource {
     pub namespaced: bool,
 }
 
-/// Which object, above.
+/// An object above.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Target {
-    pub resource: Resource,
-    /// Id of the workspace.
+pub struct ObjectTarget {
+    pub resource: SyncResource,
+    /// Workspace id.
     pub workspace: String,
     #[serde(default)]
     pub namespace: String,
@@ -35,11 +35,11 @@ pub struct Target {
     pub uid: String,
 }
 
-impl Target {
-    /// A namespace above.
-    pub fn namespace(workspace: &str, name: &str, uid: &str) -> Target {
-        Target {
-            resource: Resource {
+impl ObjectTarget {
+    /// Returns the target of a namespace above.
+    pub fn namespace(workspace: &str, name: &str, uid: &str) -> ObjectTarget {
+        ObjectTarget {
+            resource: SyncResource {
                 group: String::new(),
                 version: "v1".into(),
                 resource: "namespaces".into(),
@@ -58,21 +58,21 @@ impl Target {
     }
 }
 
-/// What becomes of changes that others make in the cluster to what we set.
+/// What happens with changes of other writers to fields that the syncer owns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Drift {
     #[default]
     Correct,
-    /// Left, and told above.
+    /// Left as it is, and reported.
     Report,
 }
 
 impl Drift {
-    /// All that there are, as they are written.
+    /// All values as they are written.
     pub const NAMES: [&str; 2] = ["correct", "report"];
 
-    /// For an object on a cluster: the object itself comes first.
+    /// Returns the policy of an object on a cluster: the annotation of the object comes first.
     pub fn of(cluster: &Value, object: &Value) -> Drift {
         let own = object::annotation(object, marks::DRIFT).and_then(Drift::parse);
         own.or_else(|| cluster["spec"]["drift"].as_str().and_then(Drift::parse)).unwrap_or_default()
@@ -91,89 +91,89 @@ impl Drift {
     }
 }
 
-/// One line of the view of a cluster. The latest state of each object: a syncer that was away misses nothing but what
-/// was no longer so.
+/// A line of the sync view. It contains the latest state of an object: a syncer that was disconnected misses
+/// only intermediate states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
-pub enum Line {
-    /// It shall be there, and look like this.
+pub enum SyncLine {
+    /// The object must exist with this shape.
     Object {
         #[serde(flatten)]
-        target: Target,
+        target: ObjectTarget,
         generation: i64,
-        /// What is to be applied, without anything that is not to be: no status, no defaults, no marks.
+        /// The shape: no status, no defaults, no marks.
         object: Value,
         #[serde(default, skip_serializing_if = "Drift::is_corrected")]
         drift: Drift,
     },
-    /// It shall go, if it is there and carries our mark.
+    /// The object must be deleted, if it exists and has the marks.
     Remove {
         #[serde(flatten)]
-        target: Target,
-        /// The revision since which that is so. Who says that it is gone says it of this.
+        target: ObjectTarget,
+        /// Revision at which the removal was requested; the report about it refers to it.
         #[serde(default, skip_serializing_if = "is_zero")]
         since: u64,
     },
-    /// Nothing is known of it any longer, and nothing is to be done.
+    /// The object is no longer known; nothing must be done.
     Forget {
         #[serde(flatten)]
-        target: Target,
+        target: ObjectTarget,
     },
-    /// What the namespace below that stands for one above has to enforce. Said before any object that is in it, unless that
-    /// goes without saying.
+    /// Required labels of the namespace below. Sent before any object in it, unless there are none.
     Namespace {
         workspace: String,
         namespace: String,
         #[serde(flatten)]
         labels: pod_security::Labels,
     },
-    /// A namespace above is being deleted, and with it all that was said to be in it.
+    /// A namespace above is being deleted with all objects in it.
     Ending {
         workspace: String,
         namespace: String,
-        /// Its uid, if it is held until the cluster has none for it: whoever has seen to that reports that it is gone.
+        /// Uid, if its deletion waits until the cluster reports that the namespace below is gone.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         uid: String,
-        /// The revision since which that is so.
+        /// Revision at which the deletion was requested.
         #[serde(default, skip_serializing_if = "is_zero")]
         since: u64,
     },
-    /// Whether nothing is to be made or deleted for now, and why.
+    /// Whether creations and deletions are paused, and why.
     Paused {
-        /// Only what is from this workspace; everything if there is none.
+        /// The paused workspace; empty for all.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         workspace: String,
         paused: bool,
         #[serde(default, skip_serializing_if = "String::is_empty")]
         why: String,
     },
-    /// Everything was said once.
+    /// The view is complete.
     Synced {
         #[serde(rename = "controlPlane")]
         control_plane: String,
-        /// Of the Cluster.
+        /// Uid of the Cluster.
         uid: String,
-        /// Ids of all workspaces that have something there.
+        /// Ids of all workspaces with objects on the cluster.
         workspaces: Vec<String>,
-        /// Id of the workspace that it is registered in.
+        /// Id of the registering workspace.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         workspace: String,
-        /// Which cluster it is, once that is known: whoever finds another one there leaves it alone.
+        /// Pinned uid of the cluster's namespace `kube-system`, if known; a syncer must not write to another
+        /// cluster.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         id: String,
-        /// Whether it is only to be looked at.
+        /// Whether the cluster is read-only.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         observe: bool,
     },
     Alive,
 }
 
-impl Line {
-    pub fn parse(line: &[u8]) -> Option<Line> {
+impl SyncLine {
+    pub fn parse(line: &[u8]) -> Option<SyncLine> {
         serde_json::from_slice(line).ok()
     }
 
-    /// With its end.
+    /// Returns the line with its newline.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec(self).unwrap_or_default();
         bytes.push(b'\n');
@@ -181,36 +181,36 @@ impl Line {
     }
 }
 
-/// How an object fares in a cluster.
+/// State of an object in a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
     #[default]
     Applied,
-    /// Something of that name is there that is not ours.
+    /// An object with this name exists and is not managed.
     Conflict,
-    /// The cluster does not take it.
+    /// The cluster rejects it.
     Refused,
-    /// It is there no longer.
+    /// It no longer exists.
     Gone,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     #[serde(flatten)]
-    pub target: Target,
-    /// The generation above that was applied last.
+    pub target: ObjectTarget,
+    /// Generation above that was applied last.
     #[serde(default)]
     pub generation: i64,
     pub state: State,
-    /// What is wrong, for people.
+    /// Message about a failure.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Whether the status is about what was applied last.
+    /// Whether the status is about the last applied shape.
     #[serde(default)]
     pub observed: bool,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub status: Value,
-    /// Of what is gone: since when it was to go. Without it that is not asked.
+    /// For a removed object, the revision at which the removal was requested; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub since: u64,
 }
@@ -219,64 +219,65 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// How a record begins that tells of changes that are left as they are.
-pub const LEFT: &str = "changes of others are left: ";
-/// How the record of an object begins that the control plane may forget although it stays in the cluster.
-pub const RETAINED: &str = "retained: ";
+/// Prefix of the message of a record about drift that is left as it is.
+pub const DRIFT_PREFIX: &str = "changes of others are left: ";
+/// Prefix of the message of a record about an object that stays in the cluster although the control plane may
+/// forget it.
+pub const RETAINED_PREFIX: &str = "retained: ";
 
 impl Record {
-    /// Why an object that is no longer placed on a cluster stays there, if it does.
+    /// Returns why an object that is no longer placed on a cluster stays there, if it does.
     pub fn retained(&self) -> Option<&str> {
-        self.message.strip_prefix(RETAINED).filter(|_| self.state == State::Gone)
+        self.message.strip_prefix(RETAINED_PREFIX).filter(|_| self.state == State::Gone)
     }
 
-    /// Who has changed what in the cluster, where that is only told.
+    /// Returns the reported drift, if it is left as it is.
     pub fn drift(&self) -> Option<&str> {
-        self.message.strip_prefix(LEFT).filter(|_| self.state == State::Applied)
+        self.message.strip_prefix(DRIFT_PREFIX).filter(|_| self.state == State::Applied)
     }
 }
 
-/// Something that happened in a cluster to an object, or to what was made of it there.
+/// An Event about a placed object, or about an object that it owns in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Happening {
-    /// The object above.
+pub struct EventReport {
+    /// The placed object.
     #[serde(flatten)]
-    pub target: Target,
-    /// The uid of the Event there.
+    pub target: ObjectTarget,
+    /// Uid of the Event in the cluster.
     pub id: String,
-    /// What it happened to, if that is not the object itself: what an Event says of it.
+    /// Reference to the involved object, if that is not the placed object.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub about: Value,
-    /// The Event as it is there.
+    /// The Event in the cluster.
     pub event: Value,
 }
 
-/// What a syncer has to say.
+/// A report of a syncer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<Record>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<Happening>,
+    pub events: Vec<EventReport>,
     /// Fields of the status of the Cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<Value>,
-    /// Who says this for the last time.
+    /// Instance of a syncer that stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub farewell: Option<String>,
-    /// Which start of a syncer this is of, and how many reports it had sent by then; see [`crate::order`].
+    /// Random number of a syncer's run and number of the report in it; see [`crate::report_order`].
     #[serde(skip_serializing_if = "is_zero")]
     pub run: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub number: u64,
 }
 
-/// What a syncer is answered.
+/// Response to a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Answer {
-    /// How often the control plane wants to hear of the cluster.
+pub struct ReportResponse {
+    /// Heartbeat interval that the control plane requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_milliseconds: Option<u64>,
 }
@@ -286,15 +287,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_as_they_were_written() {
-        let resource = Resource {
+    fn lines_round_trip() {
+        let resource = SyncResource {
             group: "apps".into(),
             version: "v1".into(),
             resource: "deployments".into(),
             kind: "Deployment".into(),
             namespaced: true,
         };
-        let target = Target {
+        let target = ObjectTarget {
             resource,
             workspace: "w".into(),
             namespace: "n".into(),
@@ -302,23 +303,23 @@ mod tests {
             uid: "u".into(),
         };
         for line in [
-            Line::Object {
+            SyncLine::Object {
                 target: target.clone(),
                 generation: 4,
                 object: serde_json::json!({ "spec": {} }),
                 drift: Drift::Report,
             },
-            Line::Remove { target: target.clone(), since: 7 },
-            Line::Forget { target },
-            Line::Namespace {
+            SyncLine::Remove { target: target.clone(), since: 7 },
+            SyncLine::Forget { target },
+            SyncLine::Namespace {
                 workspace: "w".into(),
                 namespace: "n".into(),
-                labels: pod_security::Labels::unsaid(false),
+                labels: pod_security::Labels::fallback(false),
             },
-            Line::Ending { workspace: "w".into(), namespace: "n".into(), uid: String::new(), since: 0 },
-            Line::Ending { workspace: "w".into(), namespace: "n".into(), uid: "u".into(), since: 7 },
-            Line::Paused { workspace: "w".into(), paused: true, why: "storm".into() },
-            Line::Synced {
+            SyncLine::Ending { workspace: "w".into(), namespace: "n".into(), uid: String::new(), since: 0 },
+            SyncLine::Ending { workspace: "w".into(), namespace: "n".into(), uid: "u".into(), since: 7 },
+            SyncLine::Paused { workspace: "w".into(), paused: true, why: "incident".into() },
+            SyncLine::Synced {
                 control_plane: "c".into(),
                 uid: "u".into(),
                 workspaces: vec!["w".into()],
@@ -326,16 +327,16 @@ mod tests {
                 id: "i".into(),
                 observe: true,
             },
-            Line::Alive,
+            SyncLine::Alive,
         ] {
-            assert_eq!(Line::parse(line.bytes().trim_ascii_end()).as_ref(), Some(&line));
+            assert_eq!(SyncLine::parse(line.bytes().trim_ascii_end()).as_ref(), Some(&line));
         }
-        assert_eq!(Line::Alive.bytes(), b"{\"type\":\"Alive\"}\n");
-        assert_eq!(Line::parse(b"{}"), None);
+        assert_eq!(SyncLine::Alive.bytes(), b"{\"type\":\"Alive\"}\n");
+        assert_eq!(SyncLine::parse(b"{}"), None);
     }
 
     #[test]
-    fn an_object_says_itself_what_becomes_of_changes() {
+    fn drift_policy_of_the_object_comes_first() {
         let cluster = |drift: &str| serde_json::json!({ "spec": { "drift": drift } });
         let object =
             |drift: &str| serde_json::json!({ "metadata": { "annotations": { "atoll.dev/drift": drift } } });
@@ -348,7 +349,7 @@ mod tests {
         ] {
             assert_eq!(Drift::of(&cluster, &object), expected, "{cluster} {object}");
         }
-        let record = Record { message: format!("{LEFT}a changed b"), ..Record::default() };
+        let record = Record { message: format!("{DRIFT_PREFIX}a changed b"), ..Record::default() };
         assert_eq!(record.drift(), Some("a changed b"));
         assert_eq!(Record { state: State::Refused, ..record }.drift(), None);
     }

@@ -1,9 +1,9 @@
-//! Which workspaces may place objects on a cluster.
+//! The workspaces that may place objects on a cluster.
 
 use serde_json::Value;
 
-/// Whether a Cluster lets a workspace place anything new on it. `path` leads there from the workspace in which the Cluster is
-/// registered, such as `org:team`; that one itself, which the empty path means, may always use it.
+/// Whether a workspace may place new objects on a Cluster. `path` is relative to the registering workspace,
+/// such as `org:team`; the registering workspace itself, with an empty path, always may.
 pub fn may_use(cluster: &Value, path: &str) -> bool {
     let Some(workspaces) = cluster["spec"]["workspaces"].as_array() else { return true };
     let covers = |allowed: &str| {
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workspace_is_allowed_with_all_below_it() {
+    fn workspace_is_allowed_with_its_descendants() {
         for (workspaces, path, expected) in [
             (json!(null), "", true),
             (json!(null), "team:a", true),

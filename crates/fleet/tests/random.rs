@@ -1,7 +1,7 @@
-//! What must hold of any object, whatever it looks like. The seeds are always the same; `ATOLL_SEED=7` tries another.
+//! Property tests with random objects. The seeds are fixed; `ATOLL_SEED=7` uses another one.
 
 use atoll_fleet::view::{Record, State};
-use atoll_fleet::{Overrides, references, shape, sum};
+use atoll_fleet::{Overrides, aggregate, references, shape};
 use serde_json::{Map, Value, json};
 
 /// SplitMix64.
@@ -17,7 +17,7 @@ impl Random {
     }
 
     fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit as u64).expect("the limit was one")
+        usize::try_from(self.next() % limit as u64).expect("below the limit")
     }
 
     fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
@@ -36,7 +36,7 @@ fn seeds() -> Vec<u64> {
     }
 }
 
-/// Names of fields that mean something somewhere, and some that do not.
+/// Field names with and without a special meaning.
 const NAMES: &[&str] = &[
     "spec",
     "template",
@@ -107,7 +107,7 @@ fn fields(random: &mut Random, depth: usize) -> Value {
     Value::Object((0..count).map(|_| (random.pick(NAMES).to_owned(), value(random, depth))).collect())
 }
 
-/// Who manages some of a value, and what is not in it.
+/// Returns managed fields for some of a value's fields, and for some that do not exist.
 fn managed(random: &mut Random, value: &Value) -> Value {
     let mut out = Map::new();
     if random.chance(30) {
@@ -142,7 +142,7 @@ fn managed(random: &mut Random, value: &Value) -> Value {
     Value::Object(out)
 }
 
-/// A specification in which much means something to some kind.
+/// A specification with fields that have a special meaning for some kind.
 fn specification(random: &mut Random) -> Value {
     let mut spec = json!({
         "manualSelector": random.chance(50), "selector": { "matchLabels": { "job-name": "a" } }, "replicas": 7,
@@ -202,7 +202,7 @@ fn is_part(part: &Value, whole: &Value) -> bool {
 }
 
 #[test]
-fn shapes_have_no_shape_but_their_own() {
+fn shapes_are_idempotent() {
     for seed in seeds() {
         let random = &mut Random(seed);
         let object = object(random);
@@ -210,7 +210,7 @@ fn shapes_have_no_shape_but_their_own() {
             let once = shape(&object, "east", share);
             assert_eq!(shape(&once, "east", share), once, "seed {seed}: {object}");
             assert_eq!(once.get("status"), None, "seed {seed}");
-            let metadata = once["metadata"].as_object().expect("there is always metadata");
+            let metadata = once["metadata"].as_object().expect("metadata exists");
             let known = ["name", "namespace", "labels", "annotations"];
             assert!(metadata.keys().all(|name| known.contains(&name.as_str())), "seed {seed}");
             assert!(share.is_some() || is_part(&once, &object), "seed {seed}: {once} of {object}");
@@ -225,7 +225,7 @@ fn shapes_have_no_shape_but_their_own() {
 }
 
 #[test]
-fn what_was_overridden_stays() {
+fn overrides_are_idempotent() {
     let overrides = Overrides::read(&json!([
         { "registry": { "to": "mirror.local/hub" }, "storageClass": { "text": "fast" } },
         { "env": [{ "name": "A", "value": "b" }], "labels": { "a": "b" }, "annotations": { "c": "d" } },
@@ -241,7 +241,7 @@ fn what_was_overridden_stays() {
 }
 
 #[test]
-fn sums_do_not_depend_on_order_nor_on_who_is_gone() {
+fn aggregates_do_not_depend_on_order_or_gone_clusters() {
     const RESOURCES: &[(&str, &str)] = &[
         ("apps", "deployments"),
         ("apps", "statefulsets"),
@@ -273,11 +273,11 @@ fn sums_do_not_depend_on_order_nor_on_who_is_gone() {
             })
             .collect();
         let resource = RESOURCES[random.below(RESOURCES.len())];
-        let whole = sum(resource, 4, &records);
+        let whole = aggregate(resource, 4, &records);
         records.reverse();
-        assert_eq!(sum(resource, 4, &records), whole, "seed {seed}");
+        assert_eq!(aggregate(resource, 4, &records), whole, "seed {seed}");
         records.retain(|(_, record)| record.state != State::Gone);
-        assert_eq!(sum(resource, 4, &records), whole, "seed {seed}");
+        assert_eq!(aggregate(resource, 4, &records), whole, "seed {seed}");
         assert_eq!(whole.is_none(), records.iter().all(|(_, record)| record.status.is_null()), "seed {seed}");
         let seen = whole.as_ref().and_then(|whole| whole["observedGeneration"].as_i64()).unwrap_or(0);
         assert!(seen <= 4, "seed {seed}: {seen}");

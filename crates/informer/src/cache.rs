@@ -1,4 +1,4 @@
-//! All objects of one resource, as the API last showed them.
+//! Cache of all objects of one resource, as last seen through the API.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
@@ -10,10 +10,10 @@ use tokio::sync::watch;
 
 use crate::{Key, Resource};
 
-/// What somebody wants to look objects up by: the words under which an object is to be found.
+/// Index function: returns the index values of an object.
 pub type Index = fn(&Value) -> Vec<String>;
 
-/// An object has come, changed or gone. Never both `None`.
+/// An added, changed or deleted object. `old` and `new` are never both `None`.
 #[derive(Clone, Debug)]
 pub struct Change {
     pub key: Key,
@@ -22,37 +22,38 @@ pub struct Change {
 }
 
 impl Change {
-    /// The object, or what it was before it went.
+    /// Returns the object, or its last state if it was deleted.
     pub fn object(&self) -> &Arc<Value> {
         self.new.as_ref().or(self.old.as_ref()).expect("a change has an object")
     }
 }
 
-/// Objects that are remembered to be gone, lest an answer that is late brings one of them back.
+/// Number of deleted objects that are remembered, so that a late response does not bring one of them back.
 const REMEMBERED: usize = 4096;
 
 type Listener = Box<dyn Fn(&Change) + Send + Sync>;
 
 pub struct Cache {
     pub resource: Resource,
-    state: RwLock<State>,
-    /// Held while the state changes and while listeners hear of it, so that all hear all changes in order.
+    state: RwLock<CacheState>,
+    /// Locked while the state changes and while listeners run, so that all listeners see all changes in
+    /// order.
     listeners: Mutex<Vec<Listener>>,
     synced: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-struct State {
+struct CacheState {
     objects: BTreeMap<Key, Arc<Value>>,
-    /// By the uid of whom they belong to.
+    /// Keys of objects by the uid of their owners.
     owned: HashMap<String, BTreeSet<Key>>,
     indices: Vec<(Index, HashMap<String, BTreeSet<Key>>)>,
-    /// Uids of objects whose deletion was asked for and is not seen yet.
-    doomed: HashSet<String>,
-    /// Uids of the last objects that went.
-    gone: HashSet<String>,
-    /// The same in the order in which they went.
-    graves: VecDeque<String>,
+    /// Uids of objects whose deletion was requested and has not been observed yet.
+    deleting_uids: HashSet<String>,
+    /// Uids of the most recently deleted objects.
+    deleted: HashSet<String>,
+    /// The same uids in the order of their deletion.
+    deleted_order: VecDeque<String>,
 }
 
 impl Cache {
@@ -69,7 +70,7 @@ impl Cache {
         self.read().objects.get(key).cloned()
     }
 
-    /// What is in a namespace; an empty one for all of the workspace. In the order of names.
+    /// Returns the objects in a namespace, or in the whole workspace if `namespace` is empty, sorted by name.
     pub fn list(&self, workspace: &str, namespace: &str) -> Vec<Arc<Value>> {
         let state = self.read();
         let from = Key::new(workspace, namespace, "");
@@ -80,13 +81,13 @@ impl Cache {
         range.take_while(|(key, _)| inside(key)).map(|(_, object)| object.clone()).collect()
     }
 
-    /// Everything, of all workspaces.
+    /// Returns all objects of all workspaces.
     pub fn all(&self) -> Vec<Arc<Value>> {
         self.read().objects.values().cloned().collect()
     }
 
-    /// Objects that name `uid` as an owner, in the workspace and the namespace of `owner`. Those of others do not belong to it:
-    /// anybody can write any uid into a reference.
+    /// Returns the objects with an owner reference to `uid` in the workspace and namespace of `owner`.
+    /// Objects elsewhere are ignored, because any writer can put any uid into an owner reference.
     pub fn owned_by(&self, owner: &Key, uid: &str) -> Vec<Arc<Value>> {
         let state = self.read();
         let keys = state.owned.get(uid).into_iter().flatten();
@@ -94,7 +95,7 @@ impl Cache {
         keys.filter_map(|key| state.objects.get(key).cloned()).collect()
     }
 
-    /// Adds a way to look objects up. Asked for again, it is the same one.
+    /// Adds an index and returns its number. Adding the same function again returns the same number.
     pub fn index(&self, index: Index) -> usize {
         let mut state = self.write();
         if let Some(known) = state.indices.iter().position(|(known, _)| std::ptr::fn_addr_eq(*known, index)) {
@@ -102,18 +103,18 @@ impl Cache {
         }
         let mut found: HashMap<String, BTreeSet<Key>> = HashMap::new();
         for (key, object) in &state.objects {
-            for word in index(object) {
-                found.entry(word).or_default().insert(key.clone());
+            for value in index(object) {
+                found.entry(value).or_default().insert(key.clone());
             }
         }
         state.indices.push((index, found));
         state.indices.len() - 1
     }
 
-    /// Objects that are found under `word` in an index.
-    pub fn found(&self, index: usize, word: &str) -> Vec<Arc<Value>> {
+    /// Returns the objects with the given value in an index.
+    pub fn by_index(&self, index: usize, value: &str) -> Vec<Arc<Value>> {
         let state = self.read();
-        let keys = state.indices.get(index).and_then(|(_, found)| found.get(word)).into_iter().flatten();
+        let keys = state.indices.get(index).and_then(|(_, found)| found.get(value)).into_iter().flatten();
         keys.filter_map(|key| state.objects.get(key).cloned()).collect()
     }
 
@@ -125,8 +126,8 @@ impl Cache {
         self.len() == 0
     }
 
-    /// Tells `listener` of what is there already and of every change from then on. It must be quick, and may read the
-    /// cache but not change it.
+    /// Calls `listener` for every object in the cache and for every later change. It must be fast and may
+    /// read the cache, but not change it.
     pub fn listen(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
         let mut listeners = self.listeners();
         for (key, object) in self.read().objects.clone() {
@@ -135,91 +136,92 @@ impl Cache {
         listeners.push(Box::new(listener));
     }
 
-    /// Returns when everything that was there at the beginning has been seen.
+    /// Waits until the first list is complete.
     pub async fn synced(&self) {
-        // Fails only when the cache is gone, and then nobody asks.
+        // This fails only if the cache was dropped.
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Takes the answer to a write, which the watch will tell of later.
+    /// Stores the response to a write, which the watch will deliver later.
     pub fn wrote(&self, object: &Value) {
         self.store(object.clone());
     }
 
-    /// Takes notice that an object's deletion was asked for and granted: it is being deleted from now on, whatever
-    /// news about its past are still under way.
+    /// Marks an object as being deleted after its deletion was requested and accepted, whatever older watch
+    /// events still arrive.
     pub fn deleting(&self, key: &Key, uid: &str) {
         let listeners = self.listeners();
         let mut state = self.write();
         let Some(old) = state.objects.get(key).filter(|object| object::uid(object) == uid).cloned() else {
             return;
         };
-        state.doomed.insert(uid.into());
+        state.deleting_uids.insert(uid.into());
         if object::is_being_deleted(&old) {
             return;
         }
-        let new = Arc::new(doomed(old.as_ref().clone()));
+        let new = Arc::new(with_deletion_timestamp(old.as_ref().clone()));
         state.objects.insert(key.clone(), new.clone());
         drop(state);
-        tell(&listeners, &Change { key: key.clone(), old: Some(old), new: Some(new) });
+        notify(&listeners, &Change { key: key.clone(), old: Some(old), new: Some(new) });
     }
 
-    /// Takes an object as the API shows it, unless something newer is known.
+    /// Stores an object, unless the cache has a newer version.
     pub(crate) fn store(&self, mut object: Value) {
         let listeners = self.listeners();
         let mut state = self.write();
         let key = Key::of(&object);
         let old = state.objects.get(&key).cloned();
         let is_old = old.as_ref().is_some_and(|old| !is_newer(&object, old));
-        if is_old || state.gone.contains(object::uid(&object)) {
+        if is_old || state.deleted.contains(object::uid(&object)) {
             return;
         }
-        // Who manages which field takes half of an object's space, and no controller asks.
+        // managedFields take up to half of an object's memory, and no controller reads them.
         object::remove_metadata(&mut object, "managedFields");
-        if state.doomed.contains(object::uid(&object)) && !object::is_being_deleted(&object) {
-            object = doomed(object);
+        if state.deleting_uids.contains(object::uid(&object)) && !object::is_being_deleted(&object) {
+            object = with_deletion_timestamp(object);
         }
         let new = Arc::new(object);
         state.replace(&key, old.as_deref(), Some(&new));
         drop(state);
-        tell(&listeners, &Change { key, old, new: Some(new) });
+        notify(&listeners, &Change { key, old, new: Some(new) });
     }
 
-    /// The object is gone, as of its last revision.
+    /// Removes a deleted object.
     pub(crate) fn remove(&self, object: &Value) {
         let listeners = self.listeners();
         let mut state = self.write();
         let key = Key::of(object);
         let Some(old) = state.objects.get(&key).cloned() else { return };
-        // One of the same name has been made since.
+        // An object with the same name has been created since.
         if object::uid(&old) != object::uid(object) && is_newer(&old, object) {
             return;
         }
         state.replace(&key, Some(&old), None);
         drop(state);
-        tell(&listeners, &Change { key, old: Some(old), new: None });
+        notify(&listeners, &Change { key, old: Some(old), new: None });
     }
 
-    /// Only what has a uid in `present` is left, and what is newer than `revision`: it was written since.
+    /// Removes all objects whose uid is not in `present`, except those newer than `revision`, which were
+    /// written after the list.
     pub(crate) fn retain(&self, present: &HashSet<String>, revision: u64) {
         let listeners = self.listeners();
         let mut state = self.write();
-        let gone: Vec<(Key, Arc<Value>)> = state
+        let deleted: Vec<(Key, Arc<Value>)> = state
             .objects
             .iter()
             .filter(|(_, object)| !present.contains(object::uid(object)) && revision_of(object) <= revision)
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect();
-        for (key, old) in &gone {
+        for (key, old) in &deleted {
             state.replace(key, Some(old), None);
         }
         drop(state);
-        for (key, old) in gone {
-            tell(&listeners, &Change { key, old: Some(old), new: None });
+        for (key, old) in deleted {
+            notify(&listeners, &Change { key, old: Some(old), new: None });
         }
     }
 
-    pub(crate) fn is_synced(&self) {
+    pub(crate) fn set_synced(&self) {
         self.synced.send_replace(true);
     }
 
@@ -227,30 +229,30 @@ impl Cache {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    fn read(&self) -> RwLockReadGuard<'_, CacheState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
+    fn write(&self) -> RwLockWriteGuard<'_, CacheState> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl CacheState {
     fn replace(&mut self, key: &Key, old: Option<&Value>, new: Option<&Arc<Value>>) {
         if let Some(old) = old {
             for owner in object::owner_references(old) {
                 forget(&mut self.owned, owner.uid, key);
             }
             for (index, found) in &mut self.indices {
-                for word in index(old) {
-                    forget(found, &word, key);
+                for value in index(old) {
+                    forget(found, &value, key);
                 }
             }
         }
         let Some(new) = new else {
             if let Some(old) = old {
-                self.bury(object::uid(old));
+                self.record_deletion(object::uid(old));
             }
             self.objects.remove(key);
             return;
@@ -259,49 +261,49 @@ impl State {
             self.owned.entry(owner.uid.into()).or_default().insert(key.clone());
         }
         for (index, found) in &mut self.indices {
-            for word in index(new) {
-                found.entry(word).or_default().insert(key.clone());
+            for value in index(new) {
+                found.entry(value).or_default().insert(key.clone());
             }
         }
         self.objects.insert(key.clone(), new.clone());
     }
 
-    fn bury(&mut self, uid: &str) {
-        self.doomed.remove(uid);
-        if self.gone.insert(uid.into()) {
-            self.graves.push_back(uid.into());
+    fn record_deletion(&mut self, uid: &str) {
+        self.deleting_uids.remove(uid);
+        if self.deleted.insert(uid.into()) {
+            self.deleted_order.push_back(uid.into());
         }
-        if self.graves.len() > REMEMBERED
-            && let Some(oldest) = self.graves.pop_front()
+        if self.deleted_order.len() > REMEMBERED
+            && let Some(oldest) = self.deleted_order.pop_front()
         {
-            self.gone.remove(&oldest);
+            self.deleted.remove(&oldest);
         }
     }
 }
 
-fn forget(found: &mut HashMap<String, BTreeSet<Key>>, word: &str, key: &Key) {
-    if let Some(keys) = found.get_mut(word) {
+fn forget(found: &mut HashMap<String, BTreeSet<Key>>, value: &str, key: &Key) {
+    if let Some(keys) = found.get_mut(value) {
         keys.remove(key);
         if keys.is_empty() {
-            found.remove(word);
+            found.remove(value);
         }
     }
 }
 
-fn tell(listeners: &[Listener], change: &Change) {
+fn notify(listeners: &[Listener], change: &Change) {
     for listener in listeners {
         listener(change);
     }
 }
 
-/// The object with the mark of one that is being deleted. When that began nobody has said yet.
-fn doomed(mut object: Value) -> Value {
+/// Sets a deletion timestamp on an object. The real one is not known yet, so the creation timestamp is used.
+fn with_deletion_timestamp(mut object: Value) -> Value {
     let since = object::creation_timestamp(&object).unwrap_or_default().to_string();
     object::set_deletion_timestamp(&mut object, &since);
     object
 }
 
-/// Revisions of one resource are numbers that grow.
+/// Compares resource versions, which are increasing numbers for one resource.
 fn is_newer(one: &Value, than: &Value) -> bool {
     revision_of(one) > revision_of(than)
 }

@@ -1,4 +1,4 @@
-//! Where the time comes from.
+//! Clock abstraction, so that tests can control the time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's clock.
+/// The system clock.
 pub struct SystemClock;
 
 impl Clock for SystemClock {

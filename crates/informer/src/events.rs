@@ -1,4 +1,6 @@
-//! Telling people what was done: Events about objects, repeated ones counted, similar ones combined, too many left out.
+//! Recorder of Events about objects: counts repeated Events, combines similar ones and drops excess ones.
+
+// upstream: staging/src/k8s.io/client-go/tools/record/event.go
 
 mod correlator;
 
@@ -10,19 +12,19 @@ use correlator::Correlator;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::{Clock, Key, World, resources};
+use crate::{ApiScope, Clock, Key, resources};
 
-/// Events that wait to be written; more are left out.
+/// Events that wait to be written; further ones are dropped.
 const QUEUED: usize = 1000;
 
-/// Where the Recorders of a process write to. Ends with the last of them.
+/// Event sink shared by the Recorders of a process. Its task ends when the last Recorder is dropped.
 #[derive(Clone)]
 pub struct Events {
-    sender: mpsc::Sender<Noted>,
+    sender: mpsc::Sender<QueuedEvent>,
     clock: Arc<dyn Clock>,
 }
 
-/// Tells in the name of one controller.
+/// Records Events in the name of one controller.
 #[derive(Clone)]
 pub struct Recorder {
     events: Events,
@@ -30,16 +32,16 @@ pub struct Recorder {
     correlator: Arc<Mutex<Correlator>>,
 }
 
-/// An event that is to be written, and where.
-struct Noted {
+/// An Event to write, and its key.
+struct QueuedEvent {
     key: Key,
     event: Value,
 }
 
 impl Events {
-    pub fn new(world: World, clock: Arc<dyn Clock>) -> Events {
+    pub fn new(api: ApiScope, clock: Arc<dyn Clock>) -> Events {
         let (sender, receiver) = mpsc::channel(QUEUED);
-        tokio::spawn(write(world, receiver));
+        tokio::spawn(write(api, receiver));
         Events { sender, clock }
     }
 
@@ -87,12 +89,12 @@ impl Recorder {
         let mut correlator = self.correlator.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(event) = correlator.correlate(&key.workspace, event, now) else { return };
         let key = Key::new(&key.workspace, namespace, object::name(&event));
-        // Whoever cannot keep up tells less.
-        let _ = self.events.sender.try_send(Noted { key, event });
+        // If the queue is full, the Event is dropped.
+        let _ = self.events.sender.try_send(QueuedEvent { key, event });
     }
 }
 
-/// What an event is called. Not every name of an object can be part of it.
+/// Returns the name of an Event. Some object names cannot be part of an Event name; then the uid is used.
 fn name(about: &str, uid: &str, now: Timestamp) -> String {
     let nanos = now.seconds.wrapping_mul(1_000_000_000).wrapping_add(now.nanos.into());
     let name = format!("{about}.{nanos:x}");
@@ -102,29 +104,29 @@ fn name(about: &str, uid: &str, now: Timestamp) -> String {
     }
 }
 
-async fn write(world: World, mut noted: mpsc::Receiver<Noted>) {
-    while let Some(Noted { key, event }) = noted.recv().await {
-        // Its namespace is going, or there is no room: nobody waits for it.
-        if let Err(status) = write_one(&world, &key, &event).await {
-            tracing::debug!(%status, %key, "an event was not written");
+async fn write(api: ApiScope, mut queued: mpsc::Receiver<QueuedEvent>) {
+    while let Some(QueuedEvent { key, event }) = queued.recv().await {
+        // The namespace may be terminating or the quota exceeded; Events are best effort.
+        if let Err(status) = write_one(&api, &key, &event).await {
+            tracing::debug!(%status, %key, "failed to write an event");
         }
     }
 }
 
-async fn write_one(world: &World, key: &Key, event: &Value) -> Result<(), Status> {
+async fn write_one(api: &ApiScope, key: &Key, event: &Value) -> Result<(), Status> {
     if event["count"].as_i64() > Some(1) {
         let patch = json!({
             "count": event["count"],
             "lastTimestamp": event["lastTimestamp"],
             "message": event["message"],
         });
-        match world.patch(&resources::EVENTS, key, "", &patch).await {
-            // Events do not last; those that go on are told anew.
+        match api.patch(&resources::EVENTS, key, "", &patch).await {
+            // The Event has expired; create it again.
             Err(status) if status.reason() == "NotFound" => {}
             other => return other.map(drop),
         }
     }
-    world.create(&resources::EVENTS, &key.workspace, &key.namespace, event).await.map(drop)
+    api.create(&resources::EVENTS, &key.workspace, &key.namespace, event).await.map(drop)
 }
 
 #[cfg(test)]

@@ -1,33 +1,33 @@
-//! The caches of a process: one for each resource, whoever asks.
+//! The informer caches of a process: one for each resource, shared by all controllers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Cache, Look, Resource, Sight, World, follow};
+use crate::{ApiScope, Cache, ListWatch, ListWatchEvent, Resource, list_and_watch};
 
-/// Ends with the last handle: what it has begun to watch is then watched no longer.
+/// Starts caches on demand. Dropping it stops all watches.
 pub struct Informers {
-    world: World,
+    api: ApiScope,
     caches: Mutex<HashMap<Resource, (Arc<Cache>, tokio::task::AbortHandle)>>,
 }
 
 impl Informers {
-    pub fn new(world: World) -> Arc<Informers> {
-        Arc::new(Informers { world, caches: Mutex::default() })
+    pub fn new(api: ApiScope) -> Arc<Informers> {
+        Arc::new(Informers { api, caches: Mutex::default() })
     }
 
-    pub fn world(&self) -> &World {
-        &self.world
+    pub fn api(&self) -> &ApiScope {
+        &self.api
     }
 
-    /// All objects of a resource, watched from the first time that somebody asks for them.
+    /// Returns the cache of a resource. The first call starts its watch.
     pub fn of(&self, resource: &Resource) -> Arc<Cache> {
         let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((cache, _)) = caches.get(resource) {
             return cache.clone();
         }
         let cache = Arc::new(Cache::new(resource.clone()));
-        let following = tokio::spawn(keep(self.world.clone(), cache.clone())).abort_handle();
+        let following = tokio::spawn(keep(self.api.clone(), cache.clone())).abort_handle();
         caches.insert(resource.clone(), (cache.clone(), following));
         cache
     }
@@ -43,13 +43,13 @@ impl Drop for Informers {
 }
 
 /// Keeps a cache up to date.
-async fn keep(world: World, cache: Arc<Cache>) {
-    follow(&world, Look::everywhere(&cache.resource), |sight| match sight {
-        Sight::There(object) => cache.store(object),
-        Sight::Gone(object) => cache.remove(&object),
-        Sight::All(present, revision) => {
+async fn keep(api: ApiScope, cache: Arc<Cache>) {
+    list_and_watch(&api, ListWatch::all(&cache.resource), |event| match event {
+        ListWatchEvent::Upserted(object) => cache.store(object),
+        ListWatchEvent::Deleted(object) => cache.remove(&object),
+        ListWatchEvent::Listed(present, revision) => {
             cache.retain(present, revision);
-            cache.is_synced();
+            cache.set_synced();
         }
     })
     .await;

@@ -1,4 +1,4 @@
-//! What an object is called, wherever it is.
+//! Key of an object: workspace id, namespace and name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::WORKSPACE;
 
-/// Ordered by workspace, then namespace, then name, as lists are.
+/// Ordered by workspace, namespace and name, like lists.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// The workspace's id; empty where there is but one API server.
+    /// Workspace id; empty for a single API server.
     pub workspace: Arc<str>,
-    /// Empty for what is in no namespace.
+    /// Empty for cluster-scoped objects.
     pub namespace: Arc<str>,
     pub name: Arc<str>,
 }
@@ -23,18 +23,18 @@ impl Key {
         Key { workspace: workspace.into(), namespace: namespace.into(), name: name.into() }
     }
 
-    /// The key of an object as a cache holds it.
+    /// Returns the key of an object from a cache.
     pub fn of(object: &Value) -> Key {
         let workspace = object::annotation(object, WORKSPACE).unwrap_or_default();
         Key::new(workspace, object::namespace(object), object::name(object))
     }
 
-    /// Another object in the same namespace.
-    pub fn beside(&self, name: &str) -> Key {
+    /// Returns the key of another object in the same namespace.
+    pub fn sibling(&self, name: &str) -> Key {
         Key { workspace: self.workspace.clone(), namespace: self.namespace.clone(), name: name.into() }
     }
 
-    /// An object of the same workspace that is in no namespace.
+    /// Returns the key of a cluster-scoped object in the same workspace.
     pub fn in_workspace(&self, name: &str) -> Key {
         Key { workspace: self.workspace.clone(), namespace: "".into(), name: name.into() }
     }

@@ -1,16 +1,16 @@
-//! Lists in pages that are no larger than they may be.
+//! Paginated lists that adapt the page size to a memory limit.
 
 use atoll_client::Client;
-use atoll_client::memory::is_too_large;
+use atoll_client::memory_limits::is_too_large;
 use atoll_meta::Status;
 use serde_json::Value;
 
-/// Objects for each page of a list.
+/// Objects per page.
 const PAGE: usize = 500;
-/// A list that goes on for so many pages without an object has no end.
+/// Number of consecutive empty pages after which a list is considered endless.
 const EMPTY: usize = 1000;
 
-/// How far a list was read. A page of large objects is asked for again with fewer of them.
+/// Position in a list. A page that is too large is requested again with a smaller limit.
 #[derive(Debug)]
 pub struct Pages {
     limit: usize,
@@ -24,7 +24,7 @@ impl Default for Pages {
 }
 
 impl Pages {
-    /// The next page, which `ask` gets for a limit.
+    /// Returns the next page; `ask` requests it with a limit.
     pub async fn next<F>(&mut self, client: &Client, ask: impl Fn(usize) -> F) -> Result<Value, Status>
     where
         F: Future<Output = Result<Value, Status>>,
@@ -49,16 +49,16 @@ impl Pages {
                 Ok(page) => break page,
             }
         };
-        // One large object makes one page small, not all that follow.
+        // A single large object makes only one page small.
         self.limit = (self.limit * 2).min(PAGE);
         self.empty = match page["items"].as_array().is_none_or(Vec::is_empty) {
             true => self.empty + 1,
             false => 0,
         };
         match self.empty > EMPTY {
-            true => {
-                Err(Status::internal_error(format!("the list has {EMPTY} pages in a row without an object")))
-            }
+            true => Err(Status::internal_error(format!(
+                "the server returned {EMPTY} consecutive pages without an object"
+            ))),
             false => Ok(page),
         }
     }

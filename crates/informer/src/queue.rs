@@ -1,4 +1,4 @@
-//! What is to be done: each key once at a time, workspaces in turn, failures later and later.
+//! Work queue: each key at most once at a time, round-robin over workspaces, exponential backoff.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::Future;
@@ -13,24 +13,24 @@ use crate::Key;
 
 const FIRST_DELAY: Duration = Duration::from_millis(20);
 const LAST_DELAY: Duration = Duration::from_secs(30);
-/// The same for what has not failed, but is not done either.
-const FIRST_LOOK: Duration = Duration::from_millis(100);
-const LAST_LOOK: Duration = Duration::from_secs(10);
-/// How often work is tried in a workspace that is not known, which takes five minutes.
-const LAST_HOPE: u32 = 20;
+/// Delays for keys that did not fail, but are not finished either.
+const FIRST_RECHECK: Duration = Duration::from_millis(100);
+const LAST_RECHECK: Duration = Duration::from_secs(10);
+/// Attempts for a key in an unknown workspace before it is dropped; they take five minutes.
+const UNKNOWN_WORKSPACE_ATTEMPTS: u32 = 20;
 
-/// What becomes of a key that was worked on.
+/// Outcome of a work item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing, until it is added again.
+    /// Finished until the key is added again.
     Done,
-    /// It is looked at again after a while, or sooner if it is added.
+    /// Process the key again after this delay, or earlier if it is added.
     After(Duration),
-    /// Not yet: it is looked at again, later and later unless it is added meanwhile.
+    /// Not finished: process the key again with increasing delays, or at once if it is added.
     Again,
 }
 
-/// Handles are the same queue.
+/// A work queue. Clones share the same queue.
 #[derive(Clone, Default)]
 pub struct Queue {
     shared: Arc<Shared>,
@@ -38,24 +38,24 @@ pub struct Queue {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
-    /// There is something new to look at.
+    state: Mutex<QueueState>,
+    /// Notified when a key was added.
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    /// Keys that wait for their turn, by workspace.
+struct QueueState {
+    /// Keys that are ready, by workspace.
     ready: HashMap<Arc<str>, VecDeque<Key>>,
-    /// The workspaces among them, in the order of their turns.
+    /// Workspaces with ready keys, in round-robin order.
     turns: VecDeque<Arc<str>>,
     waiting: HashSet<Key>,
     running: HashSet<Key>,
-    /// Keys that were added while they were worked on.
+    /// Keys that were added while they were being processed.
     again: HashSet<Key>,
     failures: HashMap<Key, u32>,
-    /// How often keys were looked at again since somebody asked for them.
-    looks: HashMap<Key, u32>,
+    /// Number of rechecks since a key was last added.
+    rechecks: HashMap<Key, u32>,
     later: BTreeMap<(Instant, Key), ()>,
     due: HashMap<Key, Instant>,
 }
@@ -65,25 +65,25 @@ impl Queue {
         Queue::default()
     }
 
-    /// Asks for `key` to be worked on. Asked again before it is its turn, it is the same; asked again while it is
-    /// worked on, it is done once more afterwards.
+    /// Adds a key. Adding a waiting key has no effect; a key that is being processed is processed once more
+    /// afterwards.
     pub fn add(&self, key: Key) {
         let mut state = self.state();
-        // Something has happened, so more may follow soon.
-        state.looks.remove(&key);
+        // Something has changed, so further changes may follow soon: restart the recheck delays.
+        state.rechecks.remove(&key);
         state.add(key);
         drop(state);
         self.shared.changed.notify_one();
     }
 
-    /// The same, after a while.
+    /// Adds a key after a delay.
     pub fn add_after(&self, key: Key, delay: Duration) {
         self.state().add_at(key, Instant::now() + delay);
         self.shared.changed.notify_one();
     }
 
-    /// Works on keys, `at_once` together, for as long as it is polled. What fails is tried again; `what` names the
-    /// work in the log.
+    /// Processes keys, up to `at_once` concurrently, for as long as it is polled. Failed keys are retried;
+    /// `what` names the work in the log.
     pub async fn work<W, F>(&self, what: &'static str, at_once: usize, work: W)
     where
         W: Fn(Key) -> F,
@@ -91,12 +91,12 @@ impl Queue {
     {
         let places = Arc::new(Semaphore::new(at_once));
         loop {
-            // Never closed.
+            // The semaphore is never closed.
             let Ok(place) = places.clone().acquire_owned().await else { return };
             let key = self.next().await;
             let (queue, working) = (self.clone(), work(key.clone()));
             tokio::spawn(async move {
-                // Whoever panics has failed, like others.
+                // A panic counts as a failure.
                 let outcome = tokio::spawn(working).await;
                 drop(place);
                 queue.finish(key, outcome, what);
@@ -108,7 +108,7 @@ impl Queue {
         loop {
             let due = {
                 let mut state = self.state();
-                let due = state.ripen(Instant::now());
+                let due = state.add_due(Instant::now());
                 if let Some(key) = state.take() {
                     return key;
                 }
@@ -133,7 +133,7 @@ impl Queue {
         let mut state = self.state();
         state.running.remove(&key);
         if !matches!(outcome, Ok(Ok(Next::Again))) {
-            state.looks.remove(&key);
+            state.rechecks.remove(&key);
         }
         let failed = match outcome {
             Ok(Ok(Next::Done)) => false,
@@ -142,19 +142,22 @@ impl Queue {
                 false
             }
             Ok(Ok(Next::Again)) => {
-                let delay = state.next_look(&key);
+                let delay = state.recheck_delay(&key);
                 state.add_at(key.clone(), Instant::now() + delay);
                 false
             }
-            // A workspace that stays unknown is gone, and so is what was to be done in it.
+            // A workspace that stays unknown was deleted; drop the key.
             Ok(Err(status))
-                if status.has_cause(crate::world::UNKNOWN)
-                    && state.failures.get(&key).is_some_and(|failures| *failures >= LAST_HOPE) =>
+                if status.has_cause(crate::api_scope::UNKNOWN)
+                    && state
+                        .failures
+                        .get(&key)
+                        .is_some_and(|failures| *failures >= UNKNOWN_WORKSPACE_ATTEMPTS) =>
             {
                 false
             }
-            // Somebody was faster, or a workspace is new, which is not worth a word.
-            Ok(Err(status)) if passes(&status) => {
+            // Write conflicts and new workspaces are normal, so they are not logged as warnings.
+            Ok(Err(status)) if is_transient(&status) => {
                 tracing::debug!(%status, %key, "{what}: trying again");
                 true
             }
@@ -183,12 +186,12 @@ impl Queue {
         self.shared.changed.notify_one();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueueState {
     fn add(&mut self, key: Key) {
         if let Some(due) = self.due.remove(&key) {
             self.later.remove(&(due, key.clone()));
@@ -207,19 +210,19 @@ impl State {
         keys.push_back(key);
     }
 
-    /// When a key that is not done is to be looked at again.
-    fn next_look(&mut self, key: &Key) -> Duration {
-        // Who was asked for while it was worked on is looked at at once, and begins anew.
+    /// Returns the delay until an unfinished key is processed again.
+    fn recheck_delay(&mut self, key: &Key) -> Duration {
+        // A key that was added while it was processed is processed again at once, and its delays restart.
         if self.again.contains(key) {
-            return FIRST_LOOK;
+            return FIRST_RECHECK;
         }
-        let looks = self.looks.entry(key.clone()).or_default();
-        let delay = FIRST_LOOK.saturating_mul(1 << (*looks).min(16)).min(LAST_LOOK);
-        *looks += 1;
+        let rechecks = self.rechecks.entry(key.clone()).or_default();
+        let delay = FIRST_RECHECK.saturating_mul(1 << (*rechecks).min(16)).min(LAST_RECHECK);
+        *rechecks += 1;
         delay
     }
 
-    /// The earlier of two times counts.
+    /// Schedules a key. The earlier of two times wins.
     fn add_at(&mut self, key: Key, due: Instant) {
         if self.waiting.contains(&key) || self.due.get(&key).is_some_and(|known| *known <= due) {
             return;
@@ -230,8 +233,8 @@ impl State {
         self.later.insert((due, key), ());
     }
 
-    /// Adds what is due, and says when the next will be.
-    fn ripen(&mut self, now: Instant) -> Option<Instant> {
+    /// Adds all keys that are due, and returns when the next one will be.
+    fn add_due(&mut self, now: Instant) -> Option<Instant> {
         while let Some(((due, key), ())) = self.later.pop_first() {
             if due > now {
                 self.later.insert((due, key), ());
@@ -243,7 +246,7 @@ impl State {
         None
     }
 
-    /// The first key of the workspace whose turn it is.
+    /// Takes the first key of the next workspace.
     fn take(&mut self) -> Option<Key> {
         let workspace = self.turns.pop_front()?;
         let keys = self.ready.get_mut(&workspace)?;
@@ -258,8 +261,8 @@ impl State {
     }
 }
 
-fn passes(status: &Status) -> bool {
-    matches!(status.reason(), "Conflict" | "AlreadyExists") || status.has_cause(crate::world::UNKNOWN)
+fn is_transient(status: &Status) -> bool {
+    matches!(status.reason(), "Conflict" | "AlreadyExists") || status.has_cause(crate::api_scope::UNKNOWN)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Resources as requests name them.
+//! Resources by group, version and plural.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ pub struct Resource {
     /// Empty for the core group.
     pub group: Cow<'static, str>,
     pub version: Cow<'static, str>,
-    /// As in URLs.
+    /// Plural name, as in URLs.
     pub plural: Cow<'static, str>,
     pub kind: Cow<'static, str>,
     pub namespaced: bool,
@@ -46,7 +46,7 @@ impl Resource {
     }
 }
 
-/// Those that controllers ask for.
+/// Resources that controllers use.
 pub mod resources {
     use super::Resource;
 

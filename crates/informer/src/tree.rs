@@ -1,4 +1,4 @@
-//! Where each workspace is: from the ids that objects carry to the paths that requests need.
+//! The tree of workspaces: maps workspace ids to paths.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ struct Node {
 }
 
 impl Tree {
-    /// Takes notice of a workspace. What does not have the id of a workspace, or has that of another one, is ignored.
+    /// Adds a workspace. Ignores an invalid workspace id, and an id that another workspace has.
     pub fn insert(&self, id: &str, parent: &str, name: &str) {
         let mut nodes = self.nodes();
         let is_other = |node: &Node| node.parent != parent || node.name != name;
@@ -27,7 +27,7 @@ impl Tree {
         }
     }
 
-    /// Whether an id is that of the workspace of this name.
+    /// Whether `id` is the id of the workspace with this parent and name.
     pub fn is_of(&self, id: &str, parent: &str, name: &str) -> bool {
         self.nodes().get(id).is_some_and(|node| node.parent == parent && node.name == name)
     }
@@ -36,13 +36,13 @@ impl Tree {
         self.nodes().remove(id);
     }
 
-    /// `root:org:team`; `None` while an ancestor is not known (yet, or any longer).
+    /// Returns a path such as `root:org:team`; `None` while an ancestor is not known.
     pub fn path(&self, id: &str) -> Option<String> {
         let nodes = self.nodes();
         let mut names = Vec::new();
         let mut current = id;
         while current != ROOT {
-            // Workspaces above each other would go round in circles.
+            // A cycle of parents has no path.
             if names.len() == nodes.len() {
                 return None;
             }
@@ -55,13 +55,13 @@ impl Tree {
         Some(names.join(":"))
     }
 
-    /// The ids of a workspace and of all its ancestors, nearest first, as far as they are known; each with the path that leads
-    /// from there to the workspace, such as `org:team`.
+    /// Returns the ids of a workspace and its known ancestors, nearest first, each with the path from there
+    /// to the workspace, such as `org:team`.
     pub fn ancestry(&self, id: &str) -> Vec<(String, String)> {
         let nodes = self.nodes();
         let mut line = vec![(id.to_string(), String::new())];
         let (mut current, mut names) = (id, Vec::new());
-        // A store of an older version may hold workspaces that are above each other.
+        // The store of an older version may contain a cycle of parents.
         while let Some(node) = nodes.get(current).filter(|_| current != ROOT && line.len() <= nodes.len()) {
             names.insert(0, node.name.as_str());
             line.push((node.parent.clone(), names.join(":")));
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_to_the_root() {
+    fn paths_start_at_the_root() {
         let tree = Tree::default();
         let [org, team] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbb2"];
         tree.insert(team, org, "team");

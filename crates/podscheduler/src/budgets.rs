@@ -1,4 +1,6 @@
-//! PodDisruptionBudgets, which preemption respects where it can.
+//! PodDisruptionBudgets, which preemption respects where possible.
+
+// upstream: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,11 +14,11 @@ use crate::pod::Pod;
 struct Budget {
     selector: LabelSelector,
     allowed: i64,
-    /// Pods whose end is counted already.
+    /// Pods whose disruption is already counted.
     disrupted: HashSet<Box<str>>,
 }
 
-/// The budgets of a cluster.
+/// The PodDisruptionBudgets of a cluster.
 #[derive(Debug, Default)]
 pub struct Budgets(HashMap<Arc<str>, HashMap<Box<str>, Budget>>);
 
@@ -42,7 +44,7 @@ impl Budgets {
         }
     }
 
-    /// Which of the Pods, if they all went in this order, would go against a budget.
+    /// Returns which of the Pods would violate a budget if all were evicted in this order.
     pub fn violated(&self, pods: &[Arc<Pod>]) -> Vec<bool> {
         let mut taken: HashMap<(&str, &str), i64> = HashMap::new();
         let mut violated = Vec::with_capacity(pods.len());

@@ -1,52 +1,54 @@
-//! A node for a Pod, or why there is none.
+//! Schedules a Pod: selects a node, or explains why there is none.
+
+// upstream: pkg/scheduler/schedule_one.go
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::cycle::{Cycle, Questions};
-use crate::fleet::Fleet;
+use crate::cycle::{Cycle, PreFilterState};
+use crate::node_index::NodeIndex;
 use crate::pod::Pod;
 use crate::preemption::{self, Preemption};
 use crate::refusal::{Histogram, Plugin, Refusal};
 use crate::score;
-use crate::storage::{Bindings, Unready};
+use crate::storage::{Bindings, PreFilterFailure};
 
-/// With fewer nodes than this all are looked at.
+/// With fewer nodes than this, all are filtered (`minFeasibleNodesToFind`).
 const ENOUGH: usize = 100;
 const LEAST_PERCENTAGE: usize = 5;
-/// What upstream's plugin for devices says about Pods that ask for none.
+/// Message of upstream's DynamicResources plugin about Pods without resource claims.
 const NO_DEVICES: &str = "no new claims to deallocate";
 
-/// Where numbers by chance come from.
+/// Source of random numbers.
 pub type Random<'a> = &'a mut dyn FnMut() -> u64;
 
-/// The node for a Pod.
+/// The selected node of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     pub node: Arc<str>,
-    /// What is to be done for the Pod's volumes first.
+    /// Volume bindings that must be made before the Pod is bound.
     pub bindings: Bindings,
 }
 
-/// Why there is no node.
+/// Reason why no node is feasible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unschedulable {
-    /// In upstream's words.
+    /// Upstream's message.
     pub message: String,
-    /// Who refused: only what these look at can help.
+    /// The plugins that rejected the Pod: only events that concern them can help.
     pub plugins: BTreeSet<Plugin>,
-    /// Pods that are to make room.
+    /// Preemption that would make room.
     pub preemption: Option<Preemption>,
-    /// Whether a node that the Pod was to have is no longer kept for it.
+    /// Whether the nominated node of the Pod must be cleared.
     pub clears_nomination: bool,
 }
 
-impl Fleet {
-    /// Chooses a node for a Pod.
+impl NodeIndex {
+    /// Selects a node for a Pod.
     ///
     /// # Errors
     ///
-    /// Why there is none, and whose end would change that.
+    /// No node is feasible; contains the message and a possible preemption.
     pub fn choose(&mut self, pod: &Pod, random: Random<'_>) -> Result<Choice, Unschedulable> {
         if self.is_empty() {
             return Err(Unschedulable {
@@ -56,51 +58,51 @@ impl Fleet {
                 clears_nomination: true,
             });
         }
-        self.arrange();
-        let questions = Questions::ask(self, pod);
+        self.sort_by_zone();
+        let prefilter = PreFilterState::prepare(self, pod);
         if pod.demand.named_nodes.as_ref().is_some_and(BTreeSet::is_empty) {
             return Err(self.rejected(Plugin::NodeAffinity, "pod affinity terms conflict"));
         }
-        let (choice, looked_at) = {
-            let cycle = match Cycle::begin(self, pod, &questions) {
+        let (choice, visited) = {
+            let cycle = match Cycle::new(self, pod, &prefilter) {
                 Ok(cycle) => cycle,
-                Err(Unready { plugin, message }) => return Err(self.rejected(plugin, &message)),
+                Err(PreFilterFailure { plugin, message }) => return Err(self.rejected(plugin, &message)),
             };
-            let search = search(&cycle, &questions, random);
-            (search.result, search.looked_at)
+            let search = find_feasible_nodes(&cycle, &prefilter, random);
+            (search.result, search.visited)
         };
-        self.next = (self.next + looked_at) % self.len();
+        self.next = (self.next + visited) % self.len();
         choice
     }
 
-    /// Takes the volumes that come with a choice, before anybody else does.
+    /// Assumes the volume bindings of a choice, so that no other Pod uses the volumes.
     pub fn assume_bindings(&mut self, pod: &Pod, choice: &Choice) {
         self.storage.assume(pod, &choice.node, &choice.bindings);
     }
 
-    /// What would have to be done for the volumes of a Pod on a node.
+    /// Returns the volume bindings of a Pod on a node.
     pub fn bindings_at(&self, pod: &Pod, node: &str) -> Bindings {
-        let claims = self.storage.look(pod).unwrap_or_default();
+        let claims = self.storage.prefilter(pod).unwrap_or_default();
         let bindings = self.node(node).and_then(|node| self.storage.bindings(&claims, node));
         bindings.unwrap_or_default()
     }
 
-    /// All nodes that would do, with their points: what [`Fleet::choose`] compares where nodes are few.
+    /// Returns all feasible nodes with their scores, as [`NodeIndex::choose`] compares them in small clusters.
     pub fn rank(&mut self, pod: &Pod) -> Vec<(Arc<str>, i64)> {
-        self.arrange();
-        let questions = Questions::ask(self, pod);
-        let Ok(cycle) = Cycle::begin(self, pod, &questions) else { return Vec::new() };
-        let slots = self.order().iter().copied().filter(|slot| check(&cycle, *slot).is_ok());
+        self.sort_by_zone();
+        let prefilter = PreFilterState::prepare(self, pod);
+        let Ok(cycle) = Cycle::new(self, pod, &prefilter) else { return Vec::new() };
+        let slots = self.order().iter().copied().filter(|slot| filter_node(&cycle, *slot).is_ok());
         let slots: Vec<usize> = slots.collect();
-        let points = score::scores(&cycle, &questions, &slots);
+        let points = score::scores(&cycle, &prefilter, &slots);
         let nodes = slots.iter().filter_map(|slot| self.at(*slot)).map(|(node, _)| node.name.clone());
         nodes.zip(points).collect()
     }
 
-    /// A Pod that something keeps from all nodes at once.
+    /// Returns the failure of a Pod that PreFilter rejects for all nodes.
     fn rejected(&self, plugin: Plugin, message: &str) -> Unschedulable {
         let nodes = self.len();
-        // Upstream's plugin for devices was not asked before and finds nothing noted.
+        // Upstream's DynamicResources plugin has not run PreFilter, and its PostFilter finds no state.
         Unschedulable {
             message: format!("0/{nodes} nodes are available: {message}. not found"),
             plugins: BTreeSet::from([plugin]),
@@ -112,15 +114,15 @@ impl Fleet {
 
 struct Search {
     result: Result<Choice, Unschedulable>,
-    looked_at: usize,
+    visited: usize,
 }
 
-fn search(cycle: &Cycle<'_>, questions: &Questions, random: Random<'_>) -> Search {
-    let (fleet, pod) = (cycle.fleet, cycle.pod);
-    let chosen = |slot: usize, looked_at: usize| {
-        let result = match fleet.at(slot) {
+fn find_feasible_nodes(cycle: &Cycle<'_>, prefilter: &PreFilterState, random: Random<'_>) -> Search {
+    let (node_index, pod) = (cycle.node_index, cycle.pod);
+    let chosen = |slot: usize, visited: usize| {
+        let result = match node_index.at(slot) {
             Some((node, _)) => {
-                let bindings = fleet.storage.bindings(&cycle.claims, node).unwrap_or_default();
+                let bindings = node_index.storage.bindings(&cycle.claims, node).unwrap_or_default();
                 Ok(Choice { node: node.name.clone(), bindings })
             }
             None => Err(Unschedulable {
@@ -130,27 +132,27 @@ fn search(cycle: &Cycle<'_>, questions: &Questions, random: Random<'_>) -> Searc
                 clears_nomination: false,
             }),
         };
-        Search { result, looked_at }
+        Search { result, visited }
     };
-    // The node that others were asked to leave is most likely the only one.
-    let nominated = pod.nominated_node.as_ref().and_then(|name| fleet.slot_of(name));
-    if let Some(slot) = nominated.filter(|slot| check(cycle, *slot).is_ok()) {
+    // The nominated node is most likely the only feasible one.
+    let nominated = pod.nominated_node.as_ref().and_then(|name| node_index.slot_of(name));
+    if let Some(slot) = nominated.filter(|slot| filter_node(cycle, *slot).is_ok()) {
         return chosen(slot, 0);
     }
     let named: Vec<usize>;
     let (slots, start) = match &pod.demand.named_nodes {
-        None => (fleet.order(), fleet.next),
+        None => (node_index.order(), node_index.next),
         Some(names) => {
-            named = names.iter().filter_map(|name| fleet.slot_of(name)).collect();
+            named = names.iter().filter_map(|name| node_index.slot_of(name)).collect();
             (&*named, 0)
         }
     };
-    let enough = enough(slots.len());
+    let enough = num_feasible_nodes(slots.len());
     let mut feasible = Vec::with_capacity(enough);
     let mut refused = Vec::new();
     for index in 0..slots.len() {
         let slot = slots[(start + index) % slots.len()];
-        match check(cycle, slot) {
+        match filter_node(cycle, slot) {
             Ok(()) => feasible.push(slot),
             Err(refusal) => refused.push((slot, refusal)),
         }
@@ -158,24 +160,25 @@ fn search(cycle: &Cycle<'_>, questions: &Questions, random: Random<'_>) -> Searc
             break;
         }
     }
-    let looked_at = feasible.len() + refused.len();
+    let visited = feasible.len() + refused.len();
     match *feasible {
-        [] => Search { result: Err(refusal(cycle, refused, random)), looked_at },
-        [slot] => chosen(slot, looked_at),
-        _ => chosen(best(&feasible, &score::scores(cycle, questions, &feasible), random), looked_at),
+        [] => Search { result: Err(refusal(cycle, refused, random)), visited },
+        [slot] => chosen(slot, visited),
+        _ => chosen(select_host(&feasible, &score::scores(cycle, prefilter, &feasible), random), visited),
     }
 }
 
-fn check(cycle: &Cycle<'_>, slot: usize) -> Result<(), Refusal> {
-    let Some((node, place)) = cycle.fleet.at(slot) else { return Err(Refusal::Name) };
+fn filter_node(cycle: &Cycle<'_>, slot: usize) -> Result<(), Refusal> {
+    let Some((node, place)) = cycle.node_index.at(slot) else { return Err(Refusal::NodeName) };
     match &*place.nominated {
-        [] => cycle.check(slot, node, &place.usage),
-        nominated => cycle.check_with_nominated(slot, node, &place.usage, nominated),
+        [] => cycle.filter_node(slot, node, &place.usage),
+        nominated => cycle.filter_with_nominated_pods(slot, node, &place.usage, nominated),
     }
 }
 
-/// How many nodes that would do are compared: in large clusters not all, for that takes time and changes little.
-fn enough(nodes: usize) -> usize {
+/// Returns how many feasible nodes are scored: in large clusters not all, to save time
+/// (`numFeasibleNodesToFind`).
+fn num_feasible_nodes(nodes: usize) -> usize {
     if nodes < ENOUGH {
         return nodes;
     }
@@ -183,8 +186,8 @@ fn enough(nodes: usize) -> usize {
     (nodes * percentage / 100).max(ENOUGH)
 }
 
-/// One of those with the most points, by chance.
-fn best(slots: &[usize], points: &[i64], random: Random<'_>) -> usize {
+/// Returns one of the nodes with the highest score at random (`selectHost`).
+fn select_host(slots: &[usize], points: &[i64], random: Random<'_>) -> usize {
     let most = points.iter().copied().max().unwrap_or_default();
     let ties = points.iter().filter(|points| **points == most).count().max(1);
     let pick = if ties == 1 { 0 } else { (random() % ties as u64) as usize };
@@ -193,7 +196,7 @@ fn best(slots: &[usize], points: &[i64], random: Random<'_>) -> usize {
 }
 
 fn refusal(cycle: &Cycle<'_>, refused: Vec<(usize, Refusal)>, random: Random<'_>) -> Unschedulable {
-    let nodes = cycle.fleet.len();
+    let nodes = cycle.node_index.len();
     let mut histogram = Histogram::default();
     let mut plugins = BTreeSet::new();
     for (_, refusal) in &refused {

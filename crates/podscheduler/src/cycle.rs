@@ -1,76 +1,83 @@
-//! One Pod looking for a node: what is worked out once, and asked of every node then.
+//! Scheduling cycle of one Pod: state that is computed once, and the filters that use it for every node.
+
+// upstream: pkg/scheduler/framework/runtime/framework.go
+// upstream: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go
+// upstream: pkg/scheduler/framework/plugins/nodename/node_name.go
+// upstream: pkg/scheduler/framework/plugins/nodeports/node_ports.go
+// upstream: pkg/scheduler/framework/plugins/noderesources/fit.go
 
 mod affinity;
 mod spreading;
 
 use std::sync::Arc;
 
-use crate::fleet::{Counted, Fleet, Usage};
 use crate::node::Node;
+use crate::node_index::{CountedPods, NodeIndex, NodeUsage};
 use crate::pod::{Demand, Pod};
 use crate::refusal::{Refusal, Shortage};
 use crate::spread::Constraint;
-use crate::storage::{PodClaims, Unready};
+use crate::storage::{PodClaims, PreFilterFailure};
 use crate::taints::{self, Taint};
 pub use spreading::counts_node;
 
 use affinity::Affinity;
 use spreading::Spreading;
 
-/// What a Pod has counted before it looks for a node.
+/// State that the filters and scores of a Pod need, computed before a node is selected.
 #[derive(Debug, Default)]
-pub struct Questions {
-    /// The rules that are kept where possible: the Pod's own, or those for Pods that bring none.
+pub struct PreFilterState {
+    /// Soft spread constraints: those of the Pod, or the default constraints.
     pub soft: Vec<Constraint>,
-    pub near: Option<Counted>,
-    pub apart: Vec<Counted>,
-    pub preferred: Vec<Counted>,
+    pub required: Option<CountedPods>,
+    pub required_anti: Vec<CountedPods>,
+    pub preferred: Vec<CountedPods>,
 }
 
-impl Questions {
-    /// Works out what has to be counted, and sees to it that it is.
-    pub fn ask(fleet: &mut Fleet, pod: &Pod) -> Self {
+impl PreFilterState {
+    /// Computes the state, and starts the Pod counts that it needs.
+    pub fn prepare(node_index: &mut NodeIndex, pod: &Pod) -> Self {
         let demand = &pod.demand;
-        let mut questions = Questions::default();
+        let mut prefilter = PreFilterState::default();
         if demand.has_constraints {
-            questions.soft = demand.constraints.iter().filter(|rule| !rule.is_hard).cloned().collect();
-        } else if let Some(selector) = fleet.workloads.companions(pod) {
-            questions.soft = Constraint::defaults(&selector);
+            prefilter.soft = demand.constraints.iter().filter(|rule| !rule.is_hard).cloned().collect();
+        } else if let Some(selector) = node_index.workloads.default_selector(pod) {
+            prefilter.soft = Constraint::defaults(&selector);
         }
-        for rule in questions.soft.iter().chain(demand.constraints.iter().filter(|rule| rule.is_hard)) {
-            fleet.follow(&rule.topology);
-            fleet.count(&spread(pod, rule));
+        for rule in prefilter.soft.iter().chain(demand.constraints.iter().filter(|rule| rule.is_hard)) {
+            node_index.track_topology(&rule.topology);
+            node_index.track_count(&spread(pod, rule));
         }
         let affinity = &demand.affinity;
         let matcher = |term: &crate::pod_affinity::Term| term.matcher.clone();
-        if !affinity.near.is_empty() {
-            questions.near = Some(Counted::All(affinity.near.iter().map(matcher).collect()));
+        if !affinity.required.is_empty() {
+            prefilter.required = Some(CountedPods::All(affinity.required.iter().map(matcher).collect()));
         }
-        questions.apart = affinity.apart.iter().map(|term| Counted::All(vec![matcher(term)])).collect();
-        questions.preferred =
-            affinity.preferred.iter().map(|(_, term)| Counted::All(vec![matcher(term)])).collect();
-        let counted = questions.near.iter().chain(&questions.apart).chain(&questions.preferred);
+        prefilter.required_anti =
+            affinity.required_anti.iter().map(|term| CountedPods::All(vec![matcher(term)])).collect();
+        prefilter.preferred =
+            affinity.preferred.iter().map(|(_, term)| CountedPods::All(vec![matcher(term)])).collect();
+        let counted = prefilter.required.iter().chain(&prefilter.required_anti).chain(&prefilter.preferred);
         for counted in counted {
-            fleet.count(counted);
+            node_index.track_count(counted);
         }
         let preferred = affinity.preferred.iter().map(|(_, term)| term);
-        for term in affinity.near.iter().chain(&affinity.apart).chain(preferred) {
-            fleet.follow(&term.topology);
+        for term in affinity.required.iter().chain(&affinity.required_anti).chain(preferred) {
+            node_index.track_topology(&term.topology);
         }
-        fleet.follow_neighbours();
-        questions
+        node_index.track_existing_affinity();
+        prefilter
     }
 }
 
-/// The Pods that a rule counts.
-pub fn spread(pod: &Pod, rule: &Constraint) -> Counted {
-    Counted::Spread { namespace: pod.namespace().clone(), selector: rule.selector.clone() }
+/// Returns the Pods that a spread constraint counts.
+pub fn spread(pod: &Pod, rule: &Constraint) -> CountedPods {
+    CountedPods::Spread { namespace: pod.namespace().clone(), selector: rule.selector.clone() }
 }
 
-/// What is known of one Pod's search. Clones are for trying what would be if Pods came or went.
+/// State of a scheduling cycle. Clones simulate added and removed Pods.
 #[derive(Clone)]
 pub struct Cycle<'a> {
-    pub fleet: &'a Fleet,
+    pub node_index: &'a NodeIndex,
     pub pod: &'a Pod,
     pub claims: PodClaims,
     unschedulable_tolerated: bool,
@@ -79,32 +86,36 @@ pub struct Cycle<'a> {
 }
 
 impl<'a> Cycle<'a> {
-    pub fn begin(fleet: &'a Fleet, pod: &'a Pod, questions: &Questions) -> Result<Self, Unready> {
-        let claims = fleet.storage.look(pod)?;
+    pub fn new(
+        node_index: &'a NodeIndex,
+        pod: &'a Pod,
+        prefilter: &PreFilterState,
+    ) -> Result<Self, PreFilterFailure> {
+        let claims = node_index.storage.prefilter(pod)?;
         Ok(Cycle {
-            fleet,
+            node_index,
             pod,
             claims,
             unschedulable_tolerated: taints::tolerates(&pod.demand.tolerations, &Taint::unschedulable()),
-            spreading: Spreading::all(fleet, pod),
-            affinity: Affinity::of(fleet, pod, questions),
+            spreading: Spreading::all(node_index, pod),
+            affinity: Affinity::of(node_index, pod, prefilter),
         })
     }
 
-    /// Whether the Pod can be on a node with this much taken; if not, why.
-    pub fn check(&self, slot: usize, node: &Node, usage: &Usage) -> Result<(), Refusal> {
+    /// Runs the filters for a node with this usage.
+    pub fn filter_node(&self, slot: usize, node: &Node, usage: &NodeUsage) -> Result<(), Refusal> {
         let demand: &Demand = &self.pod.demand;
         if node.is_unschedulable && !self.unschedulable_tolerated {
             return Err(Refusal::Unschedulable);
         }
         if self.pod.node.as_ref().is_some_and(|name| *name != node.name) {
-            return Err(Refusal::Name);
+            return Err(Refusal::NodeName);
         }
-        if !taints::may_enter(&demand.tolerations, &node.taints) {
+        if !taints::are_tolerated(&demand.tolerations, &node.taints) {
             return Err(Refusal::Taint);
         }
         if demand.required_nodes.as_ref().is_some_and(|nodes| !nodes.matches(&node.name, &node.labels)) {
-            return Err(Refusal::Affinity);
+            return Err(Refusal::NodeAffinity);
         }
         if demand.ports.iter().any(|port| usage.ports.iter().any(|taken| port.conflicts_with(taken))) {
             return Err(Refusal::Ports);
@@ -116,7 +127,7 @@ impl<'a> Cycle<'a> {
             return Err(Refusal::ClaimInUse);
         }
         if !self.claims.is_empty() {
-            let conflict = self.fleet.storage.conflict(&self.claims, node);
+            let conflict = self.node_index.storage.conflict(&self.claims, node);
             if !conflict.is_none() {
                 return Err(Refusal::Volumes(conflict));
             }
@@ -125,17 +136,18 @@ impl<'a> Cycle<'a> {
             }
         }
         for rule in &self.spreading {
-            rule.check(slot)?;
+            rule.filter_node(slot)?;
         }
-        self.affinity.check(slot)
+        self.affinity.filter_node(slot)
     }
 
-    /// The same, with those to come on the node as well as without them: none may take what was made free for them.
-    pub fn check_with_nominated(
+    /// Runs the filters with and without the nominated Pods of a node, so that no Pod takes room that was
+    /// made for them.
+    pub fn filter_with_nominated_pods(
         &self,
         slot: usize,
         node: &Node,
-        usage: &Usage,
+        usage: &NodeUsage,
         nominated: &[Arc<Pod>],
     ) -> Result<(), Refusal> {
         let ours = self.pod.demand.priority;
@@ -144,31 +156,31 @@ impl<'a> Cycle<'a> {
             let (mut cycle, mut usage) = (self.clone(), usage.clone());
             for other in nominated.iter().filter(before) {
                 usage.add(other);
-                cycle.pod_came(other, slot);
+                cycle.add_pod(other, slot);
             }
-            cycle.check(slot, node, &usage)?;
+            cycle.filter_node(slot, node, &usage)?;
         }
-        self.check(slot, node, usage)
+        self.filter_node(slot, node, usage)
     }
 
-    /// What would be if another Pod were on a node.
-    pub fn pod_came(&mut self, other: &Pod, slot: usize) {
+    /// Simulates that another Pod is on a node.
+    pub fn add_pod(&mut self, other: &Pod, slot: usize) {
         self.change(other, slot, 1);
     }
 
-    /// What would be if another Pod were no longer on its node.
-    pub fn pod_left(&mut self, other: &Pod, slot: usize) {
+    /// Simulates that another Pod is no longer on its node.
+    pub fn remove_pod(&mut self, other: &Pod, slot: usize) {
         self.change(other, slot, -1);
     }
 
     fn change(&mut self, other: &Pod, slot: usize, change: i64) {
-        spreading::change(&mut self.spreading, self.pod, other, self.fleet, slot, change);
-        self.affinity.change(self.pod, other, self.fleet, slot, change);
+        spreading::change(&mut self.spreading, self.pod, other, self.node_index, slot, change);
+        self.affinity.change(self.pod, other, self.node_index, slot, change);
         self.claims.in_use += change * self.claims.shared_with(other, self.pod.namespace());
     }
 }
 
-fn shortage(demand: &Demand, node: &Node, usage: &Usage) -> Option<Shortage> {
+fn shortage(demand: &Demand, node: &Node, usage: &NodeUsage) -> Option<Shortage> {
     let (wanted, taken, all) = (&demand.requests, &usage.requested, &node.allocatable);
     let mut shortage = Shortage { pods: usage.pods + 1 > node.allowed_pods, ..Shortage::default() };
     if !wanted.is_nothing() {
@@ -176,14 +188,14 @@ fn shortage(demand: &Demand, node: &Node, usage: &Usage) -> Option<Shortage> {
         shortage.cpu = lacks(wanted.milli_cpu, all.milli_cpu, taken.milli_cpu);
         shortage.memory = lacks(wanted.memory, all.memory, taken.memory);
         shortage.storage = lacks(wanted.storage, all.storage, taken.storage);
-        shortage.is_hopeless = (shortage.cpu && wanted.milli_cpu > all.milli_cpu)
+        shortage.is_unresolvable = (shortage.cpu && wanted.milli_cpu > all.milli_cpu)
             || (shortage.memory && wanted.memory > all.memory)
             || (shortage.storage && wanted.storage > all.storage);
         for (name, wanted) in &wanted.scalars {
             let all = all.scalar(name);
             if *wanted != 0 && *wanted > all - taken.scalar(name) {
                 shortage.scalars.push(name.clone());
-                shortage.is_hopeless |= *wanted > all;
+                shortage.is_unresolvable |= *wanted > all;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Labels, kept small and sorted.
+//! Labels in a compact, sorted form.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 pub struct Labels(Box<[(Arc<str>, Arc<str>)]>);
 
 impl Labels {
-    /// The labels of an object.
+    /// Reads the labels of an object.
     pub fn of(object: &Value) -> Self {
         object::labels(object).map(|(key, value)| (key.into(), value.into())).collect()
     }

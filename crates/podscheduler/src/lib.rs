@@ -1,27 +1,27 @@
-//! Which node a Pod goes to, as kube-scheduler would have it.
+//! Selects nodes for Pods like kube-scheduler.
 //!
 //! ```text
 //!   API ── changes ──► run ──► Scheduler, one for each workspace with nodes or Pods
-//!    ▲                  │        ├─ Queue: who is tried next, who waits for what
-//!    │                  │        └─ Fleet: usage of nodes, tallies of Pods, wishes of neighbours
+//!    ▲                  │        ├─ Queue: active, backoff and unschedulable Pods
+//!    │                  │        └─ NodeIndex: usage of nodes, counts of Pods, affinity of existing Pods
 //!    │                  ▼             │
-//!    └─ bind, status, events          └─ choose ─┬─ Cycle::check   may it be there?  (Refusal)
-//!                       ▲                        ├─ score          is it good there?
-//!                       └─ Decision ◄────────────┴─ preemption     who would have to go?
+//!    └─ bind, status, events          └─ choose ─┬─ Cycle::filter  is the node feasible?  (Refusal)
+//!                       ▲                        ├─ score          how good is the node?
+//!                       └─ Decision ◄────────────┴─ preemption     which Pods must be evicted?
 //! ```
 //!
-//! A [`Fleet`] is kept up to date change by change and holds everything in a compiled form: what a Pod asks for is worked
-//! out once and shared by all Pods that ask for the same, and how many Pods of some kind are on each node is counted as they
-//! come and go. Choosing is a pure function of the fleet, the Pod and a source of random numbers for ties; only [`run()`]
-//! knows of an API and of time. What is refused is refused in upstream's words.
+//! A [`NodeIndex`] is updated incrementally and holds everything in a compiled form: the requirements of a Pod
+//! are computed once and shared by all Pods with the same requirements, and Pods are counted per node as they
+//! are assigned and deleted. Choosing a node is a pure function of the index, the Pod and a source of random
+//! numbers for ties; only [`run()`] uses an API and time. Messages are those of kube-scheduler.
 
 mod budgets;
 mod choose;
 mod cycle;
-mod fleet;
 mod labels;
 mod node;
 mod node_affinity;
+mod node_index;
 mod pod;
 mod pod_affinity;
 mod preemption;
@@ -37,12 +37,12 @@ mod taints;
 mod workloads;
 
 pub use choose::{Choice, Random, Unschedulable};
-pub use fleet::{Fleet, PodKey};
 pub use node::Node;
+pub use node_index::{NodeIndex, PodKey};
 pub use pod::{Compiler, Demand, Pod, is_finished};
 pub use preemption::Preemption;
-pub use queue::{Event, Queue};
+pub use queue::{ClusterEvent, Queue};
 pub use refusal::Plugin;
-pub use run::{Options, run};
+pub use run::{SchedulerOptions, run};
 pub use scheduler::{Decision, Scheduler};
 pub use storage::Bindings;

@@ -1,4 +1,4 @@
-//! Nodes, compiled.
+//! Nodes in compiled form.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const OLD_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 const OLD_REGION: &str = "failure-domain.beta.kubernetes.io/region";
 
-/// What a node is and has, but for the Pods on it.
+/// A node without its Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub name: Arc<str>,
@@ -39,7 +39,7 @@ impl Node {
         }
     }
 
-    /// Region and zone, by which nodes take turns.
+    /// Returns region and zone, over which nodes are iterated in turn.
     pub fn place(&self) -> (Option<&str>, Option<&str>) {
         let label = |new, old| self.labels.get(new).or_else(|| self.labels.get(old)).map(|value| &**value);
         (label(REGION, OLD_REGION), label(ZONE, OLD_ZONE))

@@ -1,4 +1,7 @@
-//! Which nodes a Pod, or a volume, can be on: by their labels and their names.
+//! Node affinity of Pods and volumes: requirements on labels and names of nodes.
+
+// upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go
+// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
 
 use std::collections::BTreeSet;
 
@@ -8,18 +11,18 @@ use serde_json::Value;
 
 use crate::labels::Labels;
 
-/// Nodes with labels and names as one term asks for.
+/// A node selector term.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Term {
     labels: LabelSelector,
-    /// Names that the node must have, or must not have.
+    /// Required (true) or forbidden (false) node names.
     names: Vec<(bool, Box<str>)>,
-    /// What cannot be read matches nothing.
+    /// Whether the term is invalid, so that it matches no node.
     broken: bool,
 }
 
 impl Term {
-    /// A term; nothing if it says nothing, for then it matches no node.
+    /// Compiles a term; `None` for an empty term, which matches no node.
     fn of(term: &Value) -> Option<Self> {
         let expressions = term["matchExpressions"].as_array().map_or(&[][..], Vec::as_slice);
         let fields = term["matchFields"].as_array().map_or(&[][..], Vec::as_slice);
@@ -54,7 +57,7 @@ fn requirement(expression: &Value) -> Option<Requirement> {
     Requirement::new(expression["key"].as_str()?, operator, values, &FieldPath::nil()).ok()
 }
 
-/// The only field that nodes can be asked about is their name.
+/// Compiles a requirement on the node name, the only field that can be selected.
 fn name_requirement(field: &Value) -> Option<(bool, Box<str>)> {
     let mut values = texts(&field["values"]);
     let (value, None) = (values.next()?, values.next()) else { return None };
@@ -69,7 +72,7 @@ fn texts(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// What a node must have: all of the labels, and all that one of the terms asks for.
+/// Required node affinity: all labels of the node selector, and one of the terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Required {
     labels: Option<LabelSelector>,
@@ -77,7 +80,7 @@ pub struct Required {
 }
 
 impl Required {
-    /// What a Pod asks for in its node selector and its node affinity.
+    /// Compiles the node selector and the required node affinity of a Pod.
     pub fn of_pod(pod: &Value) -> Option<Self> {
         let spec = &pod["spec"];
         let labels = spec["nodeSelector"].as_object().filter(|labels| !labels.is_empty()).map(|labels| {
@@ -90,7 +93,7 @@ impl Required {
         (labels.is_some() || terms.is_some()).then_some(Required { labels, terms })
     }
 
-    /// What a node selector asks for, such as that of a volume.
+    /// Compiles a node selector, such as that of a volume.
     pub fn of_selector(selector: &Value) -> Option<Self> {
         selector.is_object().then(|| Required { labels: None, terms: Some(terms(selector)) })
     }
@@ -101,7 +104,7 @@ impl Required {
     }
 }
 
-/// The requirement that a label has one value.
+/// Returns the requirement that a label has a value.
 pub fn equals(key: &str, value: &str) -> Option<Requirement> {
     Requirement::new(key, LabelOperator::Equals, vec![value.to_owned()], &FieldPath::nil()).ok()
 }
@@ -110,7 +113,7 @@ fn terms(selector: &Value) -> Vec<Term> {
     selector["nodeSelectorTerms"].as_array().into_iter().flatten().filter_map(Term::of).collect()
 }
 
-/// The nodes that a Pod would rather be on, and how much rather.
+/// Compiles the preferred node affinity of a Pod, with weights.
 pub fn preferred(pod: &Value) -> Vec<(i64, Term)> {
     let list = &pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
     let weighted = list.as_array().into_iter().flatten().filter_map(|preference| {
@@ -124,7 +127,7 @@ pub fn preference(preferred: &[(i64, Term)], name: &str, labels: &Labels) -> i64
     preferred.iter().filter(|(_, term)| term.matches(name, labels)).map(|(weight, _)| weight).sum()
 }
 
-/// The nodes that a Pod asks for by name, if every term does so.
+/// Returns the node names that a Pod requires, if every term requires names.
 pub fn names(pod: &Value) -> Option<BTreeSet<Box<str>>> {
     let required = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let terms = required["nodeSelectorTerms"].as_array().filter(|terms| !terms.is_empty())?;

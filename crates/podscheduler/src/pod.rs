@@ -1,4 +1,8 @@
-//! Pods, compiled: what they ask for, and what others see of them.
+//! Pods in compiled form.
+
+// upstream: pkg/scheduler/framework/types.go
+// upstream: pkg/scheduler/util/pod_resources.go
+// upstream: pkg/scheduler/eventhandlers.go
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::Hash;
@@ -16,11 +20,11 @@ use crate::resources::Resources;
 use crate::spread::Constraint;
 use crate::taints::Toleration;
 
-/// What a container that does not say is taken to need, so that a thousand of them do not share one node.
+/// Assumed requests of a container without requests, so that not all of them go to one node.
 const DEFAULT_MILLI_CPU: i64 = 100;
 const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
 
-/// A port of the node that a Pod wants for itself.
+/// A host port of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Port {
     address: Box<str>,
@@ -48,29 +52,29 @@ impl Port {
     }
 }
 
-/// A claim of a Pod.
+/// A volume claim of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClaimReference {
     pub name: Box<str>,
-    /// Made for this one Pod.
+    /// Whether it was created for this Pod only.
     pub is_ephemeral: bool,
 }
 
-/// All that decides where a Pod can be, but for its class. Pods of one template share it.
+/// Everything that decides where a Pod can run, except its class. Pods of one template share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Demand {
     pub requests: Resources,
-    /// The same, with something for containers that do not say.
+    /// Requests with defaults for containers without requests (`NonZeroRequested`).
     pub assumed: Resources,
     pub priority: i64,
-    /// Whether the Pod waits for room instead of making it.
+    /// Whether the preemption policy is `Never`.
     pub never_preempts: bool,
     pub tolerations: Box<[Toleration]>,
     pub required_nodes: Option<Arc<Required>>,
     pub named_nodes: Option<BTreeSet<Box<str>>>,
     pub preferred_nodes: Vec<(i64, node_affinity::Term)>,
     pub ports: Vec<Port>,
-    /// Whether the Pod brings rules of its own.
+    /// Whether the Pod has spread constraints of its own.
     pub has_constraints: bool,
     pub constraints: Vec<Constraint>,
     pub affinity: PodAffinity,
@@ -95,11 +99,11 @@ pub struct Pod {
     pub owner: Option<Arc<Owner>>,
     pub node: Option<Arc<str>>,
     pub nominated_node: Option<Arc<str>>,
-    /// When the Pod was started, in seconds since 1970.
+    /// Start time in seconds since 1970.
     pub started: Option<i64>,
-    /// When the Pod was made.
+    /// Creation time in seconds since 1970.
     pub created: i64,
-    /// Asked to go by a scheduler that needs the room.
+    /// Whether it is being deleted because of a preemption.
     pub is_preempted: bool,
 }
 
@@ -109,14 +113,14 @@ impl Pod {
     }
 }
 
-/// Whether a Pod still holds what it has asked for.
+/// Whether a Pod has finished and no longer uses resources.
 pub fn is_finished(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 
-/// Whether a scheduler could make something of the difference between two states of a Pod. Most of what happens to Pods
-/// happens on their nodes and is nobody else's business.
-pub fn may_matter(old: &Value, new: &Value) -> bool {
+/// Whether the difference between two states of a Pod can affect scheduling. Most updates are status updates
+/// by kubelets.
+pub fn affects_scheduling(old: &Value, new: &Value) -> bool {
     const METADATA: [&str; 5] =
         ["uid", "labels", "deletionTimestamp", "ownerReferences", "creationTimestamp"];
     const STATUS: [&str; 4] = ["nominatedNodeName", "startTime", "allocatedResources", "resources"];
@@ -139,7 +143,7 @@ pub fn may_matter(old: &Value, new: &Value) -> bool {
         || old["spec"] != new["spec"]
 }
 
-/// Compiles Pods, and lets those that ask for the same share what comes of it.
+/// Compiles Pods; Pods with the same requirements share the result.
 #[derive(Debug, Default)]
 pub struct Compiler {
     demands: Interned<Demand>,
@@ -175,7 +179,7 @@ impl Compiler {
     }
 }
 
-/// Whether the workload selects its Pods in a way that the scheduler looks at.
+/// Whether the scheduler uses the selector of this owner for default spreading.
 fn is_known_owner(api_version: &str, kind: &str) -> bool {
     matches!((api_version, kind), ("v1", "ReplicationController") | ("apps/v1", "ReplicaSet" | "StatefulSet"))
 }
@@ -227,11 +231,11 @@ fn demand(pod: &Value, labels: &Labels) -> Demand {
     }
 }
 
-/// Values of which each is kept once.
+/// Set of shared values.
 #[derive(Debug)]
 struct Interned<T> {
     known: HashSet<Arc<T>>,
-    /// How many may be there before the unused are thrown out.
+    /// Size at which unused values are removed.
     limit: usize,
 }
 

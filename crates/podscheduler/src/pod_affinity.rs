@@ -1,4 +1,7 @@
-//! Which other Pods a Pod wants near, and which not.
+//! Affinity and anti-affinity between Pods.
+
+// upstream: pkg/scheduler/framework/types.go
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,29 +14,29 @@ use crate::labels::Labels;
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// The labels of namespaces, by name.
+/// Labels of namespaces by name.
 pub type Namespaces = HashMap<Arc<str>, Labels>;
 
-/// What other Pods see of a Pod.
+/// The properties of a Pod that affinity terms of other Pods select.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
     pub namespace: Arc<str>,
     pub labels: Labels,
-    /// Pods on their way out no longer count when Pods are spread.
+    /// Whether the Pod is being deleted, so that spreading does not count it.
     pub terminating: bool,
 }
 
-/// Some Pods: in some namespaces, with some labels.
+/// Selects Pods by namespace and labels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Matcher {
-    /// Sorted.
+    /// Sorted names.
     namespaces: Vec<Arc<str>>,
     namespace_selector: LabelSelector,
     selector: LabelSelector,
 }
 
 impl Matcher {
-    /// The one or more namespaces that these Pods are in; nothing if labels of namespaces decide.
+    /// Returns the selected namespaces by name; `None` if a namespace selector is used.
     pub fn named_namespaces(&self) -> Option<&[Arc<str>]> {
         self.namespace_selector.is_nothing().then_some(&self.namespaces)
     }
@@ -54,7 +57,7 @@ impl Matcher {
     }
 }
 
-/// Some Pods, and what counts as near to them.
+/// An affinity term: selected Pods and a topology key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Term {
     pub matcher: Arc<Matcher>,
@@ -84,12 +87,12 @@ impl Term {
     }
 }
 
-/// All that a Pod says of other Pods.
+/// The affinity and anti-affinity of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodAffinity {
-    pub near: Vec<Term>,
-    pub apart: Vec<Term>,
-    /// Weights below zero are for Pods that should rather be apart.
+    pub required: Vec<Term>,
+    pub required_anti: Vec<Term>,
+    /// Preferred terms with weights; anti-affinity has negative weights.
     pub preferred: Vec<(i64, Term)>,
 }
 
@@ -106,10 +109,14 @@ impl PodAffinity {
                 Some((sign * weighted["weight"].as_i64()?, term))
             }));
         }
-        PodAffinity { near: required("podAffinity"), apart: required("podAntiAffinity"), preferred }
+        PodAffinity {
+            required: required("podAffinity"),
+            required_anti: required("podAntiAffinity"),
+            preferred,
+        }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.near.is_empty() && self.apart.is_empty() && self.preferred.is_empty()
+        self.required.is_empty() && self.required_anti.is_empty() && self.preferred.is_empty()
     }
 }

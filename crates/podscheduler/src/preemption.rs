@@ -1,4 +1,7 @@
-//! Who would have to go so that a Pod of higher priority fits.
+//! Preemption: evicting Pods of lower priority to make room for a Pod.
+
+// upstream: pkg/scheduler/framework/preemption/preemption.go
+// upstream: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -8,23 +11,24 @@ use crate::cycle::Cycle;
 use crate::pod::Pod;
 use crate::refusal::{Histogram, Refusal};
 
-/// At least so many nodes, and this part of all, are tried until one is chosen.
+/// Minimum number and percentage of nodes for which victims are selected (`MinCandidateNodesAbsolute`,
+/// `MinCandidateNodesPercentage`).
 const LEAST_CANDIDATES: usize = 100;
 const CANDIDATES_PERCENTAGE: usize = 10;
 
-/// The Pods that are to go, and the node that is kept for the one they go for.
+/// The victims of a preemption, and the nominated node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preemption {
     pub node: Arc<str>,
-    /// The most important first.
+    /// Pods to evict, the most important first.
     pub victims: Vec<Arc<Pod>>,
-    /// Those of lower priority for whom the node was kept so far.
+    /// Pods of lower priority that were nominated to the node.
     pub displaced: Vec<Arc<Pod>>,
 }
 
-/// Why nobody is sent away.
+/// Reason why no Pod is evicted.
 #[derive(Debug)]
-pub struct Unhelpful {
+pub struct PreemptionFailure {
     pub message: String,
     pub clears_nomination: bool,
 }
@@ -39,10 +43,10 @@ pub fn preempt(
     cycle: &Cycle<'_>,
     refused: &[(usize, Refusal)],
     random: Random<'_>,
-) -> Result<Preemption, Unhelpful> {
-    let (fleet, pod) = (cycle.fleet, cycle.pod);
+) -> Result<Preemption, PreemptionFailure> {
+    let (node_index, pod) = (cycle.node_index, cycle.pod);
     if let Some(message) = ineligible(cycle, refused) {
-        return Err(Unhelpful { message: message.to_owned(), clears_nomination: false });
+        return Err(PreemptionFailure { message: message.to_owned(), clears_nomination: false });
     }
     let slots: Vec<usize> =
         refused.iter().filter(|(_, refusal)| refusal.is_resolvable()).map(|(slot, _)| *slot).collect();
@@ -52,7 +56,7 @@ pub fn preempt(
     let mut histogram = Histogram::default();
     let mut refusals = 0;
     for index in 0..slots.len() {
-        match select(cycle, slots[(offset + index) % slots.len()]) {
+        match select_victims(cycle, slots[(offset + index) % slots.len()]) {
             Ok(candidate) => candidates.push(candidate),
             Err(refusal) => {
                 histogram.count(&refusal);
@@ -64,10 +68,13 @@ pub fn preempt(
         }
     }
     let best = candidates.into_iter().min_by_key(cost);
-    let best = best.and_then(|best| Some((fleet.at(best.slot)?, best)));
+    let best = best.and_then(|best| Some((node_index.at(best.slot)?, best)));
     let Some(((node, place), best)) = best else {
-        histogram.add("Preemption is not helpful for scheduling", fleet.len() - refusals);
-        return Err(Unhelpful { message: histogram.sentence(fleet.len()), clears_nomination: true });
+        histogram.add("Preemption is not helpful for scheduling", node_index.len() - refusals);
+        return Err(PreemptionFailure {
+            message: histogram.sentence(node_index.len()),
+            clears_nomination: true,
+        });
     };
     let lower = |other: &&Arc<Pod>| other.demand.priority < pod.demand.priority;
     Ok(Preemption {
@@ -77,28 +84,28 @@ pub fn preempt(
     })
 }
 
-/// Why the Pod may not send others away.
+/// Returns why the Pod may not preempt others, if so.
 fn ineligible(cycle: &Cycle<'_>, refused: &[(usize, Refusal)]) -> Option<&'static str> {
     let pod = cycle.pod;
     if pod.demand.never_preempts {
         return Some("not eligible due to preemptionPolicy=Never.");
     }
-    let slot = cycle.fleet.slot_of(pod.nominated_node.as_ref()?)?;
+    let slot = cycle.node_index.slot_of(pod.nominated_node.as_ref()?)?;
     let refusal = refused.iter().find(|(refused, _)| *refused == slot);
     if refusal.is_none_or(|(_, refusal)| !refusal.is_resolvable()) {
         return None;
     }
-    let (_, place) = cycle.fleet.at(slot)?;
-    let is_leaving = place
+    let (_, place) = cycle.node_index.at(slot)?;
+    let is_terminating = place
         .pods
         .iter()
         .any(|placed| placed.pod.is_preempted && placed.pod.demand.priority < pod.demand.priority);
-    is_leaving.then_some("not eligible due to a terminating pod on the nominated node.")
+    is_terminating.then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
-/// The fewest and least important Pods that would have to leave a node.
-fn select(cycle: &Cycle<'_>, slot: usize) -> Result<Candidate, Refusal> {
-    let Some((node, place)) = cycle.fleet.at(slot) else { return Err(Refusal::NoVictims) };
+/// Selects the fewest and least important victims on a node (`SelectVictimsOnNode`).
+fn select_victims(cycle: &Cycle<'_>, slot: usize) -> Result<Candidate, Refusal> {
+    let Some((node, place)) = cycle.node_index.at(slot) else { return Err(Refusal::NoVictims) };
     let (mut cycle, mut usage) = (cycle.clone(), place.usage.clone());
     let ours = cycle.pod.demand.priority;
     let lower = place.pods.iter().map(|placed| &placed.pod).filter(|pod| pod.demand.priority < ours);
@@ -108,21 +115,21 @@ fn select(cycle: &Cycle<'_>, slot: usize) -> Result<Candidate, Refusal> {
     }
     for pod in &pods {
         usage.remove(pod);
-        cycle.pod_left(pod, slot);
+        cycle.remove_pod(pod, slot);
     }
-    cycle.check_with_nominated(slot, node, &usage, &place.nominated)?;
+    cycle.filter_with_nominated_pods(slot, node, &usage, &place.nominated)?;
     pods.sort_by_key(importance);
-    let violated = cycle.fleet.budgets.violated(&pods);
+    let violated = cycle.node_index.budgets.violated(&pods);
     let mut victims = Vec::new();
     let mut violations = 0;
-    // Whoever can stay stays: first those whose end would go against a budget.
+    // Reprieve as many Pods as possible, first those whose eviction would violate a budget.
     for violates in [true, false] {
         for (pod, _) in pods.iter().zip(&violated).filter(|(_, violated)| **violated == violates) {
             usage.add(pod);
-            cycle.pod_came(pod, slot);
-            if cycle.check_with_nominated(slot, node, &usage, &place.nominated).is_err() {
+            cycle.add_pod(pod, slot);
+            if cycle.filter_with_nominated_pods(slot, node, &usage, &place.nominated).is_err() {
                 usage.remove(pod);
-                cycle.pod_left(pod, slot);
+                cycle.remove_pod(pod, slot);
                 violations += usize::from(violates);
                 victims.push(pod.clone());
             }
@@ -132,18 +139,18 @@ fn select(cycle: &Cycle<'_>, slot: usize) -> Result<Candidate, Refusal> {
     if victims.is_empty() { Err(Refusal::NoVictims) } else { Ok(Candidate { slot, victims, violations }) }
 }
 
-/// Sorts the most important first: by priority, then by how long they have been running.
+/// Sort key: the most important first, by priority, then by start time.
 fn importance(pod: &Arc<Pod>) -> (Reverse<i64>, i64) {
     (Reverse(pod.demand.priority), pod.started.unwrap_or(i64::MAX))
 }
 
-/// What it would cost to take a node; the least is chosen.
+/// Cost of a candidate; the cheapest one is chosen (`pickOneNodeForPreemption`).
 fn cost(candidate: &Candidate) -> (usize, i64, i64, usize, Reverse<i64>) {
     let priorities = || candidate.victims.iter().map(|pod| pod.demand.priority);
     let highest = priorities().max().unwrap_or(i64::MIN);
     let most_important = candidate.victims.iter().filter(|pod| pod.demand.priority == highest);
     let earliest = most_important.map(|pod| pod.started.unwrap_or(i64::MAX)).min();
-    // Weighing each with the lowest priority makes the sum grow with every victim.
+    // The offset makes every priority positive, so that the sum grows with every victim.
     let sum = priorities().map(|priority| priority + (i64::from(i32::MAX) + 1)).sum();
     (candidate.violations, highest, sum, candidate.victims.len(), Reverse(earliest.unwrap_or(i64::MAX)))
 }

@@ -1,14 +1,20 @@
-//! Pods that wait for a node: those to be tried now, those to be tried again soon, and those that wait for a change.
+//! Scheduling queue: active Pods, Pods in backoff, and unschedulable Pods that wait for an event.
 //!
 //! ```text
-//!   add ──► active ── pop ──► (somebody looks for a node) ──► done
-//!             ▲                        │ unschedulable    │ failed
-//!             │ after a while          ▼                  ▼
-//!             └──────── backing off ◄─ waiting for a change
-//!                                wake
+//!   add ──► active ── pop ──► (in flight) ────────► done
+//!             ▲                  │ unschedulable  │ failed
+//!             │ after backoff    ▼                ▼
+//!             └──────── backoff ◄─ unschedulable
+//!                            event
 //! ```
 //!
-//! Times are since whenever the caller likes.
+//! Times are durations since an arbitrary start.
+
+// upstream: pkg/scheduler/backend/queue/scheduling_queue.go
+// upstream: pkg/scheduler/backend/queue/active_queue.go
+// upstream: pkg/scheduler/backend/queue/backoff_queue.go
+// upstream: pkg/scheduler/backend/queue/unschedulable_pods.go
+// upstream: pkg/scheduler/framework/plugins/queuesort/priority_sort.go
 
 mod events;
 
@@ -16,50 +22,51 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-pub use events::Event;
+pub use events::ClusterEvent;
 
-use crate::fleet::PodKey;
+use crate::node_index::PodKey;
 use crate::refusal::Plugin;
 
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LAST_BACKOFF: Duration = Duration::from_secs(10);
-/// After so long a Pod is tried again even if nothing has happened that could have helped.
+/// Longest time in the unschedulable queue without a helpful event
+/// (`DefaultPodMaxInUnschedulablePodsDuration`).
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// The order in which Pods are tried: by priority, then by when they came.
+/// Sort key of active Pods: priority, then time of arrival.
 type Rank = (Reverse<i64>, Duration, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum QueueState {
     Active,
-    /// Not before this time, unless there is nothing else to do; `false` if even then not.
+    /// End of the backoff, and whether the Pod may be popped earlier if the active queue is empty.
     BackingOff(Duration, bool),
-    /// Since this time.
+    /// In the unschedulable queue since this time.
     Waiting(Duration),
-    /// Somebody is looking for a node for it.
+    /// Popped: a node is being searched.
     Tried,
 }
 
 #[derive(Debug)]
 struct Entry {
     rank: Rank,
-    place: Place,
-    /// How often in a row there was no node, or something went wrong.
+    place: QueueState,
+    /// Consecutive unschedulable attempts and errors.
     refusals: u32,
     failures: u32,
     last_try: Duration,
-    /// Who refused; nobody in particular if empty.
+    /// Plugins that rejected the Pod; empty if it was none in particular.
     plugins: BTreeSet<Plugin>,
 }
 
-/// The Pods of one cluster that have no node yet.
+/// The pending Pods of one cluster.
 #[derive(Debug, Default)]
 pub struct Queue {
     entries: HashMap<PodKey, Entry>,
     active: BTreeSet<(Rank, PodKey)>,
     backing_off: BTreeSet<(Duration, Rank, PodKey)>,
     waiting: BTreeSet<PodKey>,
-    /// How many of those who wait were refused by whom; under nothing those that nobody in particular refused.
+    /// Number of unschedulable Pods by the plugin that rejected them; `None` if it was none in particular.
     refused_by: HashMap<Option<Plugin>, usize>,
     count: u64,
 }
@@ -77,7 +84,7 @@ impl Queue {
         self.entries.contains_key(key)
     }
 
-    /// A Pod wants a node, or what it asks for has changed so that it may get one.
+    /// Adds a Pod, or requeues it because its requirements have changed.
     pub fn add(&mut self, key: &PodKey, priority: i64, now: Duration) {
         self.count += 1;
         match self.entries.get_mut(key) {
@@ -85,7 +92,7 @@ impl Queue {
                 let rank = (Reverse(priority), now, self.count);
                 let entry = Entry {
                     rank,
-                    place: Place::Active,
+                    place: QueueState::Active,
                     refusals: 0,
                     failures: 0,
                     last_try: now,
@@ -94,21 +101,21 @@ impl Queue {
                 self.entries.insert(key.clone(), entry);
                 self.active.insert((rank, key.clone()));
             }
-            Some(entry) if matches!(entry.place, Place::Waiting(_)) => {
+            Some(entry) if matches!(entry.place, QueueState::Unschedulable(_)) => {
                 entry.rank.0 = Reverse(priority);
-                self.try_again(key, now);
+                self.requeue(key, now);
             }
             Some(_) => {}
         }
     }
 
-    /// A Pod wants no node any longer: it has one, or it is gone.
+    /// Removes a Pod that was assigned or deleted.
     pub fn remove(&mut self, key: &PodKey) {
-        self.take_out(key);
+        self.detach(key);
         self.entries.remove(key);
     }
 
-    /// The Pod to be tried next.
+    /// Returns the next Pod to schedule.
     pub fn pop(&mut self, now: Duration) -> Option<PodKey> {
         while let Some((until, rank, key)) = self.backing_off.first().cloned() {
             if until > now {
@@ -116,69 +123,75 @@ impl Queue {
             }
             self.backing_off.pop_first();
             if let Some(entry) = self.entries.get_mut(&key) {
-                entry.place = Place::Active;
+                entry.place = QueueState::Active;
             }
             self.active.insert((rank, key));
         }
         let key = match self.active.pop_first() {
             Some((_, key)) => key,
-            // With nothing else to do, there is no need to wait; but where something went wrong there is.
+            // Pop Pods in backoff early if there is nothing else to do, except after an error.
             None => {
                 let eager = |key: &PodKey| {
                     self.entries
                         .get(key)
-                        .is_some_and(|entry| matches!(entry.place, Place::BackingOff(_, true)))
+                        .is_some_and(|entry| matches!(entry.place, QueueState::BackingOff(_, true)))
                 };
                 let candidates = self.backing_off.iter().filter(|(_, _, key)| eager(key));
                 let (_, _, key) = candidates.min_by_key(|(_, rank, _)| *rank)?.clone();
-                self.take_out(&key);
+                self.detach(&key);
                 key
             }
         };
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.place = Place::Tried;
+            entry.place = QueueState::InFlight;
             entry.last_try = now;
         }
         Some(key)
     }
 
-    /// There was no node for a Pod; `plugins` refused.
+    /// Moves a Pod to the unschedulable queue; `plugins` rejected it.
     pub fn unschedulable(&mut self, key: &PodKey, plugins: BTreeSet<Plugin>, now: Duration) {
-        self.take_out(key);
+        self.detach(key);
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.refusals += 1;
         entry.failures = 0;
         entry.rank.1 = now;
         entry.last_try = now;
         entry.plugins = plugins;
-        entry.place = Place::Waiting(now);
-        for plugin in refusing(&entry.plugins) {
+        entry.place = QueueState::Unschedulable(now);
+        for plugin in rejecting_plugins(&entry.plugins) {
             *self.refused_by.entry(plugin).or_default() += 1;
         }
         self.waiting.insert(key.clone());
     }
 
-    /// Something went wrong with a Pod.
+    /// Moves a Pod to the backoff queue after an error.
     pub fn failed(&mut self, key: &PodKey, now: Duration) {
-        self.take_out(key);
+        self.detach(key);
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.failures += 1;
         entry.rank.1 = now;
         entry.last_try = now;
         let until = now + backoff(entry.failures);
-        entry.place = Place::BackingOff(until, false);
+        entry.place = QueueState::BackingOff(until, false);
         self.backing_off.insert((until, entry.rank, key.clone()));
     }
 
-    /// Something has happened: whom it may help is tried again.
-    pub fn wake(&mut self, event: Event, now: Duration) {
-        self.wake_if(event, now, |_, _| true);
+    /// Requeues the unschedulable Pods that an event may help.
+    pub fn requeue_on(&mut self, event: ClusterEvent, now: Duration) {
+        self.requeue_on_if(event, now, |_, _| true);
     }
 
-    /// The same, for those of whom `concerns` holds: a Pod, and who refused it.
-    pub fn wake_if(&mut self, event: Event, now: Duration, concerns: impl Fn(&PodKey, Plugin) -> bool) {
+    /// Requeues the unschedulable Pods that an event may help and for which `concerns` is true, given the Pod
+    /// and the plugin.
+    pub fn requeue_on_if(
+        &mut self,
+        event: ClusterEvent,
+        now: Duration,
+        concerns: impl Fn(&PodKey, Plugin) -> bool,
+    ) {
         let may_help = |plugin: Option<Plugin>| plugin.is_none_or(|plugin| event.may_help(plugin));
-        // Most events help nobody, and thousands may be waiting.
+        // Most events help no Pod, and thousands may be unschedulable.
         if !self.refused_by.keys().any(|plugin| may_help(*plugin)) {
             return;
         }
@@ -186,19 +199,19 @@ impl Queue {
             let entry = self.entries.get(*key);
             let concerned = |plugin: Option<Plugin>| plugin.is_none_or(|plugin| concerns(key, plugin));
             entry.is_some_and(|entry| {
-                refusing(&entry.plugins).any(|plugin| may_help(plugin) && concerned(plugin))
+                rejecting_plugins(&entry.plugins).any(|plugin| may_help(plugin) && concerned(plugin))
             })
         };
         let keys: Vec<PodKey> = self.waiting.iter().filter(helped).cloned().collect();
         for key in keys {
-            self.try_again(&key, now);
+            self.requeue(&key, now);
         }
     }
 
-    /// Tries those again that have waited for very long, and says when to ask again at the latest.
-    pub fn next_look(&mut self, now: Duration) -> Option<Duration> {
+    /// Requeues Pods that have been unschedulable for too long, and returns when to call this again.
+    pub fn next_flush(&mut self, now: Duration) -> Option<Duration> {
         let since = |entry: &Entry| match entry.place {
-            Place::Waiting(since) => Some(since),
+            QueueState::Unschedulable(since) => Some(since),
             _ => None,
         };
         let long = self
@@ -206,7 +219,7 @@ impl Queue {
             .iter()
             .filter(|(_, entry)| since(entry).is_some_and(|since| now.saturating_sub(since) > LONGEST_WAIT));
         for key in long.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
-            self.try_again(&key, now);
+            self.requeue(&key, now);
         }
         let soonest = self.backing_off.first().map(|(until, _, _)| *until);
         let oldest = self.waiting.iter().filter_map(|key| since(self.entries.get(key)?)).min();
@@ -214,28 +227,30 @@ impl Queue {
         soonest.into_iter().chain(oldest).min()
     }
 
-    /// From waiting to being tried, now or after a while.
-    fn try_again(&mut self, key: &PodKey, now: Duration) {
-        self.take_out(key);
+    /// Moves a Pod from the unschedulable queue to the active or the backoff queue.
+    fn requeue(&mut self, key: &PodKey, now: Duration) {
+        self.detach(key);
         let Some(entry) = self.entries.get_mut(key) else { return };
         let until = entry.last_try + backoff(entry.refusals);
         if until > now {
-            entry.place = Place::BackingOff(until, true);
+            entry.place = QueueState::BackingOff(until, true);
             self.backing_off.insert((until, entry.rank, key.clone()));
         } else {
-            entry.place = Place::Active;
+            entry.place = QueueState::Active;
             self.active.insert((entry.rank, key.clone()));
         }
     }
 
-    fn take_out(&mut self, key: &PodKey) {
+    fn detach(&mut self, key: &PodKey) {
         let Some(entry) = self.entries.get(key) else { return };
         match entry.place {
-            Place::Active => drop(self.active.remove(&(entry.rank, key.clone()))),
-            Place::BackingOff(until, _) => drop(self.backing_off.remove(&(until, entry.rank, key.clone()))),
-            Place::Waiting(_) => {
+            QueueState::Active => drop(self.active.remove(&(entry.rank, key.clone()))),
+            QueueState::BackingOff(until, _) => {
+                drop(self.backing_off.remove(&(until, entry.rank, key.clone())))
+            }
+            QueueState::Unschedulable(_) => {
                 self.waiting.remove(key);
-                for plugin in refusing(&entry.plugins) {
+                for plugin in rejecting_plugins(&entry.plugins) {
                     if let Some(count) = self.refused_by.get_mut(&plugin) {
                         *count -= 1;
                         if *count == 0 {
@@ -244,17 +259,17 @@ impl Queue {
                     }
                 }
             }
-            Place::Tried => {}
+            QueueState::InFlight => {}
         }
     }
 }
 
-/// Who refused a Pod; nothing if nobody in particular did.
-fn refusing(plugins: &BTreeSet<Plugin>) -> impl Iterator<Item = Option<Plugin>> {
+/// Returns the plugins that rejected a Pod; `None` if it was none in particular.
+fn rejecting_plugins(plugins: &BTreeSet<Plugin>) -> impl Iterator<Item = Option<Plugin>> {
     plugins.iter().copied().map(Some).chain(plugins.is_empty().then_some(None))
 }
 
-/// One second, then twice as long each time, up to ten.
+/// Returns the backoff: one second, doubled each time, up to ten.
 fn backoff(count: u32) -> Duration {
     match count {
         0 => Duration::ZERO,

@@ -1,10 +1,13 @@
-//! Why a Pod cannot be on a node, and how that is said.
+//! Reasons why a node is not feasible, and their messages.
+
+// upstream: pkg/scheduler/framework/types.go
+// upstream: pkg/scheduler/framework/plugins/names/names.go
 
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The part of the scheduler that refuses, by upstream's names: what may help depends on it.
+/// The plugin that rejects a Pod, by upstream's name. It decides which events can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Plugin {
     NodeUnschedulable,
@@ -20,7 +23,7 @@ pub enum Plugin {
     InterPodAffinity,
 }
 
-/// What there is too little of on a node.
+/// Insufficient resources of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shortage {
     pub pods: bool,
@@ -28,8 +31,8 @@ pub struct Shortage {
     pub memory: bool,
     pub storage: bool,
     pub scalars: Vec<Arc<str>>,
-    /// Even the empty node would not have enough.
-    pub is_hopeless: bool,
+    /// Whether even the empty node would not have enough.
+    pub is_unresolvable: bool,
 }
 
 impl Shortage {
@@ -38,14 +41,14 @@ impl Shortage {
     }
 }
 
-/// What is wrong with the volumes of a Pod on a node.
+/// Problem with the volumes of a Pod on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeConflict {
-    /// A volume cannot be reached from there.
+    /// A volume is not accessible from the node.
     pub unreachable: bool,
     /// There is no volume for a claim.
     pub none_to_bind: bool,
-    /// The volume of a claim is gone.
+    /// The volume of a claim does not exist.
     pub missing: bool,
 }
 
@@ -55,7 +58,7 @@ impl VolumeConflict {
     }
 }
 
-/// Why a Pod cannot be on a node.
+/// Reason why a node is not feasible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     Unschedulable,
@@ -72,20 +75,20 @@ pub enum Refusal {
     NotNear,
     NotApart,
     Rejected,
-    /// There is nobody on the node who would have to give way.
+    /// The node has no Pods of lower priority.
     NoVictims,
 }
 
 impl Refusal {
-    /// Whether it would help if other Pods went away.
+    /// Whether evicting other Pods could help.
     pub fn is_resolvable(&self) -> bool {
         match self {
             Refusal::Ports
             | Refusal::ClaimInUse
             | Refusal::Spread
-            | Refusal::NotApart
-            | Refusal::Rejected => true,
-            Refusal::Resources(shortage) => !shortage.is_hopeless,
+            | Refusal::PodAntiAffinity
+            | Refusal::ExistingPodsAntiAffinity => true,
+            Refusal::Resources(shortage) => !shortage.is_unresolvable,
             _ => false,
         }
     }
@@ -93,16 +96,18 @@ impl Refusal {
     pub fn plugin(&self) -> Option<Plugin> {
         Some(match self {
             Refusal::Unschedulable => Plugin::NodeUnschedulable,
-            Refusal::Name => Plugin::NodeName,
+            Refusal::NodeName => Plugin::NodeName,
             Refusal::Taint => Plugin::TaintToleration,
-            Refusal::Affinity => Plugin::NodeAffinity,
+            Refusal::NodeAffinity => Plugin::NodeAffinity,
             Refusal::Ports => Plugin::NodePorts,
             Refusal::Resources(_) => Plugin::NodeResourcesFit,
             Refusal::ClaimInUse => Plugin::VolumeRestrictions,
             Refusal::Volumes(_) => Plugin::VolumeBinding,
             Refusal::VolumeZone => Plugin::VolumeZone,
             Refusal::SpreadLabelMissing | Refusal::Spread => Plugin::PodTopologySpread,
-            Refusal::NotNear | Refusal::NotApart | Refusal::Rejected => Plugin::InterPodAffinity,
+            Refusal::PodAffinity | Refusal::PodAntiAffinity | Refusal::ExistingPodsAntiAffinity => {
+                Plugin::InterPodAffinity
+            }
             Refusal::NoVictims => return None,
         })
     }
@@ -110,9 +115,9 @@ impl Refusal {
     fn reasons(&self, mut say: impl FnMut(&str)) {
         match self {
             Refusal::Unschedulable => say("node(s) were unschedulable"),
-            Refusal::Name => say("node(s) didn't match the requested node name"),
+            Refusal::NodeName => say("node(s) didn't match the requested node name"),
             Refusal::Taint => say("node(s) had untolerated taint(s)"),
-            Refusal::Affinity => say("node(s) didn't match Pod's node affinity/selector"),
+            Refusal::NodeAffinity => say("node(s) didn't match Pod's node affinity/selector"),
             Refusal::Ports => say("node(s) didn't have free ports for the requested pod ports"),
             Refusal::ClaimInUse => say(
                 "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
@@ -122,9 +127,11 @@ impl Refusal {
                 say("node(s) didn't match pod topology spread constraints (missing required label)");
             }
             Refusal::Spread => say("node(s) didn't match pod topology spread constraints"),
-            Refusal::NotNear => say("node(s) didn't match pod affinity rules"),
-            Refusal::NotApart => say("node(s) didn't match pod anti-affinity rules"),
-            Refusal::Rejected => say("node(s) didn't satisfy existing pods anti-affinity rules"),
+            Refusal::PodAffinity => say("node(s) didn't match pod affinity rules"),
+            Refusal::PodAntiAffinity => say("node(s) didn't match pod anti-affinity rules"),
+            Refusal::ExistingPodsAntiAffinity => {
+                say("node(s) didn't satisfy existing pods anti-affinity rules")
+            }
             Refusal::NoVictims => say("No preemption victims found for incoming pod"),
             Refusal::Resources(shortage) => {
                 let fixed = [
@@ -151,7 +158,7 @@ impl Refusal {
     }
 }
 
-/// How many nodes refused for which reason.
+/// Number of nodes by reason.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram(HashMap<String, usize>);
 
@@ -167,7 +174,7 @@ impl Histogram {
         }
     }
 
-    /// All reasons with how many nodes gave them, in the order of this text, which is upstream's.
+    /// Returns all reasons with the number of nodes, sorted by text as upstream does.
     pub fn sentence(&self, nodes: usize) -> String {
         let mut parts: Vec<String> = self
             .0

@@ -1,4 +1,7 @@
-//! Amounts of resources in the units that the scheduler counts in.
+//! Resource amounts in the units of the scheduler.
+
+// upstream: pkg/scheduler/framework/types.go
+// upstream: pkg/scheduler/util/utils.go
 
 use std::sync::Arc;
 
@@ -7,18 +10,18 @@ use atoll_quota::Amounts;
 
 const REQUESTS: &str = "requests.";
 
-/// What a Pod asks for, what is asked for on a node, or what a node has.
+/// Requests of a Pod, requests on a node, or allocatable resources of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Resources {
     pub milli_cpu: i64,
     pub memory: i64,
     pub storage: i64,
-    /// Huge pages, extended resources and the like, sorted by name.
+    /// Huge pages, extended resources and other scalar resources, sorted by name.
     pub scalars: Vec<(Arc<str>, i64)>,
 }
 
 impl Resources {
-    /// The amounts in whole units, and in thousandths of processors.
+    /// Converts amounts to whole units, and to millicores for cpu.
     pub fn of(amounts: &Amounts) -> Self {
         let mut resources = Resources::default();
         for (name, amount) in amounts.iter() {
@@ -61,13 +64,13 @@ impl Resources {
         }
     }
 
-    /// Whether nothing is asked for at all.
+    /// Whether there are no requests.
     pub fn is_nothing(&self) -> bool {
         self.milli_cpu == 0 && self.memory == 0 && self.storage == 0 && self.scalars.is_empty()
     }
 }
 
-/// What is counted by name: all that a node may have besides processors, memory and storage.
+/// Whether a resource is a scalar resource (`IsScalarResourceName`).
 fn is_scalar(name: &str) -> bool {
     let native = !name.contains('/') || name.contains("kubernetes.io/");
     let extended = !native

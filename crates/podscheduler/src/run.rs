@@ -1,12 +1,15 @@
-//! Schedulers at work over an API: one for each workspace with nodes or Pods, all in one loop.
+//! Runs the schedulers of all workspaces with nodes or Pods against an API.
 //!
 //! ```text
-//!   Informers ── changes ──► Shared (a Scheduler for each workspace, who has work) ── Decision ──► binding ──► API
+//!   Informers ── changes ──► Schedulers (one for each workspace) ── Decision ──► binding ──► API
 //!                               ▲                                                     status, events ─┘
 //!                               └────────────── bound, unbound ◄──────────────────────────┘
 //! ```
 //!
-//! Decisions are made one after the other and count at once; carrying them out takes as long as it takes, many at a time.
+//! Decisions are made one after the other and are assumed at once; many of them are carried out concurrently.
+
+// upstream: pkg/scheduler/scheduler.go
+// upstream: pkg/scheduler/schedule_one.go
 
 mod binding;
 mod events;
@@ -25,36 +28,36 @@ use tokio::time::Instant;
 use crate::pod::Pod;
 use crate::scheduler::Decision;
 use events::Events;
-use shared::{Next, Shared};
+use shared::{NextStep, Schedulers};
 
-/// So many requests are under way at once.
-const AT_ONCE: usize = 256;
-/// So long may a request take.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// After so many decisions others get their turn.
-const IN_A_ROW: usize = 16;
+/// Maximum number of concurrent requests.
+const CONCURRENCY: usize = 256;
+/// Request timeout.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Number of decisions after which the task yields.
+const DECISIONS_PER_YIELD: usize = 16;
 
-/// How a scheduler is run.
+/// Options of the scheduler.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// The `schedulerName` of the Pods that are scheduled.
+pub struct SchedulerOptions {
+    /// The `schedulerName` of the Pods to schedule.
     pub name: Arc<str>,
-    /// What ties are broken with.
+    /// Seed of the random numbers that break ties.
     pub seed: u64,
 }
 
-impl Default for Options {
+impl Default for SchedulerOptions {
     fn default() -> Self {
-        Options { name: "default-scheduler".into(), seed: 0 }
+        SchedulerOptions { name: "default-scheduler".into(), seed: 0 }
     }
 }
 
-/// What carries out decisions.
+/// Shared state of the tasks that carry out decisions.
 struct Context {
     informers: Arc<Informers>,
     clock: Arc<dyn Clock>,
     name: Arc<str>,
-    shared: Arc<Shared>,
+    shared: Arc<Schedulers>,
     events: Events,
     permits: Arc<Semaphore>,
 }
@@ -65,21 +68,21 @@ impl Context {
     }
 }
 
-/// The answer to a request, if it comes in time: what is lost on the way must not be waited for.
-async fn in_time<T>(request: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
-    match tokio::time::timeout(PATIENCE, request).await {
+/// Adds a timeout to a request.
+async fn with_timeout<T>(request: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    match tokio::time::timeout(TIMEOUT, request).await {
         Ok(answer) => answer,
-        Err(_) => Err(Status::service_unavailable("there was no answer in time")),
+        Err(_) => Err(Status::service_unavailable("no response in time")),
     }
 }
 
-/// Finds nodes for Pods until it is dropped.
-pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: Options) {
-    let shared = Shared::listen(&informers, &options.name).await;
+/// Schedules Pods until it is dropped.
+pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: SchedulerOptions) {
+    let shared = Schedulers::listen(&informers, &options.name).await;
     let mut tasks = JoinSet::new();
-    let (events, writer) = Events::new(informers.world().clone(), clock.clone(), &options.name);
+    let (events, writer) = Events::new(informers.api().clone(), clock.clone(), &options.name);
     tasks.spawn(writer);
-    let permits = Arc::new(Semaphore::new(AT_ONCE));
+    let permits = Arc::new(Semaphore::new(CONCURRENCY));
     let context = Arc::new(Context {
         informers,
         clock,
@@ -91,11 +94,11 @@ pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: Opti
     let mut random = Random(options.seed | 1);
     let mut in_a_row = 0;
     loop {
-        // Nothing is decided that nobody could carry out.
+        // Decide only when a permit to carry out the decision is available.
         let Ok(permit) = permits.clone().acquire_owned().await else { return };
         while tasks.try_join_next().is_some() {}
         match shared.next(&mut || random.next()) {
-            Next::Decision(workspace, decision) => {
+            NextStep::Decision(workspace, decision) => {
                 let context = context.clone();
                 tasks.spawn(async move {
                     match decision {
@@ -118,11 +121,11 @@ pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: Opti
                     }
                 });
                 in_a_row += 1;
-                if in_a_row % IN_A_ROW == 0 {
+                if in_a_row % DECISIONS_PER_YIELD == 0 {
                     tokio::task::yield_now().await;
                 }
             }
-            Next::Look(at) => {
+            NextStep::ListWatch(at) => {
                 drop(permit);
                 shared.changed(at).await;
             }
@@ -130,7 +133,7 @@ pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: Opti
     }
 }
 
-/// Numbers for breaking ties: quick, and good enough for that.
+/// Xorshift random numbers, which are good enough to break ties.
 struct Random(u64);
 
 impl Random {
@@ -142,7 +145,7 @@ impl Random {
     }
 }
 
-/// The time since the beginning, as queues count it.
+/// Returns the time since the start, as queues measure it.
 fn since(beginning: Instant) -> Duration {
     beginning.elapsed()
 }

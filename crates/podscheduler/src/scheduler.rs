@@ -1,4 +1,7 @@
-//! One cluster's scheduler: objects go in as they change, decisions come out one by one. No I/O, no clock.
+//! The scheduler of one cluster: receives changes of objects and returns decisions. No I/O, no clock.
+
+// upstream: pkg/scheduler/schedule_one.go
+// upstream: pkg/scheduler/eventhandlers.go
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,34 +11,35 @@ use atoll_meta::object;
 use serde_json::Value;
 
 use crate::choose::Random;
-use crate::fleet::{Fleet, PodKey};
 use crate::node::Node;
+use crate::node_index::{NodeIndex, PodKey};
 use crate::pod::{self, Compiler, Pod};
 use crate::pod_affinity::{Namespaces, Term};
 use crate::preemption::Preemption;
-use crate::queue::{Event, Queue};
+use crate::queue::{ClusterEvent, Queue};
 use crate::refusal::Plugin;
 use crate::storage::Bindings;
 
-/// What is to be done.
+/// A scheduling decision.
 #[derive(Clone, Debug)]
 pub enum Decision {
-    /// The Pod goes to this node, which has been counted already: say [`Scheduler::bound`] or [`Scheduler::unbound`].
+    /// The Pod goes to this node, which is assumed already: call [`Scheduler::bound`] or
+    /// [`Scheduler::unbound`].
     Bind { pod: Arc<Pod>, node: Arc<str>, bindings: Bindings },
-    /// There is no node for the Pod; it is tried again when something has happened that may help.
+    /// No node is feasible; the Pod is requeued when an event may help.
     Refuse { pod: Arc<Pod>, message: String, preemption: Option<Preemption>, clears_nomination: bool },
 }
 
-/// The nodes and the waiting Pods of one cluster.
+/// The nodes and pending Pods of one cluster.
 #[derive(Debug)]
 pub struct Scheduler {
-    /// The `schedulerName` of the Pods that are ours.
+    /// The `schedulerName` of the Pods to schedule.
     name: Arc<str>,
-    pub fleet: Fleet,
+    pub node_index: NodeIndex,
     queue: Queue,
     compiler: Compiler,
     pending: HashMap<PodKey, Arc<Pod>>,
-    /// Pods that are being bound, with their uids.
+    /// Assumed Pods, which are being bound, with their uids.
     assumed: HashMap<PodKey, Arc<str>>,
 }
 
@@ -43,7 +47,7 @@ impl Scheduler {
     pub fn new(name: Arc<str>) -> Self {
         Scheduler {
             name,
-            fleet: Fleet::default(),
+            node_index: NodeIndex::default(),
             queue: Queue::default(),
             compiler: Compiler::default(),
             pending: HashMap::new(),
@@ -51,21 +55,21 @@ impl Scheduler {
         }
     }
 
-    /// Whether there is nothing here.
+    /// Whether there are no nodes and no Pods.
     pub fn is_idle(&self) -> bool {
-        self.fleet.is_empty() && self.fleet.has_no_pods() && self.queue.is_empty()
+        self.node_index.is_empty() && self.node_index.has_no_pods() && self.queue.is_empty()
     }
 
-    /// How many Pods wait for a node.
+    /// Returns the number of pending Pods.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// A Pod was made or changed.
+    /// Adds or updates a Pod.
     pub fn set_pod(&mut self, object: &Value, now: Duration) {
         let key: PodKey = (object::namespace(object).into(), object::name(object).into());
         let uid = object::uid(object);
-        let known = self.fleet.pod(&key.0, &key.1).or_else(|| self.pending.get(&key));
+        let known = self.node_index.pod(&key.0, &key.1).or_else(|| self.pending.get(&key));
         if pod::is_finished(object) || known.is_some_and(|known| *known.uid != *uid) {
             self.remove_pod(&key, now);
         }
@@ -85,18 +89,18 @@ impl Scheduler {
         let pod = Arc::new(self.compiler.compile(object));
         let was_assumed = self.assumed.remove(key).is_some();
         self.forget_pending(key);
-        let event = match self.fleet.pod(&key.0, &key.1) {
-            _ if was_assumed => Some(Event::PodPlaced),
+        let event = match self.node_index.pod(&key.0, &key.1) {
+            _ if was_assumed => Some(ClusterEvent::PodAssigned),
             Some(old) if old.node == pod.node && old.class.labels == pod.class.labels => {
                 if *old == pod {
                     return;
                 }
-                (old.demand != pod.demand).then_some(Event::PodShrunk)
+                (old.demand != pod.demand).then_some(ClusterEvent::PodScaledDown)
             }
-            Some(_) => Some(Event::PodLabels),
-            None => Some(Event::PodPlaced),
+            Some(_) => Some(ClusterEvent::PodLabels),
+            None => Some(ClusterEvent::PodAssigned),
         };
-        self.fleet.set_pod(pod.clone());
+        self.node_index.set_pod(pod.clone());
         if let Some(event) = event {
             self.pod_event(event, &pod, now);
         }
@@ -112,7 +116,7 @@ impl Scheduler {
         let old = self.pending.insert(key.clone(), pod.clone());
         let is_same = old
             .is_some_and(|old| old.demand == pod.demand && old.class == pod.class && old.owner == pod.owner);
-        self.fleet.nominate(&pod, pod.nominated_node.as_ref());
+        self.node_index.nominate(&pod, pod.nominated_node.as_ref());
         if !is_same {
             self.queue.add(key, pod.demand.priority, now);
         }
@@ -121,69 +125,69 @@ impl Scheduler {
     fn forget_pending(&mut self, key: &PodKey) {
         self.queue.remove(key);
         if let Some(pod) = self.pending.remove(key) {
-            self.fleet.nominate(&pod, None);
+            self.node_index.nominate(&pod, None);
         }
     }
 
-    /// A Pod is gone.
+    /// Removes a Pod.
     pub fn remove_pod(&mut self, key: &PodKey, now: Duration) {
         let nominated = self.pending.get(key).filter(|pod| pod.nominated_node.is_some()).cloned();
         self.assumed.remove(key);
         self.forget_pending(key);
-        if let Some(pod) = self.fleet.remove_pod(&key.0, &key.1).or(nominated) {
-            self.pod_event(Event::PodGone, &pod, now);
+        if let Some(pod) = self.node_index.remove_pod(&key.0, &key.1).or(nominated) {
+            self.pod_event(ClusterEvent::PodDeleted, &pod, now);
         }
     }
 
-    /// Something has happened to a Pod on a node: those are tried again to whom it means something.
-    fn pod_event(&mut self, event: Event, other: &Pod, now: Duration) {
-        let (pending, namespaces) = (&self.pending, &self.fleet.namespaces);
-        self.queue.wake_if(event, now, |key, plugin| {
+    /// Requeues the unschedulable Pods that an event of an assigned Pod concerns.
+    fn pod_event(&mut self, event: ClusterEvent, other: &Pod, now: Duration) {
+        let (pending, namespaces) = (&self.pending, &self.node_index.namespaces);
+        self.queue.requeue_on_if(event, now, |key, plugin| {
             pending.get(key).is_none_or(|pod| concerns(pod, plugin, event, other, namespaces))
         });
     }
 
-    /// A node was made or changed.
+    /// Adds or updates a node.
     pub fn set_node(&mut self, object: &Value, now: Duration) {
         let node = Node::of(object);
-        let events: Vec<Event> = match self.fleet.node(&node.name) {
-            None => vec![Event::NodeAdded],
+        let events: Vec<ClusterEvent> = match self.node_index.node(&node.name) {
+            None => vec![ClusterEvent::NodeAdded],
             Some(old) => {
                 let changed = [
-                    (old.labels != node.labels, Event::NodeLabels),
+                    (old.labels != node.labels, ClusterEvent::NodeLabels),
                     (
                         old.taints != node.taints || old.is_unschedulable != node.is_unschedulable,
-                        Event::NodeTaints,
+                        ClusterEvent::NodeTaints,
                     ),
                     (
                         old.allocatable != node.allocatable || old.allowed_pods != node.allowed_pods,
-                        Event::NodeAllocatable,
+                        ClusterEvent::NodeAllocatable,
                     ),
                 ];
                 changed.into_iter().filter(|(changed, _)| *changed).map(|(_, event)| event).collect()
             }
         };
-        // Most changes of nodes are signs of life.
+        // Most node updates are status updates by kubelets.
         if events.is_empty() {
             return;
         }
-        self.fleet.set_node(node);
+        self.node_index.set_node(node);
         for event in events {
-            self.queue.wake(event, now);
+            self.queue.requeue_on(event, now);
         }
     }
 
     pub fn remove_node(&mut self, name: &str, now: Duration) {
-        self.fleet.remove_node(name);
-        self.queue.wake(Event::NodeGone, now);
+        self.node_index.remove_node(name);
+        self.queue.requeue_on(ClusterEvent::NodeDeleted, now);
     }
 
-    /// Something else has changed in the fleet.
-    pub fn wake(&mut self, event: Event, now: Duration) {
-        self.queue.wake(event, now);
+    /// Requeues Pods after another change of the cluster.
+    pub fn requeue_on(&mut self, event: ClusterEvent, now: Duration) {
+        self.queue.requeue_on(event, now);
     }
 
-    /// The next decision, if there is one to be made now.
+    /// Returns the next decision, if one can be made now.
     pub fn next(&mut self, now: Duration, random: Random<'_>) -> Option<Decision> {
         loop {
             let key = self.queue.pop(now)?;
@@ -191,12 +195,12 @@ impl Scheduler {
                 self.queue.remove(&key);
                 continue;
             };
-            return Some(match self.fleet.choose(&pod, random) {
+            return Some(match self.node_index.choose(&pod, random) {
                 Ok(choice) => {
-                    self.fleet.assume_bindings(&pod, &choice);
-                    self.fleet.nominate(&pod, None);
+                    self.node_index.assume_bindings(&pod, &choice);
+                    self.node_index.nominate(&pod, None);
                     let placed = Pod { node: Some(choice.node.clone()), ..(*pod).clone() };
-                    self.fleet.set_pod(Arc::new(placed));
+                    self.node_index.set_pod(Arc::new(placed));
                     self.assumed.insert(key, pod.uid.clone());
                     Decision::Bind { pod, node: choice.node, bindings: choice.bindings }
                 }
@@ -206,9 +210,10 @@ impl Scheduler {
                         for displaced in &preemption.displaced {
                             self.renominate(displaced, None);
                         }
-                        // Until the API says so: whoever looks again meanwhile shall wait and not send others away, too.
+                        // Assumed until the API shows it, so that no further victims are selected meanwhile.
                         for victim in &preemption.victims {
-                            self.fleet.set_pod(Arc::new(Pod { is_preempted: true, ..(**victim).clone() }));
+                            self.node_index
+                                .set_pod(Arc::new(Pod { is_preempted: true, ..(**victim).clone() }));
                         }
                         self.renominate(&pod, Some(&preemption.node));
                     } else if refusal.clears_nomination {
@@ -225,16 +230,16 @@ impl Scheduler {
         }
     }
 
-    /// Keeps a node for a Pod, or no longer does, before the API says so.
+    /// Assumes a nomination until the API shows it.
     fn renominate(&mut self, pod: &Arc<Pod>, node: Option<&Arc<str>>) {
         let key = (pod.namespace().clone(), pod.name.clone());
         let Some(pending) = self.pending.get_mut(&key) else { return };
         let renominated = Arc::new(Pod { nominated_node: node.cloned(), ..(**pending).clone() });
         *pending = renominated.clone();
-        self.fleet.nominate(&renominated, node);
+        self.node_index.nominate(&renominated, node);
     }
 
-    /// The API server has bound a Pod.
+    /// Records that a Pod was bound.
     pub fn bound(&mut self, pod: &Pod) {
         let key = (pod.namespace().clone(), pod.name.clone());
         if self.assumed.get(&key) == Some(&pod.uid) {
@@ -242,42 +247,42 @@ impl Scheduler {
         }
     }
 
-    /// A Pod could not be bound after all. If it is still there, it is tried again.
+    /// Reverts an assumed Pod whose binding failed. It is queued again if it still exists.
     pub fn unbound(&mut self, pod: &Pod, now: Duration) {
         let key = (pod.namespace().clone(), pod.name.clone());
         if self.assumed.get(&key) != Some(&pod.uid) {
             return;
         }
         self.assumed.remove(&key);
-        self.fleet.remove_pod(&key.0, &key.1);
+        self.node_index.remove_pod(&key.0, &key.1);
         self.queue.failed(&key, now);
-        self.pod_event(Event::PodGone, pod, now);
+        self.pod_event(ClusterEvent::PodDeleted, pod, now);
     }
 
-    /// When there may be something to be decided at the latest, if nothing happens until then.
-    pub fn next_look(&mut self, now: Duration) -> Option<Duration> {
-        self.queue.next_look(now)
+    /// Returns when to ask for a decision again at the latest.
+    pub fn next_flush(&mut self, now: Duration) -> Option<Duration> {
+        self.queue.next_flush(now)
     }
 }
 
-/// Whether what has happened to another Pod may change that `plugin` refuses a Pod.
-fn concerns(pod: &Pod, plugin: Plugin, event: Event, other: &Pod, namespaces: &Namespaces) -> bool {
+/// Whether an event of another Pod may change that `plugin` rejects a Pod.
+fn concerns(pod: &Pod, plugin: Plugin, event: ClusterEvent, other: &Pod, namespaces: &Namespaces) -> bool {
     let demand = &pod.demand;
     let matches = |term: &Term, pod: &Pod| term.matcher.matches(&pod.class, namespaces);
     match (plugin, event) {
-        (Plugin::PodTopologySpread, Event::PodPlaced | Event::PodGone) => {
+        (Plugin::PodTopologySpread, ClusterEvent::PodAssigned | ClusterEvent::PodDeleted) => {
             let mut rules = demand.constraints.iter().filter(|rule| rule.is_hard);
             other.namespace() == pod.namespace()
                 && rules.any(|rule| other.class.labels.selected_by(&rule.selector))
         }
-        (Plugin::InterPodAffinity, Event::PodPlaced) => {
-            demand.affinity.near.iter().all(|term| matches(term, other))
+        (Plugin::InterPodAffinity, ClusterEvent::PodAssigned) => {
+            demand.affinity.required.iter().all(|term| matches(term, other))
         }
-        (Plugin::InterPodAffinity, Event::PodGone) => {
-            let rejected = other.demand.affinity.apart.iter().any(|term| matches(term, pod));
-            rejected || demand.affinity.apart.iter().any(|term| matches(term, other))
+        (Plugin::InterPodAffinity, ClusterEvent::PodDeleted) => {
+            let rejected = other.demand.affinity.required_anti.iter().any(|term| matches(term, pod));
+            rejected || demand.affinity.required_anti.iter().any(|term| matches(term, other))
         }
-        (Plugin::NodePorts, Event::PodGone) => {
+        (Plugin::NodePorts, ClusterEvent::PodDeleted) => {
             demand.ports.iter().any(|port| other.demand.ports.iter().any(|taken| port.conflicts_with(taken)))
         }
         _ => true,

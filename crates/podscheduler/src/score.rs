@@ -1,35 +1,41 @@
-//! Which of the nodes that would do is the best.
+//! Scores of feasible nodes.
+
+// upstream: pkg/scheduler/framework/plugins/noderesources/least_allocated.go
+// upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go
+// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go
+// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
+// upstream: pkg/scheduler/framework/plugins/helper/normalize_score.go
 
 mod affinity;
 mod spreading;
 
-use crate::cycle::{Cycle, Questions};
-use crate::fleet::Usage;
+use crate::cycle::{Cycle, PreFilterState};
 use crate::node::Node;
+use crate::node_index::NodeUsage;
 use crate::pod::Pod;
 use crate::{node_affinity, taints};
 
-/// The best that one point of view can give.
+/// Highest score of a plugin (`MaxNodeScore`).
 const MAX: i64 = 100;
 const TAINTS_WEIGHT: i64 = 3;
 const NODE_AFFINITY_WEIGHT: i64 = 2;
 const SPREADING_WEIGHT: i64 = 2;
 const POD_AFFINITY_WEIGHT: i64 = 2;
 
-/// The points of each of the nodes in these slots.
-pub fn scores(cycle: &Cycle<'_>, questions: &Questions, slots: &[usize]) -> Vec<i64> {
+/// Returns the scores of the nodes in these entries.
+pub fn scores(cycle: &Cycle<'_>, prefilter: &PreFilterState, slots: &[usize]) -> Vec<i64> {
     let pod = cycle.pod;
     let mut totals: Vec<i64> = Vec::with_capacity(slots.len());
-    let mut reservations = Vec::with_capacity(slots.len());
+    let mut intolerable_taints = Vec::with_capacity(slots.len());
     let mut preferences = Vec::new();
     for slot in slots {
-        let Some((node, place)) = cycle.fleet.at(*slot) else {
+        let Some((node, place)) = cycle.node_index.at(*slot) else {
             totals.push(0);
-            reservations.push(0);
+            intolerable_taints.push(0);
             continue;
         };
         totals.push(resources(pod, node, &place.usage));
-        reservations.push(taints::reservations(&pod.demand.tolerations, &node.taints));
+        intolerable_taints.push(taints::intolerable_taints(&pod.demand.tolerations, &node.taints));
         if !pod.demand.preferred_nodes.is_empty() {
             preferences.push(node_affinity::preference(
                 &pod.demand.preferred_nodes,
@@ -38,23 +44,23 @@ pub fn scores(cycle: &Cycle<'_>, questions: &Questions, slots: &[usize]) -> Vec<
             ));
         }
     }
-    normalize(&mut reservations, true);
-    add(&mut totals, &reservations, TAINTS_WEIGHT);
+    normalize(&mut intolerable_taints, true);
+    add(&mut totals, &intolerable_taints, TAINTS_WEIGHT);
     normalize(&mut preferences, false);
     add(&mut totals, &preferences, NODE_AFFINITY_WEIGHT);
-    add(&mut totals, &spreading::scores(cycle, &questions.soft, slots), SPREADING_WEIGHT);
-    add(&mut totals, &affinity::scores(cycle, questions, slots), POD_AFFINITY_WEIGHT);
+    add(&mut totals, &spreading::scores(cycle, &prefilter.soft, slots), SPREADING_WEIGHT);
+    add(&mut totals, &affinity::scores(cycle, prefilter, slots), POD_AFFINITY_WEIGHT);
     totals
 }
 
-/// Adds weighted points; no points at all are points of nobody.
+/// Adds weighted scores; an empty list adds nothing.
 fn add(totals: &mut [i64], points: &[i64], weight: i64) {
     for (total, points) in totals.iter_mut().zip(points) {
         *total += points * weight;
     }
 }
 
-/// Stretches points so that the best has all there are, or, the other way round, the least has.
+/// Scales scores to the maximum, optionally reversed (`DefaultNormalizeScore`).
 fn normalize(points: &mut [i64], reverse: bool) {
     let most = points.iter().copied().max().unwrap_or_default();
     for points in points {
@@ -63,8 +69,9 @@ fn normalize(points: &mut [i64], reverse: bool) {
     }
 }
 
-/// Nodes with much left are better, and those on which the Pod evens out what is taken.
-fn resources(pod: &Pod, node: &Node, usage: &Usage) -> i64 {
+/// Scores resources: free nodes are better (`LeastAllocated`), and those that the Pod balances
+/// (`BalancedAllocation`).
+fn resources(pod: &Pod, node: &Node, usage: &NodeUsage) -> i64 {
     let demand = &pod.demand;
     let all = &node.allocatable;
     let least = {
@@ -87,12 +94,12 @@ fn resources(pod: &Pod, node: &Node, usage: &Usage) -> i64 {
     let taken = &usage.requested;
     let parts =
         [(wanted.milli_cpu, taken.milli_cpu, all.milli_cpu), (wanted.memory, taken.memory, all.memory)];
-    let with = evenness(parts.map(|(wanted, taken, all)| (taken + wanted, all)));
-    let without = evenness(parts.map(|(_, taken, all)| (taken, all)));
+    let with = balanced_allocation(parts.map(|(wanted, taken, all)| (taken + wanted, all)));
+    let without = balanced_allocation(parts.map(|(_, taken, all)| (taken, all)));
     least + MAX / 2 + (MAX / 2 + with - without) / 2
 }
 
-/// A hundredfold part, without overflow for the largest of disks.
+/// Returns a percentage, without overflow for large amounts.
 fn share(part: i64, all: i64) -> i64 {
     match part.checked_mul(MAX) {
         Some(product) => product / all,
@@ -100,8 +107,8 @@ fn share(part: i64, all: i64) -> i64 {
     }
 }
 
-/// How close the taken parts of processors and memory are to each other.
-fn evenness(parts: [(i64, i64); 2]) -> i64 {
+/// Returns how close the used fractions of cpu and memory are to each other.
+fn balanced_allocation(parts: [(i64, i64); 2]) -> i64 {
     let deviation = match parts {
         [(_, 0), _] | [_, (_, 0)] => 0.0,
         [cpu, memory] => {

@@ -1,4 +1,7 @@
-//! How evenly Pods are to be spread.
+//! Topology spread constraints.
+
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/common.go
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go
 
 use std::sync::Arc;
 
@@ -11,24 +14,24 @@ use crate::node_affinity::equals;
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// One rule of how Pods are to be spread.
+/// A topology spread constraint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Constraint {
     pub topology: Arc<str>,
     pub max_skew: i64,
     pub min_domains: usize,
-    /// Whether a Pod that cannot keep to the rule waits.
+    /// Whether `whenUnsatisfiable` is `DoNotSchedule`.
     pub is_hard: bool,
-    /// The Pods that are counted, in the namespace of the Pod.
+    /// Selects the Pods that are counted, in the namespace of the Pod.
     pub selector: Arc<LabelSelector>,
-    /// Whether nodes count that the Pod's node affinity rules out.
+    /// Whether nodes that the Pod's node affinity excludes are not counted.
     pub honors_affinity: bool,
-    /// Whether nodes count that have taints which keep the Pod away.
+    /// Whether nodes with taints that the Pod does not tolerate are not counted.
     pub honors_taints: bool,
 }
 
 impl Constraint {
-    /// The rules of a Pod.
+    /// Compiles the constraints of a Pod.
     pub fn all_of(pod: &Value, labels: &Labels) -> Vec<Self> {
         let list = pod["spec"]["topologySpreadConstraints"].as_array().into_iter().flatten();
         list.filter_map(|constraint| Constraint::of(constraint, labels)).collect()
@@ -57,7 +60,7 @@ impl Constraint {
         })
     }
 
-    /// The rules for Pods that bring none, but belong to a workload or a Service.
+    /// Returns the default constraints, for Pods without constraints that belong to a workload or a Service.
     pub fn defaults(selector: &Arc<LabelSelector>) -> Vec<Self> {
         let rule = |topology: &str, max_skew| Constraint {
             topology: topology.into(),

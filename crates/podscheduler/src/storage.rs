@@ -1,4 +1,9 @@
-//! Claims and volumes: whether a Pod can have its volumes on a node.
+//! Volume claims and volumes: whether a Pod can use its volumes on a node.
+
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go
+// upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go
+// upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go
+// upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go
 
 mod objects;
 
@@ -21,43 +26,43 @@ pub struct Storage {
     claims: HashMap<Name, Claim>,
     volumes: HashMap<Box<str>, Volume>,
     classes: HashMap<Box<str>, StorageClass>,
-    /// How many Pods on nodes use a claim.
+    /// Number of assigned Pods that use a claim.
     users: HashMap<Name, usize>,
 }
 
-/// Why the volumes of a Pod keep it from every node.
+/// PreFilter failure: why the volumes of a Pod exclude every node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unready {
+pub struct PreFilterFailure {
     pub plugin: Plugin,
     pub message: String,
 }
 
-/// The claims of a Pod, sorted by what is to be done for them.
+/// The claims of a Pod.
 #[derive(Clone, Debug, Default)]
 pub struct PodClaims {
     bound: Vec<Name>,
-    /// To be bound where the Pod goes; the smallest first.
+    /// Claims that are bound when the Pod is scheduled, the smallest first.
     waiting: Vec<Name>,
-    /// Claims for one Pod only.
+    /// Claims with the access mode `ReadWriteOncePod`.
     exclusive: Vec<Box<str>>,
-    /// How many of those others use.
+    /// How many of these other Pods use.
     pub in_use: i64,
-    /// Where the volumes are, as their labels say.
+    /// Zones of the volumes, by label.
     zones: Vec<(&'static str, Vec<Box<str>>)>,
 }
 
-/// What is to be done before a Pod is bound.
+/// Volume bindings that must be made before a Pod is bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bindings {
-    /// Claims with the volumes they get.
-    pub given: Vec<(Box<str>, Box<str>)>,
-    /// Claims for which a volume is made.
-    pub made: Vec<Box<str>>,
+    /// Claims with the volumes that they are bound to (`StaticBindings`).
+    pub static_bindings: Vec<(Box<str>, Box<str>)>,
+    /// Claims for which a volume is provisioned (`DynamicProvisions`).
+    pub provisions: Vec<Box<str>>,
 }
 
 impl Bindings {
     pub fn is_empty(&self) -> bool {
-        self.given.is_empty() && self.made.is_empty()
+        self.static_bindings.is_empty() && self.provisions.is_empty()
     }
 }
 
@@ -92,13 +97,13 @@ impl Storage {
         self.classes.remove(name);
     }
 
-    pub fn pod_came(&mut self, pod: &Pod) {
+    pub fn add_pod(&mut self, pod: &Pod) {
         for claim in &pod.demand.claims {
             *self.users.entry((pod.namespace().clone(), claim.name.clone())).or_default() += 1;
         }
     }
 
-    pub fn pod_left(&mut self, pod: &Pod) {
+    pub fn remove_pod(&mut self, pod: &Pod) {
         for claim in &pod.demand.claims {
             let key = (pod.namespace().clone(), claim.name.clone());
             if let Some(users) = self.users.get_mut(&key) {
@@ -110,36 +115,36 @@ impl Storage {
         }
     }
 
-    /// Whether a claim has its volume.
+    /// Whether a claim is bound.
     ///
     /// # Errors
     ///
-    /// If it will not get one for this node any more.
+    /// Provisioning for this node has failed.
     pub fn is_ready(&self, namespace: &Arc<str>, name: &str, node: &str) -> Result<bool, String> {
         let Some(claim) = self.claims.get(&(namespace.clone(), name.into())) else {
             return Err(format!("binding volumes: {}", not_found(name)));
         };
-        let is_given_up = !claim.is_bound
+        let has_failed = !claim.is_bound
             && claim.was_selected
             && claim.selected_node.as_ref().is_none_or(|selected| **selected != *node);
-        match is_given_up {
+        match has_failed {
             true => Err(format!("binding volumes: provisioning failed for PVC \"{name}\"")),
             false => Ok(claim.is_bound),
         }
     }
 
-    /// Looks at the claims of a Pod before any node is looked at.
-    pub fn look(&self, pod: &Pod) -> Result<PodClaims, Unready> {
+    /// Checks the claims of a Pod before any node is filtered.
+    pub fn prefilter(&self, pod: &Pod) -> Result<PodClaims, PreFilterFailure> {
         let mut found = PodClaims::default();
         if pod.demand.claims.is_empty() {
             return Ok(found);
         }
-        let unready = |plugin, message| Err(Unready { plugin, message });
+        let reject = |plugin, message| Err(PreFilterFailure { plugin, message });
         let key = |name: &str| (pod.namespace().clone(), name.into());
         for reference in pod.demand.claims.iter().filter(|reference| !reference.is_ephemeral) {
             let key = key(&reference.name);
             let Some(claim) = self.claims.get(&key) else {
-                return unready(Plugin::VolumeRestrictions, not_found(&reference.name));
+                return reject(Plugin::VolumeRestrictions, not_found(&reference.name));
             };
             if claim.access_modes.iter().any(|mode| &**mode == "ReadWriteOncePod") {
                 found.in_use += i64::from(self.users.contains_key(&key));
@@ -159,7 +164,7 @@ impl Storage {
                     "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{}\"",
                     claim.volume
                 ),
-                Some(claim) if claim.is_leaving => {
+                Some(claim) if claim.is_terminating => {
                     format!("persistentvolumeclaim \"{name}\" is being deleted")
                 }
                 Some(claim) if reference.is_ephemeral && claim.owner.as_deref() != Some(&*pod.uid) => {
@@ -171,7 +176,7 @@ impl Storage {
                 }
                 Some(_) => continue,
             };
-            return unready(Plugin::VolumeBinding, message);
+            return reject(Plugin::VolumeBinding, message);
         }
         for reference in &pod.demand.claims {
             let key = key(&reference.name);
@@ -183,7 +188,7 @@ impl Storage {
             let waits = self.classes.get(&claim.class).is_some_and(|class| class.waits_for_pod);
             if !waits || !claim.volume.is_empty() {
                 let message = "pod has unbound immediate PersistentVolumeClaims".to_owned();
-                return unready(Plugin::VolumeBinding, message);
+                return reject(Plugin::VolumeBinding, message);
             }
             found.waiting.push(key);
         }
@@ -192,7 +197,7 @@ impl Storage {
             let claim = self.claims.get(&key(&reference.name)).filter(|claim| !claim.volume.is_empty());
             let Some(claim) = claim else { continue };
             let Some(volume) = self.volumes.get(&claim.volume) else {
-                return unready(
+                return reject(
                     Plugin::VolumeZone,
                     format!("persistentvolume \"{}\" not found", claim.volume),
                 );
@@ -202,7 +207,7 @@ impl Storage {
         Ok(found)
     }
 
-    /// Whether the volumes of a Pod can be reached from a node, or made there.
+    /// Returns the volume conflicts of a Pod on a node.
     pub fn conflict(&self, claims: &PodClaims, node: &Node) -> VolumeConflict {
         let mut conflict = VolumeConflict::default();
         for key in &claims.bound {
@@ -218,7 +223,7 @@ impl Storage {
         conflict
     }
 
-    /// What is to be done so that the Pod has its volumes on a node; nothing if it cannot have them there.
+    /// Returns the bindings that a Pod needs on a node; `None` if they are not possible there.
     pub fn bindings(&self, claims: &PodClaims, node: &Node) -> Option<Bindings> {
         let mut bindings = Bindings::default();
         let mut chosen = HashSet::new();
@@ -230,18 +235,18 @@ impl Storage {
                 }
             } else if let Some(volume) = self.matching_volume(key, claim, node, &chosen) {
                 chosen.insert(volume);
-                bindings.given.push((key.1.clone(), volume.into()));
+                bindings.static_bindings.push((key.1.clone(), volume.into()));
                 continue;
             }
             if !self.classes.get(&claim.class).is_some_and(|class| class.can_make_volume_at(node)) {
                 return None;
             }
-            bindings.made.push(key.1.clone());
+            bindings.provisions.push(key.1.clone());
         }
         Some(bindings)
     }
 
-    /// The smallest volume that a claim can have on a node.
+    /// Returns the smallest volume that a claim can use on a node.
     fn matching_volume(
         &self,
         key: &Name,
@@ -256,7 +261,7 @@ impl Storage {
                 && volume.capacity >= claim.size
                 && volume.mode == claim.mode
                 && volume.attributes == claim.attributes
-                && !volume.is_leaving
+                && !volume.is_terminating
                 && !chosen.contains(name)
                 && (is_mine || volume.claim.is_none());
             if !fits {
@@ -279,17 +284,17 @@ impl Storage {
         smallest.map(|(name, _)| name)
     }
 
-    /// Takes what a Pod is going to get, before anybody else does.
+    /// Assumes the bindings of a Pod, so that no other Pod uses the volumes.
     pub fn assume(&mut self, pod: &Pod, node: &Arc<str>, bindings: &Bindings) {
-        for (claim, volume) in &bindings.given {
+        for (claim, volume) in &bindings.static_bindings {
             let uid =
                 self.claims.get(&(pod.namespace().clone(), claim.clone())).map(|claim| claim.uid.clone());
             if let (Some(volume), Some(uid)) = (self.volumes.get_mut(volume), uid) {
                 volume.claim =
-                    Some(objects::ClaimOf { namespace: pod.namespace().clone(), name: claim.clone(), uid });
+                    Some(objects::ClaimRef { namespace: pod.namespace().clone(), name: claim.clone(), uid });
             }
         }
-        for claim in &bindings.made {
+        for claim in &bindings.provisions {
             if let Some(claim) = self.claims.get_mut(&(pod.namespace().clone(), claim.clone())) {
                 claim.selected_node = Some(node.clone());
             }
@@ -298,7 +303,7 @@ impl Storage {
 }
 
 impl PodClaims {
-    /// Whether the node has labels of zones, and others than the volumes.
+    /// Whether the node has zone labels that differ from those of the volumes.
     pub fn is_elsewhere(&self, node: &Node) -> bool {
         if self.zones.is_empty() || !objects::ZONES.iter().any(|key| node.labels.get(key).is_some()) {
             return false;
@@ -309,7 +314,7 @@ impl PodClaims {
         })
     }
 
-    /// Whether a Pod uses a claim that this one wants for itself, and how many.
+    /// Returns how many claims with exclusive access another Pod uses.
     pub fn shared_with(&self, pod: &Pod, namespace: &Arc<str>) -> i64 {
         if self.exclusive.is_empty() || pod.namespace() != namespace {
             return 0;

@@ -1,8 +1,11 @@
-//! Taints of nodes, and what Pods put up with.
+//! Taints of nodes and tolerations of Pods.
+
+// upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/helpers.go
+// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go
 
 use serde_json::Value;
 
-/// What a taint does.
+/// Effect of a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     NoSchedule,
@@ -20,8 +23,8 @@ impl Effect {
         }
     }
 
-    /// Whether it keeps Pods away, and not only in doubt.
-    fn keeps_away(self) -> bool {
+    /// Whether it excludes Pods, instead of only lowering the score.
+    fn is_hard(self) -> bool {
         self != Effect::PreferNoSchedule
     }
 }
@@ -34,7 +37,7 @@ pub struct Taint {
 }
 
 impl Taint {
-    /// The taint that goes with a node that takes no more Pods.
+    /// Returns the taint of an unschedulable node.
     pub fn unschedulable() -> Self {
         let key = "node.kubernetes.io/unschedulable".into();
         Taint { key, value: Box::default(), effect: Effect::NoSchedule }
@@ -49,7 +52,7 @@ impl Taint {
         })
     }
 
-    /// The taints of a node.
+    /// Reads the taints of a node.
     pub fn all_of(node: &Value) -> Box<[Taint]> {
         node["spec"]["taints"].as_array().into_iter().flatten().filter_map(Taint::of).collect()
     }
@@ -58,7 +61,7 @@ impl Taint {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Toleration {
     key: Box<str>,
-    /// The value that the taint must have; nothing if any will do.
+    /// Required value of the taint; `None` for any.
     value: Option<Box<str>>,
     effect: Option<Effect>,
 }
@@ -69,7 +72,7 @@ impl Toleration {
         let value = match text("operator") {
             "" | "Equal" => Some(text("value").into()),
             "Exists" => None,
-            // Comparisons with numbers are switched off in this version: they tolerate nothing.
+            // Numeric comparisons are behind a disabled feature gate: they tolerate nothing.
             _ => return None,
         };
         let effect = match text("effect") {
@@ -79,7 +82,7 @@ impl Toleration {
         Some(Toleration { key: text("key").into(), value, effect })
     }
 
-    /// The tolerations of a Pod.
+    /// Reads the tolerations of a Pod.
     pub fn all_of(pod: &Value) -> Box<[Toleration]> {
         pod["spec"]["tolerations"].as_array().into_iter().flatten().filter_map(Toleration::of).collect()
     }
@@ -95,13 +98,13 @@ pub fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
     tolerations.iter().any(|toleration| toleration.tolerates(taint))
 }
 
-/// Whether none of the taints keeps the Pod away.
-pub fn may_enter(tolerations: &[Toleration], taints: &[Taint]) -> bool {
-    taints.iter().all(|taint| !taint.effect.keeps_away() || tolerates(tolerations, taint))
+/// Whether a Pod tolerates all taints that exclude Pods.
+pub fn are_tolerated(tolerations: &[Toleration], taints: &[Taint]) -> bool {
+    taints.iter().all(|taint| !taint.effect.is_hard() || tolerates(tolerations, taint))
 }
 
-/// How many taints would rather not have the Pod.
-pub fn reservations(tolerations: &[Toleration], taints: &[Taint]) -> i64 {
+/// Returns the number of `PreferNoSchedule` taints that a Pod does not tolerate.
+pub fn intolerable_taints(tolerations: &[Toleration], taints: &[Taint]) -> i64 {
     let mut count = 0;
     for taint in taints.iter().filter(|taint| taint.effect == Effect::PreferNoSchedule) {
         count += i64::from(!tolerates(tolerations, taint));

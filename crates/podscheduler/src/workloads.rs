@@ -1,4 +1,6 @@
-//! Services and workloads, as far as they say which Pods belong together.
+//! Services and workloads, whose selectors are used for default spreading.
+
+// upstream: pkg/scheduler/framework/plugins/helper/spread.go
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,17 +12,17 @@ use crate::node_affinity::equals;
 use crate::pod::{Owner, Pod};
 use crate::pod_affinity::Class;
 
-/// So many answers are remembered.
+/// Maximum number of cached selectors.
 const LIMIT: usize = 4096;
 
 type Name = (Arc<str>, Arc<str>);
 type Pairs = BTreeMap<String, String>;
-/// What an answer depends on.
-type Asked = (Arc<Class>, Option<Arc<Owner>>);
+/// Key of a cached selector.
+type CacheKey = (Arc<Class>, Option<Arc<Owner>>);
 
-/// How a workload says which Pods are its own.
+/// Pod selector of a workload.
 #[derive(Debug, PartialEq)]
-enum Selected {
+enum WorkloadSelector {
     Labels(Pairs),
     Selector(LabelSelector),
 }
@@ -28,10 +30,10 @@ enum Selected {
 /// The Services, ReplicationControllers, ReplicaSets and StatefulSets of a cluster.
 #[derive(Debug, Default)]
 pub struct Workloads {
-    /// By namespace, then by name.
+    /// Selectors by namespace and name.
     services: HashMap<Arc<str>, BTreeMap<Arc<str>, Pairs>>,
-    owners: HashMap<(Arc<str>, Owner), Selected>,
-    remembered: HashMap<Asked, Option<Arc<LabelSelector>>>,
+    owners: HashMap<(Arc<str>, Owner), WorkloadSelector>,
+    cached: HashMap<CacheKey, Option<Arc<LabelSelector>>>,
 }
 
 impl Workloads {
@@ -40,10 +42,10 @@ impl Workloads {
         let services = self.services.entry(namespace).or_default();
         match service["spec"]["selector"].as_object() {
             Some(_) => drop(services.insert(name, texts(&service["spec"]["selector"]))),
-            // A Service without a selector is about no Pods.
+            // A Service without a selector selects no Pods.
             None => drop(services.remove(&name)),
         }
-        self.remembered.clear();
+        self.cached.clear();
     }
 
     pub fn remove_service(&mut self, namespace: &str, name: &str) {
@@ -53,19 +55,19 @@ impl Workloads {
                 self.services.remove(namespace);
             }
         }
-        self.remembered.clear();
+        self.cached.clear();
     }
 
-    /// A workload of one of the three kinds was made or changed.
+    /// Adds or updates a ReplicationController, ReplicaSet or StatefulSet.
     pub fn set_workload(&mut self, kind: &str, workload: &Value) {
         let (namespace, name) = name_of(workload);
         let selector = &workload["spec"]["selector"];
         let selected = match kind {
-            "ReplicationController" => Some(Selected::Labels(texts(selector))),
-            _ => LabelSelector::from_object(selector).ok().map(Selected::Selector),
+            "ReplicationController" => Some(WorkloadSelector::Labels(texts(selector))),
+            _ => LabelSelector::from_object(selector).ok().map(WorkloadSelector::Selector),
         };
         let key = (namespace, Owner { kind: kind.into(), name: (*name).into() });
-        // Workloads change all the time, but hardly ever in this.
+        // Workloads change often, but their selectors hardly ever.
         if self.owners.get(&key) == selected.as_ref() {
             return;
         }
@@ -73,25 +75,25 @@ impl Workloads {
             Some(selected) => drop(self.owners.insert(key, selected)),
             None => drop(self.owners.remove(&key)),
         }
-        self.remembered.clear();
+        self.cached.clear();
     }
 
     pub fn remove_workload(&mut self, kind: &str, namespace: &str, name: &str) {
         self.owners.remove(&(namespace.into(), Owner { kind: kind.into(), name: name.into() }));
-        self.remembered.retain(|(_, owner), _| owner.as_ref().is_none_or(|owner| &*owner.name != name));
+        self.cached.retain(|(_, owner), _| owner.as_ref().is_none_or(|owner| &*owner.name != name));
     }
 
-    /// The Pods that belong with a Pod; nothing if nobody says.
-    pub fn companions(&mut self, pod: &Pod) -> Option<Arc<LabelSelector>> {
+    /// Returns a selector for the Pods that belong with a Pod; `None` if there is none (`DefaultSelector`).
+    pub fn default_selector(&mut self, pod: &Pod) -> Option<Arc<LabelSelector>> {
         let key = (pod.class.clone(), pod.owner.clone());
-        if let Some(known) = self.remembered.get(&key) {
+        if let Some(known) = self.cached.get(&key) {
             return known.clone();
         }
         let selector = Some(self.selector(pod)).filter(|selector| !selector.is_empty()).map(Arc::new);
-        if self.remembered.len() >= LIMIT {
-            self.remembered.clear();
+        if self.cached.len() >= LIMIT {
+            self.cached.clear();
         }
-        self.remembered.insert(key, selector.clone());
+        self.cached.insert(key, selector.clone());
         selector
     }
 
@@ -105,11 +107,11 @@ impl Workloads {
         }
         let owner = pod.owner.as_ref();
         let owner = owner.and_then(|owner| self.owners.get(&(pod.namespace().clone(), (**owner).clone())));
-        if let Some(Selected::Labels(selector)) = owner {
+        if let Some(WorkloadSelector::Labels(selector)) = owner {
             wanted.extend(selector);
         }
         let mut requirements: Vec<_> = wanted.iter().filter_map(|(key, value)| equals(key, value)).collect();
-        if let Some(Selected::Selector(selector)) = owner {
+        if let Some(WorkloadSelector::Selector(selector)) = owner {
             requirements.extend(selector.requirements().iter().cloned());
         }
         LabelSelector::new(requirements)

@@ -1,18 +1,18 @@
-//! The scheduler at work: over an Atoll, and over the real kube-apiserver where there is Go.
+//! Runs the scheduler against Atoll, and against a real kube-apiserver if Go is available.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use atoll_client::Client as Api;
 use atoll_client::https::{Endpoint, Https};
-use atoll_informer::{Informers, SystemClock, Tree, World};
-use atoll_podscheduler::{Options, run};
+use atoll_informer::{ApiScope, Informers, SystemClock, Tree};
+use atoll_podscheduler::{SchedulerOptions, run};
 use atoll_testkit::wait::Waiting;
 use atoll_testkit::{Atoll, Client, TOKEN, Upstream};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-/// Without those who would give up nodes that no kubelet speaks for, after a minute.
+/// Starts Atoll without the controllers that would evict Pods from nodes without a kubelet.
 fn atoll() -> Atoll {
     Atoll::start_with(&["--controllers=*,-nodelifecycle,-taint-eviction-controller"])
 }
@@ -30,7 +30,7 @@ async fn pods_get_nodes_at_kube_apiserver() {
     everything(upstream.url(), &upstream.authority(), &upstream.client()).await;
 }
 
-/// Nodes serve the Pods of their workspace, and nobody else's.
+/// Nodes are used only by the Pods of their workspace.
 #[tokio::test(flavor = "multi_thread")]
 async fn workspaces_have_nodes_of_their_own() {
     let atoll = atoll();
@@ -45,8 +45,9 @@ async fn workspaces_have_nodes_of_their_own() {
         let workspace = root.create("/apis/atoll.dev/v1alpha1/workspaces", workspace).await;
         tree.insert(workspace["status"]["id"].as_str().expect("an id"), "root", name);
     }
-    let world = World::all(api(atoll.url(), &atoll.authority()), tree);
-    let scheduler = tokio::spawn(run(Informers::new(world), Arc::new(SystemClock), Options::default()));
+    let api = ApiScope::all_workspaces(api(atoll.url(), &atoll.authority()), tree);
+    let scheduler =
+        tokio::spawn(run(Informers::new(api), Arc::new(SystemClock), SchedulerOptions::default()));
     for (name, cluster) in &clusters {
         cluster.pod("early", "1", json!({})).await;
         cluster.node(&format!("of-{name}"), "2").await;
@@ -60,7 +61,7 @@ async fn workspaces_have_nodes_of_their_own() {
             let pods = pods["items"].as_array().cloned().unwrap_or_default();
             let bound: Vec<&Value> = pods.iter().filter(|pod| is_bound(pod)).collect();
             assert!(bound.iter().all(|pod| pod["spec"]["nodeName"] == format!("of-{name}")), "{bound:?}");
-            assert!(bound.len() < 3, "there is room for two");
+            assert!(bound.len() < 3, "only two fit");
             let refused = |pod: &&Value| {
                 scheduled(pod)["message"].to_string().contains("0/1 nodes are available: 1 Insufficient cpu.")
             };
@@ -84,8 +85,9 @@ fn api(url: &str, authority: &Path) -> Api {
 }
 
 async fn everything(url: &str, authority: &Path, client: &Client) {
-    let informers = Informers::new(World::one(api(url, authority)));
-    let scheduler: JoinHandle<()> = tokio::spawn(run(informers, Arc::new(SystemClock), Options::default()));
+    let informers = Informers::new(ApiScope::single(api(url, authority)));
+    let scheduler: JoinHandle<()> =
+        tokio::spawn(run(informers, Arc::new(SystemClock), SchedulerOptions::default()));
     let cluster = Cluster { client, root: String::new() };
     many_pods(&cluster).await;
     waiting_for_a_node(&cluster).await;
@@ -97,13 +99,13 @@ async fn everything(url: &str, authority: &Path, client: &Client) {
 
 struct Cluster<'a> {
     client: &'a Client,
-    /// What paths begin with.
+    /// Prefix of all paths.
     root: String,
 }
 
 impl Cluster<'_> {
     async fn create(&self, path: &str, object: Value) -> Value {
-        // A namespace may not have its ServiceAccount yet.
+        // The ServiceAccount of a namespace may not exist yet.
         let waiting = Waiting::until("it can be created");
         let path = format!("{}{path}", self.root);
         loop {
@@ -123,7 +125,7 @@ impl Cluster<'_> {
             "status": {"allocatable": allocatable, "capacity": allocatable},
         });
         let created = self.create("/api/v1/nodes", node).await;
-        // A new node is not ready, and has a taint that says so, until somebody takes it away.
+        // A new node has a not-ready taint until it is removed.
         if !created["spec"]["taints"].is_null() {
             let patch = json!({"spec": {"taints": null}});
             let path = format!("{}/api/v1/nodes/{name}", self.root);
@@ -147,7 +149,7 @@ impl Cluster<'_> {
         self.client.get(&format!("{}{path}", self.root)).await.expect("an answer").json()
     }
 
-    /// Waits until a Pod is as wanted.
+    /// Waits until a Pod satisfies a predicate.
     async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let waiting = Waiting::until(what);
         loop {
@@ -184,7 +186,7 @@ fn is_bound(pod: &Value) -> bool {
     pod["spec"]["nodeName"].is_string()
 }
 
-/// The condition that says whether a Pod is scheduled.
+/// Returns the PodScheduled condition of a Pod.
 fn scheduled(pod: &Value) -> Value {
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     conditions.find(|condition| condition["type"] == "PodScheduled").cloned().unwrap_or_default()
@@ -203,7 +205,7 @@ async fn many_pods(cluster: &Cluster<'_>) {
         *counts.entry(pod["spec"]["nodeName"].to_string()).or_insert(0) += 1;
         assert_eq!(scheduled(&pod)["status"], "True");
     }
-    assert_eq!(counts.values().copied().collect::<Vec<i32>>(), [20, 20], "as many on each");
+    assert_eq!(counts.values().copied().collect::<Vec<i32>>(), [20, 20], "evenly distributed");
     let event = cluster.event("p0", "Scheduled").await;
     let pod = cluster.get("/api/v1/namespaces/default/pods/p0").await;
     let node = pod["spec"]["nodeName"].as_str().expect("a node");
@@ -217,7 +219,8 @@ async fn many_pods(cluster: &Cluster<'_>) {
 
 async fn waiting_for_a_node(cluster: &Cluster<'_>) {
     cluster.pod("large", "6", json!({})).await;
-    let pod = cluster.until("large", "it is said why", |pod| scheduled(pod)["status"] == "False").await;
+    let pod =
+        cluster.until("large", "the Pod is unschedulable", |pod| scheduled(pod)["status"] == "False").await;
     let message = "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: \
                    0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
     assert_eq!(scheduled(&pod)["reason"], "Unschedulable");
@@ -234,7 +237,7 @@ async fn others(cluster: &Cluster<'_>) {
     cluster.pod("others", "100m", json!({"schedulerName": "another"})).await;
     cluster.pod("gated", "100m", json!({"schedulingGates": [{"name": "example.com/gate"}]})).await;
     cluster.pod("ours", "100m", json!({})).await;
-    cluster.until("ours", "it has a node", is_bound).await;
+    cluster.until("ours", "the Pod is bound", is_bound).await;
     for name in ["others", "gated"] {
         let pod = cluster.get(&format!("/api/v1/namespaces/default/pods/{name}")).await;
         assert!(!is_bound(&pod), "{name}");
@@ -243,7 +246,7 @@ async fn others(cluster: &Cluster<'_>) {
     let patch = json!({"spec": {"schedulingGates": null}});
     let answer = cluster.client.patch(path, "merge", &patch).await.expect("an answer");
     assert_eq!(answer.status, 200, "{}", answer.text());
-    cluster.until("gated", "its gates are open", is_bound).await;
+    cluster.until("gated", "the gate is removed", is_bound).await;
     for name in ["others", "gated", "ours"] {
         cluster.delete_pod(name).await;
     }
@@ -254,15 +257,17 @@ async fn sending_others_away(cluster: &Cluster<'_>) {
     cluster.create("/apis/scheduling.k8s.io/v1/priorityclasses", class).await;
     for (name, cpu) in [("low", "6"), ("mid", "4"), ("end", "4")] {
         cluster.pod(name, cpu, json!({})).await;
-        cluster.until(name, "it has a node", is_bound).await;
+        cluster.until(name, "the Pod is bound", is_bound).await;
     }
     cluster.pod("high", "5", json!({"priorityClassName": "important"})).await;
-    let pod =
-        cluster.until("high", "a node is kept", |pod| !pod["status"]["nominatedNodeName"].is_null()).await;
+    let pod = cluster
+        .until("high", "a node is nominated", |pod| !pod["status"]["nominatedNodeName"].is_null())
+        .await;
     assert_eq!(pod["status"]["nominatedNodeName"], "three");
     assert_eq!(scheduled(&pod)["message"], "0/3 nodes are available: 3 Insufficient cpu.");
-    let victim =
-        cluster.until("low", "it is to go", |pod| !pod["metadata"]["deletionTimestamp"].is_null()).await;
+    let victim = cluster
+        .until("low", "the victim is deleted", |pod| !pod["metadata"]["deletionTimestamp"].is_null())
+        .await;
     let mut conditions = victim["status"]["conditions"].as_array().into_iter().flatten();
     let target = conditions.find(|condition| condition["type"] == "DisruptionTarget").expect("a condition");
     assert_eq!(target["reason"], "PreemptionByScheduler");
@@ -270,9 +275,9 @@ async fn sending_others_away(cluster: &Cluster<'_>) {
     let event = cluster.event("low", "Preempted").await;
     let uid = pod["metadata"]["uid"].as_str().expect("a uid");
     assert_eq!(event["message"], format!("Preempted by pod {uid} on node three"));
-    // There is no kubelet that would end it.
+    // There is no kubelet that would finish the deletion.
     cluster.delete_pod("low").await;
-    let pod = cluster.until("high", "the room is free", is_bound).await;
+    let pod = cluster.until("high", "the Pod is bound", is_bound).await;
     assert_eq!(pod["spec"]["nodeName"], "three");
     for name in ["mid", "end", "high"] {
         cluster.delete_pod(name).await;
@@ -286,7 +291,8 @@ async fn volumes(cluster: &Cluster<'_>) {
     cluster.create("/apis/storage.k8s.io/v1/storageclasses", class).await;
     let user = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]});
     cluster.pod("user", "5", user).await;
-    let pod = cluster.until("user", "it is said why", |pod| scheduled(pod)["status"] == "False").await;
+    let pod =
+        cluster.until("user", "the Pod is unschedulable", |pod| scheduled(pod)["status"] == "False").await;
     let message = "0/3 nodes are available: persistentvolumeclaim \"data\" not found. not found";
     assert_eq!(scheduled(&pod)["message"], message);
     let claim = json!({
@@ -301,7 +307,7 @@ async fn volumes(cluster: &Cluster<'_>) {
     {
         waiting.again().await;
     }
-    // What a provisioner and the controller of volumes would do.
+    // Act as the provisioner and the volume controller.
     let claim = cluster.get(&path).await;
     let volume = json!({
         "metadata": {"name": "made"},
@@ -313,12 +319,12 @@ async fn volumes(cluster: &Cluster<'_>) {
     });
     cluster.create("/api/v1/persistentvolumes", volume).await;
     let pod = cluster.get("/api/v1/namespaces/default/pods/user").await;
-    assert!(!is_bound(&pod), "it waits for its volume");
+    assert!(!is_bound(&pod), "the Pod waits for its volume");
     let bound = json!({
         "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "made"},
     });
     let answer = cluster.client.patch(&path, "merge", &bound).await.expect("an answer");
     assert_eq!(answer.status, 200, "{}", answer.text());
-    let pod = cluster.until("user", "its volume is there", is_bound).await;
+    let pod = cluster.until("user", "the volume is bound", is_bound).await;
     assert_eq!(pod["spec"]["nodeName"], "three");
 }

@@ -1,19 +1,21 @@
-//! What adopting an object writes to a cluster: the same as syncing it would, so that nothing is left to be done.
+//! The configuration that adopts an existing object: the same that syncing would write, so that nothing
+//! remains to be done.
 
 use atoll_fleet::marks;
-use atoll_fleet::view::Target;
+use atoll_fleet::view::ObjectTarget;
 use atoll_meta::object;
 use serde_json::Value;
 
 use crate::digest;
 use crate::mark::configuration;
 
-/// What is applied to what is there already, for an object above that was made of it. `shaped` is what the view of the
-/// cluster says of it, `found` what is there: only that very one is meant, and only as it was read.
+/// Returns the configuration to apply to an existing object for an object above that was created from it.
+/// `shaped` is the object in the sync view, `found` the existing object, whose uid and resource version
+/// become preconditions.
 pub fn adoption(
     shaped: &Value,
     found: &Value,
-    target: &Target,
+    target: &ObjectTarget,
     control_plane: &str,
     generation: i64,
 ) -> Value {
@@ -31,18 +33,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::reconcile::{Found, Wanted, judge};
+    use crate::reconcile::{Desired, Lookup, classify};
 
     #[test]
-    fn what_was_adopted_needs_nothing_more() {
-        let target =
-            Target { name: "web".into(), uid: "u".into(), workspace: "w".into(), ..Target::default() };
+    fn adopted_object_needs_no_further_write() {
+        let target = ObjectTarget {
+            name: "web".into(),
+            uid: "u".into(),
+            workspace: "w".into(),
+            ..ObjectTarget::default()
+        };
         let shaped = json!({ "spec": { "replicas": 2 } });
         let found = json!({ "metadata": { "name": "web", "namespace": "shop", "uid": "below", "resourceVersion": "7" } });
         let sent = adoption(&shaped, &found, &target, "cp", 1);
         assert_eq!(sent["metadata"]["uid"], "below");
         assert_eq!(sent["metadata"]["resourceVersion"], "7");
-        let Found::Ours(seen) = judge(Some(&sent), "cp", &target) else { panic!("{sent}") };
-        assert!(Wanted::present(1, &shaped).is(&seen) && seen.is_adopted);
+        let Lookup::Managed(seen) = classify(Some(&sent), "cp", &target) else { panic!("{sent}") };
+        assert!(Desired::present(1, &shaped).is_applied(&seen) && seen.is_adopted);
     }
 }

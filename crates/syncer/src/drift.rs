@@ -1,4 +1,4 @@
-//! Whether an object still looks like what was sent, and whose fields are whose. Pure.
+//! Detects drift, and resolves field manager conflicts. Pure.
 
 use atoll_fleet::marks;
 use atoll_meta::Status;
@@ -7,40 +7,40 @@ use serde_json::Value;
 
 use crate::settings::Drift;
 
-/// Whether all that is wanted is there, besides whatever else. Errs on the side of no: who then sends it again changes
-/// nothing if nothing is to be changed.
-pub fn covers(wanted: &Value, found: &Value) -> bool {
-    match (wanted, found) {
+/// Whether the existing object contains everything that is desired. May return false negatives: applying an
+/// unchanged object has no effect.
+pub fn covers(desired: &Value, found: &Value) -> bool {
+    match (desired, found) {
         (Value::Null, _) => true,
-        (Value::Object(wanted), _) => wanted
+        (Value::Object(desired), _) => desired
             .iter()
-            // How it is named there is for marks to say, and its status is the cluster's.
+            // apiVersion and kind depend on the served version, and the status belongs to the cluster.
             .all(|(key, value)| {
                 matches!(key.as_str(), "status" | "apiVersion" | "kind") || covers_field(key, value, found)
             }),
-        (Value::Array(wanted), Value::Array(found)) => {
-            let in_order = wanted.len() == found.len()
-                && wanted.iter().zip(found).all(|(wanted, found)| covers(wanted, found));
-            in_order || wanted.iter().all(|wanted| found.iter().any(|found| covers(wanted, found)))
+        (Value::Array(desired), Value::Array(found)) => {
+            let in_order = desired.len() == found.len()
+                && desired.iter().zip(found).all(|(desired, found)| covers(desired, found));
+            in_order || desired.iter().all(|desired| found.iter().any(|found| covers(desired, found)))
         }
-        (Value::String(wanted), Value::String(found)) if wanted != found => Quantity::parse(wanted)
-            .is_ok_and(|wanted| Quantity::parse(found).is_ok_and(|found| wanted == found)),
-        (wanted, found) => wanted == found,
+        (Value::String(desired), Value::String(found)) if desired != found => Quantity::parse(desired)
+            .is_ok_and(|desired| Quantity::parse(found).is_ok_and(|found| desired == found)),
+        (desired, found) => desired == found,
     }
 }
 
-fn covers_field(key: &str, wanted: &Value, found: &Value) -> bool {
+fn covers_field(key: &str, desired: &Value, found: &Value) -> bool {
     if key == "metadata" {
         let found = &found["metadata"];
-        return ["labels", "annotations"].iter().all(|field| covers(&wanted[*field], &found[*field]));
+        return ["labels", "annotations"].iter().all(|field| covers(&desired[*field], &found[*field]));
     }
     match found.get(key) {
-        Some(found) => covers(wanted, found),
-        None => is_nothing(wanted),
+        Some(found) => covers(desired, found),
+        None => is_nothing(desired),
     }
 }
 
-/// Servers leave out what is empty.
+/// Whether a value is empty, so that API servers omit it.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -52,22 +52,23 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// How a refused apply goes on.
+/// Resolution of a field manager conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolution {
-    /// Whether something was taken out of the configuration.
+    /// Whether fields were removed from the configuration.
     pub yielded: bool,
-    /// Whether somebody took what is ours, and it is to be taken back.
+    /// Whether another manager took fields that the syncer owns, which an apply with force takes back.
     pub force: bool,
-    /// Whether it cannot be said what to leave out: then nobody is overwritten.
+    /// Whether a conflicting field could not be removed; then nothing is overwritten.
     pub is_stuck: bool,
-    /// Whose changes are left, and where, for people.
+    /// Messages about changes that are left.
     pub left: Vec<String>,
-    /// The same of those that are put right.
+    /// Messages about changes that are corrected.
     pub corrected: Vec<String>,
 }
 
-/// Takes out of a configuration what others own and may keep. What is ours as well nobody has changed since we set it.
+/// Removes fields from a configuration that other managers own and keep. Fields that the syncer also owns
+/// have not been changed since it set them.
 pub fn resolve(
     configuration: &mut Value,
     conflict: &Status,
@@ -98,8 +99,8 @@ pub fn resolve(
     resolution
 }
 
-/// Who has changed what, as a refused apply tells; what controllers change is theirs.
-pub fn complaints(conflict: &Status) -> Vec<String> {
+/// Returns messages about the changes in a field manager conflict, except those of controllers.
+pub fn conflict_messages(conflict: &Status) -> Vec<String> {
     let causes = conflict.details().into_iter().flat_map(|details| &details.causes);
     let told = causes.filter(|cause| cause.reason == "FieldManagerConflict").filter_map(|cause| {
         let manager = cause.message.split('"').nth(1).unwrap_or_default();
@@ -108,14 +109,14 @@ pub fn complaints(conflict: &Status) -> Vec<String> {
     told.collect()
 }
 
-/// Whether a field of an object in the cluster is ours, as its managers say.
+/// Whether the syncer owns a field of an object in the cluster.
 pub fn owns(found: &Value, field: &str) -> bool {
     let entries = found["metadata"]["managedFields"].as_array().into_iter().flatten();
     let ours = entries.filter(|entry| entry["manager"] == marks::MANAGER && entry["subresource"].is_null());
     ours.into_iter().any(|entry| leads(&entry["fieldsV1"], field))
 }
 
-/// Whether a set of fields has one.
+/// Whether a set of fields contains a path.
 fn leads(fields: &Value, path: &str) -> bool {
     if path.is_empty() {
         return true;
@@ -133,8 +134,8 @@ fn leads(fields: &Value, path: &str) -> bool {
     fields.iter().any(|(key, below)| element.is_named(key) && leads(below, rest))
 }
 
-/// Controllers that every cluster has, and how others are usually called. Whoever else changes what we set is taken for
-/// a person.
+/// Controllers of every cluster, and suffixes of usual controller names. All other managers are considered
+/// users.
 const CONTROLLERS: [&str; 8] = [
     "kube-controller-manager",
     "kube-scheduler",
@@ -152,11 +153,11 @@ pub fn is_controller(manager: &str) -> bool {
     CONTROLLERS.contains(&manager) || ENDINGS.iter().any(|ending| manager.ends_with(ending))
 }
 
-/// Removes what is at a path as managers of fields are told of it, such as `.spec.containers[name="a"].image`.
+/// Removes the value at a field path such as `.spec.containers[name="a"].image`.
 pub fn remove(value: &mut Value, path: &str) -> bool {
     if let Some(rest) = path.strip_prefix('.') {
         let Some(content) = value.as_object_mut() else { return false };
-        // Names may have dots: the longest that fits is meant.
+        // Keys may contain dots: the longest match counts.
         let fits = |key: &&String| {
             rest.strip_prefix(key.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -182,7 +183,7 @@ pub fn remove(value: &mut Value, path: &str) -> bool {
     remove(&mut items[index], rest)
 }
 
-/// How an item of a list is named.
+/// Selector of a list item in a field path.
 enum Element {
     Index(usize),
     Is(Value),
@@ -192,9 +193,9 @@ enum Element {
 impl Element {
     fn is(&self, index: usize, item: &Value) -> bool {
         match self {
-            Element::Index(wanted) => *wanted == index,
+            Element::Index(desired) => *desired == index,
             Element::Is(value) => value == item,
-            // A key that is not said is its default.
+            // A missing key field has its default value.
             Element::Keys(keys) => {
                 keys.iter().all(|(name, value)| item.get(name).is_none_or(|own| own == value))
             }
@@ -203,23 +204,23 @@ impl Element {
 }
 
 impl Element {
-    /// Whether a set of fields calls it so.
+    /// Whether a key in managed fields selects the same item.
     fn is_named(&self, key: &str) -> bool {
         let (kind, text) = key.split_once(':').unwrap_or_default();
         let value = serde_json::from_str::<Value>(text).unwrap_or_default();
         match (self, kind) {
             (Element::Index(index), "i") => value.as_u64().is_some_and(|said| said == *index as u64),
-            (Element::Is(wanted), "v") => *wanted == value,
+            (Element::Is(desired), "v") => *desired == value,
             (Element::Keys(keys), "k") => {
                 value.as_object().is_some_and(|said| said.len() == keys.len())
-                    && keys.iter().all(|(name, wanted)| value[name] == *wanted)
+                    && keys.iter().all(|(name, desired)| value[name] == *desired)
             }
             _ => false,
         }
     }
 }
 
-/// `[0]`, `[="a"]` or `[name="a",port=80]`, and what comes after it.
+/// Parses `[0]`, `[="a"]` or `[name="a",port=80]`, and returns the rest of the path.
 fn element(path: &str) -> Option<(Element, &str)> {
     let mut rest = path.strip_prefix('[')?;
     if let Some((number, after)) = rest.split_once(']')
@@ -251,8 +252,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_like_it() {
-        for (wanted, found, expected) in [
+    fn desired_state_is_covered() {
+        for (desired, found, expected) in [
             (json!({"spec": {"replicas": 2}}), json!({"spec": {"replicas": 2, "paused": false}}), true),
             (json!({"spec": {"replicas": 2}}), json!({"spec": {"replicas": 3}}), false),
             (json!({"spec": {"replicas": 0}}), json!({"spec": {}}), true),
@@ -274,12 +275,12 @@ mod tests {
             (json!({"l": [{"name": "a", "x": 1}]}), json!({"l": [{"name": "a", "x": 2}]}), false),
             (json!({"l": [1, 2]}), json!({"l": "no"}), false),
         ] {
-            assert_eq!(covers(&wanted, &found), expected, "{wanted} {found}");
+            assert_eq!(covers(&desired, &found), expected, "{desired} {found}");
         }
     }
 
     #[test]
-    fn fields_are_found_by_their_paths() {
+    fn fields_are_removed_by_path() {
         let whole = json!({
             "metadata": {"annotations": {"a": "1", "a.b/c": "2"}},
             "spec": {"replicas": 1, "containers": [{"name": "a", "image": "x"}, {"name": "b\"]", "image": "y"}],
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_keep_what_they_own_and_people_do_not() {
+    fn controllers_keep_their_fields_and_users_do_not() {
         let conflict = |manager: &str, field: &str| {
             let message = format!("conflict with {manager:?} with subresource \"scale\" using apps/v1");
             Cause { reason: "FieldManagerConflict".into(), message, field: field.into() }
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ours_as_well_nobody_has_changed() {
+    fn fields_with_shared_ownership_are_overwritten() {
         let fields = json!({ "f:spec": {
             "f:replicas": {}, "f:set": { "v:\"q\"": {} }, "f:list": { "i:1": {} },
             "f:containers": { "k:{\"name\":\"a\"}": { ".": {}, "f:image": {} } },
@@ -367,14 +368,14 @@ mod tests {
             field: ".spec.replicas".into(),
         };
         let status = Status::apply_conflict(vec![cause], "conflicts");
-        assert_eq!(complaints(&status), ["kubectl changed .spec.replicas"]);
+        assert_eq!(conflict_messages(&status), ["kubectl changed .spec.replicas"]);
         let mut sent = json!({ "spec": { "replicas": 1 } });
         let resolution = resolve(&mut sent, &status, Drift::Report, |field| owns(&found, field));
         assert_eq!((resolution.force, resolution.yielded), (true, false));
     }
 
     #[test]
-    fn who_is_a_controller() {
+    fn controllers_are_recognized() {
         for name in ["kube-controller-manager", "atoll-controllers", "vpa-updater", "cert-manager-operator"] {
             assert!(is_controller(name), "{name}");
         }

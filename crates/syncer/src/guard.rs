@@ -1,51 +1,51 @@
-//! Whether the cluster may be written to: it is the one that joined, it is ours, and nobody else is at it.
+//! Verifies that the cluster may be written to: its identity, its claim, and its lease.
 
 use std::time::Duration;
 
-use atoll_fleet::health::Problem;
+use atoll_fleet::health::ClusterProblem;
 use atoll_fleet::marks;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::below::Below;
+use crate::cluster_client::ClusterClient;
 use crate::settings::{Access, Settings};
-use crate::view::Master;
+use crate::view::ClusterRegistration;
 
-/// How often somebody else may be faster before it is said that somebody else is at work.
+/// Attempts after write conflicts before another holder is reported.
 const ATTEMPTS: usize = 4;
 
 const IDENTITY: &str = "/api/v1/namespaces/kube-system";
 
-/// Reasons by which it is not for us to say anything to the cluster.
+/// Reasons for which the syncer must not write the lease.
 const NOT_OURS: [&str; 2] = ["AnotherCluster", "ClaimedByAnother"];
 
-/// Why nothing is written, as a condition tells it.
+/// Reason and message of the Ready condition when the cluster cannot be synced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Objection {
+pub struct NotReady {
     pub reason: &'static str,
     pub message: String,
 }
 
-/// What was found out about the cluster.
+/// Properties of the cluster found by a check.
 #[derive(Clone, Debug, Default)]
-pub struct Findings {
-    /// The uid of its namespace `kube-system`.
+pub struct ClusterCheck {
+    /// Uid of its namespace `kube-system`.
     pub identity: String,
-    /// How long it took to answer.
+    /// Response time.
     pub latency: Duration,
 }
 
-/// What is said in the lease besides.
+/// Data to write to the lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Note {
-    /// How often it is renewed.
+pub struct LeaseNote {
+    /// Interval of renewals.
     pub interval: Duration,
-    /// That the control plane is not reached: since when, and why.
+    /// Start and reason of an outage of the control plane.
     pub lost: Option<String>,
 }
 
-impl Note {
+impl LeaseNote {
     fn leave(&self, lease: &mut Value) {
         match &self.lost {
             Some(lost) => object::set_annotation(lease, marks::LOST, lost),
@@ -55,9 +55,9 @@ impl Note {
 }
 
 pub struct Guard {
-    /// The identity that was found first: it does not change while we look.
+    /// Identity that was found first; it must not change.
     identity: Option<String>,
-    /// The lease as it was last seen, and since when it has not changed.
+    /// The lease as last observed, and since when it has not changed.
     lease: Option<(Value, Instant)>,
 }
 
@@ -66,74 +66,74 @@ impl Guard {
         Guard { identity: settings.identity.clone(), lease: None }
     }
 
-    /// Looks at everything, and renews the lease. What could be found out is told in any case.
+    /// Verifies the cluster and renews the lease. Returns the properties found, even if the verification
+    /// fails.
     pub async fn check(
         &mut self,
-        below: &Below,
+        below: &ClusterClient,
         settings: &Settings,
-        master: &Master,
-        note: &Note,
-    ) -> (Findings, Result<(), Objection>) {
-        let mut findings = Findings::default();
+        registration: &ClusterRegistration,
+        note: &LeaseNote,
+    ) -> (ClusterCheck, Result<(), NotReady>) {
+        let mut check = ClusterCheck::default();
         let asked = Instant::now();
         let system = below.get(IDENTITY).await;
-        findings.latency = asked.elapsed();
+        check.latency = asked.elapsed();
         let verdict = async {
-            let system = system.map_err(|status| Objection::of(&status, settings))?;
+            let system = system.map_err(|status| NotReady::of(&status, settings))?;
             let system = system.ok_or_else(|| {
-                let detail = "it has no namespace kube-system, so it cannot be told which one it is";
-                Objection::new("AnotherCluster", &settings.cluster, detail)
+                let detail = "it has no namespace kube-system, so it cannot be identified";
+                NotReady::new("AnotherCluster", &settings.cluster, detail)
             })?;
-            findings.identity = object::uid(&system).to_string();
-            let pinned = master.identity.as_ref().or(self.identity.as_ref());
-            if let Some(pinned) = pinned.filter(|pinned| **pinned != findings.identity) {
-                let detail = format!("id {} instead of {pinned}", findings.identity);
-                return Err(Objection::new("AnotherCluster", &settings.cluster, &detail));
+            check.identity = object::uid(&system).to_string();
+            let pinned = registration.identity.as_ref().or(self.identity.as_ref());
+            if let Some(pinned) = pinned.filter(|pinned| **pinned != check.identity) {
+                let detail = format!("id {} instead of {pinned}", check.identity);
+                return Err(NotReady::new("AnotherCluster", &settings.cluster, &detail));
             }
-            self.identity = Some(findings.identity.clone());
-            if settings.access == Access::Observe || master.observe {
+            self.identity = Some(check.identity.clone());
+            if settings.access == Access::Observe || registration.observe {
                 return Ok(());
             }
-            claim(below, settings, master).await?;
-            self.renew(below, settings, master, note).await
+            claim(below, settings, registration).await?;
+            self.renew(below, settings, registration, note).await
         }
         .await;
-        // The lease is not this one's, and is not given back to it either.
-        if verdict.as_ref().is_err_and(|objection| NOT_OURS.contains(&objection.reason)) {
+        // The lease belongs to another cluster and must not be released either.
+        if verdict.as_ref().is_err_and(|problem| NOT_OURS.contains(&problem.reason)) {
             self.lease = None;
         }
-        (findings, verdict)
+        (check, verdict)
     }
 
-    /// Renews the lease. That somebody else has written it, or made it, in the meantime says nothing yet: who holds it is
-    /// looked at again.
+    /// Renews the lease. After a write conflict, the lease is read again to determine its holder.
     async fn renew(
         &mut self,
-        below: &Below,
+        below: &ClusterClient,
         settings: &Settings,
-        master: &Master,
-        note: &Note,
-    ) -> Result<(), Objection> {
+        registration: &ClusterRegistration,
+        note: &LeaseNote,
+    ) -> Result<(), NotReady> {
         for _ in 1..ATTEMPTS {
-            match self.renew_once(below, settings, master, note).await {
-                Err(Unrenewed::Answered(status)) if status.code() == 409 => {}
-                outcome => return outcome.map_err(|unrenewed| unrenewed.objection(settings)),
+            match self.renew_once(below, settings, registration, note).await {
+                Err(RenewError::Answered(status)) if status.code() == 409 => {}
+                outcome => return outcome.map_err(|error| error.problem(settings)),
             }
         }
-        let outcome = self.renew_once(below, settings, master, note).await;
-        outcome.map_err(|unrenewed| unrenewed.objection(settings))
+        let outcome = self.renew_once(below, settings, registration, note).await;
+        outcome.map_err(|error| error.problem(settings))
     }
 
     async fn renew_once(
         &mut self,
-        below: &Below,
+        below: &ClusterClient,
         settings: &Settings,
-        master: &Master,
-        note: &Note,
-    ) -> Result<(), Unrenewed> {
+        registration: &ClusterRegistration,
+        note: &LeaseNote,
+    ) -> Result<(), RenewError> {
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", marks::SYSTEM_NAMESPACE);
         let own = format!("{path}/{}", marks::LEASE);
-        let holder = format!("{}/{}", master.control_plane, settings.instance);
+        let holder = format!("{}/{}", registration.control_plane, settings.instance);
         let now = settings.clock.now().to_micro_time();
         let fresh = |transitions: i64, acquired: &str| {
             json!({
@@ -141,10 +141,10 @@ impl Guard {
                 "acquireTime": acquired, "leaseTransitions": transitions,
             })
         };
-        // What was seen last is most often what is there: then one request does.
-        let held = self.lease.take();
+        // Usually the lease is unchanged, and one request is enough.
+        let awaited = self.lease.take();
         if let Some((mut lease, _)) =
-            held.clone().filter(|(lease, _)| lease["spec"]["holderIdentity"] == holder)
+            awaited.clone().filter(|(lease, _)| lease["spec"]["holderIdentity"] == holder)
         {
             lease["spec"]["renewTime"] = now.clone().into();
             lease["spec"]["leaseDurationSeconds"] = duration(note.interval).as_secs().into();
@@ -154,27 +154,31 @@ impl Guard {
                 return Ok(());
             }
         }
-        let Some(mut lease) = below.get(&own).await.map_err(Unrenewed::Answered)? else {
+        let Some(mut lease) = below.get(&own).await.map_err(RenewError::Answered)? else {
             let mut lease = json!({
                 "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
                 "metadata": { "name": marks::LEASE, "namespace": marks::SYSTEM_NAMESPACE },
                 "spec": fresh(0, &now),
             });
             note.leave(&mut lease);
-            let made = below.establish(&path, &lease).await.map_err(Unrenewed::Answered)?;
+            let made = below.establish(&path, &lease).await.map_err(RenewError::Answered)?;
             self.lease = Some((made, Instant::now()));
             return Ok(());
         };
         let other = lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_string();
-        // By our own watch, for clocks of two machines need not agree.
+        // Measured with the local clock, because the clocks of two machines may differ.
         let same = |(seen, _): &&(Value, Instant)| {
             object::resource_version(seen) == object::resource_version(&lease)
         };
-        let since = held.as_ref().filter(same).map_or_else(Instant::now, |(_, since)| *since);
+        let since = awaited.as_ref().filter(same).map_or_else(Instant::now, |(_, since)| *since);
         let seconds = lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(0).min(600);
         if !other.is_empty() && other != holder && since.elapsed() < Duration::from_secs(seconds) {
             self.lease = Some((lease, since));
-            return Err(Unrenewed::Held(Objection::new("HeldByAnother", &settings.cluster, &other)));
+            return Err(RenewError::AwaitedNamespace(NotReady::new(
+                "HeldByAnother",
+                &settings.cluster,
+                &other,
+            )));
         }
         let transitions = lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0);
         let acquired = lease["spec"]["acquireTime"].as_str().unwrap_or(&now).to_string();
@@ -183,14 +187,19 @@ impl Guard {
             false => fresh(transitions + 1, &now),
         };
         note.leave(&mut lease);
-        let renewed = below.renew(&own, &lease).await.map_err(Unrenewed::Answered)?;
+        let renewed = below.renew(&own, &lease).await.map_err(RenewError::Answered)?;
         self.lease = Some((renewed, Instant::now()));
         Ok(())
     }
 
-    /// Lets others have it at once.
-    pub async fn release(&mut self, below: &Below, settings: &Settings, master: &Master) {
-        let holder = format!("{}/{}", master.control_plane, settings.instance);
+    /// Releases the lease, so that another syncer can acquire it at once.
+    pub async fn release(
+        &mut self,
+        below: &ClusterClient,
+        settings: &Settings,
+        registration: &ClusterRegistration,
+    ) {
+        let holder = format!("{}/{}", registration.control_plane, settings.instance);
         let Some((mut lease, _)) = self.lease.take() else { return };
         if lease["spec"]["holderIdentity"] == holder {
             lease["spec"]["holderIdentity"] = "".into();
@@ -204,71 +213,75 @@ impl Guard {
     }
 }
 
-/// Why a lease was not renewed.
-enum Unrenewed {
-    /// Somebody else holds it.
-    Held(Objection),
-    /// The cluster has answered something else.
+/// Reason why the lease was not renewed.
+enum RenewError {
+    /// Another syncer holds it.
+    AwaitedNamespace(NotReady),
+    /// The request failed.
     Answered(Status),
 }
 
-impl Unrenewed {
-    fn objection(self, settings: &Settings) -> Objection {
+impl RenewError {
+    fn problem(self, settings: &Settings) -> NotReady {
         match self {
-            Unrenewed::Held(objection) => objection,
-            Unrenewed::Answered(status) => Objection::of(&status, settings),
+            RenewError::AwaitedNamespace(problem) => problem,
+            RenewError::Answered(status) => NotReady::of(&status, settings),
         }
     }
 }
 
-/// For how long a lease holds without being renewed, if it is to be renewed that often.
+/// Returns the duration of a lease with the given renewal interval.
 pub fn duration(interval: Duration) -> Duration {
     (interval * 3).max(Duration::from_secs(1))
 }
 
-/// The claim says that it is ours; if there is none we make one.
-async fn claim(below: &Below, settings: &Settings, master: &Master) -> Result<(), Objection> {
+/// Verifies the claim, and creates it if it does not exist.
+async fn claim(
+    below: &ClusterClient,
+    settings: &Settings,
+    registration: &ClusterRegistration,
+) -> Result<(), NotReady> {
     let collection = format!("/api/v1/namespaces/{}/configmaps", marks::SYSTEM_NAMESPACE);
     let found = below.get(&format!("{collection}/{}", marks::CLAIM)).await;
-    let found = match found.map_err(|status| Objection::of(&status, settings))? {
+    let found = match found.map_err(|status| NotReady::of(&status, settings))? {
         Some(found) => found,
         None => {
-            let workspace = match master.workspace.is_empty() {
+            let workspace = match registration.workspace.is_empty() {
                 true => &settings.workspace,
-                false => &master.workspace,
+                false => &registration.workspace,
             };
             let made = json!({
                 "apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": { "name": marks::CLAIM, "namespace": marks::SYSTEM_NAMESPACE },
-                "data": { "controlPlane": master.control_plane, "workspace": workspace, "cluster": master.cluster },
+                "data": { "controlPlane": registration.control_plane, "workspace": workspace, "cluster": registration.cluster },
             });
             match make(below, &collection, &made).await {
-                // Who makes the cluster join writes it as well, at about the same time: what it says counts.
+                // `atoll cluster join` may create it at the same time; its content decides.
                 Err(status) if status.reason() == "AlreadyExists" => {
                     let found = below.get(&format!("{collection}/{}", marks::CLAIM)).await;
-                    found.map_err(|status| Objection::of(&status, settings))?.unwrap_or_default()
+                    found.map_err(|status| NotReady::of(&status, settings))?.unwrap_or_default()
                 }
-                made => made.map_err(|status| Objection::of(&status, settings))?,
+                made => made.map_err(|status| NotReady::of(&status, settings))?,
             }
         }
     };
-    judge(&settings.cluster, &found["data"], master)
+    check_claim(&settings.cluster, &found["data"], registration)
 }
 
-fn judge(cluster: &str, data: &Value, master: &Master) -> Result<(), Objection> {
+fn check_claim(cluster: &str, data: &Value, registration: &ClusterRegistration) -> Result<(), NotReady> {
     let said = |field: &str| data[field].as_str().unwrap_or_default();
-    if said("controlPlane") == master.control_plane && said("cluster") == master.cluster {
+    if said("controlPlane") == registration.control_plane && said("cluster") == registration.cluster {
         return Ok(());
     }
-    let who = match said("controlPlane") == master.control_plane {
+    let who = match said("controlPlane") == registration.control_plane {
         true => format!("another Cluster of this control plane, uid {}", said("cluster")),
         false => format!("control plane {}", said("controlPlane")),
     };
-    Err(Objection::new("ClaimedByAnother", cluster, &who))
+    Err(NotReady::new("ClaimedByAnother", cluster, &who))
 }
 
-/// Makes something in our namespace, and that one too if it is not there.
-async fn make(below: &Below, collection: &str, object: &Value) -> Result<Value, Status> {
+/// Creates an object in the system namespace, and the namespace if it does not exist.
+async fn make(below: &ClusterClient, collection: &str, object: &Value) -> Result<Value, Status> {
     let is_missing = |status: &Status| status.code() == 404;
     match below.establish(collection, object).await {
         Err(status) if is_missing(&status) => {
@@ -286,16 +299,16 @@ async fn make(below: &Below, collection: &str, object: &Value) -> Result<Value, 
     }
 }
 
-impl Objection {
-    pub fn new(reason: &'static str, cluster: &str, detail: &str) -> Objection {
-        let message = Problem::find(reason).map(|problem| problem.message(cluster, detail));
-        Objection { reason, message: message.unwrap_or_else(|| detail.to_string()) }
+impl NotReady {
+    pub fn new(reason: &'static str, cluster: &str, detail: &str) -> NotReady {
+        let message = ClusterProblem::find(reason).map(|problem| problem.message(cluster, detail));
+        NotReady { reason, message: message.unwrap_or_else(|| detail.to_string()) }
     }
 
-    /// Why the cluster does not answer, or not as it should.
-    pub fn of(status: &Status, settings: &Settings) -> Objection {
+    /// Returns the reason for a failed request.
+    pub fn of(status: &Status, settings: &Settings) -> NotReady {
         let causes = status.details().map(|details| details.causes.as_slice()).unwrap_or_default();
-        let unreached = causes.iter().find_map(|cause| Problem::find(&cause.reason));
+        let unreached = causes.iter().find_map(|cause| ClusterProblem::find(&cause.reason));
         let reason = match (unreached, status.code()) {
             (Some(problem), _) => problem.reason,
             (None, 401) if settings.has_expired() => "CredentialsExpired",
@@ -307,7 +320,7 @@ impl Objection {
             (None, 500..=599) => "ServerFails",
             _ => "Unreachable",
         };
-        Objection::new(reason, &settings.cluster, status.message())
+        NotReady::new(reason, &settings.cluster, status.message())
     }
 }
 
@@ -316,15 +329,23 @@ mod racing;
 
 #[cfg(test)]
 mod tests {
-    use atoll_client::unreached::{self, Cause};
+    use atoll_client::connect_error::{self, Cause};
 
     use super::*;
 
     #[test]
-    fn only_our_own_claim_will_do() {
-        let master = Master { control_plane: "cp".into(), cluster: "u".into(), ..Master::default() };
+    fn claim_must_match_the_registration() {
+        let registration = ClusterRegistration {
+            control_plane: "cp".into(),
+            cluster: "u".into(),
+            ..ClusterRegistration::default()
+        };
         assert_eq!(
-            judge("east", &json!({"controlPlane": "cp", "cluster": "u", "workspace": "w"}), &master),
+            check_claim(
+                "east",
+                &json!({"controlPlane": "cp", "cluster": "u", "workspace": "w"}),
+                &registration
+            ),
             Ok(())
         );
         for (data, words) in [
@@ -333,15 +354,15 @@ mod tests {
             (json!({}), "control plane "),
             (Value::Null, "control plane "),
         ] {
-            let objection = judge("east", &data, &master).expect_err("not ours");
-            assert_eq!(objection.reason, "ClaimedByAnother");
-            assert!(objection.message.contains(words), "{}", objection.message);
+            let problem = check_claim("east", &data, &registration).expect_err("the claim does not match");
+            assert_eq!(problem.reason, "ClaimedByAnother");
+            assert!(problem.message.contains(words), "{}", problem.message);
         }
     }
 
     #[test]
-    fn each_failure_has_a_reason_and_says_what_to_do() {
-        let cut = |cause: Cause| unreached::no_answer(cause, "why");
+    fn each_failure_has_a_reason_and_advice() {
+        let cut = |cause: Cause| connect_error::unavailable(cause, "why");
         let settings = Settings::new("east", "one", std::sync::Arc::new(|| 0));
         for (status, reason, words) in [
             (Status::unauthorized("no"), "CredentialsRefused", "atoll cluster join east --kubeconfig FILE"),
@@ -360,11 +381,11 @@ mod tests {
             (cut(Cause::CertificateForAnotherName), "CertificateForAnotherName", "atoll cluster join east"),
             (cut(Cause::Unreachable), "Unreachable", "(why)"),
         ] {
-            let objection = Objection::of(&status, &settings);
-            assert_eq!(objection.reason, reason);
-            assert!(objection.message.contains(words), "{}", objection.message);
+            let problem = NotReady::of(&status, &settings);
+            assert_eq!(problem.reason, reason);
+            assert!(problem.message.contains(words), "{}", problem.message);
         }
         settings.expires.store(0, std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(Objection::of(&Status::unauthorized("no"), &settings).reason, "CredentialsExpired");
+        assert_eq!(NotReady::of(&Status::unauthorized("no"), &settings).reason, "CredentialsExpired");
     }
 }

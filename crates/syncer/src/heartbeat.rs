@@ -1,4 +1,4 @@
-//! Looks at the cluster again and again, says so there, and tells above how it is.
+//! Checks the cluster periodically, renews its lease, and reports its state above.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,134 +7,141 @@ use atoll_meta::time::format_duration;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use crate::census::Census;
-use crate::core::Core;
-use crate::guard::{self, Findings, Guard, Note, Objection};
+use crate::guard::{self, ClusterCheck, Guard, LeaseNote, NotReady};
+use crate::inventory::Inventory;
+use crate::syncer::Syncer;
 
-/// After something went wrong it is looked at again after this long, and then later and later.
+/// First pause after a failed check; later pauses grow exponentially.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Which version it is changes rarely.
+/// Heartbeats between requests for the Kubernetes version.
 const VERSION_BEATS: u64 = 30;
-/// A cluster that has not answered everything within so many heartbeats does not answer: above, it must be known by then.
-const PATIENCE: u32 = 2;
-/// But it is given at least this long.
-const LEAST: Duration = Duration::from_secs(5);
+/// Number of heartbeat intervals after which a check of the cluster times out.
+const TIMEOUT: u32 = 2;
+/// Shortest timeout of a check.
+const SHORTEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
+pub async fn run(syncer: &Arc<Syncer>, guard: &mut Guard, inventory: &Inventory) {
     let mut version = None;
     let mut pause = FIRST_PAUSE;
     for beat in 0u64.. {
-        let interval = core.contact.interval(&core.settings);
+        let interval = syncer.connection.interval(&syncer.settings);
         let began = Instant::now();
-        let (findings, verdict) = look(core, guard, interval).await;
-        if verdict.is_err() {
-            core.trust.close();
+        let (check, outcome) = check_once(syncer, guard, interval).await;
+        if outcome.is_err() {
+            syncer.gate.close();
         } else if version.is_none() || beat % VERSION_BEATS == 0 {
-            let answer = tokio::time::timeout(interval.max(LEAST), core.vital.get("/version")).await;
+            let answer =
+                tokio::time::timeout(interval.max(SHORTEST_TIMEOUT), syncer.unqueued.get("/version")).await;
             let answer = answer.ok().and_then(Result::ok).flatten();
             version = answer.and_then(|answer| answer["gitVersion"].as_str().map(str::to_string)).or(version);
         }
-        // What was too large to be read is told, and what is placed there goes on all the same.
-        let oversized = match verdict {
-            Ok(()) => oversized(core),
+        // An oversized response is reported, but syncing continues.
+        let oversized = match outcome {
+            Ok(()) => oversized(syncer),
             Err(_) => None,
         };
-        let objection = verdict.as_ref().err().or(oversized.as_ref());
-        let mut status = status(core, &findings, objection, version.as_deref(), census, interval);
-        if verdict.is_ok() {
-            let unmapped = tokio::time::timeout(interval.max(LEAST), unmapped(core)).await;
+        let problem = outcome.as_ref().err().or(oversized.as_ref());
+        let mut status = status(syncer, &check, problem, version.as_deref(), inventory, interval);
+        if outcome.is_ok() {
+            let unmapped = tokio::time::timeout(interval.max(SHORTEST_TIMEOUT), unmapped(syncer)).await;
             unmapped.into_iter().for_each(|unmapped| status["unmappedNamespaces"] = unmapped);
         }
-        core.reports.beat(status);
-        match verdict {
+        syncer.reports.set_heartbeat(status);
+        match outcome {
             Ok(()) => {
                 pause = FIRST_PAUSE;
                 tokio::select! {
                     biased;
-                    () = tokio::time::sleep(core.settings.about(interval)) => {}
-                    // Who doubts all the time is not heeded all the time.
-                    () = core.trust.doubts.notified() => tokio::time::sleep_until(began + FIRST_PAUSE).await,
+                    () = tokio::time::sleep(syncer.settings.jitter(interval)) => {}
+                    // Limit the rate of rechecks.
+                    () = syncer.gate.recheck.notified() => tokio::time::sleep_until(began + FIRST_PAUSE).await,
                 }
             }
-            Err(objection) => {
-                tracing::debug!(cluster = %core.settings.cluster, reason = objection.reason, "{}", objection.message);
-                tokio::time::sleep(core.settings.about(pause)).await;
+            Err(problem) => {
+                tracing::debug!(cluster = %syncer.settings.cluster, reason = problem.reason, "{}", problem.message);
+                tokio::time::sleep(syncer.settings.jitter(pause)).await;
                 pause = (pause * 2).min(interval);
             }
         }
     }
 }
 
-/// That the cluster sent more of late than it may.
-fn oversized(core: &Core) -> Option<Objection> {
-    let (cause, what) = core.below.client.budget()?.refused()?;
-    Some(Objection::new(cause.name(), &core.settings.cluster, &what))
+/// Returns the recent refusal of an oversized response, if any.
+fn oversized(syncer: &Syncer) -> Option<NotReady> {
+    let (cause, what) = syncer.below.client.budget()?.last_refusal()?;
+    Some(NotReady::new(cause.name(), &syncer.settings.cluster, &what))
 }
 
-/// Looks once, and lets the cluster be written to if it may be.
-async fn look(core: &Arc<Core>, guard: &mut Guard, interval: Duration) -> (Findings, Result<(), Objection>) {
-    let master = core.master().await;
+/// Checks the cluster once, and opens the write gate if the check succeeds.
+async fn check_once(
+    syncer: &Arc<Syncer>,
+    guard: &mut Guard,
+    interval: Duration,
+) -> (ClusterCheck, Result<(), NotReady>) {
+    let registration = syncer.registration().await;
     let began = Instant::now();
-    let cluster = &core.settings.cluster;
-    // It is not asked before it wants to be; above, that is told at once.
-    if core.below.rests_for() > interval {
-        let objection = Objection::new("Overloaded", cluster, "");
-        return (Findings::default(), Err(objection));
+    let cluster = &syncer.settings.cluster;
+    // While the cluster asks clients to back off, report that without a request.
+    if syncer.below.backoff_left() > interval {
+        let problem = NotReady::new("Overloaded", cluster, "");
+        return (ClusterCheck::default(), Err(problem));
     }
-    let note = Note { interval, lost: core.contact.lost() };
-    let looking = async {
-        let (findings, verdict) = guard.check(&core.vital, &core.settings, &master, &note).await;
+    let note = LeaseNote { interval, lost: syncer.connection.outage() };
+    let checking = async {
+        let (check, outcome) = guard.check(&syncer.unqueued, &syncer.settings, &registration, &note).await;
         let until = began + guard::duration(interval);
-        let verdict = match verdict {
-            Ok(()) => {
-                core.open(until, &master).await.map_err(|status| Objection::of(&status, &core.settings))
-            }
-            objection => objection,
+        let outcome = match outcome {
+            Ok(()) => syncer
+                .open(until, &registration)
+                .await
+                .map_err(|status| NotReady::of(&status, &syncer.settings)),
+            problem => problem,
         };
-        (findings, verdict)
+        (check, outcome)
     };
-    match tokio::time::timeout((interval * PATIENCE).max(LEAST), looking).await {
-        Ok(looked) => looked,
-        Err(_) => (Findings::default(), Err(Objection::new("TimedOut", cluster, ""))),
+    match tokio::time::timeout((interval * TIMEOUT).max(SHORTEST_TIMEOUT), checking).await {
+        Ok(result) => result,
+        Err(_) => (ClusterCheck::default(), Err(NotReady::new("TimedOut", cluster, ""))),
     }
 }
 
-/// Namespaces of the cluster that other workspaces than the one of the Cluster use without a label that allows it.
-async fn unmapped(core: &Core) -> Value {
-    let master = core.master().await;
-    // An older control plane does not say where the Cluster is registered.
-    if master.workspace.is_empty() {
+/// Returns the namespaces of the cluster that workspaces other than the registering one use without a label
+/// that allows it.
+async fn unmapped(syncer: &Syncer) -> Value {
+    let registration = syncer.registration().await;
+    // An older control plane does not send the registering workspace.
+    if registration.workspace.is_empty() {
         return json!([]);
     }
-    let unmapped = core.spaces.unmapped(&core.vital, &master.workspace).await;
+    let unmapped = syncer.namespaces.unmapped(&syncer.unqueued, &registration.workspace).await;
     let namespace = |(name, workspace): &(String, String)| json!({ "name": name, "workspace": workspace });
     unmapped.iter().map(namespace).collect()
 }
 
 fn status(
-    core: &Core,
-    findings: &Findings,
-    objection: Option<&Objection>,
+    syncer: &Syncer,
+    check: &ClusterCheck,
+    problem: Option<&NotReady>,
     version: Option<&str>,
-    census: &Census,
+    inventory: &Inventory,
     interval: Duration,
 ) -> Value {
-    let settings = &core.settings;
-    let mut status = match objection {
-        // It may be another one's nodes.
-        Some(objection) if objection.reason == "AnotherCluster" => Map::new(),
-        _ => census.status(),
+    let settings = &syncer.settings;
+    let mut status = match problem {
+        // The nodes may belong to another cluster.
+        Some(problem) if problem.reason == "AnotherCluster" => Map::new(),
+        _ => inventory.status(),
     };
-    if let Some(objection) = objection {
-        status.insert("reason".into(), objection.reason.into());
-        status.insert("message".into(), objection.message.as_str().into());
+    if let Some(problem) = problem {
+        status.insert("reason".into(), problem.reason.into());
+        status.insert("message".into(), problem.message.as_str().into());
     }
-    if let Some(why) = core.pauses.of_all() {
+    if let Some(why) = syncer.pauses.reason_for_all() {
         status.insert("paused".into(), why.into());
     }
-    if !findings.identity.is_empty() {
-        status.insert("id".into(), findings.identity.as_str().into());
-        let millis = findings.latency.as_micros().div_ceil(1000);
+    if !check.identity.is_empty() {
+        status.insert("id".into(), check.identity.as_str().into());
+        let millis = check.latency.as_micros().div_ceil(1000);
         let nanos = i64::try_from(millis).unwrap_or(i64::MAX / 1_000_000) * 1_000_000;
         status.insert("latency".into(), format_duration(nanos).into());
     }

@@ -1,110 +1,112 @@
-//! Copies what is placed on a cluster down to it, and its status up.
+//! Applies placed objects to a cluster and reports their status to the control plane.
 //!
 //! ```text
-//!   above: GET  /services/sync/<cluster> ─ view ─► table (wanted, seen) ─► queue ─► down ─┬─► below: create, apply,
-//!                                                    ▲                     reconcile      │   delete what is marked
-//!                                                    │                     mark, drift    │   as ours
-//!   above: POST /services/sync/<cluster> ◄─ reports ─┴─ up ◄── watches by our label ──────┤
-//!                       ▲                                                                 │
-//!                       ├── happenings ◄── Events about these, and about Pods of them ────┤
-//!                       └── heartbeat ◄─ census (nodes, pods), guard (identity, claim, lease)
+//!   above: GET  /services/sync/<cluster> ─ view ─► table (desired, seen) ─► queue ─► object_worker ─┬─► below: create,
+//!                                                    ▲                     reconcile, mark, drift   │   apply, delete
+//!                                                    │                                              │   marked objects
+//!   above: POST /services/sync/<cluster> ◄─ reports ─┴─ status_watch ◄── watches by mark label ──────┤
+//!                       ▲                                                                            │
+//!                       ├── events ◄── Events about placed objects and about Pods owned by them ─────┤
+//!                       └── heartbeat ◄─ inventory (nodes, pods), guard (identity, claim, lease)
 //! ```
 //!
-//! Three rules hold whatever breaks. Nothing is written before the `guard` has found the cluster to be the one that joined,
-//! claimed by this control plane, and synced by nobody else. Nothing is deleted because something is missing above: only
-//! because a line says so, and only what carries our marks with that uid. Nothing that is not ours is overwritten.
+//! Three rules hold whatever fails. Nothing is written until the `guard` has verified that the cluster is the
+//! one that joined, that this control plane has claimed it, and that no other syncer holds the lease. Nothing
+//! is deleted because it is missing above: only because a line of the view says so, and only if it has this
+//! control plane's marks with that uid. Objects without these marks are never overwritten.
 //!
-//! A syncer sees two clients and nothing else. Time is tokio's, and like randomness and the clock it comes from outside, so
-//! that a test can hold it.
+//! A syncer has only two clients. Time is tokio's, and the clock and random numbers are passed in, so that
+//! tests can control them.
 
 mod adoption;
-mod below;
-mod census;
-mod contact;
-mod core;
+mod cluster_client;
+mod connection;
 mod digest;
-mod down;
 mod drift;
-mod ending;
-mod flag;
+mod events;
+mod foreign_fields;
 mod guard;
-mod happenings;
 mod heartbeat;
+mod inventory;
+mod latch;
 mod mark;
+mod namespace_deletion;
+mod namespace_worker;
+mod namespaces;
+mod object_worker;
 mod overlay;
 mod pauses;
 mod push;
 mod reconcile;
 pub mod renewal;
 mod reports;
-mod retire;
 mod settings;
-mod spaces;
+mod status_watch;
+mod syncer;
 mod table;
-mod theirs;
-mod trust;
 mod unserved;
-mod up;
 mod view;
+mod write_gate;
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_client::Client;
-use atoll_informer::World;
+use atoll_informer::ApiScope;
 
-use census::Census;
-use core::Core;
 use guard::Guard;
+use inventory::Inventory;
+use syncer::Syncer;
 
 pub use adoption::adoption;
+pub use namespace_deletion::is_built_in;
 pub use push::{Push, push};
-pub use retire::is_built_in;
 pub use settings::{Access, Drift, Random, Settings};
 
-/// Who ends says so, but not for longer than this.
-const FAREWELL: Duration = Duration::from_secs(10);
+/// Time limit for the last report and the release of the lease when a syncer stops.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Syncs a cluster until `stop`. `above` is the workspace of the Cluster, `below` the cluster itself.
+/// Syncs a cluster until `stop`. `above` is a client of the registering workspace, `below` one of the
+/// cluster.
 pub async fn run(settings: Settings, above: Client, below: Client, stop: impl Future<Output = ()>) {
     let mut stop = pin!(stop);
     loop {
-        let core = Core::new(settings.clone(), above.clone(), below.clone());
-        let _ends = Ends(core.clone());
-        let (mut guard, census) = (Guard::new(&settings), Census::default());
-        let world = World::one(core.below.client.clone());
-        // Always in the same order, so that a run can be repeated.
+        let syncer = Syncer::new(settings.clone(), above.clone(), below.clone());
+        let _stop = StopOnDrop(syncer.clone());
+        let (mut guard, inventory) = (Guard::new(&settings), Inventory::default());
+        let api = ApiScope::single(syncer.below.client.clone());
+        // Polled in a fixed order, so that test runs are reproducible.
         tokio::select! {
             biased;
             () = &mut stop => {
-                core.end();
-                let farewell = async {
-                    core.reports.flush(&core.above, &settings).await;
-                    if let Some(master) = core.control_plane() {
-                        guard.release(&core.vital, &settings, &master).await;
+                syncer.stop();
+                let last_requests = async {
+                    syncer.reports.flush(&syncer.above, &settings).await;
+                    if let Some(registration) = syncer.current_registration() {
+                        guard.release(&syncer.unqueued, &settings, &registration).await;
                     }
                 };
-                let _ = tokio::time::timeout(FAREWELL, farewell).await;
+                let _ = tokio::time::timeout(STOP_TIMEOUT, last_requests).await;
                 return;
             }
-            () = view::follow(&core) => {
-                tracing::warn!(cluster = %settings.cluster, "the view is of another control plane or Cluster than before; beginning anew");
+            () = view::run(&syncer) => {
+                tracing::warn!(cluster = %settings.cluster, "the sync view now belongs to another control plane or Cluster; restarting the syncer");
             }
-            () = heartbeat::keep(&core, &mut guard, &census) => {}
-            () = core.reports.run(&core.above, &settings, &core.contact) => {}
-            () = census.run(&world) => {}
-            () = happenings::tell(&core, &world) => {}
-            () = core.queue.work("sync", settings.at_once.max(1), |key| down::work(core.clone(), key)) => {}
+            () = heartbeat::run(&syncer, &mut guard, &inventory) => {}
+            () = syncer.reports.run(&syncer.above, &settings, &syncer.connection) => {}
+            () = inventory.run(&api) => {}
+            () = events::forward(&syncer, &api) => {}
+            () = syncer.queue.work("sync", settings.at_once.max(1), |key| object_worker::work(syncer.clone(), key)) => {}
         }
     }
 }
 
-/// Whatever was begun ends with this.
-struct Ends(Arc<Core>);
+/// Stops all tasks of a syncer when dropped.
+struct StopOnDrop(Arc<Syncer>);
 
-impl Drop for Ends {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.end();
+        self.0.stop();
     }
 }

@@ -1,19 +1,19 @@
-//! Whose an object in a cluster is, and what is sent there for one from above.
+//! Marks of objects in a cluster, and the configuration that is sent for an object.
 
 use atoll_fleet::marks;
-use atoll_fleet::view::Target;
+use atoll_fleet::view::ObjectTarget;
 use atoll_meta::object;
 use serde_json::{Map, Value};
 
-/// What an object in a cluster says of where it is from.
+/// The marks of an object in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark<'a> {
     pub control_plane: &'a str,
     pub workspace: &'a str,
     pub uid: &'a str,
-    /// Its namespace and name above.
+    /// Namespace and name above.
     pub source: &'a str,
-    /// It is being let go.
+    /// Whether the object is being released.
     pub is_released: bool,
 }
 
@@ -29,13 +29,13 @@ impl<'a> Mark<'a> {
         }
     }
 
-    /// The namespace and the name above.
+    /// Returns the namespace and name above.
     pub fn origin(&self) -> (&'a str, &'a str) {
         self.source.split_once('/').unwrap_or(("", self.source))
     }
 
-    /// Whether it was made for this very object.
-    pub fn is_of(&self, control_plane: &str, target: &Target) -> bool {
+    /// Whether the object was created for exactly this target.
+    pub fn is_of(&self, control_plane: &str, target: &ObjectTarget) -> bool {
         !self.is_released
             && !control_plane.is_empty()
             && !target.uid.is_empty()
@@ -44,8 +44,8 @@ impl<'a> Mark<'a> {
             && self.uid == target.uid
     }
 
-    /// Why it is not `target`'s, for people.
-    pub fn complaint(&self, control_plane: &str, target: &Target) -> String {
+    /// Returns a message why the object does not belong to `target`.
+    pub fn conflict_message(&self, control_plane: &str, target: &ObjectTarget) -> String {
         let what = match target.namespace.is_empty() {
             true => format!("{} {:?}", target.resource.kind, target.name),
             false => {
@@ -53,7 +53,7 @@ impl<'a> Mark<'a> {
             }
         };
         match self.control_plane {
-            _ if self.is_released => format!("{what} is being let go in the cluster"),
+            _ if self.is_released => format!("{what} is being released in the cluster"),
             "" if self.uid == target.uid => {
                 format!("{what} has lost the label {} in the cluster; it is left alone", marks::CONTROL_PLANE)
             }
@@ -71,10 +71,10 @@ impl<'a> Mark<'a> {
     }
 }
 
-/// What is sent for an object: as it was shaped above, in its namespace below, with our marks.
+/// Returns the configuration of a shaped object in its namespace below, with marks.
 pub fn configuration(
     shaped: &Value,
-    target: &Target,
+    target: &ObjectTarget,
     namespace: &str,
     control_plane: &str,
     generation: i64,
@@ -88,7 +88,7 @@ pub fn configuration(
         content.remove("status");
     }
     let mut metadata = Map::new();
-    // What controllers above hold on to with finalizers is for them to let go of.
+    // Finalizers are not copied: they belong to controllers above.
     for field in ["labels", "annotations"] {
         if let Some(kept) = shaped["metadata"].get(field).filter(|value| !value.is_null()) {
             metadata.insert(field.into(), kept.clone());
@@ -116,14 +116,14 @@ pub fn configuration(
 
 #[cfg(test)]
 mod tests {
-    use atoll_fleet::view::Resource;
+    use atoll_fleet::view::SyncResource;
     use serde_json::json;
 
     use super::*;
 
-    fn target() -> Target {
-        Target {
-            resource: Resource {
+    fn target() -> ObjectTarget {
+        ObjectTarget {
+            resource: SyncResource {
                 group: "apps".into(),
                 version: "v1".into(),
                 resource: "deployments".into(),
@@ -138,13 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_says_whose_it_is() {
+    fn configuration_has_marks() {
         let shaped = json!({
             "metadata": {"name": "web", "namespace": "shop", "uid": "u", "labels": {"app": "web"}, "finalizers": ["x"]},
             "spec": {"replicas": 2}, "status": {"replicas": 1},
         });
         let sent = configuration(&shaped, &target(), "shop-1", "cp", 4, "h");
-        let wanted = json!({
+        let desired = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {
                 "name": "web", "namespace": "shop-1", "labels": {"app": "web", "atoll.dev/control-plane": "cp"},
@@ -155,18 +155,18 @@ mod tests {
             },
             "spec": {"replicas": 2},
         });
-        assert_eq!(sent, wanted);
+        assert_eq!(sent, desired);
         let mark = Mark::of(&sent);
         assert_eq!(mark.origin(), ("shop", "web"));
         assert!(mark.is_of("cp", &target()));
     }
 
     #[test]
-    fn only_all_marks_together_make_it_ours() {
+    fn object_is_managed_only_with_all_marks() {
         let whole = configuration(&json!({}), &target(), "shop", "cp", 1, "h");
         let without = |pointer: &str, value: Value| {
             let mut found = whole.clone();
-            *found.pointer_mut(pointer).expect("it is there") = value;
+            *found.pointer_mut(pointer).expect("the field exists") = value;
             found
         };
         for (found, words) in [
@@ -178,9 +178,12 @@ mod tests {
         ] {
             let mark = Mark::of(&found);
             assert!(!mark.is_of("cp", &target()), "{found}");
-            let complaint = mark.complaint("cp", &target());
-            assert!(complaint.contains(words), "{complaint}");
+            let message = mark.conflict_message("cp", &target());
+            assert!(message.contains(words), "{message}");
         }
-        assert!(!Mark::of(&json!({})).is_of("", &Target::default()), "nothing is nobody's");
+        assert!(
+            !Mark::of(&json!({})).is_of("", &ObjectTarget::default()),
+            "an object without marks belongs to no target"
+        );
     }
 }

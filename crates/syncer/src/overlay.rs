@@ -1,30 +1,31 @@
-//! What is wanted, laid over what is there. For objects that cannot be applied: lists in which two items have the same key, such as
-//! two variables of one name, are served and mean something, but applying does not know how to tell the two apart. Pure.
+//! Merges a desired object into an existing one without server-side apply, for objects that cannot be
+//! applied: API servers accept lists in which two items have the same key, such as two environment variables
+//! with one name, but apply rejects them.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-/// Changes `found` into what is wanted of it. What others have put into maps and into lists of named items stays. `owned` are the
-/// fields that are ours so far: what is no longer wanted of them goes.
-pub fn overlay(found: &mut Value, wanted: &Value, owned: &Value) {
-    match (found, wanted) {
-        (Value::Object(found), Value::Object(wanted)) => lay_fields(found, wanted, owned),
-        (Value::Array(found), Value::Array(wanted))
-            if is_by_name(owned) && are_named(found) && are_named(wanted) =>
+/// Merges the desired state into `found`. Entries of other writers in maps and in lists with named items
+/// stay. `owned` are the fields owned so far: those that are no longer desired are removed.
+pub fn overlay(found: &mut Value, desired: &Value, owned: &Value) {
+    match (found, desired) {
+        (Value::Object(found), Value::Object(desired)) => lay_fields(found, desired, owned),
+        (Value::Array(found), Value::Array(desired))
+            if is_by_name(owned) && are_named(found) && are_named(desired) =>
         {
-            lay_items(found, wanted, owned);
+            lay_items(found, desired, owned);
         }
-        (found, wanted) => found.clone_from(wanted),
+        (found, desired) => found.clone_from(desired),
     }
 }
 
-fn lay_fields(found: &mut Map<String, Value>, wanted: &Map<String, Value>, owned: &Value) {
+fn lay_fields(found: &mut Map<String, Value>, desired: &Map<String, Value>, owned: &Value) {
     let ours = owned.as_object().into_iter().flatten().filter_map(|(key, _)| key.strip_prefix("f:"));
-    for gone in ours.filter(|name| !wanted.contains_key(*name)) {
+    for gone in ours.filter(|name| !desired.contains_key(*name)) {
         found.remove(gone);
     }
-    for (name, value) in wanted {
+    for (name, value) in desired {
         match found.get_mut(name) {
             Some(inner) => overlay(inner, value, &owned[format!("f:{name}")]),
             None => drop(found.insert(name.clone(), value.clone())),
@@ -32,9 +33,9 @@ fn lay_fields(found: &mut Map<String, Value>, wanted: &Map<String, Value>, owned
     }
 }
 
-fn lay_items(found: &mut Vec<Value>, wanted: &[Value], owned: &Value) {
+fn lay_items(found: &mut Vec<Value>, desired: &[Value], owned: &Value) {
     let mut others = std::mem::take(found);
-    for item in wanted {
+    for item in desired {
         let position = others.iter().position(|other| other["name"] == item["name"]);
         let mut laid = position.map_or_else(|| item.clone(), |position| others.remove(position));
         overlay(&mut laid, item, &owned[key(item)]);
@@ -43,12 +44,12 @@ fn lay_items(found: &mut Vec<Value>, wanted: &[Value], owned: &Value) {
     found.extend(others.into_iter().filter(|other| owned.get(key(other)).is_none()));
 }
 
-/// How managers of fields call an item.
+/// Returns the key of an item in managed fields.
 fn key(item: &Value) -> String {
     format!("k:{{\"name\":{}}}", item["name"])
 }
 
-/// Whether managers of fields tell the items of a list apart by their names.
+/// Whether managed fields identify the items of a list by name.
 fn is_by_name(owned: &Value) -> bool {
     owned.as_object().is_some_and(|owned| owned.keys().any(|key| key.starts_with("k:{\"name\":")))
 }
@@ -65,23 +66,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_is_there_and_what_is_others_stays() {
-        for (mut found, wanted, owned, expected) in [
-            // Of maps, what is no longer wanted goes if it was ours.
+    fn desired_fields_are_set_and_foreign_fields_stay() {
+        for (mut found, desired, owned, expected) in [
+            // An owned map entry that is no longer desired is removed.
             (
                 json!({"a": 1, "b": 2, "c": 3}),
                 json!({"a": 4, "d": 5}),
                 json!({"f:a": {}, "f:b": {}}),
                 json!({"a": 4, "c": 3, "d": 5}),
             ),
-            // Items of the same name cannot be told apart: the list is as it is wanted.
+            // Items with the same name are ambiguous: the whole list is replaced.
             (
                 json!({"env": [{"name": "A", "value": "1"}, {"name": "X"}]}),
                 json!({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}),
                 json!({"f:env": {"k:{\"name\":\"A\"}": {}}}),
                 json!({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}),
             ),
-            // Items of others stay in lists of named ones, and ours are changed.
+            // Foreign items stay in lists with named items, and owned items are updated.
             (
                 json!({"containers": [
                     {"name": "side"}, {"name": "main", "image": "a", "tty": true}, {"name": "old"},
@@ -94,7 +95,7 @@ mod tests {
                     {"name": "main", "image": "b", "tty": true}, {"name": "new"}, {"name": "side"},
                 ]}),
             ),
-            // Lists that are told apart otherwise, or not at all, are as they are wanted.
+            // Lists with other keys, or without keys, are replaced.
             (
                 json!({"ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}]}),
                 json!({"ports": [{"name": "a", "port": 1}]}),
@@ -104,7 +105,7 @@ mod tests {
             (json!([1, 2]), json!([3]), json!({}), json!([3])),
             (json!({"a": [1]}), json!({"a": {"b": 1}}), json!(null), json!({"a": {"b": 1}})),
         ] {
-            overlay(&mut found, &wanted, &owned);
+            overlay(&mut found, &desired, &owned);
             assert_eq!(found, expected);
         }
     }

@@ -1,45 +1,44 @@
-//! What is paused: nothing is made and nothing deleted, for one workspace or for all.
+//! Pauses of the fleet or of workspaces, during which nothing is created or deleted.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use atoll_fleet::view::Line;
+use atoll_fleet::view::SyncLine;
 
-/// Why, by the ids of workspaces; with none for all of them.
+/// Reasons of pauses by workspace id; the empty id stands for all workspaces.
 #[derive(Default)]
 pub struct Pauses {
     paused: Mutex<HashMap<String, String>>,
 }
 
 impl Pauses {
-    /// What a view says before it has said everything. What it does not say is over, and there is no moment in between at
-    /// which nothing is paused.
-    pub fn begin(&self, lines: &[Line]) {
+    /// Replaces all pauses with those of a new view at once, so that there is no moment without them.
+    pub fn replace_all(&self, lines: &[SyncLine]) {
         let mut paused = HashMap::new();
         for line in lines {
-            if let Line::Paused { workspace, paused: true, why } = line {
+            if let SyncLine::Paused { workspace, paused: true, why } = line {
                 paused.insert(workspace.clone(), why.clone());
             }
         }
         *self.paused() = paused;
     }
 
-    /// From now on, or, without a reason, no longer.
-    pub fn heed(&self, workspace: String, why: Option<String>) {
+    /// Pauses a workspace, or resumes it if there is no reason.
+    pub fn set(&self, workspace: String, why: Option<String>) {
         match why {
             Some(why) => drop(self.paused().insert(workspace, why)),
             None => drop(self.paused().remove(&workspace)),
         }
     }
 
-    /// Why nothing is done for a workspace, if so.
-    pub fn of(&self, workspace: &str) -> Option<String> {
+    /// Returns why a workspace is paused, if it is.
+    pub fn reason_for(&self, workspace: &str) -> Option<String> {
         let paused = self.paused();
         paused.get("").or_else(|| paused.get(workspace)).cloned()
     }
 
-    /// Why nothing is done at all, if so.
-    pub fn of_all(&self) -> Option<String> {
+    /// Returns why all workspaces are paused, if they are.
+    pub fn reason_for_all(&self) -> Option<String> {
         self.paused().get("").cloned()
     }
 
@@ -54,22 +53,25 @@ mod tests {
 
     #[test]
     fn one_workspace_or_all() {
-        let line = |workspace: &str, paused: bool| Line::Paused {
+        let line = |workspace: &str, paused: bool| SyncLine::Paused {
             workspace: workspace.into(),
             paused,
             why: format!("because of {workspace}"),
         };
         let pauses = Pauses::default();
-        assert_eq!(pauses.of("w"), None);
-        pauses.begin(&[line("w", true), Line::Alive]);
-        assert_eq!((pauses.of("w").as_deref(), pauses.of("v")), (Some("because of w"), None));
-        assert_eq!(pauses.of_all(), None);
-        pauses.heed(String::new(), Some("storm".into()));
-        assert_eq!((pauses.of("v").as_deref(), pauses.of_all().as_deref()), (Some("storm"), Some("storm")));
-        pauses.heed(String::new(), None);
-        assert_eq!(pauses.of("v"), None);
-        // Another view that does not say it ends it.
-        pauses.begin(&[]);
-        assert_eq!(pauses.of("w"), None);
+        assert_eq!(pauses.reason_for("w"), None);
+        pauses.replace_all(&[line("w", true), SyncLine::Alive]);
+        assert_eq!((pauses.reason_for("w").as_deref(), pauses.reason_for("v")), (Some("because of w"), None));
+        assert_eq!(pauses.reason_for_all(), None);
+        pauses.set(String::new(), Some("storm".into()));
+        assert_eq!(
+            (pauses.reason_for("v").as_deref(), pauses.reason_for_all().as_deref()),
+            (Some("storm"), Some("storm"))
+        );
+        pauses.set(String::new(), None);
+        assert_eq!(pauses.reason_for("v"), None);
+        // A new view without the pause ends it.
+        pauses.replace_all(&[]);
+        assert_eq!(pauses.reason_for("w"), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Syncs all clusters that are to be synced from here, in one process: for each Cluster with the mode `push`, a syncer with
-//! the credentials that its Secret holds. They share what they may do at once.
+//! Runs a syncer for each Cluster with the mode `push` in this process, with the credentials in the Cluster's
+//! Secret. The syncers share a limit on concurrent requests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,9 +10,11 @@ use atoll_client::Client;
 use atoll_client::dialing::TenantAddresses;
 use atoll_client::https::{Endpoint, Https};
 use atoll_client::kubeconfig::{Kubeconfig, Problem};
-use atoll_client::memory::{Budget, Budgets};
+use atoll_client::memory_limits::{Budget, Budgets};
 use atoll_fleet::marks;
-use atoll_informer::{Cache, Clock, Informers, Key, Look, Next, Queue, Sight, follow, resources};
+use atoll_informer::{
+    Cache, Clock, Informers, Key, ListWatch, ListWatchEvent, Next, Queue, follow, resources,
+};
 use atoll_meta::{Status, object, time};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,33 +22,33 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::guard::{self, Objection};
-use crate::renewal::{Due, Token};
+use crate::guard::{self, NotReady};
+use crate::renewal::{RenewalTime, Token};
 use crate::settings::{Access, Random, Settings};
 
-/// Requests to all clusters together that are under way at once.
-const TOGETHER: usize = 256;
+/// Concurrent requests to all clusters together.
+const TOTAL_CONCURRENCY: usize = 256;
 const AT_ONCE: usize = 16;
-/// How often it is looked whether credentials are still the same, and whether they are to be renewed.
+/// Interval of checks whether credentials have changed or must be renewed.
 const LOOK: Duration = Duration::from_secs(60);
-/// How soon it is tried again to renew a token.
+/// Pause after a failed renewal of a token.
 const RETRY: Duration = Duration::from_secs(300);
-/// Who a syncer of this process is: only one process has a control plane's data.
+/// Instance name of the syncers of this process: only one process has the data of a control plane.
 const INSTANCE: &str = "push";
 
-/// What is needed for that.
+/// Configuration of the push syncers.
 pub struct Push {
-    /// Of all workspaces.
+    /// Informers of all workspaces.
     pub informers: Arc<Informers>,
     pub clock: Arc<dyn Clock>,
     pub random: Random,
-    /// Between heartbeats.
+    /// Interval of heartbeats.
     pub interval: Duration,
-    /// What each cluster may cost in memory.
+    /// Memory budgets of the clusters.
     pub budgets: Arc<Budgets>,
-    /// Id of the root workspace: only what is registered there may be at any address.
+    /// Id of the root workspace: clusters of other workspaces have address restrictions.
     pub root: String,
-    /// Where clusters of other workspaces may be.
+    /// Addresses that clusters of other workspaces may have.
     pub tenants: Arc<TenantAddresses>,
 }
 
@@ -57,94 +59,95 @@ pub async fn push(setup: Push) {
     let waking = queue.clone();
     clusters.listen(move |change| waking.add(change.key.clone()));
     clusters.synced().await;
-    let world = setup.informers.world().clone();
-    let fleet = Arc::new(Fleet {
+    let api = setup.informers.api().clone();
+    let syncers = Arc::new(PushSyncers {
         setup,
         clusters,
-        budget: Arc::new(Semaphore::new(TOGETHER)),
+        budget: Arc::new(Semaphore::new(TOTAL_CONCURRENCY)),
         running: Mutex::default(),
     });
-    let look = Look::everywhere(&resources::SECRETS).labelled(marks::CLUSTER).metadata();
-    let secrets = follow(&world, look, |sight| {
-        if let Sight::There(secret) | Sight::Gone(secret) = sight
+    let look = ListWatch::all(&resources::SECRETS).label_selector(marks::CLUSTER).metadata_only();
+    let secrets = follow(&api, look, |event| {
+        if let ListWatchEvent::Upserted(secret) | ListWatchEvent::Deleted(secret) = event
             && let Some(name) = object::label(&secret, marks::CLUSTER)
         {
             queue.add(Key::of(&secret).in_workspace(name));
         }
     });
     let work = queue.work("clusters to sync", AT_ONCE, move |key| {
-        let fleet = fleet.clone();
-        async move { fleet.sync(&key).await }
+        let syncers = syncers.clone();
+        async move { syncers.sync(&key).await }
     });
     tokio::join!(secrets, work);
 }
 
-struct Fleet {
+struct PushSyncers {
     setup: Push,
     clusters: Arc<Cache>,
     budget: Arc<Semaphore>,
-    running: Mutex<HashMap<Key, Running>>,
+    running: Mutex<HashMap<Key, RunningSyncer>>,
 }
 
-/// A syncer at work.
-struct Running {
-    terms: Terms,
-    access: Renewable,
-    /// Dropped, it ends.
+/// A running syncer.
+struct RunningSyncer {
+    config: SyncerConfig,
+    access: ClusterAccess,
+    /// Stops the syncer when dropped.
     _stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-/// What it works by. If that changes, another one takes its place.
+/// Configuration of a running syncer. If it changes, the syncer is replaced.
 #[derive(Clone, PartialEq, Eq)]
-struct Terms {
+struct SyncerConfig {
     uid: String,
     path: String,
     access: Access,
-    /// Without the token, which may be another one at any time.
+    /// Endpoint without the token, which may change at any time.
     endpoint: Endpoint,
     has_token: bool,
 }
 
-/// The way to a cluster, with a token that is renewed while it is used.
+/// Access to a cluster, with a token that is renewed while it is used.
 #[derive(Clone)]
-struct Renewable {
+struct ClusterAccess {
     transport: Arc<Https>,
     budget: Arc<Budget>,
     expires: Arc<AtomicI64>,
-    /// What was last read from the Secret.
+    /// Token that was last read from the Secret.
     text: Option<String>,
-    token: Option<(Token, Due)>,
+    token: Option<(Token, RenewalTime)>,
 }
 
-impl Renewable {
-    fn new(transport: Https, budget: Arc<Budget>) -> Renewable {
+impl ClusterAccess {
+    fn new(transport: Https, budget: Arc<Budget>) -> ClusterAccess {
         let expires = Arc::new(AtomicI64::new(i64::MAX));
-        Renewable { transport: Arc::new(transport), budget, expires, text: None, token: None }
+        ClusterAccess { transport: Arc::new(transport), budget, expires, text: None, token: None }
     }
 
     fn client(&self) -> Client {
         Client::new(self.transport.clone()).charged_to(Some(self.budget.clone()))
     }
 
-    /// Uses what the Secret says now.
-    fn read(&mut self, found: &Found, setup: &Push) {
+    /// Uses the credentials of the Secret.
+    fn read(&mut self, found: &Credentials, setup: &Push) {
         if self.text == found.endpoint.token
             && self.token.as_ref().map(|(token, _)| token) == found.token.as_ref()
         {
             return;
         }
         let now = setup.clock.now().seconds;
-        let due = found.token.clone().map(|token| (token.clone(), Due::of(&token, now, &setup.random)));
+        let due =
+            found.token.clone().map(|token| (token.clone(), RenewalTime::of(&token, now, &setup.random)));
         self.adopt(found.endpoint.token.clone(), due);
     }
 
-    fn adopt(&mut self, text: Option<String>, token: Option<(Token, Due)>) {
-        // One that cannot be sent is refused where it is read.
+    fn adopt(&mut self, text: Option<String>, token: Option<(Token, RenewalTime)>) {
+        // An unusable token is rejected when it is read.
         if let Some(text) = &text
             && let Err(problem) = self.transport.use_token(text)
         {
-            tracing::warn!("a token cannot be used: {problem}");
+            tracing::warn!("cannot use a token: {problem}");
         }
         let expires = token.as_ref().map_or(i64::MAX, |(token, _)| token.expires());
         self.expires.store(expires, Ordering::Relaxed);
@@ -152,30 +155,30 @@ impl Renewable {
     }
 }
 
-/// What a Secret says.
-struct Found {
+/// Credentials in a Secret.
+struct Credentials {
     secret: Key,
-    /// As of which revision.
+    /// Resource version of the Secret.
     revision: String,
     kubeconfig: String,
     endpoint: Endpoint,
-    /// If it is one that can be renewed.
+    /// The token, if it can be renewed.
     token: Option<Token>,
 }
 
-impl Fleet {
+impl PushSyncers {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
-        let wanted = self.clusters.get(key).filter(|cluster| cluster["spec"]["mode"] == "push");
-        let Some(cluster) = wanted else {
+        let desired = self.clusters.get(key).filter(|cluster| cluster["spec"]["mode"] == "push");
+        let Some(cluster) = desired else {
             self.end(key).await;
             return Ok(Next::Done);
         };
-        let world = self.setup.informers.world();
-        let path = world.root(&key.workspace)?;
-        let above = world.client().below(&path);
+        let api = self.setup.informers.api();
+        let path = api.root(&key.workspace)?;
+        let above = api.client().below(&path);
         let found = match self.credentials(key, &cluster).await? {
             Ok(found) => found,
-            Err(objection) => return self.without(key, &above, &objection).await,
+            Err(problem) => return self.report_unusable(key, &above, &problem).await,
         };
         let access = match cluster["spec"]["access"].as_str() {
             Some("observe") => Access::Observe,
@@ -183,25 +186,26 @@ impl Fleet {
         };
         let has_token = found.endpoint.token.is_some();
         let endpoint = Endpoint { token: None, ..found.endpoint.clone() };
-        let terms = Terms { uid: object::uid(&cluster).to_string(), path, access, endpoint, has_token };
-        if self.goes_on(key, &terms, &found) {
+        let config =
+            SyncerConfig { uid: object::uid(&cluster).to_string(), path, access, endpoint, has_token };
+        if self.update_running(key, &config, &found) {
             return Ok(self.renew(key, found).await);
         }
         self.end(key).await;
-        let ancestry = world.ancestry(&key.workspace);
-        // The last is root, and below it is the top-level workspace.
+        let ancestry = api.ancestry(&key.workspace);
+        // The last ancestor is root; the one before is the top-level workspace.
         let top = ancestry.iter().rev().nth(1).map(|(id, _)| id.as_str());
         let budget = self.setup.budgets.open(&key.workspace, &key.name, top);
-        let mut renewable = match Https::new(&found.endpoint) {
-            Ok(transport) if *key.workspace == self.setup.root => Renewable::new(transport, budget),
-            Ok(transport) => Renewable::new(transport.for_tenant(self.setup.tenants.clone()), budget),
+        let mut access = match Https::new(&found.endpoint) {
+            Ok(transport) if *key.workspace == self.setup.root => ClusterAccess::new(transport, budget),
+            Ok(transport) => ClusterAccess::new(transport.for_tenant(self.setup.tenants.clone()), budget),
             Err(problem) => {
-                let objection = Objection::new("CredentialsBroken", &key.name, &problem);
-                return self.without(key, &above, &objection).await;
+                let problem = NotReady::new("CredentialsBroken", &key.name, &problem);
+                return self.report_unusable(key, &above, &problem).await;
             }
         };
-        renewable.read(&found, &self.setup);
-        let below = renewable.client();
+        access.read(&found, &self.setup);
+        let below = access.client();
         let mut settings = Settings::new(&key.name, INSTANCE, self.setup.random.clone());
         settings.identity = cluster["status"]["id"].as_str().filter(|id| !id.is_empty()).map(str::to_string);
         settings.workspace = key.workspace.to_string();
@@ -209,29 +213,29 @@ impl Fleet {
         settings.interval = self.setup.interval;
         settings.budget = Some(self.budget.clone());
         settings.clock = self.setup.clock.clone();
-        settings.expires = renewable.expires.clone();
+        settings.expires = access.expires.clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(crate::run(settings, above, below, async move {
-            // Nothing is ever sent.
+            // No value is ever sent.
             let _ = stopped.await;
         }));
-        self.running().insert(key.clone(), Running { terms, access: renewable, _stop: stop, task });
+        self.running().insert(key.clone(), RunningSyncer { config, access: access, _stop: stop, task });
         Ok(Next::After(LOOK))
     }
 
-    /// Whether who syncs a cluster can go on as it is; it does so with the token that was found.
-    fn goes_on(&self, key: &Key, terms: &Terms, found: &Found) -> bool {
+    /// Whether the running syncer can continue; if so, it uses the token of the Secret.
+    fn update_running(&self, key: &Key, config: &SyncerConfig, found: &Credentials) -> bool {
         let mut running = self.running();
         let Some(running) = running.get_mut(key) else { return false };
-        if running.terms != *terms || running.task.is_finished() {
+        if running.config != *config || running.task.is_finished() {
             return false;
         }
         running.access.read(found, &self.setup);
         true
     }
 
-    /// Renews the token of a cluster if that is due, and says when to look again.
-    async fn renew(&self, key: &Key, found: Found) -> Next {
+    /// Renews the token of a cluster if it is due, and returns when to check again.
+    async fn renew(&self, key: &Key, found: Credentials) -> Next {
         let now = || self.setup.clock.now().seconds;
         let access = self.running().get(key).map(|running| running.access.clone());
         let Some((client, (token, due))) = access.and_then(|access| Some((access.client(), access.token?)))
@@ -244,30 +248,30 @@ impl Fleet {
         }
         let renewed = async {
             let renewed = token.renew(&client).await?;
-            self.keep(&found, &token, &renewed).await?;
+            self.store_token(&found, &token, &renewed).await?;
             Ok::<Token, Status>(renewed)
         };
         match renewed.await {
             Ok(renewed) => {
-                tracing::info!(cluster = %key.name, expires = time::format(renewed.expires()), "renewed its token");
-                let due = Due::fresh(&renewed, now(), &self.setup.random);
+                tracing::info!(cluster = %key.name, expires = time::format(renewed.expires()), "renewed the token of the cluster");
+                let due = RenewalTime::fresh(&renewed, now(), &self.setup.random);
                 if let Some(running) = self.running().get_mut(key) {
                     running.access.adopt(Some(renewed.text().to_string()), Some((renewed, due)));
                 }
                 Next::After(LOOK)
             }
-            // Somebody else has put another one there: that one counts.
+            // The Secret was changed by another writer: use its new token.
             Err(status) if matches!(status.reason(), "Conflict" | "NotFound") => Next::Again,
             Err(status) => {
                 let expires = time::format(token.expires());
-                tracing::warn!(cluster = %key.name, expires, %status, "cannot renew its token; trying again");
+                tracing::warn!(cluster = %key.name, expires, %status, "cannot renew the token of the cluster; retrying");
                 Next::After(RETRY)
             }
         }
     }
 
-    /// Puts a token in the place of another one, if nobody has changed the Secret meanwhile.
-    async fn keep(&self, found: &Found, old: &Token, new: &Token) -> Result<(), Status> {
+    /// Stores a new token in the Secret, unless the Secret has changed meanwhile.
+    async fn store_token(&self, found: &Credentials, old: &Token, new: &Token) -> Result<(), Status> {
         let unusable = |problem: Problem| Status::internal_error(problem.to_string());
         let mut kubeconfig = Kubeconfig::parse(&found.kubeconfig).map_err(unusable)?;
         kubeconfig.replace_token(old.text(), new.text()).map_err(unusable)?;
@@ -278,16 +282,16 @@ impl Fleet {
             },
             "data": { "kubeconfig": STANDARD.encode(kubeconfig.text()) },
         });
-        let world = self.setup.informers.world();
-        world.patch(&resources::SECRETS, &found.secret, "", &patch).await.map(drop)
+        let api = self.setup.informers.api();
+        api.patch(&resources::SECRETS, &found.secret, "", &patch).await.map(drop)
     }
 
-    /// Nobody can sync a cluster whose credentials cannot be used; that is said as often as a syncer would be heard of.
-    async fn without(&self, key: &Key, above: &Client, objection: &Objection) -> Result<Next, Status> {
+    /// Reports a cluster whose credentials cannot be used, as often as a syncer would send heartbeats.
+    async fn report_unusable(&self, key: &Key, above: &Client, problem: &NotReady) -> Result<Next, Status> {
         self.end(key).await;
         let interval = self.setup.interval;
         let report = json!({ "heartbeat": {
-            "reason": objection.reason, "message": objection.message,
+            "reason": problem.reason, "message": problem.message,
             "syncer": { "instance": INSTANCE, "version": env!("CARGO_PKG_VERSION") },
             "leaseDurationSeconds": guard::duration(interval).as_secs(),
         } });
@@ -295,52 +299,52 @@ impl Fleet {
         Ok(Next::After(interval))
     }
 
-    /// Ends a syncer, and returns when it has ended: there are never two for a cluster.
+    /// Stops a syncer and waits for it, so that there are never two for a cluster.
     async fn end(&self, key: &Key) {
         let running = self.running().remove(key);
-        if let Some(Running { _stop: stop, task, .. }) = running {
+        if let Some(RunningSyncer { _stop: stop, task, .. }) = running {
             drop(stop);
             let _ = task.await;
         }
     }
 
-    /// Where the cluster is and who we are there, or what is wrong with that.
-    async fn credentials(&self, key: &Key, cluster: &Value) -> Result<Result<Found, Objection>, Status> {
+    /// Reads the endpoint and credentials of a cluster, or returns why they cannot be used.
+    async fn credentials(&self, key: &Key, cluster: &Value) -> Result<Result<Credentials, NotReady>, Status> {
         let secret = &cluster["spec"]["credentials"]["secret"];
-        let missing = |detail: &str| Objection::new("CredentialsMissing", &key.name, detail);
+        let missing = |detail: &str| NotReady::new("CredentialsMissing", &key.name, detail);
         let (Some(namespace), Some(name)) = (secret["namespace"].as_str(), secret["name"].as_str()) else {
-            return Ok(Err(missing("spec.credentials.secret names no Secret")));
+            return Ok(Err(missing("spec.credentials.secret is not set")));
         };
         let at = Key::new(&key.workspace, namespace, name);
-        let found = match self.setup.informers.world().get(&resources::SECRETS, &at).await {
+        let found = match self.setup.informers.api().get(&resources::SECRETS, &at).await {
             Err(status) if status.reason() == "NotFound" => {
                 return Ok(Err(missing(&format!("there is no Secret {namespace}/{name}"))));
             }
             found => found?,
         };
-        // Whoever registers clusters need not have a right to Secrets, and gets none by naming one.
+        // Without the label, a user who may register clusters but not read Secrets could use any Secret.
         if found["metadata"]["labels"][marks::CLUSTER] != *key.name {
             let detail = format!("Secret {namespace}/{name} has no label {}={}", marks::CLUSTER, key.name);
             return Ok(Err(missing(&detail)));
         }
         let read = read(&found).map_err(|problem| {
             let detail = format!("Secret {namespace}/{name}: {problem}");
-            Objection::new("CredentialsBroken", &key.name, &detail)
+            NotReady::new("CredentialsBroken", &key.name, &detail)
         });
         Ok(read.map(|(endpoint, kubeconfig)| {
             let token = endpoint.token.as_deref().and_then(Token::read);
             let token = token.map(|token| token.until(object::annotation(&found, marks::EXPIRES)));
             let revision = object::resource_version(&found).to_string();
-            Found { secret: at, revision, kubeconfig, endpoint, token }
+            Credentials { secret: at, revision, kubeconfig, endpoint, token }
         }))
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<Key, Running>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<Key, RunningSyncer>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Fleet {
+impl Drop for PushSyncers {
     fn drop(&mut self) {
         let running = self.running.get_mut().unwrap_or_else(PoisonError::into_inner);
         for running in running.values() {
@@ -380,7 +384,7 @@ contexts: [{ name: a, context: { cluster: a, user: a } }]
             (secret("{}"), "no such context"),
             (
                 secret(&good.replace("token: t", "tokenFile: /etc/passwd")),
-                "tokenFile names a file; put what is in there inline",
+                "tokenFile names a file; put its content inline",
             ),
             (
                 secret(&good.replace("certificate-authority-data: Y2E=", "insecure-skip-tls-verify: true")),

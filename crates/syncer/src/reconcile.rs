@@ -1,9 +1,9 @@
-//! What is to be done about an object: from what is wanted above and what is there below to the next step. Pure.
+//! Decides the next action for an object from its desired and observed state. Pure.
 
 use atoll_fleet::definitions::is_definition;
 use atoll_fleet::marks;
-use atoll_fleet::release::unite;
-use atoll_fleet::view::{Record, Resource, State, Target};
+use atoll_fleet::release::merge_fields;
+use atoll_fleet::view::{ObjectTarget, Record, State, SyncResource};
 use atoll_meta::object;
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -13,100 +13,100 @@ use crate::drift::covers;
 use crate::mark::Mark;
 use crate::settings::Drift;
 
-/// What is wanted of an object.
+/// The desired state of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
+pub enum Desired {
     Present {
         generation: i64,
-        /// Of the object.
+        /// Hash of `object`.
         hash: String,
-        /// As it was shaped above: JSON, for that takes a fraction of the room.
+        /// The shape as JSON, which takes a fraction of the memory of parsed values.
         object: Bytes,
         drift: Drift,
     },
     Absent,
 }
 
-impl Wanted {
-    pub fn present(generation: i64, object: &Value) -> Wanted {
+impl Desired {
+    pub fn present(generation: i64, object: &Value) -> Desired {
         let hash = digest::of_object(object);
         let object = atoll_meta::json::to_vec(object).into();
-        Wanted::Present { generation, hash, object, drift: Drift::default() }
+        Desired::Present { generation, hash, object, drift: Drift::default() }
     }
 
-    /// The same, with what becomes of changes by others.
+    /// Sets the drift policy.
     #[must_use]
-    pub fn drifting(mut self, how: Drift) -> Wanted {
-        if let Wanted::Present { drift, .. } = &mut self {
+    pub fn with_drift(mut self, how: Drift) -> Desired {
+        if let Desired::Present { drift, .. } = &mut self {
             *drift = how;
         }
         self
     }
 
-    /// What becomes of changes by others, where nothing else is said.
+    /// Returns the drift policy, given the default.
     pub fn drift(&self, otherwise: Drift) -> Drift {
         match self {
-            Wanted::Present { drift: Drift::Report, .. } => Drift::Report,
+            Desired::Present { drift: Drift::Report, .. } => Drift::Report,
             _ => otherwise,
         }
     }
 
-    /// Whether this is what was sent last.
-    pub fn is(&self, seen: &Seen) -> bool {
-        matches!(self, Wanted::Present { hash, .. } if *hash == seen.applied)
+    /// Whether this state was applied last.
+    pub fn is_applied(&self, seen: &ObservedObject) -> bool {
+        matches!(self, Desired::Present { hash, .. } if *hash == seen.applied)
     }
 }
 
-/// What is known of an object of ours in the cluster.
+/// The observed state of a managed object in the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct ObservedObject {
     pub uid: String,
     pub resource_version: String,
-    /// The hash of what was sent last.
+    /// Hash of the last applied shape.
     pub applied: String,
-    /// The generation above of what was sent last.
+    /// Generation above of the last applied shape.
     pub generation: i64,
-    /// Its own generation; kinds without one have none.
+    /// Generation below; 0 for kinds without one.
     pub own_generation: i64,
-    pub is_going: bool,
-    /// What holds it while it is going.
+    pub is_terminating: bool,
+    /// Finalizers that hold it while it is being deleted.
     pub finalizers: Vec<String>,
-    /// A hash of which fields are ours.
+    /// Hash of the fields that the syncer owns.
     pub fields: u128,
-    /// It was created and not applied since: our fields are not yet under the name of one who applies.
+    /// Whether it was created but never applied, so that its fields are not owned by an apply yet.
     pub is_fresh: bool,
-    /// It was there before us.
+    /// Whether it existed before it was adopted.
     pub is_adopted: bool,
-    /// What was let go and refers to it, if anything: then it is not deleted.
+    /// Released objects that refer to it; if any, it is not deleted.
     pub keep: String,
-    /// Somebody has changed what is ours.
+    /// Whether another writer has changed fields that the syncer owns.
     pub drifted: bool,
-    /// Whether the cluster's controllers have seen what it says.
+    /// Whether controllers in the cluster have observed the current generation.
     pub observed: bool,
-    /// JSON; empty if there is none.
+    /// Status as JSON; empty if there is none.
     pub status: Bytes,
 }
 
-impl Seen {
-    /// Of an object that is known to be ours.
-    pub fn of(found: &Value) -> Seen {
+impl ObservedObject {
+    /// Reads the state of a managed object.
+    pub fn of(found: &Value) -> ObservedObject {
         let status = found.get("status").filter(|status| !status.is_null());
         let observed = found["status"]["observedGeneration"].as_i64();
         let annotation = |key| object::annotation(found, key).unwrap_or_default();
         let annotation_keep = annotation(marks::KEEP);
-        Seen {
+        ObservedObject {
             uid: short(object::uid(found)).into(),
             resource_version: short(object::resource_version(found)).into(),
             applied: short(annotation(marks::APPLIED)).into(),
             generation: annotation(marks::GENERATION).parse().unwrap_or(0),
             own_generation: object::generation(found),
-            is_going: object::is_being_deleted(found),
+            is_terminating: object::is_being_deleted(found),
             finalizers: object::finalizers(found)
                 .take(FINALIZERS)
                 .map(|name| short(name).to_string())
                 .collect(),
             fields: owned_fields(found),
-            is_fresh: ours(found).any(|entry| entry["operation"] == "Update"),
+            is_fresh: own_entries(found).any(|entry| entry["operation"] == "Update"),
             is_adopted: object::annotation(found, marks::ADOPTED).is_some(),
             keep: annotation_keep.get(..MOST_KEPT.min(annotation_keep.len())).unwrap_or_default().into(),
             drifted: false,
@@ -115,35 +115,40 @@ impl Seen {
         }
     }
 
-    /// The same after somebody, or something, has changed the object. `before` is what was known of it.
+    /// Sets the drift of a new observation. `before` is the previous one.
     #[must_use]
-    pub fn after(mut self, before: Option<&Seen>, wanted: &Wanted, found: &Value) -> Seen {
-        let Wanted::Present { hash, object, .. } = wanted else { return self };
+    pub fn after(
+        mut self,
+        before: Option<&ObservedObject>,
+        desired: &Desired,
+        found: &Value,
+    ) -> ObservedObject {
+        let Desired::Present { hash, object, .. } = desired else { return self };
         if self.applied != *hash {
-            // It is about to be sent again in any case.
+            // The shape will be applied in any case.
             return self;
         }
         self.drifted = match before {
-            // Which fields are ours changes when somebody else takes some.
+            // The owned fields change when another manager takes some of them.
             Some(before) if before.applied == self.applied => before.drifted || before.fields != self.fields,
-            // Long ago, or somebody else's work: whether it looks like it must do.
-            _ => atoll_meta::json::parse(object).is_ok_and(|wanted| !covers(&wanted.value, found)),
+            // Without a previous observation, compare the content.
+            _ => atoll_meta::json::parse(object).is_ok_and(|desired| !covers(&desired.value, found)),
         };
         self
     }
 
-    /// Whether others may have changed something since that we would tell of.
-    pub fn differs(&self, before: &Seen) -> bool {
+    /// Whether drift to report may have changed since `before`.
+    pub fn differs(&self, before: &ObservedObject) -> bool {
         self.fields != before.fields
             || self.own_generation != before.own_generation
             || self.own_generation == 0 && self.resource_version != before.resource_version
     }
 
-    /// About what it takes to remember it.
+    /// Estimates the memory of the state.
     pub fn size(&self) -> usize {
         let texts = [&self.uid, &self.resource_version, &self.applied, &self.keep];
         let texts = texts.into_iter().chain(&self.finalizers).map(String::len).sum::<usize>();
-        texts + self.finalizers.len() * size_of::<String>() + self.status.len() + size_of::<Seen>()
+        texts + self.finalizers.len() * size_of::<String>() + self.status.len() + size_of::<ObservedObject>()
     }
 
     pub fn revision(&self) -> u64 {
@@ -151,33 +156,33 @@ impl Seen {
     }
 }
 
-/// Finalizers that are told of an object which is going.
+/// Maximum number of finalizers in a report.
 const FINALIZERS: usize = 16;
-/// Names, uids, revisions and hashes have no more bytes than this; what has more is none.
+/// Longest name, uid, resource version or hash; longer ones are ignored.
 const SHORT: usize = 320;
-/// Annotations of an object have at most 256 KiB all together.
+/// Annotations of an object have at most 256 KiB in total.
 const MOST_KEPT: usize = 256 << 10;
 
 fn short(text: &str) -> &str {
     if text.len() <= SHORT { text } else { "" }
 }
 
-/// Which fields the object's managers say are ours.
+/// Returns a hash of the fields that the syncer owns.
 fn owned_fields(found: &Value) -> u128 {
     let fields: Vec<Vec<u8>> =
-        ours(found).map(|entry| atoll_meta::json::to_vec(&entry["fieldsV1"])).collect();
+        own_entries(found).map(|entry| atoll_meta::json::to_vec(&entry["fieldsV1"])).collect();
     let fields: Vec<&[u8]> = fields.iter().map(Vec::as_slice).collect();
     digest::of(&fields)
 }
 
-/// What managers' entries say of us, but for subresources.
-fn ours(found: &Value) -> impl Iterator<Item = &Value> {
+/// Returns the syncer's entries in the managed fields, except those of subresources.
+fn own_entries(found: &Value) -> impl Iterator<Item = &Value> {
     let entries = found["metadata"]["managedFields"].as_array().into_iter().flatten();
     entries.filter(|entry| entry["manager"] == marks::MANAGER && entry["subresource"].is_null())
 }
 
-/// The entries after what we created counts as applied; `None` if it does already. Without that, what is left out of a
-/// later configuration would stay.
+/// Returns the managed fields with created fields moved to the apply entry; `None` if there are none. Without
+/// that, fields that are left out of a later configuration would stay.
 pub fn applied_fields(found: &Value) -> Option<Value> {
     let mut entries = found["metadata"]["managedFields"].as_array()?.clone();
     let is_ours = |entry: &Value, operation: &str| {
@@ -188,7 +193,7 @@ pub fn applied_fields(found: &Value) -> Option<Value> {
     let created = entries.iter().position(|entry| is_ours(entry, "Update"))?;
     let mut created = entries.remove(created);
     match entries.iter_mut().find(|entry| is_ours(entry, "Apply")) {
-        Some(applied) => unite(&mut applied["fieldsV1"], &created["fieldsV1"]),
+        Some(applied) => merge_fields(&mut applied["fieldsV1"], &created["fieldsV1"]),
         None => {
             created["operation"] = "Apply".into();
             entries.push(created);
@@ -197,76 +202,81 @@ pub fn applied_fields(found: &Value) -> Option<Value> {
     Some(Value::Array(entries))
 }
 
-/// All fields that are ours, as managers' entries name them.
-pub fn our_fields(found: &Value) -> Value {
+/// Returns all fields that the syncer owns, in the format of managed fields.
+pub fn owned_fields_of(found: &Value) -> Value {
     let mut all = Value::Object(Map::new());
-    ours(found).for_each(|entry| unite(&mut all, &entry["fieldsV1"]));
+    own_entries(found).for_each(|entry| merge_fields(&mut all, &entry["fieldsV1"]));
     all
 }
 
-/// What to do next.
+/// The next action for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// All is as it should be.
-    Rest,
-    /// It is on its way out; whatever is wanted has to wait for that.
+pub enum Action {
+    /// The object is as desired.
+    None,
+    /// The object is being deleted; wait for that.
     Wait,
     Create,
     Apply,
     Delete,
-    /// Leave it there without our marks: what was let go needs it, or it is a definition.
-    LetGo,
-    /// Nothing of ours was seen: see what is there under that name.
-    Look,
+    /// Remove the marks and leave the object: a released object needs it, or it is a definition.
+    Release,
+    /// No managed object was observed: read the object with that name.
+    ListWatch,
 }
 
-pub fn step(resource: &Resource, wanted: &Wanted, seen: Option<&Seen>, drift: Drift) -> Step {
-    let drift = wanted.drift(drift);
-    match (wanted, seen) {
-        (_, Some(seen)) if seen.is_going => Step::Wait,
-        (Wanted::Present { .. }, None) => Step::Create,
-        (Wanted::Present { hash, .. }, Some(seen)) => match seen.applied == *hash {
-            true if !seen.drifted || drift == Drift::Report => Step::Rest,
-            _ => Step::Apply,
+pub fn action(
+    resource: &SyncResource,
+    desired: &Desired,
+    seen: Option<&ObservedObject>,
+    drift: Drift,
+) -> Action {
+    let drift = desired.drift(drift);
+    match (desired, seen) {
+        (_, Some(seen)) if seen.is_terminating => Action::Wait,
+        (Desired::Present { .. }, None) => Action::Create,
+        (Desired::Present { hash, .. }, Some(seen)) => match seen.applied == *hash {
+            true if !seen.drifted || drift == Drift::Report => Action::None,
+            _ => Action::Apply,
         },
-        (Wanted::Absent, None) => Step::Look,
-        (Wanted::Absent, Some(_)) if is_definition(&resource.group, &resource.resource) => Step::LetGo,
-        (Wanted::Absent, Some(seen)) if !seen.keep.is_empty() => Step::LetGo,
-        (Wanted::Absent, Some(_)) => Step::Delete,
+        (Desired::Absent, None) => Action::ListWatch,
+        (Desired::Absent, Some(_)) if is_definition(&resource.group, &resource.resource) => Action::Release,
+        (Desired::Absent, Some(seen)) if !seen.keep.is_empty() => Action::Release,
+        (Desired::Absent, Some(_)) => Action::Delete,
     }
 }
 
-/// What was found under a name.
+/// An object found under a name.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Found {
-    Nothing,
-    Ours(Box<Seen>),
-    /// Somebody else's; what to say about it.
+pub enum Lookup {
+    Absent,
+    Managed(Box<ObservedObject>),
+    /// Not managed by this syncer; the message to report.
     Foreign(String),
 }
 
-pub fn judge(found: Option<&Value>, control_plane: &str, target: &Target) -> Found {
-    let Some(found) = found else { return Found::Nothing };
+pub fn classify(found: Option<&Value>, control_plane: &str, target: &ObjectTarget) -> Lookup {
+    let Some(found) = found else { return Lookup::Absent };
     let mark = Mark::of(found);
     match mark.is_of(control_plane, target) {
-        true => Found::Ours(Box::new(Seen::of(found))),
-        false => Found::Foreign(mark.complaint(control_plane, target)),
+        true => Lookup::Managed(Box::new(ObservedObject::of(found))),
+        false => Lookup::Foreign(mark.conflict_message(control_plane, target)),
     }
 }
 
-/// What to tell above of an object.
+/// Returns the record to report about an object.
 pub fn record(
-    target: &Target,
-    wanted: &Wanted,
-    seen: Option<&Seen>,
+    target: &ObjectTarget,
+    desired: &Desired,
+    seen: Option<&ObservedObject>,
     trouble: Option<&(State, String)>,
 ) -> Record {
     let status =
         seen.filter(|seen| !seen.status.is_empty()).map(|seen| atoll_meta::json::parse(&seen.status));
     let status = status.and_then(Result::ok).map(|parsed| parsed.value).unwrap_or_default();
-    // What is applied is what is wanted even if it was sent for an earlier generation.
-    let (generation, is_current) = match (wanted, seen) {
-        (Wanted::Present { generation, hash, .. }, Some(seen)) if seen.applied == *hash => {
+    // The generation is current if the same shape was applied for an earlier generation.
+    let (generation, is_current) = match (desired, seen) {
+        (Desired::Present { generation, hash, .. }, Some(seen)) if seen.applied == *hash => {
             (*generation, true)
         }
         (_, Some(seen)) => (seen.generation, false),

@@ -1,4 +1,4 @@
-//! Tokens of ServiceAccounts are renewed long before they expire, by whoever has them: an account may ask for tokens of its own.
+//! Renews ServiceAccount tokens long before they expire. An account may request tokens for itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use tokio::time::Instant;
 
 use crate::settings::Random;
 
-/// A server that has not answered by then will not.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The least that servers give.
+/// Request timeout.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Shortest lifetime that API servers grant, in seconds.
 const SHORTEST: i64 = 600;
 
-/// Says when it is good, but never what it is.
+/// A ServiceAccount token with its validity. The debug output omits the token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     text: String,
-    /// Where others can be asked for.
+    /// Path of the TokenRequest subresource.
     path: String,
-    /// In seconds since 1970.
+    /// Issue and expiry time in seconds since 1970.
     issued: i64,
     expires: i64,
 }
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// What a token says of itself, if it is one of a ServiceAccount that expires. Whether that is true is for its server to say.
+    /// Parses a ServiceAccount token with an expiry. The signature is not verified.
     pub fn read(text: &str) -> Option<Token> {
         if !is_token(text) {
             return None;
@@ -64,7 +64,7 @@ impl Token {
         self.expires
     }
 
-    /// The same, but good no longer than until then.
+    /// Limits the expiry of the token.
     #[must_use]
     pub fn until(self, expires: Option<&str>) -> Token {
         let sooner = expires.and_then(|text| time::parse(text).ok()).map(|until| until.seconds);
@@ -76,108 +76,110 @@ impl Token {
         self.expires - self.issued
     }
 
-    /// How old it may get.
+    /// Returns the age at which the token is renewed.
     fn age(&self, random: &Random) -> i64 {
         let tenth = self.life() / 10;
         let share = i64::try_from(random() % 1000).unwrap_or(0);
         tenth * 8 - tenth * share / 1000
     }
 
-    /// Asks for another one that is good for as long.
+    /// Requests a new token with the same lifetime.
     pub async fn renew(&self, client: &Client) -> Result<Token, Status> {
         let own = Token::read(&self.text).unwrap_or_else(|| self.clone());
         let request = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
             "spec": { "expirationSeconds": own.life().max(SHORTEST) },
         });
-        let answer = tokio::time::timeout(PATIENCE, client.create(&self.path, &request)).await;
-        let answer = answer.unwrap_or_else(|_| Err(Status::service_unavailable("no answer in time")))?;
+        let answer = tokio::time::timeout(TIMEOUT, client.create(&self.path, &request)).await;
+        let answer = answer.unwrap_or_else(|_| Err(Status::service_unavailable("no response in time")))?;
         let text = answer["status"]["token"].as_str().unwrap_or_default();
         let renewed = Token::read(text).ok_or_else(|| {
-            Status::internal_error(
-                "the server gave something else than a token of a ServiceAccount that expires",
-            )
+            Status::internal_error("the server did not return a ServiceAccount token with an expiry")
         })?;
-        // It must be one of the same account: nothing else was asked for.
+        // The token must belong to the same account.
         match renewed.path == self.path {
             true => Ok(renewed),
-            false => Err(Status::internal_error("the server gave a token of another ServiceAccount")),
+            false => Err(Status::internal_error("the server returned a token of another ServiceAccount")),
         }
     }
 }
 
-/// When a token is to be renewed: after four fifths of its life at the latest, and up to a tenth before that, so that not all are
-/// renewed at once. It is so once the clock says so, or once that much time has passed here: clocks are set back, too.
+/// Time at which a token is renewed: after four fifths of its lifetime, and up to a tenth earlier, so that
+/// not all tokens are renewed at once. It is reached when the clock says so, or when that much time has
+/// passed since the token was read, because a clock may be set back.
 #[derive(Clone, Copy, Debug)]
-pub struct Due {
+pub struct RenewalTime {
     at: i64,
     by: Instant,
 }
 
-impl Due {
-    /// Of a token that was found somewhere.
-    pub fn of(token: &Token, now: i64, random: &Random) -> Due {
+impl RenewalTime {
+    /// Returns the renewal time of a token that was read.
+    pub fn of(token: &Token, now: i64, random: &Random) -> RenewalTime {
         let age = token.age(random);
         let at = token.issued.saturating_add(age);
         let left = at.saturating_sub(now).clamp(0, age);
-        Due { at, by: Instant::now() + Duration::from_secs(left.unsigned_abs()) }
+        RenewalTime { at, by: Instant::now() + Duration::from_secs(left.unsigned_abs()) }
     }
 
-    /// Of one that was made just now, whatever our clock thinks of the time at which it says it was.
-    pub fn fresh(token: &Token, now: i64, random: &Random) -> Due {
+    /// Returns the renewal time of a token that was just issued, independent of its issue time.
+    pub fn fresh(token: &Token, now: i64, random: &Random) -> RenewalTime {
         let age = token.age(random);
-        Due { at: now.saturating_add(age), by: Instant::now() + Duration::from_secs(age.unsigned_abs()) }
+        RenewalTime {
+            at: now.saturating_add(age),
+            by: Instant::now() + Duration::from_secs(age.unsigned_abs()),
+        }
     }
 
-    /// How long until then.
+    /// Returns the remaining time.
     pub fn left(&self, now: i64) -> Duration {
         let by_clock = Duration::from_secs(u64::try_from(self.at.saturating_sub(now)).unwrap_or(0));
         by_clock.min(self.by.saturating_duration_since(Instant::now()))
     }
 }
 
-/// Where a token is kept.
-pub trait Keeper: Send + Sync {
-    /// The token that is there now.
+/// Storage of a token.
+pub trait TokenStore: Send + Sync {
+    /// Returns the stored token.
     fn current(&self) -> Result<Token, String>;
 
-    /// Puts another one in the place of the one that is there.
+    /// Replaces the stored token.
     fn replace(&self, old: &Token, new: &Token) -> Result<(), String>;
 }
 
-/// How often it is looked whether somebody else has put another one there.
-const LOOK: Duration = Duration::from_secs(30);
-/// After a failure.
-const AGAIN: Duration = Duration::from_secs(60);
+/// Interval of checks whether another process has stored a new token.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// Pause after a failed renewal.
+const RETRY_PAUSE: Duration = Duration::from_secs(60);
 
-/// Renews a token whenever that is due, and takes one that somebody else has put in its place, for as long as it is polled. Who
-/// uses it is told with `adopt`, at the beginning too.
-pub async fn keep(
+/// Renews a token whenever it is due, and uses a token that another process has stored, for as long as it is
+/// polled. Calls `adopt` with each token, including the first.
+pub async fn keep_renewed(
     client: Client,
-    keeper: Arc<dyn Keeper>,
+    store: Arc<dyn TokenStore>,
     clock: Arc<dyn Clock>,
     random: Random,
     adopt: impl Fn(&Token) + Send,
 ) {
-    let Ok(mut token) = keeper.current() else { return };
-    // The one that is known to be where tokens are kept.
+    let Ok(mut token) = store.current() else { return };
+    // The token that is known to be stored.
     let mut kept = token.clone();
-    let mut due = Due::of(&token, clock.now().seconds, &random);
+    let mut due = RenewalTime::of(&token, clock.now().seconds, &random);
     adopt(&token);
     loop {
-        tokio::time::sleep(due.left(clock.now().seconds).min(LOOK)).await;
-        if let Ok(current) = keeper.current()
+        tokio::time::sleep(due.left(clock.now().seconds).min(CHECK_INTERVAL)).await;
+        if let Ok(current) = store.current()
             && current.text != kept.text
         {
-            tracing::info!(account = current.path, "somebody has put another token there");
+            tracing::info!(account = current.path, "another process stored a new token");
             adopt(&current);
-            due = Due::of(&current, clock.now().seconds, &random);
+            due = RenewalTime::of(&current, clock.now().seconds, &random);
             kept.clone_from(&current);
             token = current;
             continue;
         }
-        // What could not be kept then may be kept now.
-        if kept.text != token.text && keeper.replace(&kept, &token).is_ok() {
+        // Try again to store a token that could not be stored.
+        if kept.text != token.text && store.replace(&kept, &token).is_ok() {
             kept.clone_from(&token);
         }
         if !due.left(clock.now().seconds).is_zero() {
@@ -189,24 +191,24 @@ pub async fn keep(
                 tracing::info!(
                     account = renewed.path,
                     expires = time::format(renewed.expires),
-                    "renewed a token"
+                    "renewed the token"
                 );
-                match keeper.replace(&kept, &renewed) {
+                match store.replace(&kept, &renewed) {
                     Ok(()) => kept.clone_from(&renewed),
-                    // It does for as long as this process lives, and is tried again.
+                    // The new token works for this process; storing it is tried again.
                     Err(problem) => {
                         tracing::warn!(
-                            "the new token is used but cannot be kept: {problem}; the old one expires {expires}"
+                            "the new token is in use but cannot be stored: {problem}; the stored token expires at {expires}"
                         );
                     }
                 }
                 adopt(&renewed);
-                due = Due::fresh(&renewed, clock.now().seconds, &random);
+                due = RenewalTime::fresh(&renewed, clock.now().seconds, &random);
                 token = renewed;
             }
             Err(status) => {
-                tracing::warn!(account = token.path, expires, %status, "cannot renew a token; trying again");
-                tokio::time::sleep(AGAIN).await;
+                tracing::warn!(account = token.path, expires, %status, "cannot renew the token; retrying");
+                tokio::time::sleep(RETRY_PAUSE).await;
             }
         }
     }

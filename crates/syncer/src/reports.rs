@@ -1,52 +1,52 @@
-//! What is told above: the latest of each object, many at once.
+//! Sends reports to the control plane: the latest record of each object, in batches.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::Client;
-use atoll_client::memory::{self, Budget, Charge};
-use atoll_client::unreached::{self, Cause};
-use atoll_fleet::view::{Answer, Happening, Record, Report, State};
+use atoll_client::connect_error::{self, Cause};
+use atoll_client::memory_limits::{self, Budget, Charge};
+use atoll_fleet::view::{EventReport, Record, Report, ReportResponse, State};
 use atoll_informer::Key;
 use atoll_meta::{Status, text};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::contact::Contact;
+use crate::connection::ControlPlaneConnection;
 use crate::settings::Settings;
 use crate::table::SHORTEST;
 
-/// At most so many records a report.
-const MOST: usize = 500;
-/// The same of events, and how many wait for a control plane that is away.
+/// Maximum number of records per report.
+const MAX_RECORDS: usize = 500;
+/// Maximum number of Events per report, and of Events that wait during an outage.
 const EVENTS: usize = 100;
 const WAITING: usize = 1000;
-/// Between two reports at least: what happens meanwhile goes together. A control plane that takes longer to answer is given as
-/// long again, up to the longest.
+/// Shortest pause between reports, which batches changes. If the control plane takes longer to respond, the
+/// pause is as long as its response time, up to the longest pause.
 const PAUSE: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(10);
-/// A server that has not answered by then will not.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Request timeout.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 pub struct Reports {
     pending: Mutex<Pending>,
     changed: Notify,
-    /// What waits counts against this: it is the cluster's.
+    /// Memory budget of the cluster, which pending records are charged to.
     budget: Option<Arc<Budget>>,
 }
 
 #[derive(Default)]
 struct Pending {
-    /// With what they take of the cluster's memory.
+    /// Records with their memory charges.
     records: BTreeMap<Key, (Record, Charge)>,
-    /// By uid.
-    events: BTreeMap<String, Happening>,
+    /// Events by uid.
+    events: BTreeMap<String, EventReport>,
     heartbeat: Option<Value>,
-    /// Which start this is, drawn when there is something to tell, and how many reports there were.
+    /// Random number of this run, drawn for the first report, and the number of the last report.
     run: u64,
     number: u64,
 }
@@ -56,81 +56,81 @@ impl Reports {
         Reports { budget, ..Reports::default() }
     }
 
-    pub fn tell(&self, key: Key, record: Record) {
+    pub fn report(&self, key: Key, record: Record) {
         let charged = self.charged(record);
         self.pending().records.insert(key, charged);
         self.changed.notify_one();
     }
 
-    /// A record with what it takes; without what the cluster says in it if there is no room.
+    /// Charges a record; removes its status and shortens its message if the budget is exceeded.
     fn charged(&self, mut record: Record) -> (Record, Charge) {
         let mut charge = Charge::new(self.budget.clone());
-        if charge.grow(memory::value_size(&record.status) + record.message.len()).is_err() {
+        if charge.grow(memory_limits::value_size(&record.status) + record.message.len()).is_err() {
             (record.status, record.observed) = (Value::Null, false);
             record.message = text::clean(&record.message, SHORTEST);
         }
         (record, charge)
     }
 
-    /// Something has happened. What there is no room for is not told: events are for people who look now.
-    pub fn happened(&self, happening: Happening) {
+    /// Adds an Event. If too many wait, it is dropped.
+    pub fn add_event(&self, report: EventReport) {
         let mut pending = self.pending();
-        if pending.events.len() < WAITING || pending.events.contains_key(&happening.id) {
-            pending.events.insert(happening.id.clone(), happening);
+        if pending.events.len() < WAITING || pending.events.contains_key(&report.id) {
+            pending.events.insert(report.id.clone(), report);
         }
         drop(pending);
         self.changed.notify_one();
     }
 
-    /// That something is gone is no longer so.
-    pub fn unsay_gone(&self, key: &Key) {
+    /// Removes a pending record that an object is gone, because it is desired again.
+    pub fn retract_gone(&self, key: &Key) {
         let mut pending = self.pending();
         if pending.records.get(key).is_some_and(|(record, _)| record.state == State::Gone) {
             pending.records.remove(key);
         }
     }
 
-    pub fn beat(&self, heartbeat: Value) {
+    pub fn set_heartbeat(&self, heartbeat: Value) {
         self.pending().heartbeat = Some(heartbeat);
         self.changed.notify_one();
     }
 
-    /// Tells all there is to tell, for as long as it is polled.
-    pub async fn run(&self, above: &Client, settings: &Settings, contact: &Contact) {
+    /// Sends reports for as long as it is polled.
+    pub async fn run(&self, above: &Client, settings: &Settings, connection: &ControlPlaneConnection) {
         let path = format!("/services/sync/{}", settings.cluster);
-        let (mut most, mut pause) = (MOST, PAUSE);
+        let (mut most, mut pause) = (MAX_RECORDS, PAUSE);
         loop {
             let (keys, mut report) = self.take(most);
             if report == Report::default() {
                 self.changed.notified().await;
                 continue;
             }
-            self.count(&mut report, settings);
+            self.number(&mut report, settings);
             let began = Instant::now();
             let outcome = post(above, &path, &report).await;
             match &outcome {
-                Ok(answer) => contact.heard(&settings.cluster, answer),
-                // It has answered, though not as one would like.
+                Ok(answer) => connection.succeeded(&settings.cluster, answer),
+                // The control plane responded, so it is reachable.
                 Err(status) if is_refused(status) => {}
-                Err(status) => contact.failed(&settings.cluster, settings.clock.now(), status),
+                Err(status) => connection.failed(&settings.cluster, settings.clock.now(), status),
             }
             match &outcome {
-                Ok(_) => (most, pause) = ((most * 2).min(MOST), began.elapsed().clamp(PAUSE, LONGEST)),
+                Ok(_) => (most, pause) = ((most * 2).min(MAX_RECORDS), began.elapsed().clamp(PAUSE, LONGEST)),
                 Err(status)
                     if is_refused(status) && keys.len() + usize::from(report.heartbeat.is_some()) <= 1 =>
                 {
-                    // Nobody wants to hear it; the others are not to wait for it.
-                    tracing::warn!(%status, cluster = %settings.cluster, "what was reported is not taken");
-                    (most, pause) = (MOST, PAUSE);
+                    // Drop the record that is rejected, so that it does not block others.
+                    tracing::warn!(%status, cluster = %settings.cluster, "the control plane rejected a report");
+                    (most, pause) = (MAX_RECORDS, PAUSE);
                 }
                 Err(status) => {
-                    tracing::debug!(%status, cluster = %settings.cluster, "cannot report; trying again");
+                    tracing::debug!(%status, cluster = %settings.cluster, "cannot send a report; retrying");
                     if is_refused(status) {
                         report.events.clear();
                     }
                     self.put_back(keys, report);
                     if status.code() == 409 {
-                        // Somebody else was heard in between, or this one a second time.
+                        // Another syncer reported in between, or this report was sent twice: start a new run.
                         self.pending().run = 0;
                     }
                     if is_refused(status) {
@@ -140,17 +140,17 @@ impl Reports {
                     }
                 }
             }
-            tokio::time::sleep(settings.about(pause)).await;
+            tokio::time::sleep(settings.jitter(pause)).await;
         }
     }
 
-    /// Tells what is left once, and that nobody is to be heard of any longer, for one who is about to end.
+    /// Sends the remaining records once, and announces that this syncer stops.
     pub async fn flush(&self, above: &Client, settings: &Settings) {
         let path = format!("/services/sync/{}", settings.cluster);
-        let (_, mut report) = self.take(MOST);
+        let (_, mut report) = self.take(MAX_RECORDS);
         report.heartbeat = None;
         report.farewell = Some(settings.instance.clone());
-        self.count(&mut report, settings);
+        self.number(&mut report, settings);
         let _ = post(above, &path, &report).await;
     }
 
@@ -163,15 +163,15 @@ impl Reports {
             keys.push((key, charge));
             records.push(record);
         }
-        // By itself while it is looked for what is not taken.
-        let heartbeat = if most == MOST || keys.is_empty() { pending.heartbeat.take() } else { None };
+        // Sent separately while the rejected record is being searched.
+        let heartbeat = if most == MAX_RECORDS || keys.is_empty() { pending.heartbeat.take() } else { None };
         let ids: Vec<String> = pending.events.keys().take(EVENTS).cloned().collect();
         let events = ids.iter().filter_map(|id| pending.events.remove(id)).collect();
         (keys, Report { records, events, heartbeat, ..Report::default() })
     }
 
-    /// Numbers a report, so that one that arrives late is known for that.
-    fn count(&self, report: &mut Report, settings: &Settings) {
+    /// Numbers a report, so that the control plane recognizes one that arrives late.
+    fn number(&self, report: &mut Report, settings: &Settings) {
         let mut pending = self.pending();
         if pending.run == 0 {
             pending.run = (settings.random)().max(1);
@@ -180,7 +180,7 @@ impl Reports {
         (report.run, report.number) = (pending.run, pending.number);
     }
 
-    /// Unless there is something newer.
+    /// Adds records again, unless there are newer ones.
     fn put_back(&self, keys: Vec<(Key, Charge)>, report: Report) {
         let mut pending = self.pending();
         for ((key, charge), record) in keys.into_iter().zip(report.records) {
@@ -199,16 +199,18 @@ impl Reports {
     }
 }
 
-async fn post(above: &Client, path: &str, report: &Report) -> Result<Answer, Status> {
+async fn post(above: &Client, path: &str, report: &Report) -> Result<ReportResponse, Status> {
     let body = serde_json::to_value(report).map_err(|error| Status::internal_error(error.to_string()))?;
-    match tokio::time::timeout(PATIENCE, above.create(path, &body)).await {
-        // What a newer control plane says and we do not know is not for us.
+    match tokio::time::timeout(TIMEOUT, above.create(path, &body)).await {
+        // Unknown responses of a newer control plane are ignored.
         Ok(answer) => answer.map(|answer| serde_json::from_value(answer).unwrap_or_default()),
-        Err(_) => Err(unreached::no_answer(Cause::TimedOut, "the control plane did not answer in time")),
+        Err(_) => {
+            Err(connect_error::unavailable(Cause::TimedOut, "the control plane did not respond in time"))
+        }
     }
 }
 
-/// It will not be taken another time either.
+/// Whether a report will be rejected again if it is repeated.
 fn is_refused(status: &Status) -> bool {
     matches!(status.code(), 400 | 413 | 415 | 422)
 }

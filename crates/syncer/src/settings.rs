@@ -1,4 +1,4 @@
-//! What a syncer is told when it begins.
+//! Settings of a syncer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,42 +9,42 @@ use tokio::sync::Semaphore;
 
 pub use atoll_fleet::view::Drift;
 
-/// What may be done in the cluster.
+/// Access to the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     #[default]
     Manage,
-    /// Nothing is written there, not even that somebody looks.
+    /// Read-only access: not even the lease is written.
     Observe,
 }
 
-/// Numbers that nobody can foresee.
+/// Source of unpredictable numbers.
 pub type Random = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 #[derive(Clone)]
 pub struct Settings {
-    /// The name of the Cluster above.
+    /// Name of the Cluster above.
     pub cluster: String,
-    /// Who this syncer is, among those of the control plane. One that is started again under the same name goes on at once;
-    /// another one waits until the lease of the first has run out.
+    /// Identity of this syncer among those of the control plane. A syncer restarted with the same instance
+    /// continues at once; another one waits until the lease expires.
     pub instance: String,
     pub version: String,
-    /// Between heartbeats. Who is not heard of for three of them has lost the lease.
+    /// Interval of heartbeats. The lease expires after three of them.
     pub interval: Duration,
-    /// The uid that the cluster's namespace `kube-system` must have, if that is known already.
+    /// Pinned uid of the cluster's namespace `kube-system`, if known.
     pub identity: Option<String>,
-    /// The id of the workspace that the Cluster is in.
+    /// Id of the registering workspace.
     pub workspace: String,
     pub access: Access,
-    /// For what the view says nothing else of.
+    /// Default drift policy.
     pub drift: Drift,
-    /// How many requests are made to the cluster at once.
+    /// Concurrent requests to the cluster.
     pub at_once: usize,
-    /// Shared by all syncers of a process: how many requests they make at once, all together.
+    /// Limit on concurrent requests of all syncers of a process.
     pub budget: Option<Arc<Semaphore>>,
     pub clock: Arc<dyn Clock>,
     pub random: Random,
-    /// When the credentials for the cluster expire, in seconds since 1970, if that is known; it changes when they are renewed.
+    /// Expiry of the credentials in seconds since 1970, if known; updated when they are renewed.
     pub expires: Arc<AtomicI64>,
 }
 
@@ -67,13 +67,13 @@ impl Settings {
         }
     }
 
-    /// Whether the credentials for the cluster have expired, as far as our clock knows.
+    /// Whether the credentials have expired by the local clock.
     pub(crate) fn has_expired(&self) -> bool {
         self.expires.load(Ordering::Relaxed) <= self.clock.now().seconds
     }
 
-    /// A while, give or take a quarter, so that those who were cut off together do not all come back together.
-    pub(crate) fn about(&self, pause: Duration) -> Duration {
+    /// Returns a duration with 25% jitter, so that syncers do not reconnect all at once.
+    pub(crate) fn jitter(&self, pause: Duration) -> Duration {
         let share = (self.random)() % 1000;
         pause.mul_f64(0.75 + share as f64 / 2000.0)
     }

@@ -1,4 +1,4 @@
-//! Everything that is wanted of the cluster, and what was last seen of it there.
+//! The desired state of all placed objects, and their last observed state in the cluster.
 
 mod entry;
 
@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use atoll_client::memory::{Budget, Charge};
-use atoll_fleet::view::{Record, Resource, State, Target};
+use atoll_client::memory_limits::{Budget, Charge};
+use atoll_fleet::view::{ObjectTarget, Record, State, SyncResource};
 use atoll_informer::Key;
 use atoll_meta::object;
 use serde_json::Value;
@@ -17,71 +17,72 @@ use entry::Entry;
 
 use crate::digest;
 use crate::mark::Mark;
-use crate::reconcile::{Seen, Step, Wanted, record, step};
+use crate::reconcile::{Action, Desired, ObservedObject, action, record};
 use crate::settings::Drift;
 
 pub use entry::SHORTEST;
 
-/// Who corrects something again and again waits longer and longer, up to this.
+/// Longest pause between corrections of the same object.
 const LAST_CORRECTION: Duration = Duration::from_secs(60);
-/// After this long without a correction it begins anew.
-const PEACE: Duration = Duration::from_secs(600);
+/// Time without a correction after which the pauses start again.
+const CORRECTION_RESET: Duration = Duration::from_secs(600);
 
-/// What an object above is called in queues and tables: with its resource, and without its uid.
-pub fn key(target: &Target) -> Key {
+/// Returns the key of an object above: with its resource, and without its uid.
+pub fn key(target: &ObjectTarget) -> Key {
     key_of(&target.resource, &target.workspace, &target.namespace, &target.name)
 }
 
-pub fn key_of(resource: &Resource, workspace: &str, namespace: &str, name: &str) -> Key {
+pub fn key_of(resource: &SyncResource, workspace: &str, namespace: &str, name: &str) -> Key {
     Key::new(workspace, namespace, &format!("{}.{}/{name}", resource.resource, resource.group))
 }
 
-/// What there is to do about one object.
+/// Work on one object.
 #[derive(Clone)]
 pub struct Task {
-    pub target: Arc<Target>,
-    pub wanted: Wanted,
-    pub seen: Option<Seen>,
-    /// The revision above since which it is to go, if it is.
+    pub target: Arc<ObjectTarget>,
+    pub desired: Desired,
+    pub seen: Option<ObservedObject>,
+    /// Revision above at which the removal was requested, if it was.
     pub since: u64,
     pub keep: String,
 }
 
-/// What follows from something that was seen.
+/// Consequence of an observation.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Follows {
+pub enum Effect {
     Nothing,
-    /// There is something to say.
+    /// The object must be reported.
     News,
-    /// There is something to say, and something to do.
+    /// The object must be reported and reconciled.
     Work,
 }
 
 #[derive(Default)]
 pub struct Table {
-    state: Mutex<Entries>,
+    state: Mutex<TableState>,
 }
 
 #[derive(Default)]
-struct Entries {
-    /// In an order that is the same every time.
+struct TableState {
+    /// Sorted, so that the order is reproducible.
     entries: BTreeMap<Key, Entry>,
     round: u64,
-    /// What is remembered of the cluster counts against this.
+    /// Budget for the observed state.
     budget: Option<Arc<Budget>>,
 }
 
 impl Table {
     pub fn new(budget: Option<Arc<Budget>>) -> Table {
-        Table { state: Mutex::new(Entries { budget, ..Entries::default() }) }
+        Table { state: Mutex::new(TableState { budget, ..TableState::default() }) }
     }
 
-    /// Everything is about to be said again.
+    /// Starts a round: the view is about to be sent again.
     pub fn begin_round(&self) {
         self.state().round += 1;
     }
 
-    /// Everything was said: what was not said is no longer known, and nothing is done about it. Returns what is.
+    /// Ends a round: forgets all objects that were not in it, without touching them in the cluster. Returns
+    /// the remaining keys.
     pub fn end_round(&self) -> Vec<Key> {
         let mut state = self.state();
         let round = state.round;
@@ -89,7 +90,7 @@ impl Table {
         state.entries.keys().cloned().collect()
     }
 
-    pub fn want(&self, target: Target, wanted: Wanted) -> Key {
+    pub fn set_desired(&self, target: ObjectTarget, desired: Desired) -> Key {
         let key = key(&target);
         let mut state = self.state();
         let round = state.round;
@@ -97,26 +98,26 @@ impl Table {
         match state.entries.get_mut(&key) {
             Some(entry) => {
                 if *entry.target != target {
-                    // Another one of the same name: what was seen was the old one.
+                    // A new object with the same name: the observed state belongs to the old one.
                     if entry.target.uid != target.uid {
                         entry.seen = None;
                     }
                     entry.target = Arc::new(target);
                     entry.told = None;
                 }
-                if entry.wanted != wanted {
-                    let is_corrected = |wanted: &Wanted| wanted.drift(Drift::Correct) == Drift::Correct;
-                    // What was left to others is ours again.
+                if entry.desired != desired {
+                    let is_corrected = |desired: &Desired| desired.drift(Drift::Correct) == Drift::Correct;
+                    // Drift that was only reported must be corrected now.
                     if let Some(seen) = entry.seen.as_mut()
-                        && !is_corrected(&entry.wanted)
-                        && is_corrected(&wanted)
+                        && !is_corrected(&entry.desired)
+                        && is_corrected(&desired)
                     {
                         seen.drifted = true;
                     }
-                    entry.wanted = wanted;
+                    entry.desired = desired;
                     entry.set_trouble(None);
                 }
-                // Whoever says it anew may have forgotten what it was told.
+                // The control plane may have lost the last report; report again.
                 if entry.round != round {
                     entry.told = None;
                 }
@@ -126,7 +127,7 @@ impl Table {
                 let target = Arc::new(target);
                 let entry = Entry {
                     target,
-                    wanted,
+                    desired,
                     seen: None,
                     keep: String::new(),
                     trouble: None,
@@ -143,14 +144,14 @@ impl Table {
         key
     }
 
-    /// Since when, above, an object is to go.
-    pub fn leaves(&self, key: &Key, since: u64) {
+    /// Sets the revision above at which the removal was requested.
+    pub fn set_removed_since(&self, key: &Key, since: u64) {
         if let Some(entry) = self.state().entries.get_mut(key) {
             entry.since = since;
         }
     }
 
-    pub fn forget(&self, target: &Target) {
+    pub fn forget(&self, target: &ObjectTarget) {
         let mut state = self.state();
         let key = key(target);
         if state.entries.get(&key).is_some_and(|entry| entry.target.uid == target.uid) {
@@ -158,16 +159,16 @@ impl Table {
         }
     }
 
-    /// Whether anything else in the namespace of an object is there, or shall be.
-    pub fn has_neighbours(&self, key: &Key, target: &Target) -> bool {
+    /// Whether another object in the namespace exists below or is desired.
+    pub fn has_neighbours(&self, key: &Key, target: &ObjectTarget) -> bool {
         let is_in = |entry: &Entry| {
             entry.target.workspace == target.workspace && entry.target.namespace == target.namespace
         };
-        let is_there = |entry: &Entry| entry.seen.is_some() || entry.wanted != Wanted::Absent;
+        let is_there = |entry: &Entry| entry.seen.is_some() || entry.desired != Desired::Absent;
         self.state().entries.iter().any(|(other, entry)| other != key && is_in(entry) && is_there(entry))
     }
 
-    /// Whether anything is known of a namespace above.
+    /// Whether the table has any object of a namespace above.
     pub fn has_namespace(&self, workspace: &str, namespace: &str) -> bool {
         let is_in =
             |entry: &Entry| entry.target.workspace == workspace && entry.target.namespace == namespace;
@@ -179,85 +180,85 @@ impl Table {
         let entry = state.entries.get(key)?;
         Some(Task {
             target: entry.target.clone(),
-            wanted: entry.wanted.clone(),
+            desired: entry.desired.clone(),
             seen: entry.seen.clone(),
             since: entry.since,
             keep: entry.keep.clone(),
         })
     }
 
-    /// What is not as it should be.
-    pub fn unfinished(&self, drift: Drift) -> Vec<Key> {
+    /// Returns the keys of objects that need work.
+    pub fn pending_keys(&self, drift: Drift) -> Vec<Key> {
         let state = self.state();
         let todo = |entry: &Entry| {
-            step(&entry.target.resource, &entry.wanted, entry.seen.as_ref(), drift) != Step::Rest
+            action(&entry.target.resource, &entry.desired, entry.seen.as_ref(), drift) != Action::None
         };
         state.entries.iter().filter(|(_, entry)| todo(entry)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// Which resources they are of.
-    pub fn resources(&self) -> BTreeSet<Resource> {
+    /// Returns the resources of all objects.
+    pub fn resources(&self) -> BTreeSet<SyncResource> {
         self.state().entries.values().map(|entry| entry.target.resource.clone()).collect()
     }
 
-    /// The cluster shows an object, which says that it is for the one with `key`.
-    pub fn saw(&self, key: &Key, control_plane: &str, found: &Value) -> Follows {
+    /// Records an object that was observed in the cluster with a mark for `key`.
+    pub fn observe(&self, key: &Key, control_plane: &str, found: &Value) -> Effect {
         let mut state = self.state();
-        let Some(entry) = state.entries.get_mut(key) else { return Follows::Nothing };
+        let Some(entry) = state.entries.get_mut(key) else { return Effect::None };
         let mark = Mark::of(found);
         if mark.is_released {
-            // Whatever else it says, it is to be left alone.
+            // A released object must be left alone.
             let was_ours = entry.seen.take().is_some();
-            return if was_ours { Follows::Work } else { Follows::Nothing };
+            return if was_ours { Effect::Reconcile } else { Effect::None };
         }
         if !mark.is_of(control_plane, &entry.target) {
-            // The very one that was ours has lost some of what says so: that is put back like anything else.
+            // The object has lost a mark, which is restored like any other drift.
             return match entry.seen.as_mut().filter(|seen| seen.uid == object::uid(found) && !seen.drifted) {
                 Some(seen) => {
                     seen.drifted = true;
-                    Follows::Work
+                    Effect::Reconcile
                 }
-                None => Follows::Nothing,
+                None => Effect::None,
             };
         }
-        let now = Seen::of(found);
+        let now = ObservedObject::of(found);
         let before = entry.seen.as_ref();
         if before.is_some_and(|before| before.uid == now.uid && before.revision() >= now.revision()) {
-            return Follows::Nothing;
+            return Effect::None;
         }
         let same = before.filter(|before| before.uid == now.uid);
-        let now = now.after(same, &entry.wanted, found);
+        let now = now.after(same, &entry.desired, found);
         let is_new_drift = now.drifted && before.is_none_or(|before| !before.drifted);
-        // What was sent long ago may arrive only now.
+        // A write may take effect long after it was sent.
         let is_news = before.is_none_or(|before| before.uid != now.uid || before.applied != now.applied);
-        // What is only told is told anew whenever it may be something else.
-        let is_told = now.drifted && entry.wanted.drift(Drift::Correct) == Drift::Report;
+        // Drift that is only reported is reported again whenever it may have changed.
+        let is_told = now.drifted && entry.desired.drift(Drift::Correct) == Drift::Report;
         let is_more = is_told && same.is_some_and(|same| now.differs(same));
-        // What was said of why it is not there is over.
+        // The object exists now, so the reported failure is obsolete.
         let is_relief = before.is_none() && entry.trouble.is_some();
-        let is_work = is_new_drift || is_more || is_relief || is_news && !entry.wanted.is(&now);
+        let is_work = is_new_drift || is_more || is_relief || is_news && !entry.desired.is_applied(&now);
         entry.keep.clone_from(&now.keep);
         entry.see(now);
-        if is_work { Follows::Work } else { Follows::News }
+        if is_work { Effect::Reconcile } else { Effect::Report }
     }
 
-    /// The answer to a write of ours: what is there is what we want.
-    pub fn wrote(&self, key: &Key, answer: &Value) {
+    /// Records the response to a write.
+    pub fn record_write(&self, key: &Key, answer: &Value) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(key) else { return };
         if Mark::of(answer).is_released {
             entry.seen = None;
             return;
         }
-        let now = Seen::of(answer);
-        let is_older = |seen: &Seen| seen.uid == now.uid && seen.revision() > now.revision();
-        // Who was seen later may have been changed by others since.
+        let now = ObservedObject::of(answer);
+        let is_older = |seen: &ObservedObject| seen.uid == now.uid && seen.revision() > now.revision();
+        // A newer observation may contain changes by other writers.
         if !entry.seen.as_ref().is_some_and(is_older) {
             entry.see(now);
         }
     }
 
-    /// What others have changed is left.
+    /// Records that drift was left as it is.
     pub fn set_drifted(&self, key: &Key, uid: &str) {
         let mut state = self.state();
         if let Some(seen) = state.entries.get_mut(key).and_then(|entry| entry.seen.as_mut())
@@ -267,8 +268,8 @@ impl Table {
         }
     }
 
-    /// An object with this uid below is there no longer.
-    pub fn lost(&self, key: &Key, uid: &str) -> bool {
+    /// Records that the object with this uid below was deleted.
+    pub fn record_deleted(&self, key: &Key, uid: &str) -> bool {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(key) else { return false };
         let was_it = entry.seen.as_ref().is_none_or(|seen| seen.uid == uid);
@@ -278,8 +279,14 @@ impl Table {
         was_it
     }
 
-    /// Only objects with these uids are there, as of a revision. Returns all of the resource, and whether any is missing.
-    pub fn retain(&self, resource: &Resource, present: &HashSet<String>, revision: u64) -> (Vec<Key>, bool) {
+    /// Records a complete list of uids at a revision. Returns all keys of the resource, and whether an object
+    /// is missing.
+    pub fn retain(
+        &self,
+        resource: &SyncResource,
+        present: &HashSet<String>,
+        revision: u64,
+    ) -> (Vec<Key>, bool) {
         let mut state = self.state();
         let (mut keys, mut is_missing) = (Vec::new(), false);
         for (key, entry) in &mut state.entries {
@@ -292,7 +299,7 @@ impl Table {
                     entry.seen = None;
                     is_missing = true;
                 } else if is_later {
-                    // Written since, or the cluster has gone back to an earlier time: a look will tell.
+                    // Written after the list, or the cluster was restored to an earlier state: read it again.
                     entry.seen = None;
                 }
             }
@@ -307,14 +314,14 @@ impl Table {
         }
     }
 
-    /// What is to be told of an object, if that is something new.
-    pub fn news(&self, key: &Key) -> Option<Record> {
+    /// Returns the record to report, if it has changed since the last report.
+    pub fn changed_record(&self, key: &Key) -> Option<Record> {
         let mut state = self.state();
         let entry = state.entries.get_mut(key)?;
         if entry.seen.is_none() && entry.trouble.is_none() {
             return None;
         }
-        let record = record(&entry.target, &entry.wanted, entry.seen.as_ref(), entry.trouble.as_ref());
+        let record = record(&entry.target, &entry.desired, entry.seen.as_ref(), entry.trouble.as_ref());
         let told = digest::of(&[&serde_json::to_vec(&record).unwrap_or_default()]);
         if entry.told.replace(told) == Some(told) {
             return None;
@@ -322,14 +329,14 @@ impl Table {
         Some(record)
     }
 
-    /// How long to wait before a change by others is corrected, lest two fight each other at full speed.
-    pub fn correct(&self, key: &Key) -> Duration {
+    /// Returns how long to wait before drift is corrected, so that two writers do not fight at full speed.
+    pub fn correction_delay(&self, key: &Key) -> Duration {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(key) else { return Duration::ZERO };
         let (count, last) = entry.corrections;
         let now = Instant::now();
         let quiet = last.map(|last| now.saturating_duration_since(last));
-        if quiet.is_none_or(|quiet| quiet > PEACE) {
+        if quiet.is_none_or(|quiet| quiet > CORRECTION_RESET) {
             entry.corrections = (1, Some(now));
             return Duration::ZERO;
         }
@@ -341,15 +348,15 @@ impl Table {
         rest
     }
 
-    /// Counts that a change by others was put right.
-    pub fn corrected(&self, key: &Key) -> u32 {
+    /// Counts a correction of drift.
+    pub fn count_correction(&self, key: &Key) -> u32 {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(key) else { return 1 };
         entry.corrected += 1;
         entry.corrected
     }
 
-    fn state(&self) -> MutexGuard<'_, Entries> {
+    fn state(&self) -> MutexGuard<'_, TableState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,29 +1,29 @@
-//! What a cluster does not serve: how that is found out, what is said about it, and how it is noticed when it does.
+//! Resources that a cluster does not serve: detection, messages, and waiting until they are served.
 
 use std::time::Duration;
 
-use atoll_fleet::view::Resource;
+use atoll_fleet::view::SyncResource;
 use atoll_meta::Status;
 use serde_json::Value;
 
-use crate::below::{Below, path};
+use crate::cluster_client::{ClusterClient, path};
 use crate::settings::Settings;
 
-/// How soon, and at the latest, it is looked again whether something is served.
+/// First and longest pause between checks whether a resource is served.
 const SOON: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(15);
-/// Versions of a group that are looked into for one that has the resource.
+/// Maximum number of versions of a group that are checked for the resource.
 const VERSIONS: usize = 8;
 
-/// As kubectl names it.
-pub fn name(resource: &Resource) -> String {
+/// Returns the resource name as kubectl shows it.
+pub fn name(resource: &SyncResource) -> String {
     match resource.group.is_empty() {
         true => resource.resource.clone(),
         false => format!("{}.{}", resource.resource, resource.group),
     }
 }
 
-/// Whether it belongs to Kubernetes itself; what does not is there because somebody defined it.
+/// Whether a group belongs to Kubernetes; others come from a CustomResourceDefinition or an aggregated API.
 fn is_builtin(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
 }
@@ -32,26 +32,26 @@ fn group_path(group: &str) -> String {
     if group.is_empty() { "/api".into() } else { format!("/apis/{group}") }
 }
 
-async fn serves(below: &Below, resource: &Resource, version: &str) -> Result<bool, Status> {
+async fn serves(below: &ClusterClient, resource: &SyncResource, version: &str) -> Result<bool, Status> {
     let found = below.get(&format!("{}/{version}", group_path(&resource.group))).await?;
     Ok(found.is_some_and(|found| lists(&found, resource)))
 }
 
-fn lists(document: &Value, resource: &Resource) -> bool {
+fn lists(document: &Value, resource: &SyncResource) -> bool {
     let mut resources = document["resources"].as_array().into_iter().flatten();
     resources.any(|served| served["name"] == *resource.resource)
 }
 
-/// Whether the cluster serves a resource; who cannot tell says that it does.
-pub async fn is_served(below: &Below, resource: &Resource) -> bool {
+/// Whether the cluster serves a resource; true if that cannot be determined.
+pub async fn is_served(below: &ClusterClient, resource: &SyncResource) -> bool {
     serves(below, resource, &resource.version).await.unwrap_or(true)
 }
 
-/// Returns when the cluster serves it.
-pub async fn until_served(below: &Below, settings: &Settings, resource: &Resource) {
+/// Waits until the cluster serves a resource.
+pub async fn until_served(below: &ClusterClient, settings: &Settings, resource: &SyncResource) {
     let mut pause = SOON;
     loop {
-        tokio::time::sleep(settings.about(pause)).await;
+        tokio::time::sleep(settings.jitter(pause)).await;
         if matches!(serves(below, resource, &resource.version).await, Ok(true)) {
             return;
         }
@@ -59,28 +59,28 @@ pub async fn until_served(below: &Below, settings: &Settings, resource: &Resourc
     }
 }
 
-/// What there is to say to whoever placed such an object, and what can be done.
-pub async fn complaint(below: &Below, resource: &Resource) -> String {
+/// Returns the message for an object whose resource is not served, with advice.
+pub async fn message(below: &ClusterClient, resource: &SyncResource) -> String {
     let others = other_versions(below, resource).await;
     let (name, version) = (name(resource), &resource.version);
     let what = format!("the cluster does not serve {name} in version {version}");
-    let end = "it goes there by itself as soon as the cluster serves that";
+    let end = "it will be applied as soon as the cluster serves that version";
     match (others.is_empty(), is_builtin(&resource.group)) {
         (false, _) => format!(
-            "{what}, but in {}; let the cluster serve {version} as well, or place it elsewhere; {end}",
+            "{what}, only in {}; make the cluster serve {version} as well, or place it elsewhere; {end}",
             others.join(", ")
         ),
         (true, true) => format!(
-            "{what}: its Kubernetes is older or newer than this, or has that switched off; place it elsewhere; {end}"
+            "{what}: its Kubernetes version does not have it, or it is disabled; place it elsewhere; {end}"
         ),
         (true, false) => format!(
-            "{what}: install the CustomResourceDefinition {name} there, or place it there as well, or place this elsewhere; {end}"
+            "{what}: install the CustomResourceDefinition {name} there, or place it on that cluster too, or place this object elsewhere; {end}"
         ),
     }
 }
 
-/// The versions that it is served in, if the cluster knows the group.
-async fn other_versions(below: &Below, resource: &Resource) -> Vec<String> {
+/// Returns the versions in which the resource is served, if the cluster has the group.
+async fn other_versions(below: &ClusterClient, resource: &SyncResource) -> Vec<String> {
     let Ok(Some(group)) = below.get(&group_path(&resource.group)).await else { return Vec::new() };
     let mut found = Vec::new();
     for version in group["versions"].as_array().into_iter().flatten().take(VERSIONS) {
@@ -92,26 +92,26 @@ async fn other_versions(below: &Below, resource: &Resource) -> Vec<String> {
     found
 }
 
-/// Whether objects that cannot be asked for are gone for certain: with what defined them.
-pub async fn is_gone_with_definition(below: &Below, resource: &Resource) -> Result<bool, Status> {
+/// Whether objects that can no longer be read are certainly gone, because their definition was deleted.
+pub async fn is_gone_with_definition(below: &ClusterClient, resource: &SyncResource) -> Result<bool, Status> {
     if is_builtin(&resource.group) {
         return Ok(false);
     }
-    let definitions = Resource {
+    let definitions = SyncResource {
         group: "apiextensions.k8s.io".into(),
         version: "v1".into(),
         resource: "customresourcedefinitions".into(),
-        ..Resource::default()
+        ..SyncResource::default()
     };
     Ok(below.get(&path(&definitions, "", &name(resource))).await?.is_none())
 }
 
-/// What to add to a refusal: who may not write what somebody defined has to be allowed to.
-pub fn advice(status: &Status, resource: &Resource, cluster: &str) -> Option<String> {
+/// Returns advice for a write that was forbidden for lack of permission on a custom resource.
+pub fn advice(status: &Status, resource: &SyncResource, cluster: &str) -> Option<String> {
     let is_about_rights = status.code() == 403 && status.message().contains(" cannot ");
     (is_about_rights && !is_builtin(&resource.group)).then(|| {
         format!(
-            "; let whoever syncs write that: atoll cluster join {cluster} --kubeconfig FILE --groups {}",
+            "; grant the syncer this permission: atoll cluster join {cluster} --kubeconfig FILE --groups {}",
             resource.group
         )
     })
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_belongs_to_kubernetes() {
+    fn groups_of_kubernetes_are_recognized() {
         for (group, expected) in [
             ("", true),
             ("apps", true),
@@ -138,14 +138,17 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_is_told_how_to_be_allowed() {
-        let resource =
-            Resource { group: "example.com".into(), resource: "widgets".into(), ..Resource::default() };
+    fn missing_permission_comes_with_advice() {
+        let resource = SyncResource {
+            group: "example.com".into(),
+            resource: "widgets".into(),
+            ..SyncResource::default()
+        };
         let user = r#"widgets.example.com is forbidden: User "a" cannot create resource "widgets""#;
         let status = Status::forbidden("example.com", "widgets", "a", user);
-        let advice_for = |resource: &Resource| advice(&status, resource, "east");
+        let advice_for = |resource: &SyncResource| advice(&status, resource, "east");
         assert!(advice_for(&resource).is_some_and(|advice| advice.contains("--groups example.com")));
-        assert_eq!(advice_for(&Resource { group: "apps".into(), ..resource.clone() }), None);
+        assert_eq!(advice_for(&SyncResource { group: "apps".into(), ..resource.clone() }), None);
         let quota = Status::forbidden("example.com", "widgets", "a", "exceeded quota");
         assert_eq!(advice(&quota, &resource, "east"), None);
         assert!(lists(&json!({ "resources": [{ "name": "widgets" }] }), &resource));

@@ -1,89 +1,94 @@
-//! What is wanted, as the control plane tells it line by line.
+//! Reads the sync view: the desired state of the cluster, as a stream of lines.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_client::Lines;
-use atoll_fleet::view::Line;
+use atoll_fleet::view::SyncLine;
 
-use crate::core::Core;
+use crate::syncer::Syncer;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(10);
-/// The control plane says every ten seconds that it is alive; who has not for this long is not.
-const SILENCE: Duration = Duration::from_secs(35);
-/// A view that does not begin by then will not.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest silence: the control plane sends a line every ten seconds.
+const LONGEST_SILENCE: Duration = Duration::from_secs(35);
+/// Timeout of the request for the view.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Whose syncer this is.
+/// The control plane and Cluster that this syncer works for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Master {
+pub struct ClusterRegistration {
     pub control_plane: String,
-    /// The uid of the Cluster.
+    /// Uid of the Cluster.
     pub cluster: String,
-    /// Which cluster it is, where that is pinned.
+    /// Pinned uid of the cluster's namespace `kube-system`.
     pub identity: Option<String>,
-    /// The id of the workspace of the Cluster.
+    /// Id of the registering workspace.
     pub workspace: String,
-    /// Whether the cluster is only to be looked at.
+    /// Whether the cluster is read-only.
     pub observe: bool,
 }
 
-/// Follows the view until it turns out to be another control plane's, or another Cluster's, or that there is none any more:
-/// then everything begins anew.
-pub async fn follow(core: &Arc<Core>) {
-    // Connections keep requests that last apart from others by this parameter.
-    let path = format!("/services/sync/{}?watch=true", core.settings.cluster);
+/// Reads the view until it belongs to another control plane or Cluster, or the Cluster was deleted; then the
+/// syncer restarts.
+pub async fn run(syncer: &Arc<Syncer>) {
+    // The transport uses a separate connection for requests with this parameter.
+    let path = format!("/services/sync/{}?watch=true", syncer.settings.cluster);
     let mut pause = FIRST_PAUSE;
     loop {
-        match tokio::time::timeout(PATIENCE, core.above.lines(&path)).await {
-            Ok(Ok(lines)) => match listen(core, lines).await {
-                Heard::All => pause = FIRST_PAUSE,
-                Heard::Little => {}
-                Heard::Another => return,
+        match tokio::time::timeout(TIMEOUT, syncer.above.lines(&path)).await {
+            Ok(Ok(lines)) => match read_lines(syncer, lines).await {
+                StreamEnd::Complete => pause = FIRST_PAUSE,
+                StreamEnd::Incomplete => {}
+                StreamEnd::Replaced => return,
             },
-            // Nobody knows the Cluster: nothing is done for it, not even a claim kept up.
-            Ok(Err(status)) if status.code() == 404 && core.control_plane().is_some() => return,
+            // The Cluster was deleted: stop all work, including the renewal of the lease.
+            Ok(Err(status)) if status.code() == 404 && syncer.current_registration().is_some() => return,
             Ok(Err(status)) => {
-                tracing::debug!(%status, cluster = %core.settings.cluster, "the view does not begin");
+                tracing::debug!(%status, cluster = %syncer.settings.cluster, "cannot start the sync view");
             }
-            Err(_) => tracing::debug!(cluster = %core.settings.cluster, "the view does not begin in time"),
+            Err(_) => {
+                tracing::debug!(cluster = %syncer.settings.cluster, "the request for the sync view timed out")
+            }
         }
-        tokio::time::sleep(core.settings.about(pause)).await;
+        tokio::time::sleep(syncer.settings.jitter(pause)).await;
         pause = (pause * 2).min(LAST_PAUSE);
     }
 }
 
 /// How a view ended.
-enum Heard {
-    /// After everything was said at least once.
-    All,
-    Little,
-    /// It is not ours.
-    Another,
+enum StreamEnd {
+    /// After it was complete at least once.
+    Complete,
+    Incomplete,
+    /// It belongs to another registration.
+    Replaced,
 }
 
-async fn listen(core: &Arc<Core>, mut lines: Lines) -> Heard {
-    // Until it is known who speaks nothing is believed.
+async fn read_lines(syncer: &Arc<Syncer>, mut lines: Lines) -> StreamEnd {
+    // Keep lines until the registration is known.
     let mut staged = Some(Vec::new());
-    while let Ok(Some(raw)) = tokio::time::timeout(SILENCE, lines.next()).await {
-        match Line::parse(&raw) {
-            // What a newer control plane says and we do not know is not for us.
-            None => tracing::debug!(cluster = %core.settings.cluster, "a line that says nothing"),
-            Some(Line::Alive) => {}
-            Some(Line::Synced { control_plane, uid, workspace, id, observe, .. }) => {
+    while let Ok(Some(raw)) = tokio::time::timeout(LONGEST_SILENCE, lines.next()).await {
+        match SyncLine::parse(&raw) {
+            // Unknown lines of a newer control plane are ignored.
+            None => {
+                tracing::debug!(cluster = %syncer.settings.cluster, "ignoring an unknown line of the sync view")
+            }
+            Some(SyncLine::Alive) => {}
+            Some(SyncLine::Synced { control_plane, uid, workspace, id, observe, .. }) => {
                 let identity = Some(id).filter(|id| !id.is_empty());
-                let master = Master { control_plane, cluster: uid, identity, workspace, observe };
-                if core.is_anothers(&master) {
-                    return Heard::Another;
+                let registration =
+                    ClusterRegistration { control_plane, cluster: uid, identity, workspace, observe };
+                if syncer.is_other_registration(&registration) {
+                    return StreamEnd::Replaced;
                 }
-                core.begin(master, staged.take());
+                syncer.start_round(registration, staged.take());
             }
             Some(line) => match &mut staged {
                 Some(staged) => staged.push(line),
-                None => core.heed(line),
+                None => syncer.handle_line(line),
             },
         }
     }
-    if staged.is_none() { Heard::All } else { Heard::Little }
+    if staged.is_none() { StreamEnd::Complete } else { StreamEnd::Incomplete }
 }

@@ -1,14 +1,14 @@
-//! Names of images: `registry.example.com:5000/team/app:1.2@sha256:…`.
+//! Image names such as `registry.example.com:5000/team/app:1.2@sha256:…`.
 
-/// The registry of names that say none.
+/// Registry of names without one.
 const DEFAULT: &str = "docker.io";
-/// Where it keeps names that have only one part.
+/// Path of names with only one part in the default registry.
 const DEFAULT_FOLDER: &str = "library";
-/// Its older name.
+/// Old name of the default registry.
 const DEFAULT_ALIAS: &str = "index.docker.io";
 
-/// Registry and the rest of a name, as container runtimes understand it: the first part is a registry only if it could not
-/// be a folder.
+/// Splits a name into registry and rest like container runtimes: the first part is a registry only if it
+/// cannot be a path.
 fn split(image: &str) -> (&str, String) {
     match image.split_once('/') {
         Some((first, rest)) if is_registry(first) => {
@@ -27,8 +27,8 @@ fn in_folder(registry: &str, rest: &str) -> String {
     if is_default && !rest.contains('/') { format!("{DEFAULT_FOLDER}/{rest}") } else { rest.to_owned() }
 }
 
-/// The name of the same image elsewhere: `to` instead of `from`, or instead of whatever its registry is. Both are
-/// registries, perhaps with folders. `None` if it stays.
+/// Returns the name of an image in another registry: `to` replaces `from`, or any registry. Both may have a
+/// path. `None` if the name does not change.
 pub(super) fn moved(image: &str, from: Option<&str>, to: &str) -> Option<String> {
     if image.is_empty() {
         return None;
@@ -48,7 +48,7 @@ pub(super) fn moved(image: &str, from: Option<&str>, to: &str) -> Option<String>
     Some(format!("{to}/{kept}"))
 }
 
-/// What of a name is below a folder.
+/// Returns the part of a name below a path.
 fn below<'a>(whole: &'a str, folder: &str) -> Option<&'a str> {
     whole.strip_prefix(folder)?.strip_prefix('/')
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_are_found_elsewhere() {
+    fn registries_are_replaced() {
         let mirror = "mirror.local:5000/hub";
         let cases = [
             ("nginx", None, mirror, "mirror.local:5000/hub/library/nginx"),
@@ -76,7 +76,7 @@ mod tests {
             ("nginx", Some("docker.io"), "r.io", "r.io/library/nginx"),
             ("nginx", Some("docker.io/library"), "r.io/a", "r.io/a/nginx"),
             ("ghcr.io/team/app", Some("ghcr.io/team"), "r.io", "r.io/app"),
-            // These stay.
+            // Unchanged names.
             ("ghcr.io/team/app", Some("docker.io"), "r.io", ""),
             ("ghcr.io/teams/app", Some("ghcr.io/team"), "r.io", ""),
             ("ghcr.io.example.com/app", Some("ghcr.io"), "r.io", ""),
@@ -87,7 +87,7 @@ mod tests {
             let found = moved(image, from, to);
             assert_eq!(found.as_deref().unwrap_or_default(), expected, "{image} from {from:?}");
             if let Some(found) = found {
-                assert_eq!(moved(&found, None, to), None, "it is there already");
+                assert_eq!(moved(&found, None, to), None, "the image is already there");
             }
         }
     }

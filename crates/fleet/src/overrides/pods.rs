@@ -1,4 +1,4 @@
-//! Where objects have images, variables and claims.
+//! Visits images, environment variables and volume claims in objects.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn items<'a>(value: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut V
     value.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Visits names of images: those of containers, and those that are volumes.
+/// Visits the image names of containers and image volumes.
 pub(super) fn for_each_image(object: &mut Value, visit: &mut dyn FnMut(&mut String)) {
     let mut visit = |name: Option<&mut Value>| {
         if let Some(Value::String(name)) = name {
@@ -33,7 +33,7 @@ pub(super) fn for_each_image(object: &mut Value, visit: &mut dyn FnMut(&mut Stri
     });
 }
 
-/// Visits claims: an object that is one, and those that objects make.
+/// Visits volume claims: an object that is one, and claim templates.
 pub(super) fn for_each_claim(object: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
     if object["kind"] == "PersistentVolumeClaim" {
         visit(object);
@@ -49,7 +49,7 @@ pub(super) fn for_each_claim(object: &mut Value, visit: &mut dyn FnMut(&mut Valu
     });
 }
 
-/// Sets variables of all containers, in the place of those that have their names.
+/// Sets environment variables of all containers, replacing those with the same names.
 pub(super) fn set_variables<'a>(
     object: &mut Value,
     variables: impl Iterator<Item = (&'a str, &'a str)> + Clone,

@@ -8,7 +8,7 @@ fn overridden(overrides: Value, mut object: Value) -> Result<Value, String> {
     let before = object.clone();
     let result = Overrides::read(&overrides).and_then(|overrides| overrides.apply(&mut object));
     if result.is_err() {
-        assert_eq!(object, before, "nothing is half done");
+        assert_eq!(object, before, "a failed override changes nothing");
     }
     result.map(|()| object)
 }
@@ -19,7 +19,7 @@ fn deployment(spec: Value) -> Value {
 }
 
 #[test]
-fn objects_become_what_they_are_in_a_cluster() {
+fn overrides_are_applied() {
     let containers = |image: &str| {
         json!({
             "initContainers": [{ "name": "i", "image": image }], "containers": [{ "name": "c", "image": image }],
@@ -79,7 +79,7 @@ fn objects_become_what_they_are_in_a_cluster() {
             json!({ "kind": "ConfigMap", "data": { "a": "b" } }),
             json!({ "kind": "ConfigMap", "data": { "x": "y" } }),
         ),
-        // Rows see what rows before them did.
+        // Later rows see the changes of earlier ones.
         (
             json!([{ "labels": { "a": "b" } }, { "match": { "labels": { "a": "b" } }, "annotations": { "c": "d" } }]),
             json!({ "kind": "ConfigMap", "metadata": {} }),
@@ -123,7 +123,7 @@ fn patches_that_do_not_apply_change_nothing() {
         (
             json!([{ "op": "copy", "from": "/metadata/labels/app", "path": "/metadata/labels/x" },
                 { "op": "replace", "path": "nothing/metadata/name", "value": "other" }]),
-            "spec.overrides[1].patch: it would make another object of it",
+            "spec.overrides[1].patch: it would change the identity of the object",
         ),
     ];
     for (patch, expected) in cases {
@@ -136,7 +136,7 @@ fn patches_that_do_not_apply_change_nothing() {
 }
 
 #[test]
-fn mistakes_are_told_where_they_are() {
+fn errors_have_field_paths() {
     let cases = [
         (json!({}), "o: Invalid value: {}: must be a list"),
         (json!(["a"]), "o[0]: Invalid value: \"a\": must be an object"),

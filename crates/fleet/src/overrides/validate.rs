@@ -1,4 +1,4 @@
-//! What is wrong with overrides, field by field.
+//! Validation of overrides, field by field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ const MAX_OPERATIONS: usize = 1000;
 
 const FIELDS: &[&str] = &["match", "registry", "storageClass", "env", "labels", "annotations", "patch"];
 const OPERATIONS: &[&str] = &["add", "copy", "move", "remove", "replace", "test"];
-/// What patches leave alone: what makes an object that object, and what is not for people to say.
+/// Paths that patches must not change: the identity of the object, and its status.
 const FIXED: &[&str] =
     &["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid", "/status"];
 
-/// All that is wrong with `spec.overrides`, which is at `path`.
+/// Returns all errors of `spec.overrides` at `path`.
 pub fn validate(overrides: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Errors(Vec::new());
     match overrides {
@@ -44,7 +44,7 @@ impl Errors {
         for name in fields.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
             self.0.push(FieldError::not_supported(path, name.as_str(), FIELDS));
         }
-        // Each by itself, so that every mistake is told where it is.
+        // Field by field, so that every error has its path.
         let row = Override {
             matches: self.read::<Match>(row, "match", path).unwrap_or_default(),
             registry: self.read::<Registry>(row, "registry", path),
@@ -74,7 +74,7 @@ impl Errors {
         match T::deserialize(value) {
             Ok(read) => Some(read),
             Err(error) => {
-                // Values of variables are nobody else's business.
+                // The error is shown without the value, which may be secret.
                 self.0.push(FieldError::forbidden(&path.child(name), format!("cannot be read: {error}")));
                 None
             }
@@ -160,8 +160,10 @@ impl Errors {
                     self.0.push(FieldError::invalid(&path, pointer, "must begin with '/'"));
                 }
                 Some(pointer) if name != "test" && changes.contains(&field) && is_fixed(pointer) => {
-                    self.0
-                        .push(FieldError::forbidden(&path, format!("{pointer} is not changed by overrides")));
+                    self.0.push(FieldError::forbidden(
+                        &path,
+                        format!("{pointer} cannot be changed by overrides"),
+                    ));
                 }
                 Some(_) => {}
             }
@@ -186,7 +188,7 @@ fn pairs(entries: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str
     entries.iter().map(|(key, value)| (key.as_str(), value.as_str()))
 }
 
-/// Whether a pointer leads to what is fixed, into it, or to what holds it.
+/// Whether a pointer leads to a fixed path, into it, or to a parent of it.
 fn is_fixed(pointer: &str) -> bool {
     let is_within = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -16,7 +16,7 @@ fn namespace(labels: &[(&str, &str)], annotation: Option<&str>) -> Value {
 }
 
 #[test]
-fn the_stricter_level_counts() {
+fn stricter_level_wins() {
     for (set, is_registered_there, labels, expected) in [
         ("", true, &[][..], "privileged:latest"),
         ("", false, &[], "baseline:latest"),
@@ -38,7 +38,7 @@ fn the_stricter_level_counts() {
 }
 
 #[test]
-fn templates_are_checked_wherever_a_kind_has_them() {
+fn pod_templates_of_all_kinds_are_checked() {
     let pod = json!({ "spec": { "hostPID": true, "containers": [{ "name": "a", "image": "a" }] } });
     let baseline = Rule { level: Level::Baseline, version: Version::Latest };
     let privileged = Rule { level: Level::Privileged, version: Version::Latest };
@@ -64,7 +64,7 @@ fn templates_are_checked_wherever_a_kind_has_them() {
 }
 
 #[test]
-fn labels_travel_and_the_stricter_level_wins() {
+fn labels_are_copied_and_the_stricter_level_wins() {
     let shown = |labels: &BTreeMap<String, String>| {
         let short = |key: &String| key.trim_start_matches("pod-security.kubernetes.io/").to_string();
         let words: Vec<String> =
@@ -99,27 +99,27 @@ fn labels_travel_and_the_stricter_level_wins() {
             "{set}"
         );
     }
-    assert_eq!(shown(&Labels::unsaid(false).initial), "enforce=baseline");
-    assert_eq!(shown(&Labels::unsaid(true).initial), "");
+    assert_eq!(shown(&Labels::fallback(false).initial), "enforce=baseline");
+    assert_eq!(shown(&Labels::fallback(true).initial), "");
 }
 
 #[test]
-fn namespaces_below_follow_without_losing_what_others_set() {
+fn namespaces_below_are_updated_and_keep_foreign_labels() {
     let labels =
         |set: &str, above: &[(&str, &str)]| Labels::of(&cluster(set), false, &namespace(above, None));
     let ours = r#"{"pod-security.kubernetes.io/enforce":"baseline"}"#;
     let enforce = |level: Value| json!({ "pod-security.kubernetes.io/enforce": level });
     for (what, wanted, found, expected) in [
-        ("made by an older syncer", labels("", &[]), namespace(&[], None), None),
-        ("as it was made", labels("", &[]), namespace(&[("enforce", "baseline")], Some(ours)), None),
+        ("created by an older syncer", labels("", &[]), namespace(&[], None), None),
+        ("unchanged", labels("", &[]), namespace(&[("enforce", "baseline")], Some(ours)), None),
         (
-            "asked for later, of an older one",
+            "requested later, created by an older syncer",
             labels("restricted", &[]),
             namespace(&[], None),
             Some(enforce("restricted".into())),
         ),
         (
-            "asked for later",
+            "requested later",
             labels("restricted", &[]),
             namespace(&[("enforce", "baseline")], Some(ours)),
             Some(enforce("restricted".into())),
@@ -130,14 +130,9 @@ fn namespaces_below_follow_without_losing_what_others_set() {
             namespace(&[("enforce", "baseline")], Some(ours)),
             Some(enforce(Value::Null)),
         ),
+        ("label was removed", labels("", &[]), namespace(&[], Some(ours)), Some(enforce("baseline".into()))),
         (
-            "somebody has taken ours away",
-            labels("", &[]),
-            namespace(&[], Some(ours)),
-            Some(enforce("baseline".into())),
-        ),
-        (
-            "somebody has set a weaker one",
+            "label was weakened",
             labels("", &[]),
             namespace(&[("enforce", "privileged")], Some(ours)),
             Some(enforce("baseline".into())),
@@ -147,11 +142,11 @@ fn namespaces_below_follow_without_losing_what_others_set() {
         assert_eq!(patch.as_ref().map(|patch| patch["metadata"]["labels"].clone()), expected, "{what}");
         assert!(patch.is_none_or(|patch| patch["metadata"]["resourceVersion"] == "7"), "{what}");
     }
-    // An administrator of the cluster has set a stricter one: it stays, with its version.
+    // An administrator of the cluster has set a stricter level: it stays, with its version.
     let strict = namespace(&[("enforce", "restricted"), ("enforce-version", "v1.30")], Some(ours));
     assert_eq!(labels("", &[]).patch(&strict), None);
     let mut made = json!({ "metadata": { "name": "shop" } });
-    labels("", &[]).put(&mut made);
+    labels("", &[]).set_on(&mut made);
     assert_eq!(labels("", &[]).patch(&made), None);
     assert_eq!(object::annotation(&made, marks::POD_SECURITY), Some(ours));
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// An entry of managers with these fields.
+/// Returns a managed fields entry with these fields.
 fn managed(fields: Value) -> Value {
     entry("kubectl", "", fields)
 }
@@ -49,7 +49,7 @@ fn with_managers(mut object: Value, entries: Vec<Value>) -> Value {
 }
 
 #[test]
-fn a_deployment_goes_as_it_was_applied() {
+fn shape_has_the_managed_fields() {
     let fields = json!({
         "f:metadata": { "f:labels": { "f:app": {} } },
         "f:spec": {
@@ -81,7 +81,7 @@ fn a_deployment_goes_as_it_was_applied() {
         },
     });
     let applied = with_managers(deployment(), vec![managed(fields.clone()), status.clone()]);
-    assert_eq!(shape(&applied, "east", None), expected, "replicas were left to the server");
+    assert_eq!(shape(&applied, "east", None), expected, "replicas were not set");
     expected["spec"]["replicas"] = json!(2);
     assert_eq!(shape(&applied, "east", Some(2)), expected);
     let scaled = with_managers(deployment(), vec![managed(fields), status.clone(), scale]);
@@ -93,13 +93,13 @@ fn a_deployment_goes_as_it_was_applied() {
     let whole = shape(&deployment(), "east", None);
     assert_eq!(whole["spec"], deployment()["spec"]);
     assert_eq!((&whole["metadata"], whole.get("status")), (&metadata, None));
-    // Nobody but the server's own controllers is known: that says nothing about the rest.
+    // Entries of controllers only: all fields are used.
     assert_eq!(shape(&with_managers(deployment(), vec![status]), "east", None), whole);
 }
 
 #[test]
-fn what_is_generated_stays() {
-    // An object, and what is left of it besides type and name.
+fn generated_fields_are_removed() {
+    // An object, and its shape besides type and name.
     let cases = [
         (
             json!({ "apiVersion": "batch/v1", "kind": "Job", "spec": {
@@ -175,7 +175,7 @@ fn what_is_generated_stays() {
 }
 
 #[test]
-fn what_was_written_as_text_of_a_secret_is_not_lost() {
+fn data_from_string_data_is_kept() {
     let mut entry = managed(json!({ "f:stringData": { "f:password": {} } }));
     entry["apiVersion"] = json!("v1");
     let secret =
@@ -185,7 +185,7 @@ fn what_was_written_as_text_of_a_secret_is_not_lost() {
 }
 
 #[test]
-fn shares_are_of_what_can_be_divided() {
+fn shares_apply_to_kinds_with_replicas() {
     let cases = [
         ("apps/v1", "Deployment", json!({}), json!({ "replicas": 2 })),
         ("v1", "ReplicationController", json!({ "replicas": 9 }), json!({ "replicas": 2 })),

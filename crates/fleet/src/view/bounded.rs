@@ -1,4 +1,4 @@
-//! What is kept of a record, whichever syncer sends it.
+//! Limits on records, whichever syncer sends them.
 
 use atoll_meta::json;
 use atoll_meta::text::{clean, is_control};
@@ -6,16 +6,15 @@ use serde_json::{Map, Value};
 
 use super::Record;
 
-/// The largest status of an object that is told and kept: what controllers write has a few KiB, and some custom resources use more.
+/// Largest status of an object. Controllers write a few KiB; some custom resources use more.
 pub const LARGEST_STATUS: usize = 256 << 10;
-/// The longest message about an object.
+/// Longest message about an object.
 pub const LONGEST_MESSAGE: usize = 4096;
-/// Statuses are no deeper than this: those of Kubernetes have about ten levels.
+/// Deepest nesting of a status. Those of Kubernetes have about ten levels.
 const DEEPEST: usize = 32;
 
 impl Record {
-    /// The same with no more than is kept of an object: text that is only text, a generation that there can be, and a status of
-    /// a sensible size.
+    /// Limits a record: no control characters, a valid generation, and a status of limited size.
     pub fn bounded(mut self) -> Record {
         let is_status = self.status.is_null() || self.status.is_object();
         if !is_status || !tidy(&mut self.status, DEEPEST) || json::to_vec(&self.status).len() > LARGEST_STATUS
@@ -24,7 +23,7 @@ impl Record {
             self.observed = false;
             if self.message.is_empty() {
                 self.message = format!(
-                    "its status there is not shown: it has more than {} KiB, or more than {DEEPEST} levels",
+                    "the status in the cluster is not shown: it has more than {} KiB or more than {DEEPEST} levels",
                     LARGEST_STATUS >> 10
                 );
             }
@@ -35,7 +34,7 @@ impl Record {
     }
 }
 
-/// Removes control characters from all texts in a value; `false` if it has too many levels.
+/// Removes control characters from all texts in a value; `false` if it is nested too deeply.
 fn tidy(value: &mut Value, levels: usize) -> bool {
     match value {
         Value::String(text) => {
@@ -68,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_no_larger_than_they_need_be() {
+    fn records_are_limited() {
         let small = Record { status: json!({ "a": 1 }), message: "fine".into(), ..Record::default() };
         assert_eq!(small.clone().bounded(), small);
         let status = json!({ "a": "x".repeat(LARGEST_STATUS) });
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_are_only_text() {
+    fn control_characters_are_removed() {
         let status = json!({
             "conditions": [{ "message": "line\nof\ttext \u{1b}]0;title\u{7}", "\u{202e}type": "Ready" }],
             "plain é": ["漢"],

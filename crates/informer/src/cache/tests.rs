@@ -21,7 +21,7 @@ fn cache() -> Cache {
 }
 
 #[test]
-fn the_newest_counts_whoever_brings_it() {
+fn newest_version_wins() {
     let cache = cache();
     cache.store(pod("a", "1", 5, None));
     cache.wrote(&pod("a", "1", 7, Some("o")));
@@ -35,24 +35,24 @@ fn the_newest_counts_whoever_brings_it() {
     assert_eq!(object::resource_version(&held), "7");
     assert!(held["metadata"].get("managedFields").is_none());
     cache.store(pod("a", "1", 8, None));
-    assert!(cache.owned_by(&owner, "o").is_empty(), "owners are those of the newest");
+    assert!(cache.owned_by(&owner, "o").is_empty(), "the newest version has no owner");
 }
 
 #[test]
-fn what_is_gone_does_not_come_back_but_a_successor_may() {
+fn deleted_object_does_not_return_but_a_new_one_may() {
     let cache = cache();
     cache.store(pod("a", "1", 5, None));
     cache.remove(&pod("a", "1", 9, None));
     cache.wrote(&pod("a", "1", 7, None));
-    assert!(cache.is_empty(), "an answer that is late");
+    assert!(cache.is_empty(), "a late response is ignored");
     cache.store(pod("a", "2", 11, None));
     assert_eq!(cache.len(), 1);
     cache.remove(&pod("a", "1", 9, None));
-    assert_eq!(cache.len(), 1, "news of the predecessor's end");
+    assert_eq!(cache.len(), 1, "the deletion was of the previous object");
 }
 
 #[test]
-fn what_was_asked_to_go_is_going_whatever_was_said_before() {
+fn requested_deletion_overrides_older_versions() {
     let cache = cache();
     let key = Key::new("", "n", "a");
     cache.store(pod("a", "1", 5, None));
@@ -68,7 +68,7 @@ fn what_was_asked_to_go_is_going_whatever_was_said_before() {
 }
 
 #[test]
-fn lists_are_of_a_namespace_or_a_workspace() {
+fn lists_cover_a_namespace_or_a_workspace() {
     let cache = cache();
     for (workspace, namespace, name) in [("w", "n", "b"), ("w", "n", "a"), ("w", "o", "c"), ("v", "n", "d")] {
         let mut pod = pod(name, name, 1, None);
@@ -84,7 +84,7 @@ fn lists_are_of_a_namespace_or_a_workspace() {
 }
 
 #[test]
-fn indices_know_what_was_there_before_and_what_changes() {
+fn indices_cover_existing_and_changed_objects() {
     fn by_node(pod: &Value) -> Vec<String> {
         pod["spec"]["nodeName"].as_str().map(String::from).into_iter().collect()
     }
@@ -98,30 +98,30 @@ fn indices_know_what_was_there_before_and_what_changes() {
     let index = cache.index(by_node);
     assert_eq!(index, cache.index(by_node));
     cache.store(on("b", 2, "x"));
-    assert_eq!(names(&cache.found(index, "x")), ["a", "b"]);
+    assert_eq!(names(&cache.by_index(index, "x")), ["a", "b"]);
     cache.store(on("a", 3, "y"));
     cache.remove(&on("b", 4, "x"));
-    assert!(cache.found(index, "x").is_empty());
-    assert_eq!(names(&cache.found(index, "y")), ["a"]);
+    assert!(cache.by_index(index, "x").is_empty());
+    assert_eq!(names(&cache.by_index(index, "y")), ["a"]);
 }
 
 #[test]
-fn listeners_hear_all_in_order() {
+fn listeners_receive_all_changes_in_order() {
     let cache = cache();
     cache.store(pod("a", "1", 1, None));
-    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-    let hearing = heard.clone();
+    let received: Arc<Mutex<Vec<String>>> = Arc::default();
+    let receiving = received.clone();
     cache.listen(move |change| {
         let revision = |object: &Option<Arc<Value>>| {
             object.as_ref().map_or("-".to_string(), |object| object::resource_version(object).to_string())
         };
         let line = format!("{} {}>{}", change.key, revision(&change.old), revision(&change.new));
-        hearing.lock().unwrap().push(line);
+        receiving.lock().unwrap().push(line);
     });
     cache.store(pod("a", "1", 2, None));
     cache.store(pod("a", "1", 2, None));
     cache.store(pod("b", "2", 3, None));
     cache.retain(&HashSet::from(["2".to_string()]), 3);
-    let heard = heard.lock().unwrap();
-    assert_eq!(*heard, ["n/a ->1", "n/a 1>2", "n/b ->3", "n/a 2>-"]);
+    let received = received.lock().unwrap();
+    assert_eq!(*received, ["n/a ->1", "n/a 1>2", "n/b ->3", "n/a 2>-"]);
 }

@@ -1,11 +1,13 @@
-//! What becomes of an event, given those before it: the same said again is counted, much of a kind is told as one, and who
-//! says too much about one object is not heard for a while.
+//! Correlates events: counts repeated events, combines similar ones, and limits the rate per source and
+//! object.
 //!
 //! ```text
-//!   event ─► group: ten messages that differ ─► "(combined from similar events): …"
-//!         ─► seen: the same again ─► name and count of the first
-//!         ─► source: more than its share ─► nothing
+//! event ─► aggregate: ten messages that differ ─► "(combined from similar events): …"
+//! ─► deduplicate: the same event again ─► name and count of the first
+//! ─► rate limit per source and object ─► dropped
 //! ```
+
+// upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -14,34 +16,35 @@ use atoll_meta::object;
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 
-/// Messages of one kind that are told one by one are fewer than this.
-const TOLD_ALONE: usize = 10;
-/// Kinds that have not been heard of for so many seconds begin anew.
-const GROUPED_FOR: f64 = 600.0;
-/// As many as this from one source about one object in a row, then one in so many seconds.
+/// Number of different messages at which events are aggregated (`defaultAggregateMaxEvents`).
+const MAX_SIMILAR: usize = 10;
+/// Seconds without an event after which an aggregation starts again (`defaultAggregateIntervalInSeconds`).
+const AGGREGATION_SECONDS: f64 = 600.0;
+/// Rate limit: burst per source and object, then one event in so many seconds (`defaultSpamBurst`,
+/// `defaultSpamQPS`).
 const BURST: f64 = 25.0;
-const REFILL: f64 = 300.0;
-/// What is remembered of each sort.
-const REMEMBERED: usize = 4096;
+const REFILL_SECONDS: f64 = 300.0;
+/// Entries per cache (`maxLruCacheEntries`).
+const CACHE_SIZE: usize = 4096;
 
 pub struct Correlator {
-    groups: Recent<Group>,
-    seen: Recent<Seen>,
-    sources: Recent<Bucket>,
-    /// Texts are remembered by their hashes.
+    groups: LruCache<Group>,
+    recorded: LruCache<RecordedEvent>,
+    sources: LruCache<Bucket>,
+    /// Hashes keys, so that the caches do not hold texts.
     hasher: RandomState,
 }
 
-/// Events that differ by their messages only.
+/// Events that differ only in their messages.
 #[derive(Default)]
 struct Group {
     messages: VecDeque<u64>,
     last: Option<Timestamp>,
 }
 
-/// An event that was told.
+/// An event that was recorded.
 #[derive(Default)]
-struct Seen {
+struct RecordedEvent {
     name: String,
     first: Value,
     count: i64,
@@ -55,89 +58,89 @@ struct Bucket {
 impl Default for Correlator {
     fn default() -> Self {
         Correlator {
-            groups: Recent::new(REMEMBERED),
-            seen: Recent::new(REMEMBERED),
-            sources: Recent::new(REMEMBERED),
+            groups: LruCache::new(CACHE_SIZE),
+            recorded: LruCache::new(CACHE_SIZE),
+            sources: LruCache::new(CACHE_SIZE),
             hasher: RandomState::new(),
         }
     }
 }
 
 impl Correlator {
-    /// The event as it is to be written: anew if its count is 1, else in the place of the one whose name it has. `None` if it
-    /// is not to be told. `workspace` is where it is about something.
+    /// Returns the event to write: a new one if its count is 1, else an update of the event with its name.
+    /// `None` if the rate limit is exceeded. `workspace` is the workspace of the involved object.
     pub fn correlate(&mut self, workspace: &str, event: Value, now: Timestamp) -> Option<Value> {
         let (source, kind, same) = self.keys(workspace, &event);
-        let (mut event, key) = match self.is_one_of_many(kind, &event, now) {
+        let (mut event, key) = match self.must_aggregate(kind, &event, now) {
             true => (combined(event, now), kind),
             false => (event, same),
         };
-        let seen = self.seen.entry(key, Seen::default);
-        match seen.count {
+        let recorded = self.recorded.entry(key, RecordedEvent::default);
+        match recorded.count {
             0 => {
-                *seen = Seen {
+                *recorded = RecordedEvent {
                     name: object::name(&event).into(),
                     first: event["firstTimestamp"].clone(),
                     count: 1,
                 };
             }
             _ => {
-                seen.count += 1;
-                object::set_name(&mut event, &seen.name);
-                event["firstTimestamp"] = seen.first.clone();
-                event["count"] = seen.count.into();
+                recorded.count += 1;
+                object::set_name(&mut event, &recorded.name);
+                event["firstTimestamp"] = recorded.first.clone();
+                event["count"] = recorded.count.into();
             }
         }
-        self.has_room(source, now).then_some(event)
+        self.take_token(source, now).then_some(event)
     }
 
-    /// What tells sources, what tells kinds, and what tells events from each other.
+    /// Returns the hash keys of the source, of the aggregate, and of the event.
     fn keys(&self, workspace: &str, event: &Value) -> (u64, u64, u64) {
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let about = ["kind", "namespace", "name", "uid", "apiVersion"];
         let about = about.map(|field| event["involvedObject"][field].as_str().unwrap_or_default());
         let source = (workspace, text("/source/component"), about, text("/type"));
         let reporting = [text("/reportingComponent"), text("/reportingInstance")];
-        let said = (text("/involvedObject/fieldPath"), text("/message"));
+        let content = (text("/involvedObject/fieldPath"), text("/message"));
         (
             self.hasher.hash_one(source),
             self.hasher.hash_one((source, text("/reason"), reporting)),
-            self.hasher.hash_one((source, text("/reason"), said)),
+            self.hasher.hash_one((source, text("/reason"), content)),
         )
     }
 
-    /// Whether too many of the kind have been told one by one.
-    fn is_one_of_many(&mut self, kind: u64, event: &Value, now: Timestamp) -> bool {
+    /// Whether the aggregate has reached the limit of different messages.
+    fn must_aggregate(&mut self, kind: u64, event: &Value, now: Timestamp) -> bool {
         let message = self.hasher.hash_one(event["message"].as_str().unwrap_or_default());
         let group = self.groups.entry(kind, Group::default);
-        if group.last.is_none_or(|last| seconds_between(last, now) > GROUPED_FOR) {
+        if group.last.is_none_or(|last| seconds_between(last, now) > AGGREGATION_SECONDS) {
             group.messages.clear();
         }
         group.last = Some(now);
         if !group.messages.contains(&message) {
             group.messages.push_back(message);
         }
-        let are_many = group.messages.len() >= TOLD_ALONE;
-        if are_many {
+        let must_aggregate = group.messages.len() >= MAX_SIMILAR;
+        if must_aggregate {
             group.messages.pop_front();
         }
-        are_many
+        must_aggregate
     }
 
-    fn has_room(&mut self, source: u64, now: Timestamp) -> bool {
+    fn take_token(&mut self, source: u64, now: Timestamp) -> bool {
         let bucket = self.sources.entry(source, || Bucket { tokens: BURST, last: now });
-        let gained = seconds_between(bucket.last, now).max(0.0) / REFILL;
+        let gained = seconds_between(bucket.last, now).max(0.0) / REFILL_SECONDS;
         bucket.tokens = (bucket.tokens + gained).min(BURST);
         bucket.last = now;
-        let has_room = bucket.tokens >= 1.0;
-        if has_room {
+        let take_token = bucket.tokens >= 1.0;
+        if take_token {
             bucket.tokens -= 1.0;
         }
-        has_room
+        take_token
     }
 }
 
-/// One event for many, with what the latest says.
+/// Returns the combined event, with the latest message.
 fn combined(event: Value, now: Timestamp) -> Value {
     let time = now.to_time();
     let message = event["message"].as_str().unwrap_or_default();
@@ -165,18 +168,18 @@ fn seconds_between(earlier: Timestamp, later: Timestamp) -> f64 {
     (later.seconds - earlier.seconds) as f64 + (f64::from(later.nanos) - f64::from(earlier.nanos)) / 1e9
 }
 
-/// What was lately asked for, so much and no more.
-struct Recent<V> {
+/// A cache that evicts the least recently used entry.
+struct LruCache<V> {
     most: usize,
     values: HashMap<u64, (u64, V)>,
-    /// Keys by when they were last asked for.
+    /// Keys by time of last use.
     order: BTreeMap<u64, u64>,
     asked: u64,
 }
 
-impl<V> Recent<V> {
-    fn new(most: usize) -> Recent<V> {
-        Recent { most, values: HashMap::new(), order: BTreeMap::new(), asked: 0 }
+impl<V> LruCache<V> {
+    fn new(most: usize) -> LruCache<V> {
+        LruCache { most, values: HashMap::new(), order: BTreeMap::new(), asked: 0 }
     }
 
     fn entry(&mut self, key: u64, new: impl FnOnce() -> V) -> &mut V {

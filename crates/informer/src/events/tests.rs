@@ -14,10 +14,10 @@ impl Clock for Fixed {
     }
 }
 
-/// Keeps what was asked of it and grants it.
-struct Asked(mpsc::UnboundedSender<(String, Value)>);
+/// Transport that records requests and accepts them.
+struct RequestLog(mpsc::UnboundedSender<(String, Value)>);
 
-impl Transport for Asked {
+impl Transport for RequestLog {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         let line = format!("{} {}", request.method(), request.uri());
         let body = serde_json::from_slice(request.body()).unwrap_or_default();
@@ -28,9 +28,9 @@ impl Transport for Asked {
 }
 
 fn recorder() -> (Recorder, mpsc::UnboundedReceiver<(String, Value)>) {
-    let (sender, asked) = mpsc::unbounded_channel();
-    let world = World::one(Client::new(Arc::new(Asked(sender))));
-    (Events::new(world, Arc::new(Fixed)).recorder("tester"), asked)
+    let (sender, requests) = mpsc::unbounded_channel();
+    let api = ApiScope::single(Client::new(Arc::new(RequestLog(sender))));
+    (Events::new(api, Arc::new(Fixed)).recorder("tester"), requests)
 }
 
 fn node(name: &str) -> Value {
@@ -38,41 +38,41 @@ fn node(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_again_is_counted() {
-    let (recorder, mut asked) = recorder();
+async fn repeated_event_is_counted() {
+    let (recorder, mut requests) = recorder();
     recorder.normal(&resources::NODES, &node("a"), "Ready", "it is");
     recorder.normal(&resources::NODES, &node("a"), "Ready", "it is");
     recorder.warning(&resources::NODES, &node("a"), "Ready", "it is");
-    let (line, event) = asked.recv().await.unwrap();
+    let (line, event) = requests.recv().await.unwrap();
     assert_eq!(line, "POST /api/v1/namespaces/default/events");
     assert_eq!(event["metadata"]["name"], "a.38d7ea4c68005");
     assert_eq!(event["involvedObject"]["kind"], "Node");
     assert_eq!(event["lastTimestamp"], "1970-01-12T13:46:40Z");
-    let (line, patch) = asked.recv().await.unwrap();
+    let (line, patch) = requests.recv().await.unwrap();
     assert_eq!(line, "PATCH /api/v1/namespaces/default/events/a.38d7ea4c68005");
     assert_eq!(patch["count"], 2);
-    assert_eq!(asked.recv().await.unwrap().1["type"], "Warning");
+    assert_eq!(requests.recv().await.unwrap().1["type"], "Warning");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_object_does_not_fill_the_list_of_events() {
-    let (recorder, mut asked) = recorder();
+async fn events_of_one_object_are_limited() {
+    let (recorder, mut requests) = recorder();
     for number in 0..100 {
         recorder.normal(&resources::NODES, &node("a"), "Ready", format!("{number}"));
     }
     recorder.normal(&resources::NODES, &node("b"), "Ready", "it is");
     for number in 0..25 {
-        let (line, event) = asked.recv().await.unwrap();
-        // From the tenth on they are one event.
+        let (line, event) = requests.recv().await.unwrap();
+        // From the tenth on they are combined into one event.
         assert_eq!(line.starts_with("PATCH"), number > 9, "{number}: {line}");
         let combined = if number < 9 { "" } else { "(combined from similar events): " };
         assert_eq!(event["message"], format!("{combined}{number}"));
     }
-    assert_eq!(asked.recv().await.unwrap().1["involvedObject"]["name"], "b");
+    assert_eq!(requests.recv().await.unwrap().1["involvedObject"]["name"], "b");
 }
 
 #[test]
-fn names_can_be_those_of_events() {
+fn event_names_are_valid() {
     for (about, expected) in [("web", "web.64"), ("system:node", "uid.64"), (&"x".repeat(252), "uid.64")] {
         assert_eq!(name(about, "uid", Timestamp::new(0, 100)), expected);
     }

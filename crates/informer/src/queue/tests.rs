@@ -7,7 +7,7 @@ fn key(workspace: &str, name: &str) -> Key {
     Key::new(workspace, "n", name)
 }
 
-/// A queue, and what its one worker is given; each piece ends as `outcome` says.
+/// Returns a queue and the keys that its single worker receives; each work item ends with `outcome`.
 fn recorded(
     outcome: impl Fn(&Key) -> Result<Next, Status> + Send + Sync + 'static,
 ) -> (Queue, mpsc::UnboundedReceiver<(String, Instant)>) {
@@ -40,11 +40,11 @@ async fn workspaces_take_turns() {
         order.push(done.recv().await.unwrap().0);
     }
     assert_eq!(order, ["busy/n/1", "calm/n/1", "busy/n/2", "busy/n/3"]);
-    assert!(timeout(LAST_DELAY, done.recv()).await.is_err(), "what was added twice is done once");
+    assert!(timeout(LAST_DELAY, done.recv()).await.is_err(), "a key that was added twice is processed once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_tried_again_later_and_later() {
+async fn failures_are_retried_with_backoff() {
     let (queue, mut done) = recorded(|_| Err(Status::internal_error("no")));
     queue.add(key("w", "a"));
     let (_, mut last) = done.recv().await.unwrap();
@@ -60,13 +60,13 @@ async fn failures_are_tried_again_later_and_later() {
     let asked = Instant::now();
     queue.add(key("w", "a"));
     let (_, now) = done.recv().await.unwrap();
-    assert!(now - asked < Duration::from_millis(10), "what is added anew waits no longer");
+    assert!(now - asked < Duration::from_millis(10), "adding the key ends the delay");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_a_failure() {
     let (queue, mut done) =
-        recorded(|key| if &*key.name == "bad" { panic!("meant") } else { Ok(Next::Done) });
+        recorded(|key| if &*key.name == "bad" { panic!("intended") } else { Ok(Next::Done) });
     queue.add(key("w", "bad"));
     queue.add(key("w", "good"));
     let mut seen = [done.recv().await.unwrap().0, done.recv().await.unwrap().0];
@@ -76,7 +76,7 @@ async fn a_panic_is_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn later_means_the_earliest_time_asked_for() {
+async fn the_earliest_requested_time_wins() {
     let (queue, mut done) = recorded(|_| Ok(Next::Done));
     let began = Instant::now();
     queue.add_after(key("w", "a"), Duration::from_secs(60));
@@ -84,11 +84,11 @@ async fn later_means_the_earliest_time_asked_for() {
     queue.add_after(key("w", "a"), Duration::from_secs(30));
     let (_, now) = done.recv().await.unwrap();
     assert_eq!((now - began).as_secs(), 5);
-    assert!(timeout(Duration::from_secs(120), done.recv()).await.is_err(), "and once only");
+    assert!(timeout(Duration::from_secs(120), done.recv()).await.is_err(), "only once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_added_during_the_work_is_done_once_more() {
+async fn key_added_during_processing_is_processed_again() {
     let (queue, (sender, mut done)) = (Queue::new(), mpsc::unbounded_channel());
     let (working, adding) = (queue.clone(), queue.clone());
     tokio::spawn(async move {
@@ -113,7 +113,7 @@ async fn what_is_added_during_the_work_is_done_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_done_yet_is_looked_at_again_sooner_if_something_happens() {
+async fn unfinished_key_is_rechecked_with_backoff_and_at_once_if_added() {
     let (queue, mut done) = recorded(|_| Ok(Next::Again));
     queue.add(key("w", "a"));
     let (_, mut last) = done.recv().await.unwrap();
@@ -129,34 +129,36 @@ async fn what_is_not_done_yet_is_looked_at_again_sooner_if_something_happens() {
     let asked = Instant::now();
     queue.add(key("w", "a"));
     let (_, now) = done.recv().await.unwrap();
-    assert!(now - asked < FIRST_LOOK, "it no longer waits");
+    assert!(now - asked < FIRST_RECHECK, "adding the key ends the delay");
     let (_, then) = done.recv().await.unwrap();
-    assert!(then - now < FIRST_LOOK * 2, "and is looked at again soon");
+    assert!(then - now < FIRST_RECHECK * 2, "the delays restart");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_a_workspace_that_stays_unknown_is_forgotten() {
-    let world =
-        crate::World::all(atoll_client::Client::new(Arc::new(Nobody)), Arc::new(crate::Tree::default()));
-    let (queue, mut done) = recorded(move |key| world.root(&key.workspace).map(|_| Next::Done));
+async fn key_of_an_unknown_workspace_is_dropped() {
+    let api = crate::ApiScope::all_workspaces(
+        atoll_client::Client::new(Arc::new(Unreachable)),
+        Arc::new(crate::Tree::default()),
+    );
+    let (queue, mut done) = recorded(move |key| api.root(&key.workspace).map(|_| Next::Done));
     queue.add(key("gone", "a"));
     let began = Instant::now();
     let mut tries = 0;
     while timeout(LAST_DELAY * 2, done.recv()).await.is_ok() {
         tries += 1;
     }
-    assert_eq!(tries, LAST_HOPE + 1);
-    assert!(began.elapsed() > Duration::from_secs(300), "a workspace may be heard of late");
+    assert_eq!(tries, UNKNOWN_WORKSPACE_ATTEMPTS + 1);
+    assert!(began.elapsed() > Duration::from_secs(300), "a workspace may become known late");
 }
 
-struct Nobody;
+struct Unreachable;
 
-impl atoll_client::Transport for Nobody {
+impl atoll_client::Transport for Unreachable {
     fn send(
         &self,
         _: http::Request<bytes::Bytes>,
     ) -> atoll_client::BoxFuture<'_, Result<http::Response<atoll_client::ResponseBody>, atoll_client::BoxError>>
     {
-        Box::pin(async { Err("nobody is there".into()) })
+        Box::pin(async { Err("unreachable".into()) })
     }
 }

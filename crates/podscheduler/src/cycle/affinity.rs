@@ -1,12 +1,14 @@
-//! Which Pods must be near, and which must not.
+//! Filter for required affinity and anti-affinity between Pods.
 
-use super::Questions;
-use crate::fleet::{Feeling, Fleet, NO_DOMAIN, Topology};
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go
+
+use super::PreFilterState;
+use crate::node_index::{NO_DOMAIN, NodeIndex, TermEffect, Topology};
 use crate::pod::Pod;
 use crate::pod_affinity::Term;
 use crate::refusal::Refusal;
 
-/// How many Pods there are in each domain of a topology.
+/// Number of Pods in each domain of a topology.
 #[derive(Clone)]
 struct Counts<'a> {
     key: &'a str,
@@ -15,12 +17,12 @@ struct Counts<'a> {
 }
 
 impl<'a> Counts<'a> {
-    fn of(fleet: &'a Fleet, key: &'a str) -> Option<Self> {
-        let topology = fleet.topologies.get(key)?;
+    fn of(node_index: &'a NodeIndex, key: &'a str) -> Option<Self> {
+        let topology = node_index.topologies.get(key)?;
         Some(Counts { key, topology, domains: vec![0; topology.len()] })
     }
 
-    /// Adds what is counted by slot.
+    /// Adds counts by node.
     fn add(&mut self, counts: &[u32]) {
         for (count, domain) in counts.iter().zip(self.topology.domains()) {
             if *count > 0 && *domain != NO_DOMAIN {
@@ -35,93 +37,95 @@ impl<'a> Counts<'a> {
         }
     }
 
-    /// How many are near a node; nothing if it has no such label.
-    fn near(&self, slot: usize) -> Option<i64> {
+    /// Returns the count in the domain of a node; `None` without the label.
+    fn count_at(&self, slot: usize) -> Option<i64> {
         self.domains.get(self.topology.domain(slot) as usize).copied()
     }
 }
 
-/// What a Pod must have near and must not have near, and who will not have it near.
+/// State of the filter for a Pod.
 #[derive(Clone)]
 pub struct Affinity<'a> {
-    /// The Pods that all terms mean, near as each term says.
-    near: Vec<Counts<'a>>,
-    /// Whether the Pod is one of those it must be near to.
-    likes_itself: bool,
-    apart: Vec<(&'a Term, Counts<'a>)>,
-    rejecting: Vec<Counts<'a>>,
+    /// Pods that match all affinity terms, by topology of each term.
+    required: Vec<Counts<'a>>,
+    /// Whether the Pod matches its own affinity terms.
+    matches_itself: bool,
+    required_anti: Vec<(&'a Term, Counts<'a>)>,
+    existing: Vec<Counts<'a>>,
 }
 
 impl<'a> Affinity<'a> {
-    pub fn of(fleet: &'a Fleet, pod: &'a Pod, questions: &Questions) -> Self {
+    pub fn of(node_index: &'a NodeIndex, pod: &'a Pod, prefilter: &PreFilterState) -> Self {
         let terms = &pod.demand.affinity;
-        let mut near: Vec<Counts<'a>> =
-            terms.near.iter().filter_map(|term| Counts::of(fleet, &term.topology)).collect();
-        if let Some(counted) = &questions.near {
-            near.iter_mut().for_each(|counts| counts.add(fleet.tallies.counts(counted)));
+        let mut required: Vec<Counts<'a>> =
+            terms.required.iter().filter_map(|term| Counts::of(node_index, &term.topology)).collect();
+        if let Some(counted) = &prefilter.required {
+            required.iter_mut().for_each(|counts| counts.add(node_index.tallies.counts(counted)));
         }
-        let mut apart = Vec::with_capacity(terms.apart.len());
-        for (term, counted) in terms.apart.iter().zip(&questions.apart) {
-            if let Some(mut counts) = Counts::of(fleet, &term.topology) {
-                counts.add(fleet.tallies.counts(counted));
-                apart.push((term, counts));
+        let mut required_anti = Vec::with_capacity(terms.required_anti.len());
+        for (term, counted) in terms.required_anti.iter().zip(&prefilter.required_anti) {
+            if let Some(mut counts) = Counts::of(node_index, &term.topology) {
+                counts.add(node_index.tallies.counts(counted));
+                required_anti.push((term, counts));
             }
         }
-        let mut rejecting: Vec<Counts<'a>> = Vec::new();
-        for (topology, feeling, counts) in fleet.neighbours.about(&pod.class, &fleet.namespaces) {
-            if feeling == Feeling::Rejects
-                && let Some(own) = of_topology(&mut rejecting, fleet, topology)
+        let mut existing: Vec<Counts<'a>> = Vec::new();
+        for (topology, effect, counts) in
+            node_index.existing_affinity.about(&pod.class, &node_index.namespaces)
+        {
+            if effect == TermEffect::RequiredAntiAffinity
+                && let Some(own) = of_topology(&mut existing, node_index, topology)
             {
                 own.add(counts);
             }
         }
-        let likes_itself = matches_all(&terms.near, pod, fleet);
-        Affinity { near, likes_itself, apart, rejecting }
+        let matches_itself = matches_all(&terms.required, pod, node_index);
+        Affinity { required, matches_itself, required_anti, existing }
     }
 
-    pub fn check(&self, slot: usize) -> Result<(), Refusal> {
-        let mut all_near = true;
-        for counts in &self.near {
-            match counts.near(slot) {
-                None => return Err(Refusal::NotNear),
-                Some(count) => all_near &= count > 0,
+    pub fn filter_node(&self, slot: usize) -> Result<(), Refusal> {
+        let mut all_matched = true;
+        for counts in &self.required {
+            match counts.count_at(slot) {
+                None => return Err(Refusal::PodAffinity),
+                Some(count) => all_matched &= count > 0,
             }
         }
-        // The first of Pods that want to be near each other has nobody to be near to.
-        let is_first = || self.likes_itself && self.is_alone();
-        if !all_near && !is_first() {
-            return Err(Refusal::NotNear);
+        // The first Pod of a group that has affinity to itself has no Pod to match.
+        let is_first = || self.matches_itself && self.is_unmatched();
+        if !all_matched && !is_first() {
+            return Err(Refusal::PodAffinity);
         }
-        if self.apart.iter().any(|(_, counts)| counts.near(slot).is_some_and(|count| count > 0)) {
-            return Err(Refusal::NotApart);
+        if self.required_anti.iter().any(|(_, counts)| counts.count_at(slot).is_some_and(|count| count > 0)) {
+            return Err(Refusal::PodAntiAffinity);
         }
-        if self.rejecting.iter().any(|counts| counts.near(slot).is_some_and(|count| count > 0)) {
-            return Err(Refusal::Rejected);
+        if self.existing.iter().any(|counts| counts.count_at(slot).is_some_and(|count| count > 0)) {
+            return Err(Refusal::ExistingPodsAntiAffinity);
         }
         Ok(())
     }
 
-    /// Whether no Pod anywhere is one to be near to.
-    fn is_alone(&self) -> bool {
-        self.near.iter().all(|counts| counts.domains.iter().all(|count| *count == 0))
+    /// Whether no Pod matches the affinity terms.
+    fn is_unmatched(&self) -> bool {
+        self.required.iter().all(|counts| counts.domains.iter().all(|count| *count == 0))
     }
 
-    /// Another Pod came or went.
-    pub fn change(&mut self, pod: &'a Pod, other: &Pod, fleet: &'a Fleet, slot: usize, change: i64) {
-        for term in &other.demand.affinity.apart {
-            if term.matcher.matches(&pod.class, &fleet.namespaces) {
-                // Only what somebody on a node wants is followed; what is not cannot be checked, nor be broken.
-                let Some((key, _)) = fleet.topologies.entry(&term.topology) else { continue };
-                if let Some(counts) = of_topology(&mut self.rejecting, fleet, key) {
+    /// Adds (1) or removes (-1) another Pod.
+    pub fn change(&mut self, pod: &'a Pod, other: &Pod, node_index: &'a NodeIndex, slot: usize, change: i64) {
+        for term in &other.demand.affinity.required_anti {
+            if term.matcher.matches(&pod.class, &node_index.namespaces) {
+                // Only topologies that are tracked can be violated.
+                let Some((key, _)) = node_index.topologies.entry(&term.topology) else { continue };
+                if let Some(counts) = of_topology(&mut self.existing, node_index, key) {
                     counts.change(slot, change);
                 }
             }
         }
-        if matches_all(&pod.demand.affinity.near, other, fleet) {
-            self.near.iter_mut().for_each(|counts| counts.change(slot, change));
+        if matches_all(&pod.demand.affinity.required, other, node_index) {
+            self.required.iter_mut().for_each(|counts| counts.change(slot, change));
         }
-        for (term, counts) in &mut self.apart {
-            if term.matcher.matches(&other.class, &fleet.namespaces) {
+        for (term, counts) in &mut self.required_anti {
+            if term.matcher.matches(&other.class, &node_index.namespaces) {
                 counts.change(slot, change);
             }
         }
@@ -130,19 +134,19 @@ impl<'a> Affinity<'a> {
 
 fn of_topology<'a, 'b>(
     list: &'b mut Vec<Counts<'a>>,
-    fleet: &'a Fleet,
+    node_index: &'a NodeIndex,
     key: &'a str,
 ) -> Option<&'b mut Counts<'a>> {
     let index = match list.iter().position(|counts| counts.key == key) {
         Some(index) => index,
         None => {
-            list.push(Counts::of(fleet, key)?);
+            list.push(Counts::of(node_index, key)?);
             list.len() - 1
         }
     };
     list.get_mut(index)
 }
 
-fn matches_all(terms: &[Term], pod: &Pod, fleet: &Fleet) -> bool {
-    !terms.is_empty() && terms.iter().all(|term| term.matcher.matches(&pod.class, &fleet.namespaces))
+fn matches_all(terms: &[Term], pod: &Pod, node_index: &NodeIndex) -> bool {
+    !terms.is_empty() && terms.iter().all(|term| term.matcher.matches(&pod.class, &node_index.namespaces))
 }

@@ -1,31 +1,33 @@
-//! The rules of spreading that must be kept.
+//! Filter for hard topology spread constraints.
+
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go
 
 use super::spread;
-use crate::fleet::{Fleet, NO_DOMAIN, Topology};
 use crate::node::Node;
+use crate::node_index::{NO_DOMAIN, NodeIndex, Topology};
 use crate::pod::Pod;
 use crate::refusal::Refusal;
 use crate::spread::Constraint;
 use crate::taints;
 
-/// One rule, with the Pods that it counts, by domain.
+/// A constraint with the number of matching Pods by domain.
 #[derive(Clone)]
 pub struct Spreading<'a> {
     rule: &'a Constraint,
     topology: &'a Topology,
-    /// Nothing where no node counts.
+    /// `None` for domains without an eligible node.
     counts: Vec<Option<i64>>,
-    /// The fewest in any domain.
+    /// Minimum over all domains.
     fewest: i64,
-    /// One if the Pod itself is counted.
+    /// 1 if the Pod matches its own constraint, else 0.
     own: i64,
 }
 
 impl<'a> Spreading<'a> {
-    pub fn all(fleet: &'a Fleet, pod: &'a Pod) -> Vec<Self> {
+    pub fn all(node_index: &'a NodeIndex, pod: &'a Pod) -> Vec<Self> {
         let mut rules: Vec<Self> = Vec::new();
         for rule in pod.demand.constraints.iter().filter(|rule| rule.is_hard) {
-            let Some(topology) = fleet.topologies.get(&rule.topology) else { continue };
+            let Some(topology) = node_index.topologies.get(&rule.topology) else { continue };
             let own = i64::from(pod.class.labels.selected_by(&rule.selector));
             rules.push(Spreading { rule, topology, counts: vec![None; topology.len()], fewest: 0, own });
         }
@@ -33,8 +35,8 @@ impl<'a> Spreading<'a> {
             return rules;
         }
         let counts: Vec<&[u32]> =
-            rules.iter().map(|rule| fleet.tallies.counts(&spread(pod, rule.rule))).collect();
-        for (slot, node) in fleet.all_nodes() {
+            rules.iter().map(|rule| node_index.tallies.counts(&spread(pod, rule.rule))).collect();
+        for (slot, node) in node_index.all_nodes() {
             if rules.iter().any(|rule| rule.topology.domain(slot) == NO_DOMAIN) {
                 continue;
             }
@@ -54,13 +56,13 @@ impl<'a> Spreading<'a> {
 
     fn find_fewest(&mut self) {
         let domains = self.counts.iter().flatten().count();
-        // With too few domains it is as if there were empty ones.
+        // With fewer domains than `minDomains`, the minimum is zero.
         let enough = domains >= self.rule.min_domains;
         self.fewest =
             if enough { self.counts.iter().flatten().min().copied().unwrap_or_default() } else { 0 };
     }
 
-    pub fn check(&self, slot: usize) -> Result<(), Refusal> {
+    pub fn filter_node(&self, slot: usize) -> Result<(), Refusal> {
         let domain = self.topology.domain(slot);
         if domain == NO_DOMAIN {
             return Err(Refusal::SpreadLabelMissing);
@@ -70,9 +72,16 @@ impl<'a> Spreading<'a> {
     }
 }
 
-/// Another Pod came or went.
-pub fn change(rules: &mut [Spreading<'_>], pod: &Pod, other: &Pod, fleet: &Fleet, slot: usize, change: i64) {
-    let Some((node, _)) = fleet.at(slot) else { return };
+/// Adds (1) or removes (-1) another Pod.
+pub fn change(
+    rules: &mut [Spreading<'_>],
+    pod: &Pod,
+    other: &Pod,
+    node_index: &NodeIndex,
+    slot: usize,
+    change: i64,
+) {
+    let Some((node, _)) = node_index.at(slot) else { return };
     let is_counted = other.namespace() == pod.namespace()
         && rules.iter().all(|rule| rule.topology.domain(slot) != NO_DOMAIN);
     if !is_counted {
@@ -86,11 +95,11 @@ pub fn change(rules: &mut [Spreading<'_>], pod: &Pod, other: &Pod, fleet: &Fleet
     }
 }
 
-/// Whether a rule has a node count, for this Pod.
+/// Whether a constraint counts the Pods of a node, for this Pod.
 pub fn counts_node(rule: &Constraint, pod: &Pod, node: &Node) -> bool {
     let demand = &pod.demand;
     let is_possible =
         || demand.required_nodes.as_ref().is_none_or(|nodes| nodes.matches(&node.name, &node.labels));
-    let may_enter = || taints::may_enter(&demand.tolerations, &node.taints);
-    (!rule.honors_affinity || is_possible()) && (!rule.honors_taints || may_enter())
+    let are_tolerated = || taints::are_tolerated(&demand.tolerations, &node.taints);
+    (!rule.honors_affinity || is_possible()) && (!rule.honors_taints || are_tolerated())
 }

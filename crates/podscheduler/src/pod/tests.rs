@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn pods_of_one_template_share_what_they_ask_for() {
+fn pods_of_one_template_share_their_demand() {
     let mut compiler = Compiler::default();
     let pod = |name: &str, cpu: &str| {
         json!({
@@ -21,7 +21,7 @@ fn pods_of_one_template_share_what_they_ask_for() {
 }
 
 #[test]
-fn what_nobody_uses_is_forgotten() {
+fn unused_values_are_removed() {
     let mut interned = Interned::<u32>::default();
     let kept = interned.share(7);
     for number in 100..10_000 {
@@ -32,7 +32,7 @@ fn what_nobody_uses_is_forgotten() {
 }
 
 #[test]
-fn only_some_changes_of_a_pod_matter() {
+fn only_some_changes_affect_scheduling() {
     let before = json!({
         "metadata": {"resourceVersion": "1", "labels": {"a": "b"}},
         "spec": {"nodeName": "n"},
@@ -59,6 +59,6 @@ fn only_some_changes_of_a_pod_matter() {
         let mut after = before.clone();
         let (parent, field) = pointer.rsplit_once('/').unwrap();
         after.pointer_mut(parent).unwrap()[field] = value.clone();
-        assert_eq!(may_matter(&before, &after), matters, "{pointer} {value}");
+        assert_eq!(affects_scheduling(&before, &after), matters, "{pointer} {value}");
     }
 }

@@ -1,47 +1,49 @@
-//! What may help a Pod that found no node.
+//! Cluster events that may make an unschedulable Pod schedulable.
+
+// upstream: pkg/scheduler/framework/events.go
 
 use crate::refusal::Plugin;
 
-/// Something that has happened to the cluster.
+/// A cluster event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum ClusterEvent {
     NodeAdded,
     NodeLabels,
     NodeTaints,
     NodeAllocatable,
-    NodeGone,
-    /// A Pod came to a node.
-    PodPlaced,
-    /// The labels of a Pod on a node have changed.
+    NodeDeleted,
+    /// A Pod was assigned to a node.
+    PodAssigned,
+    /// The labels of an assigned Pod have changed.
     PodLabels,
-    /// A Pod on a node needs less than before.
-    PodShrunk,
-    /// A Pod left its node.
-    PodGone,
+    /// The requests of an assigned Pod were reduced.
+    PodScaledDown,
+    /// An assigned Pod was deleted.
+    PodDeleted,
     Claim,
     Volume,
     StorageClass,
 }
 
-impl Event {
-    /// Whether Pods that this one refused may be better off now.
+impl ClusterEvent {
+    /// Whether Pods that this plugin rejected may be schedulable now.
     pub fn may_help(self, plugin: Plugin) -> bool {
-        use Event::{Claim, NodeAdded, NodeAllocatable, NodeGone, NodeLabels, NodeTaints};
-        use Event::{PodGone, PodLabels, PodPlaced, PodShrunk, StorageClass, Volume};
-        let helpful: &[Event] = match plugin {
+        use ClusterEvent::{Claim, NodeAdded, NodeAllocatable, NodeDeleted, NodeLabels, NodeTaints};
+        use ClusterEvent::{PodAssigned, PodDeleted, PodLabels, PodScaledDown, StorageClass, Volume};
+        let helpful: &[ClusterEvent] = match plugin {
             Plugin::NodeName => &[NodeAdded],
             Plugin::NodeUnschedulable | Plugin::TaintToleration => &[NodeAdded, NodeTaints],
             Plugin::NodeAffinity => &[NodeAdded, NodeLabels],
-            Plugin::NodePorts => &[NodeAdded, PodGone],
-            Plugin::NodeResourcesFit => &[NodeAdded, NodeAllocatable, PodGone, PodShrunk],
-            Plugin::VolumeRestrictions => &[NodeAdded, PodGone, Claim],
+            Plugin::NodePorts => &[NodeAdded, PodDeleted],
+            Plugin::NodeResourcesFit => &[NodeAdded, NodeAllocatable, PodDeleted, PodScaledDown],
+            Plugin::VolumeRestrictions => &[NodeAdded, PodDeleted, Claim],
             Plugin::VolumeBinding | Plugin::VolumeZone => {
                 &[NodeAdded, NodeLabels, NodeTaints, Claim, Volume, StorageClass]
             }
             Plugin::PodTopologySpread => {
-                &[NodeAdded, NodeGone, NodeLabels, NodeTaints, PodPlaced, PodLabels, PodGone]
+                &[NodeAdded, NodeDeleted, NodeLabels, NodeTaints, PodAssigned, PodLabels, PodDeleted]
             }
-            Plugin::InterPodAffinity => &[NodeAdded, NodeLabels, PodPlaced, PodLabels, PodGone],
+            Plugin::InterPodAffinity => &[NodeAdded, NodeLabels, PodAssigned, PodLabels, PodDeleted],
         };
         helpful.contains(&self)
     }

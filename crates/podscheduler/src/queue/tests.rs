@@ -13,7 +13,7 @@ fn popped(queue: &mut Queue, now: u64) -> Option<String> {
 }
 
 #[test]
-fn the_important_go_first_and_then_the_early() {
+fn pods_are_ordered_by_priority_and_time() {
     let mut queue = Queue::default();
     for (name, priority, now) in [("late", 0, 2), ("early", 0, 1), ("important", 10, 3)] {
         queue.add(&key(name), priority, seconds(now));
@@ -23,38 +23,38 @@ fn the_important_go_first_and_then_the_early() {
 }
 
 #[test]
-fn only_what_may_help_wakes() {
+fn only_helpful_events_requeue() {
     let mut queue = Queue::default();
     queue.add(&key("a"), 0, seconds(0));
     assert_eq!(popped(&mut queue, 0).as_deref(), Some("a"));
     queue.unschedulable(&key("a"), BTreeSet::from([Plugin::NodeAffinity]), seconds(0));
     assert_eq!(popped(&mut queue, 100), None);
-    queue.wake(Event::PodGone, seconds(100));
+    queue.requeue_on(ClusterEvent::PodDeleted, seconds(100));
     assert_eq!(popped(&mut queue, 100), None);
-    queue.wake(Event::NodeLabels, seconds(100));
+    queue.requeue_on(ClusterEvent::NodeLabels, seconds(100));
     assert_eq!(popped(&mut queue, 100).as_deref(), Some("a"));
 }
 
 #[test]
-fn whoever_was_refused_lets_others_go_first_for_a_while() {
+fn unschedulable_pod_backs_off() {
     let mut queue = Queue::default();
     let refused = BTreeSet::from([Plugin::NodeResourcesFit]);
     queue.add(&key("a"), 5, seconds(0));
     assert_eq!(popped(&mut queue, 0).as_deref(), Some("a"));
     queue.unschedulable(&key("a"), refused.clone(), seconds(0));
-    queue.wake(Event::PodGone, seconds(0));
+    queue.requeue_on(ClusterEvent::PodDeleted, seconds(0));
     queue.add(&key("b"), 0, seconds(0));
     assert_eq!(popped(&mut queue, 0).as_deref(), Some("b"), "a backs off");
-    assert_eq!(popped(&mut queue, 0).as_deref(), Some("a"), "there is nothing else to do");
+    assert_eq!(popped(&mut queue, 0).as_deref(), Some("a"), "the active queue is empty");
     queue.unschedulable(&key("a"), refused, seconds(0));
-    queue.wake(Event::PodGone, seconds(0));
-    assert_eq!(queue.next_look(seconds(0)), Some(seconds(2)), "twice as long as the first time");
+    queue.requeue_on(ClusterEvent::PodDeleted, seconds(0));
+    assert_eq!(queue.next_flush(seconds(0)), Some(seconds(2)), "the backoff is doubled");
     queue.add(&key("c"), 0, seconds(2));
-    assert_eq!(popped(&mut queue, 2).as_deref(), Some("a"), "the time is over");
+    assert_eq!(popped(&mut queue, 2).as_deref(), Some("a"), "the backoff is over");
 }
 
 #[test]
-fn after_a_failure_there_is_a_pause_whatever_else_there_is_to_do() {
+fn errors_always_back_off() {
     let mut queue = Queue::default();
     queue.add(&key("a"), 0, seconds(0));
     for (failure, pause) in [1, 2, 4, 8, 10, 10].into_iter().enumerate() {
@@ -62,24 +62,24 @@ fn after_a_failure_there_is_a_pause_whatever_else_there_is_to_do() {
         assert_eq!(popped(&mut queue, now).as_deref(), Some("a"));
         queue.failed(&key("a"), seconds(now));
         assert_eq!(popped(&mut queue, now + pause - 1), None);
-        assert_eq!(queue.next_look(seconds(now)), Some(seconds(now + pause)));
+        assert_eq!(queue.next_flush(seconds(now)), Some(seconds(now + pause)));
     }
 }
 
 #[test]
-fn nobody_waits_for_ever() {
+fn unschedulable_pods_are_requeued_eventually() {
     let mut queue = Queue::default();
     queue.add(&key("a"), 0, seconds(0));
     popped(&mut queue, 0);
     queue.unschedulable(&key("a"), BTreeSet::from([Plugin::NodeName]), seconds(0));
-    assert_eq!(queue.next_look(seconds(10)), Some(seconds(301)));
+    assert_eq!(queue.next_flush(seconds(10)), Some(seconds(301)));
     assert_eq!(popped(&mut queue, 300), None);
-    queue.next_look(seconds(301));
+    queue.next_flush(seconds(301));
     assert_eq!(popped(&mut queue, 301).as_deref(), Some("a"));
 }
 
 #[test]
-fn a_pod_that_changes_while_it_waits_is_tried_again_and_one_that_goes_is_not() {
+fn changed_pod_is_requeued_and_removed_pod_is_not() {
     let mut queue = Queue::default();
     for name in ["a", "b"] {
         queue.add(&key(name), 0, seconds(0));

@@ -1,4 +1,7 @@
-//! Carrying out that a Pod goes to a node: its volumes first, then the Pod itself.
+//! Binds a Pod to a node: its volumes first, then the Pod itself.
+
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go
+// upstream: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +11,11 @@ use atoll_meta::{Status, object};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Context, in_time, status};
+use super::{Context, status, with_timeout};
 use crate::pod::Pod;
 use crate::storage::Bindings;
 
-/// How long volumes may take.
+/// Timeout of volume binding (`bindTimeoutSeconds`).
 const VOLUMES: Duration = Duration::from_secs(600);
 
 pub async fn bind(
@@ -43,7 +46,8 @@ pub async fn bind(
         "metadata": {"namespace": **pod.namespace(), "name": *pod.name, "uid": *pod.uid},
         "target": {"kind": "Node", "name": **node},
     });
-    let posted = in_time(context.informers.world().post(&resources::PODS, &key, "binding", &binding)).await;
+    let posted =
+        with_timeout(context.informers.api().post(&resources::PODS, &key, "binding", &binding)).await;
     drop(permit);
     match posted {
         Ok(_) => {
@@ -53,7 +57,7 @@ pub async fn bind(
         }
         Err(refusal) => {
             context.shared.unbound(workspace, pod, bindings);
-            // Whoever is gone needs no node.
+            // A deleted Pod needs no node.
             if refusal.code() != 404 {
                 let message = format!("binding rejected: {}", words(&refusal));
                 status::fail(context, workspace, pod, &message).await;
@@ -62,7 +66,7 @@ pub async fn bind(
     }
 }
 
-/// Gives the claims of a Pod their volumes, or has some made, and waits until they are there.
+/// Binds or provisions the volumes of a Pod, and waits until they are bound.
 async fn volumes(
     context: &Context,
     workspace: &Arc<str>,
@@ -71,8 +75,8 @@ async fn volumes(
     bindings: &Bindings,
     permit: &mut Option<OwnedSemaphorePermit>,
 ) -> Result<(), String> {
-    let world = context.informers.world();
-    for (claim, volume) in &bindings.given {
+    let api = context.informers.api();
+    for (claim, volume) in &bindings.static_bindings {
         let key = Key::new(workspace, pod.namespace(), claim);
         let claim = context.informers.of(&resources::PERSISTENT_VOLUME_CLAIMS).get(&key);
         let claim = claim.ok_or_else(|| format!("persistentvolumeclaim \"{}\" not found", key.name))?;
@@ -84,25 +88,30 @@ async fn volumes(
             }},
         });
         let key = Key::new(workspace, "", volume);
-        let patched = in_time(world.patch(&resources::PERSISTENT_VOLUMES, &key, "", &patch)).await;
+        let patched = with_timeout(api.patch(&resources::PERSISTENT_VOLUMES, &key, "", &patch)).await;
         patched.map_err(|error| words(&error))?;
     }
-    for claim in &bindings.made {
+    for claim in &bindings.provisions {
         let key = Key::new(workspace, pod.namespace(), claim);
         let patch = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": **node}}});
-        let patched = in_time(world.patch(&resources::PERSISTENT_VOLUME_CLAIMS, &key, "", &patch)).await;
+        let patched = with_timeout(api.patch(&resources::PERSISTENT_VOLUME_CLAIMS, &key, "", &patch)).await;
         let patched = patched.map_err(|error| words(&error))?;
         context.informers.of(&resources::PERSISTENT_VOLUME_CLAIMS).wrote(&patched);
     }
-    // Others need not wait for this.
+    // Release the permit while waiting.
     *permit = None;
-    let claims: Vec<Box<str>> =
-        bindings.given.iter().map(|(claim, _)| claim).chain(&bindings.made).cloned().collect();
+    let claims: Vec<Box<str>> = bindings
+        .static_bindings
+        .iter()
+        .map(|(claim, _)| claim)
+        .chain(&bindings.provisions)
+        .cloned()
+        .collect();
     let waiting = async {
         loop {
             let changed = context.shared.claims.notified();
             tokio::pin!(changed);
-            // Whoever looks first and listens then may miss what happens in between.
+            // Register before checking, so that no notification is missed.
             changed.as_mut().enable();
             if context.shared.claims_are_bound(workspace, pod, node, &claims)? {
                 return Ok(());

@@ -1,28 +1,31 @@
-//! Events in the form that kube-scheduler writes: one for each thing said of a Pod, with a series if it is said again.
+//! Events in the form that kube-scheduler writes: repeated Events become a series.
+
+// upstream: staging/src/k8s.io/client-go/tools/events/event_recorder.go
+// upstream: staging/src/k8s.io/client-go/tools/events/event_broadcaster.go
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use atoll_informer::{Clock, Key, World, resources};
+use atoll_informer::{ApiScope, Clock, Key, resources};
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// Events that wait to be written; more are left out.
+/// Events that wait to be written; further ones are dropped.
 const QUEUED: usize = 1000;
-/// Events that are written at once: they share commits.
-const AT_ONCE: usize = 64;
-/// Events that are remembered, so that the next of the kind becomes part of a series.
+/// Events that are written concurrently, so that they share commits.
+const CONCURRENCY: usize = 64;
+/// Events that are remembered, so that repeated ones become a series.
 const REMEMBERED: usize = 4096;
 
 pub struct Events {
-    sender: mpsc::Sender<Noted>,
+    sender: mpsc::Sender<QueuedEvent>,
     clock: Arc<dyn Clock>,
     name: Arc<str>,
 }
 
-struct Noted {
+struct QueuedEvent {
     key: Key,
     uid: Arc<str>,
     reason: &'static str,
@@ -31,14 +34,14 @@ struct Noted {
 }
 
 impl Events {
-    /// Where events go, and what writes them.
+    /// Creates the sender of Events, and the task that writes them.
     pub fn new(
-        world: World,
+        api: ApiScope,
         clock: Arc<dyn Clock>,
         name: &Arc<str>,
     ) -> (Self, impl Future<Output = ()> + use<>) {
         let (sender, receiver) = mpsc::channel(QUEUED);
-        (Events { sender, clock, name: name.clone() }, write(world, receiver))
+        (Events { sender, clock, name: name.clone() }, write(api, receiver))
     }
 
     pub fn normal(&self, pod: &Key, uid: &Arc<str>, reason: &'static str, action: &str, message: String) {
@@ -78,57 +81,57 @@ impl Events {
             "reportingInstance": format!("{}-atoll", self.name),
             "source": {},
         });
-        // Whoever cannot keep up tells less.
-        let _ = self.sender.try_send(Noted { key: pod.clone(), uid: uid.clone(), reason, time, event });
+        // If the queue is full, the Event is dropped.
+        let _ = self.sender.try_send(QueuedEvent { key: pod.clone(), uid: uid.clone(), reason, time, event });
     }
 }
 
-/// What makes two events the same: whom they are about, and what they say of it.
-type Sameness = (Arc<str>, &'static str);
+/// Identity of a series: uid of the Pod, and reason.
+type SeriesKey = (Arc<str>, &'static str);
 
-async fn write(world: World, mut noted: mpsc::Receiver<Noted>) {
-    // The event of which a series is made, and how often the same has been said.
-    let mut said: HashMap<Sameness, (Key, u64)> = HashMap::new();
-    let mut batch = Vec::with_capacity(AT_ONCE);
-    while noted.recv_many(&mut batch, AT_ONCE).await > 0 {
-        let (mut creating, mut begun, mut again) = (JoinSet::new(), HashSet::new(), Vec::new());
-        for noted in batch.drain(..) {
-            let sameness = (noted.uid.clone(), noted.reason);
-            if said.contains_key(&sameness) || !begun.insert(sameness) {
-                again.push(noted);
+async fn write(api: ApiScope, mut queued: mpsc::Receiver<QueuedEvent>) {
+    // The first Event of each series, and the number of repetitions.
+    let mut series: HashMap<SeriesKey, (Key, u64)> = HashMap::new();
+    let mut batch = Vec::with_capacity(CONCURRENCY);
+    while queued.recv_many(&mut batch, CONCURRENCY).await > 0 {
+        let (mut creating, mut started, mut repeated) = (JoinSet::new(), HashSet::new(), Vec::new());
+        for queued in batch.drain(..) {
+            let series_key = (queued.uid.clone(), queued.reason);
+            if series.contains_key(&series_key) || !started.insert(series_key) {
+                repeated.push(queued);
             } else {
-                creating.spawn(create(world.clone(), noted));
+                creating.spawn(create(api.clone(), queued));
             }
         }
         while let Some(created) = creating.join_next().await {
-            let Ok(Some((sameness, place))) = created else { continue };
-            if said.len() >= REMEMBERED {
-                said.clear();
+            let Ok(Some((series_key, place))) = created else { continue };
+            if series.len() >= REMEMBERED {
+                series.clear();
             }
-            said.insert(sameness, (place, 1));
+            series.insert(series_key, (place, 1));
         }
-        for Noted { uid, reason, time, .. } in again {
-            let Some((first, count)) = said.get_mut(&(uid, reason)) else { continue };
+        for QueuedEvent { uid, reason, time, .. } in repeated {
+            let Some((first, count)) = series.get_mut(&(uid, reason)) else { continue };
             *count += 1;
-            // A few of a series say as much as all of them.
+            // Update the series at powers of two only, to save writes.
             if count.is_power_of_two() {
                 let patch = json!({"series": {"count": *count, "lastObservedTime": time.to_micro_time()}});
-                if let Err(status) = world.patch(&resources::EVENTS, first, "", &patch).await {
-                    tracing::debug!(%status, event = %first, "a series of events was not continued");
+                if let Err(status) = api.patch(&resources::EVENTS, first, "", &patch).await {
+                    tracing::debug!(%status, event = %first, "failed to update an event series");
                 }
             }
         }
     }
 }
 
-async fn create(world: World, noted: Noted) -> Option<(Sameness, Key)> {
-    let Noted { key, uid, reason, event, .. } = noted;
-    let place = key.beside(event["metadata"]["name"].as_str().unwrap_or_default());
-    match world.create(&resources::EVENTS, &key.workspace, &key.namespace, &event).await {
+async fn create(api: ApiScope, queued: QueuedEvent) -> Option<(SeriesKey, Key)> {
+    let QueuedEvent { key, uid, reason, event, .. } = queued;
+    let place = key.sibling(event["metadata"]["name"].as_str().unwrap_or_default());
+    match api.create(&resources::EVENTS, &key.workspace, &key.namespace, &event).await {
         Ok(_) => Some(((uid, reason), place)),
-        // Its namespace is going, or there is no room: nobody waits for it.
+        // The namespace may be terminating or the quota exceeded; Events are best effort.
         Err(status) => {
-            tracing::debug!(%status, %key, "an event was not written");
+            tracing::debug!(%status, %key, "failed to write an event");
             None
         }
     }

@@ -1,4 +1,4 @@
-//! The schedulers of all workspaces, and who has something to do.
+//! The schedulers of all workspaces, and the workspaces with work.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 use super::since;
 use crate::pod::{self, Pod};
-use crate::queue::Event;
+use crate::queue::ClusterEvent;
 use crate::scheduler::{Decision, Scheduler};
 use crate::storage::Bindings;
 
-/// What a scheduler looks at besides Pods and nodes.
-static OTHERS: [&Resource; 9] = [
+/// Resources that a scheduler uses besides Pods and nodes.
+static OTHER_RESOURCES: [&Resource; 9] = [
     &resources::NAMESPACES,
     &resources::PERSISTENT_VOLUME_CLAIMS,
     &resources::PERSISTENT_VOLUMES,
@@ -28,20 +28,20 @@ static OTHERS: [&Resource; 9] = [
     &resources::STATEFUL_SETS,
 ];
 
-/// How long the beginning waits for what may not be there.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the start waits for resources that may not be served.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What to do next.
-pub enum Next {
+/// The next step of the scheduling loop.
+pub enum NextStep {
     Decision(Arc<str>, Decision),
-    /// To wait for a change, but no longer than until then.
-    Look(Option<Instant>),
+    /// Wait for a change, at most until this time.
+    ListWatch(Option<Instant>),
 }
 
-pub struct Shared {
+pub struct Schedulers {
     state: Mutex<State>,
     changes: Notify,
-    /// Told of every change of a claim.
+    /// Notified of every change of a claim.
     pub claims: Notify,
     beginning: Instant,
     name: Arc<str>,
@@ -52,10 +52,10 @@ pub struct Shared {
 #[derive(Default)]
 struct State {
     schedulers: HashMap<Arc<str>, Scheduler>,
-    /// Workspaces that have something to do, in turn.
+    /// Workspaces with work, in round-robin order.
     busy: VecDeque<Arc<str>>,
     is_busy: HashSet<Arc<str>>,
-    /// Workspaces that are to be looked at again, by when.
+    /// Workspaces to check again, by time.
     later: BTreeSet<(Duration, Arc<str>)>,
 }
 
@@ -67,11 +67,11 @@ impl State {
     }
 }
 
-impl Shared {
-    /// Follows all there is; returns when everything has been seen.
+impl Schedulers {
+    /// Starts to watch all resources; returns when their first lists are complete.
     pub async fn listen(informers: &Informers, name: &Arc<str>) -> Arc<Self> {
-        let others: Vec<Arc<Cache>> = OTHERS.iter().map(|resource| informers.of(resource)).collect();
-        let shared = Arc::new(Shared {
+        let others: Vec<Arc<Cache>> = OTHER_RESOURCES.iter().map(|resource| informers.of(resource)).collect();
+        let shared = Arc::new(Schedulers {
             state: Mutex::default(),
             changes: Notify::new(),
             claims: Notify::new(),
@@ -99,9 +99,9 @@ impl Shared {
             cache.synced().await;
         }
         for cache in &shared.others {
-            // Not every server has everything.
-            if tokio::time::timeout(PATIENCE, cache.synced()).await.is_err() {
-                tracing::warn!(resource = %cache.resource.plural, "scheduling Pods without knowing these");
+            // Not every API server serves all of them.
+            if tokio::time::timeout(TIMEOUT, cache.synced()).await.is_err() {
+                tracing::warn!(resource = %cache.resource.plural, "the resource is not available; scheduling Pods without it");
             }
         }
         shared
@@ -117,7 +117,7 @@ impl Shared {
 
     fn pod_changed(&self, change: &Change) {
         if let (Some(old), Some(new)) = (&change.old, &change.new)
-            && !pod::may_matter(old, new)
+            && !pod::affects_scheduling(old, new)
         {
             return;
         }
@@ -127,7 +127,7 @@ impl Shared {
         });
     }
 
-    /// Does something with the scheduler of a workspace, which is made if there is none.
+    /// Calls a function with the scheduler of a workspace, which is created if necessary.
     fn with<T>(&self, workspace: &Arc<str>, work: impl FnOnce(&mut Scheduler, Duration) -> T) -> T {
         let mut state = self.state();
         let scheduler =
@@ -143,7 +143,7 @@ impl Shared {
         result
     }
 
-    /// A scheduler that knows what else is in its workspace.
+    /// Creates a scheduler with the other objects of its workspace.
     fn scheduler(&self, workspace: &str) -> Scheduler {
         let mut scheduler = Scheduler::new(self.name.clone());
         for cache in &self.others {
@@ -154,7 +154,7 @@ impl Shared {
         scheduler
     }
 
-    /// Something besides Pods and nodes has changed. Where neither is, nobody asks.
+    /// Handles a change of another object. Workspaces without nodes and Pods have no scheduler.
     fn other_changed(&self, plural: &str, change: &Change) {
         let mut state = self.state();
         let now = self.now();
@@ -166,13 +166,13 @@ impl Shared {
         let event = match plural {
             "persistentvolumeclaims" => {
                 self.claims.notify_waiters();
-                Event::Claim
+                ClusterEvent::Claim
             }
-            "persistentvolumes" => Event::Volume,
-            "storageclasses" => Event::StorageClass,
+            "persistentvolumes" => ClusterEvent::Volume,
+            "storageclasses" => ClusterEvent::StorageClass,
             _ => return,
         };
-        scheduler.wake(event, now);
+        scheduler.requeue_on(event, now);
         if scheduler.waiting() > 0 {
             state.has_work(&change.key.workspace);
             drop(state);
@@ -180,8 +180,8 @@ impl Shared {
         }
     }
 
-    /// The next decision, workspaces in turn.
-    pub fn next(&self, random: crate::Random<'_>) -> Next {
+    /// Returns the next decision, round-robin over workspaces.
+    pub fn next(&self, random: crate::Random<'_>) -> NextStep {
         let mut state = self.state();
         let now = self.now();
         while let Some((at, workspace)) = state.later.first().cloned() {
@@ -198,19 +198,19 @@ impl Shared {
             };
             if let Some(decision) = scheduler.next(now, random) {
                 state.busy.push_back(workspace.clone());
-                return Next::Decision(workspace, decision);
+                return NextStep::Decision(workspace, decision);
             }
-            let look = scheduler.next_look(now);
+            let look = scheduler.next_flush(now);
             state.is_busy.remove(&workspace);
             state.later.retain(|(_, other)| *other != workspace);
             if let Some(look) = look {
                 state.later.insert((look, workspace));
             }
         }
-        Next::Look(state.later.first().map(|(at, _)| self.beginning + *at))
+        NextStep::ListWatch(state.later.first().map(|(at, _)| self.beginning + *at))
     }
 
-    /// Returns when something has changed, or it is time.
+    /// Waits for a change, or until the given time.
     pub async fn changed(&self, at: Option<Instant>) {
         match at {
             None => self.changes.notified().await,
@@ -222,18 +222,20 @@ impl Shared {
         self.with(workspace, |scheduler, _| scheduler.bound(pod));
     }
 
-    /// A Pod could not be bound: what it was to have is as the API shows it.
+    /// Reverts the assumed state of a Pod whose binding failed to that of the API.
     pub fn unbound(&self, workspace: &Arc<str>, pod: &Pod, bindings: &Bindings) {
         self.with(workspace, |scheduler, now| {
             for cache in &self.others {
                 let keys: Vec<Key> = match &*cache.resource.plural {
                     "persistentvolumeclaims" => {
                         let key = |claim| Key::new(workspace, pod.namespace(), claim);
-                        bindings.made.iter().map(|claim| key(claim)).collect()
+                        bindings.provisions.iter().map(|claim| key(claim)).collect()
                     }
-                    "persistentvolumes" => {
-                        bindings.given.iter().map(|(_, volume)| Key::new(workspace, "", volume)).collect()
-                    }
+                    "persistentvolumes" => bindings
+                        .static_bindings
+                        .iter()
+                        .map(|(_, volume)| Key::new(workspace, "", volume))
+                        .collect(),
                     _ => continue,
                 };
                 for object in keys.iter().filter_map(|key| cache.get(key)) {
@@ -244,13 +246,13 @@ impl Shared {
         });
     }
 
-    /// A Pod that was to go has not been asked to.
+    /// Reverts the assumed eviction of a Pod that could not be deleted.
     pub fn stays(&self, workspace: &Arc<str>, key: &Key) {
         let Some(pod) = self.pods.get(key) else { return };
         self.with(workspace, |scheduler, now| scheduler.set_pod(&pod, now));
     }
 
-    /// Whether these claims of a Pod have their volumes; an error if they will not get any.
+    /// Whether these claims of a Pod are bound; an error if they will not be.
     pub fn claims_are_bound(
         &self,
         workspace: &Arc<str>,
@@ -262,41 +264,43 @@ impl Shared {
         let Some(scheduler) = state.schedulers.get(workspace) else { return Err("pod is gone".to_owned()) };
         let mut all = true;
         for claim in claims {
-            all &= scheduler.fleet.storage.is_ready(pod.namespace(), claim, node)?;
+            all &= scheduler.node_index.storage.is_ready(pod.namespace(), claim, node)?;
         }
         Ok(all)
     }
 }
 
 fn apply(scheduler: &mut Scheduler, plural: &str, object: &Value) {
-    let fleet = &mut scheduler.fleet;
+    let node_index = &mut scheduler.node_index;
     match plural {
-        "namespaces" => fleet.set_namespace(object),
-        "persistentvolumeclaims" => fleet.storage.set_claim(object),
-        "persistentvolumes" => fleet.storage.set_volume(object),
-        "storageclasses" => fleet.storage.set_class(object),
-        "poddisruptionbudgets" => fleet.budgets.set(object),
-        "services" => fleet.workloads.set_service(object),
-        "replicationcontrollers" => fleet.workloads.set_workload("ReplicationController", object),
-        "replicasets" => fleet.workloads.set_workload("ReplicaSet", object),
-        "statefulsets" => fleet.workloads.set_workload("StatefulSet", object),
+        "namespaces" => node_index.set_namespace(object),
+        "persistentvolumeclaims" => node_index.storage.set_claim(object),
+        "persistentvolumes" => node_index.storage.set_volume(object),
+        "storageclasses" => node_index.storage.set_class(object),
+        "poddisruptionbudgets" => node_index.budgets.set(object),
+        "services" => node_index.workloads.set_service(object),
+        "replicationcontrollers" => node_index.workloads.set_workload("ReplicationController", object),
+        "replicasets" => node_index.workloads.set_workload("ReplicaSet", object),
+        "statefulsets" => node_index.workloads.set_workload("StatefulSet", object),
         _ => {}
     }
 }
 
 fn forget(scheduler: &mut Scheduler, plural: &str, change: &Change) {
-    let fleet = &mut scheduler.fleet;
+    let node_index = &mut scheduler.node_index;
     let (namespace, name) = (&*change.key.namespace, &*change.key.name);
     match plural {
-        "namespaces" => fleet.remove_namespace(name),
-        "persistentvolumeclaims" => fleet.storage.remove_claim(namespace, name),
-        "persistentvolumes" => fleet.storage.remove_volume(name),
-        "storageclasses" => fleet.storage.remove_class(name),
-        "poddisruptionbudgets" => fleet.budgets.remove(namespace, name),
-        "services" => fleet.workloads.remove_service(namespace, name),
-        "replicationcontrollers" => fleet.workloads.remove_workload("ReplicationController", namespace, name),
-        "replicasets" => fleet.workloads.remove_workload("ReplicaSet", namespace, name),
-        "statefulsets" => fleet.workloads.remove_workload("StatefulSet", namespace, name),
+        "namespaces" => node_index.remove_namespace(name),
+        "persistentvolumeclaims" => node_index.storage.remove_claim(namespace, name),
+        "persistentvolumes" => node_index.storage.remove_volume(name),
+        "storageclasses" => node_index.storage.remove_class(name),
+        "poddisruptionbudgets" => node_index.budgets.remove(namespace, name),
+        "services" => node_index.workloads.remove_service(namespace, name),
+        "replicationcontrollers" => {
+            node_index.workloads.remove_workload("ReplicationController", namespace, name)
+        }
+        "replicasets" => node_index.workloads.remove_workload("ReplicaSet", namespace, name),
+        "statefulsets" => node_index.workloads.remove_workload("StatefulSet", namespace, name),
         _ => {}
     }
 }

@@ -1,4 +1,7 @@
-//! Saying on Pods what came of them, and sending away those who have to go.
+//! Writes the scheduling status of Pods, and evicts preemption victims.
+
+// upstream: pkg/scheduler/schedule_one.go
+// upstream: pkg/scheduler/framework/preemption/executor.go
 
 use std::sync::Arc;
 
@@ -6,16 +9,16 @@ use atoll_informer::{DeleteOptions, Key, resources};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-use super::{Context, in_time};
+use super::{Context, with_timeout};
 use crate::pod::Pod;
 use crate::preemption::Preemption;
 
-/// How long the message of an event may be.
+/// Longest message of an Event (`noteLengthLimit`).
 const NOTE_LIMIT: usize = 1024;
-/// How often a write is tried anew if somebody else was faster.
+/// Attempts of a write after conflicts.
 const ATTEMPTS: usize = 5;
 
-/// There is no node for a Pod.
+/// Reports that a Pod is unschedulable, and carries out its preemption.
 pub async fn refuse(
     context: &Context,
     workspace: &Arc<str>,
@@ -41,7 +44,7 @@ pub async fn refuse(
     }
 }
 
-/// Something went wrong with a Pod.
+/// Reports an error of a Pod.
 pub async fn fail(context: &Context, workspace: &Arc<str>, pod: &Pod, message: &str) {
     say(context, workspace, pod, "SchedulerError", message, Some(None)).await;
 }
@@ -56,7 +59,7 @@ async fn say(
 ) {
     let key = Context::key(workspace, pod);
     context.events.warning(&key, &pod.uid, "FailedScheduling", "Scheduling", shortened(message));
-    // Another scheduler may have been faster.
+    // Another scheduler may have assigned the Pod meanwhile.
     let has_node = |object: &Value| object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
     let condition = |object: &Value| {
         (!has_node(object)).then(|| condition(object, "PodScheduled", "False", reason, message))
@@ -64,7 +67,7 @@ async fn say(
     report(&key, change(context, &key, &pod.uid, condition, nominated).await);
 }
 
-/// Marks a Pod as one that has to go, and asks it to.
+/// Sets the disruption condition of a victim and deletes it.
 async fn evict(context: &Context, workspace: &Arc<str>, preemptor: &Pod, victim: &Pod, node: &str) {
     let key = Context::key(workspace, victim);
     let message = format!("{}: preempting to accommodate a higher priority pod", context.name);
@@ -74,7 +77,7 @@ async fn evict(context: &Context, workspace: &Arc<str>, preemptor: &Pod, victim:
         };
         report(&key, change(context, &key, &victim.uid, mark, None).await);
         let options = DeleteOptions { uid: Some(&victim.uid), ..DeleteOptions::default() };
-        let deleted = in_time(context.informers.world().delete(&resources::PODS, &key, options)).await;
+        let deleted = with_timeout(context.informers.api().delete(&resources::PODS, &key, options)).await;
         if let Err(status) = deleted {
             if status.code() != 404 {
                 context.shared.stays(workspace, &key);
@@ -98,7 +101,7 @@ fn condition(object: &Value, kind: &str, status: &str, reason: &str, message: &s
     condition
 }
 
-/// Changes a condition of a Pod and the node that is kept for it, if that is a change.
+/// Updates a condition and the nominated node of a Pod, if they change.
 async fn change(
     context: &Context,
     key: &Key,
@@ -112,7 +115,7 @@ async fn change(
         let Some(pod) = known.filter(|pod| object::uid(pod) == uid) else { return Ok(()) };
         let now = context.clock.now().to_time();
         let Some(patch) = patch(&pod, condition(&pod), nominated, &now) else { return Ok(()) };
-        match in_time(context.informers.world().patch(&resources::PODS, key, "status", &patch)).await {
+        match with_timeout(context.informers.api().patch(&resources::PODS, key, "status", &patch)).await {
             Ok(patched) => {
                 cache.wrote(&patched);
                 return Ok(());
@@ -120,15 +123,15 @@ async fn change(
             Err(status) if status.code() == 404 => return Ok(()),
             Err(status) if status.code() == 409 => {
                 known =
-                    in_time(context.informers.world().get(&resources::PODS, key)).await.ok().map(Arc::new);
+                    with_timeout(context.informers.api().get(&resources::PODS, key)).await.ok().map(Arc::new);
             }
             Err(status) => return Err(status),
         }
     }
-    Err(Status::service_unavailable("it changes all the time"))
+    Err(Status::service_unavailable("the Pod keeps changing"))
 }
 
-/// What is to be changed in the status of a Pod; nothing if it is so already.
+/// Returns the patch of a Pod's status; `None` if nothing changes.
 fn patch(pod: &Value, condition: Option<Value>, nominated: Option<Option<&str>>, now: &str) -> Option<Value> {
     let mut status = json!({});
     if let Some(mut condition) = condition {
@@ -161,7 +164,7 @@ fn patch(pod: &Value, condition: Option<Value>, nominated: Option<Option<&str>>,
         status["nominatedNodeName"] = nominated.into();
     }
     let is_empty = status.as_object().is_none_or(serde_json::Map::is_empty);
-    // Conditions are written as a whole: nobody else's may get lost.
+    // The patch replaces all conditions, so it must not overwrite those of other writers.
     (!is_empty).then(|| {
         json!({
             "metadata": {"uid": object::uid(pod), "resourceVersion": object::resource_version(pod)},
@@ -172,11 +175,11 @@ fn patch(pod: &Value, condition: Option<Value>, nominated: Option<Option<&str>>,
 
 fn report(key: &Key, result: Result<(), Status>) {
     if let Err(status) = result {
-        tracing::warn!(%status, pod = %key, "what became of a Pod could not be written");
+        tracing::warn!(%status, pod = %key, "cannot update the status of a Pod");
     }
 }
 
-/// As much as fits into an event.
+/// Cuts a message to the limit of Events (`truncateMessage`).
 fn shortened(message: &str) -> String {
     const REST: &str = " ...";
     if message.len() <= NOTE_LIMIT {

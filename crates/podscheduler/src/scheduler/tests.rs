@@ -24,7 +24,7 @@ fn scheduler() -> Scheduler {
     Scheduler::new("default-scheduler".into())
 }
 
-/// What is decided next, in a few words.
+/// Returns the next decision as text.
 fn next(scheduler: &mut Scheduler, now: Duration) -> String {
     match scheduler.next(now, &mut || 0) {
         None => "nothing".to_owned(),
@@ -44,32 +44,32 @@ fn decided(scheduler: &mut Scheduler, wanted: &[&str]) {
 }
 
 #[test]
-fn what_is_decided_counts_at_once() {
+fn decisions_are_assumed_at_once() {
     let mut scheduler = scheduler();
     scheduler.set_node(&node("a", "1"), NOW);
     for name in ["p", "q"] {
         scheduler.set_pod(&pod(name, "1"), NOW);
     }
     decided(&mut scheduler, &["p to a", "q to nowhere"]);
-    // What the API says meanwhile of the Pod that is being bound changes nothing.
+    // Updates of an assumed Pod change nothing.
     scheduler.set_pod(&pod("p", "1"), NOW);
     decided(&mut scheduler, &[]);
 }
 
 #[test]
-fn a_pod_that_could_not_be_bound_is_tried_again_later() {
+fn failed_binding_is_retried_after_backoff() {
     let mut scheduler = scheduler();
     scheduler.set_node(&node("a", "1"), NOW);
     scheduler.set_pod(&pod("p", "1"), NOW);
     let Some(Decision::Bind { pod, .. }) = scheduler.next(NOW, &mut || 0) else { panic!("no decision") };
     scheduler.unbound(&pod, NOW);
     decided(&mut scheduler, &[]);
-    assert_eq!(scheduler.next_look(NOW), Some(NOW + Duration::from_secs(1)));
+    assert_eq!(scheduler.next_flush(NOW), Some(NOW + Duration::from_secs(1)));
     assert_eq!(next(&mut scheduler, NOW + Duration::from_secs(1)), "p to a");
 }
 
 #[test]
-fn bound_pods_and_those_of_others_are_left_alone() {
+fn bound_gated_and_foreign_pods_are_ignored() {
     let mut scheduler = scheduler();
     scheduler.set_node(&node("a", "1"), NOW);
     scheduler.set_pod(&on("a", pod("p", "500m")), NOW);
@@ -83,13 +83,13 @@ fn bound_pods_and_those_of_others_are_left_alone() {
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     scheduler.set_pod(&leaving, NOW);
     decided(&mut scheduler, &[]);
-    // Without its gates a Pod is one like others.
+    // Without its gates, the Pod is scheduled.
     scheduler.set_pod(&pod("r", "500m"), NOW);
     decided(&mut scheduler, &["r to a"]);
 }
 
 #[test]
-fn changes_that_may_help_are_noticed() {
+fn helpful_events_requeue_pods() {
     let later = NOW + Duration::from_secs(60);
     let placed = on("a", pod("first", "1"));
     let mut finished = placed.clone();
@@ -97,12 +97,12 @@ fn changes_that_may_help_are_noticed() {
     let key: PodKey = ("default".into(), "first".into());
     type Change = fn(&mut Scheduler, &Value, &PodKey, Duration);
     let table: [(&str, Change, &str); 6] = [
-        ("a sign of life", |scheduler, _, _, now| scheduler.set_node(&node("a", "1"), now), "nothing"),
+        ("an unchanged node", |scheduler, _, _, now| scheduler.set_node(&node("a", "1"), now), "nothing"),
         ("a larger node", |scheduler, _, _, now| scheduler.set_node(&node("a", "2"), now), "p to a"),
         ("another node", |scheduler, _, _, now| scheduler.set_node(&node("b", "1"), now), "p to b"),
-        ("a Pod is gone", |scheduler, _, key, now| scheduler.remove_pod(key, now), "p to a"),
-        ("a Pod is done", |scheduler, finished, _, now| scheduler.set_pod(finished, now), "p to a"),
-        ("it needs less", |scheduler, _, _, now| scheduler.set_pod(&pod("p", "0"), now), "p to a"),
+        ("a Pod is deleted", |scheduler, _, key, now| scheduler.remove_pod(key, now), "p to a"),
+        ("a Pod is finished", |scheduler, finished, _, now| scheduler.set_pod(finished, now), "p to a"),
+        ("the Pod needs less", |scheduler, _, _, now| scheduler.set_pod(&pod("p", "0"), now), "p to a"),
     ];
     for (what, change, wanted) in table {
         let mut scheduler = scheduler();
@@ -116,18 +116,18 @@ fn changes_that_may_help_are_noticed() {
 }
 
 #[test]
-fn a_pod_made_anew_is_another_pod() {
+fn recreated_pod_is_another_pod() {
     let mut scheduler = scheduler();
     scheduler.set_node(&node("a", "1"), NOW);
     scheduler.set_pod(&on("a", pod("p", "1")), NOW);
-    let mut again = pod("p", "1");
-    again["metadata"]["uid"] = "another".into();
-    scheduler.set_pod(&again, NOW);
+    let mut repeated = pod("p", "1");
+    repeated["metadata"]["uid"] = "another".into();
+    scheduler.set_pod(&repeated, NOW);
     decided(&mut scheduler, &["p to a"]);
 }
 
 #[test]
-fn a_node_is_kept_for_whom_others_went() {
+fn nominated_node_is_kept_for_the_preemptor() {
     let mut scheduler = scheduler();
     scheduler.set_node(&node("a", "1"), NOW);
     scheduler.set_pod(&on("a", pod("victim", "1")), NOW);
@@ -135,7 +135,7 @@ fn a_node_is_kept_for_whom_others_went() {
     important["spec"]["priority"] = 10.into();
     scheduler.set_pod(&important, NOW);
     decided(&mut scheduler, &["important to a for 1 victims"]);
-    // Whatever happens until then, nobody else has to go.
+    // Until then, no further Pod is evicted.
     scheduler.set_node(&node("b", "500m"), NOW);
     decided(&mut scheduler, &["important to nowhere"]);
     scheduler.remove_pod(&("default".into(), "victim".into()), NOW);
@@ -146,7 +146,7 @@ fn a_node_is_kept_for_whom_others_went() {
 }
 
 #[test]
-fn where_nothing_is_left_there_is_nothing() {
+fn empty_scheduler_is_idle() {
     let mut scheduler = scheduler();
     assert!(scheduler.is_idle());
     scheduler.set_node(&node("a", "1"), NOW);
@@ -159,7 +159,7 @@ fn where_nothing_is_left_there_is_nothing() {
 }
 
 #[test]
-fn what_happens_to_pods_wakes_whom_it_concerns() {
+fn pod_events_requeue_concerned_pods() {
     let later = NOW + Duration::from_secs(60);
     let labelled = |name: &str, app: &str, spec: Value| {
         let mut pod = pod(name, "0");
@@ -175,7 +175,7 @@ fn what_happens_to_pods_wakes_whom_it_concerns() {
     let apart =
         json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
     let port = json!({"containers": [{"ports": [{"hostPort": 80}]}]});
-    // What is there, the Pod, what comes then or else goes, and what is decided.
+    // Existing Pods, the Pod, the Pod that is added or else removed, and the decision.
     let db = || on("a", labelled("db", "db", json!({})));
     let web = || on("a", labelled("web", "web", json!({})));
     let taken = || on("a", labelled("taken", "web", port.clone()));
@@ -209,7 +209,7 @@ fn what_happens_to_pods_wakes_whom_it_concerns() {
 }
 
 #[test]
-fn whoever_waits_for_another_pod_hears_when_it_has_its_node() {
+fn pod_with_affinity_is_requeued_when_its_target_is_assigned() {
     let mut scheduler = scheduler();
     let mut node = node("a", "1");
     node["metadata"]["labels"] = json!({"kubernetes.io/hostname": "a"});

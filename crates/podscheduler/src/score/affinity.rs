@@ -1,26 +1,28 @@
-//! Nodes near to Pods that are liked, and away from those that are not, are better.
+//! Score for preferred affinity and anti-affinity between Pods.
+
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/scoring.go
 
 use super::MAX;
-use crate::cycle::{Cycle, Questions};
-use crate::fleet::{Feeling, Fleet, NO_DOMAIN, Topology};
+use crate::cycle::{Cycle, PreFilterState};
+use crate::node_index::{NO_DOMAIN, NodeIndex, TermEffect, Topology};
 
-/// Points by domain of one topology.
+/// Scores by domain of one topology.
 struct Points<'a> {
     key: &'a str,
     topology: &'a Topology,
     by_domain: Vec<i64>,
 }
 
-/// The points of the candidates; none if nobody has any wishes.
-pub fn scores(cycle: &Cycle<'_>, questions: &Questions, slots: &[usize]) -> Vec<i64> {
-    let (pod, fleet) = (cycle.pod, cycle.fleet);
+/// Returns the scores of the candidates; empty if no term applies.
+pub fn scores(cycle: &Cycle<'_>, prefilter: &PreFilterState, slots: &[usize]) -> Vec<i64> {
+    let (pod, node_index) = (cycle.pod, cycle.node_index);
     let mut all: Vec<Points<'_>> = Vec::new();
-    for ((weight, term), counted) in pod.demand.affinity.preferred.iter().zip(&questions.preferred) {
-        give(&mut all, fleet, &term.topology, fleet.tallies.counts(counted), *weight);
+    for ((weight, term), counted) in pod.demand.affinity.preferred.iter().zip(&prefilter.preferred) {
+        give(&mut all, node_index, &term.topology, node_index.tallies.counts(counted), *weight);
     }
-    for (topology, feeling, counts) in fleet.neighbours.about(&pod.class, &fleet.namespaces) {
-        if let Feeling::Likes(weight) = feeling {
-            give(&mut all, fleet, topology, counts, weight);
+    for (topology, effect, counts) in node_index.existing_affinity.about(&pod.class, &node_index.namespaces) {
+        if let TermEffect::Weight(weight) = effect {
+            give(&mut all, node_index, topology, counts, weight);
         }
     }
     if all.is_empty() {
@@ -43,11 +45,11 @@ pub fn scores(cycle: &Cycle<'_>, questions: &Questions, slots: &[usize]) -> Vec<
     points
 }
 
-fn give<'a>(all: &mut Vec<Points<'a>>, fleet: &'a Fleet, key: &'a str, counts: &[u32], weight: i64) {
+fn give<'a>(all: &mut Vec<Points<'a>>, node_index: &'a NodeIndex, key: &'a str, counts: &[u32], weight: i64) {
     let index = match all.iter().position(|points| points.key == key) {
         Some(index) => index,
         None => {
-            let Some(topology) = fleet.topologies.get(key) else { return };
+            let Some(topology) = node_index.topologies.get(key) else { return };
             all.push(Points { key, topology, by_domain: vec![0; topology.len()] });
             all.len() - 1
         }

@@ -1,33 +1,36 @@
-//! Nodes with fewer Pods of the kind around are better.
+//! Score for soft topology spread constraints.
+
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go
 
 use super::MAX;
 use crate::cycle::{Cycle, counts_node, spread};
-use crate::fleet::{NO_DOMAIN, Topology};
+use crate::node_index::{NO_DOMAIN, Topology};
 use crate::spread::{Constraint, HOSTNAME};
 
 struct Rule<'a> {
     rule: &'a Constraint,
     topology: &'a Topology,
     by_slot: &'a [u32],
-    /// By domain; nothing where none of the candidates is. Of no use for hosts, which are counted one by one.
+    /// Counts by domain; `None` for domains without a candidate. Not used for hostnames, which are counted by
+    /// node.
     by_domain: Vec<Option<i64>>,
-    /// Rules with many domains would otherwise drown in those with few.
+    /// Normalizing weight, so that topologies with few domains do not dominate.
     weight: f64,
 }
 
-/// The points of the candidates; none if there is nothing to be said.
+/// Returns the scores of the candidates; empty if there are no constraints.
 pub fn scores(cycle: &Cycle<'_>, soft: &[Constraint], slots: &[usize]) -> Vec<i64> {
-    let (pod, fleet) = (cycle.pod, cycle.fleet);
+    let (pod, node_index) = (cycle.pod, cycle.node_index);
     let mut rules: Vec<Rule<'_>> = Vec::with_capacity(soft.len());
     for rule in soft {
-        let Some(topology) = fleet.topologies.get(&rule.topology) else { continue };
-        let by_slot = fleet.tallies.counts(&spread(pod, rule));
+        let Some(topology) = node_index.topologies.get(&rule.topology) else { continue };
+        let by_slot = node_index.tallies.counts(&spread(pod, rule));
         rules.push(Rule { rule, topology, by_slot, by_domain: vec![None; topology.len()], weight: 0.0 });
     }
     if rules.is_empty() {
         return Vec::new();
     }
-    // Rules for everybody do without labels where they are missing; a Pod's own leave such nodes out.
+    // Default constraints accept nodes without the labels; a Pod's own constraints ignore them.
     let is_ignored = |rules: &[Rule<'_>], slot: usize| {
         pod.demand.has_constraints && rules.iter().any(|rule| rule.topology.domain(slot) == NO_DOMAIN)
     };
@@ -51,7 +54,7 @@ pub fn scores(cycle: &Cycle<'_>, soft: &[Constraint], slots: &[usize]) -> Vec<i6
         };
         rule.weight = ((size + 2) as f64).ln();
     }
-    for (slot, node) in fleet.all_nodes() {
+    for (slot, node) in node_index.all_nodes() {
         if is_ignored(&rules, slot) {
             continue;
         }
@@ -65,7 +68,7 @@ pub fn scores(cycle: &Cycle<'_>, soft: &[Constraint], slots: &[usize]) -> Vec<i6
             }
         }
     }
-    let mut points: Vec<i64> = slots.iter().map(|slot| crowd(&rules, *slot)).collect();
+    let mut points: Vec<i64> = slots.iter().map(|slot| weighted_count(&rules, *slot)).collect();
     let known = || points.iter().zip(&ignored).filter(|(_, ignored)| !**ignored).map(|(points, _)| *points);
     let (least, most) = (known().min().unwrap_or(i64::MAX), known().max().unwrap_or_default());
     for (points, ignored) in points.iter_mut().zip(ignored) {
@@ -78,8 +81,8 @@ pub fn scores(cycle: &Cycle<'_>, soft: &[Constraint], slots: &[usize]) -> Vec<i6
     points
 }
 
-/// How many there are around a node, weighted.
-fn crowd(rules: &[Rule<'_>], slot: usize) -> i64 {
+/// Returns the weighted number of matching Pods around a node.
+fn weighted_count(rules: &[Rule<'_>], slot: usize) -> i64 {
     let mut sum = 0.0;
     for rule in rules {
         let domain = rule.topology.domain(slot);

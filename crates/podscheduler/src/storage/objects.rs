@@ -1,4 +1,4 @@
-//! Claims, volumes and storage classes, compiled.
+//! Volume claims, volumes and storage classes in compiled form.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// Labels of volumes and nodes that say where they are.
+/// Zone and region labels of volumes and nodes.
 pub const ZONES: [&str; 4] = [
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
@@ -23,7 +23,7 @@ pub const ZONES: [&str; 4] = [
     "topology.kubernetes.io/region",
 ];
 
-/// What a label of a zone is called today.
+/// Returns the current name of a deprecated zone label.
 pub fn successor(key: &str) -> &str {
     match ZONES.iter().position(|own| *own == key) {
         Some(index @ (0 | 1)) => ZONES[index + 2],
@@ -35,15 +35,15 @@ pub fn successor(key: &str) -> &str {
 pub struct Claim {
     pub uid: Arc<str>,
     pub class: Box<str>,
-    /// The volume it has or is to have; empty if none.
+    /// Name of the volume that it is or will be bound to; empty if none.
     pub volume: Box<str>,
     pub is_bound: bool,
     pub is_lost: bool,
-    pub is_leaving: bool,
+    pub is_terminating: bool,
     pub selected_node: Option<Arc<str>>,
-    /// Whether a node has been selected before: if it no longer is, no volume could be made there.
+    /// Whether a node was selected before: if it is cleared, provisioning has failed.
     pub was_selected: bool,
-    /// The uid of the Pod that it was made for.
+    /// Uid of the Pod that owns it.
     pub owner: Option<Box<str>>,
     pub access_modes: Vec<Box<str>>,
     pub size: Quantity,
@@ -62,7 +62,7 @@ impl Claim {
             is_bound: !volume.is_empty() && object::annotation(claim, BIND_COMPLETED).is_some(),
             volume,
             is_lost: claim["status"]["phase"] == "Lost",
-            is_leaving: object::is_being_deleted(claim),
+            is_terminating: object::is_being_deleted(claim),
             selected_node: object::annotation(claim, SELECTED_NODE).map(Arc::from),
             was_selected: false,
             owner: object::controller_of(claim).map(|owner| owner.uid.into()),
@@ -78,15 +78,15 @@ impl Claim {
     }
 }
 
-/// The claim that a volume is for.
+/// The claim that a volume is bound to.
 #[derive(Debug)]
-pub struct ClaimOf {
+pub struct ClaimRef {
     pub namespace: Arc<str>,
     pub name: Box<str>,
     pub uid: Arc<str>,
 }
 
-impl ClaimOf {
+impl ClaimRef {
     pub fn is(&self, namespace: &str, name: &str, uid: &str) -> bool {
         *self.namespace == *namespace && *self.name == *name && (self.uid.is_empty() || *self.uid == *uid)
     }
@@ -100,9 +100,9 @@ pub struct Volume {
     pub access_modes: Vec<Box<str>>,
     pub mode: Box<str>,
     pub attributes: Box<str>,
-    pub claim: Option<ClaimOf>,
+    pub claim: Option<ClaimRef>,
     pub is_available: bool,
-    pub is_leaving: bool,
+    pub is_terminating: bool,
     pub zones: Vec<(&'static str, Vec<Box<str>>)>,
     nodes: Option<Required>,
 }
@@ -122,13 +122,13 @@ impl Volume {
             access_modes: texts(&spec["accessModes"]),
             mode: mode_of(spec),
             attributes: text(&spec["volumeAttributesClassName"]).into(),
-            claim: claim.is_object().then(|| ClaimOf {
+            claim: claim.is_object().then(|| ClaimRef {
                 namespace: text(&claim["namespace"]).into(),
                 name: text(&claim["name"]).into(),
                 uid: text(&claim["uid"]).into(),
             }),
             is_available: volume["status"]["phase"] == "Available",
-            is_leaving: object::is_being_deleted(volume),
+            is_terminating: object::is_being_deleted(volume),
             zones: zones.collect(),
             nodes: Required::of_selector(&spec["nodeAffinity"]["required"]),
             labels,
@@ -141,15 +141,15 @@ impl Volume {
     }
 }
 
-/// A label with the values that it may have.
+/// A label with its allowed values.
 type Labelled = (Box<str>, Vec<Box<str>>);
 
 #[derive(Debug)]
 pub struct StorageClass {
-    /// Whether claims are bound only when it is known where their Pod goes.
+    /// Whether the binding mode is `WaitForFirstConsumer`.
     pub waits_for_pod: bool,
     can_make: bool,
-    /// Where volumes can be made: on nodes with labels as one of these says, or anywhere.
+    /// Allowed topologies: label values of nodes, or empty for all nodes.
     places: Vec<Vec<Labelled>>,
 }
 

@@ -1,7 +1,7 @@
-//! The same random clusters and Pods to the real kube-scheduler and to ours: each Pod must go where ours might have sent
-//! it, with the most points; or nowhere, for the same reasons in the same words; or others must go for it, the same ones.
+//! Compares decisions with the real kube-scheduler on random clusters: each Pod must get one of the nodes
+//! with the highest score, or no node with the same message, or the same victims must be preempted.
 //!
-//! `SCHEDULER_ROUNDS` is how many clusters are tried, `ATOLL_SEED` what they are made from.
+//! `SCHEDULER_ROUNDS` is the number of clusters, `ATOLL_SEED` their seed.
 
 mod random_cluster;
 
@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use atoll_podscheduler::{Compiler, Fleet, Node};
+use atoll_podscheduler::{Compiler, Node, NodeIndex};
 use atoll_testkit::wait::Waiting;
 use atoll_testkit::{Client, Upstream};
 use random_cluster::{Cluster, Random};
 use serde_json::{Value, json};
 
-/// How long the two may disagree about a Pod: kube-scheduler may not have seen all of a cluster yet.
+/// How long the two may disagree about a Pod: kube-scheduler may not have observed all of a cluster yet.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often they may disagree about a cluster.
+/// Attempts per cluster after a disagreement.
 const TRIES: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -26,7 +26,7 @@ async fn pods_go_where_kube_scheduler_sends_them() {
         std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
     };
     let (seed, rounds) = (number("ATOLL_SEED", 7), number("SCHEDULER_ROUNDS", 25));
-    // Nobody is there who would give Pods their accounts, nodes their readiness, and claims leave to go.
+    // No controllers run that would set up ServiceAccounts, remove taints, or remove finalizers of claims.
     let flags =
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection";
     let Some(upstream) = Upstream::start(&["--scheduler", "--", flags]) else { return };
@@ -38,7 +38,7 @@ async fn pods_go_where_kube_scheduler_sends_them() {
     for round in 0..rounds {
         let mut disagreements = Vec::new();
         let agreed = loop {
-            // The same cluster under other names: what went wrong by chance will not do so again and again.
+            // Retry the same cluster with other names, so that chance failures do not repeat.
             let mut again = random.clone();
             let cluster = Cluster::random(&mut again, round + 1_000_000 * disagreements.len() as u64);
             match play(&client, &cluster).await {
@@ -57,7 +57,7 @@ async fn pods_go_where_kube_scheduler_sends_them() {
     println!("{outcomes:?}");
 }
 
-/// What became of the Pods of one cluster, if both agree.
+/// Returns the outcomes of the Pods of one cluster, if both agree.
 async fn play(client: &Client, cluster: &Cluster) -> Result<Vec<&'static str>, String> {
     let mut both = Both::begin(client, cluster).await;
     let mut outcomes = Vec::new();
@@ -69,7 +69,7 @@ async fn play(client: &Client, cluster: &Cluster) -> Result<Vec<&'static str>, S
         match both.compare(pod).await {
             Ok(outcome) => {
                 outcomes.push(outcome);
-                // What comes next would depend on what others are waiting for.
+                // Further Pods would depend on the pending preemption.
                 if matches!(
                     outcome,
                     "preempting" | "with a volume that is made" | "with a volume that was there"
@@ -139,43 +139,47 @@ fn collection_of(kind: &str, object: &Value) -> String {
     path.rsplit_once('/').map(|(collection, _)| collection.to_owned()).unwrap_or_default()
 }
 
-/// One cluster, there and here.
+/// One cluster in kube-apiserver and in this scheduler.
 struct Both<'a> {
     client: &'a Client,
-    fleet: Fleet,
+    node_index: NodeIndex,
     compiler: Compiler,
-    /// What is there, by kind.
+    /// Existing objects by kind.
     created: Vec<(&'static str, Value)>,
 }
 
-/// What came of a Pod at kube-scheduler.
+/// Decision of kube-scheduler about a Pod.
 #[derive(Debug, Default, PartialEq)]
 struct Verdict {
     node: Option<String>,
     message: Option<String>,
     nominated: Option<String>,
-    /// Where a volume is to be made for the Pod.
+    /// Node selected for the provisioning of a volume.
     selected: Option<String>,
-    /// The volume that the Pod gets.
+    /// Volume that the Pod's claim is bound to.
     given: Option<String>,
 }
 
 impl<'a> Both<'a> {
     async fn begin(client: &'a Client, cluster: &Cluster) -> Self {
-        let mut both =
-            Both { client, fleet: Fleet::default(), compiler: Compiler::default(), created: Vec::new() };
+        let mut both = Both {
+            client,
+            node_index: NodeIndex::default(),
+            compiler: Compiler::default(),
+            created: Vec::new(),
+        };
         for class in classes() {
-            both.fleet.storage.set_class(&class);
+            both.node_index.storage.set_class(&class);
         }
         let namespaces = client.get("/api/v1/namespaces").await.expect("namespaces").json();
         for namespace in namespaces["items"].as_array().into_iter().flatten() {
-            both.fleet.set_namespace(namespace);
+            both.node_index.set_namespace(namespace);
         }
         for (kind, object) in &cluster.objects {
             let mut object = create(client, &collection_of(kind, object), object).await;
             match *kind {
                 "pods" => object = both.started(&object).await,
-                // There is no controller that would say so.
+                // No controller sets the phase.
                 "persistentvolumes" => {
                     let phase = if object["spec"]["claimRef"].is_null() { "Available" } else { "Bound" };
                     object = both.say(kind, &object, &json!({"phase": phase})).await;
@@ -189,13 +193,13 @@ impl<'a> Both<'a> {
                 _ => {}
             }
             match *kind {
-                "nodes" => both.fleet.set_node(Node::of(&object)),
-                "pods" => both.fleet.set_pod(Arc::new(both.compiler.compile(&object))),
-                "poddisruptionbudgets" => both.fleet.budgets.set(&object),
-                "replicasets" => both.fleet.workloads.set_workload("ReplicaSet", &object),
-                "services" => both.fleet.workloads.set_service(&object),
-                "persistentvolumes" => both.fleet.storage.set_volume(&object),
-                "persistentvolumeclaims" => both.fleet.storage.set_claim(&object),
+                "nodes" => both.node_index.set_node(Node::of(&object)),
+                "pods" => both.node_index.set_pod(Arc::new(both.compiler.compile(&object))),
+                "poddisruptionbudgets" => both.node_index.budgets.set(&object),
+                "replicasets" => both.node_index.workloads.set_workload("ReplicaSet", &object),
+                "services" => both.node_index.workloads.set_service(&object),
+                "persistentvolumes" => both.node_index.storage.set_volume(&object),
+                "persistentvolumeclaims" => both.node_index.storage.set_claim(&object),
                 other => panic!("{other}"),
             }
             both.created.push((kind, object));
@@ -203,7 +207,7 @@ impl<'a> Both<'a> {
         both
     }
 
-    /// Asks both what becomes of a Pod until they agree.
+    /// Compares the decisions about a Pod until they agree.
     async fn compare(&mut self, pod: &Value) -> Result<&'static str, String> {
         let mut disagreement = String::new();
         let begin = Instant::now();
@@ -219,7 +223,7 @@ impl<'a> Both<'a> {
             }
             self.delete("pods", &object).await;
             self.take_back(&object, &verdict).await;
-            // Whatever kube-scheduler had not seen yet, it will have soon.
+            // Wait until kube-scheduler has observed everything.
             Waiting::until("kube-scheduler has caught up").again().await;
         }
         let objects = self.created.iter().map(|(kind, object)| {
@@ -231,7 +235,7 @@ impl<'a> Both<'a> {
         Err(format!("{disagreement}\npod: {pod}\n{}", objects.collect::<Vec<_>>().join("\n")))
     }
 
-    /// Waits for what kube-scheduler decides.
+    /// Waits for the decision of kube-scheduler.
     async fn verdict(&self, pod: &Value) -> Verdict {
         let waiting = Waiting::until("kube-scheduler has decided");
         loop {
@@ -256,10 +260,10 @@ impl<'a> Both<'a> {
         }
     }
 
-    /// A claim that was to have a volume is as before.
+    /// Reverts a claim that was being bound.
     async fn take_back(&self, pod: &Value, verdict: &Verdict) {
         let none = json!({"metadata": {"annotations": null}, "spec": {"claimRef": null}});
-        if let Some(volume) = &verdict.given {
+        if let Some(volume) = &verdict.static_bindings {
             let path = format!("/api/v1/persistentvolumes/{volume}");
             self.client.patch(&path, "merge", &none).await.expect("an answer");
         }
@@ -273,7 +277,8 @@ impl<'a> Both<'a> {
         }
     }
 
-    /// The node that a Pod is to have once its volume is there, or the volume that its claim is to have.
+    /// Returns the node that a Pod gets when its volume is provisioned, or the volume that its claim is bound
+    /// to.
     async fn waits_for_volume(&self, pod: &Value) -> Option<Verdict> {
         let claim = pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"].as_str()?;
         let namespace = pod["metadata"]["namespace"].as_str()?;
@@ -295,16 +300,16 @@ impl<'a> Both<'a> {
     async fn check(&mut self, object: &Value, verdict: &Verdict) -> Result<&'static str, String> {
         let pod = self.compiler.compile(object);
         let mut random = Random::new(1);
-        let ours = self.fleet.choose(&pod, &mut || random.next());
+        let ours = self.node_index.choose(&pod, &mut || random.next());
         match ours {
             Ok(_) => {
-                let ranking = self.fleet.rank(&pod);
+                let ranking = self.node_index.rank(&pod);
                 let most = ranking.iter().map(|(_, points)| *points).max();
-                if let Some(given) = &verdict.given {
+                if let Some(given) = &verdict.static_bindings {
                     let mut best = ranking.iter().filter(|(_, points)| Some(*points) == most);
                     let is_given = |node: &str| {
-                        let bindings = self.fleet.bindings_at(&pod, node);
-                        bindings.given.iter().any(|(_, volume)| **volume == **given)
+                        let bindings = self.node_index.bindings_at(&pod, node);
+                        bindings.static_bindings.iter().any(|(_, volume)| **volume == **given)
                     };
                     return match best.any(|(node, _)| is_given(node)) {
                         true => Ok("with a volume that was there"),
@@ -331,9 +336,9 @@ impl<'a> Both<'a> {
                 let mut possible: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
                 for seed in 0..100 {
                     let mut random = Random::new(seed);
-                    let refusal = self.fleet.choose(&pod, &mut || random.next());
+                    let refusal = self.node_index.choose(&pod, &mut || random.next());
                     let preemption = refusal.err().and_then(|refusal| refusal.preemption);
-                    let preemption = preemption.expect("chance decides only which node it is");
+                    let preemption = preemption.expect("only the node depends on chance");
                     let victims = preemption.victims.iter().map(|pod| pod.name.to_string()).collect();
                     possible.insert(preemption.node.to_string(), victims);
                 }
@@ -351,13 +356,13 @@ impl<'a> Both<'a> {
         }
     }
 
-    /// A Pod with a time at which it was started. Without one, it is chance which of two is the more important.
+    /// Sets a start time, without which the importance of two Pods is random.
     async fn started(&self, pod: &Value) -> Value {
         let count = self.created.len();
         self.say("pods", pod, &json!({"startTime": format!("2026-01-01T00:00:{count:02}Z")})).await
     }
 
-    /// Changes the status of an object.
+    /// Updates the status of an object.
     async fn say(&self, kind: &str, object: &Value, status: &Value) -> Value {
         let path = format!("{}/status", path_of(kind, object));
         let answer = self.client.patch(&path, "merge", &json!({"status": status})).await.expect("an answer");
@@ -365,7 +370,7 @@ impl<'a> Both<'a> {
         answer.json()
     }
 
-    /// The Pods that are on their way out.
+    /// Returns the Pods that are being deleted.
     async fn leaving(&self) -> BTreeSet<String> {
         let pods = self.client.get("/api/v1/pods").await.expect("the Pods").json();
         let pods = pods["items"].as_array().cloned().unwrap_or_default();
@@ -373,12 +378,13 @@ impl<'a> Both<'a> {
         leaving.filter_map(|pod| pod["metadata"]["name"].as_str()).map(str::to_owned).collect()
     }
 
-    /// What kube-scheduler has decided holds here, too. A Pod that got no node goes, lest it gets one later.
+    /// Applies kube-scheduler's decision here too. An unschedulable Pod is deleted, so that it is not
+    /// scheduled later.
     async fn keep(&mut self, mut object: Value, verdict: &Verdict) {
         if let Some(node) = &verdict.node {
             object = self.started(&object).await;
             assert_eq!(object["spec"]["nodeName"], node.as_str());
-            self.fleet.set_pod(Arc::new(self.compiler.compile(&object)));
+            self.node_index.set_pod(Arc::new(self.compiler.compile(&object)));
             self.created.push(("pods", object));
         } else {
             self.delete("pods", &object).await;

@@ -1,8 +1,8 @@
-//! Clusters and Pods by chance, with a bit of everything that schedulers look at.
+//! Random clusters and Pods that use all scheduler features.
 
 use serde_json::{Value, json};
 
-/// Numbers by chance, the same ones for the same seed.
+/// Random numbers, reproducible by seed.
 #[derive(Clone)]
 pub struct Random(u64);
 
@@ -32,11 +32,11 @@ impl Random {
 }
 
 pub struct Cluster {
-    /// What is there before any Pod is scheduled, by kind.
+    /// Existing objects by kind.
     pub objects: Vec<(&'static str, Value)>,
-    /// Pods to be scheduled, one after the other.
+    /// Pods to schedule, one after the other.
     pub pending: Vec<Value>,
-    /// A Pod before all others that fits nowhere: once both say why, both have seen the nodes.
+    /// A Pod that fits nowhere: once both report that, both have observed the nodes.
     pub probe: Value,
 }
 
@@ -104,7 +104,7 @@ impl Cluster {
                 random.pick(&nodes.iter().map(String::as_str).collect::<Vec<_>>()).into();
             objects.push(("pods", pod));
         }
-        // Only Pods that are yet to be scheduled can wait for their volumes.
+        // Only pending Pods can wait for their volumes.
         claims.extend(waiting);
         let pending = (0..8).map(|number| {
             let mut pod = pod(random, &format!("r{round}-q{number}"), &nodes, &claims);
@@ -159,7 +159,7 @@ fn node(random: &mut Random, name: &str) -> Value {
     })
 }
 
-/// A volume that is bound to a claim, and can be reached from some nodes only.
+/// A volume that is bound to a claim and accessible from some nodes only.
 fn volume(random: &mut Random, name: &str, namespace: &str) -> [(&'static str, Value); 2] {
     let expressions = json!([{"key": "disk", "operator": "In", "values": [random.pick(&["ssd", "hdd"])]}]);
     let modes = json!([random.pick(&["ReadWriteOnce", "ReadWriteOncePod"])]);
@@ -187,7 +187,7 @@ fn volume(random: &mut Random, name: &str, namespace: &str) -> [(&'static str, V
     [("persistentvolumes", volume), ("persistentvolumeclaims", claim)]
 }
 
-/// A claim that gets its volume where its Pod goes.
+/// A claim that is bound when its Pod is scheduled.
 fn waiting_claim(random: &mut Random, name: &str, namespace: &str) -> Value {
     json!({
         "metadata": {"name": name, "namespace": namespace},
@@ -199,7 +199,7 @@ fn waiting_claim(random: &mut Random, name: &str, namespace: &str) -> Value {
     })
 }
 
-/// A volume for whoever needs one.
+/// An available volume.
 fn free_volume(random: &mut Random, name: &str) -> Value {
     let expressions = json!([{"key": "disk", "operator": "In", "values": [random.pick(&["ssd", "hdd"])]}]);
     json!({

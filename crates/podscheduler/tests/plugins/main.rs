@@ -1,4 +1,4 @@
-//! Each reason to refuse a node, with the words for it; and what makes one node better than another.
+//! Tests of filters with their messages, and of scores.
 
 mod pods;
 mod preemption;
@@ -7,21 +7,21 @@ mod volumes;
 
 use std::sync::Arc;
 
-use atoll_podscheduler::{Compiler, Fleet, Node, Pod, Unschedulable};
+use atoll_podscheduler::{Compiler, Node, NodeIndex, Pod, Unschedulable};
 use serde_json::{Value, json};
 
-/// A cluster in the making.
+/// A cluster under construction.
 #[derive(Default)]
-pub struct World {
-    pub fleet: Fleet,
+pub struct TestCluster {
+    pub node_index: NodeIndex,
     pub compiler: Compiler,
     made: usize,
 }
 
-impl World {
-    /// Nodes, each with a name and what is special about it.
+impl TestCluster {
+    /// Creates nodes with names and special fields.
     pub fn of(nodes: &[(&str, Value)]) -> Self {
-        let mut world = World::default();
+        let mut cluster = TestCluster::default();
         for (name, special) in nodes {
             let mut node = json!({
                 "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
@@ -29,14 +29,14 @@ impl World {
                 "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}},
             });
             merge(&mut node, special);
-            world.fleet.set_node(Node::of(&node));
+            cluster.node_index.set_node(Node::of(&node));
         }
-        world
+        cluster
     }
 
     pub fn pod(&mut self, special: &Value) -> Pod {
-        self.made += 1;
-        let name = format!("pod-{}", self.made);
+        self.provisions += 1;
+        let name = format!("pod-{}", self.provisions);
         let mut pod = json!({
             "metadata": {"name": name, "namespace": "default", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"containers": [{"name": "c"}]},
@@ -45,22 +45,22 @@ impl World {
         self.compiler.compile(&pod)
     }
 
-    /// Puts a Pod on a node.
+    /// Assigns a Pod to a node.
     pub fn place(&mut self, node: &str, special: &Value) -> Arc<Pod> {
         let mut pod = self.pod(special);
         pod.node = Some(node.into());
         let pod = Arc::new(pod);
-        self.fleet.set_pod(pod.clone());
+        self.node_index.set_pod(pod.clone());
         pod
     }
 
-    /// The nodes that would do, by name; or why none does.
+    /// Returns the feasible nodes by name, or the message.
     pub fn nodes_for(&mut self, special: &Value) -> Result<String, String> {
         let pod = self.pod(special);
-        match self.fleet.choose(&pod, &mut || 0) {
+        match self.node_index.choose(&pod, &mut || 0) {
             Ok(_) => {
                 let mut names: Vec<String> =
-                    self.fleet.rank(&pod).iter().map(|(node, _)| node.to_string()).collect();
+                    self.node_index.rank(&pod).iter().map(|(node, _)| node.to_string()).collect();
                 names.sort();
                 Ok(names.join(" "))
             }
@@ -69,13 +69,13 @@ impl World {
     }
 }
 
-/// The part of the message that is not about preemption.
+/// Returns the message without the preemption part.
 fn reasons(refusal: &Unschedulable) -> String {
     let message = refusal.message.split(" no new claims").next().unwrap_or_default();
     message.split_once(": ").map_or(message, |(_, rest)| rest).to_owned()
 }
 
-/// Puts what is special in.
+/// Merges special fields.
 pub fn merge(into: &mut Value, special: &Value) {
     match (into, special) {
         (Value::Object(into), Value::Object(special)) => {
@@ -91,31 +91,31 @@ pub fn requests(amounts: Value) -> Value {
     json!({"spec": {"containers": [{"name": "c", "resources": {"requests": amounts}}]}})
 }
 
-/// Nodes with Pods on them.
+/// Nodes with their Pods.
 pub type Placed<'a> = &'a [(&'a str, Value)];
-/// The nodes that would do, or why none does.
+/// The feasible nodes, or the message.
 pub type Outcome<'a> = Result<&'a str, &'a str>;
 
-/// Runs a table of Pods over one cluster each: what is on it, the Pod, and the outcome.
-pub fn check(world: impl Fn() -> World, table: &[(Placed<'_>, Value, Outcome<'_>)]) {
+/// Checks a table of existing Pods, the Pod to schedule, and the outcome.
+pub fn check(cluster: impl Fn() -> TestCluster, table: &[(Placed<'_>, Value, Outcome<'_>)]) {
     for (placed, pod, wanted) in table {
-        let mut world = world();
+        let mut cluster = cluster();
         for (node, special) in *placed {
-            world.place(node, special);
+            cluster.place(node, special);
         }
-        let outcome = world.nodes_for(pod);
+        let outcome = cluster.nodes_for(pod);
         assert_eq!(outcome.as_deref().map_err(String::as_str), *wanted, "placed {placed:?}, {pod}");
     }
 }
 
 #[test]
-fn nodes_that_take_no_more_pods() {
-    let world = || World::of(&[("a", json!({"spec": {"unschedulable": true}})), ("b", json!({}))]);
+fn unschedulable_nodes() {
+    let cluster = || TestCluster::of(&[("a", json!({"spec": {"unschedulable": true}})), ("b", json!({}))]);
     let tolerant =
         json!({"spec": {"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]}});
-    check(world, &[(&[], json!({}), Ok("b")), (&[], tolerant, Ok("a b"))]);
+    check(cluster, &[(&[], json!({}), Ok("b")), (&[], tolerant, Ok("a b"))]);
     check(
-        || World::of(&[("a", json!({"spec": {"unschedulable": true}}))]),
+        || TestCluster::of(&[("a", json!({"spec": {"unschedulable": true}}))]),
         &[(&[], json!({}), Err("1 node(s) were unschedulable."))],
     );
 }
@@ -124,36 +124,36 @@ fn nodes_that_take_no_more_pods() {
 fn taints() {
     let tainted = |effect: &str| json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": effect}]}});
     let tolerating = |toleration: Value| json!({"spec": {"tolerations": [toleration]}});
-    let world = || {
-        World::of(&[
+    let cluster = || {
+        TestCluster::of(&[
             ("a", tainted("NoSchedule")),
             ("b", tainted("NoExecute")),
             ("c", tainted("PreferNoSchedule")),
         ])
     };
     check(
-        world,
+        cluster,
         &[
             (&[], json!({}), Ok("c")),
             (&[], tolerating(json!({"operator": "Exists"})), Ok("a b c")),
             (&[], tolerating(json!({"key": "k", "value": "v"})), Ok("a b c")),
             (&[], tolerating(json!({"key": "k", "value": "w"})), Ok("c")),
             (&[], tolerating(json!({"key": "k", "operator": "Exists", "effect": "NoSchedule"})), Ok("a c")),
-            // Comparisons are not for this version.
+            // Numeric comparisons are behind a disabled feature gate.
             (&[], tolerating(json!({"key": "k", "operator": "Lt", "value": "5"})), Ok("c")),
         ],
     );
     check(
-        || World::of(&[("a", tainted("NoSchedule"))]),
+        || TestCluster::of(&[("a", tainted("NoSchedule"))]),
         &[(&[], json!({}), Err("1 node(s) had untolerated taint(s)."))],
     );
 }
 
 #[test]
-fn labels_and_names_of_nodes() {
+fn node_affinity_and_node_names() {
     let labelled = |labels: Value| json!({"metadata": {"labels": labels}});
-    let world = || {
-        World::of(&[
+    let cluster = || {
+        TestCluster::of(&[
             ("a", labelled(json!({"disk": "ssd", "size": "3"}))),
             ("b", labelled(json!({"disk": "hdd"}))),
         ])
@@ -167,7 +167,7 @@ fn labels_and_names_of_nodes() {
     let named =
         |name: &str| json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]);
     check(
-        world,
+        cluster,
         &[
             (&[], json!({"spec": {"nodeSelector": {"disk": "ssd"}}}), Ok("a")),
             (
@@ -187,7 +187,7 @@ fn labels_and_names_of_nodes() {
             ),
             (&[], required(named("b")), Ok("b")),
             (&[], required(named("c")), Err("2 node(s) didn't satisfy plugin(s) [NodeAffinity].")),
-            // One of the terms is enough, but an empty one is for nobody.
+            // One matching term is enough; an empty term matches no node.
             (
                 &[],
                 required(json!([{}, {"matchExpressions": [{"key": "size", "operator": "Exists"}]}])),
@@ -207,17 +207,17 @@ fn labels_and_names_of_nodes() {
 }
 
 #[test]
-fn ports_of_nodes() {
+fn host_ports() {
     let port = |number: u16, address: &str, protocol: &str| {
         let port = json!({"hostPort": number, "hostIP": address, "protocol": protocol});
         json!({"spec": {"containers": [{"name": "c", "ports": [port]}]}})
     };
-    let world = || World::of(&[("a", json!({}))]);
+    let cluster = || TestCluster::of(&[("a", json!({}))]);
     let taken = Err("1 node(s) didn't have free ports for the requested pod ports.");
     let any = &[("a", port(80, "", "TCP"))][..];
     let one = &[("a", port(80, "127.0.0.1", "TCP"))][..];
     check(
-        world,
+        cluster,
         &[
             (any, port(80, "", "TCP"), taken),
             (any, port(80, "127.0.0.1", "TCP"), taken),
@@ -233,10 +233,10 @@ fn ports_of_nodes() {
 
 #[test]
 fn resources() {
-    let world = || {
+    let cluster = || {
         let status = json!({"status": {"allocatable": {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi",
             "pods": "2", "example.com/gpu": "1", "hugepages-2Mi": "4Mi"}}});
-        World::of(&[("a", status)])
+        TestCluster::of(&[("a", status)])
     };
     let half = &[("a", requests(json!({"cpu": "500m", "memory": "512Mi", "example.com/gpu": "1"})))][..];
     let full = &[("a", json!({})), ("a", json!({}))][..];
@@ -247,7 +247,7 @@ fn resources() {
         }})
     };
     check(
-        world,
+        cluster,
         &[
             (&[], requests(json!({"cpu": "1", "memory": "1Gi"})), Ok("a")),
             (&[], requests(json!({"cpu": "1001m"})), Err("1 Insufficient cpu.")),
@@ -264,7 +264,7 @@ fn resources() {
             (&[], requests(json!({"ephemeral-storage": "2Gi"})), Err("1 Insufficient ephemeral-storage.")),
             (full, json!({}), Err("1 Too many pods.")),
             (full, requests(json!({"cpu": "2"})), Err("1 Insufficient cpu, 1 Too many pods.")),
-            // What runs before needs its share alone, what runs beside needs it as well.
+            // Init containers run alone, sidecar containers run beside others.
             (&[], first(json!({"cpu": "1"}), json!(null)), Ok("a")),
             (&[], first(json!({"cpu": "500m"}), json!("Always")), Err("1 Insufficient cpu.")),
             (&[], json!({"spec": {"overhead": {"cpu": "2"}}}), Err("1 Insufficient cpu.")),
@@ -274,24 +274,24 @@ fn resources() {
 }
 
 #[test]
-fn pods_free_what_they_had_when_they_go() {
-    let mut world = World::of(&[("a", json!({}))]);
+fn removed_pods_free_their_resources() {
+    let mut cluster = TestCluster::of(&[("a", json!({}))]);
     let all = requests(json!({"cpu": "2"}));
-    let pod = world.place("a", &all);
-    assert_eq!(world.nodes_for(&all), Err("1 Insufficient cpu.".to_owned()));
-    // The same Pod again takes nothing more.
-    world.fleet.set_pod(pod.clone());
-    world.fleet.remove_pod(pod.namespace(), &pod.name);
-    assert_eq!(world.nodes_for(&all), Ok("a".to_owned()));
+    let pod = cluster.place("a", &all);
+    assert_eq!(cluster.nodes_for(&all), Err("1 Insufficient cpu.".to_owned()));
+    // Setting the same Pod again uses no more resources.
+    cluster.node_index.set_pod(pod.clone());
+    cluster.node_index.remove_pod(pod.namespace(), &pod.name);
+    assert_eq!(cluster.nodes_for(&all), Ok("a".to_owned()));
 }
 
 #[test]
-fn without_nodes_there_is_nothing_to_choose_from() {
-    let mut world = World::default();
-    let pod = world.pod(&json!({}));
-    let refusal = world.fleet.choose(&pod, &mut || 0).unwrap_err();
+fn no_nodes() {
+    let mut cluster = TestCluster::default();
+    let pod = cluster.pod(&json!({}));
+    let refusal = cluster.node_index.choose(&pod, &mut || 0).unwrap_err();
     assert_eq!(refusal.message, "no nodes available to schedule pods");
-    // Pods may be known before their node is.
-    world.place("a", &json!({}));
-    assert!(world.fleet.choose(&pod, &mut || 0).is_err());
+    // Pods may be known before their node.
+    cluster.place("a", &json!({}));
+    assert!(cluster.node_index.choose(&pod, &mut || 0).is_err());
 }

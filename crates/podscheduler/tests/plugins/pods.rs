@@ -1,12 +1,12 @@
-//! What Pods mean to each other: spreading, affinity, anti-affinity.
+//! Tests of topology spreading, pod affinity and pod anti-affinity.
 
 use serde_json::{Value, json};
 
-use super::{World, check};
+use super::{TestCluster, check};
 
-fn zones() -> World {
+fn zones() -> TestCluster {
     let zone = |zone: &str| json!({"metadata": {"labels": {"zone": zone}}});
-    World::of(&[("a1", zone("a")), ("a2", zone("a")), ("b1", zone("b")), ("none", json!({}))])
+    TestCluster::of(&[("a1", zone("a")), ("a2", zone("a")), ("b1", zone("b")), ("none", json!({}))])
 }
 
 fn app(name: &str) -> Value {
@@ -27,7 +27,7 @@ fn rule(special: Value) -> Value {
 }
 
 #[test]
-fn pods_are_spread() {
+fn hard_spread_constraints() {
     let one = &[("a1", app("web"))][..];
     let two = &[("a1", app("web")), ("b1", app("web"))][..];
     let leaving = &[(
@@ -46,7 +46,7 @@ fn pods_are_spread() {
             (one, rule(json!({"maxSkew": 2})), Ok("a1 a2 b1")),
             (one, rule(json!({"whenUnsatisfiable": "ScheduleAnyway"})), Ok("a1 a2 b1 none")),
             (one, rule(json!({"labelSelector": {"matchLabels": {"app": "other"}}})), Ok("a1 a2 b1")),
-            // With too few zones every zone has to be as empty as the ones that are missing.
+            // With fewer zones than minDomains, the minimum is zero.
             (
                 two,
                 rule(json!({"minDomains": 3})),
@@ -56,7 +56,7 @@ fn pods_are_spread() {
             (one, rule(json!({"topologyKey": "kubernetes.io/hostname"})), Ok("a2 b1 none")),
         ],
     );
-    // The zone that the Pod cannot be in does not count, unless it is told to.
+    // Zones excluded by node affinity are not counted, unless the policy is Ignore.
     let selecting = |policy: &str| {
         let mut pod = rule(json!({"nodeAffinityPolicy": policy}));
         pod["spec"]["nodeSelector"] = json!({"zone": "a"});
@@ -78,7 +78,7 @@ fn pods_are_spread() {
 }
 
 #[test]
-fn keys_of_labels_narrow_who_is_counted() {
+fn match_label_keys_restrict_the_selector() {
     let version = |version: &str| json!({"metadata": {"labels": {"app": "web", "version": version}}});
     let mut pod = rule(json!({"matchLabelKeys": ["version", "missing"]}));
     pod["metadata"]["labels"]["version"] = "2".into();
@@ -95,7 +95,7 @@ fn affinity(kind: &str, special: Value) -> Value {
 }
 
 #[test]
-fn pods_are_near_others() {
+fn required_pod_affinity() {
     let near = |special| affinity("podAffinity", special);
     let nowhere = Err("4 node(s) didn't match pod affinity rules.");
     let elsewhere = json!({"metadata": {"labels": {"app": "db"}, "namespace": "other"}});
@@ -113,7 +113,7 @@ fn pods_are_near_others() {
                 near(json!({"namespaceSelector": {"matchLabels": {"team": "x"}}})),
                 nowhere,
             ),
-            // The first of a kind may be anywhere with such a label.
+            // The first Pod of a group may go to any node with the label.
             (&[], near(json!({"labelSelector": {"matchLabels": {"app": "web"}}})), Ok("a1 a2 b1")),
             (
                 &[("b1", app("web"))],
@@ -123,9 +123,9 @@ fn pods_are_near_others() {
         ],
     );
     let labelled = || {
-        let mut world = zones();
-        world.fleet.set_namespace(&json!({"metadata": {"name": "other", "labels": {"team": "x"}}}));
-        world
+        let mut cluster = zones();
+        cluster.node_index.set_namespace(&json!({"metadata": {"name": "other", "labels": {"team": "x"}}}));
+        cluster
     };
     check(
         labelled,
@@ -138,19 +138,19 @@ fn pods_are_near_others() {
 }
 
 #[test]
-fn the_labels_of_a_namespace_may_change() {
-    let mut world = zones();
-    world.place("a1", &json!({"metadata": {"labels": {"app": "db"}, "namespace": "other"}}));
+fn namespace_labels_may_change() {
+    let mut cluster = zones();
+    cluster.place("a1", &json!({"metadata": {"labels": {"app": "db"}, "namespace": "other"}}));
     let near = affinity("podAffinity", json!({"namespaceSelector": {"matchLabels": {"team": "x"}}}));
-    assert!(world.nodes_for(&near).is_err());
-    world.fleet.set_namespace(&json!({"metadata": {"name": "other", "labels": {"team": "x"}}}));
-    assert_eq!(world.nodes_for(&near), Ok("a1 a2".to_owned()));
-    world.fleet.remove_namespace("other");
-    assert!(world.nodes_for(&near).is_err());
+    assert!(cluster.nodes_for(&near).is_err());
+    cluster.node_index.set_namespace(&json!({"metadata": {"name": "other", "labels": {"team": "x"}}}));
+    assert_eq!(cluster.nodes_for(&near), Ok("a1 a2".to_owned()));
+    cluster.node_index.remove_namespace("other");
+    assert!(cluster.nodes_for(&near).is_err());
 }
 
 #[test]
-fn pods_are_apart_from_others_and_others_from_them() {
+fn required_pod_anti_affinity() {
     let apart = |special| affinity("podAntiAffinity", special);
     let mut hostile = apart(json!({"labelSelector": {"matchLabels": {"app": "web"}}}));
     hostile["metadata"]["labels"]["app"] = "db".into();
@@ -188,12 +188,12 @@ fn pods_are_apart_from_others_and_others_from_them() {
 }
 
 #[test]
-fn wishes_leave_with_those_who_had_them() {
-    let mut world = zones();
+fn affinity_terms_are_removed_with_their_pods() {
+    let mut cluster = zones();
     let mut hostile = affinity("podAntiAffinity", json!({"labelSelector": {"matchLabels": {"app": "web"}}}));
     hostile["metadata"]["labels"]["app"] = "db".into();
-    let pod = world.place("a1", &hostile);
-    assert_eq!(world.nodes_for(&app("web")), Ok("b1 none".to_owned()));
-    world.fleet.remove_pod(pod.namespace(), &pod.name);
-    assert_eq!(world.nodes_for(&app("web")), Ok("a1 a2 b1 none".to_owned()));
+    let pod = cluster.place("a1", &hostile);
+    assert_eq!(cluster.nodes_for(&app("web")), Ok("b1 none".to_owned()));
+    cluster.node_index.remove_pod(pod.namespace(), &pod.name);
+    assert_eq!(cluster.nodes_for(&app("web")), Ok("a1 a2 b1 none".to_owned()));
 }

@@ -1,15 +1,15 @@
-//! Claims and volumes.
+//! Tests of volume claims and volumes.
 
 use serde_json::{Value, json};
 
-use super::{Outcome, World};
+use super::{Outcome, TestCluster};
 
 const SELECTED: &str = "volume.kubernetes.io/selected-node";
 
-fn world() -> World {
+fn cluster() -> TestCluster {
     let disk =
         |disk: &str| json!({"metadata": {"labels": {"disk": disk, "topology.kubernetes.io/zone": disk}}});
-    let mut world = World::of(&[("a", disk("one")), ("b", disk("two"))]);
+    let mut cluster = TestCluster::of(&[("a", disk("one")), ("b", disk("two"))]);
     for (name, mode, provisioner) in [
         ("now", "Immediate", "example.com/made"),
         ("later", "WaitForFirstConsumer", "example.com/made"),
@@ -17,9 +17,9 @@ fn world() -> World {
     ] {
         let class =
             json!({"metadata": {"name": name}, "volumeBindingMode": mode, "provisioner": provisioner});
-        world.fleet.storage.set_class(&class);
+        cluster.node_index.storage.set_class(&class);
     }
-    world
+    cluster
 }
 
 fn claim(class: &str, special: Value) -> Value {
@@ -50,7 +50,7 @@ fn user() -> Value {
 }
 
 #[test]
-fn claims_decide_where_pods_can_be() {
+fn claims_restrict_nodes() {
     let bound = json!({
         "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "v1"},
     });
@@ -119,67 +119,70 @@ fn claims_decide_where_pods_can_be() {
         ),
     ];
     for (claim, volume, wanted) in table {
-        let mut world = world();
-        claim.iter().for_each(|claim| world.fleet.storage.set_claim(claim));
-        volume.iter().for_each(|volume| world.fleet.storage.set_volume(volume));
-        let outcome = world.nodes_for(&user());
+        let mut cluster = cluster();
+        claim.iter().for_each(|claim| cluster.node_index.storage.set_claim(claim));
+        volume.iter().for_each(|volume| cluster.node_index.storage.set_volume(volume));
+        let outcome = cluster.nodes_for(&user());
         assert_eq!(outcome.as_deref().map_err(String::as_str), wanted, "{claim:?} {volume:?}");
     }
 }
 
 #[test]
-fn the_smallest_volume_that_will_do_is_given_once() {
-    let mut world = world();
-    world.fleet.storage.set_claim(&claim("found", json!({})));
+fn smallest_matching_volume_is_bound_once() {
+    let mut cluster = cluster();
+    cluster.node_index.storage.set_claim(&claim("found", json!({})));
     for (name, size) in [("large", "5Gi"), ("small", "1Gi"), ("tiny", "1Mi")] {
-        world.fleet.storage.set_volume(&volume(name, size, "two", json!({})));
+        cluster.node_index.storage.set_volume(&volume(name, size, "two", json!({})));
     }
-    let pod = world.pod(&user());
-    let choice = world.fleet.choose(&pod, &mut || 0).unwrap();
-    assert_eq!((&*choice.node, &*choice.bindings.given), ("b", &[("data".into(), "small".into())][..]));
-    world.fleet.assume_bindings(&pod, &choice);
+    let pod = cluster.pod(&user());
+    let choice = cluster.node_index.choose(&pod, &mut || 0).unwrap();
+    assert_eq!(
+        (&*choice.node, &*choice.bindings.static_bindings),
+        ("b", &[("data".into(), "small".into())][..])
+    );
+    cluster.node_index.assume_bindings(&pod, &choice);
     let mut other = claim("found", json!({}));
     other["metadata"]["name"] = "other".into();
     other["metadata"]["uid"] = "another".into();
-    world.fleet.storage.set_claim(&other);
+    cluster.node_index.storage.set_claim(&other);
     let mut second = user();
     second["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = "other".into();
-    let second = world.pod(&second);
-    let choice = world.fleet.choose(&second, &mut || 0).unwrap();
-    assert_eq!(&*choice.bindings.given, &[("other".into(), "large".into())][..]);
+    let second = cluster.pod(&second);
+    let choice = cluster.node_index.choose(&second, &mut || 0).unwrap();
+    assert_eq!(&*choice.bindings.static_bindings, &[("other".into(), "large".into())][..]);
 }
 
 #[test]
-fn a_claim_for_one_pod_is_for_one_pod() {
-    let mut world = world();
+fn read_write_once_pod_claims_are_exclusive() {
+    let mut cluster = cluster();
     let modes = json!({"spec": {"accessModes": ["ReadWriteOncePod"]}});
-    world.fleet.storage.set_claim(&claim("later", modes));
-    assert_eq!(world.nodes_for(&user()), Ok("a b".to_owned()));
-    world.place("a", &user());
+    cluster.node_index.storage.set_claim(&claim("later", modes));
+    assert_eq!(cluster.nodes_for(&user()), Ok("a b".to_owned()));
+    cluster.place("a", &user());
     let message = "2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod.";
-    assert_eq!(world.nodes_for(&user()), Err(message.to_owned()));
+    assert_eq!(cluster.nodes_for(&user()), Err(message.to_owned()));
 }
 
 #[test]
-fn claims_that_are_made_for_a_pod_belong_to_it() {
-    let mut world = world();
+fn ephemeral_claims_belong_to_their_pod() {
+    let mut cluster = cluster();
     let special = json!({"spec": {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]}});
-    let pod = world.pod(&special);
-    let outcome = |world: &mut World| {
-        let outcome = world.fleet.choose(&pod, &mut || 0);
-        outcome.map(|choice| choice.bindings.made.len()).map_err(|refusal| refusal.message)
+    let pod = cluster.pod(&special);
+    let outcome = |cluster: &mut TestCluster| {
+        let outcome = cluster.node_index.choose(&pod, &mut || 0);
+        outcome.map(|choice| choice.bindings.provisions.len()).map_err(|refusal| refusal.message)
     };
-    assert_eq!(outcome(&mut world), Err(
+    assert_eq!(outcome(&mut cluster), Err(
         "0/2 nodes are available: waiting for ephemeral volume controller to create the persistentvolumeclaim \"pod-1-v\". not found".to_owned()
     ));
     let mut made = claim("later", json!({}));
     made["metadata"]["name"] = "pod-1-v".into();
-    world.fleet.storage.set_claim(&made);
-    assert_eq!(outcome(&mut world), Err(
+    cluster.node_index.storage.set_claim(&made);
+    assert_eq!(outcome(&mut cluster), Err(
         "0/2 nodes are available: PVC default/pod-1-v was not created for pod default/pod-1 (pod is not owner). not found".to_owned()
     ));
     made["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "v1", "kind": "Pod", "name": "pod-1", "uid": "pod-1", "controller": true}]);
-    world.fleet.storage.set_claim(&made);
-    assert_eq!(outcome(&mut world), Ok(1));
+    cluster.node_index.storage.set_claim(&made);
+    assert_eq!(outcome(&mut cluster), Ok(1));
 }

@@ -1,4 +1,4 @@
-//! Others who write the claim or the lease at the same time.
+//! Tests of concurrent writes to the claim and the lease.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,12 +10,13 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::trust::Trust;
+use crate::write_gate::WriteGate;
 
 const CLAIM: &str = "/api/v1/namespaces/atoll-system/configmaps/atoll-claim";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/atoll-syncer";
 
-/// A cluster in which somebody else is faster: before the first write of each path, that path gets what is in `planted`.
+/// Fake cluster with a concurrent writer: before the first write to a path, the object in `planted` is stored
+/// there.
 struct Cluster {
     objects: Mutex<HashMap<String, Value>>,
     planted: Mutex<HashMap<String, Value>>,
@@ -77,17 +78,17 @@ fn lease(holder: &str, version: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_faster_is_looked_at_before_anybody_is_accused() {
+async fn conflicts_are_resolved_by_reading_again() {
     for (there, planted, expected) in [
         (vec![], vec![], None),
-        // Who makes the cluster join claims it while the first look at it is under way.
+        // `atoll cluster join` creates the claim during the first check.
         (vec![], vec![(CLAIM, claim("u"))], None),
         (vec![], vec![(CLAIM, claim("other"))], Some("ClaimedByAnother")),
-        // Our own lease, made by a request whose answer was lost.
+        // The syncer's own lease, created by a request whose response was lost.
         (vec![], vec![(LEASE, lease("cp/one", "8"))], None),
-        // It was written between reading and renewing it.
+        // The lease was written between the read and the renewal.
         (vec![(LEASE, lease("", "8"))], vec![(LEASE, lease("cp/one", "9"))], None),
-        // Somebody else really has it.
+        // Another syncer holds the lease.
         (vec![], vec![(LEASE, lease("cp/two", "8"))], Some("HeldByAnother")),
         (vec![(LEASE, lease("", "8"))], vec![(LEASE, lease("cp/two", "9"))], Some("HeldByAnother")),
     ] {
@@ -97,12 +98,16 @@ async fn who_is_faster_is_looked_at_before_anybody_is_accused() {
         let mut objects = all(&there);
         objects.insert(IDENTITY.to_string(), json!({ "metadata": { "name": "kube-system", "uid": "k" } }));
         let cluster = Cluster { objects: Mutex::new(objects), planted: Mutex::new(all(&planted)) };
-        let below = Below::new(Client::new(Arc::new(cluster)), None, Trust::new());
+        let below = ClusterClient::new(Client::new(Arc::new(cluster)), None, WriteGate::new());
         let settings = Settings::new("east", "one", Arc::new(|| 500));
-        let master = Master { control_plane: "cp".into(), cluster: "u".into(), ..Master::default() };
-        let note = Note { interval: Duration::from_secs(10), lost: None };
-        let (_, verdict) = Guard::new(&settings).check(&below, &settings, &master, &note).await;
-        let reason = verdict.err().map(|objection| objection.reason);
+        let registration = ClusterRegistration {
+            control_plane: "cp".into(),
+            cluster: "u".into(),
+            ..ClusterRegistration::default()
+        };
+        let note = LeaseNote { interval: Duration::from_secs(10), lost: None };
+        let (_, verdict) = Guard::new(&settings).check(&below, &settings, &registration, &note).await;
+        let reason = verdict.err().map(|problem| problem.reason);
         assert_eq!(reason, expected, "{there:?} {planted:?}");
     }
 }

@@ -18,32 +18,32 @@ fn token(issued: i64, expires: i64) -> String {
     format!("e30.{}.signature", URL_SAFE_NO_PAD.encode(claims.to_string()))
 }
 
-/// Time passes as the test lets it, and the clock is set as the test likes.
+/// Clock that follows the paused time, with an offset that the test sets.
 #[derive(Clone)]
-struct Jumping {
+struct JumpingClock {
     began: Instant,
     set: Arc<AtomicI64>,
 }
 
-impl Clock for Jumping {
+impl Clock for JumpingClock {
     fn now(&self) -> Timestamp {
         let passed = self.began.elapsed().as_secs().cast_signed();
         Timestamp::new(NOW + passed + self.set.load(Ordering::Relaxed), 0)
     }
 }
 
-/// Gives tokens by a clock of its own, which is right.
-struct Giving {
+/// Fake API server that issues tokens by a correct clock.
+struct TokenServer {
     began: Instant,
     given: Mutex<Vec<i64>>,
 }
 
-impl Transport for Giving {
+impl Transport for TokenServer {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         assert_eq!(request.uri(), "/api/v1/namespaces/atoll-system/serviceaccounts/atoll-syncer/token");
         let asked: Value = serde_json::from_slice(request.body()).expect("JSON");
         let now = self.began.elapsed().as_secs().cast_signed();
-        self.given.lock().expect("nobody panics with it").push(now);
+        self.given.lock().expect("not poisoned").push(now);
         let life = asked["spec"]["expirationSeconds"].as_i64().expect("a life");
         let answer = json!({ "status": { "token": token(NOW + now, NOW + now + life) } }).to_string();
         let body = Full::new(Bytes::from(answer)).map_err(|never| match never {}).boxed_unsync();
@@ -51,16 +51,16 @@ impl Transport for Giving {
     }
 }
 
-/// And whether that is impossible for now.
-struct Kept(Mutex<String>, AtomicBool);
+/// Token storage, and whether writes to it fail.
+struct StoredToken(Mutex<String>, AtomicBool);
 
-impl Keeper for Kept {
+impl TokenStore for StoredToken {
     fn current(&self) -> Result<Token, String> {
-        Token::read(&self.0.lock().expect("nobody panics with it")).ok_or_else(|| "no token".into())
+        Token::read(&self.0.lock().expect("not poisoned")).ok_or_else(|| "no token".into())
     }
 
     fn replace(&self, old: &Token, new: &Token) -> Result<(), String> {
-        let mut kept = self.0.lock().expect("nobody panics with it");
+        let mut kept = self.0.lock().expect("not poisoned");
         assert_eq!(*kept, old.text);
         if self.1.load(Ordering::Relaxed) {
             return Err("the disk is full".into());
@@ -70,7 +70,7 @@ impl Keeper for Kept {
     }
 }
 
-/// Lets time pass in steps that nobody sleeps through.
+/// Advances time in steps shorter than any sleep.
 async fn pass(time: Duration) {
     const STEP: Duration = Duration::from_secs(10);
     for _ in 0..time.as_secs() / STEP.as_secs() {
@@ -80,13 +80,13 @@ async fn pass(time: Duration) {
 }
 
 #[test]
-fn tokens_say_whose_they_are_and_how_long_they_are_good() {
+fn tokens_are_parsed() {
     let found = Token::read(&token(NOW, NOW + DAY)).expect("a token");
     assert_eq!((found.issued, found.expires), (NOW, NOW + DAY));
     assert_eq!(
         format!("{found:?}"),
         format!("Token({}, {NOW}..{})", found.path, NOW + DAY),
-        "it is not shown"
+        "the token is not shown"
     );
     let sooner = found.clone().until(Some("2000-01-01T00:00:00Z"));
     assert!(sooner.expires < NOW && sooner.issued <= sooner.expires);
@@ -103,38 +103,38 @@ fn tokens_say_whose_they_are_and_how_long_they_are_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewal_is_due_after_four_fifths_of_a_life_whatever_the_clock_does() {
+async fn renewal_is_due_after_four_fifths_of_the_lifetime() {
     let read = Token::read(&token(NOW, NOW + 10 * DAY)).expect("a token");
     let days = |count: f64| Duration::from_secs_f64(count * DAY as f64);
     for (random, age) in [(0u64, 8.0), (500, 7.5), (999, 7.001)] {
-        let due = Due::of(&read, NOW, &(Arc::new(move || random) as Random));
+        let due = RenewalTime::of(&read, NOW, &(Arc::new(move || random) as Random));
         assert!(due.left(NOW).abs_diff(days(age)) < Duration::from_secs(2), "{random}");
-        // The clock jumps forward: it is due at once, which does no harm. It jumps back: time passes all the same.
+        // If the clock jumps forward, renewal is due at once. If it jumps back, the elapsed time counts.
         assert!(due.left(NOW + 30 * DAY).is_zero());
         assert_eq!(due.left(NOW - 30 * DAY), due.left(NOW));
     }
-    // The clock was behind when the token was first seen.
-    let due = Due::of(&read, NOW - 30 * DAY, &(Arc::new(|| 0u64) as Random));
+    // The clock was behind when the token was read.
+    let due = RenewalTime::of(&read, NOW - 30 * DAY, &(Arc::new(|| 0u64) as Random));
     assert_eq!(due.left(NOW - 30 * DAY).as_secs(), days(8.0).as_secs());
 }
 
-/// For four days of tokens that are good for two hours, with the clock set forward and back by days now and then.
+/// Four days with tokens that are valid for two hours, while the clock jumps by days.
 #[tokio::test(start_paused = true)]
-async fn a_token_never_expires_whatever_the_clock_does() {
+async fn token_never_expires_when_the_clock_jumps() {
     const HOUR: i64 = 3600;
     for jumps in [&[][..], &[40 * DAY, -40 * DAY, 3 * DAY, -3 * DAY, 0]] {
         let began = Instant::now();
-        let clock = Jumping { began, set: Arc::default() };
-        let giving = Arc::new(Giving { began, given: Mutex::default() });
-        let kept = Arc::new(Kept(Mutex::new(token(NOW, NOW + 2 * HOUR)), false.into()));
+        let clock = JumpingClock { began, set: Arc::default() };
+        let server = Arc::new(TokenServer { began, given: Mutex::default() });
+        let kept = Arc::new(StoredToken(Mutex::new(token(NOW, NOW + 2 * HOUR)), false.into()));
         let adopted = Arc::new(Mutex::new(0));
         let (counting, keeping) = (adopted.clone(), kept.clone());
-        let keeper = tokio::spawn(keep(
-            Client::new(giving.clone()),
+        let store = tokio::spawn(keep_renewed(
+            Client::new(server.clone()),
             keeping,
             Arc::new(clock.clone()),
             Arc::new(|| 0),
-            move |_| *counting.lock().expect("nobody panics with it") += 1,
+            move |_| *counting.lock().expect("not poisoned") += 1,
         ));
         for hour in 0..96 {
             pass(Duration::from_secs(HOUR.unsigned_abs())).await;
@@ -145,56 +145,56 @@ async fn a_token_never_expires_whatever_the_clock_does() {
             let right = NOW + began.elapsed().as_secs().cast_signed();
             assert!(current.expires > right, "hour {hour}: expired {} seconds ago", right - current.expires);
         }
-        keeper.abort();
-        let given = giving.given.lock().expect("nobody panics with it").len();
-        assert_eq!(given + 1, *adopted.lock().expect("nobody panics with it"), "with the first one");
+        store.abort();
+        let given = server.given.lock().expect("not poisoned").len();
+        assert_eq!(given + 1, *adopted.lock().expect("not poisoned"), "including the first token");
         // After four fifths of two hours each, and at most once more for each jump.
         assert!((59..=59 + 33).contains(&given), "{given} in four days");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_somebody_puts_there_is_taken() {
+async fn token_stored_by_another_process_is_used() {
     let began = Instant::now();
-    let giving = Arc::new(Giving { began, given: Mutex::default() });
-    let kept = Arc::new(Kept(Mutex::new(token(NOW, NOW + 10 * DAY)), false.into()));
+    let server = Arc::new(TokenServer { began, given: Mutex::default() });
+    let kept = Arc::new(StoredToken(Mutex::new(token(NOW, NOW + 10 * DAY)), false.into()));
     let adopted = Arc::new(Mutex::new(Vec::new()));
     let taking = adopted.clone();
-    let keeper = tokio::spawn(keep(
-        Client::new(giving.clone()),
+    let store = tokio::spawn(keep_renewed(
+        Client::new(server.clone()),
         kept.clone(),
-        Arc::new(Jumping { began, set: Arc::default() }),
+        Arc::new(JumpingClock { began, set: Arc::default() }),
         Arc::new(|| 0),
-        move |token| taking.lock().expect("nobody panics with it").push(token.expires),
+        move |token| taking.lock().expect("not poisoned").push(token.expires),
     ));
     let given = NOW + 99 * DAY;
     tokio::task::yield_now().await;
-    *kept.0.lock().expect("nobody panics with it") = token(NOW, given);
-    pass(LOOK * 2).await;
-    assert_eq!(*adopted.lock().expect("nobody panics with it"), [NOW + 10 * DAY, given]);
-    assert!(giving.given.lock().expect("nobody panics with it").is_empty());
-    keeper.abort();
+    *kept.0.lock().expect("not poisoned") = token(NOW, given);
+    pass(CHECK_INTERVAL * 2).await;
+    assert_eq!(*adopted.lock().expect("not poisoned"), [NOW + 10 * DAY, given]);
+    assert!(server.given.lock().expect("not poisoned").is_empty());
+    store.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_cannot_be_kept_is_kept_as_soon_as_it_can() {
+async fn storing_a_token_is_retried() {
     let began = Instant::now();
-    let giving = Arc::new(Giving { began, given: Mutex::default() });
-    let kept = Arc::new(Kept(Mutex::new(token(NOW, NOW + DAY)), true.into()));
-    let keeper = tokio::spawn(keep(
-        Client::new(giving.clone()),
+    let server = Arc::new(TokenServer { began, given: Mutex::default() });
+    let kept = Arc::new(StoredToken(Mutex::new(token(NOW, NOW + DAY)), true.into()));
+    let store = tokio::spawn(keep_renewed(
+        Client::new(server.clone()),
         kept.clone(),
-        Arc::new(Jumping { began, set: Arc::default() }),
+        Arc::new(JumpingClock { began, set: Arc::default() }),
         Arc::new(|| 0),
         |_| (),
     ));
-    let held = || kept.0.lock().expect("nobody panics with it").clone();
-    let first = held();
+    let awaited = || kept.0.lock().expect("not poisoned").clone();
+    let first = awaited();
     pass(Duration::from_secs(DAY.unsigned_abs())).await;
-    assert!(!giving.given.lock().expect("nobody panics with it").is_empty(), "it was renewed");
-    assert_eq!(held(), first);
+    assert!(!server.given.lock().expect("not poisoned").is_empty(), "the token was renewed");
+    assert_eq!(awaited(), first);
     kept.1.store(false, Ordering::Relaxed);
-    pass(LOOK * 3).await;
-    assert_ne!(held(), first, "long before the next one is due");
-    keeper.abort();
+    pass(CHECK_INTERVAL * 3).await;
+    assert_ne!(awaited(), first, "stored long before the next renewal");
+    store.abort();
 }

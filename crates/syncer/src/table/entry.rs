@@ -1,53 +1,53 @@
-//! What is known of one object.
+//! The desired and observed state of one object.
 
 use std::sync::Arc;
 
-use atoll_client::memory::Charge;
-use atoll_fleet::view::{LARGEST_STATUS, LONGEST_MESSAGE, State, Target};
+use atoll_client::memory_limits::Charge;
+use atoll_fleet::view::{LARGEST_STATUS, LONGEST_MESSAGE, ObjectTarget, State};
 use atoll_meta::text;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::reconcile::{Seen, Wanted};
+use crate::reconcile::{Desired, ObservedObject};
 
-/// As much is said of what is wrong even if the cluster has used up its memory.
+/// Length of error messages that are kept even if the memory budget is exceeded.
 pub const SHORTEST: usize = 256;
 
 pub(super) struct Entry {
-    pub(super) target: Arc<Target>,
-    pub(super) wanted: Wanted,
-    pub(super) seen: Option<Seen>,
-    /// What was let go and refers to it, as it was last seen: should it have to be made again, that still counts.
+    pub(super) target: Arc<ObjectTarget>,
+    pub(super) desired: Desired,
+    pub(super) seen: Option<ObservedObject>,
+    /// Released objects that refer to it, as last observed; needed if it must be created again.
     pub(super) keep: String,
-    /// What is wrong, or at least worth a word.
+    /// State and message of a failure or warning.
     pub(super) trouble: Option<(State, String)>,
-    /// A hash of what was told above last.
+    /// Hash of the last reported record.
     pub(super) told: Option<u128>,
-    /// In which round of the view it was mentioned last.
+    /// Last round of the view that contained the object.
     pub(super) round: u64,
-    /// How often others' changes were corrected lately, and when last.
+    /// Number of recent corrections of drift, and the time of the last one.
     pub(super) corrections: (u32, Option<Instant>),
-    /// How often that was told.
+    /// Number of reported corrections.
     pub(super) corrected: u32,
-    /// The revision above since which it is to go, if it is.
+    /// Revision above at which the removal was requested, if it was.
     pub(super) since: u64,
-    /// For what was seen, and for the words of the cluster.
+    /// Charge for the observed state and messages.
     pub(super) charge: Charge,
 }
 
 impl Entry {
-    /// Remembers what was seen, without a status that is too large or that there is no room for.
-    pub fn see(&mut self, mut seen: Seen) {
+    /// Stores an observation, without its status if that is too large or exceeds the budget.
+    pub fn see(&mut self, mut seen: ObservedObject) {
         if seen.status.len() > LARGEST_STATUS || self.charge.set(seen.size() + self.words()).is_err() {
             seen.status = Bytes::new();
         }
         self.seen = Some(seen);
     }
 
-    /// Remembers what is wrong, in few words if there is no room for more.
+    /// Stores a failure, with a shortened message if the budget is exceeded.
     pub fn set_trouble(&mut self, trouble: Option<(State, String)>) {
         self.trouble = trouble.map(|(state, message)| (state, text::clean(&message, LONGEST_MESSAGE)));
-        let seen = self.seen.as_ref().map_or(0, Seen::size);
+        let seen = self.seen.as_ref().map_or(0, ObservedObject::size);
         if self.charge.set(seen + self.words()).is_err()
             && let Some((_, message)) = &mut self.trouble
         {
@@ -55,7 +55,7 @@ impl Entry {
         }
     }
 
-    /// What the words of the cluster take that are kept beside what was seen.
+    /// Memory of messages in addition to the observation.
     fn words(&self) -> usize {
         self.keep.len() + self.trouble.as_ref().map_or(0, |(_, message)| message.len())
     }

@@ -5,17 +5,17 @@ use crate::mark::configuration;
 
 const PLANE: &str = "plane";
 
-fn target(name: &str, uid: &str) -> Target {
-    Target { workspace: "w".into(), name: name.into(), uid: uid.into(), ..Target::default() }
+fn target(name: &str, uid: &str) -> ObjectTarget {
+    ObjectTarget { workspace: "w".into(), name: name.into(), uid: uid.into(), ..ObjectTarget::default() }
 }
 
-fn wanted(value: i64) -> Wanted {
-    Wanted::present(value, &json!({"spec": {"value": value}}))
+fn desired(value: i64) -> Desired {
+    Desired::present(value, &json!({"spec": {"value": value}}))
 }
 
-/// What the cluster shows after `value` was sent for the target.
-fn found(target: &Target, value: i64, uid: &str, revision: u64) -> Value {
-    let Wanted::Present { hash, .. } = wanted(value) else { return Value::Null };
+/// Returns the object in the cluster after `value` was applied for the target.
+fn found(target: &ObjectTarget, value: i64, uid: &str, revision: u64) -> Value {
+    let Desired::Present { hash, .. } = desired(value) else { return Value::Null };
     let mut found = configuration(&json!({"spec": {"value": value}}), target, "", PLANE, value, &hash);
     object::set_uid(&mut found, uid);
     object::set_resource_version(&mut found, &revision.to_string());
@@ -23,149 +23,156 @@ fn found(target: &Target, value: i64, uid: &str, revision: u64) -> Value {
 }
 
 #[test]
-fn what_is_not_said_in_a_round_is_forgotten() {
+fn objects_missing_in_a_round_are_forgotten() {
     let table = Table::default();
     table.begin_round();
-    let (kept, gone) =
-        (table.want(target("kept", "1"), wanted(1)), table.want(target("gone", "2"), wanted(1)));
+    let (kept, gone) = (
+        table.set_desired(target("kept", "1"), desired(1)),
+        table.set_desired(target("gone", "2"), desired(1)),
+    );
     assert_eq!(table.end_round().len(), 2);
     table.begin_round();
-    table.want(target("kept", "1"), wanted(1));
+    table.set_desired(target("kept", "1"), desired(1));
     assert_eq!(table.end_round(), std::slice::from_ref(&kept));
     assert!(table.task(&kept).is_some() && table.task(&gone).is_none());
     table.forget(&target("kept", "another"));
-    assert!(table.task(&kept).is_some(), "that was another one");
+    assert!(table.task(&kept).is_some(), "another uid is ignored");
     table.forget(&target("kept", "1"));
     assert!(table.task(&kept).is_none());
 }
 
 #[test]
-fn only_what_is_newer_and_ours_is_seen() {
+fn only_newer_managed_observations_count() {
     let table = Table::default();
     let ours = target("a", "u");
-    let key = table.want(ours.clone(), wanted(1));
+    let key = table.set_desired(ours.clone(), desired(1));
     let revision = || table.task(&key).and_then(|task| task.seen).map(|seen| seen.revision());
     let foreign = found(&target("a", "other"), 1, "b", 3);
-    assert_eq!((table.saw(&key, PLANE, &foreign), revision()), (Follows::Nothing, None));
-    assert_eq!(table.saw(&key, "other", &found(&ours, 1, "b", 3)), Follows::Nothing);
-    assert_eq!((table.saw(&key, PLANE, &found(&ours, 1, "b", 5)), revision()), (Follows::News, Some(5)));
-    assert_eq!((table.saw(&key, PLANE, &found(&ours, 1, "b", 4)), revision()), (Follows::Nothing, Some(5)));
-    // Somebody takes away a mark of the very same object.
+    assert_eq!((table.observe(&key, PLANE, &foreign), revision()), (Effect::None, None));
+    assert_eq!(table.observe(&key, "other", &found(&ours, 1, "b", 3)), Effect::None);
+    assert_eq!((table.observe(&key, PLANE, &found(&ours, 1, "b", 5)), revision()), (Effect::Report, Some(5)));
+    assert_eq!((table.observe(&key, PLANE, &found(&ours, 1, "b", 4)), revision()), (Effect::None, Some(5)));
+    // Another writer removes a mark of the same object.
     let mut unmarked = found(&ours, 1, "b", 6);
     object::remove_annotation(&mut unmarked, "atoll.dev/uid");
-    assert_eq!(table.saw(&key, PLANE, &unmarked), Follows::Work);
-    assert_eq!(table.saw(&key, PLANE, &unmarked), Follows::Nothing, "once is enough");
-    table.wrote(&key, &found(&ours, 1, "b", 7));
-    assert_eq!(table.unfinished(Drift::Correct), Vec::<Key>::new());
-    // Another of the same name takes its place above: what was seen was the old one's.
-    table.want(target("a", "v"), wanted(1));
+    assert_eq!(table.observe(&key, PLANE, &unmarked), Effect::Reconcile);
+    assert_eq!(table.observe(&key, PLANE, &unmarked), Effect::None, "reported once");
+    table.record_write(&key, &found(&ours, 1, "b", 7));
+    assert_eq!(table.pending_keys(Drift::Correct), Vec::<Key>::new());
+    // A new object with the same name above: the observation belongs to the old one.
+    table.set_desired(target("a", "v"), desired(1));
     assert_eq!(revision(), None);
 }
 
 #[test]
-fn what_a_list_does_not_have_is_missing_unless_it_came_later() {
+fn objects_missing_in_a_list_are_gone_unless_newer() {
     let table = Table::default();
     let key = |name: &str, revision: u64| {
         let target = target(name, name);
-        let key = table.want(target.clone(), wanted(1));
-        table.saw(&key, PLANE, &found(&target, 1, name, revision));
+        let key = table.set_desired(target.clone(), desired(1));
+        table.observe(&key, PLANE, &found(&target, 1, name, revision));
         key
     };
     let (there, missing) = (key("there", 5), key("missing", 5));
     let present = HashSet::from(["there".to_string()]);
-    let resource = Resource::default();
+    let resource = SyncResource::default();
     let (all, is_missing) = table.retain(&resource, &present, 6);
     assert_eq!((all.len(), is_missing), (2, true));
     let is_seen = |key: &Key| table.task(key).is_some_and(|task| task.seen.is_some());
     assert!(is_seen(&there) && !is_seen(&missing));
-    // Of a time before what was seen: that says nothing about it.
+    // A list older than the observation proves nothing.
     let later = key("later", 9);
     assert!(!table.retain(&resource, &present, 6).1);
-    assert!(!is_seen(&later), "it is looked at again");
-    let other = Resource { resource: "others".into(), ..Resource::default() };
+    assert!(!is_seen(&later), "it is read again");
+    let other = SyncResource { resource: "others".into(), ..SyncResource::default() };
     assert_eq!(table.retain(&other, &HashSet::new(), 9), (Vec::new(), false));
     assert!(is_seen(&there));
 }
 
 #[test]
-fn the_same_is_not_told_twice_unless_somebody_asks_anew() {
+fn unchanged_record_is_reported_once_per_round() {
     let table = Table::default();
     table.begin_round();
     let ours = target("a", "u");
-    let key = table.want(ours.clone(), wanted(1));
-    assert_eq!(table.news(&key), None, "nothing is known yet");
-    table.saw(&key, PLANE, &found(&ours, 1, "b", 5));
-    assert!(table.news(&key).is_some_and(|record| record.state == State::Applied && record.generation == 1));
-    table.saw(&key, PLANE, &found(&ours, 1, "b", 6));
-    assert_eq!(table.news(&key), None, "nothing that matters has changed");
+    let key = table.set_desired(ours.clone(), desired(1));
+    assert_eq!(table.changed_record(&key), None, "nothing was observed yet");
+    table.observe(&key, PLANE, &found(&ours, 1, "b", 5));
+    assert!(
+        table
+            .changed_record(&key)
+            .is_some_and(|record| record.state == State::Applied && record.generation == 1)
+    );
+    table.observe(&key, PLANE, &found(&ours, 1, "b", 6));
+    assert_eq!(table.changed_record(&key), None, "the record has not changed");
     table.set_trouble(&key, Some((State::Refused, "no".into())));
-    assert!(table.news(&key).is_some_and(|record| record.state == State::Refused));
+    assert!(table.changed_record(&key).is_some_and(|record| record.state == State::Refused));
     table.begin_round();
-    table.want(ours, wanted(1));
+    table.set_desired(ours, desired(1));
     table.end_round();
-    assert!(table.news(&key).is_some(), "whoever asks may have forgotten");
+    assert!(table.changed_record(&key).is_some(), "a new round reports again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_who_disagree_do_so_more_and_more_slowly() {
+async fn repeated_corrections_are_delayed() {
     let table = Table::default();
-    let key = table.want(target("a", "u"), wanted(1));
+    let key = table.set_desired(target("a", "u"), desired(1));
     let mut pauses = Vec::new();
     for _ in 0..12 {
-        let pause = table.correct(&key);
+        let pause = table.correction_delay(&key);
         pauses.push(pause);
         tokio::time::advance(pause).await;
         if !pause.is_zero() {
-            assert_eq!(table.correct(&key), Duration::ZERO, "it has waited long enough");
+            assert_eq!(table.correction_delay(&key), Duration::ZERO, "the delay has passed");
         }
     }
     assert_eq!(pauses[..4], [0, 1, 2, 4].map(Duration::from_secs));
     assert_eq!(pauses[11], LAST_CORRECTION);
-    tokio::time::advance(PEACE + LAST_CORRECTION).await;
-    assert_eq!(table.correct(&key), Duration::ZERO, "it is peace again");
+    tokio::time::advance(CORRECTION_RESET + LAST_CORRECTION).await;
+    assert_eq!(table.correction_delay(&key), Duration::ZERO, "the delays restart");
 }
 
-/// It was sent before it was paused, say, and arrived after somebody had looked.
+/// A write that was sent before the pause may take effect after the check.
 #[test]
-fn what_appears_after_a_complaint_is_looked_at() {
+fn object_that_appears_after_a_failure_is_reconciled() {
     let table = Table::default();
     let ours = target("a", "u");
-    let key = table.want(ours.clone(), wanted(1));
-    table.set_trouble(&key, Some((State::Refused, "it is not made yet".into())));
-    assert_eq!(table.saw(&key, PLANE, &found(&ours, 1, "b", 5)), Follows::Work);
+    let key = table.set_desired(ours.clone(), desired(1));
+    table.set_trouble(&key, Some((State::Refused, "not created yet".into())));
+    assert_eq!(table.observe(&key, PLANE, &found(&ours, 1, "b", 5)), Effect::Reconcile);
     table.set_trouble(&key, None);
-    assert_eq!(table.saw(&key, PLANE, &found(&ours, 1, "b", 6)), Follows::News);
+    assert_eq!(table.observe(&key, PLANE, &found(&ours, 1, "b", 6)), Effect::Report);
 }
 
 #[test]
-fn what_something_was_kept_for_counts_when_it_is_made_again() {
+fn keep_annotation_survives_recreation() {
     let table = Table::default();
     let ours = target("a", "u");
-    let key = table.want(ours.clone(), wanted(1));
+    let key = table.set_desired(ours.clone(), desired(1));
     let keep = || table.task(&key).map(|task| task.keep).unwrap_or_default();
     let mut kept = found(&ours, 1, "b", 5);
     object::set_annotation(&mut kept, "atoll.dev/keep", "deployments.apps/web");
-    table.saw(&key, PLANE, &kept);
-    assert!(table.lost(&key, "b"));
+    table.observe(&key, PLANE, &kept);
+    assert!(table.record_deleted(&key, "b"));
     assert_eq!(keep(), "deployments.apps/web");
-    // Somebody has taken that off.
-    table.saw(&key, PLANE, &found(&ours, 1, "c", 7));
+    // Another writer has removed the annotation.
+    table.observe(&key, PLANE, &found(&ours, 1, "c", 7));
     assert_eq!(keep(), "");
 }
 
 #[test]
-fn the_words_of_a_cluster_are_charged_to_it() {
+fn messages_are_charged_to_the_cluster() {
     let budget = Budget::new(100_000);
     let table = Table::new(Some(budget.clone()));
-    let keys: Vec<Key> = (0..100).map(|n| table.want(target(&n.to_string(), "u"), wanted(1))).collect();
+    let keys: Vec<Key> =
+        (0..100).map(|n| table.set_desired(target(&n.to_string(), "u"), desired(1))).collect();
     let trouble = || Some((State::Refused, format!("\u{1b}[2J{}", "x".repeat(1 << 20))));
     for key in &keys {
         table.set_trouble(key, trouble());
-        let message = table.news(key).expect("something is wrong").message;
+        let message = table.changed_record(key).expect("there is a failure").message;
         assert!(!message.contains('\u{1b}') && message.len() <= 4096, "{}", message.len());
     }
     assert!(budget.used() > 90_000, "{}", budget.used());
-    assert_eq!(table.news(&keys[99]), None);
+    assert_eq!(table.changed_record(&keys[99]), None);
     table.set_trouble(&keys[99], trouble());
     let kept: usize =
         keys.iter().filter_map(|key| table.state().entries[key].trouble.clone()).map(|(_, m)| m.len()).sum();

@@ -14,18 +14,18 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::new(seconds, 0)
 }
 
-/// Says things one after the other and notes what becomes of them: count, seconds of the first time, and message.
-struct Teller {
+/// Sends events to a correlator at given times.
+struct EventSource {
     correlator: Correlator,
     workspace: &'static str,
 }
 
-impl Teller {
-    fn new() -> Teller {
-        Teller { correlator: Correlator::default(), workspace: "w" }
+impl EventSource {
+    fn new() -> EventSource {
+        EventSource { correlator: Correlator::default(), workspace: "w" }
     }
 
-    fn tell(
+    fn send(
         &mut self,
         object: &str,
         r#type: &str,
@@ -44,8 +44,8 @@ fn short(event: Option<&Value>) -> String {
 }
 
 #[test]
-fn the_same_again_is_counted() {
-    let mut teller = Teller::new();
+fn repeated_event_is_counted() {
+    let mut source = EventSource::new();
     for (seconds, object, r#type, reason, message, expected) in [
         (1, "a", "Normal", "R", "x", "a.3b9aca00 1 x"),
         (2, "a", "Normal", "R", "x", "a.3b9aca00 2 x"),
@@ -55,28 +55,28 @@ fn the_same_again_is_counted() {
         (6, "b", "Normal", "R", "x", "b.165a0bc00 1 x"),
         (7, "a", "Normal", "R", "x", "a.3b9aca00 3 x"),
     ] {
-        let told = teller.tell(object, r#type, reason, message, seconds);
-        assert_eq!(short(told.as_ref()), expected, "at {seconds}");
+        let event = source.send(object, r#type, reason, message, seconds);
+        assert_eq!(short(event.as_ref()), expected, "at {seconds}");
     }
-    teller.workspace = "v";
-    let told = teller.tell("a", "Normal", "R", "x", 8);
-    assert_eq!(short(told.as_ref()), "a.1dcd65000 1 x", "another workspace");
-    teller.workspace = "w";
-    let told = teller.tell("a", "Normal", "R", "x", 9).unwrap();
+    source.workspace = "v";
+    let event = source.send("a", "Normal", "R", "x", 8);
+    assert_eq!(short(event.as_ref()), "a.1dcd65000 1 x", "another workspace");
+    source.workspace = "w";
+    let event = source.send("a", "Normal", "R", "x", 9).unwrap();
     assert_eq!(
-        (&told["firstTimestamp"], &told["lastTimestamp"]),
+        (&event["firstTimestamp"], &event["lastTimestamp"]),
         (&json!(at(1).to_time()), &json!(at(9).to_time()))
     );
 }
 
 #[test]
-fn many_of_a_kind_are_told_as_one() {
-    let mut teller = Teller::new();
+fn similar_events_are_combined() {
+    let mut source = EventSource::new();
     for number in 1..=9 {
-        let told = teller.tell("a", "Normal", "R", &format!("m{number}"), number).unwrap();
-        assert_eq!((&told["count"], &told["message"]), (&json!(1), &json!(format!("m{number}"))));
+        let event = source.send("a", "Normal", "R", &format!("m{number}"), number).unwrap();
+        assert_eq!((&event["count"], &event["message"]), (&json!(1), &json!(format!("m{number}"))));
     }
-    let tenth = teller.tell("a", "Normal", "R", "m10", 10).unwrap();
+    let tenth = source.send("a", "Normal", "R", "m10", 10).unwrap();
     assert_eq!(short(Some(&tenth)), "a.2540be400 1 (combined from similar events): m10");
     assert_eq!(
         (&tenth["reportingComponent"], &tenth["source"]),
@@ -87,44 +87,44 @@ fn many_of_a_kind_are_told_as_one() {
         (12, "R", "m12", "a.2540be400 3 (combined from similar events): m12"),
         (13, "R", "m12", "a.306dc4200 1 m12"),
         (14, "S", "m13", "a.342770c00 1 m13"),
-        // Long after, it begins anew, and what was said counts on.
+        // After the aggregation interval it starts again, and the old counts continue.
         (700, "R", "m14", "a.a2fb405800 1 m14"),
         (701, "R", "m1", "a.3b9aca00 2 m1"),
     ] {
-        let told = teller.tell("a", "Normal", reason, message, seconds);
-        assert_eq!(short(told.as_ref()), expected, "at {seconds}");
+        let event = source.send("a", "Normal", reason, message, seconds);
+        assert_eq!(short(event.as_ref()), expected, "at {seconds}");
     }
 }
 
 #[test]
-fn who_says_too_much_is_not_heard() {
-    let mut teller = Teller::new();
+fn excess_events_are_dropped() {
+    let mut source = EventSource::new();
     for number in 1..=25 {
-        let told = teller.tell("a", "Normal", "R", "x", 0);
-        assert_eq!(told.map(|told| told["count"].clone()), Some(json!(number)));
+        let event = source.send("a", "Normal", "R", "x", 0);
+        assert_eq!(event.map(|event| event["count"].clone()), Some(json!(number)));
     }
     for (seconds, object, r#type, expected) in [
         (0, "a", "Normal", "nothing"),
         (0, "a", "Warning", "a.0 1 x"),
         (0, "b", "Normal", "b.0 1 x"),
         (299, "a", "Normal", "nothing"),
-        // What was not heard was counted.
+        // Dropped events are counted.
         (300, "a", "Normal", "a.0 28 x"),
         (301, "a", "Normal", "nothing"),
-        // A clock that goes back takes nothing away.
+        // A clock that is set back does not reduce the tokens.
         (0, "a", "Normal", "nothing"),
         (10_000, "a", "Normal", "a.0 31 x"),
     ] {
-        let told = teller.tell(object, r#type, "R", "x", seconds);
-        assert_eq!(short(told.as_ref()), expected, "at {seconds} {object} {type}");
+        let event = source.send(object, r#type, "R", "x", seconds);
+        assert_eq!(short(event.as_ref()), expected, "at {seconds} {object} {type}");
     }
 }
 
 #[test]
-fn what_was_not_asked_for_lately_is_forgotten() {
-    let mut recent: Recent<u64> = Recent::new(3);
+fn least_recently_used_entry_is_evicted() {
+    let mut recent: LruCache<u64> = LruCache::new(3);
     for (key, expected) in [(1, 1), (2, 2), (3, 3), (1, 1), (4, 5), (1, 1), (2, 7), (3, 8), (1, 1)] {
-        // A new value is how often anything was asked for by then.
+        // A new value is the number of lookups so far.
         let asked = recent.asked + 1;
         assert_eq!(*recent.entry(key, || asked), expected, "{key}");
         assert!(recent.values.len() <= 3 && recent.order.len() == recent.values.len());

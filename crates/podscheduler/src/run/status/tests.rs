@@ -11,7 +11,7 @@ fn pod(status: Value) -> Value {
 }
 
 #[test]
-fn only_what_has_changed_is_written() {
+fn patch_contains_only_changes() {
     let since = |mut condition: Value, time: &str| {
         condition["lastTransitionTime"] = time.into();
         condition
@@ -26,7 +26,7 @@ fn only_what_has_changed_is_written() {
             json!({"conditions": [before, other]}),
             Some(refused("b")),
             None,
-            // It is as bad as before, for another reason.
+            // The status is unchanged, so the transition time stays.
             Some(json!({"conditions": [since(refused("b"), "2026-01-01T00:00:00Z"), other]})),
         ),
         (
@@ -51,7 +51,7 @@ fn only_what_has_changed_is_written() {
 }
 
 #[test]
-fn long_messages_are_cut() {
+fn long_messages_are_truncated() {
     assert_eq!(shortened("short"), "short");
     let long = shortened(&"ä".repeat(2000));
     assert!(long.len() <= NOTE_LIMIT && long.ends_with("ä ..."), "{}", long.len());

@@ -1,0 +1,353 @@
+//! The condition `Placed`, and the status of objects that run nowhere or on clusters that cannot be reached.
+//!
+//! ```text
+//!   records ─ of clusters that are not ready: nothing available ─► aggregate ─► next_status ─► conditions ─► status above
+//!                                     no record at all: zero ─────────────────┘
+//! ```
+
+use atoll_meta::object;
+use serde_json::{Map, Value, json};
+
+use crate::aggregate::{aggregate, attributed, next_status};
+use crate::placement::Placement;
+use crate::view::{Record, State};
+
+/// Type of the condition.
+pub const CONDITION: &str = "Placed";
+/// Reason of the condition of an object without a cluster.
+pub const NOT_PLACED: &str = "NotPlaced";
+/// Reason that tells `kubectl rollout status` to stop waiting.
+const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+/// Longest message, in bytes.
+const LONGEST: usize = 1024;
+
+/// Kinds that have the condition; others have Events only.
+const WITH_CONDITION: [(&str, &str); 5] = [
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("batch", "jobs"),
+];
+
+/// Kinds that create Pods and do nothing until they are placed.
+const WORKLOADS: [(&str, &str); 7] = [
+    ("", "replicationcontrollers"),
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("batch", "cronjobs"),
+    ("batch", "jobs"),
+];
+
+/// Whether objects of a resource (group and name) have the condition `Placed`.
+pub fn has_condition(resource: (&str, &str)) -> bool {
+    WITH_CONDITION.contains(&resource)
+}
+
+/// Whether objects of a resource run nowhere until they are placed on a cluster.
+pub fn is_workload(resource: (&str, &str)) -> bool {
+    WORKLOADS.contains(&resource)
+}
+
+/// Health of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    Ready,
+    /// Not ready; the last reports may be outdated.
+    NotReady(String),
+    Missing,
+}
+
+/// Status, reason and message of a condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConditionValue {
+    pub status: &'static str,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// Returns the command that places an object of a kind.
+pub fn command(kind: &str, namespace: &str, name: &str, cluster: &str) -> String {
+    let kind = kind.to_lowercase();
+    match namespace {
+        "" => format!("atoll place {kind}/{name} --on {cluster}"),
+        namespace => format!("atoll place {kind}/{name} --namespace {namespace} --on {cluster}"),
+    }
+}
+
+/// An object and the reports about it.
+pub struct PlacedObject<'a> {
+    /// Group and name of the resource.
+    pub resource: (&'a str, &'a str),
+    pub object: &'a Value,
+    /// Last records by cluster name.
+    pub records: &'a [(String, Record)],
+    pub health: &'a dyn Fn(&str) -> Health,
+    /// Advice for an object without a placement.
+    pub advice: &'a str,
+}
+
+impl PlacedObject<'_> {
+    /// Returns the condition: whether every cluster of the placement has the object.
+    pub fn condition(&self) -> ConditionValue {
+        let placement = Placement::of(self.object);
+        let verdict =
+            |status, reason, message: String| ConditionValue { status, reason, message: short(message) };
+        let names: Vec<&str> = placement.clusters.iter().map(|share| share.name.as_str()).collect();
+        if names.is_empty() {
+            let what = match placement.leaving.as_slice() {
+                [] => "the object is placed on no cluster, so nothing runs".to_string(),
+                leaving => {
+                    let names: Vec<&str> = leaving.iter().map(|one| one.name.as_str()).collect();
+                    format!("the object is being removed from {}", enumerated(&names))
+                }
+            };
+            return verdict("False", NOT_PLACED, format!("{what}; {}", self.advice));
+        }
+        let missing: Vec<&str> =
+            names.iter().copied().filter(|name| (self.health)(name) == Health::Missing).collect();
+        if !missing.is_empty() {
+            let message = format!("there is no cluster {}; {}", missing.join(", "), self.advice);
+            return verdict("False", "ClusterNotFound", message);
+        }
+        let record =
+            |name: &str| self.records.iter().find(|(cluster, _)| cluster == name).map(|(_, one)| one);
+        let refusals: Vec<(&str, &str, &str)> = names
+            .iter()
+            .filter_map(|name| {
+                let record = record(name)?;
+                Some((*name, refusal_reason(record)?, record.message.as_str()))
+            })
+            .collect();
+        if let Some((_, reason, _)) = refusals.first() {
+            let lines: Vec<(&str, &str)> =
+                refusals.iter().map(|(name, _, message)| (*name, *message)).collect();
+            return verdict("False", reason, attributed(lines.into_iter()));
+        }
+        let unready: Vec<(&str, String)> = names
+            .iter()
+            .filter_map(|name| match (self.health)(name) {
+                Health::NotReady(message) => Some((*name, message)),
+                _ => None,
+            })
+            .collect();
+        if !unready.is_empty() {
+            let lines: Vec<(&str, &str)> =
+                unready.iter().map(|(name, text)| (*name, text.as_str())).collect();
+            return verdict("Unknown", "ClusterNotReady", attributed(lines.into_iter()));
+        }
+        let silent: Vec<&str> = names.iter().copied().filter(|name| record(name).is_none()).collect();
+        if !silent.is_empty() {
+            return verdict(
+                "Unknown",
+                "NotReported",
+                format!("nothing reported yet by {}", enumerated(&silent)),
+            );
+        }
+        verdict("True", "Applied", format!("the object is on {}", enumerated(&names)))
+    }
+
+    /// Returns the status to write at the time `now`; `None` if nothing is known.
+    pub fn status(&self, now: &str) -> Option<Value> {
+        let before = &self.object["status"];
+        let generation = object::generation(self.object);
+        let records: Vec<(String, Record)> = self.records.iter().map(|record| self.seen(record)).collect();
+        let summed = aggregate(self.resource, generation, &records);
+        if !has_condition(self.resource) {
+            return Some(next_status(self.resource, before, summed?));
+        }
+        let verdict = self.condition();
+        let has_failed = verdict.reason == NOT_PLACED || (summed.is_none() && verdict.status == "False");
+        let is_known = summed.is_some();
+        let mut status = summed.unwrap_or_else(|| self.nothing(has_failed));
+        if self.resource == ("apps", "deployments") {
+            if !is_known {
+                let reason = "MinimumReplicasUnavailable";
+                set(&mut status, "Available", "False", reason, &verdict.message);
+            }
+            if has_failed {
+                set(&mut status, "Progressing", "False", DEADLINE_EXCEEDED, &verdict.message);
+                status["observedGeneration"] = generation.into();
+            }
+        }
+        let mut next = next_status(self.resource, before, status);
+        // A finished Job is not changed any more.
+        if is_ended(self.resource, before) {
+            return Some(next);
+        }
+        set(&mut next, CONDITION, verdict.status, verdict.reason, &verdict.message);
+        keep_times(before, &mut next, now, self.resource == ("apps", "deployments"));
+        Some(next)
+    }
+
+    /// Returns a record as it counts: the last record of an unreachable cluster tells what may run there, not
+    /// what is available.
+    fn seen(&self, (cluster, record): &(String, Record)) -> (String, Record) {
+        let mut record = record.clone();
+        let why = match (self.health)(cluster) {
+            Health::Ready => return (cluster.clone(), record),
+            Health::NotReady(message) => message,
+            Health::Missing => format!("there is no cluster {cluster}"),
+        };
+        unavailable(self.resource, &mut record.status, &short(why));
+        (cluster.clone(), record)
+    }
+
+    /// Returns the status of an object without any record.
+    fn nothing(&self, is_settled: bool) -> Value {
+        let before = &self.object["status"];
+        let mut status = match self.resource {
+            ("apps", "daemonsets") => json!({
+                "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
+            }),
+            ("apps", "replicasets" | "statefulsets") => json!({ "replicas": 0 }),
+            _ => json!({}),
+        };
+        if self.resource.0 == "apps" {
+            let observed = match is_settled {
+                true => Some(object::generation(self.object)),
+                false => before["observedGeneration"].as_i64(),
+            };
+            if let Some(observed) = observed {
+                status["observedGeneration"] = observed.into();
+            }
+        }
+        status
+    }
+}
+
+/// Removes the conditions of an unplaced object from a status, so that a rollout can be awaited again.
+pub fn clear_unplaced(status: &mut Value) {
+    let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) else { return };
+    let is_unplaced = |one: &Value| one["type"] == CONDITION && one["reason"] == NOT_PLACED;
+    if !conditions.iter().any(is_unplaced) {
+        return;
+    }
+    let has_failed = |one: &Value| one["type"] == "Progressing" && one["reason"] == DEADLINE_EXCEEDED;
+    conditions.retain(|one| !is_unplaced(one) && !has_failed(one));
+}
+
+/// Returns the status of an object that no cluster has any more, for kinds without the condition; `None` if
+/// it stays as it is.
+pub fn status_without_clusters(resource: (&str, &str), before: &Value) -> Option<Value> {
+    let status = match resource {
+        ("", "replicationcontrollers") => json!({ "replicas": 0 }),
+        ("", "services") | ("networking.k8s.io", "ingresses") => json!({ "loadBalancer": {} }),
+        ("", "persistentvolumeclaims") => json!({ "phase": "Pending" }),
+        ("batch", "cronjobs") => {
+            let mut status = before.as_object().cloned().unwrap_or_default();
+            status.remove("active");
+            status.into()
+        }
+        ("policy", "poddisruptionbudgets") => json!({
+            "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+        }),
+        _ => return None,
+    };
+    (status != *before).then_some(status)
+}
+
+fn refusal_reason(record: &Record) -> Option<&'static str> {
+    match record.state {
+        State::Conflict => Some("Conflict"),
+        State::Refused => Some("Refused"),
+        State::Applied | State::Gone => None,
+    }
+}
+
+/// Removes ready and available Pods from a status.
+fn unavailable(resource: (&str, &str), status: &mut Value, why: &str) {
+    let Some(fields) = status.as_object_mut() else { return };
+    let number =
+        |fields: &Map<String, Value>, name: &str| fields.get(name).and_then(Value::as_i64).unwrap_or(0);
+    for name in ["readyReplicas", "availableReplicas", "numberAvailable", "ready"] {
+        fields.remove(name);
+    }
+    let zeros: &[&str] = match resource {
+        ("apps", "daemonsets") => &["numberReady"],
+        ("policy", "poddisruptionbudgets") => &["currentHealthy", "disruptionsAllowed"],
+        _ => &[],
+    };
+    for name in zeros {
+        fields.insert((*name).to_owned(), 0.into());
+    }
+    let (all, lacking) = match resource {
+        ("apps", "daemonsets") => ("desiredNumberScheduled", "numberUnavailable"),
+        ("apps", "deployments") => ("replicas", "unavailableReplicas"),
+        _ => return,
+    };
+    match number(fields, all) {
+        0 => drop(fields.remove(lacking)),
+        count => drop(fields.insert(lacking.to_owned(), count.into())),
+    }
+    if resource == ("apps", "deployments") {
+        set(status, "Available", "False", "MinimumReplicasUnavailable", why);
+    }
+}
+
+/// Whether a Job has finished.
+fn is_ended(resource: (&str, &str), status: &Value) -> bool {
+    let ends =
+        |one: &Value| one["status"] == "True" && (one["type"] == "Complete" || one["type"] == "Failed");
+    resource == ("batch", "jobs") && status["conditions"].as_array().into_iter().flatten().any(ends)
+}
+
+/// Sets a condition, without its times.
+fn set(status: &mut Value, kind: &str, holds: &str, reason: &str, message: &str) {
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let condition = json!({ "type": kind, "status": holds, "reason": reason, "message": message });
+    let Some(conditions) = status["conditions"].as_array_mut() else { return };
+    match conditions.iter().position(|one| one["type"] == kind) {
+        Some(index) => conditions[index] = condition,
+        None => conditions.push(condition),
+    }
+}
+
+/// Sets missing times of conditions: the previous ones if the condition is unchanged, else now.
+fn keep_times(before: &Value, status: &mut Value, now: &str, has_update_time: bool) {
+    let known = |kind: &Value| {
+        before["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == *kind).cloned()
+    };
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        if condition["lastTransitionTime"].is_string() {
+            continue;
+        }
+        let old = known(&condition["type"]).unwrap_or_default();
+        let same = |fields: &[&str]| fields.iter().all(|field| old[*field] == condition[*field]);
+        let time = |field: &str, is_same: bool| match old[field].as_str().filter(|_| is_same) {
+            Some(time) => time.to_owned(),
+            None => now.to_owned(),
+        };
+        let since = time("lastTransitionTime", same(&["status"]));
+        let updated = time("lastUpdateTime", same(&["status", "reason", "message"]));
+        condition["lastTransitionTime"] = since.into();
+        if has_update_time {
+            condition["lastUpdateTime"] = updated.into();
+        }
+    }
+}
+
+fn enumerated(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+fn short(mut message: String) -> String {
+    if message.len() > LONGEST {
+        let end = (0..=LONGEST - 3).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
+        message.truncate(end);
+        message.push_str("...");
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+use serde_json::json;
+
+use super::*;
+
+const DEPLOYMENTS: (&str, &str) = ("apps", "deployments");
+const NOW: &str = "2026-01-02T00:00:00Z";
+const BEFORE: &str = "2026-01-01T00:00:00Z";
+
+fn placed(clusters: &[&str], leaving: &[&str], status: Value) -> Value {
+    let shares: Vec<Value> = clusters.iter().map(|name| json!({ "name": name })).collect();
+    let placement = json!({ "clusters": shares, "leaving": leaving, "by": "hand" }).to_string();
+    json!({
+        "metadata": { "name": "web", "generation": 4, "annotations": { "atoll.dev/placement": placement } },
+        "spec": { "replicas": 3 },
+        "status": status,
+    })
+}
+
+fn record(state: State, message: &str, status: Value) -> Record {
+    Record { generation: 4, observed: true, state, message: message.into(), status, ..Record::default() }
+}
+
+fn of<'a>(
+    resource: (&'a str, &'a str),
+    object: &'a Value,
+    records: &'a [(String, Record)],
+    health: &'a dyn Fn(&str) -> Health,
+) -> PlacedObject<'a> {
+    PlacedObject { resource, object, records, health, advice: "place it" }
+}
+
+fn health(name: &str) -> Health {
+    match name {
+        "lost" => Health::NotReady("no heartbeats".into()),
+        "absent" => Health::Missing,
+        _ => Health::Ready,
+    }
+}
+
+#[test]
+fn condition_names_clusters_without_the_object() {
+    let applied = |name: &str| (name.to_owned(), record(State::Applied, "", json!({ "replicas": 3 })));
+    let refused = |name: &str| (name.to_owned(), record(State::Refused, "no room", Value::Null));
+    let conflict = |name: &str| (name.to_owned(), record(State::Conflict, "theirs", Value::Null));
+    for (clusters, leaving, records, expected) in [
+        (
+            vec![],
+            vec![],
+            vec![],
+            "False NotPlaced the object is placed on no cluster, so nothing runs; place it",
+        ),
+        (
+            vec![],
+            vec!["east", "west"],
+            vec![],
+            "False NotPlaced the object is being removed from east and west; place it",
+        ),
+        (vec!["east"], vec![], vec![applied("east")], "True Applied the object is on east"),
+        (
+            vec!["east", "west"],
+            vec![],
+            vec![applied("east")],
+            "Unknown NotReported nothing reported yet by west",
+        ),
+        (vec!["east", "west"], vec![], vec![applied("east"), refused("west")], "False Refused west: no room"),
+        (
+            vec!["east", "west"],
+            vec![],
+            vec![conflict("east"), refused("west")],
+            "False Conflict east: theirs; west: no room",
+        ),
+        (vec!["lost"], vec![], vec![applied("lost")], "Unknown ClusterNotReady lost: no heartbeats"),
+        (vec!["lost"], vec![], vec![], "Unknown ClusterNotReady lost: no heartbeats"),
+        (
+            vec!["absent", "east"],
+            vec![],
+            vec![applied("east")],
+            "False ClusterNotFound there is no cluster absent; place it",
+        ),
+    ] {
+        let object = placed(&clusters, &leaving, Value::Null);
+        let verdict = of(DEPLOYMENTS, &object, &records, &health).condition();
+        assert_eq!(format!("{} {} {}", verdict.status, verdict.reason, verdict.message), expected);
+    }
+    let long = "é".repeat(2000);
+    assert!(short(long).len() <= LONGEST);
+}
+
+#[test]
+fn unplaced_object_has_zero_counts() {
+    let running = json!({
+        "observedGeneration": 3, "replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "collisionCount": 1,
+        "conditions": [
+            { "type": "Available", "status": "True", "reason": "R", "lastTransitionTime": BEFORE, "lastUpdateTime": BEFORE },
+            { "type": "Placed", "status": "True", "reason": "Applied", "lastTransitionTime": BEFORE },
+        ],
+    });
+    let object = placed(&[], &[], running);
+    let status = of(DEPLOYMENTS, &object, &[], &health).status(NOW).unwrap();
+    let condition = |kind: &str, reason: &str| {
+        json!({
+            "type": kind, "status": "False", "reason": reason, "lastTransitionTime": NOW, "lastUpdateTime": NOW,
+            "message": "the object is placed on no cluster, so nothing runs; place it",
+        })
+    };
+    let expected = json!({
+        "observedGeneration": 4, "collisionCount": 1,
+        "conditions": [
+            condition("Available", "MinimumReplicasUnavailable"),
+            condition("Progressing", "ProgressDeadlineExceeded"),
+            condition("Placed", "NotPlaced"),
+        ],
+    });
+    assert_eq!(status, expected);
+    let mut placed_again = status.clone();
+    clear_unplaced(&mut placed_again);
+    let types: Vec<&Value> =
+        placed_again["conditions"].as_array().unwrap().iter().map(|one| &one["type"]).collect();
+    assert_eq!(types, ["Available"]);
+    clear_unplaced(&mut json!(null));
+    // The same condition later keeps its times.
+    let again = placed(&[], &[], status.clone());
+    assert_eq!(of(DEPLOYMENTS, &again, &[], &health).status("2027-01-01T00:00:00Z"), Some(status));
+
+    for (resource, before, expected) in [
+        (
+            ("apps", "statefulsets"),
+            json!({ "replicas": 2, "readyReplicas": 2 }),
+            json!({ "replicas": 0, "observedGeneration": 4 }),
+        ),
+        (
+            ("apps", "daemonsets"),
+            json!({ "numberReady": 2 }),
+            json!({
+                "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
+                "observedGeneration": 4,
+            }),
+        ),
+        // Finished Pods stay counted.
+        (("batch", "jobs"), json!({ "active": 1, "succeeded": 2 }), json!({ "succeeded": 2 })),
+    ] {
+        let object = placed(&[], &[], before);
+        let mut status = of(resource, &object, &[], &health).status(NOW).unwrap();
+        let conditions = status.as_object_mut().unwrap().remove("conditions").unwrap();
+        assert_eq!(status, expected, "{resource:?}");
+        assert_eq!((&conditions[0]["type"], &conditions[0]["status"]), (&json!("Placed"), &json!("False")));
+        assert!(conditions[0].get("lastUpdateTime").is_none());
+    }
+    // A finished Job is not changed.
+    let ended = json!({ "succeeded": 1, "conditions": [{ "type": "Complete", "status": "True" }] });
+    let object = placed(&[], &[], ended.clone());
+    assert_eq!(of(("batch", "jobs"), &object, &[], &health).status(NOW), Some(ended));
+    // Other kinds are not changed until there is a record.
+    assert_eq!(of(("", "services"), &object, &[], &health).status(NOW), None);
+}
+
+#[test]
+fn rollout_without_records_is_not_failed() {
+    let object =
+        placed(&["east"], &[], json!({ "observedGeneration": 3, "replicas": 3, "availableReplicas": 3 }));
+    let status = of(DEPLOYMENTS, &object, &[], &health).status(NOW).unwrap();
+    let types: Vec<&str> =
+        status["conditions"].as_array().unwrap().iter().map(|one| one["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["Available", "Placed"]);
+    assert_eq!((&status["observedGeneration"], status.get("availableReplicas")), (&json!(3), None));
+    // A rollout that every cluster refuses has failed.
+    let records = [("east".to_owned(), record(State::Refused, "no room", Value::Null))];
+    let status = of(DEPLOYMENTS, &object, &records, &health).status(NOW).unwrap();
+    let progressing = &status["conditions"][1];
+    assert_eq!(
+        (&progressing["reason"], &progressing["message"]),
+        (&json!("ProgressDeadlineExceeded"), &json!("east: no room"))
+    );
+    assert_eq!(status["observedGeneration"], 4);
+}
+
+#[test]
+fn replicas_of_a_lost_cluster_are_unavailable() {
+    let there = |count: i64| {
+        json!({
+            "observedGeneration": 9, "replicas": count, "readyReplicas": count, "availableReplicas": count,
+            "conditions": [{ "type": "Available", "status": "True", "lastTransitionTime": BEFORE }],
+        })
+    };
+    let object = placed(&["east", "lost"], &[], json!({}));
+    let records = [
+        ("east".to_owned(), record(State::Applied, "", there(2))),
+        ("lost".to_owned(), record(State::Applied, "", there(1))),
+    ];
+    let status = of(DEPLOYMENTS, &object, &records, &health).status(NOW).unwrap();
+    for (field, expected) in
+        [("replicas", 3), ("readyReplicas", 2), ("availableReplicas", 2), ("unavailableReplicas", 1)]
+    {
+        assert_eq!(status[field], expected, "{field}");
+    }
+    let available = &status["conditions"][0];
+    assert_eq!(
+        (&available["status"], &available["message"]),
+        (&json!("False"), &json!("lost: no heartbeats"))
+    );
+    assert_eq!(status["observedGeneration"], 4);
+    let daemons = json!({ "desiredNumberScheduled": 2, "numberReady": 2, "numberAvailable": 2 });
+    let records = [("lost".to_owned(), record(State::Applied, "", daemons))];
+    let object = placed(&["lost"], &[], json!({}));
+    let status = of(("apps", "daemonsets"), &object, &records, &health).status(NOW).unwrap();
+    assert_eq!((&status["numberReady"], &status["numberUnavailable"]), (&json!(0), &json!(2)));
+    assert_eq!(status.get("numberAvailable"), None);
+}
+
+#[test]
+fn other_kinds_lose_values_from_clusters() {
+    let bound = json!({ "phase": "Bound", "capacity": { "storage": "1Gi" } });
+    assert_eq!(
+        status_without_clusters(("", "persistentvolumeclaims"), &bound),
+        Some(json!({ "phase": "Pending" }))
+    );
+    let balanced = json!({ "loadBalancer": { "ingress": [{ "ip": "10.0.0.1" }] } });
+    assert_eq!(status_without_clusters(("", "services"), &balanced), Some(json!({ "loadBalancer": {} })));
+    assert_eq!(status_without_clusters(("", "services"), &json!({ "loadBalancer": {} })), None);
+    assert_eq!(
+        status_without_clusters(
+            ("batch", "cronjobs"),
+            &json!({ "active": [{}], "lastScheduleTime": BEFORE })
+        ),
+        Some(json!({ "lastScheduleTime": BEFORE }))
+    );
+    assert_eq!(status_without_clusters(("example.com", "things"), &bound), None);
+    assert_eq!(
+        command("Deployment", "shop", "web", "east"),
+        "atoll place deployment/web --namespace shop --on east"
+    );
+}
