@@ -243,7 +243,7 @@ fn is_absent(status: &atoll_meta::Status) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::smaller;
+    use super::with_smaller_limit;
 
     #[test]
     fn limits_shrink_to_one() {

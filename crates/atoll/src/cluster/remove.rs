@@ -220,7 +220,7 @@ async fn delete_leftovers(
                     format!(
                         "run the same command again; if the cluster is lost permanently, add --lost; or delete it yourself, then \
                          add --lost: {}",
-                        cleanup::agent()
+                        cleanup::manual_cleanup()
                     ),
                 ));
             }

@@ -9,7 +9,7 @@ use super::super::api::Api;
 use super::super::claim::{self, Claim};
 use super::super::credential;
 use super::super::fleet::uid;
-use super::super::join::joining_cluster::Below;
+use super::super::join::joining_cluster::JoiningCluster;
 use super::super::object_release;
 use super::super::rights::ACCOUNT;
 use super::Administrator;
@@ -43,7 +43,7 @@ pub struct ClusterAccess<'a> {
 /// Connects to the cluster without checking its identity.
 fn connect(access: ClusterAccess<'_>) -> Result<Api, Failure> {
     match access.admin {
-        Some((file, context)) => Ok(Below::open(file, context.as_deref())?.api),
+        Some((file, context)) => Ok(JoiningCluster::open(file, context.as_deref())?.api),
         None => {
             let kubeconfig = access.secret.and_then(credential::kubeconfig_from_secret);
             let kubeconfig = kubeconfig.ok_or("there is no credential for it".to_string())?;

@@ -108,7 +108,7 @@ pub async fn remove_marks(below: &Api, control_plane: &str) -> Result<usize, Fai
         remove_marks_of(below, resource, control_plane, &mut removal).await?;
     }
     object_release::remove_locators(below, control_plane).await?;
-    copied_marks::remove_marks(below, "", &removal.uids, &removal.deployments).await?;
+    copied_marks::remove(below, "", &removal.uids, &removal.deployments).await?;
     Ok(removal.count)
 }
 
