@@ -9,6 +9,8 @@
 //! completion: one candidate per line with a tab before its description, and at the end a colon and a
 //! directive that says whether to complete file names.
 
+// upstream: github.com/spf13/cobra/completions.go
+
 mod line;
 mod names;
 

@@ -1,6 +1,10 @@
 //! The Lease in `kube-system` by which an API server announces itself, with the name and labels of
 //! kube-apiserver's.
 
+// upstream: pkg/controlplane/apiserver/server.go
+// upstream: staging/src/k8s.io/apiserver/pkg/server/config.go
+// upstream: pkg/controlplane/controller/apiserverleasegc/gc_controller.go
+
 use std::sync::Arc;
 use std::time::Duration;
 
