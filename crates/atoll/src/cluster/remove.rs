@@ -70,10 +70,10 @@ pub async fn run(
         RemovalMode::DeleteWorkloads => delete_workloads(&fleet, name, &paths).await?,
         RemovalMode::Lost => forget_workloads(&fleet, name, &paths).await?,
         RemovalMode::Keep => {
-            let cleanup = cleanup::open(&found, access).await?;
-            let control_plane = release::stop_syncer(&fleet, name, &cleanup).await?;
+            let below = cleanup::open(&found, access).await?;
+            let control_plane = release::stop_syncer(&fleet, name, &below).await?;
             forget_workloads(&fleet, name, &paths).await?;
-            let count = release::remove_marks(&cleanup, &control_plane).await?;
+            let count = release::remove_marks(&below, &control_plane).await?;
             outln!(
                 "Released {} in the cluster.",
                 pluralize(u64::try_from(count).unwrap_or(u64::MAX), "object")
