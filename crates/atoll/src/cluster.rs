@@ -59,13 +59,13 @@ pub fn run(command: ClusterCommand) -> Result<(), String> {
                 cluster_context,
                 yes,
             } => {
-                let how = match (keep_workloads, lost) {
+                let mode = match (keep_workloads, lost) {
                     (true, _) => remove::RemovalMode::Keep,
                     (_, true) => remove::RemovalMode::Lost,
                     _ => remove::RemovalMode::DeleteWorkloads,
                 };
                 let admin = cluster_kubeconfig.map(|file| (file, cluster_context));
-                remove::run(&cluster, how, admin, yes).await
+                remove::run(&cluster, mode, admin, yes).await
             }
         };
         outcome.map_err(String::from)

@@ -39,7 +39,7 @@ pub type Administrator = Option<(PathBuf, Option<String>)>;
 
 pub async fn run(
     cluster: &ClusterName,
-    how: RemovalMode,
+    mode: RemovalMode,
     admin: Administrator,
     yes: bool,
 ) -> Result<(), Failure> {
@@ -53,19 +53,19 @@ pub async fn run(
         None if secret.is_some() => {
             outln!("Cluster {name} is no longer registered; removing its remaining objects.");
             let access = ClusterAccess { secret: secret.as_ref(), admin: &admin };
-            return delete_leftovers(&fleet, name, &Value::Null, access, how).await;
+            return delete_leftovers(&fleet, name, &Value::Null, access, mode).await;
         }
         None => fleet.get(name).await?,
     };
     let access = ClusterAccess { secret: secret.as_ref(), admin: &admin };
     let placed = placed_objects::read(&fleet, name).await?;
-    confirmation::confirm(&announcement(&found, &placed, how), &format!("Remove {name}?"), yes)?;
+    confirmation::confirm(&announcement(&found, &placed, mode), &format!("Remove {name}?"), yes)?;
     // Cordon the cluster, so that no new objects are placed on it meanwhile.
     fleet.change(name, &json!({ "spec": { "unschedulable": true } })).await?;
     let paths = WorkspacePaths::read(&fleet.session, fleet.workspace_id().await?).await?;
     // Atoll never wrote to an observed cluster, so it reports no removals.
     let is_observed = found["spec"]["access"] == "observe";
-    match how {
+    match mode {
         RemovalMode::DeleteWorkloads if is_observed => forget_workloads(&fleet, name, &paths).await?,
         RemovalMode::DeleteWorkloads => delete_workloads(&fleet, name, &paths).await?,
         RemovalMode::Lost => forget_workloads(&fleet, name, &paths).await?,
@@ -81,18 +81,18 @@ pub async fn run(
         }
     }
     fleet.api.delete(&fleet::path(name)).await?;
-    delete_leftovers(&fleet, name, &found, access, how).await
+    delete_leftovers(&fleet, name, &found, access, mode).await
 }
 
 /// Describes what the command will do.
-fn announcement(cluster: &Value, placed: &PlacedObjects, how: RemovalMode) -> String {
+fn announcement(cluster: &Value, placed: &PlacedObjects, mode: RemovalMode) -> String {
     let name = atoll_meta::object::name(cluster);
     let is_observed = cluster["spec"]["access"] == "observe";
     let what = match placed.is_empty() {
         true => format!("Nothing is placed on {name}."),
         false => format!("Placed on {name}: {}.", placed.counts()),
     };
-    let then = match (how, placed.is_empty()) {
+    let then = match (mode, placed.is_empty()) {
         (RemovalMode::DeleteWorkloads, false) if is_observed => {
             "The cluster is only observed, so nothing is deleted there; it leaves the fleet."
         }
@@ -111,7 +111,7 @@ fn announcement(cluster: &Value, placed: &PlacedObjects, how: RemovalMode) -> St
         }
     };
     let definitions = placed.definitions();
-    if how != RemovalMode::DeleteWorkloads || definitions.is_empty() {
+    if mode != RemovalMode::DeleteWorkloads || definitions.is_empty() {
         return format!("{what}\n{then}");
     }
     let commands: Vec<String> = definitions
@@ -207,9 +207,9 @@ async fn delete_leftovers(
     name: &str,
     cluster: &Value,
     access: ClusterAccess<'_>,
-    how: RemovalMode,
+    mode: RemovalMode,
 ) -> Result<(), Failure> {
-    if how != RemovalMode::Lost {
+    if mode != RemovalMode::Lost {
         match cleanup::clean(cluster, access).await {
             Ok(Leftover::Nothing) => {}
             Ok(Leftover::Some(text)) => errln!("{text}"),
@@ -257,7 +257,7 @@ mod tests {
             Resource { group: "apps".into(), resource: "deployments".into(), ..Resource::default() };
         let target = Target { resource, ..Target::default() };
         let placed = PlacedObjects { assigned: vec![target.clone(), target], leaving: Vec::new() };
-        for (placed, how, what, then) in [
+        for (placed, mode, what, then) in [
             (
                 &placed,
                 RemovalMode::DeleteWorkloads,
@@ -273,7 +273,7 @@ mod tests {
                 "leaves the fleet",
             ),
         ] {
-            let text = announcement(&json!({ "metadata": { "name": "east" } }), placed, how);
+            let text = announcement(&json!({ "metadata": { "name": "east" } }), placed, mode);
             assert!(text.starts_with(what) && text.contains(then), "{text}");
         }
     }

@@ -88,13 +88,13 @@ impl PlaygroundDirectory {
     pub fn open(directory: &Path, reset: bool) -> Result<Self, String> {
         let failed = |error: io::Error| format!("{}: {error}", directory.display());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-        let is_ours =
+        let is_playground =
             read(&directory.join(RECORD)).is_some_and(|value| PlaygroundRecord::from_json(&value).is_some());
         let is_empty = || -> io::Result<bool> {
             let mut entries = fs::read_dir(directory)?;
             entries.try_fold(true, |empty, entry| Ok(empty && entry?.file_name() == LOCK))
         };
-        if !is_ours && !is_empty().map_err(failed)? {
+        if !is_playground && !is_empty().map_err(failed)? {
             return Err(format!(
                 "{} is not empty and not a playground; nothing was changed; choose another directory with --data-dir",
                 directory.display()

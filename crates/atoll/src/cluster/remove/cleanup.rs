@@ -91,9 +91,9 @@ pub async fn clean(cluster: &Value, access: ClusterAccess<'_>) -> Result<Leftove
 async fn delete_join_objects(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
     let Some(config_map) = api.find(&claim::path()).await? else { return Ok(Leftover::Nothing) };
     let claim = Claim::of(&config_map);
-    let is_ours =
+    let is_claimed =
         claim.control_plane == claim::RELEASED || claim.cluster == uid(cluster) || cluster.is_null();
-    if !is_ours {
+    if !is_claimed {
         return Ok(Leftover::Some(
             "The cluster now belongs to another control plane; nothing was changed there.".into(),
         ));
