@@ -39,7 +39,7 @@ impl Api {
         Ok(Api { client: Client::new(context)?, base: base.to_string(), side: Side::Above })
     }
 
-    /// The API of a member cluster. `look` is a command that shows whether it can be reached.
+    /// The API of a member cluster. `check_command` shows whether it can be reached.
     pub fn below(context: &Context, check_command: String) -> Result<Api, Failure> {
         let mut client = Client::new(context)?;
         client.max_response = [memory::ANSWER, memory::PARSED];
