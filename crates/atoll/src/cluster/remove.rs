@@ -28,7 +28,7 @@ pub enum RemovalMode {
     Lost,
 }
 
-const PAUSE: Duration = Duration::from_millis(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// Time without progress after which a possible cause is printed.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Rounds to wait for the removal of dependents before they are removed directly.
@@ -143,7 +143,7 @@ async fn delete_workloads(fleet: &Fleet, name: &str, paths: &WorkspacePaths) -> 
             warned = true;
             errln!("{}", stall_reason(name, &fleet.get(name).await?));
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

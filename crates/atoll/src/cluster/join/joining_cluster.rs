@@ -26,7 +26,7 @@ const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// Time for the cluster's API servers to accept a new token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 pub struct JoiningCluster {
     pub api: Api,
@@ -184,7 +184,7 @@ impl JoiningCluster {
                     if Instant::now() >= deadline {
                         return Err(token_rejected(problem));
                     }
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 Err(problem) => return Err(problem.into()),
             }
