@@ -164,7 +164,7 @@ mod tests {
         let all = completed("");
         assert!(all.starts_with("start\tStart the control plane\n"), "{all}");
         assert!(!all.contains("__complete"), "{all}");
-        assert!(completed("workspace list --o").starts_with("--output\tShow it as"));
+        assert!(completed("workspace list --o").starts_with("--output\tOutput format"));
         let options = values("workspace list -");
         for option in ["--output", "--kubeconfig", "--context", "--color", "--help"] {
             assert!(options.contains(option), "{options}");
